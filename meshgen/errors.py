@@ -1,0 +1,149 @@
+"""Located, numbered diagnostics and the errors that carry them.
+
+Every fault has a number (`MG0204`); `CODES` names them all and `docs/diagnostics.md` explains them. An
+error carries all the faults of one check. Its class decides the exit code of the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+CODES: dict[str, str] = {
+    # MG00xx: how meshgen was called.   MG01xx: reading a program.   MG02xx: mesh and shardings.
+    # MG03xx: code generation.   MG04xx: schedule.   MG05xx: the module file.   MG06xx: running.
+    "MG0001": "bad option or argument",
+    "MG0002": "input file is missing or cannot be read",
+    "MG0003": "output cannot be written",
+    "MG0101": "the text does not parse",
+    "MG0102": "the program is empty",
+    "MG0103": "operation is not supported",
+    "MG0104": "operation is malformed",
+    "MG0201": "mesh is malformed",
+    "MG0202": "unknown mesh axis",
+    "MG0203": "mesh axis is used twice",
+    "MG0204": "sharding does not fit the tensor",
+    "MG0205": "required annotations conflict",
+    "MG0206": "the dim cannot be split as asked",
+    "MG0207": "no way to reshard",
+    "MG0301": "kernel cannot be generated",
+    "MG0302": "kernel does not compile",
+    "MG0303": "kernel needs more than the device has",
+    "MG0401": "schedule can deadlock",
+    "MG0402": "schedule has a race",
+    "MG0501": "not a meshgen module",
+    "MG0502": "module is damaged or was modified",
+    "MG0503": "module has a newer format",
+    "MG0601": "argument does not fit the signature",
+    "MG0602": "device or dependency is missing",
+    "MG0603": "not enough devices",
+    "MG0604": "run-time failure",
+    "MG0605": "numbers differ",
+}
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where something stands in the user's program: a file (`-` is stdin) and a 1-based line and column."""
+
+    file: str
+    line: int
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One fault: its number, what is wrong with the numbers, where, further places, and the way out."""
+
+    code: str
+    message: str
+    loc: Location | None = None
+    notes: tuple[tuple[str, Location | None], ...] = ()
+    hint: str = ""
+
+    def __post_init__(self) -> None:
+        assert self.code in CODES, f"{self.code} is not in CODES"
+
+    def __str__(self) -> str:
+        where = f"{self.loc}: " if self.loc else ""
+        lines = [f"{where}error {self.code}: {self.message}", *_excerpt(self.loc)]
+        for text, loc in self.notes:
+            lines += [f"  note: {text}" + (f" ({loc})" if loc else ""), *_excerpt(loc)]
+        if self.hint:
+            lines.append(f"  help: {self.hint}")
+        return "\n".join(lines)
+
+
+def _excerpt(loc: Location | None) -> list[str]:
+    """The source line under a caret, where the file can be read."""
+    if loc is None or not loc.line:
+        return []
+    try:
+        line = Path(loc.file).read_text(encoding="utf-8").splitlines()[loc.line - 1]
+    except (OSError, UnicodeDecodeError, IndexError):
+        return []
+    column = loc.column - 1 if loc.column else len(line) - len(line.lstrip())
+    first = max(0, column - 60)  # MLIR lines run to thousands of characters: show a window around the caret
+    return [f"  | {line[first : first + 140]}", f"  | {' ' * (column - first)}^"]
+
+
+class MeshgenError(Exception):
+    """A fault that the user can mend. `exit_code` is what the command line returns."""
+
+    exit_code = 1
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__("\n".join(str(d) for d in diagnostics))
+        self.diagnostics: Sequence[Diagnostic] = diagnostics
+
+
+class UsageError(MeshgenError):
+    """meshgen was called with a bad option, path or argument."""
+
+    exit_code = 2
+
+
+class ProgramError(MeshgenError):
+    """The program is refused: it does not parse, is malformed, or uses what is not supported."""
+
+
+class ShardingError(ProgramError):
+    """A mesh, sharding or annotation is malformed or cannot be honoured."""
+
+
+class CodegenError(MeshgenError):
+    """A kernel cannot be generated, built or loaded on the target."""
+
+
+class ScheduleError(MeshgenError):
+    """A schedule has a race or can deadlock."""
+
+
+class ModuleError(MeshgenError):
+    """A `.mgx` file is damaged, truncated, forged, or newer than this meshgen."""
+
+
+class ArgumentError(MeshgenError):
+    """An argument of a run does not fit the module's signature."""
+
+
+class NumbersDiffer(MeshgenError):
+    """Results differ from what was expected by more than the tolerance."""
+
+    exit_code = 3
+
+
+class RuntimeFailure(MeshgenError):
+    """Something failed while a module ran."""
+
+    exit_code = 4
+
+
+class MissingError(MeshgenError):
+    """A dependency or device that the command needs is not there."""
+
+    exit_code = 5

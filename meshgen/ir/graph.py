@@ -1,0 +1,201 @@
+"""The graph that every pass works on: values, nodes, kernels and a module.
+
+Plain Python over NumPy, so that a deployment machine can execute it: xDSL is the reader, printer and
+verifier of its text form (`ir/text.py`), and nothing below depends on it. A node is one operation; its
+`op` is the StableHLO mnemonic (`add`, `dot_general`, ...) or one of the sharding ops (`annotate`,
+`all_gather`, ...) and its `attrs` are plain Python values. `docs/architecture.md` lists both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from meshgen.errors import Location
+from meshgen.mesh import Mesh
+from meshgen.spec import Sharding
+
+_NUMPY_NAMES: dict[str, Any] = {
+    "i1": np.bool_, "i4": ml_dtypes.int4, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "ui4": ml_dtypes.uint4, "ui8": np.uint8, "ui16": np.uint16, "ui32": np.uint32, "ui64": np.uint64,
+    "f16": np.float16, "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2,
+}  # fmt: skip
+DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind) for name, kind in _NUMPY_NAMES.items()}
+_NAMES: dict[np.dtype[Any], str] = {dtype: name for name, dtype in DTYPES.items()}
+
+
+def dtype_name(dtype: Any) -> str:
+    """The element type's name in the IR (`f32`, `bf16`, `i1`, ...). Raises KeyError if there is none."""
+    return _NAMES[np.dtype(dtype)]
+
+
+def is_float(dtype: str) -> bool:
+    """Whether the element type is a floating-point one."""
+    return dtype.startswith(("f", "bf"))
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Shape (a size is None where it is unknown until load) and element type of a tensor."""
+
+    shape: tuple[int | None, ...]
+    dtype: str
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape where all sizes are known. Raises ValueError otherwise."""
+        known = tuple(size for size in self.shape if size is not None)
+        if len(known) != len(self.shape):
+            raise ValueError(f"{self} has sizes that are unknown until load")
+        return known
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.sizes, dtype=np.int64))
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        return DTYPES[self.dtype]
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * DTYPES[self.dtype].itemsize
+
+    def with_shape(self, shape: Iterable[int | None]) -> TensorType:
+        return TensorType(tuple(shape), self.dtype)
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join('?' if s is None else str(s) for s in self.shape)}]"
+
+
+@dataclass(eq=False)
+class Value:
+    """A tensor: an input of the graph or a result of a node.
+
+    `sharding` is set from the `materialize` stage on (there `type` is global) and dropped by `partition`
+    (there `type` is the local one). `name` is the user's or the text's name, without `%`.
+    """
+
+    type: TensorType
+    name: str = ""
+    sharding: Sharding | None = None
+    loc: Location | None = None
+
+
+@dataclass(frozen=True)
+class NodeSharding:
+    """What propagation decided for one node: shardings of its operands and results, and its option.
+
+    `option` holds the mesh axes of each loop (factor) of the op's rule, major to minor; `why` one line
+    per axis that the op uses: who put it there (annotation, value, source line), and what lost.
+    """
+
+    operands: tuple[Sharding, ...]
+    results: tuple[Sharding, ...]
+    option: tuple[tuple[str, ...], ...] = ()
+    why: tuple[str, ...] = ()
+
+
+@dataclass(eq=False)
+class Node:
+    """One operation: `results = op(operands) {attrs}`. `regions` hold the bodies of control flow."""
+
+    op: str
+    operands: list[Value]
+    results: list[Value]
+    attrs: dict[str, Any] = field(default_factory=lambda: {})
+    loc: Location | None = None
+    sharding: NodeSharding | None = None
+    regions: tuple[Graph, ...] = ()
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        (value,) = self.results
+        return value
+
+
+@dataclass(eq=False)
+class Graph:
+    """A function: nodes in program order, each after the nodes that make its operands."""
+
+    name: str
+    inputs: list[Value] = field(default_factory=lambda: [])
+    nodes: list[Node] = field(default_factory=lambda: [])
+    outputs: list[Value] = field(default_factory=lambda: [])
+
+    def add(self, op: str, operands: Sequence[Value], types: Sequence[TensorType], attrs: Mapping[str, Any] | None = None,
+            *, loc: Location | None = None, name: str = "") -> Node:  # fmt: skip
+        """Append a node with fresh results and return it."""
+        results = [Value(t, name if len(types) == 1 else f"{name}_{i}" if name else "", loc=loc) for i, t in enumerate(types)]
+        node = Node(op, list(operands), results, dict(attrs or {}), loc)
+        self.nodes.append(node)
+        return node
+
+    def producers(self) -> dict[Value, Node]:
+        """The node that makes each value; inputs are absent."""
+        return {result: node for node in self.nodes for result in node.results}
+
+    def uses(self) -> dict[Value, list[tuple[Node, int]]]:
+        """Uses of each value as (node, operand number), in program order; graph outputs are not uses."""
+        table: dict[Value, list[tuple[Node, int]]] = {value: [] for value in self.values()}
+        for node in self.nodes:
+            for number, operand in enumerate(node.operands):
+                table[operand].append((node, number))
+        return table
+
+    def values(self) -> Iterator[Value]:
+        """Inputs, then results in program order."""
+        yield from self.inputs
+        for node in self.nodes:
+            yield from node.results
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """A user's wish for an input or output of the graph.
+
+    `open_dims[d]` allows further axes on dim d. A required annotation is kept exactly, a hint may lose.
+    """
+
+    sharding: Sharding
+    required: bool = True
+    open_dims: tuple[bool, ...] = ()
+    loc: Location | None = None
+
+
+STAGES = ("import", "propagate", "materialize", "optimize", "partition", "fuse", "schedule")
+
+
+@dataclass(eq=False)
+class Module:
+    """A program at one stage of its way, over one mesh.
+
+    `in_annotations` / `out_annotations` belong to the inputs / outputs of `graph` (None: the user said
+    nothing). From `partition` on, `in_shardings` / `out_shardings` and `in_types` / `out_types` keep the
+    global signature. `kernels` are the bodies that `kernel` nodes name, from `fuse` on.
+    """
+
+    mesh: Mesh
+    graph: Graph
+    stage: str = "import"
+    name: str = "main"
+    in_annotations: list[Annotation | None] = field(default_factory=lambda: [])
+    out_annotations: list[Annotation | None] = field(default_factory=lambda: [])
+    in_types: list[TensorType] = field(default_factory=lambda: [])
+    out_types: list[TensorType] = field(default_factory=lambda: [])
+    in_shardings: list[Sharding] = field(default_factory=lambda: [])
+    out_shardings: list[Sharding] = field(default_factory=lambda: [])
+    arguments: str = "local"  # "local": arguments are shards already; "global": sliced by process index
+    kernels: dict[str, Graph] = field(default_factory=lambda: {})
+    attrs: dict[str, Any] = field(default_factory=lambda: {})

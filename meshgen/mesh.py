@@ -1,0 +1,200 @@
+"""A mesh of devices: named axes, coordinates, groups, sub-meshes and split axes.
+
+Devices are numbered in row-major order over the axes. An axis is referred to by name (`"x"`) or, for a part
+of it, as `"x:(m)k"`: the part of size k below a more major part of size m (Shardy's sub-axis notation; the
+RFC's virtual axis). So `x=8` split as 2 x 4 is `x:(1)2` and `x:(2)4`.
+
+Source: `shard` dialect, "Device Groups" and "In-group Devices".
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from meshgen.errors import Diagnostic, ShardingError
+
+# NVLink 4 (H100 / H200 SXM) per GPU and direction as NCCL's ring uses it, and its launch-to-finish latency.
+NVLINK_BYTES_PER_SECOND = 370e9
+NVLINK_LATENCY_SECONDS = 8e-6
+_SUB_AXIS = re.compile(r"(.+):\((\d+)\)(\d+)")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis: size (None: unknown until load) and the link that a ring along it uses."""
+
+    name: str
+    size: int | None
+    bandwidth: float = NVLINK_BYTES_PER_SECOND  # bytes / s, per device and direction
+    latency: float = NVLINK_LATENCY_SECONDS  # s, per collective
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Axes in order, major to minor. Raises ShardingError for a repeated name or a size below 1."""
+
+    axes: tuple[Axis, ...]
+    name: str = "mesh"
+
+    def __post_init__(self) -> None:
+        faults = [
+            Diagnostic("MG0201", f"mesh axis '{axis.name}' has size {axis.size}; a size is at least 1", hint="use '?' for a size that is unknown until load")
+            for axis in self.axes
+            if axis.size is not None and axis.size < 1
+        ]
+        names = [axis.name for axis in self.axes]
+        faults += [Diagnostic("MG0201", f"mesh axis '{n}' is declared twice") for i, n in enumerate(names) if n in names[:i]]
+        if faults:
+            raise ShardingError(*faults)
+
+    def __str__(self) -> str:
+        sizes = (f"{axis.name}={'?' if axis.size is None else axis.size}" for axis in self.axes)
+        return f"Mesh({', '.join(sizes)})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(axis.name for axis in self.axes)
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        return tuple(axis.size for axis in self.axes)
+
+    @property
+    def is_static(self) -> bool:
+        return None not in self.shape
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape where all sizes are known. Raises ShardingError otherwise."""
+        return tuple(self.axis_size(name) for name in self.names)
+
+    @property
+    def size(self) -> int:
+        """Number of devices."""
+        return math.prod(self.sizes)
+
+    def axis(self, ref: str) -> Axis:
+        """The axis that `ref` names, or of which it names a part. Raises ShardingError if there is none."""
+        name = split_ref(ref)[0]
+        for axis in self.axes:
+            if axis.name == name:
+                return axis
+        raise ShardingError(Diagnostic("MG0202", f"mesh axis '{name}' is not in {self}", hint=f"the axes are {', '.join(self.names) or 'none'}"))
+
+    def axis_size(self, ref: str) -> int:
+        """Devices along an axis or a part of one. Raises ShardingError if unknown or not a divisor."""
+        axis = self.axis(ref)
+        _, pre, size = split_ref(ref)
+        if size is not None:
+            if axis.size is not None and axis.size % (pre * size):
+                raise ShardingError(Diagnostic("MG0201", f"'{ref}' is no part of axis '{axis.name}' of size {axis.size} ({axis.size} % {pre * size} = {axis.size % (pre * size)})"))
+            return size
+        if axis.size is None:
+            raise ShardingError(Diagnostic("MG0201", f"the size of mesh axis '{ref}' is unknown until load", hint="give it with --mesh"))
+        return axis.size
+
+    def group_size(self, refs: Iterable[str]) -> int:
+        """Devices in each group over the axes `refs` (1 if there are none)."""
+        return math.prod(self.axis_size(ref) for ref in refs)
+
+    def coordinates(self, rank: int) -> tuple[int, ...]:
+        """The device's coordinate along each axis."""
+        found: list[int] = []
+        for size in reversed(self.sizes):
+            rank, coordinate = divmod(rank, size)
+            found.append(coordinate)
+        return tuple(reversed(found))
+
+    def rank(self, coordinates: Sequence[int]) -> int:
+        """The device's number, row-major."""
+        number = 0
+        for coordinate, size in zip(coordinates, self.sizes, strict=True):
+            number = number * size + coordinate
+        return number
+
+    def coordinate(self, rank: int, ref: str) -> int:
+        """The device's coordinate along an axis or a part of one."""
+        whole = self.coordinates(rank)[self.axes.index(self.axis(ref))]
+        _, pre, size = split_ref(ref)
+        if size is None:
+            return whole
+        return whole // (self.axis_size(self.axis(ref).name) // (pre * size)) % size
+
+    def index(self, rank: int, refs: Iterable[str]) -> int:
+        """The device's number within its group over `refs`: mixed radix, outer to inner."""
+        number = 0
+        for ref in refs:
+            number = number * self.axis_size(ref) + self.coordinate(rank, ref)
+        return number
+
+    def groups(self, refs: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+        """Groups of devices that differ only along `refs`, each in the order that `refs` induce.
+
+        No axis: every device is a group of its own. Groups stand in order of their first devices' coordinates.
+        """
+        table: dict[tuple[int, ...], dict[int, int]] = {}
+        for rank in range(self.size):
+            table.setdefault(self._outside(rank, refs), {})[self.index(rank, refs)] = rank
+        return tuple(tuple(group[i] for i in range(len(group))) for group in table.values())
+
+    def _outside(self, rank: int, refs: Sequence[str]) -> tuple[int, ...]:
+        """What is left of a device's coordinates when those along `refs` are taken out."""
+        rest = list(self.coordinates(rank))
+        for ref in refs:
+            place = self.axes.index(self.axis(ref))
+            _, pre, size = split_ref(ref)
+            stride = 1 if size is None else self.axis_size(self.axis(ref).name) // (pre * size)
+            rest[place] -= self.coordinate(rank, ref) * stride
+        return tuple(rest)
+
+    def sub_mesh(self, fixed: Mapping[str, int]) -> Mesh:
+        """The part of the mesh where each axis of `fixed` has the given coordinate; those axes are dropped."""
+        for name, coordinate in fixed.items():
+            if not 0 <= coordinate < self.axis_size(name):
+                raise ShardingError(Diagnostic("MG0201", f"coordinate {coordinate} is outside axis '{name}' of size {self.axis_size(name)}"))
+        return Mesh(tuple(axis for axis in self.axes if axis.name not in fixed), self.name)
+
+    def split_axis(self, name: str, *sizes: int) -> tuple[str, ...]:
+        """References to the parts of an axis, major to minor. Raises ShardingError unless they multiply to its size."""
+        if math.prod(sizes) != self.axis_size(name):
+            raise ShardingError(Diagnostic("MG0201", f"axis '{name}' of size {self.axis_size(name)} cannot be split into {' x '.join(map(str, sizes))}"))
+        return tuple(f"{name}:({math.prod(sizes[:i])}){size}" for i, size in enumerate(sizes))
+
+    def order(self, ref: str) -> tuple[int, int]:
+        """Sort key of an axis reference: mesh order, then major to minor."""
+        return self.axes.index(self.axis(ref)), split_ref(ref)[1]
+
+
+def split_ref(ref: str) -> tuple[str, int, int | None]:
+    """An axis reference as (name, size of the more major part, own size; None for a whole axis)."""
+    if match := _SUB_AXIS.fullmatch(ref):
+        return match[1], int(match[2]), int(match[3])
+    return ref, 1, None
+
+
+def overlaps(left: str, right: str) -> bool:
+    """Whether two references share a part of an axis."""
+    (name, pre, size), (other, other_pre, other_size) = split_ref(left), split_ref(right)
+    if name != other or size is None or other_size is None:
+        return name == other
+    return pre < other_pre * other_size and other_pre < pre * size
+
+
+def make_mesh(axes: Mapping[str, int | None] | Sequence[int | None], name: str = "mesh") -> Mesh:
+    """A mesh from `{"dp": 2, "tp": 4}`, or from sizes alone: then the axes are named `"0"`, `"1"`, ..."""
+    pairs = axes.items() if isinstance(axes, Mapping) else ((str(i), size) for i, size in enumerate(axes))
+    return Mesh(tuple(Axis(axis, size) for axis, size in pairs), name)
+
+
+def parse_mesh(text: str) -> Mesh:
+    """A mesh from the command line's `dp=2,tp=4`; `?` is a size that is unknown until load."""
+    axes: dict[str, int | None] = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([A-Za-z_]\w*|\d+)\s*=\s*(\?|-?\d+)\s*", part)
+        if not match or match[1] in axes:
+            raise ShardingError(Diagnostic("MG0201", f"mesh '{text}': '{part.strip()}' is not a new NAME=SIZE", hint="write for example dp=2,tp=4"))
+        axes[match[1]] = None if match[2] == "?" else int(match[2])
+    return make_mesh(axes)

@@ -1,0 +1,216 @@
+"""What a sharding means: which mesh axes split each dim, over which axes a value is partial, halo, offsets.
+
+One function (`Sharding.ranges`) says which part of a tensor a device owns; local shapes, reshards, masks and
+the oracle's assembling are computed from it. A dim of size N split over P devices has tile T = ceil(N / P);
+the device with in-group index i owns [min(i T, N), min((i + 1) T, N)), so a last tile may be short or empty.
+Local buffers always have the tile's size (plus halo); what lies beyond a device's range is padding.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from meshgen.errors import Diagnostic, ShardingError
+from meshgen.mesh import Mesh, overlaps
+
+PARTIAL_KINDS = ("sum", "max", "min", "product", "and", "or", "xor")
+Halo = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """How a tensor lies on a mesh. Equality is exact, the order of axes included.
+
+    Attributes:
+        dims: per tensor dim the axes that split it, major to minor.
+        partial: (axis, kind) pairs in mesh order: the value is the reduction of kind `kind` over the axis.
+        halo: per tensor dim (rows before, rows after) that are held in addition; empty: none.
+        offsets: per tensor dim the start of each shard and the end of the last; empty: equal tiles.
+    """
+
+    dims: tuple[tuple[str, ...], ...]
+    partial: tuple[tuple[str, str], ...] = ()
+    halo: tuple[Halo, ...] = ()
+    offsets: tuple[tuple[int, ...], ...] = ()
+
+    @staticmethod
+    def replicated(rank: int) -> Sharding:
+        """Every device holds the whole tensor."""
+        return Sharding(((),) * rank)
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    @property
+    def split_axes(self) -> tuple[str, ...]:
+        """Axes that split some dim, in dim order."""
+        return tuple(axis for axes in self.dims for axis in axes)
+
+    @property
+    def partial_axes(self) -> tuple[str, ...]:
+        return tuple(axis for axis, _ in self.partial)
+
+    @property
+    def used_axes(self) -> tuple[str, ...]:
+        return self.split_axes + self.partial_axes
+
+    @property
+    def is_replicated(self) -> bool:
+        return not self.used_axes and not self.halo
+
+    def without_partial(self) -> Sharding:
+        return replace(self, partial=())
+
+    def with_dims(self, dims: Iterable[Iterable[str]]) -> Sharding:
+        """The same partial axes over other dims; halo and offsets are dropped."""
+        return Sharding(tuple(tuple(axes) for axes in dims), self.partial)
+
+    def canonical(self, mesh: Mesh) -> Sharding:
+        """Without axes of size 1, with partial axes in mesh order, without zero halos."""
+        keep = lambda ref: mesh.axis(ref).size is None or mesh.axis_size(ref) > 1  # noqa: E731
+        dims = tuple(tuple(axis for axis in axes if keep(axis)) for axes in self.dims)
+        partial = tuple(sorted(((a, k) for a, k in self.partial if keep(a)), key=lambda pair: mesh.order(pair[0])))
+        return Sharding(dims, partial, self.halo if any(any(h) for h in self.halo) else (), self.offsets)
+
+    def faults(self, shape: Sequence[int | None], mesh: Mesh) -> list[Diagnostic]:
+        """All that is wrong with this sharding for a tensor of `shape` on `mesh`; empty if it is sound."""
+        found: list[Diagnostic] = []
+        if self.rank != len(shape):
+            found.append(Diagnostic("MG0204", f"the sharding has {self.rank} dims, but the tensor has rank {len(shape)}", hint="give one entry per tensor dim, empty where the dim is not split"))
+        known: list[str] = []
+        for ref in self.used_axes:
+            try:
+                mesh.axis_size(ref) if mesh.axis(ref).size is not None else None
+            except ShardingError as error:
+                found += error.diagnostics
+                continue
+            if other := next((seen for seen in known if overlaps(seen, ref)), None):
+                found.append(Diagnostic("MG0203", f"mesh axis '{ref}' is used more than once" + (f" (as '{other}' too)" if other != ref else ""), hint="an axis splits at most one dim of a value, or makes it partial"))
+            known.append(ref)
+        found += [Diagnostic("MG0204", f"'{kind}' is no kind of partial value", hint=f"use one of {', '.join(PARTIAL_KINDS)}") for _, kind in self.partial if kind not in PARTIAL_KINDS]
+        return found or self._halo_and_offset_faults(shape, mesh)
+
+    def _halo_and_offset_faults(self, shape: Sequence[int | None], mesh: Mesh) -> list[Diagnostic]:
+        found: list[Diagnostic] = []
+        if self.halo and any(self.offsets):
+            found.append(Diagnostic("MG0204", "a sharding has either halo sizes or offsets, not both"))
+        for dim, (before, after) in enumerate(self.halo):
+            if (before or after) and not self.dims[dim]:
+                found.append(Diagnostic("MG0204", f"dim {dim} has a halo of ({before}, {after}) but is not split"))
+            if before < 0 or after < 0:
+                found.append(Diagnostic("MG0204", f"dim {dim} has a negative halo ({before}, {after})"))
+        for dim, offsets in enumerate(self.offsets):
+            if not offsets:
+                continue
+            parts = mesh.group_size(self.dims[dim])
+            if len(offsets) != parts + 1:
+                found.append(Diagnostic("MG0204", f"dim {dim} is split into {parts} shards and needs {parts + 1} offsets, but has {len(offsets)}"))
+            elif any(a > b for a, b in zip(offsets, offsets[1:], strict=False)) or offsets[0] != 0:
+                found.append(Diagnostic("MG0204", f"the offsets {list(offsets)} of dim {dim} do not rise from 0"))
+            elif shape[dim] is not None and offsets[-1] != shape[dim]:
+                found.append(Diagnostic("MG0204", f"the offsets of dim {dim} end at {offsets[-1]}, but the dim has size {shape[dim]}"))
+        return found
+
+    def parts(self, dim: int, mesh: Mesh) -> int:
+        """Number of shards of a dim."""
+        return mesh.group_size(self.dims[dim])
+
+    def tile(self, dim: int, size: int, mesh: Mesh) -> int:
+        """Rows of a dim that a local buffer has room for, without halo."""
+        if self.offsets and self.offsets[dim]:
+            return max(b - a for a, b in zip(self.offsets[dim], self.offsets[dim][1:], strict=False))
+        return -(-size // self.parts(dim, mesh))
+
+    def local_shape(self, shape: Sequence[int], mesh: Mesh) -> tuple[int, ...]:
+        """Shape of every device's buffer: the tiles, widened by the halo."""
+        halo = self.halo or ((0, 0),) * self.rank
+        return tuple(self.tile(d, size, mesh) + sum(halo[d]) for d, size in enumerate(shape))
+
+    def is_even(self, shape: Sequence[int], mesh: Mesh) -> bool:
+        """Whether no device has padding."""
+        return all(size % self.parts(d, mesh) == 0 for d, size in enumerate(shape)) and not any(self.offsets)
+
+    def core(self, dim: int, size: int, mesh: Mesh, rank: int) -> tuple[int, int]:
+        """Range [start, stop) of a dim that a device owns, without halo."""
+        index = mesh.index(rank, self.dims[dim])
+        if self.offsets and self.offsets[dim]:
+            return self.offsets[dim][index], self.offsets[dim][index + 1]
+        tile = self.tile(dim, size, mesh)
+        return min(index * tile, size), min((index + 1) * tile, size)
+
+    def ranges(self, shape: Sequence[int], mesh: Mesh, rank: int) -> tuple[tuple[int, int], ...]:
+        """Range [start, stop) of each dim that a device holds, halo included, clipped at the tensor's ends."""
+        halo = self.halo or ((0, 0),) * self.rank
+        found: list[tuple[int, int]] = []
+        for dim, size in enumerate(shape):
+            start, stop = self.core(dim, size, mesh, rank)
+            before, after = halo[dim]
+            found.append((max(0, start - before), min(size, stop + after)))
+        return tuple(found)
+
+    def __str__(self) -> str:
+        text = "[" + ", ".join("{" + ",".join(axes) + "}" for axes in self.dims) + "]"
+        if self.partial:
+            text += " partial " + ", ".join(f"{kind}({axis})" for axis, kind in self.partial)
+        if self.halo:
+            text += " halo " + str([list(pair) for pair in self.halo])
+        if any(self.offsets):
+            text += " offsets " + str([list(row) for row in self.offsets])
+        return text
+
+
+AxisEntry = str | Sequence[str] | None
+
+
+def P(*dims: AxisEntry, partial: str | Mapping[str, str] | Sequence[str] | None = None) -> Sharding:
+    """A sharding as users write it: per dim an axis, a tuple of axes (major to minor) or None.
+
+    Trailing dims may be left out; `Sharding.rank` is then short and `fit` fills it up. `partial="tp"` is a
+    partial sum over `tp`; `partial={"tp": "max"}` names the kind.
+    """
+    entries = tuple((d,) if isinstance(d, str) else tuple(d or ()) for d in dims)
+    pairs = partial.items() if isinstance(partial, Mapping) else ((a, "sum") for a in ([partial] if isinstance(partial, str) else partial or ()))
+    return Sharding(entries, tuple(pairs))
+
+
+def from_indices(dims: Sequence[Sequence[int]], mesh: Mesh, rank: int) -> Sharding:
+    """The seeds' integer form: `[[0], [], [1, 2]]`; a further list after the last dim holds partial-sum axes."""
+    try:
+        named = [tuple(mesh.names[index] for index in axes if index >= 0 or _reject(index)) for axes in dims]
+    except IndexError as error:
+        raise ShardingError(Diagnostic("MG0202", f"{[list(d) for d in dims]} names an axis number that {mesh} does not have", hint=f"axes are numbered 0 to {len(mesh.axes) - 1}")) from error
+    if len(named) > rank + 1:
+        raise ShardingError(Diagnostic("MG0204", f"{[list(d) for d in dims]} has {len(named)} lists, but the tensor has rank {rank}"))
+    partial = tuple((axis, "sum") for axis in named[rank]) if len(named) == rank + 1 else ()
+    return fit(Sharding(tuple(named[:rank]), partial), rank)
+
+
+def _reject(index: int) -> bool:
+    raise IndexError(index)
+
+
+def fit(sharding: Sharding, rank: int) -> Sharding:
+    """The sharding with trailing dims that were left out filled up as not split."""
+    return replace(sharding, dims=sharding.dims + ((),) * (rank - sharding.rank))
+
+
+def parse_sharding(text: str) -> Sharding:
+    """The command line's form: `dp,_,(a+b)` per dim, then optionally `/sum:tp`; `_` is not split.
+
+    `str` of a sharding is the diagnostics' form; this one needs no quoting in a shell.
+    """
+    body, _, tail = text.partition("/")
+    if not re.fullmatch(r"[\w:()+,\s]*", body):
+        raise ShardingError(Diagnostic("MG0204", f"'{text}' is not a sharding", hint="write for example dp,_,a+b or dp,_/sum:tp"))
+    entries = [part.strip() for part in body.split(",")] if body.strip() else []
+    dims = tuple(() if entry in ("_", "") else tuple(axis.strip() for axis in entry.split("+")) for entry in entries)
+    partial: list[tuple[str, str]] = []
+    for part in filter(None, tail.split(",")):
+        kind, colon, axis = part.partition(":")
+        if not colon or kind not in PARTIAL_KINDS:
+            raise ShardingError(Diagnostic("MG0204", f"'{part}' is not KIND:AXIS", hint=f"KIND is one of {', '.join(PARTIAL_KINDS)}"))
+        partial.append((axis.strip(), kind))
+    return Sharding(dims, tuple(partial))
