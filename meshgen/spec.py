@@ -8,6 +8,7 @@ Local buffers always have the tile's size (plus halo); what lies beyond a device
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -70,7 +71,10 @@ class Sharding:
 
     def canonical(self, mesh: Mesh) -> Sharding:
         """Without axes of size 1, with partial axes in mesh order, without zero halos."""
-        keep = lambda ref: mesh.axis(ref).size is None or mesh.axis_size(ref) > 1  # noqa: E731
+
+        def keep(ref: str) -> bool:
+            return mesh.axis(ref).size is None or mesh.axis_size(ref) > 1
+
         dims = tuple(tuple(axis for axis in axes if keep(axis)) for axes in self.dims)
         partial = tuple(sorted(((a, k) for a, k in self.partial if keep(a)), key=lambda pair: mesh.order(pair[0])))
         return Sharding(dims, partial, self.halo if any(any(h) for h in self.halo) else (), self.offsets)
@@ -108,7 +112,7 @@ class Sharding:
             parts = mesh.group_size(self.dims[dim])
             if len(offsets) != parts + 1:
                 found.append(Diagnostic("MG0204", f"dim {dim} is split into {parts} shards and needs {parts + 1} offsets, but has {len(offsets)}"))
-            elif any(a > b for a, b in zip(offsets, offsets[1:], strict=False)) or offsets[0] != 0:
+            elif any(a > b for a, b in itertools.pairwise(offsets)) or offsets[0] != 0:
                 found.append(Diagnostic("MG0204", f"the offsets {list(offsets)} of dim {dim} do not rise from 0"))
             elif shape[dim] is not None and offsets[-1] != shape[dim]:
                 found.append(Diagnostic("MG0204", f"the offsets of dim {dim} end at {offsets[-1]}, but the dim has size {shape[dim]}"))
@@ -121,7 +125,7 @@ class Sharding:
     def tile(self, dim: int, size: int, mesh: Mesh) -> int:
         """Rows of a dim that a local buffer has room for, without halo."""
         if self.offsets and self.offsets[dim]:
-            return max(b - a for a, b in zip(self.offsets[dim], self.offsets[dim][1:], strict=False))
+            return max(b - a for a, b in itertools.pairwise(self.offsets[dim]))
         return -(-size // self.parts(dim, mesh))
 
     def local_shape(self, shape: Sequence[int], mesh: Mesh) -> tuple[int, ...]:

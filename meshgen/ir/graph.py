@@ -113,7 +113,7 @@ class Node:
     op: str
     operands: list[Value]
     results: list[Value]
-    attrs: dict[str, Any] = field(default_factory=lambda: {})
+    attrs: dict[str, Any] = field(default_factory=dict)
     loc: Location | None = None
     sharding: NodeSharding | None = None
     regions: tuple[Graph, ...] = ()
@@ -130,9 +130,9 @@ class Graph:
     """A function: nodes in program order, each after the nodes that make its operands."""
 
     name: str
-    inputs: list[Value] = field(default_factory=lambda: [])
-    nodes: list[Node] = field(default_factory=lambda: [])
-    outputs: list[Value] = field(default_factory=lambda: [])
+    inputs: list[Value] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
 
     def add(self, op: str, operands: Sequence[Value], types: Sequence[TensorType], attrs: Mapping[str, Any] | None = None,
             *, loc: Location | None = None, name: str = "") -> Node:  # fmt: skip
@@ -190,12 +190,12 @@ class Module:
     graph: Graph
     stage: str = "import"
     name: str = "main"
-    in_annotations: list[Annotation | None] = field(default_factory=lambda: [])
-    out_annotations: list[Annotation | None] = field(default_factory=lambda: [])
-    in_types: list[TensorType] = field(default_factory=lambda: [])
-    out_types: list[TensorType] = field(default_factory=lambda: [])
-    in_shardings: list[Sharding] = field(default_factory=lambda: [])
-    out_shardings: list[Sharding] = field(default_factory=lambda: [])
+    in_annotations: list[Annotation | None] = field(default_factory=list)
+    out_annotations: list[Annotation | None] = field(default_factory=list)
+    in_types: list[TensorType] = field(default_factory=list)
+    out_types: list[TensorType] = field(default_factory=list)
+    in_shardings: list[Sharding] = field(default_factory=list)
+    out_shardings: list[Sharding] = field(default_factory=list)
     arguments: str = "local"  # "local": arguments are shards already; "global": sliced by process index
-    kernels: dict[str, Graph] = field(default_factory=lambda: {})
-    attrs: dict[str, Any] = field(default_factory=lambda: {})
+    kernels: dict[str, Graph] = field(default_factory=dict)
+    attrs: dict[str, Any] = field(default_factory=dict)
