@@ -41,12 +41,18 @@ class Mesh:
 
     def __post_init__(self) -> None:
         faults = [
-            Diagnostic("MG0201", f"mesh axis '{axis.name}' has size {axis.size}; a size is at least 1", hint="use '?' for a size that is unknown until load")
+            Diagnostic(
+                "MG0201",
+                f"mesh axis '{axis.name}' has size {axis.size}; a size is at least 1",
+                hint="use '?' for a size that is unknown until load",
+            )
             for axis in self.axes
             if axis.size is not None and axis.size < 1
         ]
         names = [axis.name for axis in self.axes]
-        faults += [Diagnostic("MG0201", f"mesh axis '{n}' is declared twice") for i, n in enumerate(names) if n in names[:i]]
+        faults += [
+            Diagnostic("MG0201", f"mesh axis '{n}' is declared twice") for i, n in enumerate(names) if n in names[:i]
+        ]
         if faults:
             raise ShardingError(*faults)
 
@@ -82,7 +88,11 @@ class Mesh:
         for axis in self.axes:
             if axis.name == name:
                 return axis
-        raise ShardingError(Diagnostic("MG0202", f"mesh axis '{name}' is not in {self}", hint=f"the axes are {', '.join(self.names) or 'none'}"))
+        raise ShardingError(
+            Diagnostic(
+                "MG0202", f"mesh axis '{name}' is not in {self}", hint=f"the axes are {', '.join(self.names) or 'none'}"
+            )
+        )
 
     def axis_size(self, ref: str) -> int:
         """Devices along an axis or a part of one. Raises ShardingError if unknown or not a divisor."""
@@ -90,10 +100,17 @@ class Mesh:
         _, pre, size = split_ref(ref)
         if size is not None:
             if axis.size is not None and axis.size % (pre * size):
-                raise ShardingError(Diagnostic("MG0201", f"'{ref}' is no part of axis '{axis.name}' of size {axis.size} ({axis.size} % {pre * size} = {axis.size % (pre * size)})"))
+                raise ShardingError(
+                    Diagnostic(
+                        "MG0201",
+                        f"'{ref}' is no part of axis '{axis.name}' of size {axis.size} ({axis.size} % {pre * size} = {axis.size % (pre * size)})",
+                    )
+                )
             return size
         if axis.size is None:
-            raise ShardingError(Diagnostic("MG0201", f"the size of mesh axis '{ref}' is unknown until load", hint="give it with --mesh"))
+            raise ShardingError(
+                Diagnostic("MG0201", f"the size of mesh axis '{ref}' is unknown until load", hint="give it with --mesh")
+            )
         return axis.size
 
     def group_size(self, refs: Iterable[str]) -> int:
@@ -154,13 +171,22 @@ class Mesh:
         """The part of the mesh where each axis of `fixed` has the given coordinate; those axes are dropped."""
         for name, coordinate in fixed.items():
             if not 0 <= coordinate < self.axis_size(name):
-                raise ShardingError(Diagnostic("MG0201", f"coordinate {coordinate} is outside axis '{name}' of size {self.axis_size(name)}"))
+                raise ShardingError(
+                    Diagnostic(
+                        "MG0201", f"coordinate {coordinate} is outside axis '{name}' of size {self.axis_size(name)}"
+                    )
+                )
         return Mesh(tuple(axis for axis in self.axes if axis.name not in fixed), self.name)
 
     def split_axis(self, name: str, *sizes: int) -> tuple[str, ...]:
         """References to the parts of an axis, major to minor. Raises ShardingError unless they multiply to its size."""
         if math.prod(sizes) != self.axis_size(name):
-            raise ShardingError(Diagnostic("MG0201", f"axis '{name}' of size {self.axis_size(name)} cannot be split into {' x '.join(map(str, sizes))}"))
+            raise ShardingError(
+                Diagnostic(
+                    "MG0201",
+                    f"axis '{name}' of size {self.axis_size(name)} cannot be split into {' x '.join(map(str, sizes))}",
+                )
+            )
         return tuple(f"{name}:({math.prod(sizes[:i])}){size}" for i, size in enumerate(sizes))
 
     def order(self, ref: str) -> tuple[int, int]:
@@ -195,6 +221,12 @@ def parse_mesh(text: str) -> Mesh:
     for part in text.split(","):
         match = re.fullmatch(r"\s*([A-Za-z_]\w*|\d+)\s*=\s*(\?|-?\d+)\s*", part)
         if not match or match[1] in axes:
-            raise ShardingError(Diagnostic("MG0201", f"mesh '{text}': '{part.strip()}' is not a new NAME=SIZE", hint="write for example dp=2,tp=4"))
+            raise ShardingError(
+                Diagnostic(
+                    "MG0201",
+                    f"mesh '{text}': '{part.strip()}' is not a new NAME=SIZE",
+                    hint="write for example dp=2,tp=4",
+                )
+            )
         axes[match[1]] = None if match[2] == "?" else int(match[2])
     return make_mesh(axes)

@@ -83,7 +83,13 @@ class Sharding:
         """All that is wrong with this sharding for a tensor of `shape` on `mesh`; empty if it is sound."""
         found: list[Diagnostic] = []
         if self.rank != len(shape):
-            found.append(Diagnostic("MG0204", f"the sharding has {self.rank} dims, but the tensor has rank {len(shape)}", hint="give one entry per tensor dim, empty where the dim is not split"))
+            found.append(
+                Diagnostic(
+                    "MG0204",
+                    f"the sharding has {self.rank} dims, but the tensor has rank {len(shape)}",
+                    hint="give one entry per tensor dim, empty where the dim is not split",
+                )
+            )
         known: list[str] = []
         for ref in self.used_axes:
             try:
@@ -92,9 +98,19 @@ class Sharding:
                 found += error.diagnostics
                 continue
             if other := next((seen for seen in known if overlaps(seen, ref)), None):
-                found.append(Diagnostic("MG0203", f"mesh axis '{ref}' is used more than once" + (f" (as '{other}' too)" if other != ref else ""), hint="an axis splits at most one dim of a value, or makes it partial"))
+                found.append(
+                    Diagnostic(
+                        "MG0203",
+                        f"mesh axis '{ref}' is used more than once" + (f" (as '{other}' too)" if other != ref else ""),
+                        hint="an axis splits at most one dim of a value, or makes it partial",
+                    )
+                )
             known.append(ref)
-        found += [Diagnostic("MG0204", f"'{kind}' is no kind of partial value", hint=f"use one of {', '.join(PARTIAL_KINDS)}") for _, kind in self.partial if kind not in PARTIAL_KINDS]
+        found += [
+            Diagnostic("MG0204", f"'{kind}' is no kind of partial value", hint=f"use one of {', '.join(PARTIAL_KINDS)}")
+            for _, kind in self.partial
+            if kind not in PARTIAL_KINDS
+        ]
         return found or self._halo_and_offset_faults(shape, mesh)
 
     def _halo_and_offset_faults(self, shape: Sequence[int | None], mesh: Mesh) -> list[Diagnostic]:
@@ -111,11 +127,20 @@ class Sharding:
                 continue
             parts = mesh.group_size(self.dims[dim])
             if len(offsets) != parts + 1:
-                found.append(Diagnostic("MG0204", f"dim {dim} is split into {parts} shards and needs {parts + 1} offsets, but has {len(offsets)}"))
+                found.append(
+                    Diagnostic(
+                        "MG0204",
+                        f"dim {dim} is split into {parts} shards and needs {parts + 1} offsets, but has {len(offsets)}",
+                    )
+                )
             elif any(a > b for a, b in itertools.pairwise(offsets)) or offsets[0] != 0:
                 found.append(Diagnostic("MG0204", f"the offsets {list(offsets)} of dim {dim} do not rise from 0"))
             elif shape[dim] is not None and offsets[-1] != shape[dim]:
-                found.append(Diagnostic("MG0204", f"the offsets of dim {dim} end at {offsets[-1]}, but the dim has size {shape[dim]}"))
+                found.append(
+                    Diagnostic(
+                        "MG0204", f"the offsets of dim {dim} end at {offsets[-1]}, but the dim has size {shape[dim]}"
+                    )
+                )
         return found
 
     def parts(self, dim: int, mesh: Mesh) -> int:
@@ -176,7 +201,11 @@ def P(*dims: AxisEntry, partial: str | Mapping[str, str] | Sequence[str] | None 
     partial sum over `tp`; `partial={"tp": "max"}` names the kind.
     """
     entries = tuple((d,) if isinstance(d, str) else tuple(d or ()) for d in dims)
-    pairs = partial.items() if isinstance(partial, Mapping) else ((a, "sum") for a in ([partial] if isinstance(partial, str) else partial or ()))
+    pairs = (
+        partial.items()
+        if isinstance(partial, Mapping)
+        else ((a, "sum") for a in ([partial] if isinstance(partial, str) else partial or ()))
+    )
     return Sharding(entries, tuple(pairs))
 
 
@@ -185,9 +214,17 @@ def from_indices(dims: Sequence[Sequence[int]], mesh: Mesh, rank: int) -> Shardi
     try:
         named = [tuple(mesh.names[index] for index in axes if index >= 0 or _reject(index)) for axes in dims]
     except IndexError as error:
-        raise ShardingError(Diagnostic("MG0202", f"{[list(d) for d in dims]} names an axis number that {mesh} does not have", hint=f"axes are numbered 0 to {len(mesh.axes) - 1}")) from error
+        raise ShardingError(
+            Diagnostic(
+                "MG0202",
+                f"{[list(d) for d in dims]} names an axis number that {mesh} does not have",
+                hint=f"axes are numbered 0 to {len(mesh.axes) - 1}",
+            )
+        ) from error
     if len(named) > rank + 1:
-        raise ShardingError(Diagnostic("MG0204", f"{[list(d) for d in dims]} has {len(named)} lists, but the tensor has rank {rank}"))
+        raise ShardingError(
+            Diagnostic("MG0204", f"{[list(d) for d in dims]} has {len(named)} lists, but the tensor has rank {rank}")
+        )
     partial = tuple((axis, "sum") for axis in named[rank]) if len(named) == rank + 1 else ()
     return fit(Sharding(tuple(named[:rank]), partial), rank)
 
@@ -208,13 +245,17 @@ def parse_sharding(text: str) -> Sharding:
     """
     body, _, tail = text.partition("/")
     if not re.fullmatch(r"[\w:()+,\s]*", body):
-        raise ShardingError(Diagnostic("MG0204", f"'{text}' is not a sharding", hint="write for example dp,_,a+b or dp,_/sum:tp"))
+        raise ShardingError(
+            Diagnostic("MG0204", f"'{text}' is not a sharding", hint="write for example dp,_,a+b or dp,_/sum:tp")
+        )
     entries = [part.strip() for part in body.split(",")] if body.strip() else []
     dims = tuple(() if entry in ("_", "") else tuple(axis.strip() for axis in entry.split("+")) for entry in entries)
     partial: list[tuple[str, str]] = []
     for part in filter(None, tail.split(",")):
         kind, colon, axis = part.partition(":")
         if not colon or kind not in PARTIAL_KINDS:
-            raise ShardingError(Diagnostic("MG0204", f"'{part}' is not KIND:AXIS", hint=f"KIND is one of {', '.join(PARTIAL_KINDS)}"))
+            raise ShardingError(
+                Diagnostic("MG0204", f"'{part}' is not KIND:AXIS", hint=f"KIND is one of {', '.join(PARTIAL_KINDS)}")
+            )
         partial.append((axis.strip(), kind))
     return Sharding(dims, tuple(partial))

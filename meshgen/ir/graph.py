@@ -137,7 +137,9 @@ class Graph:
     def add(self, op: str, operands: Sequence[Value], types: Sequence[TensorType], attrs: Mapping[str, Any] | None = None,
             *, loc: Location | None = None, name: str = "") -> Node:  # fmt: skip
         """Append a node with fresh results and return it."""
-        results = [Value(t, name if len(types) == 1 else f"{name}_{i}" if name else "", loc=loc) for i, t in enumerate(types)]
+        results = [
+            Value(t, name if len(types) == 1 else f"{name}_{i}" if name else "", loc=loc) for i, t in enumerate(types)
+        ]
         node = Node(op, list(operands), results, dict(attrs or {}), loc)
         self.nodes.append(node)
         return node
