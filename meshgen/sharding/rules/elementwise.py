@@ -1,0 +1,74 @@
+"""Rules of element-wise operations: all dims are tied, and some ops are linear."""
+
+from __future__ import annotations
+
+from meshgen.ir.graph import DTYPES, Node, is_float
+from meshgen.sharding.rules.registry import letters, sharding_rule
+from meshgen.sharding.rules.rule import ALL_KINDS, Linear, Rule, rule
+
+UNARY = (
+    "abs", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "tanh", "sqrt", "rsqrt",
+    "cbrt", "sine", "cosine", "tan", "floor", "ceil", "round_nearest_even", "round_nearest_afz", "sign", "not",
+    "is_finite", "erf", "erf_inv", "erfc", "popcnt", "count_leading_zeros", "negate", "convert", "reduce_precision",
+    "optimization_barrier",
+)  # fmt: skip
+BINARY = (
+    "add", "subtract", "multiply", "divide", "remainder", "power", "maximum", "minimum", "and", "or", "xor",
+    "shift_left", "shift_right_logical", "shift_right_arithmetic", "atan2", "compare",
+)  # fmt: skip
+
+# add(partial, partial) is partial; multiply(partial, whole) too. max / min / ... combine with their own kind.
+_LINEAR: dict[str, tuple[Linear, ...]] = {
+    "negate": (Linear((0,)),),
+    "add": (Linear((0, 1)),),
+    "subtract": (Linear((0, 1)),),
+    "multiply": (Linear((0,)), Linear((1,)), Linear((0, 1), ("product",))),
+    "divide": (Linear((0,)),),
+    "maximum": (Linear((0, 1), ("max",)),),
+    "minimum": (Linear((0, 1), ("min",)),),
+    "and": (Linear((0, 1), ("and",)),),
+    "or": (Linear((0, 1), ("or",)),),
+    "xor": (Linear((0, 1), ("xor",)),),
+}
+
+
+@sharding_rule(*UNARY, *BINARY)
+def elementwise(node: Node) -> Rule:
+    dims = " ".join(letters(node.results[0].type.rank)) or "()"
+    types = [value.type for value in node.operands]
+    linear = _LINEAR.get(node.op, ()) if _is_exact(node) else ()
+    return rule(f"{', '.join([dims] * len(types))} -> {dims}", types, [node.result.type], linear=linear)
+
+
+def _is_exact(node: Node) -> bool:
+    """Whether integer truncation cannot break linearity."""
+    return node.op != "divide" or is_float(node.result.type.dtype)
+
+
+@sharding_rule("convert")
+def convert(node: Node) -> Rule:
+    """Linear where the result is a float at least as wide: a narrower one would round each part."""
+    source, target = node.operands[0].type, node.result.type
+    dims = " ".join(letters(target.rank)) or "()"
+    widens = is_float(source.dtype) and is_float(target.dtype) and DTYPES[target.dtype].itemsize >= DTYPES[source.dtype].itemsize
+    return rule(f"{dims} -> {dims}", [source], [target], linear=(Linear((0,), ("sum", "max", "min")),) if widens else ())
+
+
+@sharding_rule("bitcast_convert")
+def bitcast_convert(node: Node) -> Rule:
+    """A change of width adds or drops a minor dim, which stays whole."""
+    source, target = node.operands[0].type, node.result.type
+    shared = min(source.rank, target.rank)
+    names = letters(shared)
+    sides = [" ".join([*names, *(["w"] if kind.rank > shared else [])]) or "()" for kind in (source, target)]
+    return rule(f"{sides[0]} -> {sides[1]}", [source], [target], whole=("w",) if source.rank != target.rank else ())
+
+
+@sharding_rule("select", "clamp")
+def select(node: Node) -> Rule:
+    """A 0-d predicate or bound is read whole. select is linear in its two arms together."""
+    types, result = [value.type for value in node.operands], node.result.type
+    dims = " ".join(letters(result.rank)) or "()"
+    sides = ", ".join(dims if kind.rank == result.rank else "()" for kind in types)
+    linear = (Linear((1, 2), ALL_KINDS),) if node.op == "select" else ()
+    return rule(f"{sides} -> {dims}", types, [result], linear=linear)
