@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from tests.codegen.programs import costs, layers, mixed
+
+from meshgen.codegen import schedule as scheduling
+from meshgen.codegen.timeline import Task, start_times
+from meshgen.errors import CodegenError
+from meshgen.runtime.checker import check
+from meshgen.runtime.plan import ALIGNMENT, COMMUNICATION, COMPUTE
+
+
+def plan_of(module, **options):
+    return scheduling.schedule(module, costs=options.pop("costs", costs()), **options)
+
+
+@pytest.mark.parametrize("module", [layers(), layers(1), layers(0), mixed()], ids=["4", "1", "0", "mixed"])
+def test_every_schedule_is_proven(module):
+    plan = plan_of(module)
+    check(plan, module.mesh)
+    assert [plan.buffers[n].type for n in plan.inputs] == [v.type for v in module.graph.inputs]
+    assert [plan.buffers[n].type for n in plan.outputs] == [v.type for v in module.graph.outputs]
+
+
+def test_collectives_start_as_soon_as_their_input_is_ready():
+    plan = plan_of(layers(4))
+    # 4 tanh kernels of 1 s and 4 all-reduces of 3 s: the link is busy from 1 to 13, then one more kernel.
+    assert plan.step_seconds == pytest.approx(14.0)
+    starts = [i.start for i in plan.items if i.is_collective]
+    assert starts == pytest.approx([1.0, 4.0, 7.0, 10.0])
+
+
+def test_waiters_come_as_late_as_possible():
+    plan = plan_of(layers(3), costs=costs(kernel=4.0))
+    kernels = [i.kernel for i in plan.items if not i.is_collective]
+    assert kernels == ["tanh", "tanh", "tanh", "add", "add", "add"]
+    program_order = start_times(*_in_program_order(layers(3), costs(kernel=4.0)))[1]
+    assert plan.step_seconds < program_order
+
+
+def _in_program_order(module, model):
+    tasks = scheduling.collect(module, model).tasks
+    return tasks, range(len(tasks))
+
+
+def test_hidden_and_exposed_add_up():
+    plan = plan_of(layers(4))
+    for e in plan.exposures:
+        assert e.hidden + e.exposed == pytest.approx(plan.items[e.item].seconds)
+    # Kernels run from 1 to 4 beside the first all-reduce, then one beside each of the others.
+    assert [e.hidden for e in plan.exposures] == pytest.approx([3.0, 1.0, 1.0, 1.0])
+    assert plan.exposed_seconds == pytest.approx(6.0)
+
+
+def test_events_only_where_streams_differ_and_none_is_redundant():
+    plan = plan_of(layers(4))
+    recorder = {item.records: n for n, item in enumerate(plan.items) if item.records is not None}
+    waited = [event for item in plan.items for event in item.waits]
+    assert sorted(recorder) == sorted(set(waited))
+    for item in plan.items:
+        assert all(plan.items[recorder[event]].stream != item.stream for event in item.waits)
+
+
+def test_no_event_for_what_an_earlier_wait_implies():
+    tasks = [Task(COMPUTE, 1, ()), Task(COMPUTE, 1, ()), Task(COMMUNICATION, 1, (0, 1)), Task(COMMUNICATION, 1, (0,))]
+    assert scheduling.find_waits(tasks, range(4)) == [[], [], [1], []]
+
+
+def test_offsets_are_aligned_and_signature_buffers_are_not_shared():
+    plan = plan_of(mixed())
+    kept = [b for n, b in enumerate(plan.buffers) if b.storage == n and b.kind != "temporary"]
+    assert all(b.offset % ALIGNMENT == 0 for b in plan.buffers)
+    for left in kept:
+        assert all(left is r or left.end <= r.offset or r.end <= left.offset for r in kept)
+
+
+def test_views_share_storage():
+    plan = plan_of(mixed())
+    viewed = [b for n, b in enumerate(plan.buffers) if b.storage != n]
+    assert len(viewed) == 3
+    assert all(b.offset == plan.buffers[b.storage].offset for b in viewed)
+
+
+def test_same_input_same_schedule():
+    assert dataclasses.replace(plan_of(layers(5)), kernels={}) == dataclasses.replace(plan_of(layers(5)), kernels={})
+
+
+def test_memory_limit_prefers_smaller_orders_and_refuses_with_the_numbers():
+    plan = plan_of(layers(6))
+    with pytest.raises(CodegenError, match=r"MG0303.*limit is 100"):
+        plan_of(layers(6), memory_limit=100)
+    assert plan_of(layers(6), memory_limit=plan.arena_bytes).arena_bytes <= plan.arena_bytes
+
+
+def test_what_is_not_fused_becomes_a_kernel_per_op():
+    module = layers(1)
+    for node in module.graph.nodes:
+        if node.op == "kernel":
+            node.op = node.attrs.pop("kernel")
+    module.kernels = {}
+    plan = plan_of(module)
+    check(plan, module.mesh)
+    assert [i.kernel.split("_")[0] for i in plan.items if not i.is_collective] == ["tanh", "add"]
+    assert len(plan.items[-1].inputs) == 1  # the repeated operand is passed once

@@ -1,0 +1,171 @@
+"""Mutation tests: each way to break a proven schedule must be found, and named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.codegen.programs import costs, layers, mixed
+
+from meshgen.codegen.schedule import schedule
+from meshgen.errors import ScheduleError
+from meshgen.ir.graph import TensorType
+from meshgen.runtime.checker import check, check_ranks
+from meshgen.runtime.plan import COMPUTE, Schedule, aligned
+
+MODULE = layers(5)
+PLAN = schedule(MODULE, costs=costs())
+
+
+def with_item(plan: Schedule, number: int, **changes) -> Schedule:
+    items = list(plan.items)
+    items[number] = replace(items[number], **changes)
+    return replace(plan, items=tuple(items))
+
+
+def with_buffer(plan: Schedule, number: int, **changes) -> Schedule:
+    buffers = list(plan.buffers)
+    buffers[number] = replace(buffers[number], **changes)
+    return replace(plan, buffers=tuple(buffers))
+
+
+def refused(plan: Schedule, pattern: str, mesh=MODULE.mesh) -> None:
+    with pytest.raises(ScheduleError, match=pattern):
+        check(plan, mesh)
+
+
+@pytest.mark.parametrize("number", [n for n, i in enumerate(PLAN.items) if i.waits])
+def test_a_dropped_wait_is_found(number):
+    refused(with_item(PLAN, number, waits=()), rf"MG0402.*item {number} .*without waiting for item")
+
+
+@pytest.mark.parametrize("number", [n for n, i in enumerate(PLAN.items) if i.records is not None])
+def test_a_dropped_record_is_found(number):
+    refused(with_item(PLAN, number, records=None), r"MG0401.*which nobody records")
+
+
+@pytest.mark.parametrize("number", [n for n, i in enumerate(PLAN.items) if i.records is not None])
+def test_an_event_recorded_too_late_is_found(number):
+    event = PLAN.items[number].records
+    broken = with_item(with_item(PLAN, number, records=None), len(PLAN.items) - 1, records=event)
+    if any(event in i.waits for i in PLAN.items[:-1]):
+        refused(broken, "records only later")
+
+
+@pytest.mark.parametrize("number", range(len(PLAN.items) - 1))
+def test_swapped_neighbours_that_depend_are_found(number):
+    left, right = PLAN.items[number : number + 2]
+    if not (set(left.outputs) & set(right.inputs)):
+        pytest.skip("independent: the swap is right")
+    items = list(PLAN.items)
+    items[number : number + 2] = [right, left]
+    refused(replace(PLAN, items=tuple(items)), r"MG040[12]")
+
+
+def test_a_collective_moved_to_another_stream_breaks_the_chain():
+    second = [n for n, i in enumerate(PLAN.items) if i.is_collective][1]
+    refused(with_item(PLAN, second, stream=COMPUTE), r"MG0401.*nothing orders collective")
+
+
+def storages(plan: Schedule) -> list[int]:
+    return [n for n, b in enumerate(plan.buffers) if b.storage == n and b.type.nbytes]
+
+
+@pytest.mark.parametrize("module", [MODULE, mixed()], ids=["layers", "mixed"])
+def test_every_wrong_offset_that_makes_a_race_is_found(module):
+    """Move every storage on top of every other: either the two were never alive together, or it is refused."""
+    plan = schedule(module, costs=costs())
+    clashes = 0
+    for number in storages(plan):
+        for other in storages(plan):
+            target = plan.buffers[other].offset
+            if target == plan.buffers[number].offset:
+                continue
+            moved = [replace(b, offset=target) if b.storage == number else b for b in plan.buffers]
+            try:
+                check(replace(plan, buffers=tuple(moved)), module.mesh)
+            except ScheduleError as error:
+                assert {d.code for d in error.diagnostics} == {"MG0402"}
+                clashes += 1
+    kept = [n for n in storages(plan) if plan.buffers[n].kind != "temporary"]
+    assert clashes >= len(kept) * (len(kept) - 1)
+
+
+def test_reads_of_what_is_overwritten_are_found():
+    # Let the buffer that is read last share its bytes with one that is written in between.
+    first = PLAN.items[0].outputs[0]
+    late = next(i.outputs[0] for i in PLAN.items[1:] if i.kernel == "tanh")
+    moved = with_buffer(PLAN, late, offset=PLAN.buffers[first].offset)
+    refused(moved, rf"buffer {min(first, late)} .*share bytes")
+
+
+@pytest.mark.parametrize(
+    ("changes", "pattern"),
+    [
+        ({"offset": 128}, "multiple of 256"),
+        ({"offset": -256}, "lies at bytes -256"),
+        ({"offset": 1 << 40}, "of an arena of"),
+        ({"storage": 99}, "views buffer 99"),
+        ({"storage": 0}, "does not lie where it lies"),
+        ({"kind": "scratch"}, "unknown kind"),
+        ({"type": TensorType((1, 1), "f32")}, "but gets"),
+    ],
+)
+def test_malformed_buffers_are_refused(changes, pattern):
+    refused(with_buffer(PLAN, PLAN.items[1].outputs[0], **changes), pattern)
+
+
+@pytest.mark.parametrize(
+    ("changes", "pattern"),
+    [
+        ({"inputs": (99,)}, "does not exist"),
+        ({"stream": 5}, "on stream 5"),
+        ({"kernel": "other"}, "kernel 'other' does not exist"),
+        ({"outputs": (0,)}, "overwrites input 0"),
+        ({"inputs": (0, 0)}, "but gets"),
+        ({"op": "spy"}, "unknown op 'spy'"),
+        ({"waits": (77,)}, "waits for event 77, which nobody records"),
+    ],
+)
+def test_malformed_items_are_refused(changes, pattern):
+    refused(with_item(PLAN, 0, **changes), pattern)
+
+
+def test_unknown_axis_is_refused():
+    number = next(n for n, i in enumerate(PLAN.items) if i.is_collective)
+    refused(with_item(PLAN, number, attrs={"axes": ("z",), "kind": "sum"}), "axis 'z' is not in")
+
+
+def test_two_writers_and_two_records_are_refused():
+    first, second = PLAN.items[0], next(i for i in PLAN.items[1:] if i.kernel == "tanh")
+    place = PLAN.items.index(second)
+    refused(with_item(PLAN, place, outputs=first.outputs), "both write")
+    refused(with_item(PLAN, len(PLAN.items) - 1, records=first.records), "and again by")
+
+
+def test_outputs_must_be_written_and_kept():
+    temporary = next(n for n, b in enumerate(PLAN.buffers) if b.kind == "temporary")
+    refused(replace(PLAN, outputs=(temporary,)), "is in the signature")
+    last = len(PLAN.items) - 1
+    refused(replace(PLAN, items=PLAN.items[:last]), "never written")
+
+
+def test_an_arena_bigger_than_its_buffers_is_refused():
+    most = sum(aligned(b.type.nbytes) for b in PLAN.buffers)
+    refused(replace(PLAN, arena_bytes=most + 256), "need only")
+
+
+def test_ranks_must_issue_the_same_collectives():
+    chain = [i for i in PLAN.items if i.is_collective]
+    check_ranks([chain, chain, chain], MODULE.mesh)
+    with pytest.raises(ScheduleError, match=r"collective 1 is .* on rank 0, but .* on rank 2"):
+        check_ranks([chain, chain, [chain[0], chain[2], chain[1], *chain[3:]]], MODULE.mesh)
+    with pytest.raises(ScheduleError, match=r"'none' on rank 1"):
+        check_ranks([chain, chain[:-1]], MODULE.mesh)
+
+
+def test_faults_are_reported_together():
+    broken = with_item(with_item(PLAN, 0, kernel="other"), 1, stream=9)
+    with pytest.raises(ScheduleError) as caught:
+        check(broken, MODULE.mesh)
+    assert len(caught.value.diagnostics) == 2
