@@ -4,4 +4,16 @@ from meshgen.sharding.rules import contraction, elementwise, lookup, movement
 from meshgen.sharding.rules.registry import RULES, rule_of, sharding_rule
 from meshgen.sharding.rules.rule import Factor, Linear, Rule, rule
 
-__all__ = ["RULES", "Factor", "Linear", "Rule", "contraction", "elementwise", "lookup", "movement", "rule", "rule_of", "sharding_rule"]
+__all__ = [
+    "RULES",
+    "Factor",
+    "Linear",
+    "Rule",
+    "contraction",
+    "elementwise",
+    "lookup",
+    "movement",
+    "rule",
+    "rule_of",
+    "sharding_rule",
+]

@@ -17,7 +17,13 @@ def reduce(node: Node) -> Rule:
     kind = reduction_kind(node.attrs["kind"])
     kept = " ".join(n for d, n in enumerate(names) if d not in node.attrs["dims"]) or "()"
     reduced = {names[d]: kind for d in node.attrs["dims"]}
-    return rule(f"{' '.join(names)}, () -> {kept}", [operand, node.operands[1].type], [result], reduce=reduced, linear=(Linear((0, 1), (kind,)),))
+    return rule(
+        f"{' '.join(names)}, () -> {kept}",
+        [operand, node.operands[1].type],
+        [result],
+        reduce=reduced,
+        linear=(Linear((0, 1), (kind,)),),
+    )
 
 
 @sharding_rule("dot_general")
@@ -39,7 +45,13 @@ def dot_general(node: Node) -> Rule:
         left[i] = right[j] = next(names)
     reduced = {left[i]: "sum" for i in attrs["lhs_contract"]}
     sides = [" ".join(side) or "()" for side in (left, right, batch + free)]
-    return rule(f"{sides[0]}, {sides[1]} -> {sides[2]}", [lhs, rhs], [node.result.type], reduce=reduced, linear=(Linear((0,)), Linear((1,))))
+    return rule(
+        f"{sides[0]}, {sides[1]} -> {sides[2]}",
+        [lhs, rhs],
+        [node.result.type],
+        reduce=reduced,
+        linear=(Linear((0,)), Linear((1,))),
+    )
 
 
 def _name(side: list[str], dim: int, names: Iterator[str]) -> str:

@@ -9,7 +9,7 @@ from meshgen.sharding.rules.rule import ALL_KINDS, Linear, Rule, rule
 UNARY = (
     "abs", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "tanh", "sqrt", "rsqrt",
     "cbrt", "sine", "cosine", "tan", "floor", "ceil", "round_nearest_even", "round_nearest_afz", "sign", "not",
-    "is_finite", "erf", "erf_inv", "erfc", "popcnt", "count_leading_zeros", "negate", "convert", "reduce_precision",
+    "is_finite", "erf", "erf_inv", "erfc", "popcnt", "count_leading_zeros", "negate", "reduce_precision",
     "optimization_barrier",
 )  # fmt: skip
 BINARY = (
@@ -50,8 +50,14 @@ def convert(node: Node) -> Rule:
     """Linear where the result is a float at least as wide: a narrower one would round each part."""
     source, target = node.operands[0].type, node.result.type
     dims = " ".join(letters(target.rank)) or "()"
-    widens = is_float(source.dtype) and is_float(target.dtype) and DTYPES[target.dtype].itemsize >= DTYPES[source.dtype].itemsize
-    return rule(f"{dims} -> {dims}", [source], [target], linear=(Linear((0,), ("sum", "max", "min")),) if widens else ())
+    widens = (
+        is_float(source.dtype)
+        and is_float(target.dtype)
+        and DTYPES[target.dtype].itemsize >= DTYPES[source.dtype].itemsize
+    )
+    return rule(
+        f"{dims} -> {dims}", [source], [target], linear=(Linear((0,), ("sum", "max", "min")),) if widens else ()
+    )
 
 
 @sharding_rule("bitcast_convert")

@@ -39,7 +39,9 @@ def window(node: Node) -> Rule:
     cut = _cut_dims(node)
     names = letters(result.rank)
     data = operands if node.op == "concatenate" else operands[:1]
-    sides = [" ".join(f"{name}_{i}" if d in cut else name for d, name in enumerate(names)) or "()" for i in range(len(data))]
+    sides = [
+        " ".join(f"{name}_{i}" if d in cut else name for d, name in enumerate(names)) or "()" for i in range(len(data))
+    ]
     target = " ".join(f"{name}_r" if d in cut else name for d, name in enumerate(names)) or "()"
     whole = [f"{names[d]}_{i}" for d in sorted(cut) for i in range(len(data))] + [f"{names[d]}_r" for d in sorted(cut)]
     scalars = ["()"] * (len(operands) - len(data))
@@ -65,11 +67,16 @@ def reshape(node: Node) -> Rule:
     """
     source, target = node.operands[0].type, node.result.type
     sides, sizes, whole = reshape_factors(source.sizes, target.sizes)
-    text = [" ".join(f"({' '.join(part)})" if len(part) > 1 else (part or ["1"])[0] for part in side) or "()" for side in sides]
+    text = [
+        " ".join(f"({' '.join(part)})" if len(part) > 1 else (part or ["1"])[0] for part in side) or "()"
+        for side in sides
+    ]
     return rule(f"{text[0]} -> {text[1]}", [source], [target], sizes=sizes, whole=whole, linear=_MOVES)
 
 
-def reshape_factors(source: tuple[int, ...], target: tuple[int, ...]) -> tuple[list[list[list[str]]], dict[str, int], list[str]]:
+def reshape_factors(
+    source: tuple[int, ...], target: tuple[int, ...]
+) -> tuple[list[list[list[str]]], dict[str, int], list[str]]:
     """Factor names of each dim of both shapes, sizes of the factors, and those that must stay whole."""
     sides: list[list[list[str]]] = [[[] for _ in source], [[] for _ in target]]
     sizes: dict[str, int] = {}

@@ -17,7 +17,15 @@ from meshgen.ir.graph import TensorType
 
 Kind = Literal["parallel", "reduce", "whole"]
 DimMap = tuple[tuple[int, ...], ...]
-_REDUCTIONS = {"add": "sum", "maximum": "max", "minimum": "min", "multiply": "product", "and": "and", "or": "or", "xor": "xor"}
+_REDUCTIONS = {
+    "add": "sum",
+    "maximum": "max",
+    "minimum": "min",
+    "multiply": "product",
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+}
 ALL_KINDS = tuple(_REDUCTIONS.values())
 
 
@@ -56,7 +64,11 @@ class Rule:
     def notation(self) -> str:
         """The rule in factor notation, with what is not parallel behind it."""
         sides = [", ".join(self._dims(m) for m in side) for side in (self.operands, self.results)]
-        tail = "".join(f" {f.kind}({f.name}{': ' + f.reduction if f.reduction else ''})" for f in self.factors if f.kind != "parallel")
+        tail = "".join(
+            f" {f.kind}({f.name}{': ' + f.reduction if f.reduction else ''})"
+            for f in self.factors
+            if f.kind != "parallel"
+        )
         return f"{sides[0]} -> {sides[1]}{tail}".strip()
 
     def _dims(self, dims: DimMap) -> str:
@@ -65,6 +77,7 @@ class Rule:
 
     def places(self, factor: int) -> tuple[list[int | None], list[int | None]]:
         """The dim of each operand and of each result that has the factor."""
+
         def find(dims: DimMap) -> int | None:
             return next((d for d, part in enumerate(dims) if factor in part), None)
 
@@ -113,7 +126,12 @@ def rule(
 
 def _tensors(side: str) -> list[list[list[str]]]:
     parts = side.split(",") if side.strip() else []
-    return [[[w for w in re.findall(r"\w+", dim) if w != "1"] for dim in re.findall(r"\([^)]*\)|\w+", part)] if part.strip() != "()" else [] for part in parts]
+    return [
+        [[w for w in re.findall(r"\w+", dim) if w != "1"] for dim in re.findall(r"\([^)]*\)|\w+", part)]
+        if part.strip() != "()"
+        else []
+        for part in parts
+    ]
 
 
 def _collect(notation: str, dims: list[list[str]], kind: TensorType, table: dict[str, int], order: list[str]) -> None:

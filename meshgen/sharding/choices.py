@@ -1,0 +1,198 @@
+"""The choice of every site along one mesh axis, as a labelling problem: labels, costs and their solution.
+
+A site's label says which of its loops the axis splits, or that partial operands stay partial, or neither.
+Labels at both ends of an edge tell the value's state there; if they differ the value is resharded, at the
+estimated time of that. A value with several users may have one resharded copy that they share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from meshgen.ir.graph import Value
+from meshgen.sharding.eliminate import Table, cheapest
+from meshgen.sharding.reach import Covered, Origins, fits, usable_factor
+from meshgen.sharding.rules import Linear
+from meshgen.sharding.sites import Site
+from meshgen.sharding.states import Link, State, state_of
+
+FORBIDDEN = 1e6  # seconds; finite, so that a problem without solution still has a least bad one
+HINT_SECONDS = 2e-6  # what keeping a hint is worth on top of the traffic that it saves
+
+
+@dataclass(frozen=True)
+class Label:
+    """States of a site's operands and results along the axis; `factor` or `way` says why."""
+
+    factor: int | None
+    way: Linear | None
+    operands: tuple[State, ...]
+    results: tuple[State, ...]
+
+
+def labels_of(
+    site: Site, link: Link, origins: dict[Value, Origins], covered: Covered, others: Callable[[Site, int], int]
+) -> list[Label]:
+    """The labels that the annotations reach, sharded ones first."""
+    found: list[Label] = []
+    rule, node = site.rule, site.node
+    for factor, loop in enumerate(rule.factors):
+        if (
+            loop.kind == "whole"
+            or not _is_reached(site, factor, origins)
+            or not _is_splittable(site, factor, link.size, others)
+        ):
+            continue
+        operands, results = rule.places(factor)
+        ends: tuple[State, ...] = tuple(loop.reduction if loop.kind == "reduce" else d for d in results)
+        label = Label(factor, None, tuple(operands), ends)
+        if _is_expressible(site, factor, covered):
+            found.append(label)
+    kinds = {state for v in node.operands for state in origins.get(v, {}) if isinstance(state, str)}
+    for way in rule.linear:
+        for kind in sorted(kinds & set(way.kinds)):
+            if any(kind in origins.get(node.operands[i], {}) for i in way.operands):
+                operands_ = tuple(kind if i in way.operands else None for i in range(len(node.operands)))
+                found.append(Label(None, way, operands_, (kind,) * len(node.results)))
+    if not node.operands or not node.results:  # inputs and outputs may also have a partial state that was asked for
+        value = site.value
+        states = [
+            s
+            for s in origins.get(value, {})
+            if isinstance(s, str) and site.wish and state_of(site.wish.sharding, link.axis) == s
+        ]
+        found += [Label(None, None, (s,) * len(node.operands), (s,) * len(node.results)) for s in states]
+    found.append(Label(None, None, (None,) * len(node.operands), (None,) * len(node.results)))
+    return found
+
+
+def _is_reached(site: Site, factor: int, origins: dict[Value, Origins]) -> bool:
+    operands, results = site.rule.places(factor)
+    pairs = [*zip(site.node.operands, operands, strict=True), *zip(site.node.results, results, strict=True)]
+    return any(dim is not None and dim in origins.get(value, {}) for value, dim in pairs)
+
+
+def _is_splittable(site: Site, factor: int, size: int, others: Callable[[Site, int], int]) -> bool:
+    loop = site.rule.factors[factor]
+    return loop.size % (size * others(site, factor)) == 0 or fits(site.rule, factor, loop.size + 1)
+
+
+def _is_expressible(site: Site, factor: int, covered: Covered) -> bool:
+    """Whether the factor is the usable one of every dim that has it."""
+    rule = site.rule
+    return all(
+        usable_factor(rule, dims, d, site, covered) == factor
+        for dims in (*rule.operands, *rule.results)
+        for d, part in enumerate(dims)
+        if factor in part
+    )
+
+
+@dataclass(frozen=True)
+class AxisSolution:
+    """The label of every site along an axis, and the estimated seconds of traffic and extra work."""
+
+    labels: tuple[Label, ...]
+    seconds: float
+    is_exact: bool
+
+
+class AxisProblem:
+    """Variables: one per site with more than one label, one per shared copy. Tables: work, wishes, edges."""
+
+    def __init__(
+        self,
+        sites: list[Site],
+        link: Link,
+        labels: list[list[Label]],
+        nbytes: Callable[[Value], float],
+        work: Callable[[Site], float],
+    ) -> None:
+        self.sites, self.link, self.labels, self.nbytes, self.work = sites, link, labels, nbytes, work
+        self.sizes = [len(options) for options in labels]
+        self.tables: list[Table] = []
+
+    def solve(self) -> AxisSolution:
+        for number, site in enumerate(self.sites):
+            self._add((number,), np.array([self._alone(site, label) for label in self.labels[number]]))
+        for value, producer, uses in self._edges():
+            self._add_edge(value, producer, uses)
+        solution = cheapest(self.sizes, self.tables)
+        chosen = tuple(options[solution.labels[i]] for i, options in enumerate(self.labels))
+        return AxisSolution(chosen, solution.cost, solution.is_exact)
+
+    def _alone(self, site: Site, label: Label) -> float:
+        """Redundant work if the loop is not split, and what the user's wish says of the label."""
+        cost = self.work(site) / (self.link.size if label.factor is not None else 1)
+        if site.option is not None:
+            asked = next((f for f, axes in enumerate(site.option) if self.link.axis in axes), None)
+            return cost if asked == label.factor and label.way is None else cost + FORBIDDEN
+        states = label.results or label.operands
+        if site.wish is None:
+            return cost + (FORBIDDEN if site.node.op in ("input", "output") and isinstance(states[0], str) else 0.0)
+        asked_state = state_of(site.wish.sharding, self.link.axis)
+        opened = (
+            asked_state is None
+            and isinstance(states[0], int)
+            and states[0] < len(site.wish.open_dims)
+            and site.wish.open_dims[states[0]]
+        )
+        if states[0] == asked_state or opened:
+            return cost
+        return cost + (FORBIDDEN if site.wish.required else HINT_SECONDS)
+
+    def _edges(self) -> list[tuple[Value, tuple[int, int], list[tuple[int, int]]]]:
+        """Value, (site, result) that makes it, [(site, operand)] that use it."""
+        makers: dict[Value, tuple[int, int]] = {}
+        uses: dict[Value, list[tuple[int, int]]] = {}
+        for number, site in enumerate(self.sites):
+            for i, value in enumerate(site.node.results):
+                makers[value] = (number, i)
+            for i, value in enumerate(site.node.operands):
+                uses.setdefault(value, []).append((number, i))
+        return [(value, makers[value], found) for value, found in uses.items()]
+
+    def _add_edge(self, value: Value, producer: tuple[int, int], uses: list[tuple[int, int]]) -> None:
+        nbytes = self.nbytes(value)
+        made = [label.results[producer[1]] for label in self.labels[producer[0]]]
+        wanted = [[label.operands[i] for label in self.labels[site]] for site, i in uses]
+        copies = self._shared_states(made, wanted)
+        seconds = self.link.seconds
+        if not copies:
+            for (site, _), states in zip(uses, wanted, strict=True):
+                self._add((producer[0], site), np.array([[seconds(m, w, nbytes) for w in states] for m in made]))
+            return
+        copy = len(self.sizes)
+        options: list[State | tuple[()]] = [(), *copies]  # (): no copy
+        self.sizes.append(len(options))
+        price = [[0.0 if isinstance(c, tuple) else seconds(m, c, nbytes) for c in options] for m in made]
+        self._add((producer[0], copy), np.array(price))
+        for (site, _), states in zip(uses, wanted, strict=True):
+            near = {
+                (c, w): 0.0 if c == w else FORBIDDEN if isinstance(c, tuple) else seconds(c, w, nbytes)
+                for c in options
+                for w in states
+            }
+            costs = [[[min(seconds(m, w, nbytes), near[c, w]) for c in options] for w in states] for m in made]
+            self._add((producer[0], site, copy), np.array(costs))
+
+    def _shared_states(self, made: list[State], wanted: list[list[State]]) -> list[State]:
+        """States that at least two users may want and the producer may not deliver."""
+        if len(wanted) < 2 or (len(made) == 1 and all(set(states) == {made[0]} for states in wanted)):
+            return []
+        count: dict[State, int] = {}
+        for states in wanted:
+            for state in dict.fromkeys(states):
+                count[state] = count.get(state, 0) + 1
+        return [state for state, users in count.items() if users > 1 and any(m not in (state, None) for m in made)]
+
+    def _add(self, variables: tuple[int, ...], costs: np.ndarray) -> None:
+        """A table, with a site that occurs twice taken on its diagonal and the array axes in order of variable."""
+        if len(variables) == 3 and variables[0] == variables[1]:
+            costs = np.array([costs[i, i] for i in range(costs.shape[0])])
+            variables = (variables[0], variables[2])
+        order = sorted(range(len(variables)), key=lambda i: variables[i])
+        self.tables.append(Table(tuple(variables[i] for i in order), np.transpose(costs, order)))

@@ -1,0 +1,170 @@
+"""Propagation: from a few annotations to a sharding of every value and an option of every operation.
+
+Mesh axes are solved one after the other, twice round, so that each sees what the others split. Along one axis
+`reach` finds where the annotations can take it, and `choices` picks among these, by variable elimination, what
+moves the fewest bytes and repeats the least work: required annotations are kept, hints may lose. The result
+depends on no order of traversal; equal costs are decided by program order. The order of several axes on one
+dim comes from the annotations, by `order`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
+from meshgen.mesh import Mesh
+from meshgen.sharding.choices import AxisProblem, AxisSolution, Label, labels_of
+from meshgen.sharding.order import axis_orders
+from meshgen.sharding.reach import Origins, reach
+from meshgen.sharding.sites import AxisParts, Site, sites_of
+from meshgen.sharding.states import Link
+from meshgen.spec import Sharding
+
+ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided along one axis, and where each state came from."""
+
+    solution: AxisSolution
+    origins: dict[Value, Origins]
+    candidates: tuple[int, ...]  # number of labels that each site had
+
+
+def propagate(module: Module) -> Module:
+    """The module with `sharding` on every node and shardings of its inputs and outputs.
+
+    Required annotations are kept exactly (law 2). Raises ShardingError with all faults of the annotations,
+    ProgramError for an op without a rule.
+    """
+    refs = [axis for wish in _wishes(module) for axis in wish.used_axes]
+    parts = AxisParts.of(module.mesh, refs)
+    sites = sites_of(module, parts)
+    decisions: dict[str, Decision] = {}
+    for _ in range(ROUNDS if len(parts.all()) > 1 else 1):
+        for axis in parts.all():
+            decisions[axis] = _decide(
+                sites, Link.of(module.mesh, axis), {a: d for a, d in decisions.items() if a != axis}, module
+            )
+    return _annotated(module, sites, decisions, parts)
+
+
+def _wishes(module: Module) -> list[Sharding]:
+    asked = [w.sharding for w in [*module.in_annotations, *module.out_annotations] if w]
+    for node in module.graph.nodes:
+        if node.op == "annotate":
+            asked.append(node.attrs["sharding"])
+        if option := node.attrs.get("sharding_option"):
+            asked.append(Sharding(tuple(tuple(axes) for axes in option)))
+    return asked
+
+
+def _decide(sites: list[Site], link: Link, others: dict[str, Decision], module: Module) -> Decision:
+    mesh = module.mesh
+    split: dict[Site, dict[int, int]] = {}  # by how much other axes split each factor of each site
+    local: dict[Value, float] = {v: float(v.type.nbytes) for v in module.graph.values()}
+    work: dict[Site, float] = {site: site.seconds for site in sites}
+    for axis, decision in others.items():
+        size = mesh.axis_size(axis)
+        for site, label in zip(sites, decision.solution.labels, strict=True):
+            if label.factor is not None:
+                table = split.setdefault(site, {})
+                table[label.factor] = table.get(label.factor, 1) * size
+                work[site] /= size
+            for value, state in zip(site.node.results, label.results, strict=True):
+                local[value] /= size if isinstance(state, int) else 1
+
+    def count(site: Site, factor: int) -> int:
+        return split.get(site, {}).get(factor, 1)
+
+    def covered(site: Site, factor: int) -> bool:
+        return count(site, factor) == site.rule.factors[factor].size
+
+    origins = reach(sites, link.axis, link.size, covered)
+    labels = [labels_of(site, link, origins, covered, count) for site in sites]
+    solution = AxisProblem(sites, link, labels, local.__getitem__, work.__getitem__).solve()
+    return Decision(solution, origins, tuple(len(options) for options in labels))
+
+
+def _annotated(module: Module, sites: list[Site], decisions: dict[str, Decision], parts: AxisParts) -> Module:
+    """The decisions written onto a copy of the graph's nodes (values are shared with the input module)."""
+    chosen = {site: {axis: d.solution.labels[i] for axis, d in decisions.items()} for i, site in enumerate(sites)}
+    orders = axis_orders(sites, chosen, parts.all())
+    found: dict[Node, NodeSharding] = {}
+    for number, site in enumerate(sites):
+        labels = chosen[site]
+        operands = tuple(
+            _sharding(site, labels, orders[site], i, "operands", parts) for i in range(len(site.node.operands))
+        )
+        results = tuple(
+            _sharding(site, labels, orders[site], i, "results", parts) for i in range(len(site.node.results))
+        )
+        option = tuple(parts.merge(orders[site].get(f, ())) for f in range(len(site.rule.factors)))
+        why = tuple(_reason(site, axis, decisions[axis], number) for axis in labels if _uses(labels[axis]))
+        operands, results = (tuple(_as_wished(site, s, module.mesh) for s in side) for side in (operands, results))
+        found[site.node] = NodeSharding(operands, results, option, why)
+    graph = module.graph
+    nodes = [replace(node, sharding=found[node]) for node in graph.nodes]
+    inputs = [found[s.node].results[0] for s in sites if s.node.op == "input"]
+    outputs = [found[s.node].operands[0] for s in sites if s.node.op == "output"]
+    return replace(
+        module,
+        graph=Graph(graph.name, graph.inputs, nodes, graph.outputs),
+        stage="propagate",
+        in_shardings=inputs,
+        out_shardings=outputs,
+    )
+
+
+def _as_wished(site: Site, sharding: Sharding, mesh: Mesh) -> Sharding:
+    """A wish that was kept, in the user's own words: with axes of size 1, halo and offsets."""
+    asked = site.asked
+    if asked is None or sharding.canonical(mesh) != replace(asked, halo=(), offsets=()).canonical(mesh):
+        return sharding
+    return asked
+
+
+def _sharding(
+    site: Site, labels: dict[str, Label], order: dict[int, tuple[str, ...]], number: int, side: str, parts: AxisParts
+) -> Sharding:
+    """The sharding of one operand or result from the labels of all axes."""
+    maps = site.rule.operands if side == "operands" else site.rule.results
+    split = {axis for axis, label in labels.items() if isinstance(getattr(label, side)[number], int)}
+    dims = [parts.merge([a for f in factors for a in order.get(f, ()) if a in split]) for factors in maps[number]]
+    partial = tuple(
+        (axis, state) for axis, label in labels.items() if isinstance(state := getattr(label, side)[number], str)
+    )
+    merged = parts.merge([axis for axis, _ in partial])
+    kinds = dict(partial)
+    pairs = (
+        tuple((a, kinds.get(a) or kinds[parts.refine((a,))[0]]) for a in merged)
+        if len(set(kinds.values())) == 1
+        else partial
+    )
+    return Sharding(tuple(dims), pairs)
+
+
+def _uses(label: Label) -> bool:
+    return (
+        label.factor is not None
+        or label.way is not None
+        or any(s is not None for s in (*label.operands, *label.results))
+    )
+
+
+def _reason(site: Site, axis: str, decision: Decision, number: int) -> str:
+    """Who put the axis there: the loop or partial value, the annotation, and how many other choices lost."""
+    label = decision.solution.labels[number]
+    lost = decision.candidates[number] - 2
+    tail = f"; {lost} other choice{'s' if lost > 1 else ''} would move more" if lost > 0 else ""
+    pairs = [*zip(site.node.operands, label.operands, strict=True), *zip(site.node.results, label.results, strict=True)]
+    origin = next((o for v, s in pairs if s is not None and (o := decision.origins.get(v, {}).get(s))), "")
+    source = f" from {origin}" if origin else ""
+    if label.factor is not None:
+        loop = site.rule.factors[label.factor]
+        what = f"splits loop {loop.name} ({loop.size}{', summed' if loop.kind == 'reduce' else ''})"
+    else:
+        kinds = [s for s in (*label.operands, *label.results) if isinstance(s, str)]
+        what = f"stays partial ({kinds[0]})" if kinds else "is used"
+    return f"{axis} {what}{source}{tail}"

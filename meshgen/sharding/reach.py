@@ -1,0 +1,134 @@
+"""Which states along one mesh axis the annotations can reach, and from which annotation each comes.
+
+An annotation seeds its value; every rule ties the dims that share a factor; a sharded reduction makes its
+result partial and linear ops pass that on. The fixed point is a set, so it does not depend on the order of
+traversal; origins go to the seed that is fewest ties away, in program order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from meshgen.ir.graph import Value
+from meshgen.sharding.rules import Rule
+from meshgen.sharding.sites import Site
+from meshgen.sharding.states import State, state_of
+
+Origins = dict[State, str]
+Covered = Callable[[Site, int], bool]  # whether other axes already split a factor completely
+
+
+def usable_factor(rule: Rule, dims: tuple[tuple[int, ...], ...], dim: int, site: Site, covered: Covered) -> int | None:
+    """The factor that a split of `dim` falls on: the major-most one that is not split up by other axes."""
+    for factor in dims[dim]:
+        if rule.factors[factor].size > 1 and not (len(dims[dim]) > 1 and covered(site, factor)):
+            return factor if rule.factors[factor].kind != "whole" else None
+    return None
+
+
+def fits(rule: Rule, factor: int, size: int) -> bool:
+    """Whether an axis of `size` may split the factor: evenly, or the factor is a dim of its own everywhere."""
+    if rule.factors[factor].size % size == 0:
+        return True
+    return all(part == (factor,) for dims in (*rule.operands, *rule.results) for part in dims if factor in part)
+
+
+def reach(sites: list[Site], axis: str, size: int, covered: Covered) -> dict[Value, Origins]:
+    """Per value the states that annotations reach along the axis, each with the annotation it comes from."""
+    table: dict[Value, Origins] = {}
+    touching: dict[Value, list[Site]] = {}
+    queue: deque[tuple[Value, State]] = deque()
+
+    def add(value: Value, state: State, origin: str) -> None:
+        if state not in (origins := table.setdefault(value, {})):
+            origins[state] = origin
+            queue.append((value, state))
+
+    for site in sites:
+        for value in dict.fromkeys([*site.node.operands, *site.node.results]):
+            touching.setdefault(value, []).append(site)
+    for site in sites:
+        for value, state, origin in _seeds(site, axis):
+            add(value, state, origin)
+    while queue:
+        value, state = queue.popleft()
+        for site in touching[value]:
+            for other, new in _ties(site, value, state, size, covered):
+                add(other, new, table[value][state])
+    return table
+
+
+def _seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:
+    found: list[tuple[Value, State, str]] = []
+    if site.wish:
+        state = state_of(site.wish.sharding, axis)
+        strength = "required" if site.wish.required else "hint"
+        where = f" ({site.wish.loc})" if site.wish.loc else ""
+        subject = f"{'output' if site.node.op == 'output' else 'input' if site.node.op == 'input' else 'value'} %{site.value.name or '?'}"
+        if state is not None:
+            found.append((site.value, state, f"{strength} annotation {site.wish.sharding} of {subject}{where}"))
+    for factor, axes in enumerate(site.option or ()):
+        if axis in axes:
+            where = f" ({site.node.loc})" if site.node.loc else ""
+            origin = f"sharding option of '{site.node.op}'{where}"
+            found += [(value, state, origin) for value, state in _states_of_factor(site, factor)]
+    return found
+
+
+def _states_of_factor(site: Site, factor: int) -> list[tuple[Value, State]]:
+    """The states that values of the site have when the factor is sharded."""
+    rule = site.rule
+    operands, results = rule.places(factor)
+    found: list[tuple[Value, State]] = [
+        (v, d) for v, d in zip(site.node.operands, operands, strict=True) if d is not None
+    ]
+    for value, dim in zip(site.node.results, results, strict=True):
+        if rule.factors[factor].kind == "reduce":
+            found.append((value, rule.factors[factor].reduction))
+        elif dim is not None:
+            found.append((value, dim))
+    return found
+
+
+def _ties(site: Site, value: Value, state: State, size: int, covered: Covered) -> list[tuple[Value, State]]:
+    """What one value's state says about the others of the site."""
+    rule = site.rule
+    found: list[tuple[Value, State]] = []
+    for number, operand in enumerate(site.node.operands):
+        if operand is not value:
+            continue
+        if isinstance(state, int):
+            found += _from_dim(site, rule.operands[number], state, size, covered)
+        elif isinstance(state, str) and any(number in way.operands and state in way.kinds for way in rule.linear):
+            found += [(result, state) for result in site.node.results]
+    for number, result in enumerate(site.node.results):
+        if result is value and isinstance(state, int):
+            found += _from_dim(site, rule.results[number], state, size, covered)
+    return found
+
+
+def _from_dim(
+    site: Site, dims: tuple[tuple[int, ...], ...], dim: int, size: int, covered: Covered
+) -> list[tuple[Value, State]]:
+    factor = usable_factor(site.rule, dims, dim, site, covered)
+    if factor is None or not fits(site.rule, factor, size):
+        return []
+    return [
+        (value, state)
+        for value, state in _states_of_factor(site, factor)
+        if _is_major(site, value, state, factor, covered)
+    ]
+
+
+def _is_major(site: Site, value: Value, state: State, factor: int, covered: Covered) -> bool:
+    """Whether a split of the factor is a split of the value's dim: nothing major to it is left unsplit."""
+    if not isinstance(state, int):
+        return True
+    rule = site.rule
+    maps = [
+        m
+        for v, m in zip([*site.node.operands, *site.node.results], [*rule.operands, *rule.results], strict=True)
+        if v is value
+    ]
+    return all(usable_factor(rule, m, state, site, covered) == factor for m in maps if factor in m[state])

@@ -1,0 +1,48 @@
+"""Variable elimination against trying all labellings."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from meshgen.sharding import eliminate
+from meshgen.sharding.eliminate import Labelling, Table, cheapest
+
+
+def random_problem(rng: np.random.Generator) -> tuple[list[int], list[Table]]:
+    sizes = [int(s) for s in rng.integers(1, 4, rng.integers(1, 7))]
+    tables: list[Table] = []
+    for _ in range(int(rng.integers(0, 9))):
+        chosen = rng.choice(len(sizes), min(len(sizes), int(rng.integers(1, 4))), replace=False)
+        variables = tuple(sorted(int(v) for v in chosen))
+        tables.append(Table(variables, rng.integers(0, 9, tuple(sizes[v] for v in variables)).astype(float)))
+    return sizes, tables
+
+
+def cost(labels: tuple[int, ...], tables: list[Table]) -> float:
+    return sum(float(t.costs[tuple(labels[v] for v in t.variables)]) for t in tables)
+
+
+def test_finds_the_cheapest_labelling() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        sizes, tables = random_problem(rng)
+        found = cheapest(sizes, tables)
+        best = min(cost(labels, tables) for labels in itertools.product(*map(range, sizes)))
+        assert found.is_exact
+        assert cost(found.labels, tables) == found.cost == best
+
+
+def test_a_wide_graph_is_still_labelled() -> None:
+    rng = np.random.default_rng(2)
+    tables = [Table((i, j), rng.random((3, 3))) for i in range(9) for j in range(i + 1, 9)]
+    exact = cheapest([3] * 9, tables)
+    limit, eliminate.MAX_TABLE = eliminate.MAX_TABLE, 81
+    try:
+        rough: Labelling = cheapest([3] * 9, tables)
+    finally:
+        eliminate.MAX_TABLE = limit
+    assert exact.is_exact and not rough.is_exact
+    assert abs(cost(rough.labels, tables) - rough.cost) < 1e-9
+    assert exact.cost <= rough.cost + 1e-9
