@@ -17,7 +17,7 @@ from meshgen.sharding.eliminate import Table, cheapest
 from meshgen.sharding.reach import Covered, Origins, fits, usable_factor
 from meshgen.sharding.rules import Linear
 from meshgen.sharding.sites import Site
-from meshgen.sharding.states import Link, State, state_of
+from meshgen.sharding.states import SAME_EDGE, Link, State, state_of
 
 FORBIDDEN = 1e6  # seconds; finite, so that a problem without solution still has a least bad one
 HINT_SECONDS = 2e-6  # what keeping a hint is worth on top of the traffic that it saves
@@ -100,25 +100,39 @@ class AxisSolution:
     is_exact: bool
 
 
+def edges(sites: list[Site]) -> list[tuple[Value, tuple[int, int], list[tuple[int, int]]]]:
+    """Per value that is used: (site, result) that makes it, [(site, operand)] that use it."""
+    makers: dict[Value, tuple[int, int]] = {}
+    uses: dict[Value, list[tuple[int, int]]] = {}
+    for number, site in enumerate(sites):
+        for i, value in enumerate(site.node.results):
+            makers[value] = (number, i)
+        for i, value in enumerate(site.node.operands):
+            uses.setdefault(value, []).append((number, i))
+    return [(value, makers[value], found) for value, found in uses.items()]
+
+
+@dataclass(frozen=True)
+class View:
+    """What the other axes leave: bytes of each value, work of each site, edges that they reshard already."""
+
+    nbytes: Callable[[Value], float]
+    work: Callable[[Site], float]
+    moved: frozenset[tuple[int, int]]  # (site, operand)
+
+
 class AxisProblem:
     """Variables: one per site with more than one label, one per shared copy. Tables: work, wishes, edges."""
 
-    def __init__(
-        self,
-        sites: list[Site],
-        link: Link,
-        labels: list[list[Label]],
-        nbytes: Callable[[Value], float],
-        work: Callable[[Site], float],
-    ) -> None:
-        self.sites, self.link, self.labels, self.nbytes, self.work = sites, link, labels, nbytes, work
+    def __init__(self, sites: list[Site], link: Link, labels: list[list[Label]], view: View) -> None:
+        self.sites, self.link, self.labels, self.view = sites, link, labels, view
         self.sizes = [len(options) for options in labels]
         self.tables: list[Table] = []
 
     def solve(self) -> AxisSolution:
         for number, site in enumerate(self.sites):
             self._add((number,), np.array([self._alone(site, label) for label in self.labels[number]]))
-        for value, producer, uses in self._edges():
+        for value, producer, uses in edges(self.sites):
             self._add_edge(value, producer, uses)
         solution = cheapest(self.sizes, self.tables)
         chosen = tuple(options[solution.labels[i]] for i, options in enumerate(self.labels))
@@ -126,7 +140,7 @@ class AxisProblem:
 
     def _alone(self, site: Site, label: Label) -> float:
         """Redundant work if the loop is not split, and what the user's wish says of the label."""
-        cost = self.work(site) / (self.link.size if label.factor is not None else 1)
+        cost = self.view.work(site) / (self.link.size if label.factor is not None else 1)
         if site.option is not None:
             asked = next((f for f, axes in enumerate(site.option) if self.link.axis in axes), None)
             return cost if asked == label.factor and label.way is None else cost + FORBIDDEN
@@ -144,40 +158,33 @@ class AxisProblem:
             return cost
         return cost + (FORBIDDEN if site.wish.required else HINT_SECONDS)
 
-    def _edges(self) -> list[tuple[Value, tuple[int, int], list[tuple[int, int]]]]:
-        """Value, (site, result) that makes it, [(site, operand)] that use it."""
-        makers: dict[Value, tuple[int, int]] = {}
-        uses: dict[Value, list[tuple[int, int]]] = {}
-        for number, site in enumerate(self.sites):
-            for i, value in enumerate(site.node.results):
-                makers[value] = (number, i)
-            for i, value in enumerate(site.node.operands):
-                uses.setdefault(value, []).append((number, i))
-        return [(value, makers[value], found) for value, found in uses.items()]
-
     def _add_edge(self, value: Value, producer: tuple[int, int], uses: list[tuple[int, int]]) -> None:
-        nbytes = self.nbytes(value)
         made = [label.results[producer[1]] for label in self.labels[producer[0]]]
         wanted = [[label.operands[i] for label in self.labels[site]] for site, i in uses]
+        seconds = self._prices(value, self.sites[producer[0]], [made, *wanted])
         copies = self._shared_states(made, wanted)
-        seconds = self.link.seconds
+        weights = [SAME_EDGE if use in self.view.moved else 1.0 for use in uses]
         if not copies:
-            for (site, _), states in zip(uses, wanted, strict=True):
-                self._add((producer[0], site), np.array([[seconds(m, w, nbytes) for w in states] for m in made]))
+            for (site, _), states, weight in zip(uses, wanted, weights, strict=True):
+                if any(m != w for m in made for w in states):
+                    self._add((producer[0], site), np.array([[seconds[m, w] * weight for w in states] for m in made]))
             return
         copy = len(self.sizes)
         options: list[State | tuple[()]] = [(), *copies]  # (): no copy
         self.sizes.append(len(options))
-        price = [[0.0 if isinstance(c, tuple) else seconds(m, c, nbytes) for c in options] for m in made]
+        price = [[0.0 if isinstance(c, tuple) else seconds[m, c] * min(weights) for c in options] for m in made]
         self._add((producer[0], copy), np.array(price))
-        for (site, _), states in zip(uses, wanted, strict=True):
-            near = {
-                (c, w): 0.0 if c == w else FORBIDDEN if isinstance(c, tuple) else seconds(c, w, nbytes)
-                for c in options
-                for w in states
-            }
-            costs = [[[min(seconds(m, w, nbytes), near[c, w]) for c in options] for w in states] for m in made]
+        for (site, _), states, weight in zip(uses, wanted, weights, strict=True):
+            near = [[FORBIDDEN if isinstance(c, tuple) else seconds[c, w] for c in options] for w in states]
+            costs = [[[min(seconds[m, w] * weight, n) for n in near[i]] for i, w in enumerate(states)] for m in made]
             self._add((producer[0], site, copy), np.array(costs))
+
+    def _prices(self, value: Value, maker: Site, ends: list[list[State]]) -> dict[tuple[State, State], float]:
+        """Seconds between all states that occur at the ends of an edge."""
+        nbytes = self.view.nbytes(value)
+        is_argument = maker.node.op == "input" and maker.wish is not None and maker.wish.required
+        states = dict.fromkeys(state for side in ends for state in side)
+        return {(s, t): self.link.seconds(s, t, nbytes, is_argument=is_argument) for s in states for t in states}
 
     def _shared_states(self, made: list[State], wanted: list[list[State]]) -> list[State]:
         """States that at least two users may want and the producer may not deliver."""

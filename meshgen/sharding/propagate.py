@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.mesh import Mesh
-from meshgen.sharding.choices import AxisProblem, AxisSolution, Label, labels_of
+from meshgen.sharding.choices import AxisProblem, AxisSolution, Label, View, edges, labels_of
 from meshgen.sharding.order import axis_orders
 from meshgen.sharding.reach import Origins, reach
 from meshgen.sharding.sites import AxisParts, Site, sites_of
@@ -61,19 +61,12 @@ def _wishes(module: Module) -> list[Sharding]:
 
 
 def _decide(sites: list[Site], link: Link, others: dict[str, Decision], module: Module) -> Decision:
-    mesh = module.mesh
     split: dict[Site, dict[int, int]] = {}  # by how much other axes split each factor of each site
-    local: dict[Value, float] = {v: float(v.type.nbytes) for v in module.graph.values()}
-    work: dict[Site, float] = {site: site.seconds for site in sites}
     for axis, decision in others.items():
-        size = mesh.axis_size(axis)
         for site, label in zip(sites, decision.solution.labels, strict=True):
             if label.factor is not None:
                 table = split.setdefault(site, {})
-                table[label.factor] = table.get(label.factor, 1) * size
-                work[site] /= size
-            for value, state in zip(site.node.results, label.results, strict=True):
-                local[value] /= size if isinstance(state, int) else 1
+                table[label.factor] = table.get(label.factor, 1) * module.mesh.axis_size(axis)
 
     def count(site: Site, factor: int) -> int:
         return split.get(site, {}).get(factor, 1)
@@ -83,8 +76,25 @@ def _decide(sites: list[Site], link: Link, others: dict[str, Decision], module: 
 
     origins = reach(sites, link.axis, link.size, covered)
     labels = [labels_of(site, link, origins, covered, count) for site in sites]
-    solution = AxisProblem(sites, link, labels, local.__getitem__, work.__getitem__).solve()
+    solution = AxisProblem(sites, link, labels, _view(sites, others, module)).solve()
     return Decision(solution, origins, tuple(len(options) for options in labels))
+
+
+def _view(sites: list[Site], others: dict[str, Decision], module: Module) -> View:
+    """Bytes, work and moved edges as the decisions on the other axes leave them."""
+    local: dict[Value, float] = {v: float(v.type.nbytes) for v in module.graph.values()}
+    work: dict[Site, float] = {site: site.seconds for site in sites}
+    moved: set[tuple[int, int]] = set()
+    for axis, decision in others.items():
+        size, labels = module.mesh.axis_size(axis), decision.solution.labels
+        for site, label in zip(sites, labels, strict=True):
+            work[site] /= size if label.factor is not None else 1
+            for value, state in zip(site.node.results, label.results, strict=True):
+                local[value] /= size if isinstance(state, int) else 1
+        for _, (maker, result), uses in edges(sites):
+            made = labels[maker].results[result]
+            moved |= {(site, i) for site, i in uses if made is not None and labels[site].operands[i] != made}
+    return View(local.__getitem__, work.__getitem__, frozenset(moved))
 
 
 def _annotated(module: Module, sites: list[Site], decisions: dict[str, Decision], parts: AxisParts) -> Module:

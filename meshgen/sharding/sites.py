@@ -15,7 +15,8 @@ from meshgen.sharding.rules.registry import letters
 from meshgen.sharding.rules.rule import ALL_KINDS
 from meshgen.spec import Sharding, fit
 
-FLOPS_PER_SECOND = 400e12  # dense bf16 on one GPU as kernels reach it: weighs redundant compute against bytes
+# Dots as kernels reach them on one H100 (f32 without tf32): weighs redundant compute against bytes.
+FLOPS_PER_SECOND = {"bf16": 600e12, "f16": 600e12, "f32": 50e12, "f64": 50e12}
 BYTES_PER_SECOND = 10e12  # element-wise work, mostly fused away
 
 
@@ -142,7 +143,9 @@ def _identity(node: Node) -> Rule:
 
 def _seconds(node: Node, site_rule: Rule) -> float:
     if node.op == "dot_general":
-        return 2 * math.prod(f.size for f in site_rule.factors) / FLOPS_PER_SECOND
+        return (
+            2 * math.prod(f.size for f in site_rule.factors) / FLOPS_PER_SECOND.get(node.operands[0].type.dtype, 600e12)
+        )
     if node.op in ("input", "output", "annotate", "constant"):
         return 0.0
     return sum(v.type.nbytes for v in [*node.operands, *node.results]) / BYTES_PER_SECOND

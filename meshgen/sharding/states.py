@@ -16,6 +16,11 @@ State = int | str | None
 # A collective's fixed cost as propagation sees it: small, so that bytes decide before the number of collectives.
 LATENCY_SECONDS = 1e-6
 SLICE_SECONDS = 1e-9  # local work of slicing or masking: only to prefer having none
+# Arguments that the user placed are moved on every step, so they stay where they are unless that costs much more:
+# gathering one (ZeRO, FSDP) is usual, laying one out anew is not.
+GATHER_ARGUMENT = 1.25
+RELAYOUT_ARGUMENT = 6.0
+SAME_EDGE = 0.9  # a reshard along several axes at once is one exchange, cheaper than the sum of its parts
 
 
 def state_of(sharding: Sharding, axis: str) -> State:
@@ -38,9 +43,13 @@ class Link:
     def of(mesh: Mesh, axis: str) -> Link:
         return Link(axis, mesh.axis_size(axis), mesh.axis(axis).bandwidth)
 
-    def seconds(self, source: State, target: State, nbytes: float) -> float:
-        """Estimated time to go from one state to another for a value of which a device would hold `nbytes`
-        if it were replicated along this axis (ring model)."""
+    def seconds(self, source: State, target: State, nbytes: float, *, is_argument: bool = False) -> float:
+        """Estimated time to go from one state to another (ring model).
+
+        Args:
+            nbytes: what a device would hold of the value if it were replicated along this axis.
+            is_argument: the value is an input that the user placed.
+        """
         if source == target:
             return 0.0
         if source is None:
@@ -49,7 +58,7 @@ class Link:
         if isinstance(source, str):  # reduce_scatter, or all_reduce (and perhaps a mask to another kind)
             moved = nbytes * share * (1 if isinstance(target, int) else 2)
         elif isinstance(target, int):  # all_to_all
-            moved = nbytes / self.size * share
+            moved = nbytes / self.size * share * (RELAYOUT_ARGUMENT if is_argument else 1)
         else:  # all_gather
-            moved = nbytes * share
+            moved = nbytes * share * (GATHER_ARGUMENT if is_argument else 1)
         return moved / self.bandwidth + LATENCY_SECONDS
