@@ -1,0 +1,305 @@
+"""From xDSL functions to graphs and back: the registries that dialects fill, and the state of one conversion.
+
+A dialect module registers, when it is imported, how its operations become nodes (`@imports`) and which
+nodes it can print (`@exports`). Further registries hold what stands beside the operations: declarations
+and attributes of the module, attributes of arguments, results and operations, encodings of tensor types.
+`bridge_module.py` runs the conversion of a whole module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from meshgen.errors import Diagnostic, Location
+from meshgen.ir.graph import DTYPES, Annotation, Graph, Module, Node, TensorType, Value
+from meshgen.mesh import Mesh
+from meshgen.spec import Sharding
+
+IMPORTERS: dict[str, Callable[[Importer, Operation], None]] = {}
+"""By MLIR operation name: adds the nodes of an operation and binds its results."""
+EXPORTERS: dict[str, Callable[[Exporter, Node], Operation]] = {}
+"""By `Node.op`: the operation of a node; its results are bound, named and decorated by the caller."""
+
+MODULE_OPS: dict[str, Callable[[Reading, Operation], None]] = {}
+"""By MLIR operation name: reads a declaration at module level, for example of a mesh (`Reading.declare_mesh`)."""
+MODULE_HEAD: list[Callable[[Module], Sequence[Operation]]] = []
+"""The declarations to print before the function."""
+MODULE_ATTRS: dict[str, Callable[[Reading, Attribute], None]] = {}
+"""By name: reads an attribute of the module operation into `Reading.module`; unknown ones are ignored."""
+MODULE_ATTR_WRITERS: list[Callable[[Module], Mapping[str, Attribute]]] = []
+
+ARG_ATTRS: dict[str, Callable[[Reading, Attribute, Slot], None]] = {}
+"""By name: reads an attribute of an argument or result, usually `reading.annotate(slot, annotation)`."""
+ARG_ATTR_WRITERS: list[Callable[[Module, Slot], Mapping[str, Attribute]]] = []
+NODE_ATTRS: dict[str, Callable[[Importer, Node, Attribute], None]] = {}
+"""By name: reads a discardable attribute of an operation into its node; unknown ones are ignored."""
+NODE_ATTR_WRITERS: list[Callable[[Exporter, Node], Mapping[str, Attribute]]] = []
+TYPE_DECODERS: dict[str, Callable[[Reading, Attribute, TensorType], Sharding]] = {}
+"""By attribute name: reads the encoding of a tensor type."""
+TYPE_ENCODERS: list[Callable[[Sharding, Mesh], Attribute]] = []
+"""The last one prints `Value.sharding` as the encoding of a tensor type."""
+
+NO_MESH = Mesh(())
+
+
+def imports(*names: str) -> Callable[[Callable[[Importer, Operation], None]], Callable[[Importer, Operation], None]]:
+    """Register a function as the importer of the MLIR operations `names`."""
+
+    def register(function: Callable[[Importer, Operation], None]) -> Callable[[Importer, Operation], None]:
+        IMPORTERS.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def exports(*ops: str) -> Callable[[Callable[[Exporter, Node], Operation]], Callable[[Exporter, Node], Operation]]:
+    """Register a function as the exporter of nodes whose `op` is one of `ops`."""
+
+    def register(function: Callable[[Exporter, Node], Operation]) -> Callable[[Exporter, Node], Operation]:
+        EXPORTERS.update(dict.fromkeys(ops, function))
+        return function
+
+    return register
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One argument (`side` is "in") or result ("out") of the function that becomes `Module.graph`."""
+
+    side: str
+    index: int
+    type: TensorType
+    loc: Location | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the text says beyond the IR: where operations and arguments stand and what values are called."""
+
+    locate: Callable[[Operation | SSAValue], Location | None] = lambda _: None
+    name: Callable[[SSAValue], str] = lambda value: value.name_hint or ""
+
+
+@dataclass
+class Reading:
+    """State of reading one module: the module so far, its meshes, and all faults found."""
+
+    source: Source
+    module: Module = field(default_factory=lambda: Module(NO_MESH, Graph("main")))
+    meshes: dict[str, Mesh] = field(default_factory=dict[str, Mesh])
+    faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    _types: dict[Attribute, tuple[TensorType, Attribute | None]] = field(
+        default_factory=dict[Attribute, tuple[TensorType, Attribute | None]]
+    )
+
+    def fault(self, code: str, message: str, source: Operation | SSAValue | None, hint: str = "") -> None:
+        """Collect a fault; all are reported together when the module has been read."""
+        loc = None if source is None else self.source.locate(source)
+        self.faults.append(Diagnostic(code, message, loc, hint=hint))
+
+    def declare_mesh(self, symbol: str, mesh: Mesh, source: Operation) -> None:
+        """Add a mesh. One without axes is only known by name; two different ones are a fault."""
+        self.meshes[symbol] = mesh
+        current = self.module.mesh
+        if not current.axes:
+            self.module.mesh = mesh
+        elif mesh.axes and mesh.axes != current.axes:
+            self.fault(
+                "MG0201", f"@{symbol} is {mesh}, but @{current.name} is {current}: a program has one mesh", source
+            )
+
+    def annotate(self, slot: Slot, annotation: Annotation) -> None:
+        """Set the annotation of an argument or result; a sharding that does not fit is a fault."""
+        for found in annotation.sharding.faults(slot.type.shape, self.module.mesh):
+            place = "argument" if slot.side == "in" else "result"
+            message = f"{place} {slot.index} ({slot.type}): {found.message}"
+            self.faults.append(Diagnostic(found.code, message, slot.loc, hint=found.hint))
+        table = self.module.in_annotations if slot.side == "in" else self.module.out_annotations
+        table[slot.index] = annotation
+
+    def type(self, attribute: Attribute) -> TensorType:
+        """The tensor type of an xDSL type; a scalar type is a 0-d tensor. Collects a fault for others."""
+        return self._decoded(attribute)[0]
+
+    def sharding(self, attribute: Attribute) -> Sharding | None:
+        """The sharding that a tensor type carries as its encoding."""
+        kind, encoding = self._decoded(attribute)
+        if encoding is None:
+            return None
+        return TYPE_DECODERS[encoding.name](self, encoding, kind)
+
+    def _decoded(self, attribute: Attribute) -> tuple[TensorType, Attribute | None]:
+        if (found := self._types.get(attribute)) is None:
+            found = self._types[attribute] = self._decode(attribute)
+        return found
+
+    def _decode(self, attribute: Attribute) -> tuple[TensorType, Attribute | None]:
+        is_tensor = isinstance(attribute, builtin.TensorType)
+        dtype = str(attribute.element_type if is_tensor else attribute)
+        shape = tuple(None if size < 0 else size for size in attribute.get_shape()) if is_tensor else ()
+        if dtype not in DTYPES:
+            self.fault("MG0103", f"type {attribute} is not supported", None, f"element types: {', '.join(DTYPES)}")
+            return TensorType(shape, "f32"), None
+        encoding = attribute.encoding if is_tensor else None
+        if encoding is None or encoding.name not in TYPE_DECODERS:
+            return TensorType(shape, dtype), None
+        return TensorType(shape, dtype), encoding
+
+
+class Importer:
+    """Conversion of one function body, or of one region of an operation, into a graph.
+
+    A region may use values from outside; they become further inputs of its graph, in order of their first
+    use, and `captures` lists them.
+    """
+
+    def __init__(self, reading: Reading, graph: Graph, outer: Importer | None = None) -> None:
+        self.reading = reading
+        self.graph = graph
+        self.captures: list[SSAValue] = []
+        self._outer = outer
+        self._values: dict[SSAValue, Value] = {}
+
+    def value(self, ssa: SSAValue) -> Value:
+        """The graph's value of an SSA value."""
+        if (found := self._values.get(ssa)) is not None:
+            return found
+        assert self._outer is not None, f"{ssa} is used before it is bound"
+        outside = self._outer.value(ssa)
+        self.captures.append(ssa)
+        inner = self._values[ssa] = Value(outside.type, outside.name, outside.sharding, outside.loc)
+        return inner
+
+    def values(self, ssa: Sequence[SSAValue]) -> list[Value]:
+        return [self.value(each) for each in ssa]
+
+    def bind(self, ssa: SSAValue, value: Value) -> None:
+        """Let an SSA value mean `value`, which takes its name."""
+        self._values[ssa] = value
+        if name := self.reading.source.name(ssa):
+            value.name = name
+
+    def type(self, ssa: SSAValue) -> TensorType:
+        return self.reading.type(ssa.type)
+
+    def fault(self, code: str, message: str, source: Operation, hint: str = "") -> None:
+        """Collect a fault at `source`; all are reported together."""
+        self.reading.fault(code, message, source, hint)
+
+    def emit(self, op: str, operands: Sequence[Value], types: Sequence[TensorType], attrs: Mapping[str, Any],
+             source: Operation, regions: tuple[Graph, ...] = ()) -> list[Value]:  # fmt: skip
+        """Add a node with the location and the discardable attributes of `source`; binds nothing."""
+        node = self.graph.add(op, operands, types, attrs, loc=self.reading.source.locate(source))
+        node.regions = regions
+        for name, attribute in source.attributes.items():
+            if (reader := NODE_ATTRS.get(name)) is not None:
+                reader(self, node, attribute)
+        return node.results
+
+    def convert(self, source: Operation, op: str, attrs: Mapping[str, Any] | None = None, *,
+                operands: Sequence[SSAValue] | None = None, regions: tuple[Graph, ...] = ()) -> Node:  # fmt: skip
+        """One node for one operation: emit with its operands and result types, and bind its results."""
+        arguments = self.values(source.operands if operands is None else operands)
+        types = [self.type(result) for result in source.results]
+        for result, value in zip(
+            source.results, self.emit(op, arguments, types, attrs or {}, source, regions), strict=True
+        ):
+            value.sharding = self.reading.sharding(result.type)
+            self.bind(result, value)
+        return self.graph.nodes[-1]
+
+    def region(self, region: Region) -> tuple[Graph, list[SSAValue]]:
+        """The graph of a region of one block, and what it uses from outside (its last inputs)."""
+        inner = Importer(self.reading, Graph(""), self)
+        inner.body(region.block)
+        inner.graph.inputs += [inner.value(ssa) for ssa in inner.captures]
+        return inner.graph, inner.captures
+
+    def body(self, block: Block) -> None:
+        """Convert a block: its arguments, operations, and the operands of its terminator as outputs."""
+        for argument in block.args:
+            value = Value(self.type(argument), loc=self.reading.source.locate(argument))
+            value.sharding = self.reading.sharding(argument.type)
+            self.bind(argument, value)
+            self.graph.inputs.append(value)
+        *operations, terminator = block.ops
+        for operation in operations:
+            IMPORTERS[operation.name](self, operation)
+        self.graph.outputs = self.values(terminator.operands)
+
+
+class Exporter:
+    """Conversion of graphs into operations. `names` holds the name that each SSA value should print as."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.names: dict[SSAValue, str] = {}
+        self._values: dict[Value, SSAValue] = {}
+        self._types: dict[tuple[TensorType, Sharding | None], builtin.TensorType[Any]] = {}
+
+    def ssa(self, value: Value) -> SSAValue:
+        """The SSA value of a graph's value."""
+        return self._values[value]
+
+    def operands(self, node: Node) -> list[SSAValue]:
+        return [self._values[value] for value in node.operands]
+
+    def bind(self, value: Value, ssa: SSAValue) -> None:
+        self._values[value] = ssa
+        self.names[ssa] = value.name
+
+    def type(self, value: Value) -> builtin.TensorType[Any]:
+        """The tensor type of a value; it carries the value's sharding, where there is one."""
+        return self.tensor(value.type, value.sharding)
+
+    def types(self, values: Sequence[Value]) -> list[builtin.TensorType[Any]]:
+        return [self.type(value) for value in values]
+
+    def tensor(self, kind: TensorType, sharding: Sharding | None = None) -> builtin.TensorType[Any]:
+        """The xDSL type of a tensor."""
+        if (found := self._types.get((kind, sharding))) is None:
+            shape = [builtin.DYNAMIC_INDEX if size is None else size for size in kind.shape]
+            encoding = TYPE_ENCODERS[-1](sharding, self.module.mesh) if sharding and TYPE_ENCODERS else None
+            found = builtin.TensorType(element_type(kind.dtype), shape, encoding or builtin.NoneAttr())
+            self._types[kind, sharding] = found
+        return found
+
+    def operation(self, node: Node) -> Operation:
+        """The operation of a node, its results bound and its discardable attributes written."""
+        operation = EXPORTERS[node.op](self, node)
+        for writer in NODE_ATTR_WRITERS:
+            operation.attributes.update(writer(self, node))
+        for value, ssa in zip(node.results, operation.results, strict=True):
+            self.bind(value, ssa)
+        return operation
+
+    def block(self, graph: Graph, terminator: type[Operation]) -> Block:
+        """The block of a graph, closed by `terminator` over its outputs."""
+        block = Block(arg_types=self.types(graph.inputs))
+        for value, argument in zip(graph.inputs, block.args, strict=True):
+            self.bind(value, argument)
+        block.add_ops([self.operation(node) for node in graph.nodes])
+        block.add_op(terminator.create(operands=[self.ssa(value) for value in graph.outputs]))
+        return block
+
+
+def element_type(dtype: str) -> Attribute:
+    """The xDSL element type of a dtype name."""
+    floats: dict[str, Attribute] = {
+        "f16": builtin.f16,
+        "f32": builtin.f32,
+        "f64": builtin.f64,
+        "bf16": builtin.bf16,
+        "f8E4M3FN": builtin.Float8E4M3FNType(),
+        "f8E5M2": builtin.Float8E5M2Type(),
+    }
+    if dtype in floats:
+        return floats[dtype]
+    unsigned = dtype.startswith("u")
+    signedness = builtin.Signedness.UNSIGNED if unsigned else builtin.Signedness.SIGNLESS
+    return builtin.IntegerType(int(dtype[1 + unsigned :]), signedness)
