@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
 
 from meshgen.ir.graph import TensorType
 
@@ -60,6 +61,7 @@ class Rule:
     operands: tuple[DimMap, ...]
     results: tuple[DimMap, ...]
     linear: tuple[Linear, ...] = ()
+    _places: tuple[Any, ...] = field(init=False, repr=False, compare=False, default=())
 
     def notation(self) -> str:
         """The rule in factor notation, with what is not parallel behind it."""
@@ -75,13 +77,17 @@ class Rule:
         words = [" ".join(self.factors[f].name for f in part) or "1" for part in dims]
         return " ".join(f"({w})" if " " in w else w for w in words) or "()"
 
-    def places(self, factor: int) -> tuple[list[int | None], list[int | None]]:
-        """The dim of each operand and of each result that has the factor."""
-
-        def find(dims: DimMap) -> int | None:
+    def __post_init__(self) -> None:
+        def find(dims: DimMap, factor: int) -> int | None:
             return next((d for d, part in enumerate(dims) if factor in part), None)
 
-        return [find(m) for m in self.operands], [find(m) for m in self.results]
+        sides = (self.operands, self.results)
+        table = tuple(tuple(tuple(find(m, f) for m in side) for side in sides) for f in range(len(self.factors)))
+        object.__setattr__(self, "_places", table)
+
+    def places(self, factor: int) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
+        """The dim of each operand and of each result that has the factor."""
+        return self._places[factor]
 
     def iterator_types(self) -> tuple[str, ...]:
         """The RFC's loop types: parallel, reduction_KIND or invalid."""
@@ -104,24 +110,39 @@ def rule(
     Raises ValueError when a side names the wrong number of tensors or dims, a factor has two sizes, or
     `reduce` / `whole` name a factor that does not occur.
     """
+    named = (tuple(sorted((reduce or {}).items())), tuple(whole), tuple(linear), tuple(sorted((sizes or {}).items())))
+    return _parsed(notation, tuple(operands), tuple(results), *named)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(
+    notation: str,
+    operands: tuple[TensorType, ...],
+    results: tuple[TensorType, ...],
+    reduced: tuple[tuple[str, str], ...],
+    whole: tuple[str, ...],
+    linear: tuple[Linear, ...],
+    sizes: tuple[tuple[str, int], ...],
+) -> Rule:
+    """Repeated layers have the same rules: each is parsed once."""
+    reduce = dict(reduced)
     left, arrow, right = notation.partition("->")
     sides = [_tensors(left), _tensors(right)]
     types = [list(operands), list(results)]
     if not arrow or [len(s) for s in sides] != [len(t) for t in types]:
         raise ValueError(f"rule '{notation}' does not name {len(operands)} operands and {len(results)} results")
-    table = dict(sizes or {})
+    table = dict(sizes)
     order: list[str] = []
     for tensors, kinds in zip(sides, types, strict=True):
         for dims, kind in zip(tensors, kinds, strict=True):
             _collect(notation, dims, kind, table, order)
-    reduce = reduce or {}
     for name in (*reduce, *whole):
         if name not in order:
             raise ValueError(f"rule '{notation}' has no factor '{name}'")
     loops = tuple(_factor(n, table[n], reduce, whole) for n in _loop_order(order, sides[1]))
     number = {f.name: i for i, f in enumerate(loops)}
     maps = [tuple(tuple(tuple(number[w] for w in dim) for dim in dims) for dims in tensors) for tensors in sides]
-    return Rule(loops, maps[0], maps[1], tuple(linear))
+    return Rule(loops, maps[0], maps[1], linear)
 
 
 def _tensors(side: str) -> list[list[list[str]]]:
