@@ -71,7 +71,9 @@ def collect(module: Module, costs: Costs) -> Program:
     nodes = tuple(n for n in module.graph.nodes if n.op not in ("view", "constant"))
     kernels, names = dict(module.kernels), list[str]()
     for node in nodes:
-        names.append("" if node.op in COLLECTIVES else node.attrs["kernel"] if node.op == "kernel" else _wrap(node, kernels))
+        names.append(
+            "" if node.op in COLLECTIVES else node.attrs["kernel"] if node.op == "kernel" else _wrap(node, kernels)
+        )
     root = {value: value for value in module.graph.values()}
     for node in module.graph.nodes:
         if node.op == "view":
@@ -235,7 +237,9 @@ def _plan_buffers(program: Program, order: Sequence[int], waits: Sequence[Sequen
     offsets, arena_bytes = memory.place([lives[root] for root in roots])
     offset_of = dict(zip(roots, offsets, strict=True))
     buffers = tuple(
-        Buffer(v.name or f"b{n}", v.type, kinds[program.root[v]], number_of[program.root[v]], offset_of[program.root[v]])
+        Buffer(
+            v.name or f"b{n}", v.type, kinds[program.root[v]], number_of[program.root[v]], offset_of[program.root[v]]
+        )
         for n, v in enumerate(values)
     )
     return buffers, number_of, arena_bytes
@@ -244,10 +248,10 @@ def _plan_buffers(program: Program, order: Sequence[int], waits: Sequence[Sequen
 def _kinds(program: Program) -> dict[Value, str]:
     """Kind of each storage; an input or constant that is an output as well stays what it is."""
     graph = program.module.graph
-    kinds = {root: "temporary" for root in program.root.values()}
+    kinds = dict.fromkeys(program.root.values(), "temporary")
     kinds |= {program.root[value]: "output" for value in graph.outputs}
     kinds |= {node.result: "constant" for node in graph.nodes if node.op == "constant"}
-    return kinds | {value: "input" for value in graph.inputs}
+    return kinds | dict.fromkeys(graph.inputs, "input")
 
 
 def _lifetimes(program: Program, order: Sequence[int], waits: Sequence[Sequence[int]], kinds: dict[Value, str]
@@ -259,7 +263,7 @@ def _lifetimes(program: Program, order: Sequence[int], waits: Sequence[Sequence[
     last: dict[Value, list[int]] = {root: [0] * STREAMS for root in program.root.values()}
     for p, n in enumerate(order):
         node, stream = program.nodes[n], streams[p]
-        born |= {result: starts[p] for result in node.results}
+        born |= dict.fromkeys(node.results, starts[p])
         for value in (*node.operands, *node.results):
             last[program.root[value]][stream] = ends[p][stream]
     return {
@@ -274,4 +278,3 @@ def constants_of(module: Module, plan: Schedule) -> dict[int, Node]:
     found = {numbers[node.result]: node for node in module.graph.nodes if node.op == "constant"}
     assert all(plan.buffers[n].kind == "constant" for n in found)
     return found
-

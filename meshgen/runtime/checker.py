@@ -52,7 +52,9 @@ def check_ranks(chains: Sequence[Sequence[Item]], mesh: Mesh) -> None:
 
 def _identity(item: Item | None) -> tuple[object, ...]:
     """What must be equal for two ranks to take part in one collective."""
-    return () if item is None else (item.op, sorted((k, str(v)) for k, v in item.attrs.items()), item.outputs, item.inputs)
+    return (
+        () if item is None else (item.op, sorted((k, str(v)) for k, v in item.attrs.items()), item.outputs, item.inputs)
+    )
 
 
 def structure_faults(plan: Schedule, mesh: Mesh) -> list[Diagnostic]:
@@ -68,7 +70,9 @@ def _signature_faults(plan: Schedule) -> list[str]:
     found = [f"the step has no buffer {n}" for n in (*plan.inputs, *plan.outputs) if not 0 <= n < count]
     wrong = [n for n in plan.inputs if 0 <= n < count and plan.buffers[n].kind != "input"]
     wrong += [n for n in plan.outputs if 0 <= n < count and plan.buffers[n].kind == "temporary"]
-    return found + [f"buffer {n} '{plan.buffers[n].name}' of kind '{plan.buffers[n].kind}' is in the signature" for n in wrong]
+    return found + [
+        f"buffer {n} '{plan.buffers[n].name}' of kind '{plan.buffers[n].kind}' is in the signature" for n in wrong
+    ]
 
 
 def _buffer_faults(plan: Schedule) -> list[str]:
@@ -225,14 +229,18 @@ def _writers(plan: Schedule, faults: list[Diagnostic]) -> dict[int, int]:
     return writers
 
 
-def _read_fault(plan: Schedule, before: Sequence[int], writers: dict[int, int], number: int, b: int) -> Diagnostic | None:
+def _read_fault(
+    plan: Schedule, before: Sequence[int], writers: dict[int, int], number: int, b: int
+) -> Diagnostic | None:
     """Rule (i) for one operand."""
     buffer, item = plan.buffers[b], plan.items[number]
     if buffer.kind in ("input", "constant"):
         return None
     writer = writers.get(buffer.storage)
     if writer is None:
-        return Diagnostic("MG0402", f"item {number} '{item.label}' reads buffer {b} '{buffer.name}', which nobody writes")
+        return Diagnostic(
+            "MG0402", f"item {number} '{item.label}' reads buffer {b} '{buffer.name}', which nobody writes"
+        )
     if before[number] >> writer & 1:
         return None
     return Diagnostic(
@@ -264,6 +272,8 @@ def _is_over(use: _Use, other: _Use, before: Sequence[int]) -> bool:
 def _overlap_fault(plan: Schedule, left: _Use, right: _Use) -> Diagnostic:
     def text(use: _Use) -> str:
         writer = "before the step" if use.writer is None else f"by item {use.writer} '{plan.items[use.writer].label}'"
-        return f"buffer {use.number} '{plan.buffers[use.number].name}' (bytes {use.start} to {use.end}, written {writer})"
+        return (
+            f"buffer {use.number} '{plan.buffers[use.number].name}' (bytes {use.start} to {use.end}, written {writer})"
+        )
 
     return Diagnostic("MG0402", f"{text(left)} and {text(right)} share bytes, but may be in use at the same time")

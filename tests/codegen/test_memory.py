@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import random
 
 from meshgen.codegen.memory import Lifetime, clocks, place
@@ -14,7 +15,7 @@ def chain(count: int, nbytes: int) -> list[Lifetime]:
 def test_a_chain_needs_two_buffers():
     offsets, total = place(chain(10, 1000))
     assert total == 2 * aligned(1000)
-    assert all(a != b for a, b in zip(offsets, offsets[1:], strict=False))
+    assert all(a != b for a, b in itertools.pairwise(offsets))
 
 
 def test_what_is_in_place_before_the_step_is_never_shared():
@@ -49,7 +50,11 @@ def test_random_plans_never_overlap_what_is_alive_together():
         lives = []
         for _ in range(40):
             at = rng.randrange(60)
-            lives.append(Lifetime(rng.choice([0, 1, 255, 256, 257, 5000]), (at, 0), (at + rng.randrange(1, 20), 0), rng.random() < 0.1))
+            lives.append(
+                Lifetime(
+                    rng.choice([0, 1, 255, 256, 257, 5000]), (at, 0), (at + rng.randrange(1, 20), 0), rng.random() < 0.1
+                )
+            )
         offsets, total = place(lives)
         for i, a in enumerate(lives):
             assert offsets[i] + a.nbytes <= total

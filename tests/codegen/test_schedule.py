@@ -3,13 +3,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from tests.codegen.programs import costs, layers, mixed
 
 from meshgen.codegen import schedule as scheduling
 from meshgen.codegen.timeline import Task, start_times
 from meshgen.errors import CodegenError
 from meshgen.runtime.checker import check
 from meshgen.runtime.plan import ALIGNMENT, COMMUNICATION, COMPUTE
+from tests.codegen.programs import costs, layers, mixed
 
 
 def plan_of(module, **options):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.codegen.programs import costs, layers, mixed
 
 from meshgen.codegen.schedule import schedule
 from meshgen.errors import ScheduleError
 from meshgen.ir.graph import TensorType
 from meshgen.runtime.checker import check, check_ranks
 from meshgen.runtime.plan import COMPUTE, Schedule, aligned
+from tests.codegen.programs import costs, layers, mixed
 
 MODULE = layers(5)
 PLAN = schedule(MODULE, costs=costs())

@@ -1,0 +1,270 @@
+"""Triton source to cubins, ahead of time and without a GPU: cached, in parallel, with what each kernel needs.
+
+The same source gives the same bytes: line information is off, options are explicit, and the cache's key
+holds the source, launch options, architecture and the versions of Triton and ptxas.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import functools
+import importlib.metadata
+import importlib.util
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from meshgen.codegen.cache import Cache, default_directory, key_of
+from meshgen.codegen.cubin import read_resources
+from meshgen.codegen.workers import Reply, compile_all
+from meshgen.errors import CodegenError, Diagnostic, Location, MissingError
+from meshgen.ir.graph import Graph
+
+FORMAT = 1  # of the cache's entries
+DIVISOR = 16  # bytes: buffers are aligned to more, and vector loads need no more
+WARP = 32
+MAX_REGISTERS = 65536  # per block, on every architecture from sm_80 on
+MAX_SHARED = {"sm_80": 166912, "sm_86": 101376, "sm_89": 101376, "sm_90": 232448, "sm_100": 232448}  # bytes, opt-in
+TYPES = {
+    "i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "ui8": "u8", "ui16": "u16", "ui32": "u32",
+    "ui64": "u64", "f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "f8E4M3FN": "fp8e4nv", "f8E5M2": "fp8e5",
+}  # fmt: skip
+
+Progress = Callable[[int, int, str], None]  # built so far, of how many, name of the last
+
+
+class Source(Protocol):
+    """The part of a `triton_source.KernelSource` that building needs."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def entry(self) -> str: ...
+    @property
+    def params(self) -> Sequence[tuple[str, Any]]: ...
+    @property
+    def constants(self) -> Mapping[str, Any]: ...
+    @property
+    def num_warps(self) -> int: ...
+    @property
+    def num_stages(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Request:
+    """One kernel to build: parameters are (name, Triton type) in launch order, constants (name, value)."""
+
+    name: str
+    text: str
+    entry: str
+    signature: tuple[tuple[str, str], ...]
+    constants: tuple[tuple[str, Any], ...] = ()
+    num_warps: int = 4
+    num_stages: int = 3
+    fp_fusion: bool = True
+
+    @property
+    def pointers(self) -> tuple[str, ...]:
+        return tuple(name for name, kind in self.signature if kind.startswith("*"))
+
+    def content(self, arch: str) -> dict[str, Any]:
+        """All that decides the cubin."""
+        return {
+            "entry": self.entry,
+            "signature": dict(self.signature),
+            "constants": dict(self.constants),
+            "divisible": list(self.pointers),
+            "divisor": DIVISOR,
+            "arch": arch,
+            "options": {
+                "num_warps": self.num_warps,
+                "num_stages": self.num_stages,
+                "enable_fp_fusion": self.fp_fusion,
+            },
+        }
+
+
+@dataclass(frozen=True)
+class BuiltKernel:
+    """A cubin and what it needs.
+
+    Attributes:
+        regs: registers per thread.
+        spill_bytes: bytes of spill stores and loads per thread that ptxas reports.
+        stack_bytes: stack frame per thread.
+        shared: bytes of dynamic shared memory per block.
+        threads: per block, after what the compiler made of `num_warps`.
+        instructions: counts by mnemonic, see `cubin.Resources`.
+        metadata: Triton's, for the launch (scratch sizes, cluster, ...).
+        seconds: what the compile took; of the first build if it came from the cache.
+    """
+
+    cubin: bytes
+    entry: str
+    regs: int
+    spill_bytes: int
+    stack_bytes: int
+    shared: int
+    threads: int
+    num_warps: int
+    instructions: dict[str, int]
+    metadata: dict[str, Any]
+    seconds: float
+    cached: bool
+
+
+def request_of(name: str, source: Source, body: Graph) -> Request:
+    """How to build a kernel: the Triton signature follows from the types of its body.
+
+    Raises CodegenError MG0301 for an element type that kernels cannot hold.
+    """
+    names = [n for n in _parameters(source.text, source.entry) if n not in source.constants]
+    assert len(names) == len(source.params), f"'{name}': {names} do not match {source.params}"
+    values = {"operand": body.inputs, "result": body.outputs}
+    types: list[str] = []
+    for kind, index in source.params:
+        if kind == "coordinate":
+            types.append("i32")
+            continue
+        dtype = values[kind][index].type.dtype
+        if dtype not in TYPES:
+            raise CodegenError(
+                Diagnostic("MG0301", f"kernel '{name}': {kind} {index} has element type {dtype}, which Triton lacks")
+            )
+        types.append(f"*{TYPES[dtype]}")
+    return Request(
+        name, source.text, source.entry, tuple(zip(names, types, strict=True)),
+        tuple(sorted(source.constants.items())), source.num_warps, source.num_stages,
+    )  # fmt: skip
+
+
+def _parameters(text: str, entry: str) -> list[str]:
+    """Names of the parameters of function `entry`."""
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and node.name == entry:
+            return [argument.arg for argument in node.args.args]
+    raise AssertionError(f"the source has no function '{entry}'")
+
+
+def build_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: Path | None = None,
+                  workers: int | None = None, progress: Progress | None = None) -> dict[tuple[str, str], BuiltKernel]:  # fmt: skip
+    """Build every request for every architecture (`sm_90`, ...); the result is in that order.
+
+    Args:
+        cache_dir: default `MESHGEN_CACHE_DIR`, else the user's cache directory.
+        workers: compiler processes; default one per core.
+        progress: called for each kernel as it is ready.
+    Raises:
+        CodegenError: MG0302 for each kernel that does not compile, MG0303 for each that cannot be launched.
+        MissingError: Triton is not installed.
+    """
+    cache = Cache(cache_dir or default_directory())
+    work = [(request, arch) for request in requests for arch in archs]
+    keys = [key_of(format=FORMAT, text=r.text, versions=toolchain(a), **r.content(a)) for r, a in work]
+    found: dict[str, BuiltKernel] = {}
+    faults: dict[int, Diagnostic] = {}
+    missing: dict[str, int] = {}
+    for number, key in enumerate(keys):
+        if key not in found and (entry := cache.get(key)):
+            found[key] = _built(*entry, cached=True)
+        if key in found:
+            _tell(progress, len(found), len(set(keys)), work[number][0].name)
+        else:
+            missing.setdefault(key, number)
+    todo = list(missing.values())
+
+    def done(place: int, reply: Reply) -> None:
+        number = todo[place]
+        request, arch = work[number]
+        if "error" in reply:
+            faults[number] = _compile_fault(request, arch, reply, cache.source_path(request.text))
+        else:
+            cubin, description = _describe(reply)
+            cache.put(keys[number], cubin, description)
+            found[keys[number]] = _built(cubin, description, cached=False)
+        _tell(progress, len(found) + len(faults), len(set(keys)), request.name)
+
+    compile_all(
+        [work[n][0].content(work[n][1]) | {"path": str(cache.source_path(work[n][0].text))} for n in todo],
+        workers or os.cpu_count() or 1, done,
+    )  # fmt: skip
+    all_faults = [faults[number] for number in sorted(faults)]
+    for (request, arch), key in zip(work, keys, strict=True):
+        if key in found:
+            all_faults += _limit_faults(request, arch, found[key])
+    if all_faults:
+        raise CodegenError(*all_faults)
+    return {(r.name, arch): found[key] for (r, arch), key in zip(work, keys, strict=True)}
+
+
+def _tell(progress: Progress | None, count: int, total: int, name: str) -> None:
+    if progress:
+        progress(count, total, name)
+
+
+def _describe(reply: Reply) -> tuple[bytes, dict[str, Any]]:
+    """The cubin of a worker's reply, and all that is stored beside it."""
+    cubin, metadata = base64.b64decode(reply["cubin"]), reply["metadata"]
+    resources = read_resources(cubin, metadata["name"])
+    spills = reply["spill_bytes"]
+    return cubin, {
+        "regs": resources.registers,
+        "stack_bytes": resources.stack_bytes,
+        "spill_bytes": resources.stack_bytes if spills is None else spills,
+        "instructions": resources.instructions,
+        "metadata": metadata,
+        "seconds": round(reply["seconds"], 4),
+    }
+
+
+def _built(cubin: bytes, description: dict[str, Any], *, cached: bool) -> BuiltKernel:
+    metadata = description["metadata"]
+    return BuiltKernel(
+        cubin=cubin, entry=metadata["name"], shared=metadata["shared"], num_warps=metadata["num_warps"],
+        threads=WARP * metadata["num_warps"], cached=cached, **description,
+    )  # fmt: skip
+
+
+def _compile_fault(request: Request, arch: str, reply: Reply, path: Path) -> Diagnostic:
+    """The compiler's words, short: its first and last line, and the first of its log that name an error."""
+    words, log = ([x.strip() for x in reply[part].splitlines() if x.strip()] for part in ("error", "log"))
+    telling = [line for line in log if "error" in line.lower()]
+    excerpt = "; ".join(dict.fromkeys(line[:300] for line in [*words[:1], *words[-1:], *telling[:3]]))
+    return Diagnostic(
+        "MG0302", f"kernel '{request.name}' does not compile for {arch}: {excerpt}", Location(str(path), 0),
+        hint="this is a fault of meshgen; please report it with the file",
+    )  # fmt: skip
+
+
+def _limit_faults(request: Request, arch: str, built: BuiltKernel) -> list[Diagnostic]:
+    """Reasons why the driver would refuse to launch the kernel."""
+    texts: list[str] = []
+    limit = MAX_SHARED.get(arch, min(MAX_SHARED.values()))
+    if built.shared > limit:
+        texts.append(f"{built.shared} bytes of shared memory per block, but {arch} has {limit}")
+    needed = -(-built.regs // 8) * 8 * built.threads  # registers are given out in eights
+    if needed > MAX_REGISTERS:
+        texts.append(f"{built.regs} registers x {built.threads} threads = {needed}, but a block has {MAX_REGISTERS}")
+    hint = f"it was built with num_warps={request.num_warps}, num_stages={request.num_stages}"
+    return [Diagnostic("MG0303", f"kernel '{request.name}' needs {text}", hint=hint) for text in texts]
+
+
+def toolchain(arch: str) -> dict[str, str]:
+    """Versions that decide what a cubin is. Raises MissingError without Triton, which is not imported."""
+    tool = "ptxas-blackwell" if int(arch.removeprefix("sm_")) >= 100 else "ptxas"
+    variable = f"TRITON_{tool.upper().replace('-', '_')}_PATH"
+    return _versions(tool, os.environ.get(variable, ""))
+
+
+@functools.cache
+def _versions(tool: str, path: str) -> dict[str, str]:
+    spec = importlib.util.find_spec("triton")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingError(Diagnostic("MG0602", "Triton is not installed", hint="pip install triton"))
+    binary = path or os.path.join(spec.submodule_search_locations[0], "backends", "nvidia", "bin", tool)
+    shown = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
+    return {"triton": importlib.metadata.version("triton"), "ptxas": shown.strip().splitlines()[-1]}

@@ -1,0 +1,92 @@
+"""The process that compiles: one JSON request per line in, one JSON reply per line out.
+
+Triton and ptxas write to stdout and stderr below Python; here both go to a file, and the replies to a private
+copy of stdout. The process ends when its input does.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+import types
+from pathlib import Path
+from typing import IO, Any
+
+_KEPT = ("name", "shared", "num_warps", "num_ctas", "global_scratch_size", "global_scratch_align",
+         "profile_scratch_size", "tmem_size", "launch_cooperative_grid", "launch_pdl")  # fmt: skip
+_SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+
+
+def main() -> None:
+    """Serve requests until the input ends."""
+    replies = os.fdopen(os.dup(1), "w")
+    with tempfile.TemporaryFile() as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+        for line in sys.stdin:
+            replies.write(json.dumps(_serve(json.loads(line), log)) + "\n")
+            replies.flush()
+
+
+def _serve(request: dict[str, Any], log: IO[bytes]) -> dict[str, Any]:
+    """Compile one kernel; whatever goes wrong becomes a reply, because the caller must name the kernel."""
+    log.seek(0)
+    log.truncate()
+    began = time.perf_counter()
+    try:
+        reply = _compile(request)
+    except Exception as error:
+        reply = {"error": f"{type(error).__name__}: {error}"}
+    sys.stdout.flush()
+    sys.stderr.flush()
+    log.seek(0)
+    text = log.read().decode(errors="replace")
+    shutil.rmtree(os.environ["TRITON_CACHE_DIR"], ignore_errors=True)
+    if "error" in reply:
+        return {"error": reply["error"], "log": text}
+    spills = [(int(store), int(load)) for store, load in _SPILLS.findall(text)]
+    return reply | {
+        "seconds": time.perf_counter() - began,
+        "spill_bytes": max((store + load for store, load in spills), default=None),
+    }
+
+
+def _compile(request: dict[str, Any]) -> dict[str, Any]:
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    kernel = getattr(_load(Path(request["path"])), request["entry"])
+    constants = request["constants"]
+    signature = {name: "constexpr" if name in constants else request["signature"][name] for name in kernel.arg_names}
+    hints = {
+        (place,): [["tt.divisibility", request["divisor"]]]
+        for place, name in enumerate(kernel.arg_names)
+        if name in request["divisible"]
+    }
+    source = ASTSource(kernel, signature, constexprs=constants, attrs=hints)
+    target = GPUTarget("cuda", int(request["arch"].removeprefix("sm_")), 32)
+    built: Any = triton.compile(source, target=target, options=request["options"])
+    metadata = {name: getattr(built.metadata, name) for name in _KEPT if hasattr(built.metadata, name)}
+    return {"cubin": base64.b64encode(built.asm["cubin"]).decode(), "metadata": metadata}
+
+
+def _load(path: Path) -> types.ModuleType:
+    """The source as a module: Triton reads it back with `inspect`, so it must be a file and in `sys.modules`."""
+    name = f"meshgen_kernel_{path.stem}"
+    if name not in sys.modules:
+        module = types.ModuleType(name)
+        module.__file__ = str(path)
+        sys.modules[name] = module
+        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), module.__dict__)
+    return sys.modules[name]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""What a cubin needs and does, read from its ELF: registers, stack, and counts of telling instructions.
+
+No CUDA tool is run (`nvdisasm` takes 0.3 s per kernel, longer than most compiles); the tests compare with
+`cuobjdump` and `nvdisasm`. Source: ELF-64; the layout of `.nv.info` and the opcodes (low 12 bits of each
+128-bit instruction, the same on sm_80 and sm_90) as those two tools show them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_OPCODES = {
+    0x23C: "HMMA", 0x237: "IMMA", 0x23F: "DMMA", 0x9F0: "HGMMA", 0xFAE: "LDGSTS", 0x981: "LDG", 0x986: "STG",
+    0x983: "LDL", 0x387: "STL", 0x987: "STL", 0x918: "NOP",
+}  # fmt: skip
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_FRAME_SIZE, _REGISTER_COUNT = 0x11, 0x2F  # attributes of .nv.info, both (symbol, value)
+_SIZED = 0x04  # attribute format: a 16-bit size, then that many bytes
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Registers per thread, bytes of stack frame per thread (spills included), instructions by mnemonic.
+
+    `instructions["total"]` counts all but the padding; only telling mnemonics are counted by name.
+    """
+
+    registers: int
+    stack_bytes: int
+    instructions: dict[str, int]
+
+
+def read_resources(cubin: bytes, entry: str) -> Resources:
+    """Resources of kernel `entry`. Raises ValueError if the bytes are no cubin with such a kernel."""
+    try:
+        sections = dict(_sections(cubin))
+        code, attributes = sections[f".text.{entry}"], list(_attributes(sections[".nv.info"]))
+    except (struct.error, KeyError, IndexError, ValueError, OverflowError) as error:
+        raise ValueError(f"no cubin with a kernel '{entry}'") from error
+    counts = Counter(_OPCODES.get(word & 0xFFF, "other") for word, _ in struct.iter_unpack("<QQ", code))
+    padding = counts.pop("NOP", 0)
+    named = {name: counts[name] for name in sorted(set(_OPCODES.values())) if counts[name]}
+    named["total"] = len(code) // 16 - padding
+    # The attributes of device functions stand in the same table; the kernel's are at least as big.
+    return Resources(_largest(attributes, _REGISTER_COUNT), _largest(attributes, _FRAME_SIZE), named)
+
+
+def _largest(attributes: list[tuple[int, bytes]], kind: int) -> int:
+    return max((struct.unpack("<II", value)[1] for k, value in attributes if k == kind and len(value) == 8), default=0)
+
+
+def _sections(elf: bytes) -> Iterator[tuple[str, bytes]]:
+    """Name and contents of each section that has bytes in the file."""
+    if elf[:6] != b"\x7fELF\x02\x01":
+        raise KeyError("magic")
+    offset = struct.unpack_from("<Q", elf, 0x28)[0]
+    size, count, names_index = struct.unpack_from("<HHH", elf, 0x3A)
+    headers = [_SECTION.unpack_from(elf, offset + i * size) for i in range(count)]
+    names = headers[names_index]
+    table = elf[names[4] : names[4] + names[5]]
+    for header in headers:
+        name = table[header[0] : table.index(b"\0", header[0])].decode()
+        if header[1] not in (0, 8):  # unused; no bits
+            yield name, elf[header[4] : header[4] + header[5]]
+
+
+def _attributes(section: bytes) -> Iterator[tuple[int, bytes]]:
+    """(attribute, value) pairs of a `.nv.info` section; those without a sized value are skipped."""
+    place = 0
+    while place + 4 <= len(section):
+        layout, kind, size = struct.unpack_from("<BBH", section, place)
+        place += 4
+        if layout == _SIZED:
+            yield kind, section[place : place + size]
+            place += size

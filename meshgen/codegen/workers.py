@@ -1,0 +1,128 @@
+"""Compiler processes that live from build to build and take requests in parallel.
+
+Not `multiprocessing`: its spawn imports the user's main script again, which breaks scripts without a guard.
+A worker that crashes or takes too long is replaced, and the request that it had gets an error.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+SECONDS_PER_KERNEL = 600.0
+_KEPT_VARIABLES = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
+_idle: list[Worker] = []
+_lock = threading.Lock()
+
+Reply = dict[str, Any]
+
+
+class Worker:
+    """One compiler process."""
+
+    def __init__(self) -> None:
+        self._scratch = tempfile.mkdtemp(prefix="meshgen-build-")
+        # A user's own TRITON_ variables (dumps, overrides, debug) must not change what is built.
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("TRITON_") or k in _KEPT_VARIABLES}
+        environment |= {
+            "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path),
+            "TRITON_CACHE_DIR": os.path.join(self._scratch, "cache"),
+            "TRITON_ALWAYS_COMPILE": "1",
+            "TRITON_DISABLE_LINE_INFO": "1",
+            "TRITON_DUMP_PTXAS_LOG": "1",
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "meshgen.codegen.build_worker"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, cwd=self._scratch,
+        )  # fmt: skip
+
+    def compile(self, request: dict[str, Any]) -> Reply:
+        """The worker's reply; `{"error": ...}` if it died or was stopped after `SECONDS_PER_KERNEL`."""
+        assert self._process.stdin and self._process.stdout
+        timer = threading.Timer(SECONDS_PER_KERNEL, self._process.kill)
+        timer.start()
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = b""
+        finally:
+            timer.cancel()
+        if line.endswith(b"\n"):
+            return json.loads(line)
+        code = self._process.wait()
+        return {"error": f"the compiler process ended with status {code}", "log": ""}
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """End the process and remove its scratch directory."""
+        assert self._process.stdin and self._process.stdout
+        if self.is_alive:
+            self._process.kill()
+        self._process.wait()
+        self._process.stdin.close()
+        self._process.stdout.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def compile_all(requests: Sequence[dict[str, Any]], workers: int, done: Callable[[int, Reply], None]) -> None:
+    """Compile all requests; `done(number, reply)` is called for each as it ends, one call at a time."""
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for number in range(len(requests)):
+        waiting.put(number)
+    failures: list[BaseException] = []
+    calling = threading.Lock()
+
+    def serve() -> None:
+        try:
+            while not failures:
+                number = waiting.get_nowait()
+                reply = _with_worker(requests[number])
+                with calling:
+                    done(number, reply)
+        except queue.Empty:
+            return
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=serve, daemon=True) for _ in range(min(workers, len(requests)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def _with_worker(request: dict[str, Any]) -> Reply:
+    with _lock:
+        worker = _idle.pop() if _idle else None
+    worker = worker or Worker()
+    reply = worker.compile(request)
+    if worker.is_alive:
+        with _lock:
+            _idle.append(worker)
+    else:
+        worker.close()
+    return reply
+
+
+@atexit.register
+def close_all() -> None:
+    """End the idle workers; the next build starts new ones."""
+    with _lock:
+        while _idle:
+            _idle.pop().close()

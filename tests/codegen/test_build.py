@@ -1,0 +1,226 @@
+"""Real compiles, few and small: no GPU is needed."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from meshgen.codegen import workers
+from meshgen.codegen.build import Request, build_kernels, request_of
+from meshgen.codegen.cache import Cache, default_directory
+from meshgen.codegen.cubin import read_resources
+from meshgen.errors import CodegenError
+from meshgen.ir.graph import TensorType
+from tests.codegen.programs import body, f32
+
+ADD = """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add(x, y, out, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < 1000) + tl.load(y + i, mask=i < 1000), mask=i < 1000)
+"""
+MATMUL = """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def matmul(a, b, c, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)
+    k = tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, 512, BK):
+        rows = tl.load(a + m[:, None] * 512 + (start + k)[None, :])
+        acc += tl.dot(rows, tl.load(b + (start + k)[:, None] * 512 + n[None, :]))
+    tl.store(c + m[:, None] * 512 + n[None, :], acc.to(tl.bfloat16))
+"""
+ADD_REQUEST = Request("add", ADD, "add", (("x", "*fp32"), ("y", "*fp32"), ("out", "*fp32")), (("BLOCK", 256),))
+
+
+def matmul_request(bm: int, bn: int, bk: int, **options) -> Request:
+    signature = (("a", "*bf16"), ("b", "*bf16"), ("c", "*bf16"))
+    return Request("matmul", MATMUL, "matmul", signature, (("BK", bk), ("BM", bm), ("BN", bn)), **options)
+
+
+@pytest.fixture(scope="module")
+def shared_cache(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def test_kernels_are_built_for_each_architecture_in_order(shared_cache):
+    seen = []
+    requests = [matmul_request(64, 64, 32), ADD_REQUEST]
+    built = build_kernels(requests, ["sm_90", "sm_80"], shared_cache, progress=lambda *p: seen.append(p))
+    assert list(built) == [("matmul", "sm_90"), ("matmul", "sm_80"), ("add", "sm_90"), ("add", "sm_80")]
+    assert [p[:2] for p in seen] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    for kernel in built.values():
+        assert kernel.cubin.startswith(b"\x7fELF")
+        assert kernel.threads == 128
+        assert 0 < kernel.regs < 256
+        assert (kernel.spill_bytes, kernel.stack_bytes) == (0, 0)
+        assert not {"LDL", "STL"} & set(kernel.instructions)
+    assert built["matmul", "sm_90"].instructions["HGMMA"] > 0
+    assert built["matmul", "sm_80"].instructions["HMMA"] > 0
+    assert built["matmul", "sm_80"].instructions["LDGSTS"] > 0
+    assert built["matmul", "sm_80"].shared > 0
+
+
+def test_a_second_build_comes_from_the_cache(shared_cache, monkeypatch):
+    first = build_kernels([ADD_REQUEST], ["sm_90"], shared_cache)["add", "sm_90"]
+    monkeypatch.setattr(
+        "meshgen.codegen.build.compile_all", lambda requests, *_: pytest.fail("built") if requests else None
+    )
+    second = build_kernels([ADD_REQUEST], ["sm_90"], shared_cache)["add", "sm_90"]
+    assert second.cached
+    assert dataclasses.replace(second, cached=first.cached) == first
+
+
+def test_rebuilding_elsewhere_gives_the_same_bytes(shared_cache, tmp_path):
+    workers.close_all()  # another process, another cache directory
+    again = build_kernels([ADD_REQUEST], ["sm_90"], tmp_path / "elsewhere")["add", "sm_90"]
+    assert not again.cached
+    assert again.cubin == build_kernels([ADD_REQUEST], ["sm_90"], shared_cache)["add", "sm_90"].cubin
+    assert str(tmp_path).encode() not in again.cubin
+
+
+@pytest.mark.parametrize("damage", [b"", b"nonsense", None], ids=["empty", "other", "flipped"])
+def test_a_corrupted_entry_is_built_again(shared_cache, damage):
+    good = build_kernels([ADD_REQUEST], ["sm_90"], shared_cache)["add", "sm_90"]
+    for entry in (shared_cache / "kernels").rglob("*.bin"):
+        content = entry.read_bytes()
+        entry.write_bytes(content[:-1] + bytes([content[-1] ^ 1]) if damage is None else damage)
+    again = build_kernels([ADD_REQUEST], ["sm_90"], shared_cache)["add", "sm_90"]
+    assert not again.cached
+    assert again.cubin == good.cubin
+
+
+def test_the_same_kernel_twice_is_built_once(tmp_path):
+    counts = []
+    twin = dataclasses.replace(ADD_REQUEST, name="twin")
+    built = build_kernels([ADD_REQUEST, twin], ["sm_90"], tmp_path, progress=lambda *p: counts.append(p[:2]))
+    assert counts == [(1, 1)]
+    assert built["add", "sm_90"] is built["twin", "sm_90"]
+
+
+def test_all_that_do_not_compile_are_reported_at_once(tmp_path):
+    broken = [
+        Request("lost", ADD.replace("tl.load(y", "tl.lod(y"), "add", ADD_REQUEST.signature, (("BLOCK", 256),)),
+        Request("odd", ADD, "add", ADD_REQUEST.signature, (("BLOCK", 255),)),
+    ]
+    with pytest.raises(CodegenError) as caught:
+        build_kernels([broken[0], ADD_REQUEST, broken[1]], ["sm_90"], tmp_path)
+    texts = [str(d) for d in caught.value.diagnostics]
+    assert [d.code for d in caught.value.diagnostics] == ["MG0302", "MG0302"]
+    assert "'lost' does not compile for sm_90" in texts[0] and "lod" in texts[0]
+    assert "'odd'" in texts[1] and "power of 2" in texts[1]
+    for diagnostic in caught.value.diagnostics:
+        assert diagnostic.loc and "def add" in Path(diagnostic.loc.file).read_text()
+        assert len(diagnostic.message) < 2000
+
+
+def test_a_crashing_compiler_is_an_error_of_its_kernel_only(tmp_path):
+    crash = Request("crash", "import os\n\nos.abort()\n", "crash", ())
+    with pytest.raises(CodegenError, match=r"MG0302: kernel 'crash' .*ended with status -6"):
+        build_kernels([crash], ["sm_90"], tmp_path)
+    assert build_kernels([ADD_REQUEST], ["sm_90"], tmp_path)["add", "sm_90"].regs
+
+
+def test_kernels_that_cannot_be_launched_are_refused(tmp_path):
+    request = matmul_request(128, 128, 128, num_warps=8, num_stages=4)
+    with pytest.raises(
+        CodegenError, match=r"MG0303: kernel 'matmul' needs \d+ bytes of shared memory.*sm_90 has 232448"
+    ):
+        build_kernels([request], ["sm_90"], tmp_path)
+
+
+def test_resources_agree_with_the_cuda_tools(shared_cache, tmp_path):
+    triton = pytest.importorskip("triton")
+    tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+    spilling = dataclasses.replace(matmul_request(128, 256, 32, num_warps=4), name="spilling")
+    for (name, arch), kernel in build_kernels([spilling, ADD_REQUEST], ["sm_80", "sm_90"], shared_cache).items():
+        path = tmp_path / f"{name}_{arch}.cubin"
+        path.write_bytes(kernel.cubin)
+        usage = _output([tools / "cuobjdump", "--dump-resource-usage", path])
+        assert re.search(r"REG:(\d+) STACK:(\d+)", usage).groups() == (str(kernel.regs), str(kernel.stack_bytes))
+        names = re.findall(
+            r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z0-9]+)", _output([tools / "nvdisasm", "-c", path])
+        )
+        counts = Counter(names)
+        for mnemonic, count in kernel.instructions.items():
+            expected = sum(counts.values()) - counts["NOP"] if mnemonic == "total" else counts[mnemonic]
+            assert count == expected, mnemonic
+        assert bool(kernel.spill_bytes) == bool(counts["LDL"] + counts["STL"])
+
+
+def _output(command: list) -> str:
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, check=True).stdout
+
+
+def test_what_is_no_cubin_is_refused():
+    for content in (b"", b"\x7fELF", b"\x7fELF\x02\x01" + b"\xff" * 100):
+        with pytest.raises(ValueError, match="no cubin with a kernel 'k'"):
+            read_resources(content, "k")
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    text: str = ADD
+    entry: str = "add"
+    params: tuple = (("operand", 0), ("coordinate", ("x",)), ("result", 0))
+    constants: dict = dataclasses.field(default_factory=lambda: {"BLOCK": 64})
+    num_warps: int = 2
+    num_stages: int = 1
+
+
+def test_the_signature_follows_from_the_body():
+    local = TensorType((4,), "bf16")
+    request = request_of("k", Written(), body("k", "tanh", [local], f32(4)))
+    assert request.signature == (("x", "*bf16"), ("y", "i32"), ("out", "*fp32"))
+    assert request.pointers == ("x", "out")
+    assert (request.constants, request.num_warps) == ((("BLOCK", 64),), 2)
+    with pytest.raises(CodegenError, match=r"MG0301.*operand 0 has element type i4"):
+        request_of("k", Written(), body("k", "tanh", [TensorType((4,), "i4")], f32(4)))
+
+
+def test_the_cache_directory_follows_the_environment(monkeypatch):
+    monkeypatch.setenv("MESHGEN_CACHE_DIR", "/somewhere")
+    assert default_directory() == Path("/somewhere")
+    monkeypatch.delenv("MESHGEN_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/other")
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert default_directory() == Path("/other/meshgen")
+
+
+def test_a_directory_that_cannot_be_written_costs_only_the_cache(tmp_path):
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    cache = Cache(blocker)
+    cache.put("ab" * 32, b"cubin", {})
+    assert cache.get("ab" * 32) is None
+    assert cache.source_path("x = 1\n").read_text() == "x = 1\n"
+
+
+def test_concurrent_writers_leave_a_sound_entry(tmp_path):
+    script = (
+        "import sys; from pathlib import Path; from meshgen.codegen.cache import Cache\n"
+        "cache = Cache(Path(sys.argv[1]))\n"
+        "for i in range(200):\n"
+        "    cache.put('cd' * 32, b'x' * 100000, {'n': 1})\n"
+        "    assert cache.get('cd' * 32) == (b'x' * 100000, {'n': 1})\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)}
+    running = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], env=environment) for _ in range(3)]
+    assert [p.wait() for p in running] == [0, 0, 0]
+    assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == [f"{'cd' * 32}.bin"]
