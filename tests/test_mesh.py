@@ -1,0 +1,98 @@
+"""The mesh: coordinates, groups and their order, parts of axes, faults."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from meshgen.errors import ShardingError
+from meshgen.mesh import make_mesh, overlaps, parse_mesh
+
+
+def test_devices_are_numbered_row_major() -> None:
+    mesh = make_mesh({"a": 2, "b": 3, "c": 4})
+    assert [mesh.coordinates(r) for r in range(24)] == list(itertools.product(range(2), range(3), range(4)))
+    assert all(mesh.rank(mesh.coordinates(r)) == r for r in range(24))
+
+
+def test_groups_differ_only_along_the_axes() -> None:
+    mesh = make_mesh((2, 3, 4, 5))
+    groups = mesh.groups(("0", "1"))
+    assert len(groups) == 20
+    assert {mesh.coordinates(r)[2:] for r in groups[7]} == {mesh.coordinates(groups[7][0])[2:]}
+    assert sorted(r for group in groups for r in group) == list(range(120))
+
+
+def test_order_in_a_group_is_that_of_the_listed_axes() -> None:
+    mesh = make_mesh((2, 3, 4, 5))
+    group = [mesh.coordinates(r) for r in mesh.groups(("3", "1"))[0]]
+    assert group.index((0, 1, 0, 0)) < group.index((0, 0, 0, 1)) < group.index((0, 2, 0, 1))
+
+
+def test_no_axis_is_a_group_per_device() -> None:
+    assert make_mesh({"x": 3}).groups(()) == ((0,), (1,), (2,))
+
+
+def test_parts_of_an_axis() -> None:
+    mesh = make_mesh({"x": 8, "y": 2})
+    outer, inner = mesh.split_axis("x", 2, 4)
+    assert (outer, inner) == ("x:(1)2", "x:(2)4")
+    assert [mesh.coordinate(mesh.rank((c, 0)), outer) for c in range(8)] == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert [mesh.coordinate(mesh.rank((c, 0)), inner) for c in range(8)] == [0, 1, 2, 3, 0, 1, 2, 3]
+    assert mesh.groups((outer, inner)) == mesh.groups(("x",))
+    assert mesh.groups((inner,))[0] == (0, 2, 4, 6)
+
+
+@pytest.mark.parametrize(
+    "left, right, shared",
+    [
+        ("x", "y", False),
+        ("x", "x", True),
+        ("x", "x:(1)2", True),
+        ("x:(1)2", "x:(2)4", False),
+        ("x:(1)4", "x:(2)2", True),
+    ],
+)
+def test_overlap(left: str, right: str, shared: bool) -> None:
+    assert overlaps(left, right) is overlaps(right, left) is shared
+
+
+def test_sub_mesh_drops_fixed_axes() -> None:
+    mesh = make_mesh({"x": 2, "y": 4}).sub_mesh({"x": 1})
+    assert (mesh.names, mesh.size) == (("y",), 4)
+
+
+def test_unknown_sizes_wait_for_load() -> None:
+    mesh = parse_mesh("dp=?,tp=2")
+    assert not mesh.is_static
+    assert mesh.axis_size("tp") == 2
+    with pytest.raises(ShardingError, match="unknown until load"):
+        mesh.axis_size("dp")
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("dp=0", "size 0"),
+        ("dp=2,dp=2", "not a new NAME=SIZE"),
+        ("dp", "not a new NAME=SIZE"),
+        ("dp=-1", "size -1"),
+        ("", "not a new NAME=SIZE"),
+    ],
+)
+def test_bad_meshes_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ShardingError, match=message):
+        parse_mesh(text)
+
+
+def test_faults_of_references() -> None:
+    mesh = make_mesh({"x": 8})
+    with pytest.raises(ShardingError, match="'q' is not in"):
+        mesh.axis("q")
+    with pytest.raises(ShardingError, match="8 % 3"):
+        mesh.axis_size("x:(1)3")
+    with pytest.raises(ShardingError, match="cannot be split into 3 x 2"):
+        mesh.split_axis("x", 3, 2)
+    with pytest.raises(ShardingError, match="outside axis"):
+        mesh.sub_mesh({"x": 8})

@@ -1,0 +1,113 @@
+"""Shardings as values: ranges, local shapes, validation, the ways to write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshgen.errors import ShardingError
+from meshgen.mesh import make_mesh
+from meshgen.spec import P, Sharding, fit, format_sharding, from_indices, parse_sharding
+
+MESH = make_mesh({"x": 4, "y": 2})
+
+
+def owned(sharding: Sharding, size: int) -> list[tuple[int, int]]:
+    mesh = make_mesh({"x": 4})
+    return [sharding.ranges((size,), mesh, rank)[0] for rank in range(4)]
+
+
+def test_uneven_tiles_are_short_or_empty_at_the_end() -> None:
+    assert owned(P("x"), 10) == [(0, 3), (3, 6), (6, 9), (9, 10)]
+    assert owned(P("x"), 2) == [(0, 1), (1, 2), (2, 2), (2, 2)]
+    assert owned(P("x"), 0) == [(0, 0)] * 4
+    assert P("x").local_shape((10,), make_mesh({"x": 4})) == (3,)
+
+
+def test_order_of_axes_is_major_to_minor_and_part_of_equality() -> None:
+    assert P(("x", "y")) != P(("y", "x"))
+    ranges = [P(("y", "x")).ranges((8,), MESH, r)[0] for r in range(8)]
+    assert ranges[MESH.rank((3, 0))] == (3, 4) and ranges[MESH.rank((0, 1))] == (4, 5)
+
+
+def test_ranges_cover_the_tensor_once_per_replica() -> None:
+    for spec in (P("x", "y"), P(("y", "x")), P(None, ("x", "y")), P()):
+        spec, shape = fit(spec, 2), (7, 9)
+        cells = [r for rank in range(8) for r in [spec.ranges(shape, MESH, rank)]]
+        count = sum((a[1] - a[0]) * (b[1] - b[0]) for a, b in cells)
+        assert count == 63 * 8 // MESH.group_size(spec.used_axes)
+
+
+def test_halo_is_clipped_at_the_ends() -> None:
+    sharding = Sharding((("x",),), halo=((1, 2),))
+    assert owned(sharding, 16) == [(0, 6), (3, 10), (7, 14), (11, 16)]
+    assert sharding.local_shape((16,), make_mesh({"x": 4})) == (7,)
+
+
+def test_offsets_give_unequal_shards() -> None:
+    sharding = Sharding((("x",),), offsets=((0, 2, 5, 9, 14),))
+    assert owned(sharding, 14) == [(0, 2), (2, 5), (5, 9), (9, 14)]
+    assert sharding.local_shape((14,), make_mesh({"x": 4})) == (5,)
+
+
+@pytest.mark.parametrize(
+    "sharding, shape, code, message",
+    [
+        (P("x"), (4, 4), "MG0204", "has 1 dims, but the tensor has rank 2"),
+        (P("q"), (4,), "MG0202", "'q' is not in"),
+        (P("x", "x"), (4, 4), "MG0203", "'x' is used more than once"),
+        (P("x", "x:(1)2"), (4, 4), "MG0203", "as 'x' too"),
+        (P("x", partial="x"), (4,), "MG0203", "used more than once"),
+        (P(None, partial={"x": "mean"}), (4,), "MG0204", "'mean' is no kind"),
+        (Sharding(((),), halo=((1, 0),)), (4,), "MG0204", "but is not split"),
+        (Sharding((("x",),), halo=((-1, 0),)), (4,), "MG0204", "negative halo"),
+        (Sharding((("x",),), halo=((1, 0),), offsets=((0, 1, 2, 3, 4),)), (4,), "MG0204", "not both"),
+        (Sharding((("x",),), offsets=((0, 2, 4),)), (4,), "MG0204", "needs 5 offsets, but has 3"),
+        (Sharding((("x",),), offsets=((0, 3, 2, 4, 4),)), (4,), "MG0204", "do not rise from 0"),
+        (Sharding((("x",),), offsets=((0, 1, 2, 3, 5),)), (4,), "MG0204", "end at 5, but the dim has size 4"),
+    ],
+)
+def test_faults(sharding: Sharding, shape: tuple[int, ...], code: str, message: str) -> None:
+    faults = sharding.faults(shape, MESH)
+    assert [f.code for f in faults] == [code]
+    assert message in faults[0].message
+
+
+def test_all_faults_are_found_at_once() -> None:
+    assert [f.code for f in P("q", "x", "x").faults((4,), MESH)] == ["MG0204", "MG0202", "MG0203"]
+
+
+def test_canonical_drops_axes_of_size_one() -> None:
+    mesh = make_mesh({"a": 1, "b": 2, "c": 3})
+    sharding = Sharding((("a", "b"), ()), (("c", "sum"), ("a", "max")), halo=((0, 0), (0, 0)))
+    assert sharding.canonical(mesh) == P("b", None, partial="c")
+
+
+def test_integers_of_the_seeds() -> None:
+    assert from_indices([[0], [], [1]], MESH, 3) == P("x", None, "y")
+    assert from_indices([[0], [], [1]], MESH, 2) == P("x", None, partial="y")
+    assert from_indices([], MESH, 2) == P(None, None)
+    for wrong in ([[5]], [[-1]], [[], [], []]):
+        with pytest.raises(ShardingError):
+            from_indices(wrong, MESH, 1)
+
+
+@pytest.mark.parametrize(
+    "sharding",
+    [
+        P(),
+        P("x", None, ("y", "z")),
+        P(None, partial={"x": "max", "y": "sum"}),
+        P("x:(2)4"),
+        Sharding((("x",), ()), halo=((1, 2), (0, 0))),
+        Sharding(((), ("x",)), offsets=((), (0, 2, 5))),
+    ],
+    ids=str,
+)
+def test_the_command_lines_form_is_read_back(sharding: Sharding) -> None:
+    assert parse_sharding(format_sharding(sharding)) == sharding
+
+
+@pytest.mark.parametrize("text", ["x y!", "x/avg:y", "x/halo:1:2", "x/halo:7:1:1", "x/sum"])
+def test_what_is_no_sharding_is_refused(text: str) -> None:
+    with pytest.raises(ShardingError, match="MG0204"):
+        parse_sharding(text)
