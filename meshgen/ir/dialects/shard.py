@@ -1,0 +1,161 @@
+"""The `shard` dialect: grids, shardings, annotations and queries, in upstream MLIR's syntax (LLVM 22).
+
+Further than upstream: `shard.grid` takes `axis_names`, `shard.sharding` takes `partial = sum[0]` and (for parts
+of axes) the attribute `axes`, `shard.shard` takes `required = false` and `open_dims`. Ops that upstream and
+xDSL define alike are xDSL's. What xDSL's verifier cannot see (it stops at the first fault and knows no source
+lines) is checked for the whole module at once by `shard_checks.py`.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import (
+    I64,
+    DenseArrayBase,
+    FlatSymbolRefAttr,
+    IndexType,
+    TensorType,
+    i16,
+    i64,
+)
+from xdsl.dialects.shard import GridOp, ShardAxesArrayAttr, ShardAxesAttr, ShardingType, ShardOp
+from xdsl.dialects.utils import DynamicIndexList
+from xdsl.ir import Dialect
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import Pure
+
+from meshgen.ir.dialects.shard_attrs import PartialAttr, PlanAttr, ReductionKindAttr, SplitAttr
+from meshgen.ir.dialects.shard_collectives import COLLECTIVE_OPS
+
+_NO_SIZES = DenseArrayBase.from_list(i64, [])
+_NO_AXES = DenseArrayBase.from_list(i16, [])
+
+
+@irdl_op_definition
+class ShardingOp(IRDLOperation):
+    """A sharding as a value. Halo sizes and offsets are flat lists over the split dims."""
+
+    name = "shard.sharding"
+    grid = prop_def(FlatSymbolRefAttr)
+    split_axes = prop_def(ShardAxesArrayAttr)
+    partial = opt_prop_def(PartialAttr)
+    static_sharded_dims_offsets = prop_def(DenseArrayBase[I64], default_value=_NO_SIZES)
+    dynamic_sharded_dims_offsets = var_operand_def(I64)
+    static_halo_sizes = prop_def(DenseArrayBase[I64], default_value=_NO_SIZES)
+    dynamic_halo_sizes = var_operand_def(I64)
+    result = result_def(ShardingType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$grid `split_axes` `=` $split_axes (`partial` `=` $partial^)? "
+        "(`halo_sizes` `=` custom<DynamicIndexList>($dynamic_halo_sizes, $static_halo_sizes)^)? "
+        "(`sharded_dims_offsets` `=` "
+        "custom<DynamicIndexList>($dynamic_sharded_dims_offsets, $static_sharded_dims_offsets)^)? "
+        "attr-dict `:` type($result)"
+    )
+    custom_directives = (DynamicIndexList,)
+
+
+@irdl_op_definition
+class GetShardingOp(IRDLOperation):
+    """The sharding of a tensor."""
+
+    name = "shard.get_sharding"
+    source = operand_def(TensorType)
+    result = result_def(ShardingType)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+
+@irdl_op_definition
+class ShardShapeOp(IRDLOperation):
+    """Shape of the shard that a device (multi-index) has of a tensor of shape `dims`."""
+
+    name = "shard.shard_shape"
+    dims = prop_def(DenseArrayBase[I64])
+    dims_dynamic = var_operand_def(IndexType)
+    sharding = operand_def(ShardingType)
+    device = prop_def(DenseArrayBase[I64])
+    device_dynamic = var_operand_def(IndexType)
+    result = var_result_def(IndexType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "`dims` `=` custom<DynamicIndexList>($dims_dynamic, $dims) `sharding` `=` $sharding "
+        "`device` `=` custom<DynamicIndexList>($device_dynamic, $device) attr-dict `:` type($result)"
+    )
+    custom_directives = (DynamicIndexList,)
+
+
+@irdl_op_definition
+class GridShapeOp(IRDLOperation):
+    """Sizes of the grid's axes, or of those listed."""
+
+    name = "shard.grid_shape"
+    grid = prop_def(FlatSymbolRefAttr)
+    axes = prop_def(ShardAxesAttr, default_value=_NO_AXES)
+    result = var_result_def(IndexType)
+    traits = traits_def(Pure())
+    assembly_format = "$grid (`axes` `=` $axes^)? attr-dict `:` type($result)"
+
+
+@irdl_op_definition
+class ProcessMultiIndexOp(IRDLOperation):
+    """The device's coordinates along all axes, or along those listed."""
+
+    name = "shard.process_multi_index"
+    grid = prop_def(FlatSymbolRefAttr)
+    axes = prop_def(ShardAxesAttr, default_value=_NO_AXES)
+    result = var_result_def(IndexType)
+    traits = traits_def(Pure())
+    assembly_format = "`on` $grid (`axes` `=` $axes^)? attr-dict `:` type($result)"
+
+
+@irdl_op_definition
+class ProcessLinearIndexOp(IRDLOperation):
+    """The device's number, row-major over the grid."""
+
+    name = "shard.process_linear_index"
+    grid = prop_def(FlatSymbolRefAttr)
+    result = result_def(IndexType)
+    traits = traits_def(Pure())
+    assembly_format = "`on` $grid attr-dict `:` type($result)"
+
+
+@irdl_op_definition
+class NeighborsLinearIndicesOp(IRDLOperation):
+    """Numbers of the devices before and after `device` along one split axis; negative where there is none."""
+
+    name = "shard.neighbors_linear_indices"
+    grid = prop_def(FlatSymbolRefAttr)
+    device = var_operand_def(IndexType)
+    split_axes = prop_def(ShardAxesAttr)
+    neighbor_down = result_def(IndexType)
+    neighbor_up = result_def(IndexType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "`on` $grid `[` $device `]` `split_axes` `=` $split_axes attr-dict "
+        "`:` type($neighbor_down) `,` type($neighbor_up)"
+    )
+
+
+LAYOUT_OPS = (
+    GridOp, ShardingOp, ShardOp, GetShardingOp, ShardShapeOp, GridShapeOp, ProcessMultiIndexOp, ProcessLinearIndexOp,
+    NeighborsLinearIndicesOp,
+)  # fmt: skip
+
+SHARD = Dialect(
+    "shard",
+    [*LAYOUT_OPS, *COLLECTIVE_OPS],
+    [ReductionKindAttr, ShardingType, ShardAxesArrayAttr, SplitAttr, PartialAttr, PlanAttr],
+)
