@@ -1,0 +1,131 @@
+"""Partition: from global tensors with shardings to the program that every device runs on its own tiles.
+
+Before:  %h = dot_general %x, %w : f32[8,10]{x} , f32[10,4]{x} -> f32[8,4] partial sum(x)      on x=4
+After:   %a = mask_padding %x, %b = mask_padding %w, %h = dot_general %a, %b : f32[8,3], f32[3,4] -> f32[8,4]
+
+Buffers have the size of the tiles; what lies behind a device's range in a buffer is padding, of any content.
+No partitioner lets padding into a result: what combines rows fills it with a neutral element first. A
+node whose shardings its rule does not allow is refused with a located message (law 1: never guess).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from meshgen.errors import Diagnostic, ProgramError, ShardingError
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.mesh import Mesh
+from meshgen.sharding.partitioners import PARTITIONERS, LocalBuilder, Site, lies, local_type
+from meshgen.sharding.partitioners.legality import find_fault
+from meshgen.sharding.rules import RULES, rule_of
+
+
+def partition(module: Module, arguments: str = "local") -> Module:
+    """The program of one device, the same for all: local types, positions from process indices.
+
+    Args:
+        module: at stage materialize or optimize: global types, `Value.sharding` on the values.
+        arguments: "local": a device is given its tiles; "global": it is given the whole arguments, of which
+            it cuts its tiles (the RFC's second mode).
+    Raises:
+        ShardingError: MG0206 for shardings that an op or collective cannot have, and for sizes that are unknown;
+            all faults at once. MG0201 where the size of a mesh axis is unknown.
+        ProgramError: MG0103 for an op that is sharded and has no partitioner.
+    """
+    assert arguments in ("local", "global"), arguments
+    _check(module)
+    graph, mesh = module.graph, module.mesh
+    local = Graph(graph.name)
+    builder = LocalBuilder(mesh, local)
+    made: dict[Value, Value] = {}
+    for value in graph.inputs:
+        given = value.type if arguments == "global" else local_type(value, mesh)
+        local.inputs.append(Value(given, value.name, loc=value.loc))
+    for value, argument in zip(graph.inputs, local.inputs, strict=True):
+        builder.loc = value.loc
+        whole = arguments == "global"
+        made[value] = builder.cut(argument, lies(value), value.type.sizes) if whole else argument
+    _write(graph, builder, made)
+    local.outputs = [made[value] for value in graph.outputs]
+    return replace(
+        module,
+        graph=local,
+        stage="partition",
+        in_types=[value.type for value in graph.inputs],
+        out_types=[value.type for value in graph.outputs],
+        in_shardings=[lies(value) for value in graph.inputs],
+        out_shardings=[lies(value) for value in graph.outputs],
+        arguments=arguments,
+    )
+
+
+def _write(graph: Graph, builder: LocalBuilder, made: dict[Value, Value]) -> None:
+    """Append the local form of the graph's nodes; `made` maps global values to local ones."""
+    for node in graph.nodes:
+        builder.loc = node.loc
+        bodies = tuple(_local_body(body, builder.mesh, made) for body in node.regions)
+        site = Site(replace(node, regions=bodies), [made[value] for value in node.operands], builder)
+        results = PARTITIONERS[node.op](site) if node.op in PARTITIONERS else site.clone()
+        for value, local in zip(node.results, results, strict=True):
+            made[value] = local
+            local.name = local.name or value.name
+            expected = local_type(value, builder.mesh)
+            assert local.type == expected, f"{node.op} made {local.type} where the sharding says {expected}"
+
+
+def _local_body(body: Graph, mesh: Mesh, outer: dict[Value, Value]) -> Graph:
+    """The body of a region as a program of its own, which may use values from around it."""
+    inputs = [Value(local_type(value, mesh), value.name, loc=value.loc) for value in body.inputs]
+    local = Graph(body.name, inputs)
+    made = {**outer, **dict(zip(body.inputs, inputs, strict=True))}
+    _write(body, LocalBuilder(mesh, local), made)
+    local.outputs = [made[value] for value in body.outputs]
+    return local
+
+
+def _check(module: Module) -> None:
+    """Raises ProgramError with all that cannot be partitioned."""
+    module.mesh.sizes  # noqa: B018  (raises where a size is unknown)
+    faults = [d for value in module.graph.inputs for d in _value_faults(value, module.mesh)]
+    faults += _graph_faults(module.graph, module.mesh)
+    if faults:
+        kind = ProgramError if any(d.code == "MG0103" for d in faults) else ShardingError
+        raise kind(*faults)
+
+
+def _graph_faults(graph: Graph, mesh: Mesh) -> list[Diagnostic]:
+    found: list[Diagnostic] = []
+    broken: set[Value] = set()
+    for value in graph.inputs:
+        if _value_faults(value, mesh):
+            broken.add(value)
+    for node in graph.nodes:
+        found += [d for body in node.regions for d in _graph_faults(body, mesh)]
+        wrong = [d for value in node.results for d in _value_faults(value, mesh)]
+        found += wrong
+        if wrong:
+            broken.update(node.results)
+        elif not broken.intersection(node.operands):
+            found += _node_faults(node, mesh)
+    return found
+
+
+def _value_faults(value: Value, mesh: Mesh) -> list[Diagnostic]:
+    name = f"%{value.name} ({value.type})" if value.name else str(value.type)
+    if None in value.type.shape:
+        return [Diagnostic("MG0206", f"{name} has sizes that are unknown until load", value.loc)]
+    faults = lies(value).faults(value.type.shape, mesh)
+    return [Diagnostic(d.code, f"{name}: {d.message}", value.loc, d.notes, d.hint) for d in faults]
+
+
+def _node_faults(node: Node, mesh: Mesh) -> list[Diagnostic]:
+    if node.op in RULES and node.op in PARTITIONERS:
+        fault = find_fault(node, rule_of(node), mesh)
+        return [Diagnostic("MG0206", f"'{node.op}': {fault}", node.loc)] if fault else []
+    if node.op in PARTITIONERS or node.regions or all(_is_whole(v, mesh) for v in (*node.operands, *node.results)):
+        return []
+    return [Diagnostic("MG0103", f"'{node.op}' cannot be partitioned", node.loc, (), "replicate its operands")]
+
+
+def _is_whole(value: Value, mesh: Mesh) -> bool:
+    return lies(value).canonical(mesh).is_replicated

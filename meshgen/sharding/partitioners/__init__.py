@@ -1,0 +1,20 @@
+"""Partitioners: op -> its form on one device. Importing this package fills the table."""
+
+from meshgen.sharding.partitioners import collectives, contraction, elementwise, lookup, movement, sources
+from meshgen.sharding.partitioners.builder import LocalBuilder
+from meshgen.sharding.partitioners.registry import PARTITIONERS, Site, lies, local_type, partitioner
+
+__all__ = [
+    "PARTITIONERS",
+    "LocalBuilder",
+    "Site",
+    "collectives",
+    "contraction",
+    "elementwise",
+    "lies",
+    "local_type",
+    "lookup",
+    "movement",
+    "partitioner",
+    "sources",
+]

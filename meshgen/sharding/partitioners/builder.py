@@ -1,0 +1,114 @@
+"""Writes the program of one device: appends nodes, and knows the few idioms that uneven tiles need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from meshgen.errors import Location
+from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
+from meshgen.mesh import Mesh
+from meshgen.spec import Sharding
+
+Scalar = bool | int | float
+INDEX = "i32"  # positions on a device and in a tensor's dim
+
+
+@dataclass
+class LocalBuilder:
+    """A graph under construction. Nodes get the location `loc`; process indices are computed once."""
+
+    mesh: Mesh
+    graph: Graph
+    loc: Location | None = None
+    indices: dict[tuple[str, ...], Value] = field(default_factory=dict[tuple[str, ...], Value])
+
+    def emit_all(
+        self,
+        op: str,
+        operands: Sequence[Value],
+        types: Sequence[TensorType],
+        attrs: dict[str, Any],
+        regions: tuple[Graph, ...] = (),
+    ) -> list[Value]:
+        """Append a node; returns its results."""
+        node = Node(op, list(operands), [Value(t, loc=self.loc) for t in types], attrs, self.loc, None, regions)
+        self.graph.nodes.append(node)
+        return node.results
+
+    def emit(self, op: str, operands: Sequence[Value], result: TensorType, **attrs: Any) -> Value:
+        """Append a node with one result; returns it."""
+        return self.emit_all(op, operands, [result], attrs)[0]
+
+    def elementwise(self, op: str, *operands: Value) -> Value:
+        """An op whose result has the type of its last operand."""
+        return self.emit(op, operands, operands[-1].type)
+
+    def compare(self, left: Value, direction: str, right: Value) -> Value:
+        result = TensorType(left.type.shape, "i1")
+        return self.emit("compare", [left, right], result, direction=direction, compare_type="SIGNED")
+
+    def splat(self, scalar: Scalar, like: TensorType) -> Value:
+        """A constant that has the same element everywhere."""
+        value = np.broadcast_to(np.asarray(scalar, DTYPES[like.dtype]), like.sizes)
+        return self.emit("constant", [], like, value=value)
+
+    def spread(self, scalar: Value, shape: Sequence[int | None]) -> Value:
+        """A 0-d value at every place of a shape."""
+        if not shape:
+            return scalar
+        return self.emit("broadcast_in_dim", [scalar], scalar.type.with_shape(shape), dims=())
+
+    def convert(self, value: Value, dtype: str) -> Value:
+        if value.type.dtype == dtype:
+            return value
+        return self.emit("convert", [value], TensorType(value.type.shape, dtype))
+
+    def process_index(self, axes: tuple[str, ...]) -> Value:
+        """The device's number in its group over the axes."""
+        if axes not in self.indices:
+            self.indices[axes] = self.emit("process_index", [], TensorType((), INDEX), axes=axes)
+        return self.indices[axes]
+
+    def tile_start(self, axes: tuple[str, ...], tile: int) -> Value:
+        """First global position of the device's tile."""
+        index = self.process_index(axes)
+        return index if tile == 1 else self.elementwise("multiply", index, self.splat(tile, index.type))
+
+    def mask_padding(self, local: Value, value: Value, sharding: Sharding, dims: Sequence[int], fill: Scalar) -> Value:
+        """A value's buffer with `fill` in its padding along `dims`; nothing is added where there is no padding.
+
+        Args:
+            local: the buffer.
+            value: the global value that it is a part of, which lies as `sharding` says.
+            dims: dims of the tensor.
+        """
+        lies = sharding.canonical(self.mesh)
+        for dim in dims:
+            size = value.type.sizes[dim]
+            if size % lies.parts(dim, self.mesh):
+                attrs = {"dim": dim, "axes": lies.dims[dim], "size": size, "fill": fill}
+                local = self.emit("mask_padding", [local], local.type, **attrs)
+        return local
+
+    def cut(self, value: Value, sharding: Sharding, shape: Sequence[int]) -> Value:
+        """The device's tile of a value of global `shape` that it holds whole."""
+        lies = sharding.canonical(self.mesh)
+        if lies.halo or any(lies.offsets):
+            target = value.type.with_shape(lies.local_shape(shape, self.mesh))
+            whole = Sharding.replicated(lies.rank)
+            held = lies.without_partial()
+            value = self.emit("retile", [value], target, source=whole, target=held, shape=tuple(shape))
+        else:
+            for dim, axes in enumerate(lies.dims):
+                if axes:
+                    sizes = [*value.type.sizes]
+                    sizes[dim] = lies.tile(dim, shape[dim], self.mesh)
+                    value = self.emit("all_slice", [value], value.type.with_shape(sizes), axes=axes, dim=dim)
+        for kind in dict.fromkeys(k for _, k in lies.partial):
+            axes = tuple(axis for axis, k in lies.partial if k == kind)
+            value = self.emit("to_partial", [value], value.type, axes=axes, kind=kind)
+        return value

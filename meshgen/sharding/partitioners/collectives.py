@@ -1,0 +1,102 @@
+"""Partitioners of collectives: they keep their axes; what happens in groups of one device vanishes.
+
+A collective between two shardings must mean what its name says: the axes it moves are the minor-most of
+their dim, and tiles nest, so that a device's new tile is where the op puts it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from meshgen.ir.graph import Value
+from meshgen.sharding.partitioners.registry import Site, lies, partitioner
+from meshgen.spec import Sharding
+
+_GATHERS = {"all_gather": "dim", "all_to_all": "concat_dim"}  # the attribute with the dim that loses the axes
+_SPLITS = {"all_slice": "dim", "reduce_scatter": "dim", "all_to_all": "split_dim"}  # ... that gets them
+_REDUCES = ("all_reduce", "reduce_scatter")
+
+
+@partitioner("all_gather", "all_slice", "all_to_all", "all_reduce", "reduce_scatter", "to_partial")
+def collective(site: Site) -> list[Value]:
+    axes = tuple(axis for axis in site.node.attrs["axes"] if site.mesh.axis_size(axis) > 1)
+    _check(site, axes)
+    return site.clone(axes=axes) if axes else site.operands
+
+
+@partitioner("permute", "retile", "update_halo")
+def move(site: Site) -> list[Value]:
+    """These carry their shardings; equal ones move nothing."""
+    source, target = site.sharding(0), lies(site.node.result)
+    named = site.node.attrs.get("source", source), site.node.attrs.get("target", target)
+    if named != (source, target) and tuple(s.canonical(site.mesh) for s in named) != _ends(site):
+        raise site.refuse(f"it names {named[0]} -> {named[1]}, but its values lie as {source} -> {target}")
+    if site.node.op != "update_halo" and source.canonical(site.mesh) == target.canonical(site.mesh):
+        return site.operands
+    return site.clone()
+
+
+def _ends(site: Site) -> tuple[Sharding, Sharding]:
+    return site.sharding(0).canonical(site.mesh), lies(site.node.result).canonical(site.mesh)
+
+
+@dataclass
+class _Layout:
+    """A sharding being changed step by step."""
+
+    dims: list[tuple[str, ...]]
+    partial: dict[str, str]
+
+
+def _check(site: Site, axes: tuple[str, ...]) -> None:
+    """Raises ShardingError unless the collective leads from the operand's sharding to the result's."""
+    source, target = _ends(site)
+    if any(s.halo or any(s.offsets) for s in (source, target)):
+        raise site.refuse(f"it cannot go from {source} to {target}: it works on equal tiles", "use retile")
+    op, attrs = site.node.op, site.node.attrs
+    layout = _Layout(list(source.dims), dict(source.partial))
+    reached = all(
+        [
+            op not in _GATHERS or _drop(layout.dims, attrs[_GATHERS[op]], axes),
+            op not in _REDUCES or _reduce(layout.partial, axes, attrs["kind"]),
+            op != "to_partial" or _add_partial(layout.partial, axes, attrs["kind"]),
+        ]
+    )
+    if op in _SPLITS:
+        dim = attrs[_SPLITS[op]]
+        layout.dims[dim] = (*layout.dims[dim], *axes)
+    end = Sharding(tuple(layout.dims), tuple(layout.partial.items())).canonical(site.mesh)
+    if not reached or end != target:
+        raise site.refuse(f"over {list(axes)} it does not lead from {source} to {target}", "use retile")
+    _check_nesting(site, source, target)
+
+
+def _drop(dims: list[tuple[str, ...]], dim: int, axes: tuple[str, ...]) -> bool:
+    keep = len(dims[dim]) - len(axes)
+    if keep < 0 or dims[dim][keep:] != axes:
+        return False
+    dims[dim] = dims[dim][:keep]
+    return True
+
+
+def _reduce(partial: dict[str, str], axes: tuple[str, ...], kind: str) -> bool:
+    return all(partial.pop(axis, None) == kind for axis in axes)
+
+
+def _add_partial(partial: dict[str, str], axes: tuple[str, ...], kind: str) -> bool:
+    fresh = not any(axis in partial for axis in axes)
+    partial.update(dict.fromkeys(axes, kind))
+    return fresh
+
+
+def _check_nesting(site: Site, source: Sharding, target: Sharding) -> None:
+    """The coarser tile of each dim must be a whole number of the finer ones, or be the whole dim."""
+    for dim, size in enumerate(site.node.result.type.sizes):
+        few, many = sorted((source.parts(dim, site.mesh), target.parts(dim, site.mesh)))
+        coarse, fine = -(-size // few), -(-size // many)
+        if 1 < few < many and coarse != fine * (many // few):
+            raise site.refuse(
+                f"dim {dim} of size {size} has tiles of {coarse} rows over {few} shards and of {fine} over {many}; "
+                f"they do not nest ({coarse} is not {many // few} x {fine})",
+                "use retile",
+            )

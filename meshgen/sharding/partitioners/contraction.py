@@ -1,0 +1,45 @@
+"""Partitioners of reductions and dots: padding of a dim that is summed over gets the neutral element first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.ir.evaluate_common import neutral
+from meshgen.ir.graph import Value, is_float
+from meshgen.sharding.partitioners.builder import Scalar
+from meshgen.sharding.partitioners.registry import Site, partitioner
+from meshgen.sharding.rules.rule import reduction_kind
+
+_IDEMPOTENT = ("maximum", "minimum", "and", "or")  # combining a value with itself gives it back
+
+
+@partitioner("reduce")
+def reduce(site: Site) -> list[Value]:
+    """The initial value counts once: where devices reduce a part each, one device of the group begins with it."""
+    dims, combiner = site.node.attrs["dims"], site.node.attrs["kind"]
+    operand, init = site.operands
+    fill = _neutral(combiner, operand.type.dtype)
+    operand = site.builder.mask_padding(operand, site.node.operands[0], site.sharding(0), dims, fill)
+    axes = tuple(axis for dim in dims for axis in site.axes(0, dim))
+    if axes and combiner not in _IDEMPOTENT:
+        init = site.builder.emit("to_partial", [init], init.type, axes=axes, kind=reduction_kind(combiner))
+    return site.clone([operand, init])
+
+
+@partitioner("dot_general")
+def dot_general(site: Site) -> list[Value]:
+    """Both operands are masked along an unevenly split contraction: 0 times a NaN in the padding would be NaN."""
+    attrs = site.node.attrs
+    return site.clone([_contracted(site, 0, attrs["lhs_contract"]), _contracted(site, 1, attrs["rhs_contract"])])
+
+
+def _contracted(site: Site, number: int, dims: Sequence[int]) -> Value:
+    local = site.operands[number]
+    fill = _neutral("add", local.type.dtype)
+    return site.builder.mask_padding(local, site.node.operands[number], site.sharding(number), dims, fill)
+
+
+def _neutral(combiner: str, dtype: str) -> Scalar:
+    """The neutral element as a Python scalar."""
+    value = neutral(combiner, dtype)
+    return bool(value) if dtype == "i1" else float(value) if is_float(dtype) else int(value)

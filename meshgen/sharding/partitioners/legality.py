@@ -1,0 +1,182 @@
+"""Whether a node's shardings are ones that its rule allows: then local computation on tiles is right.
+
+Checked for every node before it is partitioned, whoever wrote its shardings: dims that share a factor are
+split by the same axes, whole factors are not split, a split of reduced factors leaves a partial result of
+that kind, and partial operands meet only ops that are linear in them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from meshgen.ir.graph import Node, Value
+from meshgen.mesh import Mesh, split_ref
+from meshgen.sharding.partitioners.registry import lies
+from meshgen.sharding.rules.rule import DimMap, Rule
+from meshgen.sharding.sites import AxisParts
+from meshgen.spec import Sharding
+
+
+def find_fault(node: Node, rule: Rule, mesh: Mesh) -> str | None:
+    """What is wrong with the node's shardings in one sentence; None where they are legal."""
+    operands = [lies(value).canonical(mesh) for value in node.operands]
+    results = [lies(value).canonical(mesh) for value in node.results]
+    if any(s.halo or any(s.offsets) for s in (*operands, *results)):
+        return _irregular_fault(node, rule, operands, results)
+    ends = [*zip(rule.operands, operands, strict=True), *zip(rule.results, results, strict=True)]
+    values = [*node.operands, *node.results]
+    layouts: list[_Layout] = []
+    for number, (dims, sharding) in enumerate(ends):
+        name = f"operand {number}" if number < len(operands) else f"result {number - len(operands)}"
+        layout = _layout(name, rule, dims, values[number], sharding, mesh)
+        if isinstance(layout, str):
+            return layout
+        layouts.append(layout)
+    return _uneven_fault(rule, layouts, mesh) or _Check(rule, layouts, len(operands), mesh).find_fault()
+
+
+def _irregular_fault(node: Node, rule: Rule, operands: Sequence[Sharding], results: Sequence[Sharding]) -> str | None:
+    """Halos and offsets are carried by element-wise ops whose operands all lie alike, and by no others."""
+    identity = tuple((d,) for d in range(results[0].rank))
+    ends = [*zip(rule.operands, operands, strict=True), *zip(rule.results, results, strict=True)]
+    alike = all(sharding == results[0] and dims == identity for dims, sharding in ends)
+    if alike and not results[0].partial and node.op != "iota":
+        return None
+    return f"it cannot work on unequal tiles or halos ({', '.join(map(str, (*operands, *results)))})"
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Axes of each factor that a value has, major to minor, and the kind of each axis that it is partial over."""
+
+    name: str
+    dims: DimMap
+    factors: dict[int, tuple[str, ...]]
+    partial: dict[str, str]
+
+
+def _layout(name: str, rule: Rule, dims: DimMap, value: Value, sharding: Sharding, mesh: Mesh) -> _Layout | str:
+    found: dict[int, tuple[str, ...]] = {}
+    for dim, factors in enumerate(dims):
+        axes = sharding.dims[dim]
+        if axes and not factors:
+            return f"dim {dim} of {name} is split over {list(axes)}, but is read whole"
+        shares = _distribute(axes, [rule.factors[f].size for f in factors], mesh)
+        if shares is None:
+            return f"dim {dim} of {name} ({value.type.shape[dim]} rows) is split over {list(axes)}, which cuts across its factors"
+        found.update(zip(factors, shares, strict=True))
+    return _Layout(name, dims, found, dict(sharding.partial))
+
+
+def _distribute(axes: tuple[str, ...], sizes: Sequence[int], mesh: Mesh) -> list[tuple[str, ...]] | None:
+    """The axes of a dim dealt to its factors, major to minor; an axis that covers one factor goes on in the next."""
+    if len(sizes) == 1:
+        return [axes]
+    shares: list[list[str]] = [[] for _ in sizes]
+    place, room = 0, sizes[0] if sizes else 1
+    rest = list(axes)
+    while rest:
+        while room == 1 and place + 1 < len(sizes):
+            place += 1
+            room = sizes[place]
+        ref = rest.pop(0)
+        size = mesh.axis_size(ref)
+        if room % size and size % room == 0 and room > 1:
+            first, second = _halves(ref, room, mesh)
+            rest.insert(0, second)
+            ref, size = first, room
+        if room % size:
+            return None
+        shares[place].append(ref)
+        room //= size
+    return [tuple(share) for share in shares]
+
+
+def _halves(ref: str, major: int, mesh: Mesh) -> tuple[str, str]:
+    """An axis as its part of size `major` and the part below that."""
+    name, pre, _ = split_ref(ref)
+    return f"{name}:({pre}){major}", f"{name}:({pre * major}){mesh.axis_size(ref) // major}"
+
+
+def _uneven_fault(rule: Rule, layouts: Sequence[_Layout], mesh: Mesh) -> str | None:
+    """A factor may be split unevenly only where it is a dim by itself: else tiles of the dims do not match."""
+    for layout in layouts:
+        for number, axes in layout.factors.items():
+            loop, parts = rule.factors[number], mesh.group_size(axes)
+            if loop.size % parts and any(_is_compound(rule, other.dims, number) for other in layouts):
+                return f"factor {loop.name} of size {loop.size} is split over {list(axes)} unevenly ({loop.size} % {parts} = {loop.size % parts})"
+    return None
+
+
+def _is_compound(rule: Rule, dims: DimMap, factor: int) -> bool:
+    return any(factor in part and math.prod(rule.factors[f].size for f in part) != rule.factors[factor].size for part in dims)  # fmt: skip
+
+
+class _Check:
+    """Compares the layouts of all values of a node, axis by axis; axes are cut so that no two overlap in part."""
+
+    def __init__(self, rule: Rule, layouts: Sequence[_Layout], operands: int, mesh: Mesh) -> None:
+        refs = [r for x in layouts for r in (*x.partial, *(a for axes in x.factors.values() for a in axes))]
+        self.rule, self.count = rule, operands
+        parts = AxisParts.of(mesh, refs)
+        self.layouts = [
+            _Layout(
+                x.name,
+                x.dims,
+                {f: parts.refine(axes) for f, axes in x.factors.items()},
+                {part: kind for axis, kind in x.partial.items() for part in parts.refine((axis,))},
+            )
+            for x in layouts
+        ]
+        self.axes = list(dict.fromkeys(parts.refine(refs)))
+
+    def find_fault(self) -> str | None:
+        return next(self._faults(), None)
+
+    def _faults(self) -> Iterator[str]:
+        owners: dict[str, int] = {}
+        for number, loop in enumerate(self.rule.factors):
+            having = [x for x in self.layouts if number in x.factors]
+            axes = having[0].factors[number]
+            yield from (
+                f"{x.name} splits factor {loop.name} over {list(x.factors[number])}, but {having[0].name} over {list(axes)}"
+                for x in having
+                if x.factors[number] != axes
+            )
+            if axes and loop.kind == "whole":
+                yield f"factor {loop.name} must be whole, but is split over {list(axes)}"
+            for axis in axes:
+                if axis in owners:
+                    other = self.rule.factors[owners[axis]].name
+                    yield f"axis '{axis}' splits both factor {other} and factor {loop.name}"
+                owners[axis] = number
+        for axis in self.axes:
+            yield from self._partial_faults(axis, owners.get(axis))
+
+    def _partial_faults(self, axis: str, owner: int | None) -> Iterator[str]:
+        """An axis over which something is partial: the reduction or the linear operands that make it so."""
+        given = {i: x.partial[axis] for i, x in enumerate(self.layouts[: self.count]) if axis in x.partial}
+        made = [x.partial.get(axis) for x in self.layouts[self.count :]]
+        if owner is not None:
+            loop = self.rule.factors[owner]
+            due = loop.reduction if loop.kind == "reduce" else None
+            if given or any(kind != due for kind in made):
+                yield f"axis '{axis}' splits factor {loop.name}, so the result must be {_partial(due)}, not {_partial(next((k for k in made if k != due), due))}"
+            return
+        kinds = list(dict.fromkeys(given.values()))
+        if not given:
+            if any(made):
+                yield f"nothing makes the result partial over '{axis}'"
+        elif len(kinds) > 1 or not any(
+            given.keys() == set(w.operands) and kinds[0] in w.kinds for w in self.rule.linear
+        ):
+            names = ", ".join(f"operand {i} ({kind})" for i, kind in given.items())
+            yield f"it is not linear in what is partial over '{axis}': {names}"
+        elif any(kind != kinds[0] for kind in made):
+            yield f"operands are partial over '{axis}' ({kinds[0]}), but the result is {_partial(made[0])}"
+
+
+def _partial(kind: str | None) -> str:
+    return f"partial ({kind})" if kind else "whole"

@@ -1,0 +1,103 @@
+"""Partitioner of gather: batches and whole dims are local; a split dim that is indexed is looked up by masks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+
+from meshgen.ir.graph import TensorType, Value
+from meshgen.sharding.partitioners.builder import INDEX
+from meshgen.sharding.partitioners.registry import Site, partitioner
+
+_INDEX_MAX = 2**31 - 1
+
+
+@partitioner("gather")
+def gather(site: Site) -> list[Value]:
+    """Every device looks up the indices that fall into its tile and leaves zeros for the others (a partial sum)."""
+    attrs, operand = site.node.attrs, site.operands[0]
+    sizes = site.node.operands[0].type.sizes
+    slices = tuple(
+        here if size == whole else size
+        for size, whole, here in zip(attrs["slice_sizes"], sizes, operand.type.sizes, strict=True)
+    )
+    split = [number for number, dim in enumerate(attrs["start_index_map"]) if _is_searched(site, dim)]
+    if not split:
+        return site.clone(slice_sizes=slices)
+    parts = [_component(site, number) for number in range(len(attrs["start_index_map"]))]
+    found = site.clone([operand, _joined(site, [p.index for p in parts])], slice_sizes=slices)[0]
+    return [_keep(site, found, [p.is_here for p in parts if p.is_here is not None])]
+
+
+def _is_searched(site: Site, dim: int) -> bool:
+    return dim in site.node.attrs["collapsed_slice_dims"] and bool(site.axes(0, dim))
+
+
+@dataclass(frozen=True)
+class _Component:
+    """One coordinate of the look-ups on a device, and which of them are there (None: all)."""
+
+    index: Value
+    is_here: Value | None
+
+
+def _component(site: Site, number: int) -> _Component:
+    """Clamped to the tensor first, as StableHLO says, then moved into the tile and clamped to that."""
+    attrs, builder = site.node.attrs, site.builder
+    dim = attrs["start_index_map"][number]
+    size = site.node.operands[0].type.sizes[dim]
+    index = _clamped(site, _extracted(site, number), size - attrs["slice_sizes"][dim])
+    axes = site.axes(0, dim)
+    if not _is_searched(site, dim):
+        return _Component(index, None)
+    tile = site.operands[0].type.sizes[dim]
+    start = builder.spread(builder.tile_start(axes, tile), index.type.shape)
+    local = builder.elementwise("subtract", index, start)
+    low, high = builder.splat(0, local.type), builder.splat(tile, local.type)
+    is_here = builder.elementwise("and", builder.compare(local, "GE", low), builder.compare(local, "LT", high))
+    safe = builder.emit("clamp", [low, local, builder.splat(tile - 1, local.type)], local.type)
+    return _Component(safe, is_here)
+
+
+def _extracted(site: Site, number: int) -> Value:
+    """The coordinate's column of the indices (kept as a dim of size 1), or all of them if there is one coordinate."""
+    dim, indices = site.node.attrs["index_vector_dim"], site.operands[1]
+    if len(site.node.attrs["start_index_map"]) == 1:
+        return indices
+    start, limit = [0] * indices.type.rank, [*indices.type.sizes]
+    start[dim], limit[dim] = number, number + 1
+    shape = [stop - begin for begin, stop in zip(start, limit, strict=True)]
+    attrs = {"start": tuple(start), "limit": tuple(limit), "stride": (1,) * indices.type.rank}
+    return site.builder.emit("slice", [indices], indices.type.with_shape(shape), **attrs)
+
+
+def _clamped(site: Site, index: Value, last: int) -> Value:
+    """Into [0, last] in the indices' own type, where wider values are not cut off, then as positions."""
+    builder, limits = site.builder, ml_dtypes.iinfo(index.type.numpy_dtype)
+    if last > _INDEX_MAX:
+        raise site.refuse(f"a dim of {last + 1} rows cannot be split and looked up: positions are {INDEX}")
+    low, high = builder.splat(0, index.type), builder.splat(min(last, int(limits.max)), index.type)
+    return builder.convert(builder.emit("clamp", [low, index, high], index.type), INDEX)
+
+
+def _joined(site: Site, parts: list[Value]) -> Value:
+    if len(parts) == 1:
+        return parts[0]
+    shape = site.operands[1].type.shape
+    return site.builder.emit("concatenate", parts, TensorType(shape, INDEX), dim=site.node.attrs["index_vector_dim"])
+
+
+def _keep(site: Site, found: Value, is_here: list[Value]) -> Value:
+    """The rows that were looked up in the device's tile; zeros for the others."""
+    builder, dim = site.builder, site.node.attrs["index_vector_dim"]
+    mask = is_here[0]
+    for other in is_here[1:]:
+        mask = builder.elementwise("and", mask, other)
+    shape = [size for d, size in enumerate(mask.type.sizes) if d != dim]
+    if mask.type.rank != len(shape):
+        mask = builder.emit("reshape", [mask], mask.type.with_shape(shape))
+    dims = tuple(d for d in range(found.type.rank) if d not in site.node.attrs["offset_dims"])
+    if len(dims) < found.type.rank:
+        mask = builder.emit("broadcast_in_dim", [mask], TensorType(found.type.shape, "i1"), dims=dims)
+    return builder.emit("select", [mask, found, builder.splat(0, found.type)], found.type)
