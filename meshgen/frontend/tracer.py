@@ -1,0 +1,169 @@
+"""The Python frontend: run a function on traced tensors and keep what it did as a module at the import stage."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from meshgen.errors import Diagnostic, Location, UsageError
+from meshgen.frontend import tracer_linear, tracer_reduce, tracer_shapes
+from meshgen.frontend.tracer_core import CURRENT, OPS, Tensor, Trace, current, dtype_of, refuse, tensor, user_location
+from meshgen.frontend.tracer_linear import axis_name
+from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value, dtype_name
+from meshgen.mesh import Mesh, make_mesh
+from meshgen.spec import Sharding, fit
+
+__all__ = [
+    "OPS",
+    "Tensor",
+    "Traced",
+    "annotate",
+    "flatten",
+    "spec",
+    "trace",
+    "tracer_linear",
+    "tracer_reduce",
+    "tracer_shapes",
+]
+
+SpecLike = Sharding | Sequence[Sequence[str | int]]
+
+
+def spec(text: Any, shape: Sequence[int] | None = None) -> TensorType:
+    """A tensor type from `"bf16[8,512,1024]"`, from a dtype and a shape, or from anything with both."""
+    if isinstance(text, TensorType):
+        return text
+    if shape is not None:
+        return TensorType(tuple(shape), dtype_of(text))
+    if hasattr(text, "shape") and hasattr(text, "dtype"):
+        return TensorType(tuple(text.shape), dtype_name(np.dtype(text.dtype)))
+    match = re.fullmatch(r"\s*(\w+)\s*\[\s*((?:\d+\s*(?:,\s*\d+\s*)*)?)\]\s*", text) if isinstance(text, str) else None
+    if not match or match[1] not in DTYPES:
+        raise UsageError(
+            Diagnostic(
+                "MG0001",
+                f"{text!r} is not a tensor type",
+                hint="write for example bf16[8,512,1024], or f32[] for a 0-d one",
+            )
+        )
+    return TensorType(tuple(int(s) for s in match[2].split(",") if s.strip()), match[1])
+
+
+def annotate(x: Tensor, sharding: SpecLike, required: bool = True, as_result: bool = True) -> Tensor:
+    """The tensor with a wish for its sharding.
+
+    Args:
+        sharding: `mg.P("dp", None)`, or integers as `[[0], []]`; trailing dims may be left out.
+        required: kept exactly, or an error; False is a hint.
+        as_result: the producer delivers it so; False: only the users of this result read it so.
+    """
+    x = tensor(x)
+    wish = to_sharding(sharding, x.ndim)
+    attrs = {"sharding": wish, "required": required, "as_result": as_result, "open_dims": (False,) * x.ndim}
+    node = current().graph.add("annotate", [x.value], [x.type], attrs, loc=user_location())
+    return Tensor(node.result)
+
+
+def to_sharding(sharding: SpecLike, rank: int) -> Sharding:
+    """A user's sharding at the tensor's rank, by axis names; a list after the last dim holds partial axes."""
+    if isinstance(sharding, Sharding):
+        return fit(sharding, rank)
+    entries = [tuple(axis_name(axis) for axis in axes) for axes in sharding]
+    partial = tuple((axis, "sum") for axis in entries.pop()) if len(entries) == rank + 1 else ()
+    return fit(Sharding(tuple(entries), partial), rank)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A traced function: the module, and how to put its outputs back into the structure that was returned."""
+
+    module: Module
+    rebuild: Callable[[Sequence[Any]], Any]
+
+
+def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any], mesh: Mesh | None = None) -> Traced:
+    """Run `function` on traced tensors of the given types.
+
+    Args:
+        args: per parameter a type (text as for `spec`, or anything with shape and dtype), or a dict, list or tuple
+            of such; a mapping gives them by parameter name.
+    Raises:
+        ProgramError: with the user's line, for shapes that do not fit and what cannot be traced.
+        UsageError: the arguments do not fit the function's parameters.
+    """
+    bound = _bind(function, args)
+    graph = Graph(function.__name__ if function.__name__.isidentifier() else "main")
+    loc = _definition(function)
+    token = CURRENT.set(Trace(graph, mesh))
+    try:
+        inputs = {name: _inputs(graph, name, tree, loc) for name, tree in bound.arguments.items()}
+        bound.arguments.update(inputs)
+        result = function(*bound.args, **bound.kwargs)
+        leaves = [_output(path, leaf) for path, leaf in flatten(result, "result")]
+    finally:
+        CURRENT.reset(token)
+    graph.outputs = [leaf.value for leaf in leaves]
+    module = Module(mesh or make_mesh({}), graph, name=graph.name)
+    module.in_annotations = [None] * len(graph.inputs)
+    module.out_annotations = [None] * len(graph.outputs)
+    return Traced(module, lambda arrays: _unflatten(result, iter(arrays)))
+
+
+def _bind(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any]) -> inspect.BoundArguments:
+    try:
+        signature = inspect.signature(function)
+        bound = signature.bind(**args) if isinstance(args, Mapping) else signature.bind(*args)
+    except TypeError as error:
+        name = getattr(function, "__name__", "the function")
+        raise UsageError(
+            Diagnostic("MG0001", f"the given args do not fit {name}: {error}", _definition(function))
+        ) from error
+    return bound
+
+
+def _definition(function: Callable[..., Any]) -> Location | None:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return Location(code.co_filename, code.co_firstlineno) if code else None
+
+
+def _inputs(graph: Graph, name: str, tree: Any, loc: Location | None) -> Any:
+    """Traced tensors in the structure of `tree`, each an input of the graph with a dotted name."""
+    values = [Value(spec(leaf), path, loc=loc) for path, leaf in flatten(tree, name)]
+    graph.inputs += values
+    return _unflatten(tree, iter(Tensor(value) for value in values))
+
+
+def _output(path: str, leaf: Any) -> Tensor:
+    if isinstance(leaf, Tensor) or np.isscalar(leaf) or isinstance(leaf, np.ndarray):
+        return tensor(leaf)
+    return refuse(
+        f"{path} is a {type(leaf).__name__}, not a tensor", "return tensors, or dicts, lists or tuples of them"
+    )
+
+
+def flatten(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The leaves of nested dicts, lists and tuples with dotted names, in order; None holds no leaf."""
+    if isinstance(tree, Mapping):
+        for key, branch in tree.items():
+            yield from flatten(branch, f"{name}.{key}")
+    elif isinstance(tree, (list, tuple)):
+        for number, branch in enumerate(tree):
+            yield from flatten(branch, f"{name}.{number}")
+    elif tree is not None:
+        yield name, tree
+
+
+def _unflatten(tree: Any, leaves: Iterator[Any]) -> Any:
+    """The structure of `tree` with its leaves replaced in order."""
+    if isinstance(tree, Mapping):
+        return {key: _unflatten(branch, leaves) for key, branch in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*[_unflatten(branch, leaves) for branch in tree])
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(_unflatten(branch, leaves) for branch in tree)
+    return None if tree is None else next(leaves)

@@ -1,0 +1,152 @@
+"""Traced reductions and what is built from them: means, variances, softmax, layer norm.
+
+Sums of bf16 and f16 are taken in f32 and rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from meshgen.frontend.tracer_core import DTYPES, Operand, Tensor, axes_of, convert, emit, refuse, scalar, tensor, traced
+from meshgen.frontend.tracer_elementwise import as_float, exp, log, rsqrt, sqrt
+from meshgen.frontend.tracer_shapes import reshape
+from meshgen.ir.graph import TensorType, is_float
+
+Axis = int | Sequence[int] | None
+NARROW = ("bf16", "f16")
+
+
+def _reduce(kind: str, x: Tensor, neutral: float, axis: Axis, keepdims: bool) -> Tensor:
+    dims = axes_of(axis, x.ndim)
+    kept = tuple(s for d, s in enumerate(x.shape) if d not in dims)
+    if dims:
+        x_kept = TensorType(kept, x.dtype)
+        result = emit("reduce", [x, scalar(neutral, x.dtype)], x_kept, {"dims": dims, "kind": kind})
+    else:
+        result = x
+    return reshape(result, [1 if d in dims else s for d, s in enumerate(x.shape)]) if keepdims else result
+
+
+def _wide(x: Operand) -> Tensor:
+    """Narrow floats as f32, so that a long sum keeps its digits."""
+    x = tensor(x)
+    return convert(x, "f32") if x.dtype in NARROW else x
+
+
+@traced
+def sum_(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Sum over dims (None: all); i1 counts as i32."""
+    x = tensor(x)
+    wide = convert(x, "i32") if x.dtype == "i1" else _wide(x)
+    total = _reduce("add", wide, 0, axis, keepdims)
+    return convert(total, x.dtype) if x.dtype in NARROW else total
+
+
+@traced
+def prod(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Product over dims (None: all)."""
+    x = tensor(x)
+    return convert(_reduce("multiply", _wide(x), 1, axis, keepdims), x.dtype)
+
+
+@traced
+def max_(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Largest element over dims (None: all)."""
+    x = tensor(x)
+    return _reduce("maximum", x, _lowest(x.dtype), axis, keepdims)
+
+
+@traced
+def min_(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Smallest element over dims (None: all)."""
+    x = tensor(x)
+    return _reduce("minimum", x, _highest(x.dtype), axis, keepdims)
+
+
+def _lowest(dtype: str) -> float:
+    return -math.inf if is_float(dtype) else 0 if dtype == "i1" else int(np.iinfo(DTYPES[dtype]).min)
+
+
+def _highest(dtype: str) -> float:
+    return math.inf if is_float(dtype) else 1 if dtype == "i1" else int(np.iinfo(DTYPES[dtype]).max)
+
+
+@traced
+def any_(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    return _reduce("or", _truth(x), 0, axis, keepdims)
+
+
+@traced
+def all_(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    return _reduce("and", _truth(x), 1, axis, keepdims)
+
+
+def _truth(x: Operand) -> Tensor:
+    x = tensor(x)
+    return x if x.dtype == "i1" else x != 0
+
+
+@traced
+def mean(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Mean over dims (None: all); integers become f32. Raises ProgramError for an empty dim."""
+    x = as_float(x)
+    total = _reduce("add", _wide(x), 0, axis, keepdims)
+    return convert(total / _count(x, axis), x.dtype)
+
+
+def _count(x: Tensor, axis: Axis) -> float:
+    count = math.prod(x.shape[d] for d in axes_of(axis, x.ndim))
+    if not count:
+        refuse(f"the mean over {axis} of {x.type} has no elements")
+    return float(count)
+
+
+@traced
+def var(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Mean squared distance from the mean."""
+    x = as_float(x)
+    wide = _wide(x)
+    centred = wide - mean(wide, axis, True)
+    return convert(mean(centred * centred, axis, keepdims), x.dtype)
+
+
+@traced
+def std(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    return sqrt(var(x, axis, keepdims))
+
+
+@traced
+def softmax(x: Operand, axis: int = -1) -> Tensor:
+    """exp(x) / sum(exp(x)) along a dim, shifted by the maximum; narrow floats are computed in f32."""
+    x = as_float(x)
+    wide = _wide(x)
+    shifted = exp(wide - max_(wide, axis, True))
+    return convert(shifted / sum_(shifted, axis, True), x.dtype)
+
+
+@traced
+def log_softmax(x: Operand, axis: int = -1) -> Tensor:
+    """log(softmax(x)) without computing the quotient."""
+    x = as_float(x)
+    wide = _wide(x)
+    shifted = wide - max_(wide, axis, True)
+    return convert(shifted - log(sum_(exp(shifted), axis, True)), x.dtype)
+
+
+@traced
+def layer_norm(
+    x: Operand, scale: Operand | None = None, bias: Operand | None = None, axis: int = -1, eps: float = 1e-5
+) -> Tensor:
+    """(x - mean) / sqrt(var + eps) * scale + bias along a dim; narrow floats are computed in f32."""
+    x = as_float(x)
+    wide = _wide(x)
+    centred = wide - mean(wide, axis, True)
+    normal = centred * rsqrt(mean(centred * centred, axis, True) + eps)
+    if scale is not None:
+        normal = normal * tensor(scale, normal.dtype)
+    if bias is not None:
+        normal = normal + tensor(bias, normal.dtype)
+    return convert(normal, x.dtype)
