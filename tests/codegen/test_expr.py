@@ -1,0 +1,89 @@
+"""Index expressions: every simplification keeps the value, and chains of reshapes vanish."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from meshgen.codegen.expr import (
+    Expr, bounds, constant, delinearize, evaluate, linearize, render, substitute, variable, variables,
+)  # fmt: skip
+
+SIZES = {"a": 3, "b": 4, "c": 6}
+
+
+def random_expr(rng: np.random.Generator, depth: int) -> Expr:
+    if depth == 0:
+        name = str(rng.choice(list(SIZES)))
+        return variable(name, SIZES[name]) if rng.random() < 0.8 else constant(int(rng.integers(-5, 9)))
+    left = random_expr(rng, depth - 1)
+    match int(rng.integers(5)):
+        case 0:
+            return left + random_expr(rng, depth - 1)
+        case 1:
+            return left * int(rng.choice([-2, 1, 2, 3, 4, 6, 8, 12]))
+        case 2:
+            return left // int(rng.choice([1, 2, 3, 4, 6, 8, 12]))
+        case 3:
+            return left % int(rng.choice([1, 2, 3, 4, 6, 8, 12]))
+        case _:
+            return left - random_expr(rng, depth - 1)
+
+
+def python_value(expr: Expr, point: dict[str, int]) -> int:
+    """What the rendered source computes."""
+    return eval(render(expr), {}, dict(point))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_simplified_expressions_keep_their_value(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        left, right = random_expr(rng, 3), random_expr(rng, 2)
+        by = int(rng.choice([2, 3, 4, 6, 8]))
+        total, quotient, remainder = left + right * by, (left + right) // by, (left + right) % by
+        for point in itertools.product(*(range(s) for s in SIZES.values())):
+            at = dict(zip(SIZES, point, strict=True))
+            a, b = evaluate(left, at), evaluate(right, at)
+            assert evaluate(total, at) == a + b * by
+            assert evaluate(quotient, at) == (a + b) // by
+            assert evaluate(remainder, at) == (a + b) % by
+            assert python_value(remainder, at) == (a + b) % by
+            assert bounds(total)[0] <= a + b * by <= bounds(total)[1]
+
+
+@pytest.mark.parametrize(
+    "shapes", [[(24,), (4, 6), (2, 2, 6), (24,)], [(6, 10), (60,), (3, 2, 10), (6, 10)], [(1, 7), (7, 1), (7,), (1, 7)]]
+)
+def test_a_round_trip_of_reshapes_is_the_identity(shapes: list[tuple[int, ...]]) -> None:
+    first = tuple(variable(f"d{i}", s) for i, s in enumerate(shapes[0]))
+    index = first
+    for old, new in itertools.pairwise(shapes):
+        index = delinearize(linearize(index, old), new)
+    assert index == first
+
+
+def test_rows_of_a_flat_tile_are_contiguous() -> None:
+    row, col = variable("row", 1024), variable("col", 64)
+    index = (row // 256, row % 256, col)
+    assert str(linearize(index, (4, 256, 64))) == "row * 64 + col"
+
+
+def test_a_quotient_that_cannot_vary_is_a_constant() -> None:
+    x = variable("x", 16)
+    assert (x + 32) // 16 == constant(2)
+    assert (x + 32) % 16 == x
+    assert (x // 4) // 2 == x // 8
+    assert (x * 6 + variable("y", 6)) // 12 == x // 2
+
+
+def test_substitute_simplifies_again() -> None:
+    x, i = variable("x", 64), variable("i", 8)
+    (var,) = variables(x // 8)
+    assert substitute(x // 8, {var: i * 8 + 5}) == i
+
+
+def test_a_variable_of_one_value_is_zero() -> None:
+    assert variable("x", 1) == constant(0)
