@@ -1,0 +1,339 @@
+"""Every collective over a list of arrays, one per rank: what the network does, in one process.
+
+Tiles may be uneven: sizes come from the result's type. What a collective leaves undefined is poison (NaN, or
+a bit pattern for integers), so that reading it is seen. Ranks that must hold the same thing get the same
+array object: the arrays are never written to.
+
+Source: `shard` dialect, "Collective Communication Operations".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from meshgen.errors import Diagnostic, ProgramError, RuntimeFailure
+from meshgen.ir.evaluate_common import Array, compute_dtype, narrow, neutral, poisoned, ufunc_of
+from meshgen.ir.evaluate_elementwise import convert
+from meshgen.ir.graph import Node, dtype_name
+from meshgen.mesh import Mesh
+from meshgen.spec import Sharding
+
+Shards = list[Array]
+UFUNC_OF_KIND = {"sum": "add", "max": "maximum", "min": "minimum", "product": "multiply",
+                 "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
+
+
+@dataclass
+class Mailbox:
+    """Messages that were sent and not yet received, first in, first out."""
+
+    letters: list[tuple[tuple[str, ...], int, Shards]] = field(default_factory=list)
+
+
+def reduce_arrays(arrays: Sequence[Array], kind: str, dtype: str) -> Array:
+    """Reduce in order of the list: each converted to `dtype` first; narrow floats add up in f32 and round once."""
+    ufunc, wide = ufunc_of(UFUNC_OF_KIND[kind]), compute_dtype(dtype)
+    with np.errstate(all="ignore"):
+        total = convert(arrays[0], dtype).astype(wide, copy=False)
+        for array in arrays[1:]:
+            total = ufunc(total, convert(array, dtype).astype(wide, copy=False))
+        return narrow(total, dtype)
+
+
+def cut(array: Array, dim: int, start: int, stop: int) -> Array:
+    """Rows [start, stop) of a dim; those past the end are poison."""
+    place = [slice(None)] * array.ndim
+    place[dim] = slice(min(start, array.shape[dim]), min(stop, array.shape[dim]))
+    found = array[tuple(place)]
+    if found.shape[dim] == stop - start:
+        return found
+    shape = list(array.shape)
+    shape[dim] = stop - start
+    padded = poisoned(tuple(shape), dtype_name(array.dtype))
+    place[dim] = slice(0, found.shape[dim])
+    padded[tuple(place)] = found
+    return padded
+
+
+def _per_group(node: Node, mesh: Mesh, shards: Shards, run: Callable[[Shards], Shards]) -> Shards:
+    """Run on each group's members, in group order."""
+    results: dict[int, Array] = {}
+    for group in mesh.groups(node.attrs["axes"]):
+        results.update(zip(group, run([shards[rank] for rank in group]), strict=True))
+    return [results[rank] for rank in range(mesh.size)]
+
+
+def _all_reduce(node: Node, mesh: Mesh, shards: Shards) -> Shards:
+    def run(group: Shards) -> Shards:
+        return [reduce_arrays(group, node.attrs["kind"], node.result.type.dtype)] * len(group)
+
+    return _per_group(node, mesh, shards, run)
+
+
+def _gathered(node: Node, group: Shards) -> Array:
+    dim = node.attrs["dim"]
+    return cut(np.concatenate(group, dim), dim, 0, node.result.type.sizes[dim])
+
+
+def _tiles(node: Node, array: Array, count: int, dim: int) -> Shards:
+    tile = node.result.type.sizes[dim]
+    return [cut(array, dim, i * tile, (i + 1) * tile) for i in range(count)]
+
+
+def _all_gather(node: Node, mesh: Mesh, shards: Shards) -> Shards:
+    return _per_group(node, mesh, shards, lambda group: [_gathered(node, group)] * len(group))
+
+
+def _all_slice(node: Node, mesh: Mesh, shards: Shards) -> Shards:
+    tile, dim = node.result.type.sizes[node.attrs["dim"]], node.attrs["dim"]
+    made: dict[tuple[int, int], Array] = {}  # ranks with the same array and index share the slice
+
+    def one(rank: int) -> Array:
+        index = mesh.index(rank, node.attrs["axes"])
+        key = (id(shards[rank]), index)
+        if key not in made:
+            made[key] = cut(shards[rank], dim, index * tile, (index + 1) * tile)
+        return made[key]
+
+    return [one(rank) for rank in range(mesh.size)]
+
+
+def _reduce_scatter(node: Node, mesh: Mesh, shards: Shards) -> Shards:
+    def run(group: Shards) -> Shards:
+        total = reduce_arrays(group, node.attrs["kind"], node.result.type.dtype)
+        return _tiles(node, total, len(group), node.attrs["dim"])
+
+    return _per_group(node, mesh, shards, run)
+
+
+def _all_to_all(node: Node, mesh: Mesh, shards: Shards) -> Shards:
+    split, concat = node.attrs["split_dim"], node.attrs["concat_dim"]
+    sizes = node.result.type.sizes
+
+    def run(group: Shards) -> Shards:
+        tile = -(-group[0].shape[split] // len(group)) if split == concat else sizes[split]
+        return [
+            cut(np.concatenate([cut(x, split, i * tile, (i + 1) * tile) for x in group], concat), concat, 0, sizes[concat])
+            for i in range(len(group))
+        ]
+
+    return _per_group(node, mesh, shards, run)
+
+
+def to_partial(node: Node, mesh: Mesh, shards: Shards) -> Shards:
+    rest = np.broadcast_to(neutral(node.attrs["kind"], node.result.type.dtype), node.result.type.sizes)
+    return [x if mesh.index(rank, node.attrs["axes"]) == 0 else rest for rank, x in enumerate(shards)]
+
+
+def _root(node: Node, mesh: Mesh, key: str) -> int:
+    """The in-group number of the device that an attribute names by its multi-index (or by that number)."""
+    place = node.attrs[key]
+    if isinstance(place, int):
+        return place
+    number = 0
+    for axis, coordinate in zip(node.attrs["axes"], place, strict=True):
+        number = number * mesh.axis_size(axis) + coordinate
+    return number
+
+
+def _at_root(node: Node, mesh: Mesh, shards: Shards, result: Callable[[Shards], Array]) -> Shards:
+    root, nothing = _root(node, mesh, "root"), poisoned(node.result.type.sizes, node.result.type.dtype)
+    return _per_group(node, mesh, shards, lambda g: [result(g) if i == root else nothing for i in range(len(g))])
+
+
+def _broadcast(node: Node, mesh: Mesh, shards: Shards) -> Shards:
+    root = _root(node, mesh, "root")
+    return _per_group(node, mesh, shards, lambda group: [group[root]] * len(group))
+
+
+def _gather_to(node: Node, mesh: Mesh, shards: Shards) -> Shards:
+    return _at_root(node, mesh, shards, lambda group: _gathered(node, group))
+
+
+def _reduce_to(node: Node, mesh: Mesh, shards: Shards) -> Shards:
+    def total(group: Shards) -> Array:
+        return reduce_arrays(group, node.attrs["kind"], node.result.type.dtype)
+
+    return _at_root(node, mesh, shards, total)
+
+
+def _scatter_from(node: Node, mesh: Mesh, shards: Shards) -> Shards:
+    root = _root(node, mesh, "root")
+    return _per_group(node, mesh, shards, lambda group: _tiles(node, group[root], len(group), node.attrs["dim"]))
+
+
+def _shift(node: Node, mesh: Mesh, shards: Shards) -> Shards:
+    """The device at coordinate c + offset of the shift axis gets what the one at c has."""
+    axis, offset = node.attrs["shift_axis"], node.attrs["offset"]
+    nothing = poisoned(node.result.type.sizes, node.result.type.dtype)
+    results = [nothing] * mesh.size
+    for line in mesh.groups((axis,)):
+        for place, rank in enumerate(line):
+            target = place + offset
+            if node.attrs.get("rotate", False):
+                target %= len(line)
+            if 0 <= target < len(line):
+                results[line[target]] = shards[rank]
+    return results
+
+
+def _send(node: Node, mesh: Mesh, shards: Shards, mailbox: Mailbox) -> Shards:
+    mailbox.letters.append((tuple(node.attrs["axes"]), _root(node, mesh, "destination"), list(shards)))
+    return list(shards)
+
+
+def _recv(node: Node, mesh: Mesh, shards: Shards, mailbox: Mailbox) -> Shards:
+    """The oldest letter over the same axes, from `source` to the device it was sent to; nothing elsewhere."""
+    axes = tuple(node.attrs["axes"])
+    letter = next((entry for entry in mailbox.letters if entry[0] == axes), None)
+    if letter is None:
+        raise RuntimeFailure(Diagnostic("MG0604", f"recv over {axes} waits for a send that never comes", node.loc))
+    mailbox.letters.remove(letter)
+    _, destination, sent = letter
+    source = _root(node, mesh, "source") if node.attrs.get("source") is not None else 0
+    results = [poisoned(node.result.type.sizes, node.result.type.dtype)] * mesh.size
+    for group in mesh.groups(axes):
+        results[group[destination]] = sent[group[source]]
+    return results
+
+
+# Transfers between two shardings of one global tensor ---------------------------------------------------------
+
+
+def _origin(sharding: Sharding, shape: Sequence[int], mesh: Mesh, rank: int) -> list[int]:
+    """Global index of the first row of a rank's buffer, per dim; before the tensor's start where a halo stands out."""
+    halo = sharding.halo or ((0, 0),) * sharding.rank
+    return [sharding.core(d, n, mesh, rank)[0] - halo[d][0] for d, n in enumerate(shape)]
+
+
+@dataclass(frozen=True)
+class _Holders:
+    """Who owns which tile of the source: ranks by their tile's numbers, per index over the partial axes."""
+
+    source: Sharding
+    shape: tuple[int, ...]
+    mesh: Mesh
+    table: dict[tuple[int, ...], list[int]]
+
+    @staticmethod
+    def of(source: Sharding, shape: tuple[int, ...], mesh: Mesh) -> _Holders:
+        table: dict[tuple[int, ...], list[int]] = {}
+        for rank in range(mesh.size):
+            key = tuple(mesh.index(rank, axes) for axes in (*source.dims, source.partial_axes))
+            table.setdefault(key, []).append(rank)
+        return _Holders(source, shape, mesh, table)
+
+    def nearest(self, key: tuple[int, ...], rank: int) -> int:
+        """The holder that differs from `rank` in the fewest coordinates, the lowest such rank."""
+        mine = self.mesh.coordinates(rank)
+
+        def distance(other: int) -> tuple[int, int]:
+            return sum(a != b for a, b in zip(mine, self.mesh.coordinates(other), strict=True)), other
+
+        return min(self.table[key], key=distance)
+
+    def tiles(self, dim: int, start: int, stop: int) -> list[int]:
+        """Numbers of the tiles of a dim whose owned rows meet [start, stop)."""
+        return [i for i, (a, b) in enumerate(self.rows(dim)) if max(a, start) < min(b, stop)]
+
+    def rows(self, dim: int) -> list[tuple[int, int]]:
+        """Owned rows of every tile of a dim."""
+        size, source = self.shape[dim], self.source
+        if source.offsets and source.offsets[dim]:
+            return list(zip(source.offsets[dim][:-1], source.offsets[dim][1:], strict=True))
+        tile = source.tile(dim, size, self.mesh)
+        return [(min(i * tile, size), min((i + 1) * tile, size)) for i in range(source.parts(dim, self.mesh))]
+
+
+def transfer(shards: Shards, source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh,
+             buffers: Shards) -> Shards:  # fmt: skip
+    """Fill each rank's range under `target`, halo included, in a copy of its buffer, from the owners under `source`.
+
+    Values partial over axes stay partial: every rank fetches from holders of its own summand.
+    """
+    if source.partial != target.partial:
+        raise ProgramError(Diagnostic("MG0207", f"a transfer from {source} to {target} would have to reduce",
+                                      hint="reduce with all_reduce or reduce_scatter first"))  # fmt: skip
+    holders = _Holders.of(source, shape, mesh)
+    made: dict[tuple[Any, ...], Array] = {}
+    results: Shards = []
+    for rank in range(mesh.size):
+        box, summand = target.ranges(shape, mesh, rank), mesh.index(rank, target.partial_axes)
+        pieces = [(key, holders.nearest(key, rank)) for key in _keys(holders, box, summand)]
+        key = (id(buffers[rank]), box, tuple(id(shards[holder]) for _, holder in pieces))
+        if key not in made:
+            made[key] = _filled(buffers[rank], box, pieces, rank, holders, shards, target)
+        results.append(made[key])
+    return results
+
+
+def _keys(holders: _Holders, box: Sequence[tuple[int, int]], summand: int) -> list[tuple[int, ...]]:
+    keys: list[tuple[int, ...]] = [()]
+    for dim, (start, stop) in enumerate(box):
+        keys = [(*key, tile) for key in keys for tile in holders.tiles(dim, start, stop)]
+    return [(*key, summand) for key in keys]
+
+
+def _filled(buffer: Array, box: Sequence[tuple[int, int]], pieces: list[tuple[tuple[int, ...], int]], rank: int,
+            holders: _Holders, shards: Shards, target: Sharding) -> Array:  # fmt: skip
+    result = buffer.copy()
+    to = _origin(target, holders.shape, holders.mesh, rank)
+    for key, holder in pieces:
+        at = _origin(holders.source, holders.shape, holders.mesh, holder)
+        rows = [holders.rows(d)[tile] for d, tile in enumerate(key[:-1])]
+        common = [(max(a, start), min(b, stop)) for (a, b), (start, stop) in zip(rows, box, strict=True)]
+        there = tuple(slice(a - o, b - o) for (a, b), o in zip(common, at, strict=True))
+        here = tuple(slice(a - o, b - o) for (a, b), o in zip(common, to, strict=True))
+        result[here] = shards[holder][there]
+    return result
+
+
+def _retile(node: Node, mesh: Mesh, shards: Shards) -> Shards:
+    empty = poisoned(node.result.type.sizes, node.result.type.dtype)
+    attrs = node.attrs
+    return transfer(shards, attrs["source"], attrs["target"], tuple(attrs["shape"]), mesh, [empty] * mesh.size)
+
+
+def _update_halo(node: Node, mesh: Mesh, shards: Shards) -> Shards:
+    """Fetch halo rows from their owners; rows outside the tensor stay as they were."""
+    sharding = node.attrs["sharding"]
+    return transfer(shards, sharding, sharding, tuple(node.attrs["shape"]), mesh, shards)
+
+
+_COLLECTIVES: dict[str, Callable[[Node, Mesh, Shards], Shards]] = {
+    "all_reduce": _all_reduce,
+    "all_gather": _all_gather,
+    "all_slice": _all_slice,
+    "reduce_scatter": _reduce_scatter,
+    "all_to_all": _all_to_all,
+    "to_partial": to_partial,
+    "permute": _retile,
+    "retile": _retile,
+    "update_halo": _update_halo,
+    "broadcast": _broadcast,
+    "gather_to": _gather_to,
+    "reduce_to": _reduce_to,
+    "scatter_from": _scatter_from,
+    "shift": _shift,
+}
+_POINT_TO_POINT = {"send": _send, "recv": _recv}
+COLLECTIVES = (*_COLLECTIVES, *_POINT_TO_POINT)
+
+
+def run_collective(node: Node, mesh: Mesh, shards: Shards, mailbox: Mailbox | None = None) -> Shards:
+    """Results of a collective, one per rank, from the operands of all ranks.
+
+    Args:
+        node: its op, attributes and result type (the local one) say what happens.
+        shards: the operand on each rank, by rank number.
+        mailbox: where `send` puts and `recv` takes letters; both need it.
+    Raises:
+        RuntimeFailure: a recv without a send.
+    """
+    if node.op in _POINT_TO_POINT:
+        return _POINT_TO_POINT[node.op](node, mesh, shards, mailbox if mailbox is not None else Mailbox())
+    return _COLLECTIVES[node.op](node, mesh, shards)
