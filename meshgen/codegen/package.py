@@ -1,0 +1,131 @@
+"""Writes the deployable module: manifest, stages, kernel sources, cubins, constants and weights in one file.
+
+The same program gives the same bytes: nothing that depends on time, place or process goes in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from meshgen.codegen.build import BuiltKernel, Source, toolchain
+from meshgen.codegen.schedule import constants_of
+from meshgen.ir.graph import STAGES, Module, TensorType, Value, dtype_name
+from meshgen.runtime import container, manifest, tensors
+from meshgen.runtime.checker import check
+from meshgen.runtime.manifest import Binary, Binding, Kernel, Manifest, Param
+from meshgen.runtime.plan import Schedule
+from meshgen.spec import Sharding
+
+Array = np.ndarray[Any, Any]
+
+
+class LaunchedSource(Source, Protocol):
+    """A `triton_source.KernelSource`: what building needs, and how the kernel is launched."""
+
+    @property
+    def grid(self) -> Sequence[int]: ...
+    @property
+    def flops(self) -> float: ...
+    @property
+    def bytes(self) -> float: ...
+
+
+def write_module(path: str | Path, module: Module, plan: Schedule, *, sources: Mapping[str, LaunchedSource] | None = None,
+                 built: Mapping[tuple[str, str], BuiltKernel] | None = None, stages: Mapping[str, str] | None = None,
+                 weights: Mapping[str, Array] | None = None, report: Mapping[str, Any] | None = None) -> Manifest:  # fmt: skip
+    """Write `module` (stage `fuse` or `partition`) with its schedule; returns its manifest.
+
+    Args:
+        sources: Triton source per kernel; a kernel without one runs as its body only.
+        built: cubin per (kernel, architecture).
+        stages: text of each stage that is to be kept.
+        weights: values of inputs by name (global arrays), which callers then do not pass.
+        report: JSON values that `inspect` shows.
+    Raises:
+        ScheduleError: the plan has a race or can deadlock.
+        UsageError: MG0003, the file cannot be written.
+    """
+    check(plan, module.mesh)
+    sources, built, weights = sources or {}, built or {}, weights or {}
+    members = _code_members(sources, stages or {})
+    binaries = _add_binaries(members, built)
+    members["constants.safetensors"] = tensors.encode(
+        {str(n): node.attrs["value"] for n, node in constants_of(module, plan).items()}
+    )
+    if weights:
+        members["weights.safetensors"] = tensors.encode(weights)
+    described = Manifest(
+        name=module.name,
+        mesh=module.mesh,
+        arguments=module.arguments,
+        inputs=_bindings("arg", module.graph.inputs, module.in_types, module.in_shardings, plan.inputs, weights),
+        outputs=_bindings("result", module.graph.outputs, module.out_types, module.out_shardings, plan.outputs, {}),
+        kernels={name: _kernel(name, sources.get(name), binaries) for name in plan.kernels},
+        plan=plan,
+        toolchain={arch: toolchain(arch) for arch in dict.fromkeys(arch for _, arch in built)},
+        report=report or {},
+    )
+    files = {name: hashlib.sha256(members[name]).hexdigest() for name in sorted(members)}
+    text = json.dumps(manifest.encode(described, files), sort_keys=True, indent=1, allow_nan=False)
+    members["manifest.json"] = text.encode()
+    members["manifest.sha256"] = hashlib.sha256(members["manifest.json"]).hexdigest().encode()
+    container.write(Path(path), members)
+    return described
+
+
+def _code_members(sources: Mapping[str, LaunchedSource], stages: Mapping[str, str]) -> dict[str, bytes]:
+    members = {f"stages/{STAGES.index(stage):02}_{stage}.mlir": text.encode() for stage, text in stages.items()}
+    return members | {f"kernels/{name}.py": source.text.encode() for name, source in sources.items()}
+
+
+def _add_binaries(
+    members: dict[str, bytes], built: Mapping[tuple[str, str], BuiltKernel]
+) -> dict[tuple[str, str], Binary]:
+    """Add each distinct cubin once, under the name of the first kernel that has it."""
+    place: dict[bytes, str] = {}
+    found: dict[tuple[str, str], Binary] = {}
+    for (name, arch), kernel in built.items():
+        file = place.setdefault(kernel.cubin, f"cubins/{arch}/{name}.cubin")
+        members[file] = kernel.cubin
+        found[name, arch] = Binary(
+            file, kernel.regs, kernel.spill_bytes, kernel.stack_bytes, kernel.shared, kernel.threads, kernel.instructions,
+            kernel.metadata,
+        )  # fmt: skip
+    return found
+
+
+def _kernel(name: str, source: LaunchedSource | None, binaries: Mapping[tuple[str, str], Binary]) -> Kernel:
+    if source is None:
+        return Kernel()
+    grid = (*source.grid, 1, 1, 1)[:3]
+    return Kernel(
+        source=f"kernels/{name}.py", entry=source.entry, params=tuple(_param(kind, what) for kind, what in source.params),
+        grid=(int(grid[0]), int(grid[1]), int(grid[2])), constants=dict(source.constants), num_warps=source.num_warps,
+        num_stages=source.num_stages, flops=float(source.flops), nbytes=float(source.bytes),
+        binaries={arch: binary for (kernel, arch), binary in binaries.items() if kernel == name},
+    )  # fmt: skip
+
+
+def _param(kind: str, what: Any) -> Param:
+    return Param(kind, axes=tuple(what)) if kind == "coordinate" else Param(kind, int(what))
+
+
+def _bindings(word: str, values: Sequence[Value], types: Sequence[TensorType], shardings: Sequence[Sharding],
+              buffers: Sequence[int], weights: Mapping[str, Array]) -> tuple[Binding, ...]:  # fmt: skip
+    """The signature; values without a name, or with one that is taken, are numbered."""
+    found: list[Binding] = []
+    for number, (value, kind, sharding, buffer) in enumerate(zip(values, types, shardings, buffers, strict=True)):
+        taken = [b.name for b in found]
+        name = value.name if value.name and value.name not in taken else f"{word}{number}"
+        if name in weights:
+            stored = TensorType(weights[name].shape, dtype_name(weights[name].dtype))
+            assert stored == kind, f"weight '{name}' is {stored}, but the program takes {kind}"
+        found.append(Binding(name, kind, sharding, value.type.sizes, buffer, name in weights))
+    assert all(name in [b.name for b in found] for name in weights), f"no input for some of {sorted(weights)}"
+    return tuple(found)

@@ -1,0 +1,286 @@
+"""What `manifest.json` says, as values: signature, launch ABI of the kernels, plan, toolchain.
+
+`encode` gives plain JSON values and `decode` takes them back, exactly; decoding checks types and bounds, since
+a digest only says that a file is as it was written, not by whom.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+from meshgen.ir.encode import (
+    attrs_from_json,
+    attrs_to_json,
+    graph_from_json,
+    graph_to_json,
+    mesh_from_json,
+    mesh_to_json,
+    sharding_from_json,
+    sharding_to_json,
+)
+from meshgen.ir.graph import DTYPES, TensorType
+from meshgen.mesh import Mesh
+from meshgen.runtime.plan import Buffer, Exposure, Item, Schedule
+from meshgen.spec import Sharding
+
+FORMAT = 1
+T = TypeVar("T")
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Binding:
+    """One argument or result of the step.
+
+    Attributes:
+        type: global type.
+        local_shape: shape of every rank's buffer.
+        buffer: its number in the plan.
+        stored: whether the module holds its value (a weight), so that callers do not pass it.
+    """
+
+    name: str
+    type: TensorType
+    sharding: Sharding
+    local_shape: tuple[int, ...]
+    buffer: int
+    stored: bool = False
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A cubin: the member that holds it, and what a launch needs to know of it (bytes, per thread or block)."""
+
+    file: str
+    regs: int
+    spill_bytes: int
+    stack_bytes: int
+    shared: int
+    threads: int
+    instructions: Mapping[str, int] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Param:
+    """One launch parameter: a pointer to operand or result `index`, or the device's i32 index over `axes`."""
+
+    kind: str
+    index: int = -1
+    axes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """How a kernel is launched. `source` is empty for one that has no Triton form (it runs as its body)."""
+
+    source: str = ""
+    entry: str = ""
+    params: tuple[Param, ...] = ()
+    grid: tuple[int, int, int] = (1, 1, 1)
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    num_warps: int = 4
+    num_stages: int = 3
+    flops: float = 0.0
+    nbytes: float = 0.0
+    binaries: Mapping[str, Binary] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A module without its code and weights. `plan.kernels` and `kernels` have the same names."""
+
+    name: str
+    mesh: Mesh
+    arguments: str
+    inputs: tuple[Binding, ...]
+    outputs: tuple[Binding, ...]
+    kernels: Mapping[str, Kernel]
+    plan: Schedule
+    toolchain: Mapping[str, Any] = field(default_factory=dict)
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+
+def encode(manifest: Manifest, files: Mapping[str, str]) -> Json:
+    """The manifest as JSON values; `files` are the SHA-256 of the other members."""
+    plan = manifest.plan
+    return {
+        "format": FORMAT,
+        "name": manifest.name,
+        "mesh": mesh_to_json(manifest.mesh),
+        "arguments": manifest.arguments,
+        "inputs": [_binding_to_json(b) for b in manifest.inputs],
+        "outputs": [_binding_to_json(b) for b in manifest.outputs],
+        "kernels": {
+            name: _kernel_to_json(kernel, files) | {"body": graph_to_json(plan.kernels[name])}
+            for name, kernel in manifest.kernels.items()
+        },
+        "buffers": [_buffer_to_json(b) for b in plan.buffers],
+        "arena_bytes": plan.arena_bytes,
+        "schedule": [_item_to_json(item) for item in plan.items],
+        "step_seconds": plan.step_seconds,
+        "exposures": [asdict(e) for e in plan.exposures],
+        "toolchain": dict(manifest.toolchain),
+        "report": dict(manifest.report),
+        "files": dict(files),
+    }
+
+
+def decode(value: Json) -> Manifest:
+    """The manifest that `encode` was given. Raises ValueError, with what is wrong, for anything else."""
+    try:
+        return _decode(value)
+    except (KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError) as error:
+        raise ValueError(f"malformed manifest: {error!r}") from error
+
+
+def _decode(value: Json) -> Manifest:
+    bodies = {str(name): graph_from_json(kernel["body"]) for name, kernel in value["kernels"].items()}
+    inputs = tuple(_binding_from_json(b) for b in value["inputs"])
+    outputs = tuple(_binding_from_json(b) for b in value["outputs"])
+    plan = Schedule(
+        items=tuple(_item_from_json(item) for item in value["schedule"]),
+        buffers=tuple(_buffer_from_json(b) for b in value["buffers"]),
+        arena_bytes=_count(value["arena_bytes"]),
+        inputs=tuple(b.buffer for b in inputs),
+        outputs=tuple(b.buffer for b in outputs),
+        kernels=bodies,
+        step_seconds=float(value["step_seconds"]),
+        exposures=tuple(
+            Exposure(_count(e["item"]), float(e["hidden"]), float(e["exposed"])) for e in value["exposures"]
+        ),
+    )
+    manifest = Manifest(
+        name=_text(value["name"]),
+        mesh=mesh_from_json(value["mesh"]),
+        arguments=_one_of(value["arguments"], ("local", "global")),
+        inputs=inputs,
+        outputs=outputs,
+        kernels={str(name): _kernel_from_json(kernel) for name, kernel in value["kernels"].items()},
+        plan=plan,
+        toolchain=dict(value["toolchain"]),
+        report=dict(value["report"]),
+    )
+    _check_bindings(manifest)
+    return manifest
+
+
+def _check_bindings(manifest: Manifest) -> None:
+    """Buffers hold what the signature says."""
+    for binding in (*manifest.inputs, *manifest.outputs):
+        if binding.buffer >= len(manifest.plan.buffers):
+            raise ValueError(f"'{binding.name}' has no buffer {binding.buffer}")
+        have = manifest.plan.buffers[binding.buffer].type
+        if have != TensorType(binding.local_shape, binding.type.dtype):
+            raise ValueError(f"'{binding.name}' has local shape {binding.local_shape}, but its buffer is {have}")
+        if binding.sharding.rank != binding.type.rank:
+            raise ValueError(f"'{binding.name}' of type {binding.type} has a sharding of rank {binding.sharding.rank}")
+        if binding.sharding.local_shape(binding.type.sizes, manifest.mesh) != binding.local_shape:
+            raise ValueError(f"'{binding.name}' of type {binding.type} is not {binding.local_shape} on each device")
+
+
+def _binding_to_json(b: Binding) -> Json:
+    return {
+        "name": b.name, "dtype": b.type.dtype, "shape": list(b.type.sizes), "sharding": sharding_to_json(b.sharding),
+        "local_shape": list(b.local_shape), "buffer": b.buffer, "stored": b.stored,
+    }  # fmt: skip
+
+
+def _binding_from_json(v: Json) -> Binding:
+    return Binding(
+        _text(v["name"]), _type(v), sharding_from_json(v["sharding"]), _counts(v["local_shape"]), _count(v["buffer"]),
+        bool(v["stored"]),
+    )  # fmt: skip
+
+
+def _buffer_to_json(b: Buffer) -> Json:
+    return {
+        "name": b.name, "dtype": b.type.dtype, "shape": list(b.type.sizes), "bytes": b.type.nbytes,
+        "offset": b.offset, "kind": b.kind, "storage": b.storage,
+    }  # fmt: skip
+
+
+def _buffer_from_json(v: Json) -> Buffer:
+    return Buffer(_text(v["name"]), _type(v), _text(v["kind"]), _count(v["storage"]), _count(v["offset"]))
+
+
+def _item_to_json(item: Item) -> Json:
+    return asdict(item) | {"attrs": attrs_to_json(item.attrs)}
+
+
+def _item_from_json(v: Json) -> Item:
+    return Item(
+        op=_text(v["op"]), kernel=_text(v["kernel"]), attrs=attrs_from_json(v["attrs"]), inputs=_counts(v["inputs"]),
+        outputs=_counts(v["outputs"]), stream=_count(v["stream"]), waits=_counts(v["waits"]),
+        records=None if v["records"] is None else _count(v["records"]), seconds=float(v["seconds"]),
+        start=float(v["start"]), why=_text(v["why"]),
+    )  # fmt: skip
+
+
+def _kernel_to_json(kernel: Kernel, files: Mapping[str, str]) -> Json:
+    """A binary's digest is repeated beside it, so that a launcher needs to look at one place only."""
+    binaries = {arch: asdict(b) | {"sha256": files[b.file]} for arch, b in kernel.binaries.items()}
+    return asdict(kernel) | {"binaries": binaries}
+
+
+def _kernel_from_json(v: Json) -> Kernel:
+    grid = _counts(v["grid"])
+    if len(grid) != 3:
+        raise ValueError(f"a grid has three sizes, not {grid}")
+    return Kernel(
+        source=_text(v["source"]), entry=_text(v["entry"]), params=tuple(_param_from_json(p) for p in v["params"]),
+        grid=(grid[0], grid[1], grid[2]), constants=dict(v["constants"]), num_warps=_count(v["num_warps"]),
+        num_stages=_count(v["num_stages"]), flops=float(v["flops"]), nbytes=float(v["nbytes"]),
+        binaries={str(arch): _binary_from_json(b) for arch, b in v["binaries"].items()},
+    )  # fmt: skip
+
+
+def _param_from_json(v: Json) -> Param:
+    kind = _one_of(v["kind"], ("operand", "result", "coordinate"))
+    return Param(kind, int(v["index"]), _each(v["axes"], _text))
+
+
+def _binary_from_json(v: Json) -> Binary:
+    return Binary(
+        _text(v["file"]), _count(v["regs"]), _count(v["spill_bytes"]), _count(v["stack_bytes"]), _count(v["shared"]),
+        _count(v["threads"]), dict(v["instructions"]), dict(v["metadata"]),
+    )  # fmt: skip
+
+
+def _type(v: Json) -> TensorType:
+    return TensorType(_counts(v["shape"]), _one_of(v["dtype"], tuple(DTYPES)))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a text")
+    return value
+
+
+def _one_of(value: Any, choices: Sequence[str]) -> str:
+    if value not in choices:
+        raise ValueError(f"{value!r} is none of {', '.join(choices)}")
+    return value
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 62:
+        raise ValueError(f"{value!r} is not a count")
+    return value
+
+
+def _counts(values: Any) -> tuple[int, ...]:
+    """Counts whose product is one too, so that byte sizes cannot overflow."""
+    found = _each(values, _count)
+    if math.prod(n for n in found if n) >= 1 << 58:
+        raise ValueError(f"{found} is too big")
+    return found
+
+
+def _each(values: Any, read: Callable[[Any], T]) -> tuple[T, ...]:
+    if not isinstance(values, list):
+        raise ValueError(f"{values!r} is not a list")
+    return tuple(read(value) for value in values)

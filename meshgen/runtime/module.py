@@ -1,0 +1,243 @@
+"""Load a `.mgx` file and run it. Needs NumPy only: no compiler, no Triton.
+
+Everything is checked before it is used: structure and digests of the file, the manifest's values, the bodies
+of the kernels, and the schedule, which must be proven free of races and deadlock again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, MissingError, ModuleError, UsageError
+from meshgen.ir.graph import TensorType, dtype_name
+from meshgen.ir.infer import verify_node
+from meshgen.mesh import Mesh
+from meshgen.runtime import manifest as manifests
+from meshgen.runtime import tensors
+from meshgen.runtime.checker import check
+from meshgen.runtime.container import Container, damaged
+from meshgen.runtime.manifest import FORMAT, Binding, Manifest
+from meshgen.runtime.plan import Schedule
+from meshgen.runtime.rank import BODY_OPS, rank_evaluator
+from meshgen.runtime.reference import Launch, run_plan
+
+Array = np.ndarray[Any, Any]
+DEVICES = ("reference", "interpret", "cuda")
+
+
+class LoadedModule:
+    """A module that is ready to run. Made by `load`."""
+
+    def __init__(self, container: Container, manifest: Manifest, constants: Mapping[int, Array],
+                 weights: Mapping[str, Array]) -> None:  # fmt: skip
+        self.manifest = manifest
+        self._container = container
+        self._constants = constants
+        self._weights = weights
+
+    @property
+    def name(self) -> str:
+        return self.manifest.name
+
+    @property
+    def mesh(self) -> Mesh:
+        return self.manifest.mesh
+
+    @property
+    def inputs(self) -> tuple[Binding, ...]:
+        """What callers pass: every argument whose value the module does not hold."""
+        return tuple(b for b in self.manifest.inputs if not b.stored)
+
+    @property
+    def outputs(self) -> tuple[Binding, ...]:
+        return self.manifest.outputs
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.manifest.plan
+
+    @property
+    def stages(self) -> dict[str, str]:
+        """Text of each stage that the module keeps."""
+        names = [n for n in self._container if n.startswith("stages/")]
+        return {n[len("stages/00_") : -len(".mlir")]: bytes(self._container[n]).decode() for n in names}
+
+    def source(self, kernel: str) -> str:
+        """Triton source of a kernel; empty if it has none."""
+        file = self.manifest.kernels[kernel].source
+        return bytes(self._container[file]).decode() if file else ""
+
+    def cubin(self, kernel: str, arch: str) -> bytes:
+        """Binary of a kernel. Raises MissingError MG0602 if the module has none for the architecture."""
+        binaries = self.manifest.kernels[kernel].binaries
+        if arch not in binaries:
+            raise MissingError(
+                Diagnostic(
+                    "MG0602",
+                    f"kernel '{kernel}' was not compiled for {arch}, but for {', '.join(binaries) or 'no GPU'}",
+                    hint=f"compile again with --target cuda:{arch}",
+                )
+            )
+        return bytes(self._container[binaries[arch].file])
+
+    def __call__(self, *args: Any) -> Array | tuple[Array, ...]:
+        """Global arrays in, global arrays out: one array, or a tuple if there are several outputs."""
+        outputs = self.run(args)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def run(self, args: Sequence[Any] | Mapping[str, Any], device: str = "reference") -> list[Array]:
+        """Run one step on all ranks in this process.
+
+        Args:
+            args: global arrays in the order of `inputs`, or by name.
+            device: `reference` evaluates kernels with NumPy; `interpret` runs their Triton source, which is
+                code from the module, on the CPU.
+        Raises:
+            ArgumentError: MG0601, with everything that does not fit.
+            MissingError: MG0602, the device is not there.
+        """
+        arrays = self._arguments(args)
+        return run_plan(self.manifest, self._constants, arrays, self._launcher(device))
+
+    def _arguments(self, args: Sequence[Any] | Mapping[str, Any]) -> list[Array]:
+        """All inputs of the plan, stored ones included."""
+        given = args if isinstance(args, Mapping) else self._by_name(args)
+        names = [b.name for b in self.inputs]
+        texts = [f"argument '{name}' is missing" for name in names if name not in given]
+        texts += [f"there is no argument '{name}'" for name in given if name not in names]
+        arrays = {name: np.asarray(given[name]) for name in names if name in given}
+        texts += [text for b in self.inputs if b.name in arrays and (text := _misfit(b, arrays[b.name]))]
+        if texts:
+            signature = ", ".join(f"{b.name}: {b.type}" for b in self.inputs)
+            hint = f"the arguments are ({signature}), as global arrays"
+            raise ArgumentError(*(Diagnostic("MG0601", text, hint=hint) for text in texts))
+        return [self._weights[b.name] if b.stored else arrays[b.name] for b in self.manifest.inputs]
+
+    def _by_name(self, args: Sequence[Any]) -> dict[str, Any]:
+        if len(args) > len(self.inputs):
+            raise ArgumentError(
+                Diagnostic("MG0601", f"{len(args)} arguments were given, but the program takes {len(self.inputs)}")
+            )
+        return {b.name: value for b, value in zip(self.inputs, args, strict=False)}
+
+    def _launcher(self, device: str) -> Launch:
+        if device == "reference":
+            return self._evaluate()
+        if device == "interpret":
+            return self._interpret()
+        if device == "cuda":
+            raise MissingError(
+                Diagnostic("MG0602", "this version runs modules on the CPU only", hint="use device='reference'")
+            )
+        raise UsageError(Diagnostic("MG0001", f"unknown device '{device}'", hint=f"use one of {', '.join(DEVICES)}"))
+
+    def _evaluate(self) -> Launch:
+        evaluators = [rank_evaluator(self.mesh, rank) for rank in range(self.mesh.size)]
+
+        def launch(name: str, rank: int, operands: Sequence[Array], types: Sequence[TensorType]) -> Sequence[Array]:
+            return evaluators[rank].graph(self.schedule.kernels[name], operands)
+
+        return launch
+
+    def _interpret(self) -> Launch:
+        """Only here, where the user asks for it by name, is code of the module executed."""
+        from meshgen.runtime.interpret import interpreter
+
+        return interpreter(self)
+
+
+def _misfit(binding: Binding, array: Array) -> str:
+    """What is wrong with an argument; empty: nothing."""
+    try:
+        have = TensorType(array.shape, dtype_name(array.dtype))
+    except KeyError:
+        return f"argument '{binding.name}' has element type {array.dtype}, which no program takes"
+    if have == binding.type:
+        return ""
+    return f"argument '{binding.name}' is {have}, but the program takes {binding.type}"
+
+
+def load(path: str | Path) -> LoadedModule:
+    """Open a module file and check all of it.
+
+    Raises:
+        UsageError: MG0002, the file is missing or cannot be read.
+        ModuleError: MG0501, it is no module; MG0502, it is damaged; MG0503, it is newer than this meshgen.
+        ScheduleError: its schedule has a race or can deadlock.
+    """
+    path = Path(path)
+    container = Container(path)
+    value = _checked_manifest(container, path)
+    try:
+        manifest = manifests.decode(value)
+        constants = {int(n): array for n, array in tensors.decode(container["constants.safetensors"]).items()}
+        weights = tensors.decode(container["weights.safetensors"]) if "weights.safetensors" in container else {}
+    except ValueError as error:
+        raise damaged(path, str(error)[:300]) from error
+    except MeshgenError as error:
+        raise damaged(path, error.diagnostics[0].message) from error
+    _check_contents(path, container, manifest, constants, weights)
+    check(manifest.plan, manifest.mesh)
+    return LoadedModule(container, manifest, constants, weights)
+
+
+def _checked_manifest(container: Container, path: Path) -> dict[str, Any]:
+    """The manifest, when its digest and those of all other members are right and its format is known."""
+    if "manifest.json" not in container or "manifest.sha256" not in container:
+        raise ModuleError(Diagnostic("MG0501", f"'{path}' is not a meshgen module: it has no manifest"))
+    text = container["manifest.json"]
+    if hashlib.sha256(text).hexdigest().encode() != bytes(container["manifest.sha256"]):
+        raise damaged(path, "the manifest's digest is wrong")
+    try:
+        value: Any = json.loads(bytes(text))
+        version, files = value["format"], dict(value["files"])
+        if not isinstance(version, int) or version < 1:
+            raise ValueError(f"format {version!r}")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise damaged(path, f"the manifest cannot be read ({error!r:.200})") from error
+    if version > FORMAT:
+        raise ModuleError(
+            Diagnostic(
+                "MG0503",
+                f"'{path}' has format {version}, but this meshgen reads up to {FORMAT}",
+                hint="use a newer meshgen",
+            )
+        )
+    if sorted([*files, "manifest.json", "manifest.sha256"]) != list(container):
+        raise damaged(path, "its members are not those that the manifest lists")
+    for name, digest in files.items():
+        if hashlib.sha256(container[name]).hexdigest() != digest:
+            raise damaged(path, f"the digest of '{name}' is wrong")
+    return value
+
+
+def _check_contents(path: Path, container: Container, manifest: Manifest, constants: Mapping[int, Array],
+                    weights: Mapping[str, Array]) -> None:  # fmt: skip
+    """Constants, weights, sources and binaries are there and fit; the bodies are well-formed programs."""
+    buffers = manifest.plan.buffers
+    wanted = [n for n, b in enumerate(buffers) if b.kind == "constant" and b.storage == n]
+    if sorted(constants) != wanted or any(_type_of(constants[n]) != buffers[n].type for n in wanted):
+        raise damaged(path, "its constants do not fit its buffers")
+    stored = {b.name: b.type for b in manifest.inputs if b.stored}
+    if {name: _type_of(array) for name, array in weights.items()} != stored:
+        raise damaged(path, "its weights do not fit its inputs")
+    for kernel in manifest.kernels.values():
+        for file in (kernel.source, *(b.file for b in kernel.binaries.values())):
+            if file and file not in container:
+                raise damaged(path, f"it has no member '{file}'")
+    for name, body in manifest.plan.kernels.items():
+        for node in body.nodes:
+            if node.op not in BODY_OPS:
+                raise damaged(path, f"kernel '{name}' holds '{node.op}', which a kernel cannot do")
+            if faults := verify_node(node):
+                raise damaged(path, f"kernel '{name}' is malformed: {faults[0].message}")
+
+
+def _type_of(array: Array) -> TensorType:
+    return TensorType(array.shape, dtype_name(array.dtype))

@@ -1,0 +1,67 @@
+"""Named tensors as one member in the safetensors format: a JSON header, then the bytes.
+
+Tensors stand in order of their element size, biggest first, then of their names: that leaves no gaps (the
+format allows none) and keeps each one aligned to its element size.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from meshgen.ir.graph import DTYPES, dtype_name
+
+_NAMES = {
+    "f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16", "i64": "I64", "i32": "I32", "i16": "I16", "i8": "I8",
+    "ui64": "U64", "ui32": "U32", "ui16": "U16", "ui8": "U8", "i1": "BOOL", "f8E4M3FN": "F8_E4M3", "f8E5M2": "F8_E5M2",
+}  # fmt: skip
+_DTYPES = {theirs: ours for ours, theirs in _NAMES.items()}
+HEADER_ALIGNMENT = 64
+
+
+def encode(tensors: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
+    """The member's bytes. Raises KeyError for an element type that the format lacks (4-bit integers)."""
+    header: dict[str, Any] = {}
+    chunks: list[bytes] = []
+    offset = 0
+    for name in sorted(tensors, key=lambda name: (-tensors[name].itemsize, name)):
+        array = tensors[name]
+        chunks.append(array.tobytes())
+        span = [offset, offset + len(chunks[-1])]
+        header[name] = {"dtype": _NAMES[dtype_name(array.dtype)], "shape": list(array.shape), "data_offsets": span}
+        offset = span[1]
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(len(text) + 8) % HEADER_ALIGNMENT)
+    return struct.pack("<Q", len(text)) + text + b"".join(chunks)
+
+
+def decode(content: memoryview) -> dict[str, np.ndarray[Any, Any]]:
+    """Read-only arrays over the bytes, without a copy. Raises ValueError for a malformed member."""
+    try:
+        size = struct.unpack_from("<Q", content)[0]
+        if size > len(content) - 8:
+            raise ValueError(f"a header of {size} bytes in {len(content)}")
+        header = json.loads(bytes(content[8 : 8 + size]))
+        return {name: _view(content[8 + size :], entry) for name, entry in header.items() if name != "__metadata__"}
+    except (struct.error, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"malformed tensors: {error!r}") from error
+
+
+def _view(content: memoryview, entry: dict[str, Any]) -> np.ndarray[Any, Any]:
+    dtype = DTYPES[_DTYPES[entry["dtype"]]]
+    shape = tuple(int(n) for n in entry["shape"])
+    start, stop = entry["data_offsets"]
+    if (
+        min((0, *shape)) < 0
+        or not 0 <= start <= stop <= len(content)
+        or stop - start != math.prod(shape) * dtype.itemsize
+    ):
+        raise ValueError(f"a tensor of shape {shape} at bytes {start} to {stop} of {len(content)}")
+    array = np.frombuffer(content[start:stop], dtype=np.uint8).view(dtype).reshape(shape)
+    array.flags.writeable = False
+    return array

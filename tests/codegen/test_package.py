@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+
+import numpy as np
+import pytest
+
+from meshgen.codegen.build import BuiltKernel
+from meshgen.codegen.package import write_module
+from meshgen.codegen.schedule import schedule
+from meshgen.errors import ScheduleError, UsageError
+from meshgen.runtime import container, tensors
+from meshgen.runtime.container import LINE, PAGE, Entry, layout
+from tests.codegen.programs import costs, layers, mixed
+
+
+class Written:
+    """A kernel source as the generator makes it."""
+
+    def __init__(self, name: str, operands: int):
+        self.text = f"# {name}\n"
+        self.entry = name
+        self.params = [*(("operand", i) for i in range(operands)), ("result", 0), ("coordinate", ("x",))]
+        self.grid = (4,)
+        self.constants = {"BLOCK": 256}
+        self.num_warps, self.num_stages, self.flops, self.bytes = 4, 2, 10.0, 20.0
+
+
+def built(cubin: bytes) -> BuiltKernel:
+    return BuiltKernel(cubin, "k", 20, 0, 0, 0, 128, 4, {"total": 10}, {"name": "k", "shared": 0}, 0.1, False)
+
+
+def write(path, module=None, **options):
+    module = module or mixed()
+    return write_module(path, module, schedule(module, costs=costs()), **options)
+
+
+def code():
+    sources = {"add": Written("add", 2), "scale": Written("scale", 2)}
+    binaries = {("add", "sm_90"): built(b"same"), ("scale", "sm_90"): built(b"same"), ("add", "sm_80"): built(b"other")}
+    return {"sources": sources, "built": binaries, "stages": {"import": "// a\n", "fuse": "// b\n"}}
+
+
+def test_any_zip_reader_can_read_it(tmp_path):
+    write(tmp_path / "m.mgx", **code())
+    with zipfile.ZipFile(tmp_path / "m.mgx") as file:
+        assert file.testzip() is None
+        assert file.namelist() == sorted(file.namelist())
+        assert {i.compress_type for i in file.infolist()} == {zipfile.ZIP_STORED}
+        assert file.read("stages/05_fuse.mlir") == b"// b\n"
+        assert file.read("kernels/add.py") == b"# add\n"
+        # Both kernels have the same cubin on sm_90: it is stored once.
+        assert [n for n in file.namelist() if n.startswith("cubins/")] == [
+            "cubins/sm_80/add.cubin",
+            "cubins/sm_90/add.cubin",
+        ]
+
+
+def test_the_manifest_says_what_a_launcher_needs(tmp_path):
+    write(tmp_path / "m.mgx", **code())
+    with zipfile.ZipFile(tmp_path / "m.mgx") as file:
+        manifest = json.loads(file.read("manifest.json"))
+    assert manifest["format"] == 1
+    assert [i["name"] for i in manifest["inputs"]] == ["a", "s"]
+    assert manifest["inputs"][0]["shape"] == [4, 3] and manifest["inputs"][0]["local_shape"] == [2, 3]
+    kernel = manifest["kernels"]["scale"]
+    assert kernel["grid"] == [4, 1, 1] and kernel["constants"] == {"BLOCK": 256}
+    assert [(p["kind"], p["index"], p["axes"]) for p in kernel["params"]][-2:] == [
+        ("result", 0, []),
+        ("coordinate", -1, ["x"]),
+    ]
+    binary = kernel["binaries"]["sm_90"]
+    assert binary["sha256"] == manifest["files"][binary["file"]]
+    assert (binary["regs"], binary["threads"]) == (20, 128)
+    assert {"offset", "bytes", "dtype", "shape", "name"} <= set(manifest["buffers"][0])
+    assert {"op", "kernel", "attrs", "inputs", "outputs", "stream", "waits", "records", "seconds", "start"} <= set(
+        manifest["schedule"][0]
+    )
+    assert set(manifest["toolchain"]) == {"sm_90", "sm_80"}
+
+
+def test_members_are_aligned(tmp_path):
+    weights = {"a": np.arange(12, dtype=np.float32).reshape(4, 3)}
+    write(tmp_path / "m.mgx", weights=weights, **code())
+    raw = (tmp_path / "m.mgx").read_bytes()
+    found = container.Container(tmp_path / "m.mgx")
+    for name in found:
+        start = raw.index(bytes(found[name])) if name.endswith(".safetensors") else 0
+        assert start % PAGE == 0
+    with zipfile.ZipFile(tmp_path / "m.mgx") as file:
+        for member in file.infolist():
+            size = int.from_bytes(raw[member.header_offset + 28 : member.header_offset + 30], "little")
+            assert (member.header_offset + 30 + len(member.filename) + size) % LINE == 0
+
+
+def test_the_same_program_gives_the_same_bytes(tmp_path):
+    write(tmp_path / "a.mgx", **code())
+    write(tmp_path / "other name.mgx", **code())
+    assert (tmp_path / "a.mgx").read_bytes() == (tmp_path / "other name.mgx").read_bytes()
+
+
+def test_nothing_is_left_behind_and_an_old_file_survives_a_failure(tmp_path, monkeypatch):
+    path = tmp_path / "m.mgx"
+    write(path)
+    before = path.read_bytes()
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(UsageError, match=r"MG0003.*No space left"):
+        write(path, layers())
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["m.mgx"]
+
+
+def test_a_missing_directory_is_an_error_of_the_user(tmp_path):
+    with pytest.raises(UsageError, match="MG0003"):
+        write(tmp_path / "none" / "m.mgx")
+
+
+def test_a_plan_with_a_race_is_not_written(tmp_path):
+    module = layers(2)
+    plan = schedule(module, costs=costs())
+    broken = type(plan)(**{**plan.__dict__, "items": tuple(type(i)(**{**i.__dict__, "waits": ()}) for i in plan.items)})
+    with pytest.raises(ScheduleError):
+        write_module(tmp_path / "m.mgx", module, broken)
+    assert not os.listdir(tmp_path)
+
+
+def test_tensors_round_trip_in_every_type():
+    rng = np.random.default_rng(3)
+    arrays = {
+        f"t{n}": rng.integers(0, 2, shape).astype(dtype)
+        for n, (shape, dtype) in enumerate(
+            [
+                ((3, 5), "float32"),
+                ((), "int8"),
+                ((0, 4), "float64"),
+                ((7,), "bool"),
+                ((1, 1), "float16"),
+                ((3,), "uint16"),
+            ]
+        )
+    }
+    arrays["bf"] = rng.standard_normal((5,)).astype(np.dtype("bfloat16"))
+    found = tensors.decode(memoryview(tensors.encode(arrays)))
+    assert sorted(found) == sorted(arrays)
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype and found[name].shape == array.shape
+        assert found[name].tobytes() == array.tobytes()
+        assert not found[name].flags.writeable
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\xff" * 8, b"\xff" * 7 + b"\x7f{}", b"\x02" + bytes(7) + b"[]", b"\x0a" + bytes(7) + b'{"a":true}',
+     b"\x3d" + bytes(7) + b'{"a":{"dtype":"F32","shape":[-1,-1],"data_offsets":[0,4]} }    '],
+)  # fmt: skip
+def test_malformed_tensors_are_refused(content):
+    with pytest.raises(ValueError):
+        tensors.decode(memoryview(content))
+
+
+def test_members_beyond_four_gigabytes_use_zip64():
+    small, big = Entry("a.safetensors", 5 << 30, 1), Entry("b", 3, 2)
+    plan = layout([small, big])
+    assert plan.headers[1][0] > 5 << 30
+    position, directory = plan.directory
+    found = list(container._read_entries(memoryview(directory), 2))
+    assert found == [small, big]
+    end = memoryview(bytes(100) + directory)
+    assert container._read_end(end)[2] == position

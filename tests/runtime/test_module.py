@@ -1,0 +1,396 @@
+"""Loading and running modules: right numbers, every damage found, no compiler needed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from meshgen.codegen.package import write_module
+from meshgen.codegen.schedule import schedule
+from meshgen.errors import ArgumentError, MeshgenError, MissingError, ModuleError, ScheduleError, UsageError
+from meshgen.ir.graph import Graph, TensorType, Value
+from meshgen.mesh import make_mesh
+from meshgen.runtime import container, tensors
+from meshgen.runtime.checker import happens_before
+from meshgen.runtime.module import load
+from meshgen.runtime.reference import run_plan
+from meshgen.spec import P
+from tests.codegen.programs import body, costs, f32, layers, mixed, module
+from tests.codegen.test_package import code
+
+
+def saved(path, program, plan=None, **options):
+    write_module(path, program, plan or schedule(program, costs=costs()), **options)
+    return load(path)
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def expected_layers(x, count, parts):
+    """`layers` on the global array: the all-reduce sums the tiles of all devices."""
+    outputs, h = [], x
+    for _ in range(count):
+        h = np.tanh(h)
+        outputs.append(2 * np.tile(h.reshape(parts, -1, 3).sum(0), (parts, 1)))
+    return [h, *outputs]
+
+
+@pytest.mark.parametrize(("count", "parts"), [(4, 4), (1, 3), (3, 1)])
+def test_a_saved_module_computes_what_the_program_says(tmp_path, count, parts):
+    loaded = saved(tmp_path / "m.mgx", layers(count, 8, parts))
+    x = normal(*loaded.inputs[0].type.sizes)
+    outputs = loaded(x)
+    # tanh within 2 ulp of f32 per layer; the sum of `parts` values below 1 rounds parts - 1 times.
+    for have, want in zip(outputs, expected_layers(x, count, parts), strict=True):
+        np.testing.assert_allclose(have, want, rtol=0, atol=2 * parts * (2 * count + parts) * 2.0**-24)
+
+
+def test_views_constants_scalars_and_passed_through_inputs(tmp_path):
+    loaded = saved(tmp_path / "m.mgx", mixed())
+    a, s = normal(4, 3), np.float32(0.5)
+    o, g, same = loaded(a, s)
+    table = np.arange(6, dtype=np.float32).reshape(2, 3)
+    total = a + np.tile(table, (2, 1))
+    np.testing.assert_array_equal(g, total)
+    np.testing.assert_array_equal(o, (total * s).reshape(6, 2))
+    np.testing.assert_array_equal(same, a)
+
+
+def rank_program():
+    """Uses everything that asks for the rank: 5 rows over 3 devices, the last tile is padding in part."""
+    mesh, local = make_mesh({"x": 3}), TensorType((2, 4), "bf16")
+    graph = Graph("masked", [Value(local, "x")])
+    masked = graph.add("mask_padding", graph.inputs, [local], {"dim": 0, "axes": ("x",), "size": 5, "fill": 0.0})
+    index = graph.add("process_index", [], [TensorType((), "i32")], {"axes": ("x",)}).result
+    number = graph.add("convert", [index], [TensorType((), "bf16")]).result
+    wide = graph.add("broadcast_in_dim", [number], [local], {"dims": ()}).result
+    graph.outputs = [graph.add("add", [masked.result, wide], [local]).result]
+    main = Graph("main", [Value(local, "x")])
+    out = main.add("kernel", main.inputs, [local], {"kernel": "masked"}).result
+    total = main.add("all_reduce", [out], [local], {"axes": ("x",), "kind": "sum"}).result
+    main.outputs = [out, total]
+    return module(
+        main, {"masked": graph}, mesh, [P("x", None)], [P("x", None), P(None, None)], [(5, 4)], [(5, 4), (2, 4)]
+    )
+
+
+def test_kernels_know_their_rank_and_padding_is_masked(tmp_path):
+    x = normal(5, 4).astype(ml_dtypes.bfloat16)
+    out, total = saved(tmp_path / "m.mgx", rank_program())(x)
+    want = (x.astype(np.float32) + np.repeat([0, 1, 2], 2)[:5, None]).astype(ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(out, want)
+    padded = np.concatenate([want, np.full((1, 4), 2, ml_dtypes.bfloat16)]).astype(np.float32)
+    np.testing.assert_array_equal(total, padded.reshape(3, 2, 4).sum(0).astype(ml_dtypes.bfloat16))
+
+
+def test_every_order_that_streams_and_events_allow_gives_the_same(tmp_path):
+    loaded = saved(tmp_path / "m.mgx", layers(5, 8, 2))
+    x = normal(8, 3)
+    want = loaded.run([x])
+    before, _ = happens_before(loaded.schedule.items)
+    rng = random.Random(5)
+    orders = set()
+    for _ in range(10):
+        order, left = [], list(range(len(before)))
+        while left:
+            ready = [n for n in left if not before[n] & sum(1 << m for m in left)]
+            order.append(rng.choice(ready))
+            left.remove(order[-1])
+        orders.add(tuple(order))
+        have = run_plan(loaded.manifest, {}, [x], loaded._evaluate(), order)
+        for left_array, right in zip(have, want, strict=True):
+            np.testing.assert_array_equal(left_array, right)
+    assert len(orders) > 1
+
+
+def overwritten(plan):
+    """A temporary that is written, then another buffer, then the temporary is read: (temporary, other)."""
+    for number, buffer in enumerate(plan.buffers):
+        uses = [n for n, i in enumerate(plan.items) if number in (*i.inputs, *i.outputs)]
+        between = [
+            i for i in plan.items[uses[0] + 1 : uses[-1]] if buffer.kind == "temporary" and i.outputs[0] != number
+        ]
+        for item in between if uses else ():
+            return number, item.outputs[0]
+    raise AssertionError("the schedule has no such pair")
+
+
+def test_a_wrong_plan_gives_wrong_numbers(tmp_path):
+    """The arena is real: what the checker would refuse is seen in the results as well."""
+    loaded = saved(tmp_path / "m.mgx", layers(4, 8, 2))
+    plan = loaded.schedule
+    kept, moved = overwritten(plan)
+    buffers = list(plan.buffers)
+    buffers[moved] = replace(buffers[moved], offset=buffers[kept].offset)
+    broken = replace(loaded.manifest, plan=replace(plan, buffers=tuple(buffers)))
+    x = normal(8, 3)
+    have = run_plan(broken, {}, [x], loaded._evaluate())
+    assert any(not np.array_equal(a, b) for a, b in zip(have, loaded.run([x]), strict=True))
+
+
+def test_one_output_is_an_array_and_arguments_may_be_named(tmp_path):
+    loaded = saved(tmp_path / "m.mgx", layers(0, 8, 2))
+    x = normal(8, 3)
+    np.testing.assert_array_equal(loaded(x), x)
+    np.testing.assert_array_equal(loaded.run({"h": x})[0], x)
+
+
+def test_stored_weights_are_not_arguments(tmp_path):
+    loaded = saved(tmp_path / "m.mgx", mixed(), weights={"a": normal(4, 3)})
+    assert [b.name for b in loaded.inputs] == ["s"]
+    np.testing.assert_array_equal(loaded(np.float32(1))[2], normal(4, 3))
+
+
+def test_all_misfits_of_the_arguments_are_reported_at_once(tmp_path):
+    loaded = saved(tmp_path / "m.mgx", mixed())
+    with pytest.raises(ArgumentError) as caught:
+        loaded(normal(3, 4), np.float64(1))
+    assert [d.code for d in caught.value.diagnostics] == ["MG0601", "MG0601"]
+    assert "argument 'a' is f32[3,4], but the program takes f32[4,3]" in str(caught.value)
+    assert "argument 's' is f64[], but the program takes f32[]" in str(caught.value)
+    with pytest.raises(ArgumentError, match="argument 's' is missing"):
+        loaded(normal(4, 3))
+    with pytest.raises(ArgumentError, match="3 arguments were given, but the program takes 2"):
+        loaded(1, 2, 3)
+    with pytest.raises(ArgumentError, match="there is no argument 'b'"):
+        loaded.run({"a": normal(4, 3), "s": np.float32(1), "b": 1})
+    with pytest.raises(ArgumentError, match="element type"):
+        loaded(np.array(["x"] * 12).reshape(4, 3), np.float32(1))
+
+
+def test_devices(tmp_path):
+    loaded = saved(tmp_path / "m.mgx", mixed())
+    args = [normal(4, 3), np.float32(1)]
+    with pytest.raises(MissingError, match="MG0602"):
+        loaded.run(args, device="cuda")
+    with pytest.raises(UsageError, match="unknown device 'tpu'"):
+        loaded.run(args, device="tpu")
+
+
+def test_sources_binaries_and_stages_can_be_read_back(tmp_path):
+    loaded = saved(tmp_path / "m.mgx", mixed(), **code())
+    assert loaded.source("add") == "# add\n"
+    assert (loaded.cubin("add", "sm_80"), loaded.cubin("scale", "sm_90")) == (b"other", b"same")
+    assert loaded.stages == {"import": "// a\n", "fuse": "// b\n"}
+    with pytest.raises(MissingError, match=r"not compiled for sm_100, but for sm_80, sm_90"):
+        loaded.cubin("add", "sm_100")
+
+
+# Damage ---------------------------------------------------------------------------------------------------------
+
+
+def contents(loaded):
+    return (loaded.manifest.plan.items, loaded.manifest.inputs, {n: c.tolist() for n, c in loaded._constants.items()})
+
+
+def test_any_flipped_byte_is_found_or_harmless(tmp_path):
+    path = tmp_path / "m.mgx"
+    good = contents(saved(path, mixed(), weights={"a": normal(4, 3)}, **code()))
+    raw = path.read_bytes()
+    rng = random.Random(11)
+    places = {*range(64), *range(len(raw) - 400, len(raw)), *(rng.randrange(len(raw)) for _ in range(1500))}
+    found = 0
+    for place in sorted(places):
+        broken = bytearray(raw)
+        broken[place] ^= rng.randrange(1, 256)
+        path.write_bytes(broken)
+        try:
+            assert contents(load(path)) == good
+        except ModuleError as error:
+            assert error.exit_code == 1
+            found += 1
+    assert found == len(places)  # no byte of the file is without meaning
+
+
+def test_truncation_anywhere_is_found(tmp_path):
+    path = tmp_path / "m.mgx"
+    saved(path, mixed())
+    raw = path.read_bytes()
+    rng = random.Random(12)
+    for size in {0, 1, 3, 4, 21, 22, len(raw) - 1, *(rng.randrange(len(raw)) for _ in range(200))}:
+        path.write_bytes(raw[:size])
+        with pytest.raises(ModuleError):
+            load(path)
+    for extra in (b"\0", raw):
+        path.write_bytes(raw + extra)
+        with pytest.raises(ModuleError):
+            load(path)
+
+
+def test_what_is_no_module_is_said_so(tmp_path):
+    path = tmp_path / "m.mgx"
+    for text in (b"", b"hello", b"\x7fELF" + bytes(100)):
+        path.write_bytes(text)
+        with pytest.raises(ModuleError, match="MG0501"):
+            load(path)
+    container.write(path, {"other.txt": b"x"})
+    with pytest.raises(ModuleError, match=r"MG0501.*no manifest"):
+        load(path)
+    for missing in (tmp_path / "none.mgx", tmp_path):
+        with pytest.raises(UsageError, match="MG0002"):
+            load(missing)
+
+
+def forged(path, change=lambda manifest: None, members=None):
+    """The module with its manifest changed and all digests made right again."""
+    found = container.Container(path)
+    files = {name: bytes(found[name]) for name in found} | (members or {})
+    manifest = json.loads(files["manifest.json"])
+    change(manifest)
+    names = [n for n in files if not n.startswith("manifest.")]
+    manifest["files"] = {n: hashlib.sha256(files[n]).hexdigest() for n in names}
+    files["manifest.json"] = json.dumps(manifest).encode()
+    files["manifest.sha256"] = hashlib.sha256(files["manifest.json"]).hexdigest().encode()
+    other = path.with_name("forged.mgx")
+    container.write(other, files)
+    return other
+
+
+def test_a_forger_without_a_change_gets_the_same_module(tmp_path):
+    path = tmp_path / "m.mgx"
+    good = saved(path, mixed())
+    assert contents(load(forged(path))) == contents(good)
+
+
+def test_a_newer_format_is_said_so(tmp_path):
+    saved(tmp_path / "m.mgx", mixed())
+    with pytest.raises(ModuleError, match=r"MG0503.*format 2.*reads up to 1"):
+        load(forged(tmp_path / "m.mgx", lambda m: m.update(format=2)))
+
+
+def at(*keys, value):
+    def change(manifest):
+        for key in keys[:-1]:
+            manifest = manifest[key]
+        manifest[keys[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        at("format", value="1"),
+        at("schedule", 0, "stream", value=-1),
+        at("schedule", 0, "stream", value=True),
+        at("schedule", 0, "inputs", value=None),
+        at("schedule", 0, "waits", value=[1.5]),
+        at("schedule", 0, "attrs", value={"axes": {"evil": 1}}),
+        at("buffers", 0, "dtype", value="object"),
+        at("buffers", 0, "shape", value=[1 << 40, 1 << 40]),
+        at("buffers", 0, "offset", value=-256),
+        at("inputs", 0, "buffer", value=99),
+        at("inputs", 0, "shape", value=[40, 3]),
+        at("inputs", 0, "sharding", value={"dims": [["nowhere"], []]}),
+        at("inputs", 0, "stored", value=True),
+        at("arguments", value="both"),
+        at("mesh", value={"name": "m", "axes": [{"name": "x", "size": 0, "bandwidth": 1.0, "latency": 1.0}]}),
+        at("kernels", "add", "body", "nodes", 0, "operands", value=[7, 7]),
+        at("kernels", "add", "body", "nodes", 0, "op", value="nonsense"),
+        at("kernels", "add", "body", "outputs", value=[99]),
+        at("kernels", "add", "grid", value=[1, 1]),
+        at("kernels", "add", "source", value="kernels/none.py"),
+        at("kernels", value={}),
+        at("kernels", value=[]),
+        at("arena_bytes", value=1 << 50),
+        at("arena_bytes", value=0),
+        at("arena_bytes", value="big"),
+        at("step_seconds", value="soon"),
+        at("schedule", value=[]),
+        at("report", value=3),
+    ],
+)
+def test_forged_manifests_are_refused(tmp_path, change):
+    saved(tmp_path / "m.mgx", mixed())
+    with pytest.raises((ModuleError, ScheduleError)) as caught:
+        load(forged(tmp_path / "m.mgx", change))
+    assert caught.value.exit_code == 1
+
+
+def test_forged_members_are_refused(tmp_path):
+    path = tmp_path / "m.mgx"
+    saved(path, mixed())
+    wrong = [np.zeros(5, np.float32), np.zeros(6, np.int32)]
+    for member in (
+        *(tensors.encode({"2": w}) for w in wrong),
+        tensors.encode({}),
+        tensors.encode({"x": wrong[0]}),
+        b"?",
+    ):
+        with pytest.raises(ModuleError, match="MG0502"):
+            load(forged(path, members={"constants.safetensors": member}))
+
+
+def test_random_changes_of_the_manifest_never_crash(tmp_path):
+    path = tmp_path / "m.mgx"
+    saved(path, mixed(), **code())
+    rng = random.Random(13)
+    junk = [None, True, -1, 0, 1 << 70, 0.5, "", "x", [], {}, [[]], {"a": 1}, [0, 0, 0]]
+    refused = 0
+    for _ in range(400):
+        try:
+            load(forged(path, lambda manifest: scramble(manifest, rng, junk)))
+        except MeshgenError as error:
+            assert error.exit_code == 1
+            refused += 1
+    assert refused > 200
+
+
+def scramble(value, rng, junk):
+    """Replace one value somewhere below `value`."""
+    while True:
+        keys = list(value) if isinstance(value, dict) else range(len(value))
+        key = rng.choice(list(keys))
+        inner = value[key]
+        if not isinstance(inner, dict | list) or not inner or rng.random() < 0.1:
+            value[key] = rng.choice(junk)
+            return
+        value = inner
+
+
+# Deployment ----------------------------------------------------------------------------------------------------
+
+DEPLOYED = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("xdsl", "triton", "jax", "jaxlib", "scipy", "rich", "jinja2", "torch"):
+            raise ImportError(f"{name} is not on this machine")
+
+sys.meta_path.insert(0, Refuse())
+import numpy as np
+from meshgen.runtime.module import load
+out = load(sys.argv[1])(np.ones((4, 3), np.float32), np.float32(2))
+assert out[1].shape == (4, 3) and out[1][0, 1] == 2, out
+assert not [m for m in sys.modules if m.startswith("meshgen.codegen")]
+"""
+
+
+def test_a_deployment_machine_needs_only_numpy(tmp_path):
+    saved(tmp_path / "m.mgx", mixed(), **code())
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)}
+    command = [sys.executable, "-c", DEPLOYED, str(tmp_path / "m.mgx")]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+def test_empty_tensors(tmp_path):
+    mesh, local = make_mesh({"x": 2}), f32(0, 3)
+    graph = Graph("main", [Value(local, "e")])
+    graph.outputs = [graph.add("kernel", graph.inputs, [local], {"kernel": "tanh"}).result]
+    program = module(
+        graph, {"tanh": body("tanh", "tanh", [local], local)}, mesh, [P("x", None)], [P("x", None)], [(0, 3)], [(0, 3)]
+    )
+    assert saved(tmp_path / "m.mgx", program)(np.zeros((0, 3), np.float32)).shape == (0, 3)
