@@ -19,12 +19,13 @@ INDEX = "i32"  # positions on a device and in a tensor's dim
 
 @dataclass
 class LocalBuilder:
-    """A graph under construction. Nodes get the location `loc`; process indices are computed once."""
+    """A graph under construction. Nodes get the location `loc`; process indices are computed once; `constants` are known."""
 
     mesh: Mesh
     graph: Graph
     loc: Location | None = None
     indices: dict[tuple[str, ...], Value] = field(default_factory=dict[tuple[str, ...], Value])
+    constants: dict[Value, np.ndarray[Any, Any]] = field(default_factory=dict[Value, "np.ndarray[Any, Any]"])
 
     def emit_all(
         self,
@@ -37,6 +38,8 @@ class LocalBuilder:
         """Append a node; returns its results."""
         node = Node(op, list(operands), [Value(t, loc=self.loc) for t in types], attrs, self.loc, None, regions)
         self.graph.nodes.append(node)
+        if op == "constant":
+            self.constants[node.result] = attrs["value"]
         return node.results
 
     def emit(self, op: str, operands: Sequence[Value], result: TensorType, **attrs: Any) -> Value:

@@ -21,9 +21,15 @@ def reduce(site: Site) -> list[Value]:
     fill = _neutral(combiner, operand.type.dtype)
     operand = site.builder.mask_padding(operand, site.node.operands[0], site.sharding(0), dims, fill)
     axes = tuple(axis for dim in dims for axis in site.axes(0, dim))
-    if axes and combiner not in _IDEMPOTENT:
+    if axes and combiner not in _IDEMPOTENT and not _is_neutral(site, init, fill):
         init = site.builder.emit("to_partial", [init], init.type, axes=axes, kind=reduction_kind(combiner))
     return site.clone([operand, init])
+
+
+def _is_neutral(site: Site, init: Value, fill: Scalar) -> bool:
+    """Whether an initial value is known to change nothing, so that it may be counted often."""
+    constant = site.builder.constants.get(init)
+    return constant is not None and bool(constant == fill)
 
 
 @partitioner("dot_general")
