@@ -1,6 +1,6 @@
 """Sharding rules: op -> factors. Importing this package fills the table."""
 
-from meshgen.sharding.rules import contraction, elementwise, lookup, movement
+from meshgen.sharding.rules import contraction, elementwise, lookup, movement, updates, windows
 from meshgen.sharding.rules.registry import RULES, rule_of, sharding_rule
 from meshgen.sharding.rules.rule import Factor, Linear, Rule, rule
 
@@ -16,4 +16,6 @@ __all__ = [
     "rule",
     "rule_of",
     "sharding_rule",
+    "updates",
+    "windows",
 ]

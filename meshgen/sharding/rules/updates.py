@@ -1,0 +1,102 @@
+"""Rules of ops that cut or write windows at run-time places, sort, or combine in a region."""
+
+from __future__ import annotations
+
+from meshgen.ir.graph import Node
+from meshgen.sharding.rules.registry import letters, sharding_rule
+from meshgen.sharding.rules.rule import ALL_KINDS, Linear, Rule, rule
+
+
+def _words(names: list[str]) -> str:
+    return " ".join(names) or "()"
+
+
+@sharding_rule("dynamic_slice")
+def dynamic_slice(node: Node) -> Rule:
+    """Dims that are taken whole are tied; a window at a run-time place needs its dim whole."""
+    operand, result = node.operands[0].type, node.result.type
+    names = letters(operand.rank)
+    cut = [d for d in range(operand.rank) if operand.shape[d] != result.shape[d]]
+    source = [f"{n}_0" if d in cut else n for d, n in enumerate(names)]
+    target = [f"{n}_r" if d in cut else n for d, n in enumerate(names)]
+    whole = [side[d] for d in cut for side in (source, target)]
+    text = f"{', '.join([_words(source), *['()'] * operand.rank])} -> {_words(target)}"
+    return rule(text, [v.type for v in node.operands], [result], whole=whole, linear=(Linear((0,), ALL_KINDS),))
+
+
+@sharding_rule("dynamic_update_slice")
+def dynamic_update_slice(node: Node) -> Rule:
+    """Dims that the update covers whole are tied."""
+    operand, update = node.operands[0].type, node.operands[1].type
+    names = letters(operand.rank)
+    cut = [d for d in range(operand.rank) if operand.shape[d] != update.shape[d]]
+    window = [f"{n}_u" if d in cut else n for d, n in enumerate(names)]
+    text = f"{', '.join([_words(names), _words(window), *['()'] * operand.rank])} -> {_words(names)}"
+    whole = [names[d] for d in cut] + [window[d] for d in cut]
+    return rule(text, [v.type for v in node.operands], [operand], whole=whole, linear=(Linear((0, 1), ALL_KINDS),))
+
+
+@sharding_rule("sort", "top_k")
+def sort(node: Node) -> Rule:
+    """All dims but the sorted one are tied."""
+    operands, results = [v.type for v in node.operands], [v.type for v in node.results]
+    dim = node.attrs["dim"] if node.op == "sort" else operands[0].rank - 1
+    names = letters(operands[0].rank)
+    target = [f"{n}_r" if d == dim else n for d, n in enumerate(names)]
+    text = f"{', '.join([_words(names)] * len(operands))} -> {', '.join([_words(target)] * len(results))}"
+    return rule(text, operands, results, whole=(names[dim], target[dim]))
+
+
+@sharding_rule("reduce_region")
+def reduce_region(node: Node) -> Rule:
+    """The region may be any function: reduced dims stay whole."""
+    count = len(node.operands) // 2
+    names = letters(node.operands[0].type.rank)
+    kept = _words([n for d, n in enumerate(names) if d not in node.attrs["dims"]])
+    text = f"{', '.join([_words(names)] * count + ['()'] * count)} -> {', '.join([kept] * count)}"
+    whole = [names[d] for d in node.attrs["dims"]]
+    return rule(text, [v.type for v in node.operands], [v.type for v in node.results], whole=whole)
+
+
+@sharding_rule("scatter")
+def scatter(node: Node) -> Rule:
+    """Window dims that an update covers whole and batching dims are tied; places that are written stay whole."""
+    attrs, count = node.attrs, len(node.operands) // 2
+    operand, indices, update = (node.operands[i].type for i in (0, count, count + 1))
+    names = letters(operand.rank + indices.rank)
+    data, places = names[: operand.rank], ["1"] * indices.rank
+    for number, dim in enumerate(d for d in range(indices.rank) if d != attrs["index_vector_dim"]):
+        places[dim] = names[operand.rank + number]
+    batching = dict(zip(attrs["scatter_indices_batching_dims"], attrs["input_batching_dims"], strict=True))
+    for place, dim in batching.items():
+        places[place] = data[dim]
+    looked_up = iter(d for d in range(indices.rank) if d != attrs["index_vector_dim"])
+    dropped = {*attrs["inserted_window_dims"], *attrs["input_batching_dims"]}
+    kept = iter(d for d in range(operand.rank) if d not in dropped)
+    window: list[str] = []
+    whole = [data[d] for d in attrs["inserted_window_dims"]]
+    for dim in range(update.rank):
+        if dim not in attrs["update_window_dims"]:
+            place = next(looked_up)
+            window.append(places[place])
+            whole += [] if place in batching else [places[place]]
+            continue
+        origin = next(kept)
+        covered = update.shape[dim] == operand.shape[origin] and origin not in attrs["scatter_dims_to_operand_dims"]
+        window.append(data[origin] if covered else f"w{dim}")
+        whole += [] if covered else [data[origin], f"w{dim}"]
+    sides = [_words(data)] * count + [_words(places)] + [_words(window)] * count
+    text = f"{', '.join(sides)} -> {', '.join([_words(data)] * count)}"
+    return rule(
+        text, [v.type for v in node.operands], [v.type for v in node.results], whole=tuple(dict.fromkeys(whole))
+    )
+
+
+@sharding_rule("rng_bit_generator")
+def rng_bit_generator(node: Node) -> Rule:
+    """Every device makes all the bits, so that they do not depend on the mesh; users slice what they need."""
+    state, bits = (v.type for v in node.results)
+    names = letters(bits.rank)
+    text = f"{_words(['s'] * state.rank)} -> {_words(['t'] * state.rank)}, {_words([f'{n}_r' for n in names])}"
+    whole = ["s", "t", *[f"{n}_r" for n in names]]
+    return rule(text, [v.type for v in node.operands], [state, bits], whole=whole)

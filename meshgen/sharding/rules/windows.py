@@ -1,0 +1,70 @@
+"""Rules of convolutions and windowed reductions: batch and channels are tied, dims under a window stay whole."""
+
+from __future__ import annotations
+
+from meshgen.ir.graph import Node
+from meshgen.sharding.rules.registry import letters, sharding_rule
+from meshgen.sharding.rules.rule import Linear, Rule, rule
+
+
+@sharding_rule("reduce_window")
+def reduce_window(node: Node) -> Rule:
+    count = len(node.operands) // 2
+    names, moving = letters(node.operands[0].type.rank), _windowed(node)
+    source = " ".join(f"{n}_0" if d in moving else n for d, n in enumerate(names)) or "()"
+    target = " ".join(f"{n}_r" if d in moving else n for d, n in enumerate(names)) or "()"
+    text = f"{', '.join([source] * count + ['()'] * count)} -> {', '.join([target] * count)}"
+    whole = [f"{names[d]}_{side}" for d in moving for side in "0r"]
+    return rule(text, [v.type for v in node.operands], [v.type for v in node.results], whole=whole)
+
+
+@sharding_rule("select_and_scatter")
+def select_and_scatter(node: Node) -> Rule:
+    names, moving = letters(node.result.type.rank), _windowed(node)
+    operand = " ".join(names) or "()"
+    source = " ".join(f"{n}_s" if d in moving else n for d, n in enumerate(names)) or "()"
+    whole = [names[d] for d in moving] + [f"{names[d]}_s" for d in moving]
+    return rule(
+        f"{operand}, {source}, () -> {operand}", [v.type for v in node.operands], [node.result.type], whole=whole
+    )
+
+
+def _windowed(node: Node) -> list[int]:
+    """Dims along which a window is wider than one element, strides, or pads."""
+    attrs = node.attrs
+    ones = [1] * len(attrs["window_dimensions"])
+    parts = zip(
+        attrs["window_dimensions"], attrs["window_strides"], attrs["low"], attrs["high"],
+        attrs.get("base_dilations", ones), attrs.get("window_dilations", ones), strict=True,
+    )  # fmt: skip
+    return [
+        d
+        for d, (size, stride, low, high, base, _) in enumerate(parts)
+        if (size, stride, low, high, base) != (1, 1, 0, 0, 1)
+    ]
+
+
+@sharding_rule("convolution")
+def convolution(node: Node) -> Rule:
+    """`b i h, o i kh -> b o oh`: the input channels are summed over; with groups, channels stay whole."""
+    attrs = node.attrs
+    image, kernel = (v.type for v in node.operands)
+    result = node.result.type
+    left, right, out = [""] * image.rank, [""] * kernel.rank, [""] * result.rank
+    whole: list[str] = []
+    grouped = attrs["feature_group_count"] != 1 or attrs["batch_group_count"] != 1
+    left[attrs["input_batch"]], out[attrs["output_batch"]] = (
+        ("b0", "br") if attrs["batch_group_count"] != 1 else ("b", "b")
+    )
+    left[attrs["input_feature"]], right[attrs["kernel_input_feature"]] = ("i0", "i1") if grouped else ("i", "i")
+    right[attrs["kernel_output_feature"]], out[attrs["output_feature"]] = ("o1", "or") if grouped else ("o", "o")
+    for number, dims in enumerate(
+        zip(attrs["input_spatial"], attrs["kernel_spatial"], attrs["output_spatial"], strict=True)
+    ):
+        for side, names, dim in zip("xkr", (left, right, out), dims, strict=True):
+            names[dim] = f"{side}{number}"
+            whole.append(names[dim])
+    whole += [n for n in ("b0", "br", "i0", "i1", "o1", "or") if n in (*left, *right, *out)]
+    text = f"{' '.join(left)}, {' '.join(right)} -> {' '.join(out)}"
+    reduced = {} if grouped else {"i": "sum"}
+    return rule(text, [image, kernel], [result], reduce=reduced, whole=whole, linear=(Linear((0,)), Linear((1,))))
