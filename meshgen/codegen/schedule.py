@@ -45,7 +45,8 @@ def schedule(module: Module, target: str = "cuda:sm_90", *, costs: Costs | None 
         costs: durations of kernels and collectives; default: the roofline and link models of `target`.
         memory_limit: bytes of arena to stay within where some order allows it.
     Raises:
-        CodegenError: MG0303 when even the smallest order needs more than `memory_limit`.
+        CodegenError: MG0303 when even the smallest order needs more than `memory_limit`; MG0301 for control
+            flow around collectives.
     """
     if costs is None:
         from meshgen.codegen.costs import default_costs
@@ -92,13 +93,26 @@ def collect(module: Module, costs: Costs) -> Program:
 
 
 def _wrap(node: Node, kernels: dict[str, Graph]) -> str:
-    """A kernel for one op that was not fused; returns its name."""
+    """A kernel for one op that was not fused; returns its name. Raises CodegenError MG0301 if it communicates."""
+    if any(_communicates(region) for region in node.regions):
+        raise CodegenError(
+            Diagnostic(
+                "MG0301",
+                f"'{node.op}' has collectives in its body, which a static schedule cannot hold",
+                node.loc,
+                hint="unroll the loop, or keep what it carries replicated",
+            )
+        )
     name = f"{node.op}_{len(kernels)}"
     inputs = {value: Value(value.type, f"a{i}") for i, value in enumerate(dict.fromkeys(node.operands))}
     results = [Value(value.type) for value in node.results]
     body = Node(node.op, [inputs[v] for v in node.operands], results, dict(node.attrs), node.loc, None, node.regions)
     kernels[name] = Graph(name, list(inputs.values()), [body], results)
     return name
+
+
+def _communicates(graph: Graph) -> bool:
+    return any(node.op in COLLECTIVES or any(_communicates(r) for r in node.regions) for node in graph.nodes)
 
 
 def orders(tasks: Sequence[Task]) -> list[list[int]]:

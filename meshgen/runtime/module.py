@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, MissingError, ModuleError, UsageError
-from meshgen.ir.graph import TensorType, dtype_name
+from meshgen.ir.evaluate import HANDLERS, Evaluator
+from meshgen.ir.graph import Graph, TensorType, dtype_name
 from meshgen.ir.infer import verify_node
 from meshgen.mesh import Mesh
 from meshgen.runtime import manifest as manifests
@@ -24,8 +25,8 @@ from meshgen.runtime.checker import check
 from meshgen.runtime.container import Container, damaged
 from meshgen.runtime.manifest import FORMAT, Binding, Manifest
 from meshgen.runtime.plan import Schedule
-from meshgen.runtime.rank import BODY_OPS, rank_evaluator
 from meshgen.runtime.reference import Launch, run_plan
+from meshgen.runtime.simulate import rank_handlers
 
 Array = np.ndarray[Any, Any]
 DEVICES = ("reference", "interpret", "cuda")
@@ -138,7 +139,7 @@ class LoadedModule:
         raise UsageError(Diagnostic("MG0001", f"unknown device '{device}'", hint=f"use one of {', '.join(DEVICES)}"))
 
     def _evaluate(self) -> Launch:
-        evaluators = [rank_evaluator(self.mesh, rank) for rank in range(self.mesh.size)]
+        evaluators = [Evaluator(rank_handlers(self.mesh, rank)) for rank in range(self.mesh.size)]
 
         def launch(name: str, rank: int, operands: Sequence[Array], types: Sequence[TensorType]) -> Sequence[Array]:
             return evaluators[rank].graph(self.schedule.kernels[name], operands)
@@ -231,12 +232,22 @@ def _check_contents(path: Path, container: Container, manifest: Manifest, consta
         for file in (kernel.source, *(b.file for b in kernel.binaries.values())):
             if file and file not in container:
                 raise damaged(path, f"it has no member '{file}'")
+    known = (*HANDLERS, *rank_handlers(manifest.mesh, 0))
     for name, body in manifest.plan.kernels.items():
-        for node in body.nodes:
-            if node.op not in BODY_OPS:
-                raise damaged(path, f"kernel '{name}' holds '{node.op}', which a kernel cannot do")
-            if faults := verify_node(node):
-                raise damaged(path, f"kernel '{name}' is malformed: {faults[0].message}")
+        if fault := _body_fault(body, known):
+            raise damaged(path, f"kernel '{name}' is malformed: {fault}")
+
+
+def _body_fault(body: Graph, known: Sequence[str]) -> str:
+    """What is wrong with a kernel's body, regions included; empty: nothing."""
+    for node in body.nodes:
+        if node.op not in known:
+            return f"'{node.op}' is nothing that a kernel does"
+        if faults := verify_node(node):
+            return faults[0].message
+        if inner := next(filter(None, (_body_fault(region, known) for region in node.regions)), ""):
+            return inner
+    return ""
 
 
 def _type_of(array: Array) -> TensorType:

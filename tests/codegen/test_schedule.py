@@ -6,7 +6,8 @@ import pytest
 
 from meshgen.codegen import schedule as scheduling
 from meshgen.codegen.timeline import Task, start_times
-from meshgen.errors import CodegenError
+from meshgen.errors import CodegenError, Location
+from meshgen.ir.graph import Graph, Node, Value
 from meshgen.runtime.checker import check
 from meshgen.runtime.plan import ALIGNMENT, COMMUNICATION, COMPUTE
 from tests.codegen.programs import costs, layers, mixed
@@ -104,3 +105,15 @@ def test_what_is_not_fused_becomes_a_kernel_per_op():
     check(plan, module.mesh)
     assert [i.kernel.split("_")[0] for i in plan.items if not i.is_collective] == ["tanh", "add"]
     assert len(plan.items[-1].inputs) == 1  # the repeated operand is passed once
+
+
+def test_control_flow_around_collectives_is_refused_with_its_place():
+    module = layers(1)
+    branch = Graph("branch", [], [], [])
+    value = Value(module.graph.inputs[0].type)
+    branch.nodes.append(Node("all_reduce", [module.graph.inputs[0]], [value], {"axes": ("x",), "kind": "sum"}))
+    branch.outputs = [value]
+    loop = Node("if", [module.graph.inputs[0]], [Value(value.type)], loc=Location("a.py", 3), regions=(branch, branch))
+    module.graph.nodes.append(loop)
+    with pytest.raises(CodegenError, match=r"a.py:3: error MG0301: 'if' has collectives in its body"):
+        plan_of(module)
