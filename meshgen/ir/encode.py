@@ -1,289 +1,38 @@
-"""Graphs, types, shardings, meshes and attributes as JSON values, and back, exactly.
-
-Used by the module file, which anybody may have written: a document that is not what it should be raises
-ModuleError MG0502 with the place in the document. Nothing is executed, and no size is trusted before it is
-compared with the bytes that are there.
-"""
+"""Graphs as JSON values, and back, exactly; a malformed document raises ModuleError MG0502 with the place in it."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast
-
-import numpy as np
-
-from meshgen.errors import Diagnostic, Location, MeshgenError, ModuleError
-from meshgen.ir.graph import DTYPES, Graph, Node, NodeSharding, TensorType, Value, dtype_name
-from meshgen.mesh import Axis, Mesh
-from meshgen.spec import Sharding
-
-Json = Any  # None, bool, int, float, str, list or dict of these
-T = TypeVar("T")
-MAX_ELEMENTS = 1 << 40
-MAX_RANK = 64
-MAX_DEPTH = 64  # of nested attributes and regions
-_SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-
-
-def damaged(place: str, message: str) -> ModuleError:
-    """The error for a document that cannot be one of ours."""
-    return ModuleError(
-        Diagnostic("MG0502", f"{place}: {message}", hint="write the module again with 'meshgen compile'")
-    )
-
-
-# What a JSON value must be ------------------------------------------------------------------------------------
-
-
-def as_int(value: Json, place: str, low: int = -(1 << 63), high: int = 1 << 63) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise damaged(place, f"expected an integer from {low} to {high}, found {_shown(value)}")
-    return value
-
-
-def as_str(value: Json, place: str) -> str:
-    if not isinstance(value, str):
-        raise damaged(place, f"expected a string, found {_shown(value)}")
-    return value
-
-
-def as_list(value: Json, place: str, length: int | None = None) -> list[Json]:
-    if not isinstance(value, list):
-        raise damaged(place, f"expected a list, found {_shown(value)}")
-    found = cast("list[Json]", value)
-    if length is not None and len(found) != length:
-        raise damaged(place, f"expected {length} entries, found {len(found)}")
-    return found
-
-
-def as_dict(value: Json, place: str) -> dict[str, Json]:
-    if not isinstance(value, dict):
-        raise damaged(place, f"expected an object, found {_shown(value)}")
-    return cast("dict[str, Json]", value)
-
-
-def member(value: Json, key: str, place: str) -> Json:
-    """An entry that must be there."""
-    table = as_dict(value, place)
-    if key not in table:
-        raise damaged(place, f"has no '{key}'")
-    return table[key]
-
-
-def _shown(value: Json) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _tuple(value: Json, place: str, item: Callable[[Json, str], T]) -> tuple[T, ...]:
-    return tuple(item(entry, f"{place}[{i}]") for i, entry in enumerate(as_list(value, place)))
-
-
-def _checked(place: str, make: Callable[[], T]) -> T:
-    """`make()`, with a refusal of the thing itself reported as damage of the document."""
-    try:
-        return make()
-    except ModuleError:
-        raise
-    except MeshgenError as error:
-        raise damaged(place, "; ".join(d.message for d in error.diagnostics)) from error
-
-
-# Types, meshes, shardings -------------------------------------------------------------------------------------
-
-
-def type_to_json(type_: TensorType) -> Json:
-    """`["f32", [8, null]]`: element type and shape; null is a size that is unknown until load."""
-    return [type_.dtype, list(type_.shape)]
-
-
-def type_from_json(value: Json, place: str = "type") -> TensorType:
-    dtype, shape = as_list(value, place, 2)
-    sizes = _tuple(shape, f"{place}[1]", lambda n, p: None if n is None else as_int(n, p, 0, MAX_ELEMENTS))
-    if len(sizes) > MAX_RANK or math.prod(n or 1 for n in sizes) > MAX_ELEMENTS:
-        raise damaged(place, f"a tensor of shape {_shown(list(sizes))} is beyond what a module may hold")
-    return TensorType(sizes, _dtype(dtype, f"{place}[0]"))
-
-
-def _dtype(value: Json, place: str) -> str:
-    name = as_str(value, place)
-    if name not in DTYPES:
-        raise damaged(place, f"'{_shown(name)}' is no element type")
-    return name
-
-
-def mesh_to_json(mesh: Mesh) -> Json:
-    axes = [{"name": a.name, "size": a.size, "bandwidth": a.bandwidth, "latency": a.latency} for a in mesh.axes]
-    return {"name": mesh.name, "axes": axes}
-
-
-def mesh_from_json(value: Json, place: str = "mesh") -> Mesh:
-    def axis(entry: Json, at: str) -> Axis:
-        size = member(entry, "size", at)
-        return Axis(
-            as_str(member(entry, "name", at), f"{at}.name"),
-            None if size is None else as_int(size, f"{at}.size", 1, 1 << 32),
-            _number(member(entry, "bandwidth", at), f"{at}.bandwidth"),
-            _number(member(entry, "latency", at), f"{at}.latency"),
-        )
-
-    axes = _tuple(member(value, "axes", place), f"{place}.axes", axis)
-    name = as_str(member(value, "name", place), f"{place}.name")
-    return _checked(place, lambda: Mesh(axes, name))
-
-
-def _number(value: Json, place: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise damaged(place, f"expected a number that is not negative, found {_shown(value)}")
-    return value
-
-
-def sharding_to_json(sharding: Sharding) -> Json:
-    """`{"dims": [["x"], []], "partial": [["y", "sum"]], "halo": ..., "offsets": ...}`; empty parts are left out."""
-    found: dict[str, Json] = {"dims": [list(axes) for axes in sharding.dims]}
-    for key in ("partial", "halo", "offsets"):
-        if part := getattr(sharding, key):
-            found[key] = [list(entry) for entry in part]
-    return found
-
-
-def sharding_from_json(value: Json, place: str = "sharding") -> Sharding:
-    table = as_dict(value, place)
-    kinds = _tuple(table.get("partial", []), f"{place}.partial", lambda v, p: _pair(v, p, as_str))
-    halo = _tuple(table.get("halo", []), f"{place}.halo", lambda v, p: _pair(v, p, _natural))
-    offsets = _tuple(table.get("offsets", []), f"{place}.offsets", lambda v, p: _tuple(v, p, _natural))
-    dims = _tuple(member(value, "dims", place), f"{place}.dims", lambda v, p: _tuple(v, p, as_str))
-    for name, part in (("halo", halo), ("offsets", offsets)):
-        if part and len(part) != len(dims):
-            raise damaged(f"{place}.{name}", f"expected {len(dims)} entries, found {len(part)}")
-    return Sharding(dims, kinds, halo, offsets)
-
-
-def _natural(value: Json, place: str) -> int:
-    return as_int(value, place, 0, MAX_ELEMENTS)
-
-
-def _pair(value: Json, place: str, item: Callable[[Json, str], T]) -> tuple[T, T]:
-    first, second = as_list(value, place, 2)
-    return item(first, f"{place}[0]"), item(second, f"{place}[1]")
-
-
-# Arrays and attributes ----------------------------------------------------------------------------------------
-
-
-def array_to_json(array: np.ndarray[Any, Any]) -> Json:
-    """`{"dtype", "shape"}` and the little-endian bytes in base64: of one element as `splat`, or of all."""
-    flat = np.ascontiguousarray(array).reshape(-1)
-    raw = flat.tobytes()
-    first = raw[: array.itemsize]
-    splat = array.size > 0 and raw == first * array.size
-    text = base64.b64encode(first if splat else raw).decode("ascii")
-    return {"dtype": dtype_name(array.dtype), "shape": list(array.shape), "splat" if splat else "base64": text}
-
-
-def array_from_json(value: Json, place: str = "array") -> np.ndarray[Any, Any]:
-    """The array, read-only. A splat is broadcast, not written out."""
-    type_ = type_from_json([member(value, "dtype", place), member(value, "shape", place)], place)
-    key = "splat" if "splat" in as_dict(value, place) else "base64"
-    text = as_str(member(value, key, place), f"{place}.{key}")
-    try:
-        raw = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise damaged(f"{place}.{key}", f"is not base64 ({error})") from error
-    try:
-        expected = type_.numpy_dtype.itemsize * (1 if key == "splat" else type_.size)
-    except ValueError as error:
-        raise damaged(place, str(error)) from error
-    if len(raw) != expected:
-        raise damaged(f"{place}.{key}", f"{type_} needs {expected} bytes, found {len(raw)}")
-    if type_.dtype == "i1" and raw.strip(b"\0\1"):
-        raise damaged(f"{place}.{key}", "a byte of i1 is neither 0 nor 1")
-    flat = np.frombuffer(raw, type_.numpy_dtype)
-    return np.broadcast_to(flat.reshape(()), type_.sizes) if key == "splat" else flat.reshape(type_.sizes)
-
-
-def value_to_json(value: Any) -> Json:
-    """An attribute: JSON's own scalars as they are, everything else as an object with one tag."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {"float": repr(value)}
-    if isinstance(value, tuple | list):
-        tag = "tuple" if isinstance(value, tuple) else "list"
-        return {tag: [value_to_json(v) for v in cast("Sequence[Any]", value)]}
-    if isinstance(value, dict):
-        return {"map": [[value_to_json(k), value_to_json(v)] for k, v in cast("dict[Any, Any]", value).items()]}
-    if isinstance(value, np.generic):
-        return {"scalar": array_to_json(np.asarray(value))}
-    for kind, tag, write, _ in _TAGS:
-        if isinstance(value, kind):
-            return {tag: write(value)}
-    raise AssertionError(f"an attribute of type {type(value).__name__} has no JSON form")
-
-
-def value_from_json(value: Json, place: str = "attribute", depth: int = 0) -> Any:
-    if depth > MAX_DEPTH:
-        raise damaged(place, f"is nested more than {MAX_DEPTH} deep")
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    table = as_dict(value, place)
-    if len(table) != 1:
-        raise damaged(place, f"expected one tag, found {_shown(list(table))}")
-    ((tag, body),) = table.items()
-
-    def inner(entry: Json, at: str) -> Any:
-        return value_from_json(entry, at, depth + 1)
-
-    if tag in ("tuple", "list"):
-        entries = _tuple(body, place, inner)
-        return entries if tag == "tuple" else list(entries)
-    if tag == "map":
-        return _map(body, place, inner)
-    if tag == "float" and body in _SPECIAL:
-        return _SPECIAL[body]
-    if tag == "scalar":
-        return _scalar(body, place)
-    for _, name, _, read in _TAGS:
-        if tag == name:
-            return read(body, place)
-    raise damaged(place, f"'{_shown(tag)}' is no kind of attribute")
-
-
-def _map(body: Json, place: str, inner: Callable[[Json, str], Any]) -> dict[Any, Any]:
-    pairs = _tuple(body, place, lambda v, p: _pair(v, p, inner))
-    for key, _ in pairs:
-        if not isinstance(key, str | int):
-            raise damaged(place, f"{_shown(key)} cannot be a key")
-    return dict(pairs)
-
-
-def _scalar(body: Json, place: str) -> Any:
-    array = array_from_json(body, place)
-    if array.ndim:
-        raise damaged(place, f"a scalar cannot have shape {list(array.shape)}")
-    return array[()]
-
-
-_TAGS: tuple[tuple[type, str, Callable[[Any], Json], Callable[[Json, str], Any]], ...] = (
-    (np.ndarray, "array", array_to_json, array_from_json),
-    (Sharding, "sharding", sharding_to_json, sharding_from_json),
-    (TensorType, "type", type_to_json, type_from_json),
-    (Mesh, "mesh", mesh_to_json, mesh_from_json),
+from meshgen.errors import Location
+from meshgen.ir.encode_values import (
+    MAX_DEPTH,
+    Json,
+    array_from_json,
+    array_to_json,
+    as_dict,
+    as_int,
+    as_list,
+    as_str,
+    as_tuple,
+    attrs_from_json,
+    attrs_to_json,
+    damaged,
+    member,
+    mesh_from_json,
+    mesh_to_json,
+    sharding_from_json,
+    sharding_to_json,
+    type_from_json,
+    type_to_json,
+    value_from_json,
+    value_to_json,
 )
+from meshgen.ir.graph import Graph, Node, NodeSharding, Value
 
-
-def attrs_to_json(attrs: Mapping[str, Any]) -> Json:
-    return {name: value_to_json(value) for name, value in attrs.items()}
-
-
-def attrs_from_json(value: Json, place: str = "attrs") -> dict[str, Any]:
-    return {name: value_from_json(entry, f"{place}.{name}") for name, entry in as_dict(value, place).items()}
-
-
-# Graphs -------------------------------------------------------------------------------------------------------
+__all__ = [
+    "array_from_json", "array_to_json", "attrs_from_json", "attrs_to_json", "graph_from_json", "graph_to_json",
+    "mesh_from_json", "mesh_to_json", "sharding_from_json", "sharding_to_json", "type_from_json", "type_to_json",
+    "value_from_json", "value_to_json",
+]  # fmt: skip
 
 
 def _loc_to_json(loc: Location | None) -> Json:
@@ -312,10 +61,10 @@ def _node_sharding_from_json(value: Json, place: str) -> NodeSharding | None:
     if value is None:
         return None
     return NodeSharding(
-        _tuple(member(value, "operands", place), f"{place}.operands", sharding_from_json),
-        _tuple(member(value, "results", place), f"{place}.results", sharding_from_json),
-        _tuple(member(value, "option", place), f"{place}.option", lambda v, p: _tuple(v, p, as_str)),
-        _tuple(member(value, "why", place), f"{place}.why", as_str),
+        as_tuple(member(value, "operands", place), f"{place}.operands", sharding_from_json),
+        as_tuple(member(value, "results", place), f"{place}.results", sharding_from_json),
+        as_tuple(member(value, "option", place), f"{place}.option", lambda v, p: as_tuple(v, p, as_str)),
+        as_tuple(member(value, "why", place), f"{place}.why", as_str),
     )
 
 
@@ -364,24 +113,24 @@ def _read_graph(value: Json, place: str, values: list[Value], depth: int) -> Gra
         return values[as_int(number, at, 0, len(values) - 1)]
 
     graph = Graph(as_str(member(value, "name", place), f"{place}.name"))
-    graph.inputs = list(_tuple(member(value, "inputs", place), f"{place}.inputs", _read_value))
+    graph.inputs = list(as_tuple(member(value, "inputs", place), f"{place}.inputs", _read_value))
     values.extend(graph.inputs)
     for i, entry in enumerate(as_list(member(value, "nodes", place), f"{place}.nodes")):
         at = f"{place}.nodes[{i}]"
         table = as_dict(entry, at)
         node = Node(
             as_str(member(entry, "op", at), f"{at}.op"),
-            list(_tuple(member(entry, "operands", at), f"{at}.operands", use)),
+            list(as_tuple(member(entry, "operands", at), f"{at}.operands", use)),
             [],
             attrs_from_json(member(entry, "attrs", at), f"{at}.attrs"),
             _loc_from_json(table.get("loc"), f"{at}.loc"),
             _node_sharding_from_json(table.get("sharding"), f"{at}.sharding"),
-            _tuple(table.get("regions", []), f"{at}.regions", lambda v, p: _read_graph(v, p, values, depth + 1)),
+            as_tuple(table.get("regions", []), f"{at}.regions", lambda v, p: _read_graph(v, p, values, depth + 1)),
         )
-        node.results = list(_tuple(member(entry, "results", at), f"{at}.results", _read_value))
+        node.results = list(as_tuple(member(entry, "results", at), f"{at}.results", _read_value))
         values.extend(node.results)
         graph.nodes.append(node)
-    graph.outputs = list(_tuple(member(value, "outputs", place), f"{place}.outputs", use))
+    graph.outputs = list(as_tuple(member(value, "outputs", place), f"{place}.outputs", use))
     return graph
 
 

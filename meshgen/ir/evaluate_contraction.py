@@ -62,7 +62,7 @@ def _convolution(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     kernel = args[1].transpose(
         [attrs["kernel_output_feature"], attrs["kernel_input_feature"], *attrs["kernel_spatial"]]
     )
-    kernel = np.flip(kernel, [2 + d for d, turned in enumerate(attrs["window_reversal"]) if turned])
+    kernel = np.flip(kernel, tuple(2 + d for d, turned in enumerate(attrs["window_reversal"]) if turned))
     kernel = kernel.astype(image.dtype)
     spatial = [result.sizes[d] for d in attrs["output_spatial"]]
     groups, batches = attrs["feature_group_count"], attrs["batch_group_count"]

@@ -1,0 +1,136 @@
+"""Types of annotations, collectives and what partitioning adds.
+
+Before `partition` types are global and a collective keeps them; after it they are local. Without a mesh only
+what holds for any sizes is checked; with one the tiles are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshgen.ir.graph import TensorType
+from meshgen.ir.infer_site import Inference, Site, shapes_agree
+from meshgen.mesh import Mesh
+from meshgen.spec import PARTIAL_KINDS, Sharding
+
+_ROOTED = ("broadcast", "gather_to", "reduce_to", "scatter_from")
+REDUCING = ("all_reduce", "reduce_scatter", "to_partial", "reduce_to")
+
+
+def _same(site: Site) -> list[TensorType] | None:
+    return [site.operands[0]]
+
+
+def _annotate(site: Site) -> list[TensorType] | None:
+    sharding = site.attrs["sharding"]
+    if site.require(isinstance(sharding, Sharding), "sharding is no sharding"):
+        rank = site.operands[0].rank
+        site.require(sharding.rank == rank, f"the sharding has {sharding.rank} dims, but the tensor has rank {rank}")
+    return [site.operands[0]]
+
+
+def _reduces(site: Site) -> None:
+    kind = site.attrs.get("kind", "sum")
+    site.require(kind in PARTIAL_KINDS, f"kind '{kind}' is none of {', '.join(PARTIAL_KINDS)}")
+    if kind in ("and", "or", "xor"):
+        site.dtype_in(site.operands[0], "logical")
+
+
+def _collective(site: Site) -> list[TensorType] | None:
+    """Check what holds for any mesh: dims in range and untouched dims equal."""
+    x = site.operands[0]
+    if site.op in REDUCING:
+        _reduces(site)
+    dims = [site.attrs[n] for n in ("dim", "split_dim", "concat_dim") if n in site.attrs]
+    for dim in dims:
+        site.require(0 <= dim < x.rank, f"dim {dim} is no dim of {x}")
+    if not site.results:
+        return None
+    result = site.results[0]
+    if not site.require(result.rank == x.rank, f"turns {x} into {result}: the ranks differ"):
+        return None
+    if site.op not in ("all_reduce", "reduce_scatter", "reduce_to"):
+        site.require(result.dtype == x.dtype, f"turns {x} into {result}: the element types differ")
+    rest = [tuple(None if d in dims else n for d, n in enumerate(t.shape)) for t in (x, result)]
+    if site.op not in ("permute", "retile"):
+        site.require(shapes_agree(*rest), f"turns {x} into {result}: a dim that does not take part changes size")
+    return None
+
+
+def _shift(site: Site) -> list[TensorType] | None:
+    axis, axes = site.attrs["shift_axis"], tuple(site.attrs["axes"])
+    site.require(axis in axes, f"shift_axis '{axis}' is not among the axes {list(axes)}")
+    return [site.operands[0]]
+
+
+def _process_index(site: Site) -> list[TensorType] | None:
+    return [TensorType((), "i32")]
+
+
+def _mask_padding(site: Site) -> list[TensorType] | None:
+    site.one_dim("dim", site.operands[0].rank)
+    fill = np.asarray(site.attrs["fill"])
+    site.require(fill.ndim == 0, f"fill has shape {list(fill.shape)}; it is a scalar")
+    return [site.operands[0]]
+
+
+def _kernel(site: Site) -> list[TensorType] | None:
+    return None
+
+
+def tile_faults(site: Site, mesh: Mesh) -> None:
+    """What is wrong with the local sizes of a collective on this mesh."""
+    assert site.results is not None, "only whole nodes are verified"
+    x, result, count = site.operands[0], site.results[0], mesh.group_size(site.attrs["axes"])
+    gathered = {"all_gather": "dim", "gather_to": "dim", "all_to_all": "concat_dim"}.get(site.op)
+    split = {"all_slice": "dim", "reduce_scatter": "dim", "scatter_from": "dim", "all_to_all": "split_dim"}.get(site.op)
+    if site.op == "all_to_all" and site.attrs["split_dim"] == site.attrs["concat_dim"]:
+        return
+    for name, tile, whole in ((gathered, x, result), (split, result, x)):
+        if name is None:
+            continue
+        dim = site.attrs[name]
+        part, full = tile.shape[dim], whole.shape[dim]
+        if part is None or full is None:
+            continue
+        fits = full <= count * part and (full > (count - 1) * part or part == -(-full // count))
+        site.require(fits, f"dim {dim}: {count} tiles of {part} do not make up {full} rows ({count} x {part} = {count * part})",
+                     f"a tile of {-(-full // count)} rows would")  # fmt: skip
+
+
+_AXES = {"axes": "names"}
+ATTRS: dict[str, dict[str, str]] = {
+    "annotate": {"sharding": "any"},
+    "all_reduce": {**_AXES, "kind": "str"},
+    "all_gather": {**_AXES, "dim": "int"},
+    "reduce_scatter": {**_AXES, "dim": "int", "kind": "str"},
+    "all_to_all": {**_AXES, "split_dim": "int", "concat_dim": "int"},
+    "all_slice": {**_AXES, "dim": "int"},
+    "to_partial": {**_AXES, "kind": "str"},
+    "permute": {"source": "any", "target": "any", "shape": "ints"},
+    "retile": {"source": "any", "target": "any", "shape": "ints"},
+    "update_halo": {"sharding": "any", "shape": "ints"},
+    "broadcast": {**_AXES, "root": "any"},
+    "gather_to": {**_AXES, "dim": "int", "root": "any"},
+    "reduce_to": {**_AXES, "kind": "str", "root": "any"},
+    "scatter_from": {**_AXES, "dim": "int", "root": "any"},
+    "send": {**_AXES, "destination": "any"},
+    "recv": _AXES,
+    "shift": {**_AXES, "shift_axis": "str", "offset": "int"},
+    "process_index": _AXES,
+    "mask_padding": {"dim": "int", **_AXES, "size": "int", "fill": "any"},
+    "kernel": {"kernel": "str"},
+}
+COLLECTIVE_OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_slice", "to_partial", "permute",
+                  "retile", "update_halo", *_ROOTED, "send", "recv", "shift")  # fmt: skip
+ARITY = {**dict.fromkeys(COLLECTIVE_OPS, 1), "annotate": 1, "process_index": 0, "mask_padding": 1}
+AT_LEAST = {"kernel": 0}
+INFERENCE: dict[str, Inference] = {
+    **dict.fromkeys(COLLECTIVE_OPS, _collective),
+    "shift": _shift,
+    "annotate": _annotate,
+    "process_index": _process_index,
+    "mask_padding": _mask_padding,
+    "kernel": _kernel,
+    "update_halo": _same,
+}

@@ -1,0 +1,102 @@
+"""One op under inspection: what it is made of, and the faults found so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from meshgen.errors import Diagnostic, Location
+from meshgen.ir.graph import Graph, TensorType, is_float
+
+Shape = tuple[int | None, ...]
+Inference = Callable[["Site"], "list[TensorType] | None"]
+
+
+@dataclass
+class Site:
+    """`results` is None when only inferring. Checks add to `faults`; they go on after a fault where they can."""
+
+    op: str
+    attrs: Mapping[str, Any]
+    operands: Sequence[TensorType]
+    regions: Sequence[Graph] = ()
+    results: Sequence[TensorType] | None = None
+    loc: Location | None = None
+    faults: list[Diagnostic] = field(default_factory=list)
+
+    def fault(self, message: str, hint: str = "") -> None:
+        self.faults.append(Diagnostic("MG0104", f"'{self.op}': {message}", self.loc, hint=hint))
+
+    def require(self, holds: bool, message: str, hint: str = "") -> bool:
+        """Record a fault unless `holds`; returns `holds`."""
+        if not holds:
+            self.fault(message, hint)
+        return holds
+
+    def ints(self, name: str) -> tuple[int, ...]:
+        return tuple(self.attrs[name])
+
+    def unique_dims(self, name: str, rank: int) -> bool:
+        """Whether an attribute lists distinct dims of a tensor of `rank`."""
+        dims = self.ints(name)
+        bad = [d for d in dims if not 0 <= d < rank]
+        return self.require(
+            not bad, f"{name} {list(dims)} names dim {bad[0] if bad else 0}, but the rank is {rank}"
+        ) and self.require(len(set(dims)) == len(dims), f"{name} {list(dims)} names a dim twice")
+
+    def one_dim(self, name: str, rank: int) -> bool:
+        """Whether an attribute names a dim of a tensor of `rank`."""
+        dim = self.attrs[name]
+        return self.require(0 <= dim < rank, f"{name} {dim} is no dim of a tensor of rank {rank}")
+
+    def lengths(self, rank: int, *names: str) -> bool:
+        """Whether these attributes have one entry per dim."""
+        found = True
+        for name in names:
+            count = len(self.ints(name))
+            found &= self.require(count == rank, f"{name} has {count} entries, but the rank is {rank}")
+        return found
+
+    def same_dtype(self, types: Iterable[TensorType]) -> bool:
+        """Whether all the types have one element type."""
+        names = [t.dtype for t in types]
+        return self.require(
+            all(n == names[0] for n in names), f"the operands have element types {', '.join(names)}",
+            "insert a convert",
+        )  # fmt: skip
+
+    def dtype_in(self, type_: TensorType, family: str) -> bool:
+        """Whether the element type is of a family: float, integer, logical (integer or i1) or number."""
+        held = {
+            "float": is_float(type_.dtype),
+            "integer": not is_float(type_.dtype) and type_.dtype != "i1",
+            "logical": not is_float(type_.dtype),
+            "number": type_.dtype != "i1",
+            "any": True,
+        }[family]
+        return self.require(held, f"element type {type_.dtype} is no {family} type")
+
+
+def agree(left: int | None, right: int | None) -> bool:
+    """Whether two sizes can be equal; an unknown one can be anything."""
+    return left is None or right is None or left == right
+
+
+def shapes_agree(left: Shape, right: Shape) -> bool:
+    return len(left) == len(right) and all(agree(a, b) for a, b in zip(left, right, strict=True))
+
+
+def known(left: Shape, right: Shape) -> Shape:
+    """Two shapes that agree, with what either knows."""
+    return tuple(b if a is None else a for a, b in zip(left, right, strict=True))
+
+
+def product(sizes: Iterable[int | None]) -> int | None:
+    """Number of elements, None where a size is unknown (0 if any size is 0)."""
+    total: int | None = 1
+    for size in sizes:
+        if size == 0:
+            return 0
+        total = None if size is None or total is None else total * size
+    return total

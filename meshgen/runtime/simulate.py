@@ -1,0 +1,204 @@
+"""Run a partitioned program on all ranks at once, in one process, with NumPy: the oracle of law 1.
+
+Ranks go in lock-step. Work is shared between ranks only where they hold the very same array objects and the op
+does not ask for the rank, so sharing changes nothing. Padding is poison (NaN, or a bit pattern for integers):
+a program that reads it gives a wrong result and is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from meshgen.ccl.simulated import COLLECTIVES, Mailbox, cut, run_collective
+from meshgen.errors import ArgumentError, Diagnostic, RuntimeFailure
+from meshgen.ir.evaluate import Evaluator, last_uses
+from meshgen.ir.evaluate_common import Array, Handler, RunRegion, narrow, neutral
+from meshgen.ir.evaluate_control import case_branch
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.mesh import Mesh
+from meshgen.runtime.shards import Shards, assemble, shard_all, shard_array
+
+_LOCAL_COLLECTIVES = ("all_slice", "to_partial")  # no communication: a kernel's body may hold them
+_RANK_OPS = ("process_index", "mask_padding", *_LOCAL_COLLECTIVES)
+_CONTROL = ("while", "if", "case")
+
+
+# The ops that ask for the rank --------------------------------------------------------------------------------
+
+
+def mask_padding(node: Node, x: Array, mesh: Mesh, rank: int) -> Array:
+    """Rows whose global index is at or past `size` become `fill`."""
+    dim, tile = node.attrs["dim"], x.shape[node.attrs["dim"]]
+    valid = max(node.attrs["size"] - mesh.index(rank, node.attrs["axes"]) * tile, 0)
+    if valid >= tile:
+        return x
+    result = x.copy()
+    place = [slice(None)] * x.ndim
+    place[dim] = slice(valid, None)
+    result[tuple(place)] = narrow(node.attrs["fill"], node.result.type.dtype)
+    return result
+
+
+def rank_handlers(mesh: Mesh, rank: int) -> dict[str, Handler]:
+    """The meaning on one rank of the ops that ask for the rank."""
+
+    def index(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+        return [np.array(mesh.index(rank, node.attrs["axes"]), np.int32)]
+
+    def mask(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+        return [mask_padding(node, args[0], mesh, rank)]
+
+    def tile(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+        dim = node.attrs["dim"]
+        size = node.result.type.sizes[dim]
+        start = mesh.index(rank, node.attrs["axes"]) * size
+        return [cut(args[0], dim, start, start + size)]
+
+    def partial(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+        if mesh.index(rank, node.attrs["axes"]) == 0:
+            return [args[0]]
+        return [np.broadcast_to(neutral(node.attrs["kind"], node.result.type.dtype), args[0].shape)]
+
+    return {"process_index": index, "mask_padding": mask, "all_slice": tile, "to_partial": partial}
+
+
+def _mentions(graph: Graph, ops: Sequence[str]) -> bool:
+    """Whether a graph or a region in it has one of the ops."""
+    return any(node.op in ops or any(_mentions(r, ops) for r in node.regions) for node in graph.nodes)
+
+
+# Lock-step ----------------------------------------------------------------------------------------------------
+
+
+class Simulation:
+    """All ranks of a module at stage `partition` or `fuse`, in lock-step."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.mesh = module.mesh
+        self._mailbox = Mailbox()
+        self._evaluators = [Evaluator(rank_handlers(self.mesh, rank)) for rank in range(self.mesh.size)]
+        self._rank_free = {name: not _mentions(body, _RANK_OPS) for name, body in module.kernels.items()}
+
+    def run(self, graph: Graph, inputs: Sequence[Shards], outer: Mapping[Value, Shards] | None = None) -> list[Shards]:
+        """Outputs of a graph, per output the shards of all ranks."""
+        values: dict[Value, Shards] = dict(outer or {})
+        values.update(zip(graph.inputs, inputs, strict=True))
+        last = last_uses(graph)
+        for number, node in enumerate(graph.nodes):
+            results = self._node(node, [values[v] for v in node.operands], values)
+            values.update(zip(node.results, results, strict=True))
+            for value in last.get(number, ()):
+                values.pop(value, None)
+        return [values[v] for v in graph.outputs]
+
+    def _node(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
+        if node.op in COLLECTIVES:
+            return [run_collective(node, self.mesh, operands[0], self._mailbox)]
+        if node.op in _CONTROL and any(_mentions(region, COLLECTIVES) for region in node.regions):
+            return self._control(node, operands, values)
+        return self._each_rank(node, operands, values)
+
+    def _each_rank(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
+        """Run on every rank, once for ranks whose operands are the same objects where the rank plays no part."""
+        body = self.module.kernels[node.attrs["kernel"]] if node.op == "kernel" else None
+        share = self._rank_free[node.attrs["kernel"]] if body else node.op not in _RANK_OPS and not node.regions
+        made: dict[tuple[int, ...], list[Array]] = {}
+        per_rank: list[list[Array]] = []
+        for rank in range(self.mesh.size):
+            args = [shards[rank] for shards in operands]
+            key = tuple(id(a) for a in args) if share else (rank,)
+            if key not in made:
+                made[key] = self._on_rank(node, body, args, rank, values)
+            per_rank.append(made[key])
+        return [[results[i] for results in per_rank] for i in range(len(node.results))]
+
+    def _on_rank(self, node: Node, body: Graph | None, args: list[Array], rank: int, values: Mapping[Value, Shards]) -> list[Array]:  # fmt: skip
+        if body is not None:
+            return self._evaluators[rank].graph(body, args)
+        outer = {value: shards[rank] for value, shards in values.items()} if node.regions else None
+        return self._evaluators[rank].node(node, args, outer)
+
+    def _control(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
+        """Control flow around collectives: all ranks must take the same way."""
+        if node.op == "while":
+            condition, body = node.regions
+            state = operands
+            while self._agreed(node, self.run(condition, state, values)[0]):
+                state = self.run(body, state, values)
+            return state
+        choice = self._agreed(node, operands[0])
+        branch = (0 if choice else 1) if node.op == "if" else case_branch(np.array(choice), len(node.regions))
+        return self.run(node.regions[branch], operands[1:], values)
+
+    def _agreed(self, node: Node, choices: Shards) -> int:
+        found = [int(c) for c in choices]
+        if any(c != found[0] for c in found):
+            raise RuntimeFailure(
+                Diagnostic(
+                    "MG0604",
+                    f"'{node.op}' holds collectives, but the ranks choose differently: {found}; they would deadlock",
+                    node.loc,
+                )
+            )
+        return found[0]
+
+
+def check_arguments(module: Module, args: Sequence[Array]) -> list[Array]:
+    """The arguments as arrays. Raises ArgumentError MG0601 with all that do not fit the global signature."""
+    arrays = [np.asarray(a) for a in args]
+    types = module.in_types
+    faults: list[Diagnostic] = []
+    if len(arrays) != len(types):
+        faults.append(Diagnostic("MG0601", f"got {len(arrays)} arguments, but '{module.name}' takes {len(types)}"))
+    for number, (array, type_) in enumerate(zip(arrays, types, strict=False)):
+        if array.shape != type_.shape or array.dtype != type_.numpy_dtype:
+            text = f"{array.dtype}{list(array.shape)}"
+            faults.append(Diagnostic("MG0601", f"argument {number} is {text}, but '{module.name}' takes {type_}"))
+    if faults:
+        raise ArgumentError(*faults)
+    return arrays
+
+
+def simulate_shards(module: Module, args: Sequence[Array]) -> list[Shards]:
+    """Per output the local buffers of all ranks, from global arguments."""
+    arrays = check_arguments(module, args)
+    if module.arguments == "global":
+        inputs = [[array] * module.mesh.size for array in arrays]
+    else:
+        inputs = [shard_all(a, s, module.mesh) for a, s in zip(arrays, module.in_shardings, strict=True)]
+    return Simulation(module).run(module.graph, inputs)
+
+
+def simulate(module: Module, args: Sequence[Array], *,
+             tolerance: float | Sequence[float | Array] | None = 0.0) -> list[Array]:  # fmt: skip
+    """Global outputs of a module at stage `partition` or `fuse`, from global arguments.
+
+    Args:
+        tolerance: how much replicas of an output may differ: a number, one entry per output, or None (any).
+    Raises:
+        ArgumentError: the arguments do not fit.  NumbersDiffer: replicas differ.
+        RuntimeFailure: ranks would deadlock.
+    """
+    assert module.stage in ("partition", "fuse"), f"stage '{module.stage}' has no local program yet"
+    outputs = simulate_shards(module, args)
+    found: list[Array] = []
+    for number, shards in enumerate(outputs):
+        allowed = tolerance[number] if isinstance(tolerance, Sequence) else tolerance
+        type_, sharding = module.out_types[number], module.out_shardings[number]
+        found.append(assemble(shards, sharding, type_.sizes, module.mesh, tolerance=allowed, name=f"output {number}"))
+    return found
+
+
+__all__ = [
+    "Simulation",
+    "assemble",
+    "mask_padding",
+    "rank_handlers",
+    "shard_all",
+    "shard_array",
+    "simulate",
+    "simulate_shards",
+]
