@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects import builtin
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 
 from meshgen.errors import Diagnostic, Location
 from meshgen.ir.graph import DTYPES, Annotation, Graph, Module, Node, TensorType, Value
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
+DIALECTS: list[Dialect] = []
+"""What the text may hold beside builtin and func; `ir/text.py` imports the modules that add to it."""
 IMPORTERS: dict[str, Callable[[Importer, Operation], None]] = {}
 """By MLIR operation name: adds the nodes of an operation and binds its results."""
 EXPORTERS: dict[str, Callable[[Exporter, Node], Operation]] = {}
@@ -39,6 +41,8 @@ ARG_ATTR_WRITERS: list[Callable[[Module, Slot], Mapping[str, Attribute]]] = []
 NODE_ATTRS: dict[str, Callable[[Importer, Node, Attribute], None]] = {}
 """By name: reads a discardable attribute of an operation into its node; unknown ones are ignored."""
 NODE_ATTR_WRITERS: list[Callable[[Exporter, Node], Mapping[str, Attribute]]] = []
+RESULT_ATTRS: dict[str, Callable[[Importer, Operation, Attribute], None]] = {}
+"""By name: called when an operation that has the attribute was imported, for example to annotate its results."""
 TYPE_DECODERS: dict[str, Callable[[Reading, Attribute, TensorType], Sharding]] = {}
 """By attribute name: reads the encoding of a tensor type."""
 TYPE_ENCODERS: list[Callable[[Sharding, Mesh], Attribute]] = []
@@ -230,6 +234,9 @@ class Importer:
         *operations, terminator = block.ops
         for operation in operations:
             IMPORTERS[operation.name](self, operation)
+            for name, attribute in operation.attributes.items():
+                if (reader := RESULT_ATTRS.get(name)) is not None:
+                    reader(self, operation, attribute)
         self.graph.outputs = self.values(terminator.operands)
 
 
@@ -239,6 +246,7 @@ class Exporter:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.names: dict[SSAValue, str] = {}
+        self._before: list[Operation] = []
         self._values: dict[Value, SSAValue] = {}
         self._types: dict[tuple[TensorType, Sharding | None], builtin.TensorType[Any]] = {}
 
@@ -269,21 +277,28 @@ class Exporter:
             self._types[kind, sharding] = found
         return found
 
-    def operation(self, node: Node) -> Operation:
-        """The operation of a node, its results bound and its discardable attributes written."""
+    def before(self, operation: Operation) -> None:
+        """Put an operation before the one that is being exported."""
+        self._before.append(operation)
+
+    def operations(self, node: Node) -> list[Operation]:
+        """The operation of a node, its results bound and its discardable attributes written, after what it needs."""
         operation = EXPORTERS[node.op](self, node)
         for writer in NODE_ATTR_WRITERS:
             operation.attributes.update(writer(self, node))
         for value, ssa in zip(node.results, operation.results, strict=True):
             self.bind(value, ssa)
-        return operation
+        found = [*self._before, operation]
+        self._before.clear()
+        return found
 
     def block(self, graph: Graph, terminator: type[Operation]) -> Block:
         """The block of a graph, closed by `terminator` over its outputs."""
         block = Block(arg_types=self.types(graph.inputs))
         for value, argument in zip(graph.inputs, block.args, strict=True):
             self.bind(value, argument)
-        block.add_ops([self.operation(node) for node in graph.nodes])
+        for node in graph.nodes:
+            block.add_ops(self.operations(node))
         block.add_op(terminator.create(operands=[self.ssa(value) for value in graph.outputs]))
         return block
 

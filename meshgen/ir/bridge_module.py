@@ -1,0 +1,235 @@
+"""Whole modules between xDSL and graphs: mesh, functions, signature, stage.
+
+Besides `func.func` and `func.call` this file owns what printed modules say of themselves:
+
+    meshgen.stage, meshgen.arguments, meshgen.attrs    on the module
+    meshgen.kernel                                     on a private function: the body of a kernel
+    meshgen.view                                       on a reshape that moves nothing
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects import builtin, func
+from xdsl.ir import Attribute, Operation, Region
+from xdsl.utils.exceptions import VerifyException
+
+from meshgen.errors import Diagnostic, ProgramError
+from meshgen.ir import bridge
+from meshgen.ir.bridge import EXPORTERS, IMPORTERS, MODULE_OPS, Exporter, Importer, Reading, Slot, Source
+from meshgen.ir.graph import STAGES, Graph, Module, Node
+
+KERNEL = "meshgen.kernel"
+_STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return")
+
+
+def import_module(top: builtin.ModuleOp, source: Source) -> tuple[Module, dict[str, Graph]]:
+    """The module of an xDSL module, and the graphs of its private functions by name.
+
+    Nodes `call` {callee} stand for calls of those. Raises ProgramError with all faults: first those of
+    operations that are not supported, then malformed ones, then those found in the conversion.
+    """
+    reading = Reading(source)
+    _refuse_unknown(top, reading)
+    _verify(top, reading)
+    if top.sym_name is not None:
+        reading.module.name = top.sym_name.data
+    for name, attribute in top.attributes.items():
+        if (reader := bridge.MODULE_ATTRS.get(name)) is not None:
+            reader(reading, attribute)
+    for operation in top.ops:
+        if (reader := MODULE_OPS.get(operation.name)) is not None:
+            reader(reading, operation)
+    functions = [operation for operation in top.ops if isinstance(operation, func.FuncOp)]
+    entry = _entry(functions, reading)
+    kernels = [function for function in functions if KERNEL in function.attributes]
+    others = [function for function in functions if function is not entry and function not in kernels]
+    reading.module.kernels = {kernel.sym_name.data: Graph(kernel.sym_name.data) for kernel in kernels}
+    for kernel in kernels:
+        _body(kernel, reading, reading.module.kernels[kernel.sym_name.data])
+    private = {other.sym_name.data: Graph(other.sym_name.data) for other in others}
+    for other in others:
+        _body(other, reading, private[other.sym_name.data])
+    _import_entry(entry, reading)
+    _raise(reading)
+    return reading.module, private
+
+
+def _raise(reading: Reading) -> None:
+    if reading.faults:
+        raise ProgramError(*reading.faults)
+
+
+def _refuse_unknown(top: Operation, reading: Reading) -> None:
+    """A fault for each kind of operation that nothing converts, where it first stands."""
+    first: dict[str, Operation] = {}
+    for operation in top.walk():
+        known = operation.name in IMPORTERS or operation.name in MODULE_OPS or operation.name in _STRUCTURE
+        if not known and operation.name not in first:
+            first[operation.name] = operation
+    for name, operation in first.items():
+        reading.fault("MG0103", f"operation {name} is not supported", operation)
+    _raise(reading)
+
+
+def _verify(top: Operation, reading: Reading) -> None:
+    """What the definitions of the operations say: counts of operands and results, properties, regions."""
+    for operation in top.walk():
+        if operation is top or isinstance(operation, func.CallOp):  # calls are checked when they are inlined
+            continue
+        try:
+            operation.verify(verify_nested_ops=False)
+        except VerifyException as error:
+            message = str(error).strip().splitlines()[-1]
+            reading.fault("MG0104", f"{operation.name}: {message}", operation)
+    _raise(reading)
+
+
+def _entry(functions: Sequence[func.FuncOp], reading: Reading) -> func.FuncOp:
+    """The function to compile: public `main`, or the only public one."""
+    public = [f for f in functions if f.sym_visibility is None or f.sym_visibility.data == "public"]
+    public = [function for function in public if KERNEL not in function.attributes]
+    if not public:
+        raise ProgramError(Diagnostic("MG0102", "the module has no public function", hint="write func.func @main"))
+    mains = [function for function in public if function.sym_name.data == "main"]
+    if len(public) > 1 and not mains:
+        names = ", ".join(f"@{function.sym_name.data}" for function in public)
+        message = f"the module has {len(public)} public functions ({names}) and none is @main"
+        loc = reading.source.locate(public[1])
+        raise ProgramError(Diagnostic("MG0104", message, loc, hint="make the others private, or call one @main"))
+    return (mains or public)[0]
+
+
+def _body(function: func.FuncOp, reading: Reading, graph: Graph) -> None:
+    """Convert the body of a function into `graph`."""
+    if len(function.body.blocks) != 1:
+        name = function.sym_name.data
+        reading.fault(
+            "MG0103", f"@{name} has {len(function.body.blocks)} blocks; a function has one", function,
+            "control flow is written with stablehlo.while, case or if",
+        )  # fmt: skip
+        return
+    Importer(reading, graph).body(function.body.block)
+
+
+def _import_entry(entry: func.FuncOp, reading: Reading) -> None:
+    """Convert the function that becomes the module's graph, its signature first."""
+    module, kind = reading.module, entry.function_type
+    module.graph.name = entry.sym_name.data
+    module.in_annotations = [None] * len(kind.inputs.data)
+    module.out_annotations = [None] * len(kind.outputs.data)
+    arguments = entry.body.blocks[0].args if entry.body.blocks else ()
+    _read_slots("in", kind.inputs.data, entry.arg_attrs, [reading.source.locate(a) for a in arguments], reading)
+    loc = reading.source.locate(entry)
+    _read_slots("out", kind.outputs.data, entry.res_attrs, [loc] * len(kind.outputs.data), reading)
+    _body(entry, reading, module.graph)
+
+
+def _read_slots(side: str, types: Sequence[Attribute], attributes: builtin.ArrayAttr[builtin.DictionaryAttr] | None,
+                locs: Sequence[bridge.Location | None], reading: Reading) -> None:  # fmt: skip
+    for index, entry in enumerate(attributes.data if attributes is not None else ()):
+        slot = Slot(side, index, reading.type(types[index]), locs[index])
+        for name, attribute in entry.data.items():
+            if (reader := bridge.ARG_ATTRS.get(name)) is not None:
+                reader(reading, attribute, slot)
+
+
+@bridge.imports("func.call")
+def _import_call(importer: Importer, operation: Operation) -> None:
+    assert isinstance(operation, func.CallOp)
+    callee = operation.callee.string_value()
+    if callee in importer.reading.module.kernels:
+        importer.convert(operation, "kernel", {"kernel": callee})
+    else:
+        importer.convert(operation, "call", {"callee": callee})
+
+
+@bridge.exports("kernel", "call")
+def _export_call(exporter: Exporter, node: Node) -> Operation:
+    callee = node.attrs["kernel" if node.op == "kernel" else "callee"]
+    return func.CallOp(callee, exporter.operands(node), exporter.types(node.results))
+
+
+@bridge.exports("view")
+def _export_view(exporter: Exporter, node: Node) -> Operation:
+    operation = EXPORTERS["reshape"](exporter, node)
+    operation.attributes["meshgen.view"] = builtin.UnitAttr()
+    return operation
+
+
+def _read_view(importer: Importer, node: Node, attribute: Attribute) -> None:
+    node.op = "view"
+
+
+def _read_stage(reading: Reading, attribute: Attribute) -> None:
+    stage = attribute.data if isinstance(attribute, builtin.StringAttr) else str(attribute)
+    if stage not in STAGES:
+        hint = f"stages are {', '.join(STAGES)}"
+        reading.faults.append(Diagnostic("MG0104", f"'{stage}' is no stage", hint=hint))
+        return
+    reading.module.stage = stage
+
+
+def _read_arguments(reading: Reading, attribute: Attribute) -> None:
+    if isinstance(attribute, builtin.StringAttr):
+        reading.module.arguments = attribute.data
+
+
+def _read_attrs(reading: Reading, attribute: Attribute) -> None:
+    try:
+        found = json.loads(attribute.data) if isinstance(attribute, builtin.StringAttr) else None
+    except json.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        reading.faults.append(Diagnostic("MG0104", "meshgen.attrs is not a JSON object"))
+        return
+    reading.module.attrs |= found
+
+
+def _write_stage(module: Module) -> Mapping[str, Attribute]:
+    found: dict[str, Attribute] = {"meshgen.stage": builtin.StringAttr(module.stage)}
+    if module.arguments != "local":
+        found["meshgen.arguments"] = builtin.StringAttr(module.arguments)
+    if module.attrs:
+        found["meshgen.attrs"] = builtin.StringAttr(json.dumps(module.attrs, sort_keys=True))
+    return found
+
+
+bridge.NODE_ATTRS["meshgen.view"] = _read_view
+bridge.MODULE_ATTRS["meshgen.stage"] = _read_stage
+bridge.MODULE_ATTRS["meshgen.arguments"] = _read_arguments
+bridge.MODULE_ATTRS["meshgen.attrs"] = _read_attrs
+bridge.MODULE_ATTR_WRITERS.append(_write_stage)
+
+
+def export_module(module: Module) -> tuple[builtin.ModuleOp, Exporter]:
+    """The xDSL module of a module. The exporter knows what values are to be called."""
+    exporter = Exporter(module)
+    operations: list[Operation] = [operation for head in bridge.MODULE_HEAD for operation in head(module)]
+    entry = _function(exporter, module.graph, "public")
+    entry.properties |= _slot_attributes(module, "arg_attrs", "in") | _slot_attributes(module, "res_attrs", "out")
+    operations.append(entry)
+    for kernel in module.kernels.values():
+        operations.append(_function(exporter, kernel, "private"))
+        operations[-1].attributes[KERNEL] = builtin.UnitAttr()
+    attributes = {name: a for writer in bridge.MODULE_ATTR_WRITERS for name, a in writer(module).items()}
+    name = builtin.StringAttr(module.name) if module.name != "main" else None
+    return builtin.ModuleOp(operations, attributes, name), exporter
+
+
+def _function(exporter: Exporter, graph: Graph, visibility: str) -> func.FuncOp:
+    block = exporter.block(graph, func.ReturnOp)
+    types = ([argument.type for argument in block.args], exporter.types(graph.outputs))
+    return func.FuncOp(graph.name, types, Region(block), visibility)
+
+
+def _slot_attributes(module: Module, name: str, side: str) -> dict[str, Attribute]:
+    """The attributes of all arguments or results as a property; none where no writer has any."""
+    values = module.graph.inputs if side == "in" else module.graph.outputs
+    slots = [Slot(side, index, value.type, value.loc) for index, value in enumerate(values)]
+    found = [{k: v for w in bridge.ARG_ATTR_WRITERS for k, v in w(module, slot).items()} for slot in slots]
+    if not any(found):
+        return {}
+    return {name: builtin.ArrayAttr([builtin.DictionaryAttr(each) for each in found])}

@@ -1,0 +1,260 @@
+"""Shardy's dialect, as far as JAX emits it: meshes, shardings of arguments and results, constraints. Read only."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from xdsl.dialects.builtin import SymbolNameConstraint
+from xdsl.ir import Attribute, Data, Dialect, Operation
+from xdsl.irdl import IRDLOperation, irdl_attr_definition, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+
+from meshgen.errors import Diagnostic, ShardingError
+from meshgen.ir import bridge
+from meshgen.ir.bridge import Importer, Reading, Slot, imports
+from meshgen.ir.graph import Annotation, TensorType
+from meshgen.ir.parser import TextParser
+from meshgen.mesh import Axis, Mesh
+from meshgen.spec import Sharding
+
+_BODY = re.compile(r"<((?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*)>")
+_MESH_AXIS = re.compile(r'"([^"]+)"\s*=\s*(\d+)')
+_AXIS = re.compile(r'"([^"]+)"(?::(\(\d+\)\d+))?')
+_DIM = re.compile(r"\{([^{}]*)\}")
+_DEVICES = re.compile(r"device_ids\s*=\s*\[([\d,\s]*)\]")
+_CLAUSE = re.compile(r"(replicated|unreduced)\s*=\s*\{([^{}]*)\}")
+_PER_VALUE = re.compile(r"<([^<>]*)>")
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """A sharding as `#sdy.sharding` spells it."""
+
+    mesh: str  # the symbol, or the axes of a mesh written in place
+    dims: tuple[tuple[str, ...], ...]
+    open_dims: tuple[bool, ...]
+    replicated: tuple[str, ...]
+    unreduced: tuple[str, ...]
+
+
+class Body(Data[str]):
+    """An attribute whose text between the brackets is kept as it is."""
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        assert isinstance(parser, TextParser)
+        return parser.scan(_BODY, "'<...>' expected")[1]
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
+
+
+@irdl_attr_definition
+class MeshAttr(Body):
+    name = "sdy.mesh"
+
+
+@irdl_attr_definition
+class ShardingAttr(Body):
+    name = "sdy.sharding"
+
+
+@irdl_attr_definition
+class ShardingPerValueAttr(Body):
+    name = "sdy.sharding_per_value"
+
+
+@irdl_op_definition
+class MeshOp(IRDLOperation):
+    """`sdy.mesh @mesh = <["x"=2, "y"=4]>`"""
+
+    name = "sdy.mesh"
+    sym_name = prop_def(SymbolNameConstraint())
+    mesh = prop_def(MeshAttr)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> MeshOp:
+        symbol = parser.parse_symbol_name()
+        parser.parse_punctuation("=")
+        mesh = MeshAttr(MeshAttr.parse_parameter(parser))
+        attributes = parser.parse_optional_attr_dict()
+        return cls.create(properties={"sym_name": symbol, "mesh": mesh}, attributes=attributes)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        printer.print_string(f" = <{self.mesh.data}>")
+        printer.print_op_attributes(self.attributes)
+
+
+class Constrained(IRDLOperation):
+    """`sdy.sharding_constraint %x <@mesh, [{"x"}, {}]> : tensor<8x8xf32>`"""
+
+    input = operand_def()
+    sharding = prop_def(ShardingAttr)
+    result = result_def()
+
+    @classmethod
+    def parse(cls, parser: Parser) -> IRDLOperation:
+        operand = parser.parse_unresolved_operand()
+        sharding = ShardingAttr(ShardingAttr.parse_parameter(parser))
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type = parser.parse_type()
+        value = parser.resolve_operand(operand, type)
+        return cls.create(
+            operands=[value], result_types=[type], properties={"sharding": sharding}, attributes=attributes
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.input)
+        printer.print_string(f" <{self.sharding.data}>")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+
+@irdl_op_definition
+class ShardingConstraintOp(Constrained):
+    name = "sdy.sharding_constraint"
+
+
+@irdl_op_definition
+class ReshardOp(Constrained):
+    name = "sdy.reshard"
+
+
+bridge.DIALECTS.append(
+    Dialect("sdy", [MeshOp, ShardingConstraintOp, ReshardOp], [MeshAttr, ShardingAttr, ShardingPerValueAttr])
+)
+
+
+@lru_cache(maxsize=4096)
+def read_spelled(body: str) -> Spelled:
+    """Parse the text between the brackets of a sharding. Raises ValueError where it is no sharding."""
+    head, bracket, rest = body.partition(", [") if body.startswith("@") else body.rpartition(", [")
+    dims_text, closing, tail = rest.partition("]")
+    if not bracket or not closing:
+        raise ValueError(f"'<{body}>' is no sharding")
+    dims = [match[1] for match in _DIM.finditer(dims_text)]
+    clauses = {name: _axes(text) for name, text in _CLAUSE.findall(tail)}
+    is_open = tuple("?" in _AXIS.sub("", dim) for dim in dims)
+    none: tuple[str, ...] = ()
+    return Spelled(
+        head.removeprefix("@"),
+        tuple(_axes(dim) for dim in dims),
+        is_open,
+        clauses.get("replicated", none),
+        clauses.get("unreduced", none),
+    )
+
+
+def _axes(text: str) -> tuple[str, ...]:
+    return tuple(f"{name}:{part}" if part else name for name, part in _AXIS.findall(text))
+
+
+def read_mesh(body: str, name: str) -> Mesh:
+    """The mesh that `["x"=2, "y"=4]` declares."""
+    return Mesh(tuple(Axis(axis, int(size)) for axis, size in _MESH_AXIS.findall(body)), name)
+
+
+def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
+    """The annotation that a sharding makes. Raises ShardingError where it names another mesh or is no sharding.
+
+    `replicated` axes must not split the value: open dims are closed then, which forbids more than it should,
+    but never allows what it must not. Priorities decide between hints and mean nothing for what is required.
+    """
+    try:
+        spelled = read_spelled(body)
+    except ValueError as error:
+        raise ShardingError(Diagnostic("MG0204", str(error))) from error
+    if spelled.mesh not in reading.meshes and not _MESH_AXIS.search(spelled.mesh):
+        known = ", ".join(f"@{name}" for name in reading.meshes) or "none"
+        message = f"the sharding is over @{spelled.mesh}, which is not declared"
+        raise ShardingError(Diagnostic("MG0201", message, hint=f"declared meshes: {known}"))
+    partial = tuple((axis, "sum") for axis in spelled.unreduced)
+    is_open = spelled.open_dims if any(spelled.open_dims) and not spelled.replicated else ()
+    return Annotation(Sharding(spelled.dims, partial), required=True, open_dims=is_open)
+
+
+@imports("sdy.sharding_constraint", "sdy.reshard")
+def _import_constraint(importer: Importer, operation: Operation) -> None:
+    assert isinstance(operation, Constrained)
+    _annotate(importer, operation, operation.sharding.data)
+
+
+def _annotate(importer: Importer, operation: Operation, body: str) -> None:
+    """Add the annotation of `operation`'s result (or operand, for a constraint) as a node."""
+    source = operation.operands[0]
+    kind = importer.type(source)
+    wish = _checked(importer, operation, body, kind)
+    attrs = {
+        "sharding": wish.sharding,
+        "required": True,
+        "as_result": True,
+        "open_dims": wish.open_dims,
+    }
+    importer.convert(operation, "annotate", attrs)
+
+
+def _checked(importer: Importer, operation: Operation, body: str, kind: TensorType) -> Annotation:
+    """The annotation; its faults are collected with the place of the operation."""
+    reading = importer.reading
+    try:
+        wish = annotation(reading, body, kind)
+    except ShardingError as error:
+        for found in error.diagnostics:
+            importer.fault(found.code, found.message, operation, found.hint)
+        return Annotation(Sharding.replicated(kind.rank))
+    for found in wish.sharding.faults(kind.shape, reading.module.mesh):
+        importer.fault(found.code, f"{kind}: {found.message}", operation, found.hint)
+    return wish
+
+
+def _read_mesh_op(reading: Reading, operation: Operation) -> None:
+    assert isinstance(operation, MeshOp)
+    symbol = operation.sym_name.data
+    mesh = read_mesh(operation.mesh.data, symbol)
+    if devices := _DEVICES.search(operation.mesh.data):
+        order = tuple(int(number) for number in devices[1].split(",") if number.strip())
+        if order and order != tuple(range(len(order))):
+            reading.module.attrs["device_ids"] = list(order)
+    reading.declare_mesh(symbol, mesh, operation)
+
+
+def _read_argument(reading: Reading, attribute: Attribute, slot: Slot) -> None:
+    assert isinstance(attribute, ShardingAttr)
+    try:
+        wish = annotation(reading, attribute.data, slot.type)
+    except ShardingError as error:
+        side = "argument" if slot.side == "in" else "result"
+        reading.faults += [
+            Diagnostic(found.code, f"{side} {slot.index}: {found.message}", slot.loc, hint=found.hint)
+            for found in error.diagnostics
+        ]
+        return
+    reading.annotate(slot, Annotation(wish.sharding, True, wish.open_dims, slot.loc))
+
+
+def _read_results(importer: Importer, operation: Operation, attribute: Attribute) -> None:
+    """`sdy.sharding` on an operation annotates its results."""
+    if not isinstance(attribute, ShardingPerValueAttr):
+        return
+    bodies = _PER_VALUE.findall(attribute.data)
+    for result, body in zip(operation.results, bodies, strict=False):
+        value = importer.value(result)
+        wish = _checked(importer, operation, body, value.type)
+        attrs = {"sharding": wish.sharding, "required": True, "as_result": True, "open_dims": wish.open_dims}
+        (annotated,) = importer.emit("annotate", [value], [value.type], attrs, operation)
+        name, value.name = value.name, ""
+        importer.bind(result, annotated)
+        annotated.name = name
+
+
+bridge.MODULE_OPS["sdy.mesh"] = _read_mesh_op
+bridge.ARG_ATTRS["sdy.sharding"] = _read_argument
+bridge.RESULT_ATTRS["sdy.sharding"] = _read_results

@@ -1,0 +1,23 @@
+"""The dialects `stablehlo` and `chlo`, as far as meshgen uses them; `mhlo` is read as `stablehlo`.
+
+Operations carry the official property names. Both forms of the text are read and the pretty one, as JAX
+prints it, is printed.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Dialect
+
+from meshgen.ir import bridge
+from meshgen.ir.dialects import (
+    stablehlo_contraction,
+    stablehlo_elementwise,
+    stablehlo_movement,
+    stablehlo_reduce,
+)
+from meshgen.ir.dialects.stablehlo_attributes import ATTRIBUTES
+from meshgen.ir.dialects.stablehlo_base import OPERATIONS
+
+FAMILIES = (stablehlo_elementwise, stablehlo_movement, stablehlo_contraction, stablehlo_reduce)
+bridge.DIALECTS.append(Dialect("stablehlo", [op for op in OPERATIONS if op.name.startswith("stablehlo.")], ATTRIBUTES))
+bridge.DIALECTS.append(Dialect("chlo", [op for op in OPERATIONS if op.name.startswith("chlo.")]))

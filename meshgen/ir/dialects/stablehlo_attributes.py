@@ -1,0 +1,192 @@
+"""Attributes of StableHLO: enumerations (`#stablehlo<precision DEFAULT>`) and dimension numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute, Data, SpacedOpaqueSyntaxAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from meshgen.ir.dense import DenseElements
+from meshgen.ir.parser import TextParser
+
+Fields = tuple[tuple[str, int | tuple[int, ...]], ...]
+_STRUCT = re.compile(r"<([^<>]*)>")
+_FIELD = re.compile(r"(\w+)\s*=\s*(?:\[([-\d,\s]*)\]|(-?\d+))")
+_CONVOLUTION = re.compile(r"<?\s*\[([\w, ]*)\]\s*x\s*\[([\w, ]*)\]\s*->\s*\[([\w, ]*)\]\s*>?")
+
+
+class Word(SpacedOpaqueSyntaxAttribute, Data[str]):
+    """A value of an enumeration."""
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        return parser.parse_identifier()
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(self.data)
+
+
+@irdl_attr_definition
+class Precision(Word):
+    name = "stablehlo.precision"
+
+
+@irdl_attr_definition
+class ComparisonDirection(Word):
+    name = "stablehlo.comparison_direction"
+
+
+@irdl_attr_definition
+class ComparisonType(Word):
+    name = "stablehlo.comparison_type"
+
+
+@irdl_attr_definition
+class RngAlgorithm(Word):
+    name = "stablehlo.rng_algorithm"
+
+
+@irdl_attr_definition
+class RngDistribution(Word):
+    name = "stablehlo.rng_distribution"
+
+
+class Struct(Data[Fields]):
+    """Named integers and lists of integers: `<a = 1, b = [0, 2]>`."""
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Fields:
+        assert isinstance(parser, TextParser)
+        body = parser.scan(_STRUCT, "'<' and fields expected")[1]
+        return tuple((name, int(one) if one else numbers(many)) for name, many, one in _FIELD.findall(body))
+
+    def print_parameter(self, printer: Printer) -> None:
+        parts = (f"{name} = {list(value) if isinstance(value, tuple) else value}" for name, value in self.data)
+        printer.print_string(f"<{', '.join(parts)}>")
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """A list; one that is not written is empty."""
+        value = dict(self.data).get(name, ())
+        return value if isinstance(value, tuple) else (value,)
+
+    def integer(self, name: str) -> int:
+        """A number; one that is not written is 0."""
+        value = dict(self.data).get(name, 0)
+        return value if isinstance(value, int) else 0
+
+
+@irdl_attr_definition
+class DotDimensions(Struct):
+    name = "stablehlo.dot"
+
+
+@irdl_attr_definition
+class GatherDimensions(Struct):
+    name = "stablehlo.gather"
+
+
+@irdl_attr_definition
+class ScatterDimensions(Struct):
+    name = "stablehlo.scatter"
+
+
+@irdl_attr_definition
+class ChannelHandle(Struct):
+    name = "stablehlo.channel_handle"
+
+
+@irdl_attr_definition
+class ConvolutionDimensions(Data[tuple[tuple[str, ...], ...]]):
+    """`[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]`: what each dim of input, kernel and output is."""
+
+    name = "stablehlo.conv"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[str, ...], ...]:
+        assert isinstance(parser, TextParser)
+        match = parser.scan(_CONVOLUTION, "convolution dimensions expected")
+        return tuple(tuple(word.strip() for word in group.split(",")) for group in match.groups())
+
+    def text(self) -> str:
+        lhs, rhs, out = (f"[{', '.join(words)}]" for words in self.data)
+        return f"{lhs}x{rhs}->{out}"
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.text()}>")
+
+
+def struct_fields(values: Mapping[str, int | Sequence[int]], always: Sequence[str] = ()) -> Fields:
+    """The fields of a struct in the order given; empty lists and zeros are left out unless named in `always`."""
+    kept = {name: value for name, value in values.items() if value or name in always}
+    return tuple((name, value if isinstance(value, int) else tuple(value)) for name, value in kept.items())
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Integers separated by commas."""
+    return tuple(int(word) for word in text.split(",")) if text.strip() else ()
+
+
+def integers(attribute: Attribute | None) -> tuple[int, ...]:
+    """Integers of an `array<i64: ...>` or, in older text, of a dense tensor."""
+    if isinstance(attribute, DenseElements):
+        return tuple(int(element) for element in attribute.data.array.reshape(-1))
+    if isinstance(attribute, builtin.DenseArrayBase):
+        return tuple(int(element) for element in attribute.get_values())
+    return ()
+
+
+def array(values: Sequence[int]) -> Attribute:
+    """`array<i64: ...>`"""
+    return builtin.DenseArrayBase.from_list(builtin.i64, list(values))
+
+
+def flags(values: Sequence[bool]) -> Attribute:
+    """`array<i1: ...>`"""
+    return builtin.DenseArrayBase.from_list(builtin.i1, [int(value) for value in values])
+
+
+def integer(value: int) -> Attribute:
+    """`value : i64`"""
+    return builtin.IntegerAttr(value, builtin.i64)
+
+
+def integer_of(attribute: Attribute | None, default: int = 0) -> int:
+    return attribute.value.data if isinstance(attribute, builtin.IntegerAttr) else default
+
+
+def boolean_of(attribute: Attribute | None) -> bool:
+    return isinstance(attribute, builtin.IntegerAttr) and bool(attribute.value.data)
+
+
+def word_of(attribute: Attribute | None) -> str:
+    """The value of an enumeration; empty where it is not written."""
+    return attribute.data if isinstance(attribute, Word) else ""
+
+
+def precision(values: Sequence[str]) -> Attribute:
+    return builtin.ArrayAttr([Precision(value) for value in values])
+
+
+def precision_of(attribute: Attribute | None) -> tuple[str, ...]:
+    if not isinstance(attribute, builtin.ArrayAttr):
+        return ()
+    return tuple(word_of(each) for each in attribute.data)
+
+
+ATTRIBUTES = [
+    Precision,
+    ComparisonDirection,
+    ComparisonType,
+    RngAlgorithm,
+    RngDistribution,
+    DotDimensions,
+    GatherDimensions,
+    ScatterDimensions,
+    ChannelHandle,
+    ConvolutionDimensions,
+]

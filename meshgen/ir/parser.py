@@ -1,0 +1,238 @@
+"""The parser of MLIR text: xDSL's, with positions, names and locations kept, and its hot paths made short.
+
+xDSL forgets where an operation stood and strips the names of values; both are needed for diagnostics. The
+lexer takes the three commonest kinds of token with one regular expression, tensor types are parsed once per
+spelling, and dense constants are read by `dense.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from xdsl.context import Context
+from xdsl.dialects import builtin
+from xdsl.dialects.builtin import LocationAttr, UnknownLoc
+from xdsl.ir import Attribute, Operation, Region, SSAValue, TypeAttribute
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.utils.lexer import Input, Span, Token
+from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRLexer, MLIRTokenKind
+
+from meshgen.errors import Location
+from meshgen.ir.dense import read_dense
+
+_TOKEN = re.compile(
+    r"(?:\s+|//[^\n]*)*(?:(?P<bare>[a-zA-Z_][a-zA-Z0-9_$.]*)"
+    r"|(?P<value>%(?:[0-9]+|[a-zA-Z$._-][a-zA-Z0-9$._-]*))|(?P<mark>[:,()}\[\]<>=+/*?|]))"
+)
+_MARKS = {mark: KIND_BY_PUNCTUATION_SPELLING[mark] for mark in ":,()}[]<>=+/*?|"}
+_TENSOR = re.compile(r'tensor<[^<>"]*(?:<(?:[^<>"]|"[^"]*")*>[^<>"]*)*>')
+_DENSE = re.compile(r"<([^<>]*)>")
+_INTEGERS = re.compile(r"\[([-\d,\s]*)\]")
+_LOCATION_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)[^\S\n]*$", re.MULTILINE)
+_POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)\b')
+_NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|[()]')
+_ALIASES = {"mhlo": "stablehlo"}  # dialects whose operations and attributes are those of another
+
+
+def base_name(name: str) -> str:
+    """The name of an operation or attribute in the dialect that defines it: `mhlo.add` is `stablehlo.add`."""
+    dialect, dot, mnemonic = name.partition(".")
+    return _ALIASES.get(dialect, dialect) + dot + mnemonic
+
+
+class TextLexer(MLIRLexer):
+    """MLIR's tokens; identifiers, values and single marks on a fast path."""
+
+    def lex(self) -> Token[MLIRTokenKind, str]:
+        match = _TOKEN.match(self.input.content, self.pos)
+        if match is None:
+            return super().lex()
+        kind = match.lastgroup
+        start = match.start(kind) if kind else 0
+        self.pos = match.end()
+        span = Span(start, self.pos, self.input)
+        if kind == "mark":
+            return Token(_MARKS[match[kind]], span)
+        return Token(MLIRTokenKind.BARE_IDENT if kind == "bare" else MLIRTokenKind.PERCENT_IDENT, span)
+
+
+class TextParser(Parser):
+    """Parses a module and remembers for each operation and argument its location, for each value its name."""
+
+    def __init__(self, context: Context, text: str, file: str) -> None:
+        self._location_aliases: dict[str, str] = dict(_LOCATION_ALIAS.findall(text)) if "loc(" in text else {}
+        if self._location_aliases:  # MLIR prints them after their uses: take them out, in place
+            text = _LOCATION_ALIAS.sub(lambda match: " " * len(match[0]), text)
+        super().__init__(context, text, file)
+        self._parser_state.lexer = TextLexer(Input(text, file))
+        self._parser_state.current_token = self._parser_state.lexer.lex()
+        self._file = file
+        self._line_starts = [0] + [match.end() for match in re.finditer("\n", text)]
+        self._positions: dict[Operation | SSAValue, int] = {}
+        self._names: dict[SSAValue, str] = {}
+        self._locations: dict[Operation, str] = {}
+        self._pending: list[str] = []
+        self._tensor_types: dict[str, TypeAttribute] = {}
+
+    def location_at(self, position: int) -> Location:
+        """Line and column of a position in the text."""
+        line = bisect_right(self._line_starts, position)
+        return Location(self._file, line, position - self._line_starts[line - 1] + 1)
+
+    def locate(self, item: Operation | SSAValue) -> Location | None:
+        """Where an operation or argument stands: in the program its `loc` names, otherwise in this text."""
+        text = self._locations.get(item, "") if isinstance(item, Operation) else ""
+        if text and (found := self._resolve(text)) is not None:
+            return found
+        if (position := self._positions.get(item)) is None:
+            return None
+        return self.location_at(position)
+
+    def _resolve(self, text: str, depth: int = 0) -> Location | None:
+        """The first file position that a location's text names, through aliases (at most 100 deep)."""
+        for file, line, column, alias in _POSITION.findall(text):
+            if not alias:
+                return Location(file, int(line), int(column))
+            if depth < 100 and (found := self._resolve(self._location_aliases.get(alias, ""), depth + 1)) is not None:
+                return found
+        return None
+
+    def name_of(self, value: SSAValue) -> str:
+        """The name of a value in the text, without `%`; empty for parts of a pack."""
+        return self._names.get(value, "")
+
+    # What follows replaces methods of xDSL's parser.
+
+    def parse_operation(self) -> Operation:
+        start = self._current_token.span.start
+        self._pending.append("")
+        operation = super().parse_operation()
+        self._positions[operation] = start
+        if text := self._pending.pop():
+            self._locations[operation] = text
+        return operation
+
+    def parse_optional_location(self) -> LocationAttr | None:
+        """Keeps the text of `loc(...)`; the last one before the end of an operation is the operation's."""
+        token = self._current_token
+        if token.kind is not MLIRTokenKind.BARE_IDENT or token.text != "loc":
+            return None
+        start = self.lexer.input.content.index("(", token.span.end) + 1
+        end = self._closing_parenthesis(start)
+        if self._pending:
+            self._pending[-1] = self.lexer.input.content[start:end]
+        self._resume_from(end + 1)
+        return UnknownLoc()
+
+    def _closing_parenthesis(self, position: int) -> int:
+        depth = 1
+        for match in _NESTING.finditer(self.lexer.input.content, position):
+            depth += {"(": 1, ")": -1}.get(match[0], 0)
+            if depth == 0:
+                return match.start()
+        return self.raise_error("the parenthesis of this location is not closed", position)
+
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        return super()._get_op_by_name(base_name(name))
+
+    def _parse_dialect_type_or_attribute_body(
+        self, attr_name: str, is_type: bool, is_opaque: bool, starting_opaque_pos: int | None
+    ) -> Any:
+        return super()._parse_dialect_type_or_attribute_body(
+            base_name(attr_name), is_type, is_opaque, starting_opaque_pos
+        )
+
+    def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
+        super()._register_ssa_definition(name, values, span)
+        for index, value in enumerate(values):
+            if len(values) == 1:
+                self._names[value] = name
+            elif not name.isdecimal():
+                self._names[value] = f"{name}_{index}"
+            self._positions[value] = span.start
+
+    def parse_optional_type(self) -> TypeAttribute | None:
+        token = self._current_token
+        if token.kind is not MLIRTokenKind.BARE_IDENT or token.text != "tensor":
+            return super().parse_optional_type()
+        match = _TENSOR.match(self.lexer.input.content, token.span.start)
+        if match is not None and (found := self._tensor_types.get(match[0])) is not None:
+            self._resume_from(match.end())
+            return found
+        parsed = super().parse_optional_type()
+        if match is not None and parsed is not None and not self.lexer.input.content[match.end() : self.pos].strip():
+            self._tensor_types[match[0]] = parsed
+        return parsed
+
+    def parse_dense_int_or_fp_elements_attr(self, type: Any) -> Any:
+        start = self._current_token.span.start
+        match = self.scan(_DENSE, "dense literal expected")
+        if type is None:
+            self.parse_punctuation(":")
+            type = self.parse_type()
+        if not isinstance(type, builtin.TensorType) or -1 in type.get_shape():
+            self.raise_error("a dense literal has a tensor type of known shape", start)
+        try:
+            return read_dense(match[1], type)
+        except (ValueError, KeyError, OverflowError) as error:
+            self.raise_error(str(error), start)
+
+    # What the dialects use beyond xDSL's parser.
+
+    def scan(self, pattern: re.Pattern[str], message: str) -> re.Match[str]:
+        """Match raw text at the current token and go on behind it."""
+        match = pattern.match(self.lexer.input.content, self._current_token.span.start)
+        if match is None:
+            self.raise_error(message)
+        self._resume_from(match.end())
+        return match
+
+    def parse_integers(self) -> tuple[int, ...]:
+        """`[1, 2]`"""
+        body = self.scan(_INTEGERS, "list of integers expected")[1].strip()
+        return tuple(int(word) for word in body.split(",")) if body else ()
+
+    def parse_clause(self, keyword: str) -> None:
+        """`, keyword =`"""
+        self.parse_punctuation(",")
+        self.parse_keyword(keyword)
+        self.parse_punctuation("=")
+
+    def parse_signature(self, operands: Sequence[UnresolvedOperand]) -> tuple[list[SSAValue], list[Attribute]]:
+        """`: type` of all operands and the result, or `: (types) -> types`; resolves the operands."""
+        self.parse_punctuation(":")
+        start = self.pos
+        if self._current_token.kind is MLIRTokenKind.L_PAREN:
+            kind = self.parse_function_type()
+            return list(self.resolve_operands(operands, kind.inputs.data, start)), list(kind.outputs.data)
+        type = self.parse_type()
+        return [self.resolve_operand(operand, type) for operand in operands], [type]
+
+    def parse_values(self) -> list[UnresolvedOperand]:
+        """`%a, %b`: one or more values, up to what does not start with `%`."""
+        values = [self.parse_unresolved_operand()]
+        while self._current_token.kind is MLIRTokenKind.COMMA and self._next_is_value():
+            self.parse_punctuation(",")
+            values.append(self.parse_unresolved_operand())
+        return values
+
+    def at_value(self) -> bool:
+        """Whether the current token is `%name`."""
+        return self._current_token.kind is MLIRTokenKind.PERCENT_IDENT
+
+    def _next_is_value(self) -> bool:
+        content, position = self.lexer.input.content, self._current_token.span.end
+        while content[position : position + 1].isspace():
+            position += 1
+        return content[position : position + 1] == "%"
+
+    def parse_named_region(self, arguments: Sequence[tuple[UnresolvedOperand, Attribute]]) -> Region:
+        """A region in braces whose entry block has the given arguments."""
+        return self.parse_region([Parser.Argument(value.span, type) for value, type in arguments])
+
+    def fail(self, message: str) -> NoReturn:
+        """Raise a parse error at the current token."""
+        self.raise_error(message)

@@ -1,0 +1,109 @@
+"""MLIR text to modules and back, at every stage and in every spelling that a dialect module registers."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from xdsl.context import Context
+from xdsl.dialects import builtin, func
+from xdsl.utils.exceptions import ParseError
+
+from meshgen.errors import Diagnostic, Location, ProgramError
+from meshgen.ir import bridge
+from meshgen.ir.bridge import Source
+from meshgen.ir.bridge_module import export_module, import_module
+from meshgen.ir.dialects import sdy, stablehlo
+from meshgen.ir.graph import Module
+from meshgen.ir.inline import inline_calls
+from meshgen.ir.parser import TextParser, base_name
+from meshgen.ir.printer import TextPrinter
+
+FAMILIES = (stablehlo, sdy)  # importing them has filled the registries
+_OPERATION = re.compile(
+    r'^[^\S\n]*(?:%[\w$.:, %-]+=[^\S\n]*)?(?:"(\w+\.[\w.]+)"[^\S\n]*\(|(?!module\b)(\w+\.[\w.]+)(?=[\s(])(?![^\S\n]*=))', re.MULTILINE
+)  # fmt: skip
+
+
+def parse_text(text: str, file: str = "-") -> Module:
+    """The module that `text` says. `file` is its name in diagnostics.
+
+    Private functions are inlined, except bodies of kernels. Raises ProgramError: MG0102 for an empty text,
+    MG0103 for operations that are not supported (all of them), MG0101 with line and caret where the text does
+    not parse, MG0104 and MG02xx for what is malformed (all that was found).
+    """
+    if not re.sub(r"//[^\n]*", "", text).strip():
+        raise ProgramError(Diagnostic("MG0102", "the text is empty", Location(file, 0)))
+    context = dialects()
+    parser = _parser(context, text, file)
+    _refuse_unsupported(text, context, parser)
+    try:
+        top = parser.parse_module()
+    except ParseError as error:
+        raise _located(error, parser) from error
+    module, functions = import_module(top, Source(parser.locate, parser.name_of))
+    module.graph = inline_calls(module.graph, functions)
+    return module
+
+
+def print_text(module: Module) -> str:
+    """The text of a module; `parse_text` makes an equivalent module of it. The same module prints the same."""
+    top, exporter = export_module(module)
+    printer = TextPrinter(exporter.names)
+    printer.print_op(top)
+    return printer.text.getvalue() + "\n"
+
+
+@lru_cache(maxsize=1)
+def dialects() -> Context:
+    """xDSL's context with all dialects that meshgen reads."""
+    context = Context()
+    for dialect in (builtin.Builtin, func.Func, *bridge.DIALECTS):
+        context.load_dialect(dialect)
+    return context
+
+
+def _parser(context: Context, text: str, file: str) -> TextParser:
+    try:
+        return TextParser(context, text, file)
+    except ParseError as error:  # the first token is none
+        raise ProgramError(_diagnostic(error.msg, text, Location(file, 1, 1))) from error
+
+
+def _refuse_unsupported(text: str, context: Context, parser: TextParser) -> None:
+    """A fault for each kind of operation that no dialect knows or nothing converts, where it first stands."""
+    first: dict[str, int] = {}
+    for match in _OPERATION.finditer(text):
+        group = 1 if match[1] else 2
+        first.setdefault(match[group], match.start(group))
+    unknown = [name for name in first if not _is_supported(base_name(name), context)]
+    if unknown:
+        raise ProgramError(
+            *(
+                Diagnostic("MG0103", f"operation {name} is not supported", parser.location_at(first[name]))
+                for name in unknown
+            )
+        )
+
+
+def _is_supported(name: str, context: Context) -> bool:
+    known = context.get_optional_op(name) is not None
+    return known and (name in bridge.IMPORTERS or name in bridge.MODULE_OPS or name.endswith((".return", ".module", "func.func")))  # fmt: skip
+
+
+def _located(error: ParseError, parser: TextParser) -> ProgramError:
+    loc = parser.location_at(error.span.start)
+    return ProgramError(_diagnostic(error.msg, parser.lexer.input.content, loc))
+
+
+def _diagnostic(message: str, text: str, loc: Location) -> Diagnostic:
+    """A fault of the text. Where the file cannot be read again (stdin), the line stands in a note."""
+    message = " ".join(message.split())
+    if Path(loc.file).is_file():
+        return Diagnostic("MG0101", message, loc)
+    lines = text.splitlines() or [""]
+    line = lines[min(loc.line, len(lines)) - 1]
+    first = max(0, loc.column - 61)
+    excerpt = f"{line[first : first + 140]}\n  | {' ' * (loc.column - 1 - first)}^"
+    return Diagnostic("MG0101", message, loc, notes=((f"the line is\n  | {excerpt}", None),))
