@@ -16,7 +16,7 @@ from meshgen.errors import Diagnostic, ProgramError, ShardingError
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.partitioners import PARTITIONERS, LocalBuilder, Site, lies, local_type
-from meshgen.sharding.partitioners.legality import find_fault
+from meshgen.sharding.partitioners.legality import CONTROL, find_control_fault, find_fault
 from meshgen.sharding.rules import RULES, rule_of
 
 
@@ -122,7 +122,10 @@ def _node_faults(node: Node, mesh: Mesh) -> list[Diagnostic]:
     if node.op in RULES and node.op in PARTITIONERS:
         fault = find_fault(node, rule_of(node), mesh)
         return [Diagnostic("MG0206", f"'{node.op}': {fault}", node.loc)] if fault else []
-    if node.op in PARTITIONERS or node.regions or all(_is_whole(v, mesh) for v in (*node.operands, *node.results)):
+    if node.op in CONTROL:
+        fault = find_control_fault(node, mesh)
+        return [Diagnostic("MG0206", f"'{node.op}': {fault}", node.loc)] if fault else []
+    if node.op in PARTITIONERS or all(_is_whole(v, mesh) for v in (*node.operands, *node.results)):
         return []
     return [Diagnostic("MG0103", f"'{node.op}' cannot be partitioned", node.loc, (), "replicate its operands")]
 

@@ -1,6 +1,6 @@
 """Partitioners: op -> its form on one device. Importing this package fills the table."""
 
-from meshgen.sharding.partitioners import collectives, contraction, elementwise, lookup, movement, sources
+from meshgen.sharding.partitioners import collectives, contraction, elementwise, lookup, movement, sources, updates
 from meshgen.sharding.partitioners.builder import LocalBuilder
 from meshgen.sharding.partitioners.registry import PARTITIONERS, Site, lies, local_type, partitioner
 
@@ -17,4 +17,5 @@ __all__ = [
     "movement",
     "partitioner",
     "sources",
+    "updates",
 ]

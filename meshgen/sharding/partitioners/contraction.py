@@ -1,4 +1,4 @@
-"""Partitioners of reductions and dots: padding of a dim that is summed over gets the neutral element first."""
+"""Partitioners of reductions, dots and convolutions: padding of a dim that is summed over gets the neutral element first."""
 
 from __future__ import annotations
 
@@ -37,6 +37,14 @@ def dot_general(site: Site) -> list[Value]:
     """Both operands are masked along an unevenly split contraction: 0 times a NaN in the padding would be NaN."""
     attrs = site.node.attrs
     return site.clone([_contracted(site, 0, attrs["lhs_contract"]), _contracted(site, 1, attrs["rhs_contract"])])
+
+
+@partitioner("convolution")
+def convolution(site: Site) -> list[Value]:
+    """Input channels are summed over, as in a dot."""
+    attrs = site.node.attrs
+    features = attrs["input_feature"], attrs["kernel_input_feature"]
+    return site.clone([_contracted(site, number, (dim,)) for number, dim in enumerate(features)])
 
 
 def _contracted(site: Site, number: int, dims: Sequence[int]) -> Value:

@@ -18,6 +18,25 @@ from meshgen.sharding.rules.rule import DimMap, Rule
 from meshgen.sharding.sites import AxisParts
 from meshgen.spec import Sharding
 
+CONTROL = ("while", "if", "case")
+
+
+def find_control_fault(node: Node, mesh: Mesh) -> str | None:
+    """What is wrong with the shardings around and in control flow; None where each value keeps its one sharding."""
+    is_loop = node.op == "while"
+    decided = [node.regions[0].outputs[0]] if is_loop else node.operands[:1]
+    if any(not lies(value).canonical(mesh).is_replicated for value in decided):
+        return "what decides must be replicated, or devices would go different ways"
+    carried = node.operands if is_loop else node.operands[1:]
+    pairs = [pair for body in node.regions for pair in zip(body.inputs, carried, strict=False)]
+    bodies = node.regions[1:] if is_loop else node.regions
+    pairs += [pair for body in bodies for pair in zip(body.outputs, node.results, strict=False)]
+    pairs += zip(node.operands, node.results, strict=True) if is_loop else ()
+    for inner, outer in pairs:
+        if lies(inner).canonical(mesh) != lies(outer).canonical(mesh):
+            return f"a value lies as {lies(inner)} in it and as {lies(outer)} around it"
+    return None
+
 
 def find_fault(node: Node, rule: Rule, mesh: Mesh) -> str | None:
     """What is wrong with the node's shardings in one sentence; None where they are legal."""
