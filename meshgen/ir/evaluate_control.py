@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from meshgen.errors import Diagnostic, ProgramError
-from meshgen.ir.evaluate_common import Array, Handler, RunRegion
+from meshgen.ir.evaluate_common import Array, Handler, RunRegion, widen
 from meshgen.ir.evaluate_elementwise import total_order
 from meshgen.ir.evaluate_window import apply_region
 from meshgen.ir.graph import Node, is_float
@@ -75,7 +75,7 @@ def _sort(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
 def _top_k(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     """The k greatest along the last dim in total order, the first of equals first, and where they stood."""
     (x,) = args
-    key = total_order(x) if is_float(node.operands[0].type.dtype) else x.astype(np.int64)
+    key = total_order(x) if is_float(node.operands[0].type.dtype) else widen(x, node.operands[0].type.dtype)
     order = np.argsort(np.invert(key), axis=-1, kind="stable")[..., : node.attrs["k"]]  # ~key falls as key rises
     return [np.take_along_axis(x, order, -1), order.astype(np.int32)]
 
@@ -95,7 +95,7 @@ def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Ar
 
 
 def _rng_bit_generator(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-    """Threefry as XLA counts it: element i of the first half and of the second share counter state + i."""
+    """Threefry as XLA counts it: neighbours along the first even dim (else the greatest) share a counter."""
     if node.attrs.get("algorithm", "DEFAULT") == "PHILOX":
         raise ProgramError(Diagnostic("MG0103", "rng_bit_generator: algorithm PHILOX is not supported", node.loc,
                                       hint="use THREE_FRY"))  # fmt: skip
@@ -112,9 +112,11 @@ def _rng_bit_generator(node: Node, args: list[Array], run: RunRegion) -> list[Ar
     new_state = np.array([state[0], state[1] + np.uint64(size)], np.uint64).astype(args[0].dtype)
     if double:
         return [new_state, (parts[0].astype(np.uint64) | parts[1].astype(np.uint64) << np.uint64(32)).reshape(shape)]
-    joined = np.concatenate([p.reshape(half or [1]) for p in parts], split)
-    kept = joined[tuple(slice(n) for n in shape)].reshape(shape) if shape else joined[0]
-    return [new_state, np.asarray(kept).astype(result.numpy_dtype)]
+    if not shape:
+        return [new_state, parts[0].reshape(()).astype(result.numpy_dtype)]
+    paired = np.stack([p.reshape(half) for p in parts], split + 1)
+    joined = paired.reshape([2 * n if d == split else n for d, n in enumerate(half)])
+    return [new_state, joined[tuple(slice(n) for n in shape)].astype(result.numpy_dtype)]
 
 
 def _halves(wide: Array) -> tuple[Array, Array]:

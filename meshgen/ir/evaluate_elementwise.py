@@ -70,8 +70,8 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
 
 
 def _popcnt(node: Node, args: list[Array]) -> Array:
-    (x,) = args
-    return np.bitwise_count(_unsigned(np.ascontiguousarray(x)) & (1 << bits(_dtype(node))) - 1)
+    raw = args[0].astype(np.int64).view(np.uint64)
+    return np.bitwise_count(raw & np.uint64((1 << bits(_dtype(node))) - 1))
 
 
 def _count_leading_zeros(node: Node, args: list[Array]) -> Array:
@@ -144,7 +144,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 
 def total_order(x: Array) -> Array:
     """Integers that sort as the floats do in IEEE total order: -NaN < -inf < ... < -0 < +0 < ... < NaN."""
-    signed = np.ascontiguousarray(x).view(_SIGNED[x.dtype.itemsize])
+    signed = x.view(_SIGNED[x.dtype.itemsize])
     return np.where(signed < 0, np.bitwise_xor(signed, np.iinfo(signed.dtype).max), signed)
 
 
@@ -154,7 +154,7 @@ def _compare(node: Node, args: list[Array]) -> Array:
     if how == "TOTALORDER":
         left, right = total_order(left), total_order(right)
     elif how == "UNSIGNED":
-        left, right = (_unsigned(np.ascontiguousarray(x)) for x in args)
+        left, right = (_unsigned(x) for x in args)
     else:
         left, right = (widen(x, _dtype(node)) for x in args)
     return _COMPARISONS[node.attrs["direction"]](left, right)
@@ -177,11 +177,11 @@ def convert(x: Array, target: str) -> Array:
 
 
 def _bitcast(node: Node, args: list[Array]) -> Array:
-    x = np.ascontiguousarray(args[0])
+    x = args[0].copy(order="C")  # ascontiguousarray would turn 0-d into 1-d
     target = node.result.type.numpy_dtype
     if target.itemsize < x.dtype.itemsize:
         return x[..., None].view(target)
-    return x.view(target)[..., 0] if target.itemsize > x.dtype.itemsize else x.view(target).reshape(x.shape)
+    return x.view(target)[..., 0] if target.itemsize > x.dtype.itemsize else x.view(target)
 
 
 def _clamp(node: Node, args: list[Array]) -> Array:
