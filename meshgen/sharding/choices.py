@@ -20,6 +20,7 @@ from meshgen.sharding.sites import Site
 from meshgen.sharding.states import SAME_EDGE, Link, State, state_of
 
 FORBIDDEN = 1e6  # seconds; finite, so that a problem without solution still has a least bad one
+ENDS = ("input", "output", "decision")  # where a value must be whole unless the user asked for a partial one
 HINT_SECONDS = 2e-6  # what keeping a hint is worth on top of the traffic that it saves
 
 
@@ -146,7 +147,7 @@ class AxisProblem:
             return cost if asked == label.factor and label.way is None else cost + FORBIDDEN
         states = label.results or label.operands
         if site.wish is None:
-            return cost + (FORBIDDEN if site.node.op in ("input", "output") and isinstance(states[0], str) else 0.0)
+            return cost + (FORBIDDEN if site.node.op in ENDS and isinstance(states[0], str) else 0.0)
         asked_state = state_of(site.wish.sharding, self.link.axis)
         opened = (
             asked_state is None
@@ -181,7 +182,7 @@ class AxisProblem:
 
     def _prices(self, value: Value, maker: Site, ends: list[list[State]]) -> dict[tuple[State, State], float]:
         """Seconds between all states that occur at the ends of an edge."""
-        nbytes = self.view.nbytes(value)
+        nbytes = self.view.nbytes(value) * maker.times  # what a loop only uses is resharded before it
         is_argument = maker.node.op == "input" and maker.wish is not None and maker.wish.required
         states = dict.fromkeys(state for side in ends for state in side)
         return {(s, t): self.link.seconds(s, t, nbytes, is_argument=is_argument) for s in states for t in states}

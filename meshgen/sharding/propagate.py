@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.mesh import Mesh
+from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.choices import AxisProblem, AxisSolution, Label, View, edges, labels_of
+from meshgen.sharding.control import flatten
 from meshgen.sharding.order import axis_orders
 from meshgen.sharding.reach import Origins, reach
-from meshgen.sharding.sites import AxisParts, Site, sites_of
+from meshgen.sharding.sites import Site, sites_of
 from meshgen.sharding.states import Link
 from meshgen.spec import Sharding
 
@@ -52,7 +54,7 @@ def propagate(module: Module) -> Module:
 
 def _wishes(module: Module) -> list[Sharding]:
     asked = [w.sharding for w in [*module.in_annotations, *module.out_annotations] if w]
-    for node in module.graph.nodes:
+    for node, _ in flatten(module.graph, 1.0):
         if node.op == "annotate":
             asked.append(node.attrs["sharding"])
         if option := node.attrs.get("sharding_option"):
@@ -82,7 +84,9 @@ def _decide(sites: list[Site], link: Link, others: dict[str, Decision], module: 
 
 def _view(sites: list[Site], others: dict[str, Decision], module: Module) -> View:
     """Bytes, work and moved edges as the decisions on the other axes leave them."""
-    local: dict[Value, float] = {v: float(v.type.nbytes) for v in module.graph.values()}
+    local: dict[Value, float] = {
+        v: float(v.type.nbytes) for site in sites for v in (*site.node.operands, *site.node.results)
+    }
     work: dict[Site, float] = {site: site.seconds for site in sites}
     moved: set[tuple[int, int]] = set()
     for axis, decision in others.items():
@@ -114,17 +118,37 @@ def _annotated(module: Module, sites: list[Site], decisions: dict[str, Decision]
         why = tuple(_reason(site, axis, decisions[axis], number) for axis in labels if _uses(labels[axis]))
         operands, results = (tuple(_as_wished(site, s, module.mesh) for s in side) for side in (operands, results))
         found[site.node] = NodeSharding(operands, results, option, why)
-    graph = module.graph
-    nodes = [replace(node, sharding=found[node]) for node in graph.nodes]
+    made = {value: s for node, lies in found.items() for value, s in zip(node.results, lies.results, strict=True)}
+    graph = _with_shardings(module.graph, found, made)
     inputs = [found[s.node].results[0] for s in sites if s.node.op == "input"]
     outputs = [found[s.node].operands[0] for s in sites if s.node.op == "output"]
     return replace(
         module,
-        graph=Graph(graph.name, graph.inputs, nodes, graph.outputs),
+        graph=graph,
         stage="propagate",
         in_shardings=inputs,
         out_shardings=outputs,
     )
+
+
+def _with_shardings(graph: Graph, found: dict[Node, NodeSharding], made: dict[Value, Sharding]) -> Graph:
+    """A copy of the graph and its regions with `sharding` on every node.
+
+    Loops and branches carry how their values lie; a region's inputs and outputs lie like the op's results
+    (a loop's) or like its operands and results (a branch's).
+    """
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        lies = found.get(node)
+        if node.op in ("while", "case", "if"):
+            results = tuple(made[value] for value in node.results)
+            arguments = (Sharding(()), *(made[value] for value in node.regions[0].inputs))
+            lies = NodeSharding(results if node.op == "while" else arguments, results)
+        regions = node.regions
+        if node.op in ("while", "case", "if"):
+            regions = tuple(_with_shardings(region, found, made) for region in regions)
+        nodes.append(replace(node, sharding=lies, regions=regions))
+    return Graph(graph.name, graph.inputs, nodes, graph.outputs)
 
 
 def _as_wished(site: Site, sharding: Sharding, mesh: Mesh) -> Sharding:
