@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from meshgen.runtime.plan import STREAMS, aligned
 
 Clock = tuple[int, ...]
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -30,12 +34,6 @@ class Lifetime:
     born: Clock | None
     last: Clock
     stays: bool
-
-    def is_over_before(self, other: Lifetime) -> bool:
-        """Whether every access happens before the other storage is written."""
-        if self.stays or other.born is None:
-            return False
-        return all(mine <= done for mine, done in zip(self.last, other.born, strict=True))
 
 
 def clocks(streams: Sequence[int], waits: Sequence[Sequence[int]]) -> tuple[list[Clock], list[Clock]]:
@@ -68,32 +66,43 @@ def place(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
     fixed = [n for n, life in enumerate(lifetimes) if life.born is None]
     rest = [n for n, life in enumerate(lifetimes) if life.born is not None]
     by_size = sorted(rest, key=lambda n: (-lifetimes[n].nbytes, n))
-    plans = [_place_in_order(lifetimes, fixed + order) for order in (by_size, rest)]
+    clashes = _Clashes(lifetimes)
+    plans = [_place_in_order(lifetimes, fixed + order, clashes) for order in (by_size, rest)]
     return min(plans, key=lambda plan: plan[1])
 
 
-def _place_in_order(lifetimes: Sequence[Lifetime], order: Sequence[int]) -> tuple[list[int], int]:
+class _Clashes:
+    """Which storages may not share bytes, for many at once: a plan asks once per storage about all placed ones."""
+
+    def __init__(self, lifetimes: Sequence[Lifetime]) -> None:
+        never = (-1,) * STREAMS  # a clock at which nothing has happened, not even what touches nothing
+        self._born = np.array([life.born or never for life in lifetimes], np.int64).reshape(-1, STREAMS)
+        self._last = np.array([life.last for life in lifetimes], np.int64).reshape(-1, STREAMS)
+        self._stays = np.array([life.stays for life in lifetimes], np.bool_)
+
+    def of(self, number: int, others: Numbers) -> Any:
+        """Per entry of `others`, whether it clashes with storage `number`."""
+        after = (self._last[others] <= self._born[number]).all(1) & ~self._stays[others]
+        before = (self._last[number] <= self._born[others]).all(1) & ~self._stays[number]
+        return ~(after | before)
+
+
+def _place_in_order(lifetimes: Sequence[Lifetime], order: Sequence[int], clashes: _Clashes) -> tuple[list[int], int]:
     offsets = [0] * len(lifetimes)
-    placed: list[tuple[int, int, int]] = []  # (offset, end, storage), sorted
+    placed = np.empty((3, 0), np.int64)  # offset, end, storage; by offset
     for number in order:
         size = aligned(lifetimes[number].nbytes)
-        offset = _lowest_gap(size, [p for p in placed if _clash(lifetimes[p[2]], lifetimes[number])])
-        offsets[number] = offset
         if size:
-            placed.append((offset, offset + size, number))
-            placed.sort()
-    return offsets, max((end for _, end, _ in placed), default=0)
+            offset = _lowest_gap(size, placed[:2, clashes.of(number, placed[2])])
+            offsets[number] = offset
+            place = int(np.searchsorted(placed[0], offset))
+            placed = np.insert(placed, place, (offset, offset + size, number), axis=1)
+    return offsets, int(placed[1].max(initial=0))
 
 
-def _clash(left: Lifetime, right: Lifetime) -> bool:
-    return not (left.is_over_before(right) or right.is_over_before(left))
-
-
-def _lowest_gap(size: int, taken: Sequence[tuple[int, int, int]]) -> int:
-    """Lowest offset with `size` free bytes; `taken` is sorted by offset."""
-    offset = 0
-    for start, end, _ in taken:
-        if offset + size <= start:
-            break
-        offset = max(offset, end)
-    return offset
+def _lowest_gap(size: int, taken: Numbers) -> int:
+    """Lowest offset with `size` free bytes; `taken` has rows of offsets, rising, and ends."""
+    starts, ends = taken
+    free = np.concatenate([[0], np.maximum.accumulate(ends)])  # from where on everything before is over
+    fits = np.flatnonzero(starts - free[:-1] >= size)
+    return int(free[fits[0]] if fits.size else free[-1])

@@ -53,18 +53,22 @@ def schedule(module: Module, target: str = "cuda:sm_90", *, costs: Costs | None 
 
         costs = default_costs(target)
     program = collect(module, costs)
-    plans = [assemble(program, order) for order in orders(program.tasks)]
-    fitting = [p for p in plans if memory_limit is None or p.arena_bytes <= memory_limit]
-    if not fitting:
-        least = min(p.arena_bytes for p in plans)
-        raise CodegenError(
-            Diagnostic(
-                "MG0303",
-                f"the step needs {least} bytes of device memory, but the limit is {memory_limit} ({least - (memory_limit or 0)} too many)",
-                hint="shard more values, or raise the limit",
-            )
-        )
-    return min(fitting, key=lambda p: (round(p.step_seconds, 12), p.arena_bytes))
+    timed = [(round(start_times(program.tasks, order)[1], 12), order) for order in orders(program.tasks)]
+    plans: list[Schedule] = []
+    for seconds in sorted({seconds for seconds, _ in timed}):
+        plans += [assemble(program, order) for other, order in timed if other == seconds]
+        smallest = min(plans, key=lambda plan: plan.arena_bytes)
+        if memory_limit is None or smallest.arena_bytes <= memory_limit:
+            return smallest
+    raise CodegenError(_too_big(min(plan.arena_bytes for plan in plans), memory_limit or 0))
+
+
+def _too_big(needed: int, limit: int) -> Diagnostic:
+    return Diagnostic(
+        "MG0303",
+        f"the step needs {needed} bytes of device memory, but the limit is {limit} ({needed - limit} too many)",
+        hint="shard more values, or raise the limit",
+    )
 
 
 def collect(module: Module, costs: Costs) -> Program:

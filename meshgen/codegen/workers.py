@@ -21,6 +21,7 @@ from typing import Any
 SECONDS_PER_KERNEL = 600.0
 _KEPT_VARIABLES = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
 _idle: list[Worker] = []
+_living: list[Worker] = []
 _lock = threading.Lock()
 
 Reply = dict[str, Any]
@@ -109,20 +110,33 @@ def compile_all(requests: Sequence[dict[str, Any]], workers: int, done: Callable
 
 def _with_worker(request: dict[str, Any]) -> Reply:
     with _lock:
-        worker = _idle.pop() if _idle else None
-    worker = worker or Worker()
+        if not _idle:
+            _idle.append(Worker())
+            _living.append(_idle[-1])
+        worker = _idle.pop()
     reply = worker.compile(request)
-    if worker.is_alive:
-        with _lock:
+    with _lock:
+        if worker.is_alive:
             _idle.append(worker)
-    else:
-        worker.close()
+        else:
+            _living.remove(worker)
+            worker.close()
     return reply
 
 
 @atexit.register
 def close_all() -> None:
-    """End the idle workers; the next build starts new ones."""
+    """End all workers; the next build starts new ones."""
     with _lock:
-        while _idle:
-            _idle.pop().close()
+        _idle.clear()
+        while _living:
+            _living.pop().close()
+
+
+def _forget() -> None:
+    """A forked child must not talk to its parent's workers."""
+    _idle.clear()
+    _living.clear()
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -115,7 +115,7 @@ def encode(manifest: Manifest, files: Mapping[str, str]) -> Json:
         "inputs": [_binding_to_json(b) for b in manifest.inputs],
         "outputs": [_binding_to_json(b) for b in manifest.outputs],
         "kernels": {
-            name: _kernel_to_json(kernel, files) | {"body": graph_to_json(plan.kernels[name])}
+            name: _kernel_to_json(kernel, files) | {"body": _bare(graph_to_json(plan.kernels[name]))}
             for name, kernel in manifest.kernels.items()
         },
         "buffers": [_buffer_to_json(b) for b in plan.buffers],
@@ -127,6 +127,15 @@ def encode(manifest: Manifest, files: Mapping[str, str]) -> Json:
         "report": dict(manifest.report),
         "files": dict(files),
     }
+
+
+def _bare(value: Any) -> Any:
+    """A body without source locations: they would make the file depend on where the program lay."""
+    if isinstance(value, list):
+        return [_bare(entry) for entry in value]
+    if isinstance(value, dict):
+        return {key: _bare(entry) for key, entry in value.items() if key != "loc"}
+    return value
 
 
 def decode(value: Json) -> Manifest:

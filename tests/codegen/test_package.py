@@ -10,7 +10,7 @@ import pytest
 from meshgen.codegen.build import BuiltKernel
 from meshgen.codegen.package import write_module
 from meshgen.codegen.schedule import schedule
-from meshgen.errors import ScheduleError, UsageError
+from meshgen.errors import Location, ScheduleError, UsageError
 from meshgen.runtime import container, tensors
 from meshgen.runtime.container import LINE, PAGE, Entry, layout
 from tests.codegen.programs import costs, layers, mixed
@@ -99,6 +99,16 @@ def test_the_same_program_gives_the_same_bytes(tmp_path):
     write(tmp_path / "a.mgx", **code())
     write(tmp_path / "other name.mgx", **code())
     assert (tmp_path / "a.mgx").read_bytes() == (tmp_path / "other name.mgx").read_bytes()
+
+
+def test_where_the_program_lay_does_not_matter(tmp_path):
+    for name in ("here", "there"):
+        program = mixed()
+        for body in program.kernels.values():
+            for node in body.nodes:
+                node.loc = Location(f"/{name}/program.py", 3)
+        write(tmp_path / name, program)
+    assert (tmp_path / "here").read_bytes() == (tmp_path / "there").read_bytes()
 
 
 def test_nothing_is_left_behind_and_an_old_file_survives_a_failure(tmp_path, monkeypatch):
