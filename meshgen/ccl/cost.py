@@ -1,0 +1,167 @@
+"""What a collective costs: bytes per device on a ring, and seconds from the links of its mesh axes.
+
+all_reduce moves 2 (n-1)/n times its bytes, all_gather and reduce_scatter (n-1)/n of the full value, all_to_all
+(n-1)/n of the local one; permute, retile and halo exchange the larger of the bytes sent and received. Tiles
+that are padded travel padded, so "full" is n times the tile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from meshgen.ccl.exchange import Exchange, exchange
+from meshgen.ir.graph import TensorType
+from meshgen.mesh import Mesh
+from meshgen.spec import Sharding
+
+LOCAL_OPS = ("all_slice", "to_partial")
+TRANSFERS = ("permute", "retile", "update_halo")
+# One more peer in a group of sends and receives (NCCL posts them in one launch); a ring has no such term.
+PEER_SECONDS = 0.3e-6
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A collective with its local types and the size of its groups."""
+
+    attrs: Mapping[str, Any]
+    local_in: TensorType
+    local_out: TensorType
+    group: int
+
+
+def _block_bytes(call: _Call) -> int:
+    """Bytes of one of the blocks that all_to_all exchanges, padding included."""
+    split = call.attrs["split_dim"]
+    shape = list(call.local_in.sizes)
+    shape[split] = call.local_out.sizes[split]
+    if split == call.attrs["concat_dim"]:
+        shape[split] = -(-call.local_in.sizes[split] // call.group)
+    return call.local_in.with_shape(shape).nbytes
+
+
+def _one_message(call: _Call) -> int:
+    return max(call.local_in.nbytes, call.local_out.nbytes)
+
+
+_RING: dict[str, Callable[[_Call], int]] = {
+    "all_reduce": lambda c: -(-2 * (c.group - 1) * c.local_in.nbytes // c.group),
+    "all_gather": lambda c: (c.group - 1) * c.local_in.nbytes,
+    "reduce_scatter": lambda c: (c.group - 1) * c.local_out.nbytes,
+    "all_to_all": lambda c: (c.group - 1) * _block_bytes(c),
+    "gather_to": lambda c: (c.group - 1) * c.local_in.nbytes,
+    "scatter_from": lambda c: (c.group - 1) * c.local_out.nbytes,
+    "broadcast": _one_message,
+    "reduce_to": _one_message,
+    "send": _one_message,
+    "recv": _one_message,
+    "shift": _one_message,
+}
+COMMUNICATIONS = (*_RING, *TRANSFERS)
+
+
+def ring_bytes(op: str, attrs: Mapping[str, Any], local_in: TensorType, local_out: TensorType, mesh: Mesh) -> int:
+    """Bytes that a device moves in a collective; 0 for local ops and for groups of one device.
+
+    Args:
+        local_in, local_out: types of a device's operand and result.
+    """
+    if op in LOCAL_OPS:
+        return 0
+    if op in TRANSFERS:
+        found = transfer_of(op, attrs, mesh)
+        return found.elements * local_out.numpy_dtype.itemsize
+    group = mesh.group_size(group_axes(op, attrs))
+    return _RING[op](_Call(attrs, local_in, local_out, group)) if group > 1 else 0
+
+
+def collective_seconds(
+    op: str, attrs: Mapping[str, Any], local_in: TensorType, local_out: TensorType, mesh: Mesh
+) -> float:
+    """Time of a collective on idle links: latency plus bytes over the slowest link of the axes it runs along."""
+    return seconds_of(op, attrs, ring_bytes(op, attrs, local_in, local_out, mesh), mesh)
+
+
+def seconds_of(op: str, attrs: Mapping[str, Any], moved: int, mesh: Mesh) -> float:
+    """Time of a collective that moves so many bytes per device."""
+    axes = link_axes(op, attrs, mesh)
+    if not moved or not axes:
+        return 0.0
+    links = [mesh.axis(axis) for axis in axes]
+    latency = max(link.latency for link in links) + PEER_SECONDS * _further_peers(op, attrs, mesh)
+    return latency + moved / min(link.bandwidth for link in links)
+
+
+def _further_peers(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> int:
+    if op == "all_to_all":
+        return mesh.group_size(attrs["axes"]) - 2
+    if op in TRANSFERS:
+        return max(transfer_of(op, attrs, mesh).peers - 2, 0)
+    return 0
+
+
+def transfer_of(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> Exchange:
+    """What a permute, retile or halo exchange moves."""
+    source, target = _ends(op, attrs)
+    return exchange(source, target, tuple(attrs["shape"]), mesh)
+
+
+def _ends(op: str, attrs: Mapping[str, Any]) -> tuple[Sharding, Sharding]:
+    if op == "update_halo":
+        return replace(attrs["sharding"], halo=()), attrs["sharding"]
+    return attrs["source"], attrs["target"]
+
+
+def group_axes(op: str, attrs: Mapping[str, Any]) -> tuple[str, ...]:
+    """The axes of a collective that works in groups."""
+    return (attrs["shift_axis"],) if op == "shift" else tuple(attrs["axes"])
+
+
+def link_axes(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> tuple[str, ...]:
+    """The mesh axes whose links a collective uses; axes of size 1 have none."""
+    axes = moving_axes(*_ends(op, attrs), tuple(attrs["shape"]), mesh) if op in TRANSFERS else group_axes(op, attrs)
+    return tuple(axis for axis in axes if mesh.axis_size(axis) > 1)
+
+
+def moving_axes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> tuple[str, ...]:
+    """Axes along which a transfer moves data: those that split a dim alike, major-most, stay out of it."""
+    moved: list[str] = []
+    for dim, size in enumerate(shape):
+        left, right = source.dims[dim], target.dims[dim]
+        same = _kept_prefix(left, right, size, mesh)
+        if _is_plain(source, dim) and _is_plain(target, dim):
+            left, right = left[same:], right[same:]
+        elif _rows(source, dim) == _rows(target, dim) and left == right:
+            continue
+        moved += [axis for axis in (*left, *right) if axis not in moved]
+    return tuple(sorted(moved, key=mesh.order))
+
+
+def _is_plain(sharding: Sharding, dim: int) -> bool:
+    before, offsets = _rows(sharding, dim)
+    return not any(before) and not offsets
+
+
+def _rows(sharding: Sharding, dim: int) -> tuple[tuple[int, int], tuple[int, ...]]:
+    """Halo and offsets of a dim."""
+    return (sharding.halo or ((0, 0),) * sharding.rank)[dim], (sharding.offsets or ((),) * sharding.rank)[dim]
+
+
+def _kept_prefix(left: tuple[str, ...], right: tuple[str, ...], size: int, mesh: Mesh) -> int:
+    """Number of major-most axes that both sides have, where the tiles below them nest."""
+    count = 0
+    while count < min(len(left), len(right)) and left[count] == right[count]:
+        count += 1
+    if left == right:
+        return count
+    parts = [mesh.group_size(axes) for axes in (left, right)]
+    while count:
+        outer = mesh.group_size(left[:count])
+        tile = -(-size // outer)
+        if all(tile == math.ceil(size / p) * (p // outer) for p in parts):
+            return count
+        count -= 1
+    return 0

@@ -1,0 +1,98 @@
+"""Random shardings, and shards of arrays on all ranks: what reshard plans are checked against."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshgen.ccl.simulated import UFUNC_OF_KIND, run_collective
+from meshgen.ir.evaluate_common import ufunc_of
+from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.mesh import Mesh
+from meshgen.sharding.reshard import ReshardPlan
+from meshgen.spec import Sharding
+
+NEUTRAL = {"sum": 0, "max": -(2**31), "min": 2**31 - 1, "product": 1, "and": -1, "or": 0, "xor": 0}
+
+
+def random_sharding(rng: np.random.Generator, rank: int, mesh: Mesh, *, partial: bool = False) -> Sharding:
+    """Every axis at random: on a dim (in any order), partial (sum), or replicated."""
+    dims: list[list[str]] = [[] for _ in range(rank)]
+    summands: list[tuple[str, str]] = []
+    for axis in rng.permutation(mesh.names):
+        place = int(rng.integers(0, rank + 1 + partial))
+        if place < rank:
+            dims[place].append(str(axis))
+        elif place == rank + 1:
+            summands.append((str(axis), "sum"))
+    return Sharding(tuple(map(tuple, dims)), tuple(sorted(summands, key=lambda pair: mesh.order(pair[0]))))
+
+
+def place(
+    sharding: Sharding, shape: tuple[int, ...], mesh: Mesh, rank: int
+) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """Where a rank's rows are in the global array and in its buffer."""
+    ranges = sharding.ranges(shape, mesh, rank)
+    halo = sharding.halo or ((0, 0),) * len(shape)
+    origin = [sharding.core(d, n, mesh, rank)[0] - halo[d][0] for d, n in enumerate(shape)]
+    return (
+        tuple(slice(a, max(a, b)) for a, b in ranges),
+        tuple(slice(a - o, max(a, b) - o) for (a, b), o in zip(ranges, origin, strict=True)),
+    )
+
+
+def shards(x: np.ndarray, sharding: Sharding, mesh: Mesh, rng: np.random.Generator) -> list[np.ndarray]:
+    """Buffers of all ranks (int32): padding is a sentinel, a partial value is split at random into summands."""
+    summands = {0: x}
+    for axis, kind in sharding.partial:
+        summands = _split(summands, kind, mesh.axis_size(axis), rng)
+    found: list[np.ndarray] = []
+    for rank in range(mesh.size):
+        buffer = np.full(sharding.local_shape(x.shape, mesh), -(10**6), x.dtype)
+        there, here = place(sharding, x.shape, mesh, rank)
+        buffer[here] = summands[mesh.index(rank, sharding.partial_axes)][there]
+        found.append(buffer)
+    return found
+
+
+def _split(parts: dict[int, np.ndarray], kind: str, size: int, rng: np.random.Generator) -> dict[int, np.ndarray]:
+    """Each array as the reduction of `size` others: only the last axis's order matters, so kinds may differ."""
+    found: dict[int, np.ndarray] = {}
+    for number, x in parts.items():
+        rest = [rng.integers(-9, 9, x.shape, dtype=x.dtype) for _ in range(size - 1)]
+        if kind == "sum":
+            pieces = [x - sum(rest, np.zeros_like(x)), *rest]
+        elif kind == "xor":
+            pieces = [np.bitwise_xor.reduce([x, *rest]), *rest]
+        else:
+            pieces = [np.full_like(x, NEUTRAL[kind])] * (size - 1) + [x]
+        for i, piece in enumerate(pieces):
+            found[number * size + i] = piece
+    return found
+
+
+def run_plan(plan: ReshardPlan, x: np.ndarray, mesh: Mesh, rng: np.random.Generator) -> None:
+    """Assert that the plan's steps bring every rank of a random sharding of `x` to its part under the target."""
+    buffers = shards(x, plan.source, mesh, rng)
+    state = plan.source
+    for step in plan.steps:
+        kinds = [TensorType(s.local_shape(x.shape, mesh), "i32") for s in (state, step.sharding)]
+        node = Node(step.op, [Value(kinds[0])], [Value(kinds[1])], dict(step.attrs))
+        buffers = run_collective(node, mesh, buffers)
+        state = step.sharding
+        assert all(b.shape == kinds[1].shape for b in buffers)
+    assert not plan.steps or state == plan.target
+    compare(buffers, plan.target, x, mesh)
+
+
+def compare(buffers: list[np.ndarray], sharding: Sharding, x: np.ndarray, mesh: Mesh) -> None:
+    """Each rank's rows, reduced over its group along partial axes, must be those of the global array."""
+    values: dict[int, np.ndarray] = {}
+    for rank, buffer in enumerate(buffers):
+        values[rank] = buffer[place(sharding, x.shape, mesh, rank)[1]]
+    for axis, kind in reversed(sharding.partial):
+        ufunc = ufunc_of(UFUNC_OF_KIND[kind])
+        for group in mesh.groups((axis,)):
+            total = np.asarray(ufunc.reduce([values[rank] for rank in group]))
+            values |= {rank: total for rank in group}
+    for rank in range(mesh.size):
+        np.testing.assert_array_equal(values[rank], x[place(sharding, x.shape, mesh, rank)[0]], err_msg=f"rank {rank}")
