@@ -11,16 +11,22 @@ from xdsl.dialects import builtin, func
 from xdsl.utils.exceptions import ParseError
 
 from meshgen.errors import Diagnostic, Location, ProgramError
-from meshgen.ir import bridge
+from meshgen.ir import bridge, bridge_shard, bridge_shard_collectives, bridge_shard_mesh, bridge_shard_stages
 from meshgen.ir.bridge import Source
 from meshgen.ir.bridge_module import export_module, import_module
 from meshgen.ir.dialects import sdy, stablehlo
 from meshgen.ir.graph import Module
-from meshgen.ir.inline import inline_calls
 from meshgen.ir.parser import TextParser, base_name
 from meshgen.ir.printer import TextPrinter
 
-FAMILIES = (stablehlo, sdy)  # importing them has filled the registries
+FAMILIES = (
+    stablehlo,
+    sdy,
+    bridge_shard,
+    bridge_shard_collectives,
+    bridge_shard_mesh,
+    bridge_shard_stages,
+)  # importing them has filled the registries
 _OPERATION = re.compile(
     r'^[^\S\n]*(?:%[\w$.:, %-]+=[^\S\n]*)?(?:"(\w+\.[\w.]+)"[^\S\n]*\(|(?!module\b)(\w+\.[\w.]+)(?=[\s(])(?![^\S\n]*=))', re.MULTILINE
 )  # fmt: skip
@@ -29,7 +35,7 @@ _OPERATION = re.compile(
 def parse_text(text: str, file: str = "-") -> Module:
     """The module that `text` says. `file` is its name in diagnostics.
 
-    Private functions are inlined, except bodies of kernels. Raises ProgramError: MG0102 for an empty text,
+    Private functions are inlined. Raises ProgramError: MG0102 for an empty text,
     MG0103 for operations that are not supported (all of them), MG0101 with line and caret where the text does
     not parse, MG0104 and MG02xx for what is malformed (all that was found).
     """
@@ -44,7 +50,7 @@ def parse_text(text: str, file: str = "-") -> Module:
         raise _located(error, parser) from error
     module, functions = import_module(top, Source(parser.locate, parser.name_of))
     module.graph = inline_calls(module.graph, functions)
-    return module
+    return bridge_shard_stages.complete(module)
 
 
 def print_text(module: Module) -> str:

@@ -34,7 +34,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from meshgen.ir.dialects.shard_attrs import PartialAttr, PlanAttr, ReductionKindAttr, SplitAttr
+from meshgen.ir.dialects.shard_attrs import PartialAttr, PlanAttr, ReductionKindAttr, SplitAttr, WishAttr
 from meshgen.ir.dialects.shard_collectives import COLLECTIVE_OPS
 
 _NO_SIZES = DenseArrayBase.from_list(i64, [])
@@ -157,5 +157,5 @@ LAYOUT_OPS = (
 SHARD = Dialect(
     "shard",
     [*LAYOUT_OPS, *COLLECTIVE_OPS],
-    [ReductionKindAttr, ShardingType, ShardAxesArrayAttr, SplitAttr, PartialAttr, PlanAttr],
+    [ReductionKindAttr, ShardingType, ShardAxesArrayAttr, SplitAttr, WishAttr, PartialAttr, PlanAttr],
 )

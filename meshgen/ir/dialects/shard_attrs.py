@@ -8,8 +8,9 @@ tell which axis the text `0` means (`named`).
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from xdsl.dialects.shard import ReductionKind
@@ -120,18 +121,60 @@ class SplitAttr(Data[tuple[str, Sharding]]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[str, Sharding]:
         with parser.in_angle_brackets():
-            grid = parser.parse_optional_symbol_name()
-            if grid is not None:
-                parser.parse_punctuation(",")
-            return "" if grid is None else grid.data, parse_sharding(parser)
+            return _parse_on_grid(parser)
 
     def print_parameter(self, printer: Printer) -> None:
-        grid, sharding = self.data
         with printer.in_angle_brackets():
-            if grid:
-                printer.print_symbol_name(grid)
-                printer.print_string(", ")
-            printer.print_string(sharding_text(sharding))
+            printer.print_string(_on_grid_text(*self.data))
+
+
+def _parse_on_grid(parser: AttrParser) -> tuple[str, Sharding]:
+    grid = parser.parse_optional_symbol_name()
+    if grid is not None:
+        parser.parse_punctuation(",")
+    return "" if grid is None else grid.data, parse_sharding(parser)
+
+
+def _on_grid_text(grid: str, sharding: Sharding) -> str:
+    return (
+        f"@{grid}, " if re.fullmatch(r"[A-Za-z_][\w$.]*", grid) else f'@"{grid}", ' if grid else ""
+    ) + sharding_text(sharding)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a user asks of an argument or result."""
+
+    grid: str
+    sharding: Sharding
+    required: bool = True
+    open_dims: tuple[bool, ...] = ()
+
+
+@irdl_attr_definition
+class WishAttr(Data[Wish]):
+    """`#shard.wish<@mesh, [["dp"], []] hint open = [false, true]>`: `hint` may lose, open dims may be split further."""
+
+    name = "shard.wish"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Wish:
+        with parser.in_angle_brackets():
+            grid, sharding = _parse_on_grid(parser)
+            required = parser.parse_optional_keyword("hint") is None
+            open_dims: tuple[bool, ...] = ()
+            if parser.parse_optional_keyword("open") is not None:
+                parser.parse_punctuation("=")
+                open_dims = parse_list(parser, parser.parse_boolean)
+        return Wish(grid, sharding, required, open_dims)
+
+    def print_parameter(self, printer: Printer) -> None:
+        wish = self.data
+        text = _on_grid_text(wish.grid, wish.sharding) + ("" if wish.required else " hint")
+        if wish.open_dims:
+            text += f" open = [{', '.join(str(dim).lower() for dim in wish.open_dims)}]"
+        with printer.in_angle_brackets():
+            printer.print_string(text)
 
 
 @irdl_attr_definition
@@ -163,7 +206,7 @@ class ReductionKindAttr(EnumAttribute[ReductionKind], SpacedOpaqueSyntaxAttribut
         return kind
 
     def print_parameter(self, printer: Printer) -> None:
-        printer.print_string(self.data.value)
+        printer.print_string(str(self.data))
 
 
 @irdl_attr_definition

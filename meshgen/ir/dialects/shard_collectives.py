@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     IndexTypeConstr,
     IntegerAttr,
     MemRefType,
+    SymbolRefAttr,
     TensorType,
     UnitAttr,
     i64,
@@ -144,9 +145,9 @@ class ReduceScatterOp(CollectiveCommunicationOp):
 
 @irdl_op_definition
 class ShiftOp(CollectiveCommunicationOp):
-    """The device at coordinate i of `shift_axis` receives the tensor of the one at i + offset.
+    """The device at coordinate c + offset of `shift_axis` receives the tensor of the one at c.
 
-    So `offset = 2 rotate` makes `1 2 3 4` into `3 4 1 2`, as in upstream's example. Without `rotate` the
+    Upstream's example (`offset = 2 rotate` on four devices) leaves the direction open. Without `rotate` the
     result is undefined where there is no such device.
     """
 
@@ -226,7 +227,7 @@ class MaskPaddingOp(CollectiveCommunicationOp):
 class UpdateHaloOp(IRDLOperation):
     """Fetch the halo rows from the neighbours along `split_axes`.
 
-    Upstream has one type, which includes the halo. Where the halo is new, ` -> type` names the wider result.
+    Upstream has one type, which includes the halo. Where encodings differ, ` -> type` names the result's.
     """
 
     name = "shard.update_halo"
@@ -242,7 +243,7 @@ class UpdateHaloOp(IRDLOperation):
     def parse(cls, parser: Parser) -> UpdateHaloOp:
         source = parser.parse_unresolved_operand()
         parser.parse_keyword("on")
-        grid = FlatSymbolRefAttr(parser.parse_symbol_name())
+        grid = SymbolRefAttr(parser.parse_symbol_name())
         parser.parse_keyword("split_axes")
         parser.parse_punctuation("=")
         axes = ShardAxesArrayAttr.new(ShardAxesArrayAttr.parse_parameters(parser))

@@ -1,0 +1,417 @@
+"""Collectives and other mesh operations of the `shard` dialect, to and from nodes.
+
+`SPECS` says for each operation which node it is and which attributes they share; the exceptions have
+functions of their own. Every faulty operation still gets a node, so that all faults are found in one reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    I64,
+    ArrayAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+    f64,
+    i16,
+    i64,
+)
+from xdsl.dialects.shard import BroadcastOp, GatherOp, RecvOp, ReductionKind, ScatterOp, SendOp
+from xdsl.ir import Attribute, Operation
+
+from meshgen.errors import Diagnostic
+from meshgen.ir.bridge import EXPORTERS, IMPORTERS, Exporter, Importer, exports, imports
+from meshgen.ir.bridge_shard import (
+    axis_number,
+    axis_numbers,
+    constants,
+    encode_split,
+    find_mesh,
+    has_parts,
+    is_declared,
+    numbered,
+    strings,
+)
+from meshgen.ir.dialects.shard_attrs import ReductionKindAttr, SplitAttr, named
+from meshgen.ir.dialects.shard_checks import collective_faults
+from meshgen.ir.dialects.shard_collectives import (
+    AllGatherOp,
+    AllReduceOp,
+    AllSliceOp,
+    AllToAllOp,
+    MaskPaddingOp,
+    PermuteOp,
+    ProcessIndexOp,
+    ReduceOp,
+    ReduceScatterOp,
+    RetileOp,
+    ShiftOp,
+    ToPartialOp,
+    UpdateHaloOp,
+)
+from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.mesh import Mesh
+from meshgen.spec import Sharding
+
+KINDS = {
+    ReductionKind.SUM: "sum",
+    ReductionKind.MAX: "max",
+    ReductionKind.MIN: "min",
+    ReductionKind.PRODUCT: "product",
+    ReductionKind.BITWISE_AND: "and",
+    ReductionKind.BITWISE_OR: "or",
+    ReductionKind.BITWISE_XOR: "xor",
+}
+KIND_NAMES = {name: kind for kind, name in KINDS.items()}
+OF_SIZE = {ReductionKind.AVERAGE: "sum"}  # an average is a sum divided by the group's size
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A collective over `axes`: its operation, its node, and what else it has.
+
+    Attributes:
+        dims: (property, attribute) of tensor dims.
+        root: (property, attribute) of a device's place in its group.
+    """
+
+    cls: type[Operation]
+    op: str
+    dims: tuple[tuple[str, str], ...] = ()
+    reduces: bool = False
+    root: tuple[str, str] | None = None
+
+
+SPECS = (
+    Spec(AllGatherOp, "all_gather", (("gather_axis", "dim"),)),
+    Spec(AllSliceOp, "all_slice", (("slice_axis", "dim"),)),
+    Spec(AllReduceOp, "all_reduce", reduces=True),
+    Spec(ReduceScatterOp, "reduce_scatter", (("scatter_axis", "dim"),), reduces=True),
+    Spec(AllToAllOp, "all_to_all", (("split_axis", "split_dim"), ("concat_axis", "concat_dim"))),
+    Spec(ToPartialOp, "to_partial", reduces=True),
+    Spec(BroadcastOp, "broadcast", root=("root", "root")),
+    Spec(GatherOp, "gather_to", (("gather_axis", "dim"),), root=("root", "root")),
+    Spec(ReduceOp, "reduce_to", reduces=True, root=("root", "root")),
+    Spec(ScatterOp, "scatter_from", (("scatter_axis", "dim"),), root=("root", "root")),
+    Spec(SendOp, "send", root=("destination", "destination")),
+    Spec(RecvOp, "recv", root=("source", "source")),
+)
+
+
+def axes_of(op: Operation, mesh: Mesh) -> tuple[str, ...]:
+    """The group's axes; a number that the mesh does not have stays a number."""
+    if isinstance(attribute := op.attributes.get("axes"), ArrayAttr):
+        return tuple(strings(attribute))
+    attribute = op.properties.get("grid_axes")
+    indices = attribute.get_values() if isinstance(attribute, DenseArrayBase) else ()
+    return named(Sharding((tuple(str(int(i)) for i in indices),)), mesh).dims[0]
+
+
+def _symbol(op: Operation) -> str:
+    grid = op.properties["grid"]
+    assert isinstance(grid, SymbolRefAttr)
+    return grid.string_value()
+
+
+def _integer(op: Operation, name: str) -> int:
+    attribute = op.properties[name]
+    assert isinstance(attribute, IntegerAttr)
+    return attribute.value.data
+
+
+def _importer_of(spec: Spec) -> Callable[[Importer, Operation], None]:
+    """The importer of one kind of collective."""
+
+    def import_collective(importer: Importer, op: Operation) -> None:
+        mesh = find_mesh(importer, _symbol(op), op) or importer.reading.module.mesh
+        attrs: dict[str, object] = {"axes": axes_of(op, mesh)}
+        attrs |= {attr: _integer(op, name) for name, attr in spec.dims}
+        if spec.reduces:
+            attrs["kind"] = _kind(importer, op)
+        if spec.root and (place := _place(importer, op, spec.root[0])) is not None:
+            attrs[spec.root[1]] = place
+        emit(importer, op, spec.op, attrs)
+
+    return import_collective
+
+
+def _kind(importer: Importer, op: Operation) -> str:
+    attribute = op.properties["reduction"]
+    assert isinstance(attribute, ReductionKindAttr)
+    kind = attribute.data
+    if kind not in KINDS and kind not in OF_SIZE:
+        importer.fault("MG0103", f"{op.name}: reduction '{kind}' has no defined meaning", op, f"use {', '.join(KINDS)}")
+    return KINDS.get(kind) or OF_SIZE.get(kind, "sum")
+
+
+def _place(importer: Importer, op: Operation, name: str) -> tuple[int, ...] | None:
+    """A device's place in its group; the optional `source` of `recv` may be missing."""
+    attribute = op.properties.get(name)
+    if not isinstance(attribute, DenseArrayBase):
+        return None
+    faults: list[Diagnostic] = []
+    static = DenseArrayBase[I64].from_list(i64, [int(i) for i in attribute.get_values()])
+    place = constants(static, op.operands[1:], f"{op.name}: {name}", faults)
+    importer.reading.faults += [replace(fault, loc=importer.reading.source.locate(op)) for fault in faults]
+    return None if faults else tuple(place)
+
+
+def emit(importer: Importer, op: Operation, name: str, attrs: Mapping[str, object]) -> None:
+    """The node of a collective on the operation's first operand, checked and bound to its result."""
+    source, result = importer.value(op.operands[0]), op.results[0]
+    if isinstance(result.type, MemRefType):
+        importer.fault("MG0103", f"{op.name} on memrefs is not supported", op, "use tensors")
+        importer.bind(result, source)
+        return
+    sharding = importer.reading.sharding(result.type)
+    importer.bind(result, emit_on(importer, op, source, name, attrs, importer.type(result), sharding))
+
+
+def emit_on(importer: Importer, op: Operation, source: Value, name: str, attrs: Mapping[str, object],
+            kind: TensorType, sharding: Sharding | None) -> Value:  # fmt: skip
+    """The result of a collective on a value; converts first where it reduces in another element type."""
+    if name in ("all_reduce", "reduce_scatter", "reduce_to") and source.type.dtype != kind.dtype:
+        wide = importer.emit("convert", [source], [TensorType(source.type.shape, kind.dtype)], {}, op)[0]
+        wide.sharding = source.sharding
+        source = wide
+    if isinstance(why := op.attributes.get("why"), StringAttr):
+        attrs = {**attrs, "why": why.data}
+    (value,) = importer.emit(name, [source], [kind], attrs, op)
+    value.sharding = sharding
+    node = importer.graph.nodes[-1]
+    node.attrs.pop("sharding_option", None)
+    mesh = importer.reading.module.mesh
+    faults = collective_faults(node, mesh, exact=not is_declared(op))
+    importer.reading.faults += faults
+    return _divided(importer, op, node, mesh) if _is_average(op) and not faults else value
+
+
+def _is_average(op: Operation) -> bool:
+    attribute = op.properties.get("reduction")
+    return isinstance(attribute, ReductionKindAttr) and attribute.data in OF_SIZE
+
+
+def _divided(importer: Importer, op: Operation, node: Node, mesh: Mesh) -> Value:
+    """A sum over the group divided by the group's size."""
+    kind = node.result.type
+    size = np.full(kind.sizes, mesh.group_size(node.attrs["axes"]), kind.numpy_dtype)
+    divisor = importer.emit("constant", [], [kind], {"value": size}, op)[0]
+    divisor.sharding = node.result.sharding
+    (value,) = importer.emit("divide", [node.result, divisor], [kind], {}, op)
+    value.sharding = node.result.sharding
+    return value
+
+
+@imports("shard.shift")
+def import_shift(importer: Importer, op: Operation) -> None:
+    mesh = find_mesh(importer, _symbol(op), op) or importer.reading.module.mesh
+    axis = named(Sharding(((str(_integer(op, "shift_axis")),),)), mesh).dims[0][0]
+    attrs = {
+        "axes": axes_of(op, mesh),
+        "shift_axis": axis,
+        "offset": _integer(op, "offset"),
+        "rotate": "rotate" in op.properties,
+    }
+    emit(importer, op, "shift", attrs)
+
+
+@imports("shard.permute", "shard.retile")
+def import_move(importer: Importer, op: Operation) -> None:
+    """Shardings and global shape from the attributes, or from the types' encodings."""
+    mesh = find_mesh(importer, _symbol(op), op) or importer.reading.module.mesh
+    value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
+    source = _split(op, "source", mesh) or value.sharding
+    target = _split(op, "target", mesh) or importer.reading.sharding(op.results[0].type)
+    if source is None or target is None:
+        importer.fault("MG0104", f"{op.name} says neither by attributes nor by encodings what it turns into what", op)
+    shape = _sizes(op, "shape") or kind.shape
+    rank = Sharding.replicated(kind.rank)
+    attrs = {"source": source or rank, "target": target or rank, "shape": shape}
+    emit(importer, op, op.name.partition(".")[2], attrs)
+
+
+def _split(op: Operation, name: str, mesh: Mesh) -> Sharding | None:
+    attribute = op.attributes.get(name)
+    return named(attribute.data[1], mesh) if isinstance(attribute, SplitAttr) else None
+
+
+def _sizes(op: Operation, name: str) -> tuple[int, ...]:
+    attribute = op.attributes.get(name)
+    return tuple(int(i) for i in attribute.get_values()) if isinstance(attribute, DenseArrayBase) else ()
+
+
+@imports("shard.update_halo")
+def import_update_halo(importer: Importer, op: Operation) -> None:
+    """Sharding and global shape from the attributes; in upstream's form from the local shape, halo included."""
+    assert isinstance(op, UpdateHaloOp)
+    mesh = find_mesh(importer, _symbol(op), op) or importer.reading.module.mesh
+    kind = importer.type(op.results[0])
+    sharding, shape = _split(op, "sharding", mesh), _sizes(op, "shape")
+    if sharding is None:
+        sharding = importer.reading.sharding(op.results[0].type)
+    if sharding is None:
+        sharding, shape = _upstream_halo(importer, op, mesh, kind)
+    else:
+        shape = shape or kind.shape
+    faults = sharding.faults(shape, mesh)
+    importer.reading.faults += [replace(f, loc=importer.reading.source.locate(op)) for f in faults]
+    emit(importer, op, "update_halo", {"sharding": sharding, "shape": shape})
+
+
+def _upstream_halo(importer: Importer, op: UpdateHaloOp, mesh: Mesh, kind: TensorType
+                   ) -> tuple[Sharding, tuple[int | None, ...]]:  # fmt: skip
+    faults: list[Diagnostic] = []
+    sizes = constants(op.static_halo_sizes, op.halo_sizes, "halo size", faults)
+    dims = named(Sharding(axis_numbers(op.split_axes)), mesh).dims
+    dims = dims + ((),) * (kind.rank - len(dims))
+    split = [dim for dim, axes in enumerate(dims) if axes]
+    if not faults and len(sizes) != 2 * len(split):
+        message = f"update_halo: {len(split)} split dims need {2 * len(split)} halo sizes, but there are {len(sizes)}"
+        faults.append(Diagnostic("MG0204", message))
+    if not faults and len(dims) > kind.rank:
+        faults.append(Diagnostic("MG0204", f"update_halo: {len(dims)} lists of axes for {kind} of rank {kind.rank}"))
+    faults = faults or Sharding(dims).faults([None] * len(dims), mesh)
+    importer.reading.faults += [replace(f, loc=importer.reading.source.locate(op)) for f in faults]
+    if faults:
+        return Sharding.replicated(kind.rank), kind.shape
+    halo = [(0, 0)] * kind.rank
+    for place, dim in enumerate(split):
+        halo[dim] = (sizes[2 * place], sizes[2 * place + 1])
+    shape = [(size - sum(halo[d])) * mesh.group_size(dims[d]) for d, size in enumerate(kind.sizes)]
+    return Sharding(dims, (), tuple(halo)), tuple(shape)
+
+
+@imports("shard.process_index")
+def import_process_index(importer: Importer, op: Operation) -> None:
+    mesh = find_mesh(importer, _symbol(op), op) or importer.reading.module.mesh
+    node = importer.convert(op, "process_index", {"axes": axes_of(op, mesh)})
+    importer.reading.faults += collective_faults(node, mesh)
+
+
+@imports("shard.mask_padding")
+def import_mask_padding(importer: Importer, op: Operation) -> None:
+    mesh = find_mesh(importer, _symbol(op), op) or importer.reading.module.mesh
+    fill = op.properties["fill"]
+    number = fill.value.data if isinstance(fill, FloatAttr | IntegerAttr) else 0
+    attrs = {"dim": _integer(op, "dim"), "axes": axes_of(op, mesh), "size": _integer(op, "size"), "fill": number}
+    emit(importer, op, "mask_padding", attrs)
+
+
+def group(exporter: Exporter, node: Node) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
+    """Properties and attributes that all groups of devices have in text."""
+    mesh, axes = exporter.module.mesh, node.attrs.get("axes", ())
+    numbers = [axis_number(axis, mesh) for axis in axes]
+    properties: dict[str, Attribute] = {
+        "grid": SymbolRefAttr(mesh.name),
+        "grid_axes": DenseArrayBase.from_list(i16, numbers),
+    }
+    attributes: dict[str, Attribute] = {}
+    if has_parts(axes, mesh):
+        attributes["axes"] = ArrayAttr(StringAttr(axis) for axis in axes)
+    if why := node.attrs.get("why"):
+        attributes["why"] = StringAttr(why)
+    return properties, attributes
+
+
+def create(exporter: Exporter, node: Node, cls: type[Operation], properties: dict[str, Attribute],
+           attributes: dict[str, Attribute]) -> Operation:  # fmt: skip
+    """The operation of a collective node."""
+    return cls.create(
+        operands=exporter.operands(node),
+        result_types=exporter.types(node.results),
+        properties=properties,
+        attributes=attributes,
+    )
+
+
+def _index(number: int) -> IntegerAttr:
+    return IntegerAttr(number, IndexType())
+
+
+def _exporter_of(spec: Spec) -> Callable[[Exporter, Node], Operation]:
+    """The exporter of one kind of collective."""
+
+    def export_collective(exporter: Exporter, node: Node) -> Operation:
+        properties, attributes = group(exporter, node)
+        properties |= {name: _index(node.attrs[attr]) for name, attr in spec.dims}
+        if spec.reduces:
+            properties["reduction"] = ReductionKindAttr(KIND_NAMES[node.attrs["kind"]])
+        if spec.root and spec.root[1] in node.attrs:
+            properties[spec.root[0]] = DenseArrayBase.from_list(i64, list(node.attrs[spec.root[1]]))
+        return create(exporter, node, spec.cls, properties, attributes)
+
+    return export_collective
+
+
+@exports("shift")
+def export_shift(exporter: Exporter, node: Node) -> Operation:
+    properties, attributes = group(exporter, node)
+    properties["shift_axis"] = _index(axis_number(node.attrs["shift_axis"], exporter.module.mesh))
+    properties["offset"] = IntegerAttr(node.attrs["offset"], i64)
+    if node.attrs.get("rotate"):
+        properties["rotate"] = UnitAttr()
+    return create(exporter, node, ShiftOp, properties, attributes)
+
+
+@exports("permute", "retile")
+def export_move(exporter: Exporter, node: Node) -> Operation:
+    """The attributes only where the types do not carry the same."""
+    properties, attributes = group(exporter, node)
+    del properties["grid_axes"]
+    mesh, attrs = exporter.module.mesh, node.attrs
+    here = (node.operands[0].sharding, node.result.sharding, node.result.type.shape)
+    if here != (attrs["source"], attrs["target"], attrs["shape"]):
+        attributes["source"] = encode_split(attrs["source"], mesh)
+        attributes["target"] = encode_split(attrs["target"], mesh)
+        attributes["shape"] = DenseArrayBase.from_list(i64, list(attrs["shape"]))
+    return create(exporter, node, PermuteOp if node.op == "permute" else RetileOp, properties, attributes)
+
+
+@exports("update_halo")
+def export_update_halo(exporter: Exporter, node: Node) -> Operation:
+    properties, attributes = group(exporter, node)
+    del properties["grid_axes"]
+    mesh, sharding, shape = exporter.module.mesh, node.attrs["sharding"], node.attrs["shape"]
+    halo = [size for dim, pair in enumerate(sharding.halo) if sharding.dims[dim] for size in pair]
+    properties["split_axes"] = numbered(sharding.dims, mesh)
+    properties["static_halo_sizes"] = DenseArrayBase.from_list(i64, halo)
+    if (node.result.sharding, node.result.type.shape) != (sharding, shape):
+        attributes["sharding"] = encode_split(sharding, mesh)
+        attributes["shape"] = DenseArrayBase.from_list(i64, list(shape))
+    return create(exporter, node, UpdateHaloOp, properties, attributes)
+
+
+@exports("process_index")
+def export_process_index(exporter: Exporter, node: Node) -> Operation:
+    properties, attributes = group(exporter, node)
+    return create(exporter, node, ProcessIndexOp, properties, attributes)
+
+
+@exports("mask_padding")
+def export_mask_padding(exporter: Exporter, node: Node) -> Operation:
+    properties, attributes = group(exporter, node)
+    fill = np.asarray(node.attrs["fill"]).item()
+    properties |= {
+        "dim": _index(node.attrs["dim"]),
+        "size": _index(node.attrs["size"]),
+        "fill": FloatAttr(fill, f64) if isinstance(fill, float) else IntegerAttr(int(fill), i64),
+    }
+    return create(exporter, node, MaskPaddingOp, properties, attributes)
+
+
+def _register(specs: Sequence[Spec]) -> None:
+    for spec in specs:
+        IMPORTERS[str(spec.cls.name)] = _importer_of(spec)
+        EXPORTERS[spec.op] = _exporter_of(spec)
+
+
+_register(SPECS)

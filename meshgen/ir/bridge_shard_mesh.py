@@ -1,0 +1,207 @@
+"""Reader of the RFC's `mesh` dialect: its operations become the nodes that `shard`'s become.
+
+A `mesh.all_gather` or `mesh.local_split` over several tensor dims becomes one node per dim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
+from xdsl.ir import Attribute, Operation
+
+from meshgen.errors import ShardingError
+from meshgen.ir import bridge
+from meshgen.ir.bridge import Importer, Reading, imports
+from meshgen.ir.bridge_shard import annotate, declare, flag, lists_of
+from meshgen.ir.bridge_shard_collectives import emit, emit_on
+from meshgen.ir.dialects.mesh import MESH, ClusterOp, MeshShardAttr
+from meshgen.ir.graph import TensorType
+from meshgen.mesh import Axis, Mesh
+from meshgen.spec import Sharding, from_indices
+
+Lists = tuple[tuple[str, ...], ...]
+
+
+def read_cluster(reading: Reading, op: Operation) -> None:
+    """`mesh.cluster`: axes are named by their numbers; a size that is missing or below 1 is unknown."""
+    assert isinstance(op, ClusterOp)
+    rank, sizes = op.rank.value.data, [size.value.data for size in op.dim_sizes]
+    if len(sizes) > rank:
+        reading.fault("MG0201", f"@{op.sym_name.data} has rank {rank}, but {len(sizes)} dim sizes", op)
+    sizes = [*sizes[:rank], *[0] * (rank - len(sizes))]
+    axes = [Axis(str(number), size if size > 0 else None) for number, size in enumerate(sizes)]
+    declare(reading, op.sym_name.data, axes, op)
+
+
+def decode_shard(reading: Reading, attribute: Attribute, kind: TensorType) -> Sharding:
+    """The encoding `#mesh.shard`; one that does not fit is a fault."""
+    assert isinstance(attribute, MeshShardAttr)
+    symbol, lists = attribute.data
+    mesh = reading.meshes.get(symbol, reading.module.mesh)
+    sharding = read_lists(reading, lists, mesh, kind, None)
+    return sharding or Sharding.replicated(kind.rank)
+
+
+def read_lists(reading: Reading, lists: Lists, mesh: Mesh, kind: TensorType, op: Operation | None) -> Sharding | None:
+    """Axes per dim, and then of a partial sum; collects faults."""
+    try:
+        sharding = from_indices([[int(axis) for axis in axes] for axes in lists], mesh, kind.rank)
+    except ShardingError as error:
+        loc = None if op is None else reading.source.locate(op)
+        found = [replace(fault, loc=loc) for fault in error.diagnostics]
+        reading.faults += [fault for fault in found if fault not in reading.faults]
+        return None
+    return sharding
+
+
+@imports("mesh.annotate")
+def import_annotate(importer: Importer, op: Operation) -> None:
+    kind, attribute = importer.type(op.operands[0]), op.attributes.get("sharding")
+    lists = attribute.data[1] if isinstance(attribute, MeshShardAttr) else lists_of(attribute)
+    mesh = importer.reading.module.mesh
+    sharding = None
+    if attribute is None:
+        importer.fault("MG0104", "mesh.annotate has no sharding", op, "add sharding = [[0], []] or #mesh.shard<...>")
+    else:
+        sharding = read_lists(importer.reading, lists, mesh, kind, op)
+    if sharding is None:
+        importer.bind(op.results[0], importer.value(op.operands[0]))
+        return
+    annotate(importer, op, op.operands[0], sharding, flag(op, "required", True), flag(op, "as_result", True))
+
+
+def _lists(op: Operation, name: str) -> Lists:
+    """The axes of an attribute by name; a flat list is one of a single dim."""
+    return lists_of(op.attributes.get(name))
+
+
+def _axes(importer: Importer, op: Operation) -> tuple[str, ...]:
+    """`mesh_axis = [0, 1]`, as names."""
+    attribute = op.attributes.get("mesh_axis")
+    items = attribute.data if isinstance(attribute, ArrayAttr) else (attribute,)
+    names = importer.reading.module.mesh.names
+    numbers = [item.value.data for item in items if isinstance(item, IntegerAttr)]
+    return tuple(names[number] if 0 <= number < len(names) else str(number) for number in numbers)
+
+
+def _named(importer: Importer, lists: Lists) -> Lists:
+    names = importer.reading.module.mesh.names
+    return tuple(tuple(names[int(a)] if int(a) < len(names) else a for a in axes) for axes in lists)
+
+
+def _kind(op: Operation) -> str:
+    attribute = op.attributes.get("reduction")
+    return attribute.data if isinstance(attribute, StringAttr) else "sum"
+
+
+@imports("mesh.all_reduce")
+def import_all_reduce(importer: Importer, op: Operation) -> None:
+    emit(importer, op, "all_reduce", {"axes": _axes(importer, op), "kind": _kind(op)})
+
+
+@imports("mesh.reduce_scatter")
+def import_reduce_scatter(importer: Importer, op: Operation) -> None:
+    axis = op.attributes.get("tensor_axis")
+    dim = axis.value.data if isinstance(axis, IntegerAttr) else 0
+    emit(importer, op, "reduce_scatter", {"axes": _axes(importer, op), "dim": dim, "kind": _kind(op)})
+
+
+@imports("mesh.all_gather")
+def import_all_gather(importer: Importer, op: Operation) -> None:
+    _per_dim(importer, op, "all_gather", _named(importer, _lists(op, "mesh_axis")))
+
+
+@imports("mesh.local_split")
+def import_local_split(importer: Importer, op: Operation) -> None:
+    """Without `sharding` the axes are those by which the types differ."""
+    lists = _named(importer, _lists(op, "sharding"))
+    if "sharding" not in op.attributes:
+        source, target = _shardings(importer, op)
+        lists = tuple(new[len(old) :] for old, new in zip(source.dims, target.dims, strict=True))
+        longer = [new[: len(new) - len(old)] for old, new in zip(source.dims, target.dims, strict=True)]
+        if any(new[: len(old)] != old for old, new in zip(source.dims, target.dims, strict=True)):
+            lists = tuple(longer)
+    _per_dim(importer, op, "all_slice", lists)
+
+
+def _shardings(importer: Importer, op: Operation) -> tuple[Sharding, Sharding]:
+    """Encodings of operand and result; without one a tensor is replicated."""
+    source = importer.value(op.operands[0])
+    target = importer.reading.sharding(op.results[0].type)
+    rank = Sharding.replicated(source.type.rank)
+    return source.sharding or rank, target or rank
+
+
+def _per_dim(importer: Importer, op: Operation, name: str, lists: Lists) -> None:
+    """One node per dim that has axes; between them the shardings in between."""
+    value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
+    sharding, target = _shardings(importer, op)
+    steps = [(dim, axes) for dim, axes in enumerate(lists) if axes]
+    if len(lists) > kind.rank:
+        importer.fault("MG0204", f"{op.name}: {len(lists)} lists of axes for {kind} of rank {kind.rank}", op)
+        steps = []
+    for place, (dim, axes) in enumerate(steps):
+        sharding = target if place == len(steps) - 1 else _after(sharding, name, dim, axes)
+        value = emit_on(importer, op, value, name, {"axes": axes, "dim": dim}, kind, sharding)
+    importer.bind(op.results[0], value)
+
+
+def _after(sharding: Sharding, name: str, dim: int, axes: Sequence[str]) -> Sharding:
+    have = sharding.dims[dim]
+    left = have + tuple(axes) if name == "all_slice" else tuple(axis for axis in have if axis not in axes)
+    return sharding.with_dims((*sharding.dims[:dim], left, *sharding.dims[dim + 1 :]))
+
+
+@imports("mesh.all_to_all")
+def import_all_to_all(importer: Importer, op: Operation) -> None:
+    """The axes that one dim loses and another gains."""
+    source, target = _shardings(importer, op)
+    pairs = list(zip(source.dims, target.dims, strict=True))
+    lost = [(dim, old[len(new) :]) for dim, (old, new) in enumerate(pairs) if len(old) > len(new)]
+    won = [(dim, new[len(old) :]) for dim, (old, new) in enumerate(pairs) if len(new) > len(old)]
+    if len(lost) != 1 or len(won) != 1 or lost[0][1] != won[0][1]:
+        importer.fault("MG0204", f"mesh.all_to_all moves axes from one dim to another, not {source} to {target}", op)
+        importer.bind(op.results[0], importer.value(op.operands[0]))
+        return
+    emit(importer, op, "all_to_all", {"axes": lost[0][1], "split_dim": won[0][0], "concat_dim": lost[0][0]})
+
+
+@imports("mesh.collective_permute")
+def import_collective_permute(importer: Importer, op: Operation) -> None:
+    source, target = _shardings(importer, op)
+    emit(importer, op, "permute", {"source": source, "target": target, "shape": importer.type(op.results[0]).shape})
+
+
+@imports("mesh.idx")
+def import_idx(importer: Importer, op: Operation) -> None:
+    axis = _query_axis(importer, op)
+    value = importer.emit("process_index", [], [TensorType((), "i32")], {"axes": (axis,) if axis else ()}, op)[0]
+    kind = importer.type(op.results[0])
+    importer.bind(op.results[0], value if kind.dtype == "i32" else importer.emit("convert", [value], [kind], {}, op)[0])
+
+
+@imports("mesh.size")
+def import_size(importer: Importer, op: Operation) -> None:
+    axis, kind = _query_axis(importer, op), importer.type(op.results[0])
+    size = importer.reading.module.mesh.axis(axis).size if axis else 1
+    if size is None:
+        importer.fault("MG0201", f"the size of mesh axis '{axis}' is unknown", op, "give it with --mesh")
+    value = np.asarray(size or 1, kind.numpy_dtype)
+    importer.bind(op.results[0], importer.emit("constant", [], [kind], {"value": value}, op)[0])
+
+
+def _query_axis(importer: Importer, op: Operation) -> str:
+    attribute, names = op.properties["axis"], importer.reading.module.mesh.names
+    number = attribute.value.data if isinstance(attribute, IntegerAttr) else -1
+    if 0 <= number < len(names):
+        return names[number]
+    importer.fault("MG0202", f"{op.name}: the mesh has {len(names)} axes, but axis {number} is asked", op)
+    return ""
+
+
+bridge.DIALECTS.append(MESH)
+bridge.MODULE_OPS["mesh.cluster"] = read_cluster
+bridge.TYPE_DECODERS[MeshShardAttr.name] = decode_shard

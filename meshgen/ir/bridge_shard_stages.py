@@ -1,0 +1,191 @@
+"""What the stages of a program add to its text: decided layouts, global signatures, the schedule.
+
+Attributes of arguments and results:
+    shard.sharding  what the user asked: `#shard.wish<...>`, or a plain `#shard.split<...>`
+    shard.layout    the sharding in which it is given or delivered, from `propagate` on
+    shard.global    its global type, from `partition` on
+
+A program without `meshgen.stage` that holds collectives is one of a later stage: on types with encodings it is
+`materialize` (a type without one is replicated), on plain types `partition`. The latter says nothing about its
+signature; the tensors of all devices are then taken as stacked along dim 0, which fits whatever they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from xdsl.dialects.builtin import ArrayAttr
+from xdsl.ir import Attribute
+
+from meshgen.errors import Diagnostic, ProgramError
+from meshgen.ir import bridge
+from meshgen.ir.bridge import Exporter, Importer, Reading, Slot
+from meshgen.ir.bridge_shard import encode_split, fitted
+from meshgen.ir.dialects.schedule import SCHED, BufferAttr, ItemAttr
+from meshgen.ir.dialects.shard_attrs import SplitAttr, Wish, WishAttr, named
+from meshgen.ir.graph import Annotation, Module, Node, NodeSharding, TensorType, Value
+from meshgen.spec import Sharding
+
+MOVES = ("permute", "retile", "update_halo")
+
+
+def read_wish(reading: Reading, attribute: Attribute, slot: Slot) -> None:
+    """What the user asked of an argument or result."""
+    wish = Wish(*attribute.data) if isinstance(attribute, SplitAttr) else None
+    if isinstance(attribute, WishAttr):
+        wish = attribute.data
+    if wish is None:
+        return
+    mesh = reading.meshes.get(wish.grid, reading.module.mesh)
+    sharding = fitted(named(wish.sharding, mesh), slot.type.rank)
+    reading.annotate(slot, Annotation(sharding, wish.required, wish.open_dims, slot.loc))
+
+
+def _wishes(module: Module, slot: Slot) -> Sequence[Annotation | None]:
+    return module.in_annotations if slot.side == "in" else module.out_annotations
+
+
+def _layouts(module: Module, slot: Slot) -> list[Sharding]:
+    return module.in_shardings if slot.side == "in" else module.out_shardings
+
+
+def _globals(module: Module, slot: Slot) -> list[TensorType]:
+    return module.in_types if slot.side == "in" else module.out_types
+
+
+def read_layout(reading: Reading, attribute: Attribute, slot: Slot) -> None:
+    """The decided sharding. Slots come in order, so that the table grows by one."""
+    if isinstance(attribute, SplitAttr):
+        mesh = reading.meshes.get(attribute.data[0], reading.module.mesh)
+        sharding = fitted(named(attribute.data[1], mesh), slot.type.rank)
+        reading.faults += [replace(f, loc=slot.loc) for f in sharding.faults([None] * slot.type.rank, mesh)]
+        _layouts(reading.module, slot).append(sharding)
+
+
+def read_global(reading: Reading, attribute: Attribute, slot: Slot) -> None:
+    """The global type."""
+    _globals(reading.module, slot).append(reading.type(attribute))
+
+
+def write_signature(module: Module, slot: Slot) -> Mapping[str, Attribute]:
+    """All attributes of an argument or result."""
+    found: dict[str, Attribute] = {}
+    wishes, layouts, types = _wishes(module, slot), _layouts(module, slot), _globals(module, slot)
+    wish = wishes[slot.index] if wishes else None
+    if wish is not None:
+        data = Wish(module.mesh.name, wish.sharding, wish.required, wish.open_dims)
+        found["shard.sharding"] = WishAttr(data)
+    if layouts:
+        found["shard.layout"] = encode_split(layouts[slot.index], module.mesh)
+    if types:
+        found["shard.global"] = Exporter(module).tensor(types[slot.index])
+    return found
+
+
+def read_slot(importer: Importer, node: Node, attribute: Attribute) -> None:
+    """When an item runs."""
+    if isinstance(attribute, ItemAttr):
+        node.attrs["slot"] = attribute.data
+
+
+def read_places(importer: Importer, node: Node, attribute: Attribute) -> None:
+    """Where a node's results lie."""
+    if isinstance(attribute, ArrayAttr):
+        node.attrs["places"] = tuple(item.data for item in attribute if isinstance(item, BufferAttr))
+
+
+def write_schedule(exporter: Exporter, node: Node) -> Mapping[str, Attribute]:
+    """Slot and places of a node."""
+    found: dict[str, Attribute] = {}
+    if (slot := node.attrs.get("slot")) is not None:
+        found["sched.item"] = ItemAttr(slot)
+    if places := node.attrs.get("places"):
+        found["sched.buffers"] = ArrayAttr(BufferAttr(place) for place in places)
+    return found
+
+
+def complete(module: Module) -> Module:
+    """Of a program that does not say its stage: find the stage, and complete what it needs.
+
+    Raises ProgramError where a program is annotated and written out at once.
+    """
+    graph = module.graph
+    if module.stage != "import" or not module.mesh.axes:
+        return module
+    moves = [node for node in graph.nodes if "axes" in node.attrs or node.op in MOVES]
+    annotated = any(node.op == "annotate" for node in graph.nodes)
+    encoded = any(value.sharding is not None for node in graph.nodes for value in node.results)
+    if moves and annotated:
+        message = f"{moves[0].op}: a program with annotations has collectives already"
+        hint = "annotate the program, or write all collectives"
+        raise ProgramError(Diagnostic("MG0104", message, moves[0].loc, hint=hint))
+    if moves and not encoded:
+        _complete_local(module)
+    elif moves or encoded:
+        _complete_global(module)
+    else:
+        _wish_from_types(module)
+    return module
+
+
+def _complete_global(module: Module) -> None:
+    """Stage `materialize`: types without an encoding are replicated."""
+    graph = module.graph
+    for value in graph.values():
+        value.sharding = value.sharding or Sharding.replicated(value.type.rank)
+    for node in graph.nodes:
+        node.sharding = _as_typed(node)
+    module.stage = "materialize"
+    module.in_shardings = [_sharding(value) for value in graph.inputs]
+    module.out_shardings = [_sharding(value) for value in graph.outputs]
+
+
+def _sharding(value: Value) -> Sharding:
+    return value.sharding or Sharding.replicated(value.type.rank)
+
+
+def _as_typed(node: Node) -> NodeSharding | None:
+    """What the types say; collectives have none."""
+    if "axes" in node.attrs or node.op in MOVES:
+        return None
+    sides = (tuple(_sharding(value) for value in side) for side in (node.operands, node.results))
+    return NodeSharding(*sides, node.attrs.get("sharding_option", ()))
+
+
+def _wish_from_types(module: Module) -> None:
+    """Stage `import`: encodings of arguments and results are what the user asks of them."""
+    graph = module.graph
+    for table, values in ((module.in_annotations, graph.inputs), (module.out_annotations, graph.outputs)):
+        for index, value in enumerate(values):
+            if value.sharding is not None and index < len(table) and table[index] is None:
+                table[index] = Annotation(value.sharding, loc=value.loc)
+    for value in graph.inputs:
+        value.sharding = None
+
+
+def _complete_local(module: Module) -> None:
+    """Stage `partition` without a signature: every device has tensors of its own, stacked along dim 0."""
+    mesh, graph = module.mesh, module.graph
+    module.stage, module.arguments = "partition", "local"
+    module.in_annotations, module.out_annotations = [], []
+    count = mesh.size
+    for values, types, shardings in (
+        (graph.inputs, module.in_types, module.in_shardings),
+        (graph.outputs, module.out_types, module.out_shardings),
+    ):
+        for value in values:
+            first, *rest = value.type.sizes if value.type.rank else (0,)
+            stacked = value.type.rank > 0
+            types.append(value.type.with_shape((first * count, *rest)) if stacked else value.type)
+            shardings.append(Sharding((mesh.names, *[()] * len(rest)) if stacked else ()))
+
+
+bridge.DIALECTS.append(SCHED)
+bridge.ARG_ATTRS["shard.sharding"] = read_wish
+bridge.ARG_ATTRS["shard.layout"] = read_layout
+bridge.ARG_ATTRS["shard.global"] = read_global
+bridge.ARG_ATTR_WRITERS.append(write_signature)
+bridge.NODE_ATTRS["sched.item"] = read_slot
+bridge.NODE_ATTRS["sched.buffers"] = read_places
+bridge.NODE_ATTR_WRITERS.append(write_schedule)

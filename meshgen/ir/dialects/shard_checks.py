@@ -1,0 +1,232 @@
+"""What collectives mean, checked: axes, roots, shapes, element types, and how encodings are related.
+
+All functions are over nodes and return every fault with its numbers. Types are local shapes; where both
+sides carry a sharding they are global, and the shardings must differ by exactly what the collective does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from meshgen.errors import Diagnostic, Location, ShardingError
+from meshgen.ir.graph import Node, TensorType
+from meshgen.mesh import Mesh, overlaps, split_ref
+from meshgen.spec import PARTIAL_KINDS, Sharding
+
+Fault = tuple[str, str]  # code, message
+DIM_ATTRS = ("dim", "split_dim", "concat_dim")
+ROOT_ATTRS = ("root", "destination", "source")
+CHANGES_DTYPE = ("all_reduce", "reduce_scatter", "reduce_to")
+
+
+def collective_faults(node: Node, mesh: Mesh, *, exact: bool = False) -> list[Diagnostic]:
+    """All that is wrong with a collective or other mesh operation.
+
+    Args:
+        exact: local sizes must divide evenly, as upstream demands; else a last tile may be short, and a
+            size S over n devices is ceil(S / n) locally.
+    """
+    found = list(_axis_faults(node.attrs.get("axes", ()), mesh))
+    if not found and node.operands:
+        found += _dim_faults(node)
+        found += _root_faults(node, mesh)
+        found += _kind_faults(node)
+        if not found:
+            found += _type_faults(node, mesh, exact)
+    return [_diagnostic(node.op, fault, node.loc) for fault in found]
+
+
+def _diagnostic(op: str, fault: Fault, loc: Location | None) -> Diagnostic:
+    return Diagnostic(fault[0], f"{op}: {fault[1]}", loc)
+
+
+def _axis_faults(axes: Sequence[str], mesh: Mesh) -> Iterator[Fault]:
+    for number, ref in enumerate(axes):
+        try:
+            if mesh.axis(ref).size is not None:
+                mesh.axis_size(ref)
+            else:
+                yield "MG0201", f"the size of mesh axis '{ref}' is unknown, so its groups are"
+        except ShardingError as error:
+            yield from ((d.code, d.message) for d in error.diagnostics)
+            continue
+        if any(overlaps(ref, seen) for seen in axes[:number]):
+            yield "MG0203", f"mesh axis '{ref}' is listed more than once in {list(axes)}"
+
+
+def _dim_faults(node: Node) -> Iterator[Fault]:
+    rank = node.operands[0].type.rank
+    for name in DIM_ATTRS:
+        dim = node.attrs.get(name, 0) if rank else node.attrs.get(name)
+        if dim is not None and not 0 <= dim < rank:
+            yield "MG0104", f"dim {dim} ({name}) is outside a tensor of rank {rank}"
+
+
+def _root_faults(node: Node, mesh: Mesh) -> Iterator[Fault]:
+    axes = node.attrs.get("axes", ())
+    for name in ROOT_ATTRS:
+        place = node.attrs.get(name)
+        if not isinstance(place, tuple):
+            continue
+        if len(place) != len(axes):
+            yield "MG0104", f"{name} {list(place)} has {len(place)} coordinates, but the groups have {len(axes)} axes"
+            continue
+        for ref, coordinate in zip(axes, place, strict=True):
+            if not 0 <= coordinate < mesh.axis_size(ref):
+                yield (
+                    "MG0104",
+                    f"{name} {list(place)}: coordinate {coordinate} is outside axis '{ref}' of size {mesh.axis_size(ref)}",
+                )
+    shift = node.attrs.get("shift_axis")
+    if shift is not None and shift not in axes:
+        yield "MG0104", f"shift axis '{shift}' is not among the axes {list(axes)}"
+
+
+def _kind_faults(node: Node) -> Iterator[Fault]:
+    kind = node.attrs.get("kind", "sum")
+    if kind not in PARTIAL_KINDS:
+        yield "MG0103", f"reduction '{kind}' is not supported; use one of {', '.join(PARTIAL_KINDS)}"
+
+
+def _type_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
+    source, result = node.operands[0], node.result
+    if source.type.dtype != result.type.dtype and node.op not in CHANGES_DTYPE:
+        yield "MG0104", f"element type {source.type.dtype} becomes {result.type.dtype}"
+    if source.type.rank != result.type.rank:
+        yield "MG0104", f"rank {source.type.rank} becomes rank {result.type.rank} ({source.type} -> {result.type})"
+    elif source.sharding is not None and result.sharding is not None:
+        yield from _global_faults(node, mesh, source.sharding, result.sharding)
+    elif node.op not in ("permute", "retile", "update_halo"):
+        yield from _local_faults(node, mesh, exact)
+
+
+def _local_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
+    """Local shapes: gathers multiply one dim by the group size, slices and scatters divide it."""
+    source, result = node.operands[0].type, node.result.type
+    size = mesh.group_size(node.attrs.get("axes", ()))
+    grows, shrinks = _changed_dims(node)
+    if grows == shrinks:
+        grows = shrinks = None
+    for dim, (old, new) in enumerate(zip(source.shape, result.shape, strict=True)):
+        if old is None or new is None:
+            continue
+        if dim == grows:
+            small, big, expected = old, new, f"{old} * {size} = {old * size}"
+        elif dim == shrinks:
+            small, big, expected = new, old, f"{old} / {size} = {-(-old // size)}"
+        else:
+            small, big, expected = (new, old, str(old)) if old != new else (0, 0, "")
+        parts = size if dim in (grows, shrinks) else 1
+        if small * parts != big if exact else small != -(-big // parts):
+            yield "MG0104", f"dim {dim} of the result should be {expected}, but is {new} ({source} -> {result})"
+
+
+def _changed_dims(node: Node) -> tuple[int | None, int | None]:
+    """Dim that grows and dim that shrinks by the group size."""
+    attrs = node.attrs
+    if node.op in ("all_gather", "gather_to"):
+        return attrs["dim"], None
+    if node.op in ("all_slice", "reduce_scatter", "scatter_from"):
+        return None, attrs["dim"]
+    if node.op == "all_to_all":
+        return attrs["concat_dim"], attrs["split_dim"]
+    return None, None
+
+
+def _global_faults(node: Node, mesh: Mesh, source: Sharding, target: Sharding) -> Iterator[Fault]:
+    """Global shapes are equal, and the encodings differ by what the collective does."""
+    shapes: tuple[TensorType, TensorType] = node.operands[0].type, node.result.type
+    if shapes[0].shape != shapes[1].shape:
+        yield "MG0104", f"global shapes differ: {shapes[0]} -> {shapes[1]}"
+    if (after := RELATIONS.get(node.op)) is None:
+        return
+    expected = after(node, _canonical(source, mesh), _kept(node, mesh))
+    if expected != _canonical(target, mesh):
+        places = "".join(f", {name} {node.attrs[name]}" for name in (*DIM_ATTRS, "kind") if name in node.attrs)
+        yield "MG0204", f"over {list(node.attrs['axes'])}{places} it does not make {source} into {target}"
+
+
+def _kept(node: Node, mesh: Mesh) -> tuple[str, ...]:
+    """The collective's axes without those of size 1, as prime parts."""
+    return _prime_parts(tuple(a for a in node.attrs.get("axes", ()) if mesh.axis_size(a) > 1), mesh)
+
+
+def _prime_parts(axes: tuple[str, ...], mesh: Mesh) -> tuple[str, ...]:
+    """Each axis as parts of prime size, major to minor, so that an axis equals the sequence of its parts."""
+    atoms: list[str] = []
+    for ref in axes:
+        if mesh.axis(ref).size is None:
+            atoms.append(ref)
+            continue
+        name, size = mesh.axis(ref).name, mesh.axis_size(ref)
+        pre = split_ref(ref)[1]
+        factor = 2
+        while size > 1:
+            while size % factor:
+                factor += 1
+            atoms.append(f"{name}:({pre}){factor}")
+            pre, size = pre * factor, size // factor
+    return tuple(atoms)
+
+
+def _canonical(sharding: Sharding, mesh: Mesh) -> Sharding:
+    """The sharding over prime parts of the axes, the same for equal shardings however they are written."""
+    sharding = sharding.canonical(mesh)
+    dims = tuple(_prime_parts(axes, mesh) for axes in sharding.dims)
+    partial = tuple(sorted((atom, kind) for axis, kind in sharding.partial for atom in _prime_parts((axis,), mesh)))
+    return replace(sharding, dims=dims, partial=partial)
+
+
+def _without_suffix(sharding: Sharding, dim: int, axes: tuple[str, ...]) -> Sharding | None:
+    have = sharding.dims[dim]
+    if have[len(have) - len(axes) :] != axes:
+        return None
+    return _with_dim(sharding, dim, have[: len(have) - len(axes)])
+
+
+def _with_dim(sharding: Sharding, dim: int, axes: tuple[str, ...]) -> Sharding:
+    return replace(sharding, dims=sharding.dims[:dim] + (axes,) + sharding.dims[dim + 1 :], offsets=())
+
+
+def _reduced(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
+    pairs = {(axis, node.attrs["kind"]) for axis in axes}
+    if not pairs <= set(sharding.partial):
+        return None
+    return replace(sharding, partial=tuple(pair for pair in sharding.partial if pair not in pairs))
+
+
+def _gathered(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
+    return _without_suffix(sharding, node.attrs["dim"], axes)
+
+
+def _sliced(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
+    dim = node.attrs["dim"]
+    return None if set(axes) & set(sharding.used_axes) else _with_dim(sharding, dim, sharding.dims[dim] + axes)
+
+
+def _scattered(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
+    reduced = _reduced(node, sharding, axes)
+    return reduced and _sliced(node, reduced, axes)
+
+
+def _exchanged(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
+    gathered = _without_suffix(sharding, node.attrs["concat_dim"], axes)
+    dim = node.attrs["split_dim"]
+    return gathered and _with_dim(gathered, dim, gathered.dims[dim] + axes)
+
+
+def _made_partial(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
+    if set(axes) & set(sharding.used_axes):
+        return None
+    return replace(sharding, partial=sharding.partial + tuple((axis, node.attrs["kind"]) for axis in axes))
+
+
+RELATIONS: dict[str, Callable[[Node, Sharding, tuple[str, ...]], Sharding | None]] = {
+    "all_gather": _gathered,
+    "all_slice": _sliced,
+    "all_reduce": _reduced,
+    "reduce_scatter": _scattered,
+    "all_to_all": _exchanged,
+    "to_partial": _made_partial,
+}
