@@ -1,0 +1,74 @@
+"""meshgen: an SPMD compiler. One-device tensor programs, a mesh and a few annotations become deployable GPU programs.
+
+Public names are looked up on first use, so that the runtime part imports without the compiler.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from meshgen.api import compile, lower
+    from meshgen.errors import MeshgenError
+    from meshgen.executable import Executable
+    from meshgen.frontend.tracer import Tensor, annotate, spec, trace
+    from meshgen.mesh import Mesh, make_mesh
+    from meshgen.runtime.module import load
+    from meshgen.spec import P, Sharding
+
+__version__ = "0.1.0"
+
+_PLACES = {
+    "meshgen.api": ("compile", "lower"),
+    "meshgen.errors": ("MeshgenError",),
+    "meshgen.executable": ("Executable",),
+    "meshgen.frontend.tracer": ("Tensor", "annotate", "spec", "trace"),
+    "meshgen.mesh": ("Mesh", "make_mesh"),
+    "meshgen.runtime.module": ("load",),
+    "meshgen.spec": ("P", "Sharding"),
+}
+_HOME = {name: place for place, names in _PLACES.items() for name in names}
+__all__ = [
+    "Executable",
+    "Mesh",
+    "MeshgenError",
+    "P",
+    "Sharding",
+    "Tensor",
+    "annotate",
+    "compile",
+    "load",
+    "lower",
+    "make_mesh",
+    "spec",
+    "trace",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, or an operation of the tracer (`matmul`, `softmax`, ...)."""
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    if not name.startswith("_"):
+        operations: dict[str, Any] = import_module("meshgen.frontend.tracer").OPS
+        if name in operations:
+            return operations[name]
+    raise AttributeError(f"module 'meshgen' has no attribute {name!r}")
+
+
+class _Package(ModuleType):
+    """Keeps `meshgen.spec` the function: importing the submodule of that name would put the module in its place."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *import_module("meshgen.frontend.tracer").OPS})

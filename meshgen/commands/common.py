@@ -1,0 +1,170 @@
+"""What commands share: options that describe a program, reading it, and where output goes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console, RenderableType
+
+from meshgen.errors import Diagnostic, ShardingError, UsageError
+from meshgen.mesh import Mesh, parse_mesh
+from meshgen.pipeline import Progress
+from meshgen.spec import Sharding, parse_sharding
+from meshgen.tables import WIDTH, render
+
+Array = np.ndarray[Any, Any]
+
+
+class Output:
+    """Where a command writes: text and tables, or with `--json` one document; progress only on a terminal."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+
+    def text(self, text: str) -> None:
+        """Write text to stdout, unless a document is asked for."""
+        if not self.as_json:
+            sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+    def tables(self, *tables: RenderableType) -> None:
+        """Write tables to stdout with an empty line after each, unless a document is asked for."""
+        width = Console().width if sys.stdout.isatty() else WIDTH
+        for table in tables:
+            self.text(render(table, width=width) + "\n")
+
+    def document(self, value: Mapping[str, Any]) -> None:
+        """Write the document to stdout if one is asked for."""
+        if self.as_json:
+            sys.stdout.write(json.dumps(value, indent=1, default=_plain) + "\n")
+
+    def note(self, text: str) -> None:
+        """Write a line to stderr."""
+        sys.stderr.write(text + "\n")
+
+    @contextmanager
+    def progress(self) -> Generator[Progress | None]:
+        """A status line on a terminal; None elsewhere."""
+        if not sys.stderr.isatty():
+            yield None
+            return
+        with Console(stderr=True).status("starting") as status:
+            yield lambda what, done, total: status.update(f"{what} ({done}/{total})")
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's scalars as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+def add_program(parser: argparse.ArgumentParser) -> None:
+    """The options that describe a program and its shardings."""
+    parser.add_argument("program", metavar="IN", help="a .mlir file, pkg.mod:function, or - for stdin")
+    parser.add_argument(
+        "--mesh", metavar="AXES", help="the devices, such as dp=2,tp=4; else the mesh that the file declares"
+    )
+    parser.add_argument(
+        "--arg",
+        metavar="TYPE",
+        action="append",
+        default=[],
+        help="type of the function's next parameter, such as f32[8,16]",
+    )
+    parser.add_argument(
+        "--spec",
+        metavar="NAME=SPEC",
+        action="append",
+        default=[],
+        help="required sharding of an input, such as w1=_,tp (* matches names)",
+    )
+    parser.add_argument(
+        "--out-spec",
+        metavar="NAME=SPEC",
+        action="append",
+        default=[],
+        help="required sharding of an output (result, result.0, ...)",
+    )
+    parser.add_argument(
+        "--arguments",
+        choices=("local", "global"),
+        default="local",
+        help="ranks get their shards, or whole arrays that they slice",
+    )
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--target", default="cuda:sm_90", help="cuda:sm_90[,sm_80] or cpu (default: %(default)s)")
+
+
+def program_options(options: argparse.Namespace) -> dict[str, Any]:
+    """What `api.compile` takes, from the command line. Raises UsageError, ShardingError."""
+    return {
+        "graph": read_program(options.program),
+        "mesh": mesh_option(options.mesh),
+        "args": options.arg or None,
+        "in_specs": _specs(options.spec) or None,
+        "out_specs": _specs(options.out_spec) or None,
+        "arguments": options.arguments,
+    }
+
+
+def mesh_option(text: str | None) -> Mesh | None:
+    return None if text is None else parse_mesh(text)
+
+
+def read_program(name: str) -> Any:
+    """The program that IN names. Raises UsageError MG0002 where there is none."""
+    if name == "-":
+        return sys.stdin.read()
+    path = Path(name)
+    if path.suffix in (".onnx", ".pt2"):
+        raise UsageError(
+            Diagnostic(
+                "MG0002",
+                f"'{name}': this version does not read {path.suffix} files",
+                hint="export the program as StableHLO text (.mlir)",
+            )
+        )
+    if path.suffix == ".mgx":
+        raise UsageError(
+            Diagnostic(
+                "MG0002", f"'{name}' is a compiled module, not a program", hint="use meshgen run or meshgen inspect"
+            )
+        )
+    return name if ":" in name and not path.exists() else path
+
+
+def _specs(texts: Sequence[str]) -> dict[str, Sharding]:
+    found: dict[str, Sharding] = {}
+    faults: list[Diagnostic] = []
+    for text in texts:
+        name, equals, spec = text.partition("=")
+        if not equals or not name:
+            faults.append(Diagnostic("MG0001", f"'{text}' is not NAME=SPEC", hint="write for example w1=_,tp"))
+            continue
+        try:
+            found[name] = parse_sharding(spec)
+        except ShardingError as error:
+            faults += error.diagnostics
+    if faults:
+        raise UsageError(*faults)
+    return found
+
+
+def load_arrays(path: str) -> dict[str, Array]:
+    """The arrays of a `.npz`, or the one of a `.npy` under an empty name. Raises UsageError MG0002."""
+    try:
+        content = np.load(path, allow_pickle=False)
+        return {"": content} if isinstance(content, np.ndarray) else {name: content[name] for name in content.files}
+    except (OSError, ValueError, EOFError) as error:
+        raise UsageError(
+            Diagnostic("MG0002", f"'{path}' cannot be read as arrays: {error}", hint="give a .npy or .npz file")
+        ) from error

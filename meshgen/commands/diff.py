@@ -1,0 +1,52 @@
+"""`meshgen diff A B`: what changed between two modules: collectives, bytes, kernels, memory, time."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from meshgen.commands.common import Output
+from meshgen.records import comms_of, launch_bytes
+from meshgen.runtime.module import load
+from meshgen.tables import table_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("before", metavar="A.mgx")
+    parser.add_argument("after", metavar="B.mgx")
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    before, after = figures(options.before), figures(options.after)
+    names = sorted({*before, *after})
+    rows = [
+        (name, before.get(name, 0), after.get(name, 0), _change(before.get(name, 0), after.get(name, 0)))
+        for name in names
+    ]
+    output.tables(table_of(f"{options.before} -> {options.after}", ("figure", "before", "after", "change"), rows))
+    changed = {name: {"before": old, "after": new} for name, old, new, _ in rows if old != new}
+    output.document({"before": before, "after": after, "changed": changed})
+    return 0
+
+
+def figures(path: str) -> dict[str, Any]:
+    """A module's totals by name."""
+    module = load(path)
+    plan, comms = module.schedule, comms_of(module.schedule, module.mesh)
+    launches = [item for item in plan.items if not item.is_collective]
+    return {f"collectives: {kind}": count for kind, count in comms.counts.items()} | {
+        "devices": module.mesh.size,
+        "ring bytes": comms.ring_bytes,
+        "kernels": len(launches),
+        "distinct kernels": len({item.kernel for item in launches}),
+        "device bytes": sum(launch_bytes(item, plan) for item in launches),
+        "peak memory bytes": plan.arena_bytes,
+        "step seconds": round(plan.step_seconds, 9),
+        "exposed seconds": round(plan.exposed_seconds, 9),
+    }
+
+
+def _change(old: float, new: float) -> str:
+    if old == new:
+        return ""
+    return f"{100 * (new - old) / old:+.1f} %" if old else "new"

@@ -1,0 +1,126 @@
+"""`meshgen inspect OUT.mgx`: signature, kernels, buffers and schedule of a module, and the text of a stage or kernel."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any
+
+from meshgen.commands.common import Output
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.records import collective_records, comms_of, memory_of, mesh_record
+from meshgen.runtime.module import LoadedModule, load
+from meshgen.tables import comms_table, kernel_table, memory_table, seconds_text, table_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("module", metavar="OUT.mgx")
+    parser.add_argument("--stage", metavar="STAGE", help="print the program at this stage")
+    parser.add_argument("--kernel", metavar="NAME", help="print this kernel's Triton source")
+    parser.add_argument("--schedule", action="store_true", help="show the schedule too")
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    module = load(options.module)
+    if options.stage:
+        output.text(_chosen("stage", options.stage, module.stages))
+    if options.kernel:
+        output.text(_chosen("kernel", options.kernel, {name: module.source(name) for name in module.manifest.kernels}))
+    if not options.stage and not options.kernel:
+        show(module, output, options.schedule)
+    output.document(record(module))
+    return 0
+
+
+def _chosen(word: str, name: str, texts: dict[str, str]) -> str:
+    if name not in texts:
+        raise UsageError(Diagnostic("MG0001", f"the module has no {word} '{name}'", hint=f"it has {', '.join(texts)}"))
+    return texts[name]
+
+
+def show(module: LoadedModule, output: Output, schedule: bool) -> None:
+    """The module's tables."""
+    bindings = [("in", b) for b in module.manifest.inputs] + [("out", b) for b in module.outputs]
+    rows = [(b.name, way, b.type, b.sharding, list(b.local_shape), "yes" if b.stored else "") for way, b in bindings]
+    title = f"{module.name}: {module.mesh}, {module.mesh.size} ranks, arguments {module.manifest.arguments}"
+    output.tables(
+        table_of(title, ("name", "", "type", "sharding", "local shape", "stored"), rows, left=("", "type", "sharding")),
+        kernel_table(kernels(module)),
+        comms_table(comms_of(module.schedule, module.mesh)),
+        memory_table(memory_of(module.schedule)),
+    )
+    if schedule:
+        output.tables(schedule_table(module))
+
+
+def schedule_table(module: LoadedModule) -> Any:
+    names = [b.name for b in module.schedule.buffers]
+    rows = [
+        (
+            n, item.label, item.stream, seconds_text(item.start), seconds_text(item.seconds),
+            " ".join(map(str, item.waits)), "" if item.records is None else item.records,
+            " ".join(names[b] for b in item.inputs), " ".join(names[b] for b in item.outputs),
+        )
+        for n, item in enumerate(module.schedule.items)
+    ]  # fmt: skip
+    columns = ("#", "launch", "stream", "start", "takes", "waits", "records", "reads", "writes")
+    return table_of("Schedule of every rank", columns, rows, left=("launch", "reads", "writes"))
+
+
+def kernels(module: LoadedModule) -> list[dict[str, Any]]:
+    """Per kernel what `compile` shows."""
+    launches = [item.kernel for item in module.schedule.items if not item.is_collective]
+    return [
+        {
+            "name": name,
+            "launches": launches.count(name),
+            "grid": list(kernel.grid),
+            "binaries": {
+                arch: {"regs": b.regs, "spill_bytes": b.spill_bytes, "shared": b.shared, "threads": b.threads}
+                for arch, b in kernel.binaries.items()
+            },
+        }
+        for name, kernel in module.manifest.kernels.items()
+    ]
+
+
+def record(module: LoadedModule) -> dict[str, Any]:
+    """What `inspect --json` prints."""
+    plan, manifest = module.schedule, module.manifest
+    return {
+        "name": module.name,
+        "mesh": mesh_record(module.mesh),
+        "arguments": manifest.arguments,
+        "inputs": [_binding(b) for b in manifest.inputs],
+        "outputs": [_binding(b) for b in manifest.outputs],
+        "kernel_list": kernels(module),
+        "collectives": collective_records(comms_of(plan, module.mesh)),
+        "peak_memory_bytes": plan.arena_bytes,
+        "buffers": [asdict(b) | {"type": str(b.type)} for b in plan.buffers],
+        "schedule": [
+            {
+                "launch": i.label,
+                "stream": i.stream,
+                "start": i.start,
+                "seconds": i.seconds,
+                "waits": i.waits,
+                "records": i.records,
+            }
+            for i in plan.items
+        ],
+        "step_seconds": plan.step_seconds,
+        "exposed_seconds": plan.exposed_seconds,
+        "toolchain": dict(manifest.toolchain),
+        "report": dict(manifest.report),
+        "stages": list(module.stages),
+    }
+
+
+def _binding(b: Any) -> dict[str, Any]:
+    return {
+        "name": b.name,
+        "type": str(b.type),
+        "sharding": str(b.sharding),
+        "local_shape": list(b.local_shape),
+        "stored": b.stored,
+    }

@@ -1,0 +1,45 @@
+"""`meshgen opt IN --passes a,b,c`: IR in, IR out. The first pass is the one after the stage that the text is at."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from meshgen import api
+from meshgen.commands.common import Output, add_program, program_options
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.pipeline import STAGES, Options, Timing, run_stage
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_program(parser)
+    parser.add_argument(
+        "--passes", default="", metavar="A,B,...", help=f"of {', '.join(STAGES)}; none prints the program as it is"
+    )
+    parser.add_argument("-o", "--output", default="-", metavar="FILE", help="default: stdout")
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    from meshgen.ir.text import print_text
+
+    chosen, timing = program_options(options), Timing()
+    arguments = Options("cpu", chosen.pop("arguments"))
+    with timing.of("import"):
+        module, _ = api.read(**chosen)
+    for name in filter(None, options.passes.split(",")):
+        with timing.of(name):
+            module = run_stage(name, module, arguments)
+    text = print_text(module)
+    if options.output != "-":
+        _write(Path(options.output), text)
+    else:
+        output.text(text)
+    output.document({"stage": module.stage, "text": text, "seconds": timing.seconds})
+    return 0
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise UsageError(Diagnostic("MG0003", f"'{path}' cannot be written: {error.strerror}")) from error

@@ -1,0 +1,23 @@
+"""`meshgen report IN -o OUT.html`: one offline page about a program."""
+
+from __future__ import annotations
+
+import argparse
+
+from meshgen import api
+from meshgen.commands.common import Output, add_program, add_target, program_options
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_program(parser)
+    add_target(parser)
+    parser.add_argument("-o", "--output", default="report.html", help="default: %(default)s")
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    with output.progress() as progress:
+        executable = api.plan(**program_options(options), target=options.target, progress=progress)
+    executable.report(options.output)
+    output.text(options.output)
+    output.document(executable.record() | {"output": options.output})
+    return 0

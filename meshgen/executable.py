@@ -1,0 +1,227 @@
+"""A compiled program: every stage, its schedule and binaries, what it costs, and how to run, save and explain it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from meshgen.errors import ArgumentError, Diagnostic, UsageError
+from meshgen.frontend.tracer import flatten
+from meshgen.ir.graph import Module
+from meshgen.mesh import Mesh
+from meshgen.pipeline import Options, Progress, Timing
+from meshgen.records import Comms, Cost, Memory, collective_records, comms_of, cost_of, memory_of, mesh_record
+from meshgen.runtime.plan import Schedule
+
+Array = np.ndarray[Any, Any]
+
+
+class Executable:
+    """A program that went all the way to a schedule. Made by `compile`.
+
+    Calling it runs one step on all ranks, simulated with NumPy: global arrays in, global arrays out.
+    """
+
+    def __init__(self, stages: Mapping[str, Module], plan: Schedule, options: Options, timing: Timing,
+                 rebuild: Callable[[Sequence[Any]], Any] | None = None) -> None:  # fmt: skip
+        self.stages = dict(stages)
+        self.plan = plan
+        self.options = options
+        self._timing = timing
+        self._rebuild = rebuild
+        self.built: dict[tuple[str, str], Any] = {}
+
+    @property
+    def name(self) -> str:
+        return self.fused.name
+
+    @property
+    def mesh(self) -> Mesh:
+        return self.fused.mesh
+
+    @property
+    def target(self) -> str:
+        return self.options.target
+
+    @property
+    def fused(self) -> Module:
+        """The module at its last stage before the schedule."""
+        return self.stages["fuse"]
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds that each stage of compiling took."""
+        return dict(self._timing.seconds)
+
+    @cached_property
+    def sources(self) -> dict[str, Any]:
+        """Triton source per kernel (`triton_source.KernelSource`)."""
+        from meshgen.codegen.triton_source import kernel_source
+
+        with self._timing.of("source"):
+            return {name: kernel_source(name, body, self.mesh, self._gpu) for name, body in self.plan.kernels.items()}
+
+    @property
+    def _gpu(self) -> str:
+        """What kernels are tuned for: the first architecture of the target."""
+        return f"cuda:{self.options.architectures[0]}" if self.options.architectures else "cuda:sm_90"
+
+    def build(self, progress: Progress | None = None) -> None:
+        """Compile the kernels for the target's architectures. Raises CodegenError, MissingError."""
+        from meshgen.codegen.build import build_kernels, request_of
+
+        if not self.options.architectures:
+            return
+        requests = [request_of(name, source, self.plan.kernels[name]) for name, source in self.sources.items()]
+        tell = (lambda done, total, name: progress(f"build {name}", done, total)) if progress else None
+        with self._timing.of("build"):
+            self.built = build_kernels(requests, self.options.architectures, progress=tell)
+
+    @cached_property
+    def comms(self) -> Comms:
+        """The collectives in the order in which they run, with the reason for each."""
+        return comms_of(self.plan, self.mesh)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Device memory per rank: the peak and the largest buffers."""
+        return memory_of(self.plan)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Floating-point operations, traffic and predicted times per device and step."""
+        from meshgen.codegen.roofline import kernel_flops
+
+        return cost_of(self.plan, self.comms, {name: kernel_flops(body) for name, body in self.plan.kernels.items()})
+
+    def record(self) -> dict[str, Any]:
+        """What `explain --json` prints."""
+        cost = self.cost
+        return {
+            "name": self.name,
+            "mesh": mesh_record(self.mesh),
+            "collectives": collective_records(self.comms),
+            "counts": self.comms.counts,
+            "ring_bytes": cost.ring_bytes,
+            "peak_memory_bytes": self.memory.peak_bytes,
+            "flops_per_device": cost.flops,
+            "kernels": cost.kernels,
+            "distinct_kernels": cost.distinct_kernels,
+            "device_bytes": cost.device_bytes,
+            "step_seconds": cost.step_seconds,
+            "exposed_seconds": cost.exposed_seconds,
+            "seconds": self.seconds,
+        }
+
+    def as_text(self, stage: str = "fuse") -> str:
+        """The program at a stage, as text that `meshgen opt` reads. Raises UsageError for a stage it lacks."""
+        from meshgen.ir.text import print_text
+
+        if stage not in self.stages:
+            raise UsageError(
+                Diagnostic("MG0001", f"there is no stage '{stage}'", hint=f"the stages are {', '.join(self.stages)}")
+            )
+        return print_text(self.stages[stage])
+
+    def explain(self, what: str | int | None = None) -> str:
+        """Why collectives and shardings are as they are: all, those of a value, or those of a source line."""
+        from meshgen.explain import explain
+
+        return explain(self, what)
+
+    def report(self, path: str | Path) -> None:
+        """Write an HTML page: collectives, kernels, memory and the predicted timeline."""
+        from meshgen.report import write_report
+
+        write_report(self, Path(path))
+
+    def save(self, path: str | Path, weights: Mapping[str, Array] | None = None) -> None:
+        """Write the deployable module, with every stage, kernel source and binary.
+
+        Args:
+            weights: global arrays of inputs that are stored and not passed when it runs.
+        """
+        from meshgen.codegen.package import write_module
+
+        stages = {stage: self.as_text(stage) for stage in self.stages}
+        report = {key: value for key, value in self.record().items() if key != "seconds"}  # the same bytes every time
+        write_module(
+            path,
+            self.fused,
+            self.plan,
+            sources=self.sources,
+            built=self.built,
+            stages=stages,
+            weights=weights,
+            report=report,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run one step on all simulated ranks.
+
+        Args are global arrays as the program takes them, in the structure that was traced. Returns the structure
+        that a traced function returned, else one array or a tuple of them.
+        """
+        from meshgen.runtime.simulate import simulate
+
+        arrays = self._arguments(args, kwargs)
+        outputs = simulate(self.fused, arrays)
+        if self._rebuild:
+            return self._rebuild(outputs)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Array]:
+        """The leaves of the arguments in the order of the inputs. Raises ArgumentError with all misfits."""
+        names = [value.name for value in self.fused.graph.inputs]
+        flat = [leaf for _, leaf in flatten(list(args), "")]
+        flat += [
+            leaf
+            for name in _parameters(names[len(flat) :])
+            if name in kwargs
+            for _, leaf in flatten(kwargs[name], name)
+        ]
+        if len(flat) != len(names):
+            raise ArgumentError(
+                Diagnostic(
+                    "MG0601", f"{len(flat)} arrays were given, but the program takes {len(names)}: {', '.join(names)}"
+                )
+            )
+        arrays = [np.asarray(leaf) for leaf in flat]
+        faults = [
+            Diagnostic("MG0601", f"argument '{name}' is {array.dtype}{list(array.shape)}, but the program takes {kind}")
+            for name, array, kind in zip(names, arrays, self.fused.in_types, strict=True)
+            if array.shape != kind.sizes or array.dtype != kind.numpy_dtype
+        ]
+        if faults:
+            raise ArgumentError(*faults)
+        return arrays
+
+    def __repr__(self) -> str:
+        return f"Executable({self.name!r}, {self.mesh}, target={self.target!r}, {self.cost.kernels} kernels, {len(self.comms)} collectives)"
+
+
+def _parameters(names: Sequence[str]) -> list[str]:
+    """Parameters that dotted input names belong to, in order."""
+    return list(dict.fromkeys(name.partition(".")[0] for name in names))
+
+
+def kernel_records(executable: Executable) -> list[dict[str, Any]]:
+    """Per distinct kernel: launches, grid, work and, per architecture, what its binary needs."""
+    launches = [item.kernel for item in executable.plan.items if not item.is_collective]
+    records: list[dict[str, Any]] = []
+    for name in dict.fromkeys(launches):
+        source = executable.sources[name]
+        binaries = {
+            arch: {k: v for k, v in asdict(built).items() if k in ("regs", "spill_bytes", "shared", "threads")}
+            for (kernel, arch), built in executable.built.items()
+            if kernel == name
+        }
+        records.append(
+            {"name": name, "launches": launches.count(name), "grid": list(source.grid), "binaries": binaries}
+        )
+    return records

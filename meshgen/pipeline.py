@@ -1,0 +1,165 @@
+"""The way of a program as a table: stage after stage, each timed and verified.
+
+`STAGES` maps a stage to the function that makes it from the stage before. The passes are imported when they
+run, so that reading this table costs nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from meshgen.errors import Diagnostic, ProgramError, UsageError
+from meshgen.ir.graph import Graph, Module
+from meshgen.runtime.plan import Schedule
+
+Progress = Callable[[str, int, int], None]  # what is being done, steps done, of how many
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user chose.
+
+    Attributes:
+        target: `cpu`, or `cuda:` and one or more architectures.
+        arguments: `local`: every rank is given its shards; `global`: all are given the whole arrays and slice them.
+    """
+
+    target: str = "cuda:sm_90"
+    arguments: str = "local"
+
+    def __post_init__(self) -> None:
+        faults: list[Diagnostic] = []
+        if self.target != "cpu" and not (self.target.startswith("cuda:") and all(self.architectures)):
+            faults.append(
+                Diagnostic("MG0001", f"'{self.target}' is no target", hint="write cpu, cuda:sm_90 or cuda:sm_90,sm_80")
+            )
+        if self.arguments not in ("local", "global"):
+            faults.append(Diagnostic("MG0001", f"arguments are 'local' or 'global', not '{self.arguments}'"))
+        if faults:
+            raise UsageError(*faults)
+
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        """GPU architectures to build for; none for the CPU."""
+        _, _, names = self.target.partition(":")
+        return tuple(names.split(",")) if names else ()
+
+
+@dataclass
+class Timing:
+    """Seconds spent per stage, in the order in which they ran."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def of(self, stage: str) -> Generator[None]:
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - begin
+
+
+def _propagate(module: Module, options: Options) -> Module:
+    from meshgen.sharding.propagate import propagate
+
+    return propagate(module)
+
+
+def _materialize(module: Module, options: Options) -> Module:
+    from meshgen.sharding.materialize import materialize
+
+    return materialize(module)
+
+
+def _optimize(module: Module, options: Options) -> Module:
+    from meshgen.sharding.optimize import optimize
+
+    return optimize(module)
+
+
+def _partition(module: Module, options: Options) -> Module:
+    from meshgen.sharding.partition import partition
+
+    return partition(module, options.arguments)
+
+
+def _fuse(module: Module, options: Options) -> Module:
+    from meshgen.codegen.fuse import fuse
+
+    return fuse(module)
+
+
+STAGES: Mapping[str, Callable[[Module, Options], Module]] = {
+    "propagate": _propagate,
+    "materialize": _materialize,
+    "optimize": _optimize,
+    "partition": _partition,
+    "fuse": _fuse,
+}
+
+
+def make_schedule(module: Module, options: Options) -> Schedule:
+    """The last step, from a fused module to a plan that is proven free of races and deadlock."""
+    from meshgen.codegen.schedule import schedule
+    from meshgen.runtime.checker import check
+
+    first = f"cuda:{options.architectures[0]}" if options.architectures else "cuda:sm_90"
+    plan = schedule(module, first)
+    check(plan, module.mesh)
+    return plan
+
+
+def run_stages(
+    module: Module, options: Options, timing: Timing, last: str = "fuse", progress: Progress | None = None
+) -> dict[str, Module]:
+    """All stages from the module's own to `last`, by name; the module itself is the first.
+
+    Raises UsageError where `last` lies before the module's stage, and what the passes raise.
+    """
+    order = ["import", *STAGES]
+    if module.stage not in order or last not in order or order.index(last) < order.index(module.stage):
+        raise UsageError(
+            Diagnostic(
+                "MG0001",
+                f"a program at stage '{module.stage}' cannot be taken to stage '{last}'",
+                hint=f"the stages are {', '.join(order)}",
+            )
+        )
+    found = {module.stage: module}
+    wanted = order[order.index(module.stage) + 1 : order.index(last) + 1]
+    for number, stage in enumerate(wanted):
+        if progress:
+            progress(stage, number, len(wanted))
+        with timing.of(stage):
+            module = found[stage] = run_stage(stage, module, options)
+    return found
+
+
+def run_stage(stage: str, module: Module, options: Options) -> Module:
+    """One pass, with the result verified. Raises UsageError for a pass that there is not."""
+    if stage not in STAGES:
+        raise UsageError(
+            Diagnostic("MG0001", f"there is no pass '{stage}'", hint=f"the passes are {', '.join(STAGES)}")
+        )
+    result = STAGES[stage](module, options)
+    faults = node_faults(result)
+    assert not faults, f"{stage} made a malformed program: {faults[0]}"
+    return result
+
+
+def node_faults(module: Module) -> list[Diagnostic]:
+    """Everything that is malformed in a module's graph and kernels."""
+    from meshgen.ir.infer import verify_node
+
+    graphs: list[Graph] = [module.graph, *module.kernels.values()]
+    return [fault for graph in graphs for node in graph.nodes for fault in verify_node(node)]
+
+
+def verify_program(module: Module) -> None:
+    """Refuse a program that a user wrote. Raises ProgramError with all faults at once."""
+    if faults := node_faults(module):
+        raise ProgramError(*faults)

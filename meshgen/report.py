@@ -1,0 +1,125 @@
+"""The HTML page about a compiled program: one file, no network, no weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.runtime.plan import STREAMS, Schedule
+from meshgen.tables import bytes_text, seconds_text
+
+if TYPE_CHECKING:
+    from meshgen.executable import Executable
+
+WIDTH, LANE = 1100, 34  # of the timeline, in CSS pixels
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{{ name }}</title><style>
+:root { color-scheme: light dark } body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem; max-width: 75rem }
+table { border-collapse: collapse; margin: 0 0 2rem } th, td { text-align: left; padding: .2rem .8rem .2rem 0; vertical-align: top }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums } th { border-bottom: 1px solid #8888 } svg { max-width: 100% }
+.kernel { fill: #4a86c5 } .collective { fill: #d98032 } text { fill: currentColor; font-size: 11px } code { white-space: pre-wrap }
+</style></head><body>
+<h1>{{ name }}</h1>
+<p>{{ mesh }}, {{ target }}. Predicted step {{ step }}, of which {{ exposed }} is communication that nothing hides.
+Peak memory {{ peak }} per device, {{ moved }} over the links.</p>
+<h2>Predicted step of every rank</h2>
+<svg viewBox="0 0 {{ width }} {{ height }}" role="img" aria-label="timeline">
+{% for b in bars %}<rect class="{{ b.kind }}" x="{{ b.x }}" y="{{ b.y }}" width="{{ b.w }}" height="24"><title>{{ b.label }}: {{ b.takes }}, from {{ b.start }}</title></rect>
+{% endfor %}{% for lane in lanes %}<text x="0" y="{{ lane.y }}">{{ lane.name }}</text>
+{% endfor %}</svg>
+{% for t in tables %}<h2>{{ t.title }}</h2>
+<table><tr>{% for c in t.columns %}<th>{{ c }}</th>{% endfor %}</tr>
+{% for row in t.rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
+{% endfor %}</table>
+{% endfor %}</body></html>
+"""
+
+
+def write_report(executable: Executable, path: Path) -> None:
+    """Write the page. Raises UsageError MG0003 where the file cannot be written."""
+    from jinja2 import Environment
+
+    page = Environment(autoescape=True).from_string(PAGE).render(content(executable))
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(Diagnostic("MG0003", f"'{path}' cannot be written: {error.strerror}")) from error
+
+
+def content(executable: Executable) -> dict[str, Any]:
+    """What the page shows, by name."""
+    cost = executable.cost
+    return {
+        "name": executable.name,
+        "mesh": str(executable.mesh),
+        "target": executable.target,
+        "step": seconds_text(cost.step_seconds),
+        "exposed": seconds_text(cost.exposed_seconds),
+        "peak": bytes_text(executable.memory.peak_bytes),
+        "moved": bytes_text(cost.ring_bytes),
+        "width": WIDTH,
+        "height": LANE * STREAMS,
+        "bars": bars(executable.plan),
+        "lanes": [{"name": name, "y": LANE * i + 32} for i, name in enumerate(("computes", "communicates"))],
+        "tables": [_comms(executable), _kernels(executable), _memory(executable), _inputs(executable)],
+    }
+
+
+def bars(plan: Schedule) -> list[dict[str, Any]]:
+    """A rectangle per launch, to scale."""
+    scale = WIDTH / plan.step_seconds if plan.step_seconds else 0.0
+    return [
+        {
+            "kind": "collective" if item.is_collective else "kernel",
+            "x": round(item.start * scale, 2),
+            "w": round(max(0.5, item.seconds * scale - 0.5), 2),
+            "y": LANE * item.stream,
+            "label": item.label,
+            "takes": seconds_text(item.seconds),
+            "start": seconds_text(item.start),
+        }
+        for item in plan.items
+    ]
+
+
+def _comms(executable: Executable) -> dict[str, Any]:
+    rows = [
+        (
+            c.kind,
+            c.reduction,
+            ", ".join(c.axes),
+            bytes_text(c.ring_bytes),
+            seconds_text(c.hidden_seconds),
+            seconds_text(c.exposed_seconds),
+            c.why,
+        )
+        for c in executable.comms
+    ]
+    return {
+        "title": "Collectives",
+        "columns": ("kind", "of", "axes", "moved", "hidden", "exposed", "why"),
+        "rows": rows,
+    }
+
+
+def _kernels(executable: Executable) -> dict[str, Any]:
+    launches = [item for item in executable.plan.items if not item.is_collective]
+    rows: list[tuple[Any, ...]] = []
+    for name in dict.fromkeys(item.kernel for item in launches):
+        mine = [item for item in launches if item.kernel == name]
+        ops = ", ".join(dict.fromkeys(node.op for node in executable.plan.kernels[name].nodes))
+        rows.append((name, len(mine), seconds_text(sum(item.seconds for item in mine)), ops))
+    return {"title": "Kernels", "columns": ("kernel", "launches", "predicted", "operations"), "rows": rows}
+
+
+def _memory(executable: Executable) -> dict[str, Any]:
+    rows = [(b.name, b.type, b.kind, bytes_text(b.bytes)) for b in executable.memory.largest[:20]]
+    return {"title": "Largest buffers", "columns": ("buffer", "type", "kind", "bytes"), "rows": rows}
+
+
+def _inputs(executable: Executable) -> dict[str, Any]:
+    module = executable.fused
+    pairs = [*zip(module.graph.inputs, module.in_types, module.in_shardings, strict=True)]
+    rows = [(value.name, kind, sharding, value.type) for value, kind, sharding in pairs]
+    return {"title": "Inputs", "columns": ("input", "global type", "sharding", "local type"), "rows": rows}

@@ -1,0 +1,123 @@
+"""Tables for people: what `compile`, `check`, `explain` and `inspect` show, and `str` of the records."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from meshgen.records import Comms, Cost, Memory
+
+WIDTH = 150  # columns where the output is no terminal
+
+
+def render(*tables: RenderableType, html: bool = False, width: int = WIDTH) -> str:
+    """Tables as plain text, or as an HTML fragment."""
+    console = Console(
+        file=io.StringIO(), width=width, record=html, color_system=None, highlight=False, markup=False, emoji=False
+    )
+    for table in tables:
+        console.print(table)
+    if html:
+        return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+
+
+def table_of(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, left: Sequence[str] = ()
+) -> Table:
+    """A plain table; columns are right-aligned except the first and those in `left`."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", title_style="bold")
+    for number, column in enumerate(columns):
+        is_text = number == 0 or column in left
+        table.add_column(column, justify="left" if is_text else "right", overflow="fold", no_wrap=column != "why")
+    for row in rows:
+        table.add_row(*(str(cell) for cell in row))
+    return table
+
+
+def bytes_text(count: float) -> str:
+    """A size with three digits: `131 kB`."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            break
+        count /= 1000
+    return f"{count:.3g} {unit}" if count < 1000 else f"{count:.0f} {unit}"
+
+
+def seconds_text(seconds: float) -> str:
+    """A time with three digits: `12.5 us`."""
+    if seconds >= 1:
+        return f"{seconds:.3g} s"
+    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
+
+
+def comms_table(comms: Comms) -> Table:
+    rows = [
+        (
+            row.kind + (f" {row.reduction}" if row.reduction else ""),
+            ",".join(row.axes),
+            f"{row.dtype}[{','.join(map(str, row.shape))}]",
+            bytes_text(row.local_bytes),
+            bytes_text(row.ring_bytes),
+            seconds_text(row.hidden_seconds),
+            seconds_text(row.exposed_seconds),
+            row.why,
+        )
+        for row in comms
+    ]
+    title = f"Collectives: {len(comms)}, {bytes_text(comms.ring_bytes)} per device"
+    return table_of(
+        title,
+        ("kind", "axes", "operand", "bytes", "moved", "hidden", "exposed", "why"),
+        rows,
+        left=("axes", "operand", "why"),
+    )
+
+
+def memory_table(memory: Memory, most: int = 8) -> Table:
+    rows = [(b.name, b.type, b.kind, bytes_text(b.bytes), b.offset) for b in memory.largest[:most]]
+    title = f"Memory: {bytes_text(memory.peak_bytes)} per device at peak, {len(memory.largest)} buffers; the largest:"
+    return table_of(title, ("buffer", "type", "kind", "bytes", "offset"), rows, left=("type", "kind"))
+
+
+def cost_table(cost: Cost) -> Table:
+    rows = [
+        ("kernels", f"{cost.kernels} launches, {cost.distinct_kernels} distinct"),
+        ("floating-point operations", f"{cost.flops:.4g}"),
+        ("device memory traffic", bytes_text(cost.device_bytes)),
+        ("link traffic", bytes_text(cost.ring_bytes)),
+        ("step", seconds_text(cost.step_seconds)),
+        ("exposed communication", seconds_text(cost.exposed_seconds)),
+    ]
+    return table_of("Cost per device and step, predicted", ("", "value"), rows)
+
+
+def seconds_table(seconds: Mapping[str, float]) -> Table:
+    total = sum(seconds.values())
+    rows = [(stage, f"{value:.2f}", f"{100 * value / total if total else 0:.0f} %") for stage, value in seconds.items()]
+    return table_of("Where time went", ("stage", "seconds", "share"), [*rows, ("total", f"{total:.2f}", "100 %")])
+
+
+def kernel_table(kernels: Sequence[Mapping[str, Any]]) -> Table:
+    """Registers per thread, spilled bytes and shared memory of each kernel on each architecture."""
+    archs = list(dict.fromkeys(arch for kernel in kernels for arch in kernel["binaries"]))
+    columns = [f"{arch} {figure}" for arch in archs for figure in ("registers", "spills", "shared")]
+    rows = [
+        (
+            kernel["name"],
+            kernel["launches"],
+            "x".join(map(str, kernel["grid"])),
+            *(kernel["binaries"][arch][key] for arch in archs for key in ("regs", "spill_bytes", "shared")),
+        )
+        for kernel in kernels
+    ]
+    launches = sum(kernel["launches"] for kernel in kernels)
+    return table_of(
+        f"Kernels: {launches} launches, {len(kernels)} distinct", ("kernel", "launches", "grid", *columns), rows
+    )
