@@ -155,7 +155,7 @@ class Container:
         self._entries = _read_directory(content, path)
         plan = layout(self._entries)
         for position, expected in (*plan.headers, plan.directory):
-            if content[position : position + len(expected)] != expected:
+            if bytes(content[position : position + len(expected)]) != expected:
                 raise damaged(path, f"its structure is not that of a module (at byte {position})")
         self._members = {
             entry.name: content[start : start + entry.size]
