@@ -1,16 +1,19 @@
 """Whole modules between xDSL and graphs: mesh, functions, signature, stage.
 
-Besides `func.func` and `func.call` this file owns what printed modules say of themselves:
+Besides functions and calls this file owns what printed modules say of themselves:
 
-    meshgen.stage, meshgen.arguments, meshgen.attrs    on the module
-    meshgen.kernel                                     on a private function: the body of a kernel
-    meshgen.view                                       on a reshape that moves nothing
+    meshgen.stage       the stage, on the module
+    meshgen.arguments   "global" where the program takes global arrays
+    meshgen.attrs       `Module.attrs` as JSON, where they are plain
+    meshgen.kernel      on a private function: the body of a kernel; calls of it launch the kernel
+    meshgen.view        on a reshape that moves nothing
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from xdsl.dialects import builtin, func
 from xdsl.ir import Attribute, Operation, Region
@@ -20,16 +23,18 @@ from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir import bridge
 from meshgen.ir.bridge import EXPORTERS, IMPORTERS, MODULE_OPS, Exporter, Importer, Reading, Slot, Source
 from meshgen.ir.graph import STAGES, Graph, Module, Node
+from meshgen.ir.infer import verify_node
+from meshgen.ir.inline import inline_calls
 
 KERNEL = "meshgen.kernel"
 _STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return")
 
 
-def import_module(top: builtin.ModuleOp, source: Source) -> tuple[Module, dict[str, Graph]]:
-    """The module of an xDSL module, and the graphs of its private functions by name.
+def import_module(top: builtin.ModuleOp, source: Source) -> Module:
+    """The module of an xDSL module; calls of private functions are inlined.
 
-    Nodes `call` {callee} stand for calls of those. Raises ProgramError with all faults: first those of
-    operations that are not supported, then malformed ones, then those found in the conversion.
+    Raises ProgramError with all faults: first those of operations that are not supported, then malformed
+    ones, then those found in the conversion.
     """
     reading = Reading(source)
     _refuse_unknown(top, reading)
@@ -42,19 +47,33 @@ def import_module(top: builtin.ModuleOp, source: Source) -> tuple[Module, dict[s
     for operation in top.ops:
         if (reader := MODULE_OPS.get(operation.name)) is not None:
             reader(reading, operation)
-    functions = [operation for operation in top.ops if isinstance(operation, func.FuncOp)]
+    _import_functions([each for each in top.ops if isinstance(each, func.FuncOp)], reading)
+    _raise(reading)
+    return reading.module
+
+
+def _import_functions(functions: Sequence[func.FuncOp], reading: Reading) -> None:
+    """Convert the function to compile, and inline what it calls."""
     entry = _entry(functions, reading)
-    kernels = [function for function in functions if KERNEL in function.attributes]
-    others = [function for function in functions if function is not entry and function not in kernels]
-    reading.module.kernels = {kernel.sym_name.data: Graph(kernel.sym_name.data) for kernel in kernels}
-    for kernel in kernels:
-        _body(kernel, reading, reading.module.kernels[kernel.sym_name.data])
-    private = {other.sym_name.data: Graph(other.sym_name.data) for other in others}
-    for other in others:
-        _body(other, reading, private[other.sym_name.data])
+    private: dict[str, Graph] = {}
+    for function in functions:  # kernels must be known before their launches are read
+        table = reading.module.kernels if KERNEL in function.attributes else private
+        table[function.sym_name.data] = Graph(function.sym_name.data)
+    for function in functions:
+        name = function.sym_name.data
+        if function is not entry:
+            _body(function, reading, reading.module.kernels.get(name) or private[name])
     _import_entry(entry, reading)
     _raise(reading)
-    return reading.module, private
+    reading.module.graph = inline_calls(reading.module.graph, private)
+
+
+def check_module(module: Module) -> None:
+    """Shapes, types and attributes of all nodes. Raises ProgramError with all faults."""
+    mesh = module.mesh if STAGES.index(module.stage) >= STAGES.index("partition") else None
+    graphs = (module.graph, *module.kernels.values())
+    if faults := [fault for graph in graphs for node in graph.nodes for fault in verify_node(node, mesh)]:
+        raise ProgramError(*faults)
 
 
 def _raise(reading: Reading) -> None:
@@ -140,10 +159,14 @@ def _read_slots(side: str, types: Sequence[Attribute], attributes: builtin.Array
 def _import_call(importer: Importer, operation: Operation) -> None:
     assert isinstance(operation, func.CallOp)
     callee = operation.callee.string_value()
-    if callee in importer.reading.module.kernels:
-        importer.convert(operation, "kernel", {"kernel": callee})
-    else:
+    if callee not in importer.reading.module.kernels:
         importer.convert(operation, "call", {"callee": callee})
+        return
+    node, body = importer.convert(operation, "kernel", {"kernel": callee}), importer.reading.module.kernels[callee]
+    for what, here, there in (("operands", node.operands, body.inputs), ("results", node.results, body.outputs)):
+        if (given := [str(v.type) for v in here]) != (wanted := [str(v.type) for v in there]):
+            message = f"the {what} of @{callee} are ({', '.join(wanted)}), but the launch has ({', '.join(given)})"
+            importer.fault("MG0104", message, operation)
 
 
 @bridge.exports("kernel", "call")
@@ -192,9 +215,16 @@ def _write_stage(module: Module) -> Mapping[str, Attribute]:
     found: dict[str, Attribute] = {"meshgen.stage": builtin.StringAttr(module.stage)}
     if module.arguments != "local":
         found["meshgen.arguments"] = builtin.StringAttr(module.arguments)
-    if module.attrs:
-        found["meshgen.attrs"] = builtin.StringAttr(json.dumps(module.attrs, sort_keys=True))
+    if plain := {name: value for name, value in module.attrs.items() if _is_plain(value)}:
+        found["meshgen.attrs"] = builtin.StringAttr(json.dumps(plain, sort_keys=True))
     return found
+
+
+def _is_plain(value: object) -> bool:
+    """Whether JSON keeps the value as it is; other attributes have writers of their own."""
+    if isinstance(value, list):
+        return all(_is_plain(item) for item in cast("list[object]", value))
+    return value is None or isinstance(value, str | int | float | bool)
 
 
 bridge.NODE_ATTRS["meshgen.view"] = _read_view

@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import ParseError
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir import bridge, bridge_shard, bridge_shard_collectives, bridge_shard_mesh, bridge_shard_stages
 from meshgen.ir.bridge import Source
-from meshgen.ir.bridge_module import export_module, import_module
+from meshgen.ir.bridge_module import check_module, export_module, import_module
 from meshgen.ir.dialects import sdy, stablehlo
 from meshgen.ir.graph import Module
 from meshgen.ir.parser import TextParser, base_name
@@ -48,9 +48,9 @@ def parse_text(text: str, file: str = "-") -> Module:
         top = parser.parse_module()
     except ParseError as error:
         raise _located(error, parser) from error
-    module, functions = import_module(top, Source(parser.locate, parser.name_of))
-    module.graph = inline_calls(module.graph, functions)
-    return bridge_shard_stages.complete(module)
+    module = bridge_shard_stages.complete(import_module(top, Source(parser.locate, parser.name_of)))
+    check_module(module)
+    return module
 
 
 def print_text(module: Module) -> str:
