@@ -15,7 +15,8 @@ import numpy as np
 
 from meshgen.codegen.build import BuiltKernel, Source, toolchain
 from meshgen.codegen.schedule import constants_of
-from meshgen.ir.graph import STAGES, Module, TensorType, Value, dtype_name
+from meshgen.errors import ArgumentError, Diagnostic
+from meshgen.ir.graph import STAGES, Module, TensorType, Value
 from meshgen.runtime import container, manifest, tensors
 from meshgen.runtime.checker import check
 from meshgen.runtime.manifest import Binary, Binding, Kernel, Manifest, Param
@@ -48,11 +49,14 @@ def write_module(path: str | Path, module: Module, plan: Schedule, *, sources: M
         weights: values of inputs by name (global arrays), which callers then do not pass.
         report: JSON values that `inspect` shows.
     Raises:
+        ArgumentError: MG0601, weights that do not fit the inputs.
         ScheduleError: the plan has a race or can deadlock.
         UsageError: MG0003, the file cannot be written.
     """
     check(plan, module.mesh)
     sources, built, weights = sources or {}, built or {}, weights or {}
+    inputs = _bindings("arg", module.graph.inputs, module.in_types, module.in_shardings, plan.inputs, weights)
+    _check_weights(inputs, weights)
     members = _code_members(sources, stages or {})
     binaries = _add_binaries(members, built)
     members["constants.safetensors"] = tensors.encode(
@@ -64,7 +68,7 @@ def write_module(path: str | Path, module: Module, plan: Schedule, *, sources: M
         name=module.name,
         mesh=module.mesh,
         arguments=module.arguments,
-        inputs=_bindings("arg", module.graph.inputs, module.in_types, module.in_shardings, plan.inputs, weights),
+        inputs=inputs,
         outputs=_bindings("result", module.graph.outputs, module.out_types, module.out_shardings, plan.outputs, {}),
         kernels={name: _kernel(name, sources.get(name), binaries) for name in plan.kernels},
         plan=plan,
@@ -123,9 +127,17 @@ def _bindings(word: str, values: Sequence[Value], types: Sequence[TensorType], s
     for number, (value, kind, sharding, buffer) in enumerate(zip(values, types, shardings, buffers, strict=True)):
         taken = [b.name for b in found]
         name = value.name if value.name and value.name not in taken else f"{word}{number}"
-        if name in weights:
-            stored = TensorType(weights[name].shape, dtype_name(weights[name].dtype))
-            assert stored == kind, f"weight '{name}' is {stored}, but the program takes {kind}"
         found.append(Binding(name, kind, sharding, value.type.sizes, buffer, name in weights))
-    assert all(name in [b.name for b in found] for name in weights), f"no input for some of {sorted(weights)}"
     return tuple(found)
+
+
+def _check_weights(inputs: Sequence[Binding], weights: Mapping[str, Array]) -> None:
+    """Raise ArgumentError MG0601 with every weight that is no input, or not of its type."""
+    types = {b.name: b.type for b in inputs}
+    texts = [f"there is no input '{name}' to store a weight for" for name in weights if name not in types]
+    for name, array in weights.items():
+        if name in types and (array.shape, array.dtype) != (types[name].sizes, types[name].numpy_dtype):
+            have = f"{array.dtype}{list(array.shape)}"
+            texts.append(f"weight '{name}' is {have}, but the program takes {types[name]}")
+    if texts:
+        raise ArgumentError(*(Diagnostic("MG0601", text, hint=f"the inputs are {', '.join(types)}") for text in texts))

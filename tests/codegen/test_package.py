@@ -10,7 +10,7 @@ import pytest
 from meshgen.codegen.build import BuiltKernel
 from meshgen.codegen.package import write_module
 from meshgen.codegen.schedule import schedule
-from meshgen.errors import Location, ScheduleError, UsageError
+from meshgen.errors import ArgumentError, Location, ScheduleError, UsageError
 from meshgen.runtime import container, tensors
 from meshgen.runtime.container import LINE, PAGE, Entry, layout
 from tests.codegen.programs import costs, layers, mixed
@@ -138,6 +138,15 @@ def test_a_plan_with_a_race_is_not_written(tmp_path):
     with pytest.raises(ScheduleError):
         write_module(tmp_path / "m.mgx", module, broken)
     assert not os.listdir(tmp_path)
+
+
+def test_weights_that_do_not_fit_are_refused_together(tmp_path):
+    with pytest.raises(ArgumentError) as caught:
+        write(tmp_path / "m.mgx", weights={"a": np.zeros((3, 4), np.float32), "b": np.zeros(2)})
+    assert [d.message for d in caught.value.diagnostics] == [
+        "there is no input 'b' to store a weight for",
+        "weight 'a' is float32[3, 4], but the program takes f32[4,3]",
+    ]
 
 
 def test_tensors_round_trip_in_every_type():
