@@ -178,8 +178,8 @@ def _decode(value: Json) -> Manifest:
 
 
 def _check_bindings(manifest: Manifest) -> None:
-    """Buffers hold what the signature says."""
-    for binding in (*manifest.inputs, *manifest.outputs):
+    """Buffers hold what the signature says: a shard, or with global arguments the whole of an input."""
+    for number, binding in enumerate((*manifest.inputs, *manifest.outputs)):
         if binding.buffer >= len(manifest.plan.buffers):
             raise ValueError(f"'{binding.name}' has no buffer {binding.buffer}")
         have = manifest.plan.buffers[binding.buffer].type
@@ -187,7 +187,9 @@ def _check_bindings(manifest: Manifest) -> None:
             raise ValueError(f"'{binding.name}' has local shape {binding.local_shape}, but its buffer is {have}")
         if binding.sharding.rank != binding.type.rank:
             raise ValueError(f"'{binding.name}' of type {binding.type} has a sharding of rank {binding.sharding.rank}")
-        if binding.sharding.local_shape(binding.type.sizes, manifest.mesh) != binding.local_shape:
+        whole = manifest.arguments == "global" and number < len(manifest.inputs)
+        sizes = binding.type.sizes
+        if binding.local_shape != (sizes if whole else binding.sharding.local_shape(sizes, manifest.mesh)):
             raise ValueError(f"'{binding.name}' of type {binding.type} is not {binding.local_shape} on each device")
 
 

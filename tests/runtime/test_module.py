@@ -139,6 +139,19 @@ def test_a_wrong_plan_gives_wrong_numbers(tmp_path):
     assert any(not np.array_equal(a, b) for a, b in zip(have, loaded.run([x]), strict=True))
 
 
+def test_global_arguments_are_sliced_by_the_program(tmp_path):
+    mesh, whole, local = make_mesh({"x": 4}), f32(10, 3), f32(3, 3)
+    cut = Graph("cut", [Value(whole, "x")])
+    piece = cut.add("all_slice", cut.inputs, [local], {"axes": ("x",), "dim": 0}).result
+    cut.outputs = [cut.add("negate", [piece], [local]).result]
+    main = Graph("main", [Value(whole, "x")])
+    main.outputs = [main.add("kernel", main.inputs, [local], {"kernel": "cut"}).result]
+    program = module(main, {"cut": cut}, mesh, [P("x", None)], [P("x", None)], [(10, 3)], [(10, 3)])
+    program.arguments = "global"
+    x = normal(10, 3)
+    np.testing.assert_array_equal(saved(tmp_path / "m.mgx", program)(x), -x)
+
+
 def test_one_output_is_an_array_and_arguments_may_be_named(tmp_path):
     loaded = saved(tmp_path / "m.mgx", layers(0, 8, 2))
     x = normal(8, 3)
