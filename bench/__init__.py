@@ -1,0 +1,1 @@
+"""Microbenchmarks of generated kernels and of collectives. They need a GPU."""
