@@ -15,6 +15,7 @@ from xdsl.dialects import builtin, func
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    I64,
     ArrayAttr,
     DenseArrayBase,
     FloatAttr,
@@ -164,7 +165,9 @@ def axis_numbers(axes: ShardAxesArrayAttr) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(str(number) for number in each.get_values()) for each in axes.axes)
 
 
-def constants(static: DenseArrayBase, dynamic: Sequence[SSAValue], what: str, faults: list[Diagnostic]) -> list[int]:
+def constants(
+    static: DenseArrayBase[I64], dynamic: Sequence[SSAValue], what: str, faults: list[Diagnostic]
+) -> list[int]:
     """A list of numbers, some of which are constants of the program; collects a fault where one is not known."""
     rest, found = list(dynamic), list[int]()
     for number in static.get_values():
@@ -409,8 +412,9 @@ def read_plan(importer: Importer, node: Node, attribute: Attribute) -> None:
     """What propagation decided."""
     if isinstance(attribute, PlanAttr):
         plan, mesh = attribute.data, importer.reading.module.mesh
-        sides = (tuple(named(sharding, mesh) for sharding in side) for side in (plan.operands, plan.results))
-        node.sharding = NodeSharding(*sides, named(Sharding(plan.option), mesh).dims, plan.why)
+        operands = tuple(named(sharding, mesh) for sharding in plan.operands)
+        results = tuple(named(sharding, mesh) for sharding in plan.results)
+        node.sharding = NodeSharding(operands, results, named(Sharding(plan.option), mesh).dims, plan.why)
 
 
 def write_node(exporter: Exporter, node: Node) -> Mapping[str, Attribute]:

@@ -149,8 +149,8 @@ def _as_typed(node: Node) -> NodeSharding | None:
     """What the types say; collectives have none."""
     if "axes" in node.attrs or node.op in MOVES:
         return None
-    sides = (tuple(_sharding(value) for value in side) for side in (node.operands, node.results))
-    return NodeSharding(*sides, node.attrs.get("sharding_option", ()))
+    operands, results = tuple(map(_sharding, node.operands)), tuple(map(_sharding, node.results))
+    return NodeSharding(operands, results, node.attrs.get("sharding_option", ()))
 
 
 def _wish_from_types(module: Module) -> None:

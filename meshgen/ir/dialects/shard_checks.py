@@ -95,8 +95,9 @@ def _type_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
         yield "MG0104", f"element type {source.type.dtype} becomes {result.type.dtype}"
     if source.type.rank != result.type.rank:
         yield "MG0104", f"rank {source.type.rank} becomes rank {result.type.rank} ({source.type} -> {result.type})"
-    elif source.sharding is not None and result.sharding is not None:
-        yield from _global_faults(node, mesh, source.sharding, result.sharding)
+    elif source.sharding is not None or result.sharding is not None:
+        plain = Sharding.replicated(source.type.rank)  # a type without encoding among others that have one
+        yield from _global_faults(node, mesh, source.sharding or plain, result.sharding or plain)
     elif node.op not in ("permute", "retile", "update_halo"):
         yield from _local_faults(node, mesh, exact)
 
