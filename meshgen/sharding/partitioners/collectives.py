@@ -31,6 +31,8 @@ def move(site: Site) -> list[Value]:
     named = site.node.attrs.get("source", source), site.node.attrs.get("target", target)
     if named != (source, target) and tuple(s.canonical(site.mesh) for s in named) != _ends(site):
         raise site.refuse(f"it names {named[0]} -> {named[1]}, but its values lie as {source} -> {target}")
+    if source.canonical(site.mesh).partial != target.canonical(site.mesh).partial:
+        raise site.refuse(f"it cannot reduce, as {source} -> {target} asks", "use all_reduce or reduce_scatter")
     if site.node.op != "update_halo" and source.canonical(site.mesh) == target.canonical(site.mesh):
         return site.operands
     return site.clone()

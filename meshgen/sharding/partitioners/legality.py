@@ -7,15 +7,14 @@ that kind, and partial operands meet only ops that are linear in them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh, split_ref
+from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.partitioners.registry import lies
 from meshgen.sharding.rules.rule import DimMap, Rule
-from meshgen.sharding.sites import AxisParts
 from meshgen.spec import Sharding
 
 CONTROL = ("while", "if", "case")
@@ -53,7 +52,7 @@ def find_fault(node: Node, rule: Rule, mesh: Mesh) -> str | None:
         if isinstance(layout, str):
             return layout
         layouts.append(layout)
-    return _uneven_fault(rule, layouts, mesh) or _Check(rule, layouts, len(operands), mesh).find_fault()
+    return _Check(rule, layouts, len(operands), mesh).find_fault()
 
 
 def _irregular_fault(node: Node, rule: Rule, operands: Sequence[Sharding], results: Sequence[Sharding]) -> str | None:
@@ -84,13 +83,21 @@ def _layout(name: str, rule: Rule, dims: DimMap, value: Value, sharding: Shardin
             return f"dim {dim} of {name} is split over {list(axes)}, but is read whole"
         shares = _distribute(axes, [rule.factors[f].size for f in factors], mesh)
         if shares is None:
-            return f"dim {dim} of {name} ({value.type.shape[dim]} rows) is split over {list(axes)}, which cuts across its factors"
+            sizes = " x ".join(str(rule.factors[f].size) for f in factors)
+            rows = value.type.shape[dim]
+            return (
+                f"dim {dim} of {name} ({rows} = {sizes} rows) is split over {list(axes)}, which cuts across its factors"
+            )
         found.update(zip(factors, shares, strict=True))
     return _Layout(name, dims, found, dict(sharding.partial))
 
 
 def _distribute(axes: tuple[str, ...], sizes: Sequence[int], mesh: Mesh) -> list[tuple[str, ...]] | None:
-    """The axes of a dim dealt to its factors, major to minor; an axis that covers one factor goes on in the next."""
+    """The axes of a dim dealt to its factors, major to minor; an axis that covers one factor goes on in the next.
+
+    None where a factor would be split unevenly, or a minor one before the major one is used up: tiles of the dim
+    would not be tiles of the factors. A factor that is a dim by itself may be split unevenly.
+    """
     if len(sizes) == 1:
         return [axes]
     shares: list[list[str]] = [[] for _ in sizes]
@@ -117,20 +124,6 @@ def _halves(ref: str, major: int, mesh: Mesh) -> tuple[str, str]:
     """An axis as its part of size `major` and the part below that."""
     name, pre, _ = split_ref(ref)
     return f"{name}:({pre}){major}", f"{name}:({pre * major}){mesh.axis_size(ref) // major}"
-
-
-def _uneven_fault(rule: Rule, layouts: Sequence[_Layout], mesh: Mesh) -> str | None:
-    """A factor may be split unevenly only where it is a dim by itself: else tiles of the dims do not match."""
-    for layout in layouts:
-        for number, axes in layout.factors.items():
-            loop, parts = rule.factors[number], mesh.group_size(axes)
-            if loop.size % parts and any(_is_compound(rule, other.dims, number) for other in layouts):
-                return f"factor {loop.name} of size {loop.size} is split over {list(axes)} unevenly ({loop.size} % {parts} = {loop.size % parts})"
-    return None
-
-
-def _is_compound(rule: Rule, dims: DimMap, factor: int) -> bool:
-    return any(factor in part and math.prod(rule.factors[f].size for f in part) != rule.factors[factor].size for part in dims)  # fmt: skip
 
 
 class _Check:

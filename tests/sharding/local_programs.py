@@ -1,0 +1,67 @@
+"""Programs at stage materialize, written by hand: every value gets its sharding where it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
+from meshgen.mesh import Mesh, make_mesh
+from meshgen.runtime.simulate import simulate
+from meshgen.sharding.partition import partition
+from meshgen.spec import P, Sharding, fit
+
+
+def tensor(text: str) -> TensorType:
+    """A type from `f32[10,3]`."""
+    dtype, _, sizes = text.rstrip("]").partition("[")
+    return TensorType(tuple(int(n) for n in sizes.split(",") if n), dtype)
+
+
+class Program:
+    """A module under construction; `spec` gives the sharding of each value."""
+
+    def __init__(self, **axes: int) -> None:
+        self.mesh: Mesh = make_mesh(axes)
+        self.graph = Graph("main")
+
+    def input(self, text: str, spec: Sharding | None = None) -> Value:
+        kind = tensor(text)
+        value = Value(kind, f"arg{len(self.graph.inputs)}", fit(spec or P(), kind.rank))
+        self.graph.inputs.append(value)
+        return value
+
+    def add(self, op: str, operands: Sequence[Value], text: str, spec: Sharding | None = None, **attrs: Any) -> Value:
+        kind = tensor(text)
+        value = self.graph.add(op, operands, [kind], attrs).result
+        value.sharding = fit(spec or P(), kind.rank)
+        return value
+
+    def constant(self, value: Any, dtype: str, spec: Sharding | None = None) -> Value:
+        array = np.asarray(value, DTYPES[dtype])
+        return self.add("constant", [], f"{dtype}[{','.join(map(str, array.shape))}]", spec, value=array)
+
+    def local(self, *outputs: Value, arguments: str = "local") -> Module:
+        graph = replace(self.graph, outputs=list(outputs))
+        return partition(Module(self.mesh, graph, "materialize"), arguments)
+
+    def run(self, args: Sequence[Any], *outputs: Value, arguments: str = "local") -> list[np.ndarray[Any, Any]]:
+        return simulate(self.local(*outputs, arguments=arguments), args)
+
+
+def ops(module: Module) -> list[str]:
+    return [node.op for node in module.graph.nodes]
+
+
+def node_of(module: Module, op: str) -> Node:
+    return next(node for node in module.graph.nodes if node.op == op)
+
+
+def whole_numbers(text: str, seed: int = 0) -> np.ndarray[Any, Any]:
+    """Small whole numbers without zero in the type's dtype: float sums and products of a few are exact."""
+    kind = tensor(text)
+    signs = np.where(np.random.default_rng([seed, 1]).integers(0, 2, kind.sizes), 1, -1)
+    return np.asarray(np.random.default_rng(seed).integers(1, 5, kind.sizes) * signs).astype(DTYPES[kind.dtype])

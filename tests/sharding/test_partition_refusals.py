@@ -1,0 +1,204 @@
+"""What partition refuses, and that it says why: a wrong sharding is never made into a wrong program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from numpy.testing import assert_array_equal
+
+from meshgen.errors import Location, ProgramError, ShardingError
+from meshgen.ir.graph import Graph, Module, TensorType, Value
+from meshgen.mesh import make_mesh
+from meshgen.sharding.partition import partition
+from meshgen.spec import P, Sharding
+from tests.sharding.local_programs import Program, ops, whole_numbers
+
+
+def _message(p: Program, *outputs: Value) -> str:
+    with pytest.raises(ProgramError) as caught:
+        p.local(*outputs)
+    return str(caught.value)
+
+
+def test_dims_that_are_tied_must_lie_alike() -> None:
+    p = Program(x=2)
+    a, b = p.input("f32[8]", P("x")), p.input("f32[8]")
+    assert "MG0206" in _message(p, p.add("add", [a, b], "f32[8]", P("x")))
+
+
+def test_the_order_of_axes_is_part_of_how_a_dim_lies() -> None:
+    p = Program(x=2, y=2)
+    a, b = p.input("f32[8]", P(("x", "y"))), p.input("f32[8]", P(("y", "x")))
+    assert "['y', 'x']" in _message(p, p.add("add", [a, b], "f32[8]", P(("x", "y"))))
+
+
+def test_an_axis_cannot_split_two_loops() -> None:
+    p = Program(x=2)
+    table, places = p.input("f32[6,3]", P("x")), p.input("i32[4,1]", P("x"))
+    attrs = {
+        "offset_dims": (1,), "collapsed_slice_dims": (0,), "operand_batching_dims": (), "slice_sizes": (1, 3),
+        "start_indices_batching_dims": (), "start_index_map": (0,), "index_vector_dim": 1, "indices_are_sorted": False,
+    }  # fmt: skip
+    assert "splits both" in _message(p, p.add("gather", [table, places], "f32[4,3]", P("x"), **attrs))
+
+
+def test_a_split_sum_must_be_partial() -> None:
+    p = Program(x=2)
+    a, init = p.input("f32[8]", P("x")), p.constant(0, "f32")
+    text = _message(p, p.add("reduce", [a, init], "f32[]", P(), dims=(0,), kind="add"))
+    assert "must be partial (sum), not whole" in text
+
+
+@pytest.mark.parametrize("op", ["tanh", "abs", "exponential"])
+def test_a_nonlinear_op_needs_the_whole_value(op: str) -> None:
+    p = Program(x=2)
+    a = p.input("f32[8]", P(partial="x"))
+    assert "not linear" in _message(p, p.add(op, [a], "f32[8]", P(partial="x")))
+
+
+def test_a_sum_of_a_partial_and_a_whole_value_would_count_the_whole_one_twice() -> None:
+    p = Program(x=2)
+    a, b = p.input("f32[8]", P(partial="x")), p.input("f32[8]")
+    assert "not linear" in _message(p, p.add("add", [a, b], "f32[8]", P(partial="x")))
+
+
+def test_a_partial_value_does_not_become_whole_by_itself() -> None:
+    p = Program(x=2)
+    a = p.input("f32[8]", P(partial="x"))
+    assert "result is whole" in _message(p, p.add("negate", [a], "f32[8]", P()))
+
+
+def test_nothing_becomes_partial_by_itself() -> None:
+    p = Program(x=2)
+    assert "nothing makes" in _message(p, p.add("negate", [p.input("f32[8]")], "f32[8]", P(partial="x")))
+
+
+@pytest.mark.parametrize("op", ["reverse", "slice"])
+def test_a_dim_that_is_cut_must_be_whole(op: str) -> None:
+    attrs = {"reverse": {"dims": (0,)}, "slice": {"start": (1,), "limit": (9,), "stride": (1,)}}[op]
+    p = Program(x=2)
+    a = p.input("f32[9]", P("x"))
+    assert "whole" in _message(p, p.add(op, [a], f"f32[{8 if op == 'slice' else 9}]", P("x"), **attrs))
+
+
+def test_a_reshape_of_uneven_tiles_is_refused() -> None:
+    p = Program(x=4)
+    text = _message(p, p.add("reshape", [p.input("f32[10,8]", P("x"))], "f32[80]", P("x")))
+    assert "80 = 10 x 8 rows" in text
+
+
+def test_a_reshape_cannot_split_a_minor_factor_first() -> None:
+    p = Program(x=3)
+    assert "cuts across" in _message(p, p.add("reshape", [p.input("f32[4,3]", P(None, "x"))], "f32[12]", P("x")))
+
+
+def test_unequal_tiles_serve_elementwise_ops_only() -> None:
+    spec = replace(P("x"), offsets=((0, 4, 5),))
+    p = Program(x=2)
+    a, init = p.input("f32[5]", spec), p.constant(0, "f32")
+    double = p.add("add", [a, a], "f32[5]", spec)
+    x = whole_numbers("f32[5]")
+    assert_array_equal(p.run([x], double)[0], x + x)
+    assert "unequal tiles" in _message(
+        p, p.add("reduce", [double, init], "f32[]", P(partial="x"), dims=(0,), kind="add")
+    )
+
+
+def test_iota_knows_no_offsets() -> None:
+    p = Program(x=2)
+    assert "unequal tiles" in _message(p, p.add("iota", [], "i32[5]", Sharding((("x",),), offsets=((0, 4, 5),)), dim=0))
+
+
+def test_a_collective_must_lead_where_it_says() -> None:
+    p = Program(x=2, y=2)
+    a = p.input("f32[8]", P(("x", "y")))
+    assert "does not lead" in _message(p, p.add("all_gather", [a], "f32[8]", P("y"), axes=("x",), dim=0))
+    p = Program(x=2, y=2)
+    a = p.input("f32[8]", P(partial={"x": "max"}))
+    assert "does not lead" in _message(p, p.add("all_reduce", [a], "f32[8]", P(), axes=("x",), kind="sum"))
+
+
+def test_tiles_that_do_not_nest_are_not_cut_further() -> None:
+    p = Program(x=4, y=2)
+    a = p.input("f32[10]", P("x"))  # tiles of 3 rows; of 10 rows over 8 devices each has 2
+    assert "3 is not 2 x 2" in _message(p, p.add("all_slice", [a], "f32[10]", P(("x", "y")), axes=("y",), dim=0))
+
+
+def test_retile_does_not_reduce() -> None:
+    p = Program(x=2)
+    a = p.input("f32[8]", P(partial="x"))
+    attrs = {"source": P(None, partial="x"), "target": P("x"), "shape": (8,)}
+    assert "reduce" in _message(p, p.add("retile", [a], "f32[8]", P("x"), **attrs))
+
+
+def test_collectives_in_groups_of_one_vanish() -> None:
+    p = Program(x=1, y=2)
+    a = p.input("f32[8]", P("x", partial="y"))
+    gathered = p.add("all_gather", [a], "f32[8]", P(partial="y"), axes=("x",), dim=0)
+    total = p.add("all_reduce", [gathered], "f32[8]", P(), axes=("x", "y"), kind="sum")
+    module = p.local(total)
+    assert ops(module) == ["all_reduce"] and module.graph.nodes[0].attrs["axes"] == ("y",)
+    x = whole_numbers("f32[8]")
+    assert_array_equal(p.run([x], total)[0], x)
+
+
+def test_all_faults_are_told_at_once_with_their_places() -> None:
+    p = Program(x=2)
+    a = p.input("f32[8]", P(partial="x"))
+    first, second = (p.add(op, [a], "f32[8]", P(partial="x")) for op in ("tanh", "sine"))
+    for node, line in zip(p.graph.nodes, (3, 4), strict=True):
+        node.loc = Location("model.mlir", line)
+    with pytest.raises(ShardingError) as caught:
+        p.local(first, second)
+    assert [(d.code, str(d.loc)) for d in caught.value.diagnostics] == [
+        ("MG0206", "model.mlir:3"),
+        ("MG0206", "model.mlir:4"),
+    ]
+
+
+def test_an_op_without_partitioner_must_be_replicated() -> None:
+    p = Program(x=2)
+    whole = p.add("custom", [p.input("f32[8]")], "f32[8]")
+    assert ops(p.local(whole)) == ["custom"]
+    split = p.add("custom", [p.input("f32[8]", P("x"))], "f32[8]", P("x"))
+    assert "MG0103" in _message(p, split)
+
+
+def test_sizes_that_are_unknown_are_refused() -> None:
+    value = Value(TensorType((None, 3), "f32"), "a", P(None, None))
+    module = Module(make_mesh({"x": 2}), Graph("main", [value], [], [value]), "materialize")
+    with pytest.raises(ShardingError, match="unknown until load"):
+        partition(module)
+    module = replace(module, mesh=make_mesh({"x": None}), graph=Graph("main"))
+    with pytest.raises(ShardingError, match="MG0201"):
+        partition(module)
+
+
+def _loop(p: Program, body_spec: Sharding) -> Value:
+    """`while i < 3: v = v + v` with the loop's bodies written out."""
+    counter, value = p.constant(0, "i32"), p.input("f32[5]", P("x"))
+    condition, body = Program(x=2), Program(x=2)
+    i, _ = condition.input("i32[]"), condition.input("f32[5]", P("x"))
+    three = condition.constant(3, "i32")
+    less = condition.add("compare", [i, three], "i1[]", direction="LT", compare_type="SIGNED")
+    condition.graph.outputs = [less]
+    i, v = body.input("i32[]"), body.input("f32[5]", body_spec)
+    following = body.add("add", [i, body.constant(1, "i32")], "i32[]")
+    body.graph.outputs = [following, body.add("add", [v, v], "f32[5]", body_spec)]
+    node = p.graph.add("while", [counter, value], [counter.type, value.type])
+    node.regions = (condition.graph, body.graph)
+    node.results[0].sharding, node.results[1].sharding = P(), P("x")
+    return node.results[1]
+
+
+def test_a_loop_runs_on_tiles() -> None:
+    p = Program(x=2)
+    result = _loop(p, P("x"))
+    x = whole_numbers("f32[5]")
+    assert_array_equal(p.run([x], result)[0], 8 * x)
+
+
+def test_a_carried_value_must_lie_alike_all_the_way_round() -> None:
+    p = Program(x=2)
+    assert "MG0206" in _message(p, _loop(p, P(None)))
