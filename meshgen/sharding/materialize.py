@@ -1,0 +1,164 @@
+"""Materialise: every value gets its sharding, and collectives stand where one does not suit a use.
+
+Before:  %h = dot_general %x, %w {[{x}, {}], [{}, {}] -> [{x}, {}]}   %y = tanh %h {[{}, {}] -> [{}, {}]}
+After:   %h = dot_general %x, %w : f32[8,4]{x}    %g = all_gather %h on x   %y = tanh %g : f32[8,4]
+
+`annotate` is gone: it was a wish on a value, and propagation has granted or refused it. Each collective tells
+why it is there: the edge, the shardings at its ends, and what propagation noted about the axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from meshgen.errors import Diagnostic, Location, ProgramError
+from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
+from meshgen.mesh import Mesh
+from meshgen.sharding.copies import Copies, Names, Party
+from meshgen.sharding.reshard import same_layout
+from meshgen.spec import Sharding
+
+_CONTROL = ("while", "case", "if")
+
+
+def materialize(module: Module) -> Module:
+    """The module with `Value.sharding` on all values, resharding collectives on edges, and no annotations.
+
+    Raises ProgramError (MG0104) for nodes that propagation has not seen, ShardingError where no reshard exists.
+    """
+    _check(module)
+    writer = _Writer(module.mesh, module.graph)
+    inputs = [
+        Value(value.type, value.name, sharding, value.loc)
+        for value, sharding in zip(module.graph.inputs, module.in_shardings, strict=True)
+    ]
+    graph = Graph(module.graph.name, inputs)
+    for number, (old, new) in enumerate(zip(module.graph.inputs, inputs, strict=True)):
+        writer.define(old, new, _input(module, number), graph.nodes)
+    ends = [_party(f"output {number}", ()) for number in range(len(module.graph.outputs))]
+    writer.write(module.graph, graph, module.out_shardings, ends)
+    return replace(module, graph=graph, stage="materialize")
+
+
+def _check(module: Module) -> None:
+    unseen = [node for node in _all_nodes(module.graph) if node.sharding is None]
+    faults = [
+        Diagnostic("MG0104", f"'{node.op}' has no sharding", node.loc, (), "run propagate first") for node in unseen
+    ]
+    ends = (module.graph.inputs, module.in_shardings), (module.graph.outputs, module.out_shardings)
+    if any(len(values) != len(shardings) for values, shardings in ends):
+        faults.append(Diagnostic("MG0104", "inputs or outputs have no sharding", None, (), "run propagate first"))
+    if faults:
+        raise ProgramError(*faults)
+
+
+def _all_nodes(graph: Graph) -> Iterator[Node]:
+    """Nodes in program order, those of loops and branches before their op."""
+    for node in graph.nodes:
+        for region in node.regions if node.op in _CONTROL else ():
+            yield from _all_nodes(region)
+        yield node
+
+
+def _party(text: str, why: tuple[str, ...], name: str = "", loc: Location | None = None) -> Party:
+    return Party(text + (f" '{name}'" if name else "") + (f" ({loc})" if loc else ""), why, loc)
+
+
+def _input(module: Module, number: int) -> Party:
+    value = module.graph.inputs[number]
+    wish = module.in_annotations[number] if number < len(module.in_annotations) else None
+    note = f" annotated {'as required' if wish.required else 'by a hint'}" if wish else ""
+    return _party(f"input {number}{note}", (), value.name, value.loc)
+
+
+class _Writer:
+    """Writes graphs anew; keeps the copies of every value of the old ones."""
+
+    def __init__(self, mesh: Mesh, graph: Graph) -> None:
+        self._mesh = mesh
+        self._names = Names([value.name for value in _all_values(graph) if value.name])
+        self._copies: dict[Value, Copies] = {}
+        self._wanted = _wanted(graph)
+
+    def define(self, old: Value, new: Value, producer: Party, nodes: list[Node]) -> None:
+        """Tell that `new` stands for `old`, made in the graph with these nodes."""
+        self._copies[old] = Copies(new, producer, nodes, self._wanted.get(old, []), self._mesh, self._names)
+
+    def write(self, old: Graph, new: Graph, results: Sequence[Sharding], ends: Sequence[Party]) -> None:
+        """Fill `new` from `old`, its outputs in the shardings `results`."""
+        for value, sharding in zip(old.outputs, results, strict=True):
+            self._wanted.setdefault(value, []).append(sharding)
+        for node in old.nodes:
+            self._write_node(node, new.nodes)
+        new.outputs = [
+            self._copies[value].get(sharding, end)
+            for value, sharding, end in zip(old.outputs, results, ends, strict=True)
+        ]
+
+    def _write_node(self, node: Node, nodes: list[Node]) -> None:
+        lies = _lies(node)
+        name = node.results[0].name if node.results else ""
+        party = _party(node.op, lies.why, name, node.loc)
+        if node.op == "annotate":
+            self._write_annotation(node, party, nodes)
+            return
+        operands = [self._copies[v].get(s, party) for v, s in zip(node.operands, lies.operands, strict=True)]
+        regions = tuple(self._region(node, number) for number in range(len(node.regions)))
+        results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, lies.results, strict=True)]
+        nodes.append(Node(node.op, operands, results, dict(node.attrs), node.loc, lies, regions))
+        for old, new in zip(node.results, results, strict=True):
+            self.define(old, new, party, nodes)
+
+    def _write_annotation(self, node: Node, party: Party, nodes: list[Node]) -> None:
+        """The annotated value is the value itself, or its copy in the sharding that was asked for."""
+        (value,), (result,), target = node.operands, node.results, _lies(node).results[0]
+        copies = self._copies[value]
+        produced = copies.value.sharding
+        if produced is not None and same_layout(produced, target, value.type, self._mesh):
+            self._copies[result] = copies
+        else:
+            self.define(result, copies.get(target, party), party, nodes)
+
+    def _region(self, node: Node, number: int) -> Graph:
+        """A region of control flow lies as the op's own values; bodies of other ops work on scalars."""
+        old, lies = node.regions[number], _lies(node)
+        if node.op not in _CONTROL:
+            return old
+        inner = lies.results if node.op == "while" else lies.operands[1:]
+        inputs = [Value(v.type, v.name, s, v.loc) for v, s in zip(old.inputs, inner, strict=True)]
+        new = Graph(old.name, inputs)
+        party = _party(f"argument of {node.op}", lies.why, "", node.loc)
+        for before, after in zip(old.inputs, inputs, strict=True):
+            self.define(before, after, party, new.nodes)
+        is_condition = node.op == "while" and number == 0
+        results = (Sharding(()),) if is_condition else lies.results
+        self.write(old, new, results, [_party(f"result of {node.op}", lies.why, "", node.loc)] * len(results))
+        return new
+
+
+def _lies(node: Node) -> NodeSharding:
+    assert node.sharding is not None, "checked on entry"
+    return node.sharding
+
+
+def _all_values(graph: Graph) -> Iterator[Value]:
+    yield from graph.inputs
+    for node in graph.nodes:
+        for region in node.regions:
+            yield from _all_values(region)
+        yield from node.results
+
+
+def _wanted(graph: Graph) -> dict[Value, list[Sharding]]:
+    """Shardings that nodes need of each value, in program order; those of an annotation that changes nothing are its value's."""
+    wanted: dict[Value, list[Sharding]] = {}
+    same: dict[Value, Value] = {}
+    for node in _all_nodes(graph):
+        lies = _lies(node)
+        needs = lies.results if node.op == "annotate" else lies.operands
+        for value, sharding in zip(node.operands, needs, strict=True):
+            wanted.setdefault(same.get(value, value), []).append(sharding)
+        if node.op == "annotate" and lies.operands == lies.results:
+            same[node.results[0]] = same.get(node.operands[0], node.operands[0])
+    return wanted
