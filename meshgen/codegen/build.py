@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from meshgen.codegen.cache import Cache, default_directory, key_of
 from meshgen.codegen.cubin import read_resources
+from meshgen.codegen.roofline import device_of
 from meshgen.codegen.workers import Reply, compile_all
 from meshgen.errors import CodegenError, Diagnostic, Location, MissingError
 from meshgen.ir.graph import Graph
@@ -28,7 +29,7 @@ FORMAT = 1  # of the cache's entries
 DIVISOR = 16  # bytes: buffers are aligned to more, and vector loads need no more
 WARP = 32
 MAX_REGISTERS = 65536  # per block, on every architecture from sm_80 on
-MAX_SHARED = {"sm_80": 166912, "sm_86": 101376, "sm_89": 101376, "sm_90": 232448, "sm_100": 232448}  # bytes, opt-in
+LESS_SHARED = {"sm_86": 101376, "sm_89": 101376, "sm_120": 101376}  # bytes: less than the data-centre GPU before it
 TYPES = {
     "i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "ui8": "u8", "ui16": "u16", "ui32": "u32",
     "ui64": "u64", "f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "f8E4M3FN": "fp8e4nv", "f8E5M2": "fp8e5",
@@ -243,7 +244,7 @@ def _compile_fault(request: Request, arch: str, reply: Reply, path: Path) -> Dia
 def _limit_faults(request: Request, arch: str, built: BuiltKernel) -> list[Diagnostic]:
     """Reasons why the driver would refuse to launch the kernel."""
     texts: list[str] = []
-    limit = MAX_SHARED.get(arch, min(MAX_SHARED.values()))
+    limit = LESS_SHARED.get(arch, device_of(arch).shared_bytes)
     if built.shared > limit:
         texts.append(f"{built.shared} bytes of shared memory per block, but {arch} has {limit}")
     needed = -(-built.regs // 8) * 8 * built.threads  # registers are given out in eights

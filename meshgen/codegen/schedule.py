@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from meshgen.codegen import memory
+from meshgen.codegen.costs import default_costs
 from meshgen.codegen.timeline import Costs, Task, exposures, start_times
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -48,11 +49,7 @@ def schedule(module: Module, target: str = "cuda:sm_90", *, costs: Costs | None 
         CodegenError: MG0303 when even the smallest order needs more than `memory_limit`; MG0301 for control
             flow around collectives.
     """
-    if costs is None:
-        from meshgen.codegen.costs import default_costs
-
-        costs = default_costs(target)
-    program = collect(module, costs)
+    program = collect(module, costs or default_costs(target))
     timed = [(round(start_times(program.tasks, order)[1], 12), order) for order in orders(program.tasks)]
     plans: list[Schedule] = []
     for seconds in sorted({seconds for seconds, _ in timed}):

@@ -59,5 +59,5 @@ def exposures(items: Sequence[Item]) -> tuple[Exposure, ...]:
             if start >= item.end:
                 break
             hidden += min(end, item.end) - max(start, item.start)
-        found.append(Exposure(number, hidden, max(0.0, item.seconds - hidden)))
+        found.append(Exposure(number, round(hidden, 15), round(max(0.0, item.seconds - hidden), 15)))
     return tuple(found)
