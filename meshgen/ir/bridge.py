@@ -183,10 +183,9 @@ class Importer:
         return [self.value(each) for each in ssa]
 
     def bind(self, ssa: SSAValue, value: Value) -> None:
-        """Let an SSA value mean `value`, which takes its name."""
+        """Let an SSA value mean `value`, which takes its name if it has none."""
         self._values[ssa] = value
-        if name := self.reading.source.name(ssa):
-            value.name = name
+        value.name = value.name or self.reading.source.name(ssa)
 
     def type(self, ssa: SSAValue) -> TensorType:
         return self.reading.type(ssa.type)
@@ -292,10 +291,15 @@ class Exporter:
         self._before.clear()
         return found
 
-    def block(self, graph: Graph, terminator: type[Operation]) -> Block:
-        """The block of a graph, closed by `terminator` over its outputs."""
-        block = Block(arg_types=self.types(graph.inputs))
-        for value, argument in zip(graph.inputs, block.args, strict=True):
+    def block(self, graph: Graph, terminator: type[Operation], outside: Sequence[SSAValue] | None = None) -> Block:
+        """The block of a graph, closed by `terminator` over its outputs.
+
+        Its inputs are the arguments of the block, or the values `outside` where the block is to have none.
+        """
+        block = Block(arg_types=self.types(graph.inputs) if outside is None else ())
+        if outside is not None:
+            self._values.update(zip(graph.inputs, outside, strict=True))
+        for value, argument in zip(graph.inputs, block.args, strict=False):
             self.bind(value, argument)
         for node in graph.nodes:
             block.add_ops(self.operations(node))

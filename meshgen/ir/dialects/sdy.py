@@ -250,9 +250,8 @@ def _read_results(importer: Importer, operation: Operation, attribute: Attribute
         wish = _checked(importer, operation, body, value.type)
         attrs = {"sharding": wish.sharding, "required": True, "as_result": True, "open_dims": wish.open_dims}
         (annotated,) = importer.emit("annotate", [value], [value.type], attrs, operation)
-        name, value.name = value.name, ""
+        annotated.name, value.name = value.name, ""
         importer.bind(result, annotated)
-        annotated.name = name
 
 
 bridge.MODULE_OPS["sdy.mesh"] = _read_mesh_op

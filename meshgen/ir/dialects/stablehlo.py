@@ -11,13 +11,22 @@ from xdsl.ir import Dialect
 from meshgen.ir import bridge
 from meshgen.ir.dialects import (
     stablehlo_contraction,
+    stablehlo_control,
     stablehlo_elementwise,
     stablehlo_movement,
     stablehlo_reduce,
+    stablehlo_windows,
 )
 from meshgen.ir.dialects.stablehlo_attributes import ATTRIBUTES
 from meshgen.ir.dialects.stablehlo_base import OPERATIONS
 
-FAMILIES = (stablehlo_elementwise, stablehlo_movement, stablehlo_contraction, stablehlo_reduce)
+FAMILIES = (
+    stablehlo_elementwise,
+    stablehlo_movement,
+    stablehlo_contraction,
+    stablehlo_reduce,
+    stablehlo_windows,
+    stablehlo_control,
+)
 bridge.DIALECTS.append(Dialect("stablehlo", [op for op in OPERATIONS if op.name.startswith("stablehlo.")], ATTRIBUTES))
 bridge.DIALECTS.append(Dialect("chlo", [op for op in OPERATIONS if op.name.startswith("chlo.")]))

@@ -219,7 +219,7 @@ def _import_dims(importer: Importer, operation: Operation) -> None:
 
 @exports("constant")
 def _export_constant(exporter: Exporter, node: Node) -> Operation:
-    type: IrTensorType[Attribute] = exporter.tensor(node.result.type)
+    type: IrTensorType[Attribute] = exporter.type(node.result)
     value = DenseElements.of(node.attrs["value"], node.result.type, type)
     return CONSTANT.create(result_types=exporter.types(node.results), properties={"value": value})
 

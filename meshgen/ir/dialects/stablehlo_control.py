@@ -1,0 +1,289 @@
+"""Control flow of StableHLO, sorting and random bits.
+
+Regions of nodes are closed: what a region uses from outside becomes an operand. A loop carries it unchanged,
+so its node has results that the text does not name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    var_operand_def,
+    var_region_def,
+    var_result_def,
+)
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+
+from meshgen.ir.bridge import Exporter, Importer, exports, imports
+from meshgen.ir.dialects.stablehlo_attributes import RngAlgorithm, boolean_of, integer, integer_of, word_of
+from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, define
+from meshgen.ir.dialects.stablehlo_reduce import RETURN
+from meshgen.ir.dialects.stablehlo_windows import closed_regions
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.parser import TextParser
+from meshgen.ir.printer import TextPrinter
+
+_TOP_K = re.compile(r"k\s*=\s*(\d+)\s*\)")
+
+
+class While(IRDLOperation):
+    """`stablehlo.while(%i = %a, %s = %b) : types cond {...} do {...}`: both regions have the arguments %i, %s."""
+
+    arguments = var_operand_def()
+    cond = region_def()
+    body = region_def()
+    outputs = var_result_def()
+
+    @classmethod
+    def parse(cls, parser: Parser) -> IRDLOperation:
+        assert isinstance(parser, TextParser)
+        pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _parse_assignment(parser))
+        types: list[Attribute] = []
+        start = parser.pos
+        if pairs:
+            parser.parse_punctuation(":")
+            types = list(parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type))
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        values = parser.resolve_operands([operand for _, operand in pairs], types, start)
+        arguments = list(zip([name for name, _ in pairs], types, strict=True))
+        parser.parse_keyword("cond")
+        cond = parser.parse_named_region(arguments)
+        parser.parse_keyword("do")
+        body = parser.parse_named_region(arguments)
+        attrs = dict(attributes.data) if attributes is not None else {}
+        return cls.create(operands=values, result_types=types, attributes=attrs, regions=[cond, body])
+
+    def print(self, printer: Printer) -> None:
+        assert isinstance(printer, TextPrinter)
+        printer.print_string("(")
+        for index, (argument, operand) in enumerate(zip(self.body.block.args, self.operands, strict=True)):
+            printer.print_string(", " if index else "")
+            printer.print_ssa_value(argument)
+            printer.share_name(argument, self.cond.block.args[index])
+            printer.print_string(" = ")
+            printer.print_operand(operand)
+        printer.print_string(") : " if self.operands else ")")
+        printer.print_list(self.operand_types, printer.print_attribute)
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string("\n    cond ")
+        printer.print_region(self.cond, print_entry_block_args=False)
+        printer.print_string(" do ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+
+def _parse_assignment(parser: TextParser) -> tuple[UnresolvedOperand, UnresolvedOperand]:
+    name = parser.parse_unresolved_operand()
+    parser.parse_punctuation("=")
+    return name, parser.parse_unresolved_operand()
+
+
+class Case(IRDLOperation):
+    """`case` and `if`: the operand chooses the region; its results are the operation's."""
+
+    index = operand_def()
+    branches = var_region_def()
+    outputs = var_result_def()
+
+
+class Sort(IRDLOperation):
+    arguments = var_operand_def()
+    dimension = opt_prop_def()
+    is_stable = opt_prop_def()
+    comparator = region_def()
+    outputs = var_result_def()
+
+
+class RngBitGenerator(HloOperation):
+    """`%state, %bits = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (...) -> (...)`"""
+
+    initial_state = operand_def()
+    rng_algorithm = prop_def(RngAlgorithm)
+    output_state = result_def()
+    output = result_def()
+
+    @classmethod
+    def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
+        operand = parser.parse_unresolved_operand()
+        parser.parse_clause("algorithm")
+        return [operand], {"rng_algorithm": RngAlgorithm(parser.parse_identifier())}
+
+    def head(self, printer: Printer) -> None:
+        super().head(printer)
+        printer.print_string(f", algorithm = {self.rng_algorithm.data}")
+
+
+class TopK(HloOperation):
+    """`%values, %indices = chlo.top_k(%x, k = 8) : tensor<..> -> (tensor<..>, tensor<..>)`"""
+
+    operand = operand_def()
+    k = prop_def()
+    values = result_def()
+    indices = result_def()
+
+    @classmethod
+    def parse(cls, parser: Parser) -> HloOperation:
+        assert isinstance(parser, TextParser)
+        parser.parse_punctuation("(")
+        operand = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        k = int(parser.scan(_TOP_K, "k = number expected")[1])
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        value = parser.resolve_operand(operand, parser.parse_type())
+        parser.parse_punctuation("->")
+        types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+        return cls.create(operands=[value], result_types=types, properties={"k": integer(k)}, attributes=attributes)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string("(")
+        printer.print_operand(self.operand)
+        printer.print_string(f", k = {integer_of(self.k)})")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.operand.type)
+        printer.print_string(" -> (")
+        printer.print_list(self.result_types, printer.print_attribute)
+        printer.print_string(")")
+
+
+class OptimizationBarrier(IRDLOperation):
+    """`%0, %1 = stablehlo.optimization_barrier %a, %b : tensor<..>, tensor<..>`"""
+
+    arguments = var_operand_def()
+    outputs = var_result_def()
+
+    @classmethod
+    def parse(cls, parser: Parser) -> IRDLOperation:
+        assert isinstance(parser, TextParser)
+        operands = parser.parse_values()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        start = parser.pos
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        values = parser.resolve_operands(operands, types, start)
+        return cls.create(operands=values, result_types=types, attributes=attributes)
+
+
+WHILE = define(While, "stablehlo.while")
+BRANCHES = {"case": define(Case, "stablehlo.case"), "if": define(Case, "stablehlo.if")}
+SORT = define(Sort, "stablehlo.sort")
+RNG_BIT_GENERATOR = define(RngBitGenerator, "stablehlo.rng_bit_generator")
+TOP_K = define(TopK, "chlo.top_k")
+define(OptimizationBarrier, "stablehlo.optimization_barrier")
+
+
+def _regions(importer: Importer, operation: Operation) -> tuple[list[Graph], list[SSAValue]]:
+    """The graphs of all regions over the same captured values, which are their last inputs."""
+    found = [importer.region(region) for region in operation.regions]
+    captured = list(dict.fromkeys(ssa for _, captures in found for ssa in captures))
+    for graph, captures in found:
+        own = len(graph.inputs) - len(captures)
+        inputs = dict(zip(captures, graph.inputs[own:], strict=True))
+        graph.inputs[own:] = [inputs[ssa] if ssa in inputs else _fresh(importer.value(ssa)) for ssa in captured]
+    return [graph for graph, _ in found], captured
+
+
+def _fresh(value: Value) -> Value:
+    return Value(value.type, value.name, value.sharding, value.loc)
+
+
+@imports("stablehlo.while")
+def _import_while(importer: Importer, operation: Operation) -> None:
+    (cond, body), captured = _regions(importer, operation)
+    body.outputs += body.inputs[len(body.inputs) - len(captured) :]
+    operands = importer.values([*operation.operands, *captured])
+    types = [value.type for value in operands]
+    results = importer.emit("while", operands, types, {}, operation, (cond, body))
+    for ssa, value in zip(operation.results, results, strict=False):
+        value.sharding = importer.reading.sharding(ssa.type)
+        importer.bind(ssa, value)
+
+
+@exports("while")
+def _export_while(exporter: Exporter, node: Node) -> Operation:
+    regions = [Region(exporter.block(region, RETURN)) for region in node.regions]
+    types = exporter.types(node.results)
+    return WHILE.create(operands=exporter.operands(node), result_types=types, regions=regions)
+
+
+@imports("stablehlo.case", "stablehlo.if")
+def _import_branches(importer: Importer, operation: Operation) -> None:
+    graphs, captured = _regions(importer, operation)
+    operands = [*operation.operands, *captured]
+    importer.convert(operation, operation.name.partition(".")[2], operands=operands, regions=tuple(graphs))
+
+
+@exports("case", "if")
+def _export_branches(exporter: Exporter, node: Node) -> Operation:
+    index, *outside = exporter.operands(node)
+    regions = [Region(_branch(exporter, region, outside)) for region in node.regions]
+    return BRANCHES[node.op].create(operands=[index], result_types=exporter.types(node.results), regions=regions)
+
+
+def _branch(exporter: Exporter, region: Graph, outside: Sequence[SSAValue]) -> Block:
+    """A region without arguments: its inputs are the values outside."""
+    return exporter.block(region, RETURN, outside)
+
+
+@imports("stablehlo.sort")
+def _import_sort(importer: Importer, operation: Operation) -> None:
+    dim = integer_of(operation.properties.get("dimension"), -1)
+    rank = importer.type(operation.operands[0]).rank if operation.operands else 0
+    attrs = {
+        "dim": dim + rank if dim < 0 else dim,
+        "is_stable": boolean_of(operation.properties.get("is_stable")),
+    }
+    importer.convert(operation, "sort", attrs, regions=closed_regions(importer, operation))
+
+
+@exports("sort")
+def _export_sort(exporter: Exporter, node: Node) -> Operation:
+    stable = builtin.IntegerAttr(int(node.attrs.get("is_stable", False)), builtin.i1)
+    properties: Properties = {"dimension": integer(node.attrs["dim"]), "is_stable": stable}
+    regions = [Region(exporter.block(node.regions[0], RETURN))]
+    types = exporter.types(node.results)
+    return SORT.create(operands=exporter.operands(node), result_types=types, properties=properties, regions=regions)
+
+
+@imports("stablehlo.rng_bit_generator")
+def _import_rng(importer: Importer, operation: Operation) -> None:
+    algorithm = word_of(operation.properties["rng_algorithm"])
+    importer.convert(operation, "rng_bit_generator", {"algorithm": algorithm})
+
+
+@exports("rng_bit_generator")
+def _export_rng(exporter: Exporter, node: Node) -> Operation:
+    properties: Properties = {"rng_algorithm": RngAlgorithm(node.attrs.get("algorithm", "DEFAULT"))}
+    types = exporter.types(node.results)
+    return RNG_BIT_GENERATOR.create(operands=exporter.operands(node), result_types=types, properties=properties)
+
+
+@imports("chlo.top_k")
+def _import_top_k(importer: Importer, operation: Operation) -> None:
+    importer.convert(operation, "top_k", {"k": integer_of(operation.properties["k"])})
+
+
+@exports("top_k")
+def _export_top_k(exporter: Exporter, node: Node) -> Operation:
+    types = exporter.types(node.results)
+    return TOP_K.create(
+        operands=exporter.operands(node), result_types=types, properties={"k": integer(node.attrs["k"])}
+    )
+
+
+@imports("stablehlo.optimization_barrier")
+def _import_barrier(importer: Importer, operation: Operation) -> None:
+    """It orders XLA's scheduling and means nothing else: the results are the operands."""
+    for result, operand in zip(operation.results, operation.operands, strict=False):
+        importer.bind(result, importer.value(operand))
