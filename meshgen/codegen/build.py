@@ -12,6 +12,7 @@ import functools
 import importlib.metadata
 import importlib.util
 import os
+import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from meshgen.codegen.cache import Cache, default_directory, key_of
 from meshgen.codegen.cubin import read_resources
 from meshgen.codegen.roofline import device_of
 from meshgen.codegen.workers import Reply, compile_all
-from meshgen.errors import CodegenError, Diagnostic, Location, MissingError
+from meshgen.errors import CodegenError, Diagnostic, Location, MissingError, UsageError
 from meshgen.ir.graph import Graph
 
 FORMAT = 1  # of the cache's entries
@@ -161,8 +162,10 @@ def build_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: 
         progress: called for each kernel as it is ready.
     Raises:
         CodegenError: MG0302 for each kernel that does not compile, MG0303 for each that cannot be launched.
+        UsageError: MG0001, an architecture that is none.
         MissingError: Triton is not installed.
     """
+    _check_archs(archs)
     cache = Cache(cache_dir or default_directory())
     work = [(request, arch) for request in requests for arch in archs]
     keys = [key_of(format=FORMAT, text=r.text, versions=toolchain(a), **r.content(a)) for r, a in work]
@@ -200,6 +203,14 @@ def build_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: 
     if all_faults:
         raise CodegenError(*all_faults)
     return {(r.name, arch): found[key] for (r, arch), key in zip(work, keys, strict=True)}
+
+
+def _check_archs(archs: Sequence[str]) -> None:
+    """Triton's compiler would crash on what it does not know."""
+    unknown = [arch for arch in archs if not re.fullmatch(r"sm_(8|9|10|12)\d", arch)]
+    if unknown:
+        hint = "use for example sm_80 (A100), sm_90 (H100, H200) or sm_100 (B200)"
+        raise UsageError(*(Diagnostic("MG0001", f"'{arch}' is no GPU architecture", hint=hint) for arch in unknown))
 
 
 def _tell(progress: Progress | None, count: int, total: int, name: str) -> None:

@@ -16,7 +16,7 @@ from meshgen.codegen import workers
 from meshgen.codegen.build import Request, build_kernels, request_of
 from meshgen.codegen.cache import Cache, default_directory
 from meshgen.codegen.cubin import read_resources
-from meshgen.errors import CodegenError
+from meshgen.errors import CodegenError, UsageError
 from meshgen.ir.graph import TensorType
 from tests.codegen.programs import body, f32
 
@@ -128,6 +128,11 @@ def test_all_that_do_not_compile_are_reported_at_once(tmp_path):
     for diagnostic in caught.value.diagnostics:
         assert diagnostic.loc and "def add" in Path(diagnostic.loc.file).read_text()
         assert len(diagnostic.message) < 2000
+
+
+def test_unknown_architectures_are_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"(?s)'sm_90a' is no GPU.*'gfx942' is no GPU"):
+        build_kernels([ADD_REQUEST], ["sm_90a", "sm_90", "gfx942"], tmp_path)
 
 
 def test_a_crashing_compiler_is_an_error_of_its_kernel_only(tmp_path):
