@@ -21,7 +21,7 @@ def type_of(array: np.ndarray[Any, Any]) -> TensorType:
     return TensorType(array.shape, dtype_name(array.dtype))
 
 
-def run(op: str, *args: Any, results: list[TensorType] | None = None, regions: tuple[Graph, ...] = (), **attrs: Any):  # noqa: ANN202
+def run(op: str, *args: Any, results: list[TensorType] | None = None, regions: tuple[Graph, ...] = (), **attrs: Any):
     """Infer, verify, evaluate; the arrays have the inferred types."""
     arrays = [np.asarray(a) for a in args]
     types = results or infer_types(op, attrs, [type_of(a) for a in arrays], regions)
@@ -122,7 +122,9 @@ def test_compare_of_nan_signed_zero_and_signedness() -> None:
         assert run("compare", x, y, direction=direction, compare_type="FLOAT").tolist() == expected
     ordered = np.float32([-np.inf, -1, -0.0, 0.0, 1, np.inf, np.nan])
     for dtype in (np.float32, np.float64, np.float16, BF16):
-        chain = run("compare", ordered[:-1].astype(dtype), ordered[1:].astype(dtype), direction="LT", compare_type="TOTALORDER")
+        chain = run(
+            "compare", ordered[:-1].astype(dtype), ordered[1:].astype(dtype), direction="LT", compare_type="TOTALORDER"
+        )
         assert chain.all()
     negative_nan = np.array([0xFFC00000], np.uint32).view(np.float32)
     assert run("compare", negative_nan, np.float32([-np.inf]), direction="LT", compare_type="TOTALORDER").all()
@@ -206,7 +208,12 @@ def test_functions_are_right_to_a_few_ulp(op: str, reference: Any, dtype: str) -
 def test_pad_negative_and_interior_matches_xla() -> None:
     lax = pytest.importorskip("jax.lax")
     x = normal(4, 3)
-    for config in [((1, 2, 0), (0, 0, 1)), ((-1, 0, 2), (2, -1, 0)), ((-2, -2, 1), (0, 0, 0)), ((3, -5, 1), (-1, 1, 3))]:
+    for config in [
+        ((1, 2, 0), (0, 0, 1)),
+        ((-1, 0, 2), (2, -1, 0)),
+        ((-2, -2, 1), (0, 0, 0)),
+        ((3, -5, 1), (-1, 1, 3)),
+    ]:
         low, high, interior = zip(*config, strict=True)
         found = run("pad", x, np.float32(9), low=low, high=high, interior=interior)
         assert (found == np.asarray(lax.pad(x, np.float32(9), config))).all()
@@ -226,10 +233,10 @@ def test_slices_reverse_concatenate_iota_broadcast() -> None:
 
 GATHERS = [
     # operand, indices, attributes: a take, windows with clamping, an index vector inside, batching dims
-    ((10, 4), [[0], [99], [-3]], dict(offset_dims=(1,), collapsed=(0,), batching=((), ()), index_map=(0,), vector=1, sizes=(1, 4))),
-    ((5, 6), [[0, 0], [4, 5], [2, -7]], dict(offset_dims=(0, 2), collapsed=(), batching=((), ()), index_map=(1, 0), vector=1, sizes=(2, 3))),
-    ((5, 6), [[0, 1, 2], [3, 2, 1]], dict(offset_dims=(1,), collapsed=(0,), batching=((), ()), index_map=(0, 1), vector=0, sizes=(1, 6))),
-    ((3, 5), [[0, 4], [1, 1], [9, 2]], dict(offset_dims=(), collapsed=(1,), batching=((0,), (0,)), index_map=(1,), vector=2, sizes=(1, 1))),
+    ((10, 4), [[0], [99], [-3]], {"offset_dims": (1,), "collapsed": (0,), "batching": ((), ()), "index_map": (0,), "vector": 1, "sizes": (1, 4)}),
+    ((5, 6), [[0, 0], [4, 5], [2, -7]], {"offset_dims": (0, 2), "collapsed": (), "batching": ((), ()), "index_map": (1, 0), "vector": 1, "sizes": (2, 3)}),
+    ((5, 6), [[0, 1, 2], [3, 2, 1]], {"offset_dims": (1,), "collapsed": (0,), "batching": ((), ()), "index_map": (0, 1), "vector": 0, "sizes": (1, 6)}),
+    ((3, 5), [[0, 4], [1, 1], [9, 2]], {"offset_dims": (), "collapsed": (1,), "batching": ((0,), (0,)), "index_map": (1,), "vector": 2, "sizes": (1, 1)}),
 ]  # fmt: skip
 
 
@@ -263,12 +270,17 @@ def test_dot_general_in_full_generality() -> None:
     expected = np.einsum("baik,kjbal->abijl", left, right)
     bound = 2 * (4 + 1) * 2.0**-24 * np.einsum("baik,kjbal->abijl", np.abs(left), np.abs(right))
     assert found.shape == (2, 3, 5, 7, 6) and (np.abs(found - expected) <= bound).all()
-    assert run("dot_general", left[0, 0], left[0, 0], lhs_batch=(), rhs_batch=(), lhs_contract=(0, 1), rhs_contract=(0, 1)).shape == ()
+    assert (
+        run(
+            "dot_general", left[0, 0], left[0, 0], lhs_batch=(), rhs_batch=(), lhs_contract=(0, 1), rhs_contract=(0, 1)
+        ).shape
+        == ()
+    )
 
 
 def test_dot_accumulates_wide_and_rounds_once() -> None:
     ones = np.ones((1, 4096), BF16)
-    contract = dict(lhs_batch=(), rhs_batch=(), lhs_contract=(1,), rhs_contract=(1,))
+    contract = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (1,)}
     assert run("dot_general", ones, ones, **contract)[0, 0] == 4096  # a bf16 accumulator would stop at 256
     small = np.full((1, 300), 127, np.int8)
     assert run("dot_general", small, small, results=[TensorType((1, 1), "i32")], **contract)[0, 0] == 300 * 127 * 127
@@ -313,11 +325,18 @@ def test_reduce_region_computes_argmax_with_first_of_equals() -> None:
 
 
 CONVOLUTIONS = [
-    dict(image=(2, 3, 8, 7), kernel=(4, 3, 3, 2), strides=(1, 1), pads=((1, 1), (0, 1))),
-    dict(image=(2, 3, 8, 7), kernel=(4, 3, 3, 3), strides=(2, 3), pads=((2, 0), (-1, 1)), lhs=(2, 1), rhs=(1, 2)),
-    dict(image=(2, 6, 5, 5), kernel=(4, 3, 3, 3), strides=(1, 1), pads=((1, 1), (1, 1)), groups=2),
-    dict(image=(6, 3, 5, 5), kernel=(4, 3, 2, 2), strides=(1, 2), pads=((0, 0), (0, 0)), batches=2),
-    dict(image=(1, 1, 1, 1), kernel=(1, 1, 1, 1), strides=(1, 1), pads=((0, 0), (0, 0))),
+    {"image": (2, 3, 8, 7), "kernel": (4, 3, 3, 2), "strides": (1, 1), "pads": ((1, 1), (0, 1))},
+    {
+        "image": (2, 3, 8, 7),
+        "kernel": (4, 3, 3, 3),
+        "strides": (2, 3),
+        "pads": ((2, 0), (-1, 1)),
+        "lhs": (2, 1),
+        "rhs": (1, 2),
+    },
+    {"image": (2, 6, 5, 5), "kernel": (4, 3, 3, 3), "strides": (1, 1), "pads": ((1, 1), (1, 1)), "groups": 2},
+    {"image": (6, 3, 5, 5), "kernel": (4, 3, 2, 2), "strides": (1, 2), "pads": ((0, 0), (0, 0)), "batches": 2},
+    {"image": (1, 1, 1, 1), "kernel": (1, 1, 1, 1), "strides": (1, 1), "pads": ((0, 0), (0, 0))},
 ]
 
 
@@ -354,9 +373,9 @@ def test_convolution_with_reversal_and_other_layout() -> None:
 
 
 WINDOWS = [
-    dict(window=(2, 3), strides=(1, 2), pads=((0, 1), (1, 1)), base=(1, 1), dilation=(1, 1)),
-    dict(window=(2, 2), strides=(2, 1), pads=((0, 0), (2, 0)), base=(2, 1), dilation=(1, 3)),
-    dict(window=(1, 6), strides=(1, 1), pads=((0, 0), (5, 0)), base=(1, 1), dilation=(1, 1)),  # cumulative
+    {"window": (2, 3), "strides": (1, 2), "pads": ((0, 1), (1, 1)), "base": (1, 1), "dilation": (1, 1)},
+    {"window": (2, 2), "strides": (2, 1), "pads": ((0, 0), (2, 0)), "base": (2, 1), "dilation": (1, 3)},
+    {"window": (1, 6), "strides": (1, 1), "pads": ((0, 0), (5, 0)), "base": (1, 1), "dilation": (1, 1)},  # cumulative
 ]
 
 
@@ -374,7 +393,9 @@ def test_reduce_window(case: dict[str, Any], ops: tuple[str, ...]) -> None:
     for place in np.ndindex(*found.shape):
         total = None
         for offset in np.ndindex(*case["window"]):
-            at = tuple(p * s + o * d for p, s, o, d in zip(place, case["strides"], offset, case["dilation"], strict=True))
+            at = tuple(
+                p * s + o * d for p, s, o, d in zip(place, case["strides"], offset, case["dilation"], strict=True)
+            )
             if total is None:
                 total = padded[at]
                 continue
@@ -401,8 +422,8 @@ def test_select_and_scatter_is_the_gradient_of_max_pooling() -> None:
     assert np.abs(found - np.asarray(expected)).max() <= 4 * 2.0**-24 * np.abs(source).max()
 
 
-ROWS = dict(update_window_dims=(1,), inserted_window_dims=(0,), input_batching_dims=(), scatter_indices_batching_dims=(),
-            scatter_dims_to_operand_dims=(0,), index_vector_dim=1)  # fmt: skip
+ROWS = {"update_window_dims": (1,), "inserted_window_dims": (0,), "input_batching_dims": (), "scatter_indices_batching_dims": (),
+            "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}  # fmt: skip
 
 
 def test_scatter_adds_replaces_and_drops_what_is_outside() -> None:
@@ -474,7 +495,9 @@ def test_threefry_matches_xla(shape: tuple[int, ...], dtype: str) -> None:
     jax = pytest.importorskip("jax")
     with jax.enable_x64(True):
         key = np.array([0x123456789ABCDEF0, 0xFFFFFFFE], np.uint64)
-        state, bits = jax.lax.rng_bit_generator(key, shape, dtype=DTYPES[dtype], algorithm=jax.lax.RandomAlgorithm.RNG_THREE_FRY)
+        state, bits = jax.lax.rng_bit_generator(
+            key, shape, dtype=DTYPES[dtype], algorithm=jax.lax.RandomAlgorithm.RNG_THREE_FRY
+        )
         types = [TensorType((2,), "ui64"), TensorType(shape, dtype)]
         found = run("rng_bit_generator", key, results=types, algorithm="THREE_FRY")
         assert (found[1] == np.asarray(bits)).all() and (found[0] == np.asarray(state)).all()

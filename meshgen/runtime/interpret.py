@@ -1,0 +1,83 @@
+"""Run the Triton kernels of a module on NumPy arrays with Triton's interpreter: no GPU, no torch.
+
+The interpreter replaces parts of `triton.language` while it runs, so a process interprets or compiles one
+kernel at a time: `INTERPRETER_LOCK` must be held by whoever compiles in the same process. Everything replaced is
+put back. The source text of a kernel is executed as Python: only for a user who asks for the interpreter.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import linecache
+import threading
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from meshgen.errors import Diagnostic, MissingError, RuntimeFailure
+from meshgen.ir.evaluate_common import Array
+
+INTERPRETER_LOCK = threading.RLock()
+
+
+class InterpretedKernel:
+    """One kernel. Its source is a Python module with a `triton.jit` function named `entry`."""
+
+    def __init__(self, source_text: str, entry: str) -> None:
+        """Raises MissingError MG0602 without Triton, RuntimeFailure MG0604 if the source cannot be loaded."""
+        self.entry = entry
+        _require_triton(entry)
+        file = f"<meshgen kernel {entry} {len(source_text)}:{zlib.crc32(source_text.encode()):08x}>"
+        linecache.cache[file] = (len(source_text), None, source_text.splitlines(keepends=True), file)
+        namespace: dict[str, Any] = {"__name__": "meshgen.interpreted", "__file__": file}
+        with INTERPRETER_LOCK:
+            try:
+                exec(compile(source_text, file, "exec"), namespace)
+                self._function = namespace[entry]
+                self._names = [p.name for p in self._function.params if not p.is_constexpr]
+                self._constants = [p.name for p in self._function.params if p.is_constexpr]
+            except Exception as error:
+                raise RuntimeFailure(
+                    Diagnostic(
+                        "MG0604", f"kernel '{entry}': its source does not load ({type(error).__name__}: {error})"
+                    )
+                ) from error
+
+    def launch(self, grid: Sequence[int], args: Sequence[Array | int], constants: Mapping[str, Any]) -> None:
+        """Run all programs of the grid, in order; arrays are written in place.
+
+        Args:
+            args: the parameters that are not `constexpr`, in order; an array stands for a pointer to its first
+                element and must be contiguous, a Python int for an i32 (i64 where it needs more).
+            constants: the `constexpr` parameters; others are ignored.
+        Raises:
+            RuntimeFailure: MG0604, the kernel failed or touched memory outside its arguments.
+        """
+        from meshgen.runtime import interpret_triton
+
+        if len(args) != len(self._names):
+            raise RuntimeFailure(
+                Diagnostic("MG0604", f"kernel '{self.entry}' takes {len(self._names)} arguments, got {len(args)}")
+            )
+        for name, arg in zip(self._names, args, strict=True):
+            if isinstance(arg, np.ndarray) and not arg.flags.c_contiguous:
+                raise RuntimeFailure(
+                    Diagnostic("MG0604", f"kernel '{self.entry}': the array of '{name}' is not contiguous")
+                )
+        fixed = {name: value for name, value in constants.items() if name in self._constants}
+        shape = (*grid, 1, 1, 1)[:3]
+        with INTERPRETER_LOCK, np.errstate(all="ignore"):
+            interpret_triton.run(self._function, shape, dict(zip(self._names, args, strict=True)), fixed)
+
+
+def _require_triton(entry: str) -> None:
+    if importlib.util.find_spec("triton") is None:
+        raise MissingError(
+            Diagnostic(
+                "MG0602",
+                f"kernel '{entry}': the interpreter needs Triton, which is not installed",
+                hint="pip install triton, or run with --device reference",
+            )
+        )

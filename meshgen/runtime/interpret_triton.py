@@ -1,0 +1,323 @@
+"""Triton's interpreter, driven by hand over NumPy arrays, with the numerics of a GPU.
+
+The stock interpreter keeps bf16 and fp8 as raw bits: it truncates casts and multiplies bit patterns. Here such
+tensors are ml_dtypes arrays, casts round to nearest even, fp8 saturates, dots accumulate in f32, and a load or
+store outside the arguments is an error and not a crash. Imported only by `interpret.py`; needs Triton.
+
+Differences from a GPU that stay: the order of sums in a dot, transcendental functions (libm against ex2.approx,
+about 1e-6), no fused multiply-add where the source does not ask for one, programs run one after another.
+"""
+# pyright: reportPrivateUsage=false, reportAttributeAccessIssue=false
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import textwrap
+import types
+import warnings
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import triton.language as tl
+from triton.runtime import interpreter as stock
+from triton.runtime.jit import JITFunction
+
+from meshgen.errors import Diagnostic, MeshgenError, RuntimeFailure
+from meshgen.ir.evaluate_common import Array
+from meshgen.ir.evaluate_elementwise import convert, erf_inv
+from meshgen.ir.graph import dtype_name
+
+_NARROW: dict[Any, np.dtype[Any]] = {
+    tl.bfloat16: np.dtype(ml_dtypes.bfloat16),
+    tl.float8e4nv: np.dtype(ml_dtypes.float8_e4m3fn),
+    tl.float8e5: np.dtype(ml_dtypes.float8_e5m2),
+}
+_LARGEST = {np.dtype(ml_dtypes.float8_e4m3fn): 448.0, np.dtype(ml_dtypes.float8_e5m2): 57344.0}
+_POINTEES: dict[np.dtype[Any], Any] = {
+    **{dtype: kind for kind, dtype in _NARROW.items()},
+    np.dtype(np.bool_): tl.int1, np.dtype(np.int8): tl.int8, np.dtype(np.int16): tl.int16,
+    np.dtype(np.int32): tl.int32, np.dtype(np.int64): tl.int64, np.dtype(np.uint8): tl.uint8,
+    np.dtype(np.uint16): tl.uint16, np.dtype(np.uint32): tl.uint32, np.dtype(np.uint64): tl.uint64,
+    np.dtype(np.float16): tl.float16, np.dtype(np.float32): tl.float32, np.dtype(np.float64): tl.float64,
+}  # fmt: skip
+_MISSING = object()
+Handle = Any  # the interpreter's TensorHandle
+_stock_dtype = stock._get_np_dtype
+_stock_patch_tensor = stock._patch_lang_tensor
+_rewritten: dict[Any, Callable[..., Any]] = {}
+
+
+# Values ---------------------------------------------------------------------------------------------------------
+
+
+def _numpy_dtype(kind: Any) -> np.dtype[Any]:
+    scalar = kind.element_ty if isinstance(kind, tl.block_type) else kind
+    if isinstance(scalar, tl.pointer_type):  # not hashable
+        return np.dtype(np.uint64)
+    return _NARROW.get(scalar) or _stock_dtype(kind)
+
+
+def _wide(data: Array) -> Array:
+    """bf16 and fp8 as f32, all else as it is."""
+    return data.astype(np.float32) if data.dtype in _NARROW.values() else data
+
+
+def _rounded(data: Array, kind: Any) -> Handle:
+    """Data as a tensor of a Triton type: rounded to nearest even; fp8 saturates as `cvt.rn.satfinite` does."""
+    target = _numpy_dtype(kind)
+    if data.dtype != target:
+        data = _wide(np.asarray(data))
+        if target in _LARGEST:
+            data = np.clip(data, -_LARGEST[target], _LARGEST[target])
+        data = convert(data, dtype_name(target)) if target.kind in "iu" else data.astype(target)
+    return stock.TensorHandle(data, kind.scalar)
+
+
+def _cast(self: Any, src: Handle, kind: Any, *_: Any) -> Handle:
+    return _rounded(src.data, kind)
+
+
+def _binary(self: Any, lhs: Handle, rhs: Handle, op: Callable[..., Any]) -> Handle:
+    output = op(_wide(lhs.data), _wide(rhs.data))
+    kind = lhs.dtype.scalar
+    return stock.TensorHandle(output, kind) if output.dtype == np.bool_ else _rounded(output, kind)
+
+
+def _unary(self: Any, arg: Handle, op: Callable[..., Any]) -> Handle:
+    return _rounded(np.asarray(op(_wide(arg.data))), arg.dtype)
+
+
+def _fma(self: Any, x: Handle, y: Handle, z: Handle) -> Handle:
+    """One rounding: the product of two f32 is exact in f64."""
+    wide = (h.data.astype(np.float64) for h in (x, y, z))
+    a, b, c = wide
+    return _rounded(a * b + c, z.dtype)
+
+
+def _clamp(self: Any, x: Handle, low: Handle, high: Handle, propagate_nan: Any) -> Handle:
+    data, bottom, top = (_wide(h.data) for h in (x, low, high))
+    keep = propagate_nan == stock._ir.PROPAGATE_NAN.ALL
+    found = np.clip(data, bottom, top) if keep else np.fmin(np.fmax(data, bottom), top)
+    return _rounded(found, x.dtype)
+
+
+def _dot(self: Any, a: Handle, b: Handle, acc: Handle, *_: Any) -> Handle:
+    product = np.matmul(_wide(a.data), _wide(b.data), dtype=_wide(acc.data).dtype)
+    return _rounded(product + _wide(acc.data), acc.dtype)
+
+
+def _erf(self: Any, arg: Handle) -> Handle:
+    return _rounded(np.vectorize(math.erf, otypes=[np.float64])(arg.data), arg.dtype)
+
+
+def _bf16_constant(self: Any, value: float) -> Handle:
+    return stock.TensorHandle(np.array([value], ml_dtypes.bfloat16), tl.bfloat16)
+
+
+_LIBDEVICE: dict[str, Callable[..., Any]] = {
+    "tanh": np.tanh, "erf": np.vectorize(math.erf, otypes=[np.float64]), "exp": np.exp, "expm1": np.expm1,
+    "log": np.log, "log1p": np.log1p, "pow": np.power, "fmod": np.fmod, "atan2": np.arctan2, "cbrt": np.cbrt,
+    "rint": np.rint, "nearbyint": np.rint, "trunc": np.trunc, "floor": np.floor, "ceil": np.ceil, "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x), "sin": np.sin, "cos": np.cos, "tan": np.tan, "fabs": np.abs, "abs": np.abs,
+    "copysign": np.copysign, "popc": np.bitwise_count, "fma": lambda x, y, z: x * y + z,
+    "round": lambda x: np.trunc(x + np.copysign(np.where(np.abs(x - np.trunc(x)) >= 0.5, 0.5, 0), x)),
+    "erfinv": erf_inv, "div_rn": np.divide, "finite": np.isfinite, "isfinite": np.isfinite,
+    "isnan": np.isnan, "isinf": np.isinf, "exp2": np.exp2, "log2": np.log2,
+}  # fmt: skip
+
+
+def _extern(self: Any, library: str, path: str, symbol: str, args: list[Handle], kind: Any, pure: bool) -> Handle:
+    """libdevice: `__nv_tanhf` is the f32 form of `__nv_tanh`. Computed in f64 and rounded once."""
+    name = (
+        symbol.removeprefix("__nv_").removeprefix("f") if symbol.startswith("__nv_f") else symbol.removeprefix("__nv_")
+    )
+    plain = symbol.removeprefix("__nv_")
+    for candidate in (plain, plain[:-1], name):
+        if candidate in _LIBDEVICE:
+            wide = [a.data.astype(np.float64) if a.data.dtype.kind == "f" else _wide(a.data) for a in args]
+            return _rounded(np.asarray(_LIBDEVICE[candidate](*wide)), kind)
+    raise RuntimeFailure(Diagnostic("MG0604", f"the interpreter has no '{symbol}'"))
+
+
+# Memory ---------------------------------------------------------------------------------------------------------
+
+
+class _Memory:
+    """The interpreter's loads and stores, inside the arguments only; all else of its C module passes through."""
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self._module = stock._interpreter
+        table = sorted((a.ctypes.data, a.ctypes.data + a.nbytes) for a in arrays.values())
+        self._starts = np.array([start for start, _ in table], np.uint64)
+        self._stops = np.array([stop for _, stop in table], np.uint64)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+    def load(self, ptrs: Array, mask: Array, other: Array, dtype: np.dtype[Any]) -> Array:
+        self._check(ptrs, mask, dtype.itemsize, "reads")
+        raw = _raw_dtype(dtype)
+        found = self._module.load(ptrs, mask, np.ascontiguousarray(other).view(raw), raw)
+        return found.view(dtype)
+
+    def store(self, ptrs: Array, value: Array, mask: Array) -> None:
+        self._check(ptrs, mask, value.dtype.itemsize, "writes")
+        self._module.store(ptrs, np.ascontiguousarray(value).view(_raw_dtype(value.dtype)), mask)
+
+    def _check(self, ptrs: Array, mask: Array, size: int, verb: str) -> None:
+        used = ptrs[np.broadcast_to(mask, ptrs.shape)].astype(np.uint64)
+        if used.size == 0:
+            return
+        place = np.searchsorted(self._starts, used, side="right").astype(np.int64) - 1
+        inside = place >= 0
+        stops = self._stops[np.maximum(place, 0)] if self._stops.size else np.zeros(used.shape, np.uint64)
+        bad = ~inside | (used + np.uint64(size) > stops)
+        if bad.any():
+            raise RuntimeFailure(
+                Diagnostic("MG0604", f"the kernel {verb} outside its arguments ({int(bad.sum())} of {bad.size} elements)",
+                           hint="a mask is missing or wrong")
+            )  # fmt: skip
+
+
+def _raw_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(f"u{dtype.itemsize}") if dtype in _NARROW.values() else dtype
+
+
+# Patches --------------------------------------------------------------------------------------------------------
+
+
+class _Patches:
+    """Attributes that were replaced, to be put back in reverse order."""
+
+    def __init__(self) -> None:
+        self._old: list[tuple[Any, str, Any]] = []
+
+    def set(self, owner: Any, name: str, value: Any) -> None:
+        self._old.append((owner, name, vars(owner).get(name, _MISSING)))
+        setattr(owner, name, value)
+
+    def restore(self) -> None:
+        while self._old:
+            owner, name, value = self._old.pop()
+            if value is _MISSING:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
+
+
+_CASTS = ("si_to_fp", "ui_to_fp", "fp_to_si", "fp_to_ui", "fp_ext", "fp_trunc", "int_cast", "fp_to_fp")
+_BUILDER: dict[str, Any] = {
+    **{f"create_{name}": _cast for name in _CASTS},
+    "cast_impl": _cast, "binary_op": _binary, "unary_op": _unary, "create_fma": _fma, "create_clampf": _clamp,
+    "create_dot": _dot, "create_erf": _erf, "create_extern_elementwise": _extern, "get_bf16": _bf16_constant,
+    "create_fabs": lambda self, arg: _unary(self, arg, np.abs),
+    "create_rsqrt": lambda self, arg: _unary(self, arg, lambda x: 1 / np.sqrt(x)),
+    "create_minnumf": lambda self, lhs, rhs: _binary(self, lhs, rhs, np.fmin),  # NaN loses, as `min.f32` has it
+    "create_maxnumf": lambda self, lhs, rhs: _binary(self, lhs, rhs, np.fmax),
+}  # fmt: skip
+
+
+def _patch_tensor(tensor: Any, scope: Any) -> None:
+    _stock_patch_tensor(tensor, scope)  # its __index__ fails on 1-element arrays from NumPy 2.4 on
+    scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.reshape(-1)[0]))
+
+
+def _call_helper(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """A call of another `triton.jit` function from inside a kernel."""
+    kwargs.pop("_semantic", None)
+    return rewritten(self.fn)(*args, **kwargs)
+
+
+@contextmanager
+def _interpreting(arrays: Mapping[str, Array]) -> Generator[None]:
+    patches = _Patches()
+    scope: Any = None
+    try:
+        for name, function in _BUILDER.items():
+            patches.set(stock.InterpreterBuilder, name, function)
+        patches.set(stock, "_get_np_dtype", _numpy_dtype)
+        patches.set(stock, "_patch_lang_tensor", _patch_tensor)
+        patches.set(stock, "_interpreter", _Memory(arrays))
+        patches.set(JITFunction, "__call__", _call_helper)
+        # A function that sees both names of the language, so that helpers of triton.language are served too.
+        scope = stock._patch_lang(types.FunctionType((lambda: None).__code__, {"tl": tl, "core": tl.core}))
+        _patch_libdevice(scope)
+        yield
+    finally:
+        if scope is not None:
+            scope.restore()
+        patches.restore()
+
+
+def _patch_libdevice(scope: Any) -> None:
+    """Serve CUDA's libdevice, also under its portable name, which holds empty functions only."""
+    from triton.language.extra import libdevice as portable
+    from triton.language.extra.cuda import libdevice
+
+    stock._patch_builtin(libdevice, stock.interpreter_builder, scope)
+    for name in sorted(vars(portable)):
+        if inspect.isfunction(getattr(portable, name)) and hasattr(libdevice, name):
+            scope.set_attr(portable, name, getattr(libdevice, name))
+
+
+def rewritten(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with its assignments turned into tensors, over a copy of its globals: those stay clean."""
+    if function not in _rewritten:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        definition = tree.body[0]
+        assert isinstance(definition, ast.FunctionDef), "triton.jit takes functions only"
+        definition.decorator_list = []
+        tree = ast.fix_missing_locations(stock.ASTTransformer().visit(tree))
+        code = compile(tree, inspect.getfile(function), "exec")
+        namespace: dict[str, Any] = {**function.__globals__, "interpreter_semantic": stock.interpreter_semantic}
+        exec(code, namespace)
+        _rewritten[function] = namespace[function.__name__]
+    return _rewritten[function]
+
+
+# Launch ---------------------------------------------------------------------------------------------------------
+
+
+def _argument(value: Array | int) -> Any:
+    if isinstance(value, np.ndarray):
+        kind = tl.pointer_type(_POINTEES[value.dtype])
+        return tl.tensor(stock.TensorHandle(np.array([value.ctypes.data], np.uint64), kind), kind)
+    small = -(1 << 31) <= value < 1 << 31
+    data = np.array([value], np.int32 if small else np.int64)
+    kind = tl.int32 if small else tl.int64
+    return tl.tensor(stock.TensorHandle(data, kind), kind)
+
+
+def run(kernel: Any, grid: tuple[int, ...], args: Mapping[str, Array | int], constants: Mapping[str, Any]) -> None:
+    """All programs of a launch, in order. The caller holds the lock.
+
+    Raises:
+        RuntimeFailure: MG0604 with what Triton or the kernel said.
+    """
+    arrays = {name: arg for name, arg in args.items() if isinstance(arg, np.ndarray)}
+    with _interpreting(arrays), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy warns of all-NaN rows, which kernels may have
+        function = rewritten(kernel.fn)
+        values = {name: _argument(arg) for name, arg in args.items()}
+        builder = stock.interpreter_builder
+        builder.set_grid_dim(*grid)
+        place: tuple[int, ...] = ()
+        try:
+            for place in np.ndindex(*grid):
+                builder.set_grid_idx(*place)
+                function(**values, **constants)
+        except MeshgenError:
+            raise
+        except Exception as error:
+            raise RuntimeFailure(
+                Diagnostic(
+                    "MG0604",
+                    f"kernel '{kernel.fn.__name__}' failed in the interpreter, program {list(place)} of {list(grid)}: "
+                    f"{type(error).__name__}: {error}",
+                )
+            ) from error

@@ -1,0 +1,200 @@
+"""Handwritten kernels through the interpreter: numerics of a GPU, no traces left behind."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from meshgen.errors import RuntimeFailure
+from meshgen.ir.evaluate_elementwise import erf
+
+pytest.importorskip("triton")
+from meshgen.runtime.interpret import InterpretedKernel
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+HEADER = "import triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n"
+ELEMENTWISE = (
+    HEADER
+    + """
+@triton.jit
+def half(x):
+    return x * 0.5
+
+@triton.jit
+def kernel(a, b, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    keep = i < n
+    x = tl.load(a + i, mask=keep, other=0.0)
+    y = tl.load(b + i, mask=keep, other=0.0)
+    tl.store(out + i, {expression}, mask=keep)
+"""
+)
+
+
+def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def elementwise(expression: str, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
+    out = np.zeros(a.shape, dtype)
+    kernel = InterpretedKernel(ELEMENTWISE.replace("{expression}", expression), "kernel")
+    kernel.launch((-(-a.size // 64),), [a, b, out, a.size], {"BLOCK": 64})
+    return out
+
+
+def test_bf16_addition_rounds_to_nearest_even() -> None:
+    a, b = normal(1000, dtype=BF16), normal(1000, seed=1, dtype=BF16)
+    assert (elementwise("x + y", a, b, BF16) == a + b).all()
+    ties = np.array([1.0, 1.0], BF16), np.array([2**-8, 3 * 2**-8], BF16)
+    assert elementwise("x + y", *ties, BF16).tolist() == [1.0, 1 + 2**-6]
+
+
+def test_casts_round_and_saturate() -> None:
+    wide = np.concatenate([normal(999), [np.inf]]).astype(np.float32)
+    assert (elementwise("x", wide, wide, BF16) == wide.astype(BF16)).all()
+    found = elementwise("(x * 1000).to(tl.float8e4nv)", wide, wide, ml_dtypes.float8_e4m3fn).astype(np.float32)
+    exact = np.clip(wide * 1000, -448, 448).astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    assert (found == exact).all() and np.abs(found).max() == 448
+    assert elementwise("x.to(tl.int32)", np.float32([2.9, -2.9, 1e20]), wide[:3], np.int32).tolist() == [
+        2,
+        -2,
+        2**31 - 1,
+    ]
+
+
+def test_functions_and_helpers() -> None:
+    a, b = normal(100), normal(100, seed=1)
+    unit = 2.0**-24
+    for text, exact in {"tl.erf(x)": erf(a), "tl.exp(x)": np.exp(a.astype(np.float64)), "half(x)": a * 0.5,
+                        "tl.where(x > y, x, y)": np.maximum(a, b),
+                        "libdevice.tanh(x)": np.tanh(a.astype(np.float64))}.items():  # fmt: skip
+        assert (
+            np.abs(elementwise(text, a, b, np.float32) - exact) <= 4 * unit * np.maximum(np.abs(exact), 1e-30)
+        ).all(), text
+
+
+def test_maximum_of_nan_is_what_the_gpu_gives() -> None:
+    a, b = np.float32([np.nan, 1]), np.float32([2, np.nan])
+    assert elementwise("tl.maximum(x, y)", a, b, np.float32).tolist() == [2, 1]
+    assert np.isnan(elementwise("tl.maximum(x, y, propagate_nan=tl.PropagateNan.ALL)", a, b, np.float32)).all()
+
+
+DOT = (
+    HEADER
+    + """
+@triton.jit
+def dot(a, b, out, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, k, BK):
+        depth = start + tl.arange(0, BK)
+        x = tl.load(a + rows[:, None] * k + depth[None, :], mask=(rows[:, None] < m) & (depth[None, :] < k), other=0.0)
+        y = tl.load(b + depth[:, None] * n + columns[None, :], mask=(depth[:, None] < k) & (columns[None, :] < n), other=0.0)
+        acc += tl.dot(x, y)
+    tl.store(out + rows[:, None] * n + columns[None, :], acc.to(out.dtype.element_ty), mask=(rows[:, None] < m) & (columns[None, :] < n))
+"""
+)
+
+
+@pytest.mark.parametrize("dtype, unit", [(BF16, 2.0**-8), (np.float32, 2.0**-24), (np.float16, 2.0**-11)])
+def test_dot_accumulates_in_f32(dtype: Any, unit: float) -> None:
+    a, b = normal(20, 50, dtype=dtype), normal(50, 17, seed=1, dtype=dtype)
+    out = np.zeros((20, 17), dtype)
+    InterpretedKernel(DOT, "dot").launch((2, 2), [a, b, out, 20, 17, 50], {"BM": 16, "BN": 16, "BK": 32})
+    wide, other = a.astype(np.float64), b.astype(np.float64)
+    bound = (50 * 2.0**-24 + unit) * (np.abs(wide) @ np.abs(other))
+    assert (np.abs(out.astype(np.float64) - wide @ other) <= bound).all()
+
+
+ROWS = (
+    HEADER
+    + """
+@triton.jit
+def softmax(x, out, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    v = tl.load(x + row * n + i, mask=i < n, other=float("-inf")).to(tl.float32)
+    e = tl.exp(v - tl.max(v, axis=0))
+    tl.store(out + row * n + i, (e / tl.sum(e, axis=0)).to(out.dtype.element_ty), mask=i < n)
+"""
+)
+
+
+def test_reductions_with_masked_rows() -> None:
+    x = normal(5, 13, dtype=BF16)
+    out = np.zeros((5, 13), np.float32)
+    InterpretedKernel(ROWS, "softmax").launch((5,), [x, out, 13], {"BLOCK": 16, "UNUSED": 1})
+    wide = x.astype(np.float64)
+    exact = np.exp(wide - wide.max(1, keepdims=True))
+    exact /= exact.sum(1, keepdims=True)
+    # exp of a difference d: an f32 rounding of d moves it by |d| u, then a few ulp and 13 additions
+    bound = (np.abs(wide - wide.max(1, keepdims=True)) + 13 + 8) * 2.0**-24 * exact
+    assert (np.abs(out - exact) <= 2 * bound).all()
+
+
+def test_memory_outside_the_arguments_is_refused() -> None:
+    a = normal(10)
+    kernel = InterpretedKernel(ELEMENTWISE.replace("{expression}", "x + y"), "kernel")
+    with pytest.raises(RuntimeFailure, match="reads outside its arguments"):
+        kernel.launch((1,), [a, a.copy(), np.zeros(10, np.float32), 10**6], {"BLOCK": 64})
+
+
+def test_faults_are_diagnostics() -> None:
+    with pytest.raises(RuntimeFailure, match="does not load"):
+        InterpretedKernel("import triton\nraise ValueError('no')", "kernel")
+    kernel = InterpretedKernel(ELEMENTWISE.replace("{expression}", "x.missing"), "kernel")
+    a = normal(4)
+    with pytest.raises(RuntimeFailure, match="missing"):
+        kernel.launch((1,), [a, a, a.copy(), 4], {"BLOCK": 64})
+    with pytest.raises(RuntimeFailure, match="takes 4 arguments, got 1"):
+        kernel.launch((1,), [a], {"BLOCK": 64})
+    with pytest.raises(RuntimeFailure, match="not contiguous"):
+        kernel.launch((1,), [np.zeros((4, 4), np.float32)[:, 0], a, a, 4], {"BLOCK": 64})
+
+
+def test_everything_is_put_back() -> None:
+    import triton
+    import triton.language as tl
+    from triton.runtime import interpreter
+    from triton.runtime.jit import JITFunction
+
+    owners = (
+        tl,
+        tl.core,
+        tl.math,
+        tl.tensor,
+        tl.standard,
+        interpreter,
+        interpreter.InterpreterBuilder,
+        JITFunction,
+        tl.dtype,
+    )
+    before = [dict(vars(owner)) for owner in owners]
+    a = normal(4)
+    elementwise("half(tl.sigmoid(x))", a, a, np.float32)
+    with pytest.raises(RuntimeFailure):
+        elementwise("x.missing", a, a, np.float32)
+    for owner, old in zip(owners, before, strict=True):
+        new = vars(owner)
+        assert [k for k in new if k not in old or new[k] is not old[k]] == [], owner
+    assert triton.__version__
+
+
+def test_a_kernel_that_was_interpreted_still_compiles() -> None:
+    triton = pytest.importorskip("triton")
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    kernel = InterpretedKernel(ROWS, "softmax")
+    x = normal(1, 13)
+    kernel.launch((1,), [x, np.zeros((1, 13), np.float32), 13], {"BLOCK": 16})
+    source = ASTSource(
+        kernel._function, {"x": "*fp32", "out": "*fp32", "n": "i32", "BLOCK": "constexpr"}, {"BLOCK": 16}
+    )
+    built = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 1})
+    assert built.asm["cubin"] and not math.isnan(float(x[0, 0]))
