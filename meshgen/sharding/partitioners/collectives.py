@@ -6,9 +6,10 @@ their dim, and tiles nest, so that a device's new tile is where the op puts it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from meshgen.ir.graph import Value
+from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.partitioners.registry import Site, lies, partitioner
 from meshgen.spec import Sharding
 
@@ -27,19 +28,22 @@ def collective(site: Site) -> list[Value]:
 @partitioner("permute", "retile", "update_halo")
 def move(site: Site) -> list[Value]:
     """These carry their shardings; equal ones move nothing."""
-    source, target = site.sharding(0), lies(site.node.result)
-    named = site.node.attrs.get("source", source), site.node.attrs.get("target", target)
-    if named != (source, target) and tuple(s.canonical(site.mesh) for s in named) != _ends(site):
-        raise site.refuse(f"it names {named[0]} -> {named[1]}, but its values lie as {source} -> {target}")
-    if source.canonical(site.mesh).partial != target.canonical(site.mesh).partial:
-        raise site.refuse(f"it cannot reduce, as {source} -> {target} asks", "use all_reduce or reduce_scatter")
-    if site.node.op != "update_halo" and source.canonical(site.mesh) == target.canonical(site.mesh):
-        return site.operands
-    return site.clone()
+    ends = site.sharding(0), lies(site.node.result)
+    named = site.node.attrs.get("source", ends[0]), site.node.attrs.get("target", ends[1])
+    parts = AxisParts.of(site.mesh, [axis for sharding in (*ends, *named) for axis in sharding.used_axes])
+    source, target = (_normal(sharding, parts) for sharding in ends)
+    if (source, target) != tuple(_normal(sharding, parts) for sharding in named):
+        raise site.refuse(f"it names {named[0]} -> {named[1]}, but its values lie as {ends[0]} -> {ends[1]}")
+    if source.partial != target.partial:
+        raise site.refuse(f"it cannot reduce, as {ends[0]} -> {ends[1]} asks", "use all_reduce or reduce_scatter")
+    return site.operands if source == target and site.node.op != "update_halo" else site.clone()
 
 
-def _ends(site: Site) -> tuple[Sharding, Sharding]:
-    return site.sharding(0).canonical(site.mesh), lies(site.node.result).canonical(site.mesh)
+def _normal(sharding: Sharding, parts: AxisParts) -> Sharding:
+    """The sharding in terms of the parts, so that equal ones are written alike (`x` and its two halves)."""
+    kinds = [(part, kind) for axis, kind in sharding.partial for part in parts.refine((axis,))]
+    dims = tuple(parts.refine(axes) for axes in sharding.dims)
+    return replace(sharding, dims=dims, partial=tuple(kinds)).canonical(parts.mesh)
 
 
 @dataclass
@@ -52,24 +56,25 @@ class _Layout:
 
 def _check(site: Site, axes: tuple[str, ...]) -> None:
     """Raises ShardingError unless the collective leads from the operand's sharding to the result's."""
-    source, target = _ends(site)
+    op, attrs, ends = site.node.op, site.node.attrs, (site.sharding(0), lies(site.node.result))
+    parts = AxisParts.of(site.mesh, [*axes, *(axis for sharding in ends for axis in sharding.used_axes)])
+    source, target = (_normal(sharding, parts) for sharding in ends)
     if any(s.halo or any(s.offsets) for s in (source, target)):
-        raise site.refuse(f"it cannot go from {source} to {target}: it works on equal tiles", "use retile")
-    op, attrs = site.node.op, site.node.attrs
-    layout = _Layout(list(source.dims), dict(source.partial))
+        raise site.refuse(f"it cannot go from {ends[0]} to {ends[1]}: it works on equal tiles", "use retile")
+    layout, moved = _Layout(list(source.dims), dict(source.partial)), parts.refine(axes)
     reached = all(
         [
-            op not in _GATHERS or _drop(layout.dims, attrs[_GATHERS[op]], axes),
-            op not in _REDUCES or _reduce(layout.partial, axes, attrs["kind"]),
-            op != "to_partial" or _add_partial(layout.partial, axes, attrs["kind"]),
+            op not in _GATHERS or _drop(layout.dims, attrs[_GATHERS[op]], moved),
+            op not in _REDUCES or _reduce(layout.partial, moved, attrs["kind"]),
+            op != "to_partial" or _add_partial(layout.partial, moved, attrs["kind"]),
         ]
     )
     if op in _SPLITS:
         dim = attrs[_SPLITS[op]]
-        layout.dims[dim] = (*layout.dims[dim], *axes)
+        layout.dims[dim] = (*layout.dims[dim], *moved)
     end = Sharding(tuple(layout.dims), tuple(layout.partial.items())).canonical(site.mesh)
     if not reached or end != target:
-        raise site.refuse(f"over {list(axes)} it does not lead from {source} to {target}", "use retile")
+        raise site.refuse(f"over {list(axes)} it does not lead from {ends[0]} to {ends[1]}", "use retile")
     _check_nesting(site, source, target)
 
 
