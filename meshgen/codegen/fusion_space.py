@@ -1,0 +1,224 @@
+"""Where the values of a kernel stand in its iteration space.
+
+The first node of a kernel spans the space: one variable per dim of its result (of its operand where it is a
+reduce). Every further node is placed by walking forwards from a placed operand: element-wise ops keep the
+index, transpose and reshape permute it, a reduce drops components. A kernel can be generated exactly if each
+value that depends on a dot or reduce is read only at the index where it stands; all else can be computed
+again at any index. Fusion and code generation ask this one class.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from meshgen.codegen.expr import ZERO, Expr, Var, constant, delinearize, linearize, variable, variables
+from meshgen.ir.graph import Node, Value
+
+Index = tuple[Expr, ...]
+
+UNARY = frozenset(
+    "abs negate exponential exponential_minus_one log log_plus_one logistic tanh sqrt rsqrt cbrt sine cosine tan "
+    "floor ceil round_nearest_even round_nearest_afz sign not is_finite erf erf_inv popcnt count_leading_zeros "
+    "convert bitcast_convert".split()
+)
+BINARY = frozenset(
+    "add subtract multiply divide remainder power maximum minimum and or xor shift_left shift_right_logical "
+    "shift_right_arithmetic atan2 compare".split()
+)
+POINTWISE = UNARY | BINARY | {"select", "clamp", "to_partial"}
+# Index maps: never stored for their own sake, but read through by whoever uses the result.
+LAYOUT = frozenset({"broadcast_in_dim", "reshape", "transpose", "reverse", "slice", "pad", "mask_padding", "all_slice"})
+MADE = frozenset({"constant", "iota", "process_index"})  # from nothing
+LOOKUPS = frozenset({"concatenate", "gather", "dynamic_slice", "dynamic_update_slice"})
+
+
+def forward(node: Node, index: Index, reduced: tuple[Var, ...]) -> Index | None:
+    """Index of the result of a layout op where its operand stands at `index`; None if it does not follow.
+
+    The dims that a broadcast adds are taken for the reduced ones where their sizes agree.
+    """
+    shape, source = node.result.type.sizes, node.operands[0].type.sizes
+    match node.op:
+        case "transpose":
+            return tuple(index[d] for d in node.attrs["perm"])
+        case "reshape":
+            return delinearize(linearize(index, source), shape)
+        case "reverse":
+            return tuple(constant(s - 1) - e if d in node.attrs["dims"] else e
+                         for d, (s, e) in enumerate(zip(source, index, strict=True)))  # fmt: skip
+        case "mask_padding":
+            return index
+        case "broadcast_in_dim":
+            return _broadcast_forward(node, index, reduced)
+        case _:
+            return None
+
+
+def _broadcast_forward(node: Node, index: Index, reduced: tuple[Var, ...]) -> Index | None:
+    shape, source = node.result.type.sizes, node.operands[0].type.sizes
+    kept = {d: i for i, d in enumerate(node.attrs["dims"]) if source[i] == shape[d]}
+    new = [d for d, size in enumerate(shape) if d not in kept and size > 1]
+    if new and [shape[d] for d in new] != [v.high + 1 for v in reduced]:
+        return None
+    added = dict(zip(new, reduced, strict=True)) if new else {}
+    return tuple(
+        index[kept[d]] if d in kept else Expr(((added[d], 1),)) if d in added else ZERO for d in range(len(shape))
+    )
+
+
+def backward(node: Node, index: Index) -> Index:
+    """Index at which a layout op without conditions reads its operand for the result's `index`."""
+    shape, source = node.result.type.sizes, node.operands[0].type.sizes
+    match node.op:
+        case "transpose":
+            found = dict(zip(node.attrs["perm"], index, strict=True))
+            return tuple(found[d] for d in range(len(index)))
+        case "reshape":
+            return delinearize(linearize(index, shape), source)
+        case "reverse":
+            return tuple(constant(s - 1) - e if d in node.attrs["dims"] else e
+                         for d, (s, e) in enumerate(zip(source, index, strict=True)))  # fmt: skip
+        case "broadcast_in_dim":
+            return tuple(index[d] if source[i] > 1 else ZERO for i, d in enumerate(node.attrs["dims"]))
+        case "slice":
+            start, stride = node.attrs["start"], node.attrs["stride"]
+            return tuple(e * stride[d] + start[d] for d, e in enumerate(index))
+        case _:
+            assert node.op == "mask_padding", node.op
+            return index
+
+
+class Space:
+    """The iteration space of one kernel as it grows node by node.
+
+    Attributes:
+        dims: the space's variables, in the order of the dims of the value that spans it.
+        index: where each placed value stands; values from outside are placed by their first use.
+        fixed: values that depend on a dot or a reduce of the kernel: readable only where they stand.
+        reduced: variables that the kernel's reduces sum out; empty before the first.
+        dot: the kernel's dot_general, if any.
+    """
+
+    def __init__(self, producer: Callable[[Value], Node | None]) -> None:
+        self.dims: tuple[Var, ...] = ()
+        self.size = 0
+        self.index: dict[Value, Index] = {}
+        self.members: set[Value] = set()
+        self.fixed: set[Value] = set()
+        self.reduced: tuple[Var, ...] = ()
+        self.has_reduce = False
+        self.dot: Node | None = None
+        self._producer = producer
+
+    def start(self, node: Node) -> None:
+        """Span the space by a kernel's first node."""
+        spanning = node.operands[0] if node.op == "reduce" else node.result
+        index = tuple(variable(f"d{i}", size) for i, size in enumerate(spanning.type.sizes))
+        self.dims = tuple(v for e in index for v in variables(e))
+        self.size = math.prod(spanning.type.sizes)
+        self.index[spanning] = index
+        if node.op == "dot_general":
+            self.dot = node
+            self.fixed.add(node.result)
+        if node.op == "reduce":
+            placed = self._reduce_index(node)
+            assert placed is not None, "a reduce spans its own space"
+            self._take_reduce(node, placed)
+        self.members.update(node.results)
+
+    def add(self, node: Node) -> bool:
+        """Take a further node in if it can be generated with the rest; otherwise change nothing."""
+        if node.op == "reduce":
+            placed = self._reduce_index(node)
+            if placed is None or not self._readable(node.operands[0], self.locate(node.operands[0]) or ()):
+                return False
+            self._take_reduce(node, placed)
+            self.members.add(node.result)
+            return True
+        index = self._result_index(node)
+        if index is None or not self._operands_readable(node, index):
+            return False
+        self.index[node.result] = index
+        self.members.add(node.result)
+        if any(self.depends(v) for v in node.operands):
+            self.fixed.add(node.result)
+        for operand in node.operands:
+            if operand.type.shape == node.result.type.shape and node.op in POINTWISE:
+                self.index.setdefault(operand, index)
+        return True
+
+    def locate(self, value: Value) -> Index | None:
+        """Where a value stands, seen through layout ops; None if nothing says."""
+        if value in self.index:
+            return self.index[value]
+        node = self._producer(value)
+        if node is None or node.op not in LAYOUT:
+            return None
+        source = self.locate(node.operands[0])
+        return None if source is None else forward(node, source, self.reduced)
+
+    def depends(self, value: Value) -> bool:
+        """Whether a value depends on a dot or reduce of this kernel."""
+        if value in self.fixed:
+            return True
+        node = self._producer(value)
+        if value in self.members or node is None or node.op not in LAYOUT:
+            return False
+        return any(self.depends(v) for v in node.operands)
+
+    def _result_index(self, node: Node) -> Index | None:
+        if node.op in LAYOUT:
+            source = self.locate(node.operands[0])
+            return None if source is None else forward(node, source, self.reduced)
+        if node.op not in POINTWISE:
+            return None
+        fitting = [v for v in node.operands if v.type.shape == node.result.type.shape]
+        places = [(v, place) for v in fitting if (place := self.locate(v)) is not None]
+        firm = [place for v, place in places if self.depends(v)]
+        return (firm or [place for _, place in places] or [None])[0]
+
+    def _operands_readable(self, node: Node, index: Index) -> bool:
+        if node.op in LAYOUT:
+            return self._readable_through(node, index)
+        return all(self._readable(v, index if v.type.shape == node.result.type.shape else ()) for v in node.operands)
+
+    def _readable(self, value: Value, index: Index) -> bool:
+        """Whether the kernel can have the value at an index."""
+        if value in self.fixed:
+            return self.index[value] == index
+        node = self._producer(value)
+        if value in self.members or node is None or node.op not in LAYOUT or not self.depends(value):
+            return True
+        return self._readable_through(node, index)
+
+    def _readable_through(self, node: Node, index: Index) -> bool:
+        if node.op in ("pad", "all_slice"):
+            return not any(self.depends(v) for v in node.operands)
+        return self._readable(node.operands[0], backward(node, index))
+
+    def _reduce_index(self, node: Node) -> Index | None:
+        """Where the result of a reduce stands; None if it does not sum out the same variables as the others."""
+        value = node.operands[0]
+        index = self.locate(value)
+        if self.dot is not None or index is None or value.type.size != self.size:
+            return None
+        out = {v for d in node.attrs["dims"] for v in variables(index[d])}
+        kept = tuple(e for d, e in enumerate(index) if d not in node.attrs["dims"])
+        if any(v in out for e in kept for v in variables(e)):
+            return None
+        reduced = tuple(v for v in self.dims if v in out)
+        if self.has_reduce and reduced != self.reduced:
+            return None
+        return kept
+
+    def _take_reduce(self, node: Node, index: Index) -> None:
+        place = self.locate(node.operands[0])
+        assert place is not None
+        out = {v for d in node.attrs["dims"] for v in variables(place[d])}
+        kept = tuple(e for d, e in enumerate(place) if d not in node.attrs["dims"])
+        self.reduced = tuple(v for v in self.dims if v in out)
+        self.index.setdefault(node.operands[0], place)
+        self.index[node.result] = kept
+        self.fixed.add(node.result)
+        self.has_reduce = True

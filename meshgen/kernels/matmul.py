@@ -1,0 +1,61 @@
+"""Tiles of matrix products: which shapes compile well on which architecture, and which suits a problem.
+
+The candidates were checked with ptxas for sm_80 and sm_90: none spills, all fit shared memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GROUP_M = 8  # tiles of rows that share columns of the right operand while those are in the L2 cache
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Sizes of the tile and launch options. `speed` is the part of the peak that a full wave of tiles reaches."""
+
+    m: int
+    n: int
+    k: int
+    num_warps: int
+    num_stages: int
+    speed: float
+
+
+_SM90 = (
+    Tile(128, 256, 64, 8, 3, 1.0), Tile(128, 128, 64, 8, 3, 0.85), Tile(128, 64, 64, 4, 4, 0.7),
+    Tile(64, 128, 64, 4, 4, 0.7), Tile(64, 64, 64, 4, 4, 0.5), Tile(64, 32, 64, 4, 4, 0.3),
+    Tile(32, 64, 64, 4, 4, 0.3), Tile(16, 128, 64, 4, 4, 0.25), Tile(16, 64, 128, 4, 4, 0.18), Tile(16, 32, 128, 4, 4, 0.1),
+)  # fmt: skip
+_SM80 = (
+    Tile(128, 256, 32, 8, 3, 1.0), Tile(128, 128, 32, 4, 4, 0.9), Tile(128, 64, 32, 4, 4, 0.75),
+    Tile(64, 128, 32, 4, 4, 0.75), Tile(64, 64, 64, 4, 3, 0.6), Tile(64, 32, 64, 4, 4, 0.4),
+    Tile(32, 64, 64, 4, 4, 0.4), Tile(16, 128, 64, 4, 4, 0.3), Tile(16, 64, 64, 4, 4, 0.25), Tile(16, 32, 128, 4, 4, 0.15),
+)  # fmt: skip
+# f32 in full precision runs on the FMA pipes: the accumulator and both operands live in registers.
+_F32 = (
+    Tile(128, 64, 16, 8, 3, 1.0), Tile(64, 64, 16, 4, 3, 0.9), Tile(64, 32, 32, 4, 3, 0.7),
+    Tile(32, 32, 32, 4, 3, 0.5), Tile(16, 64, 32, 4, 3, 0.4), Tile(16, 32, 32, 4, 3, 0.25),
+)  # fmt: skip
+_F64 = (Tile(32, 32, 16, 4, 2, 1.0), Tile(16, 16, 16, 4, 2, 0.5))
+
+
+def candidates(dtype: str, arch: str) -> tuple[Tile, ...]:
+    """Tiles for operands of an element type, largest first."""
+    if dtype == "f32":
+        return _F32
+    if dtype == "f64":
+        return _F64
+    return _SM80 if arch in ("sm_80", "sm_86", "sm_89") else _SM90
+
+
+def choose_tile(m: int, n: int, k: int, batch: int, dtype: str, arch: str, multiprocessors: int) -> Tile:
+    """The tile with the least predicted time: whole waves over the multiprocessors, padding included."""
+
+    def seconds(tile: Tile) -> float:
+        blocks = -(-m // tile.m) * -(-n // tile.n) * batch
+        steps = -(-k // tile.k) * tile.k
+        waves = max(blocks / multiprocessors, 1.0) if blocks % multiprocessors == 0 else -(-blocks // multiprocessors)
+        return round(waves * tile.m * tile.n * steps / tile.speed, 3)
+
+    return min(candidates(dtype, arch), key=seconds)
