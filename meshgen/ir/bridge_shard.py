@@ -36,7 +36,7 @@ from meshgen.ir import bridge
 from meshgen.ir.bridge import Exporter, Importer, Reading, exports, imports
 from meshgen.ir.dialects.shard import SHARD, GetShardingOp, ShardingOp
 from meshgen.ir.dialects.shard_attrs import PartialAttr, PlanAttr, SplitAttr, named
-from meshgen.ir.graph import Annotation, Node, NodeSharding, TensorType
+from meshgen.ir.graph import Annotation, Node, NodeSharding, TensorType, Value
 from meshgen.mesh import NVLINK_BYTES_PER_SECOND, NVLINK_LATENCY_SECONDS, Axis, Mesh
 from meshgen.spec import Sharding, fit
 
@@ -408,13 +408,24 @@ def _axis(item: Attribute) -> str:
     return item.data if isinstance(item, StringAttr) else str(item.value.data) if isinstance(item, IntegerAttr) else "?"
 
 
-def read_plan(importer: Importer, node: Node, attribute: Attribute) -> None:
-    """What propagation decided."""
-    if isinstance(attribute, PlanAttr):
-        plan, mesh = attribute.data, importer.reading.module.mesh
-        operands = tuple(named(sharding, mesh) for sharding in plan.operands)
-        results = tuple(named(sharding, mesh) for sharding in plan.results)
-        node.sharding = NodeSharding(operands, results, named(Sharding(plan.option), mesh).dims, plan.why)
+def read_plan(importer: Importer, op: Operation, attribute: Attribute) -> None:
+    """What propagation decided for the last node. Called when its results have their types' shardings."""
+    if not isinstance(attribute, PlanAttr):
+        return
+    plan, mesh, node = attribute.data, importer.reading.module.mesh, importer.graph.nodes[-1]
+    operands = tuple(named(sharding, mesh) for sharding in plan.operands)
+    results = tuple(named(sharding, mesh) for sharding in plan.results)
+    if not operands and not results:
+        operands, results = typed(node.operands), typed(node.results)
+    if (len(operands), len(results)) != (len(node.operands), len(node.results)):
+        message = f"shard.plan has {len(operands)} operands and {len(results)} results, but {node.op} has {len(node.operands)} and {len(node.results)}"
+        importer.fault("MG0104", message, op)
+    node.sharding = NodeSharding(operands, results, named(Sharding(plan.option), mesh).dims, plan.why)
+
+
+def typed(values: Sequence[Value]) -> tuple[Sharding, ...]:
+    """Shardings of values; one without is replicated."""
+    return tuple(value.sharding or Sharding.replicated(value.type.rank) for value in values)
 
 
 def write_node(exporter: Exporter, node: Node) -> Mapping[str, Attribute]:
@@ -423,8 +434,10 @@ def write_node(exporter: Exporter, node: Node) -> Mapping[str, Attribute]:
     if (option := node.attrs.get("sharding_option")) is not None:
         mesh = exporter.module.mesh
         found["sharding"] = ArrayAttr(ArrayAttr(_option_axis(axis, mesh) for axis in axes) for axes in option)
-    if node.sharding is not None:
-        found["shard.plan"] = PlanAttr(node.sharding)
+    if (plan := node.sharding) is not None:
+        values = (*node.operands, *node.results)
+        is_typed = all(v.sharding is not None for v in values) and (*plan.operands, *plan.results) == typed(values)
+        found["shard.plan"] = PlanAttr(replace(plan, operands=(), results=()) if is_typed else plan)
     return found
 
 
@@ -438,5 +451,5 @@ bridge.MODULE_HEAD.append(lambda module: [grid_op(module.mesh)] if module.mesh.a
 bridge.TYPE_DECODERS[SplitAttr.name] = decode_split
 bridge.TYPE_ENCODERS.append(encode_split)
 bridge.NODE_ATTRS["sharding"] = read_option
-bridge.NODE_ATTRS["shard.plan"] = read_plan
+bridge.RESULT_ATTRS["shard.plan"] = read_plan
 bridge.NODE_ATTR_WRITERS.append(write_node)

@@ -2,7 +2,7 @@
 
 Attributes of arguments and results:
     shard.sharding  what the user asked: `#shard.wish<...>`, or a plain `#shard.split<...>`
-    shard.layout    the sharding in which it is given or delivered, from `propagate` on
+    shard.layout    the sharding in which it is given or delivered, where its type does not say it
     shard.global    its global type, from `partition` on
 
 A program without `meshgen.stage` that holds collectives is one of a later stage: on types with encodings it is
@@ -21,12 +21,13 @@ from xdsl.ir import Attribute
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir import bridge
 from meshgen.ir.bridge import Exporter, Importer, Reading, Slot
-from meshgen.ir.bridge_shard import encode_split, fitted
+from meshgen.ir.bridge_shard import encode_split, fitted, typed
 from meshgen.ir.dialects.schedule import SCHED, BufferAttr, ItemAttr
 from meshgen.ir.dialects.shard_attrs import SplitAttr, Wish, WishAttr, named
 from meshgen.ir.graph import Annotation, Module, Node, NodeSharding, TensorType, Value
 from meshgen.spec import Sharding
 
+TYPED_STAGES = ("materialize", "optimize")
 MOVES = ("permute", "retile", "update_halo")
 
 
@@ -54,6 +55,10 @@ def _globals(module: Module, slot: Slot) -> list[TensorType]:
     return module.in_types if slot.side == "in" else module.out_types
 
 
+def _values(module: Module, slot: Slot) -> list[Value]:
+    return module.graph.inputs if slot.side == "in" else module.graph.outputs
+
+
 def read_layout(reading: Reading, attribute: Attribute, slot: Slot) -> None:
     """The decided sharding. Slots come in order, so that the table grows by one."""
     if isinstance(attribute, SplitAttr):
@@ -76,7 +81,7 @@ def write_signature(module: Module, slot: Slot) -> Mapping[str, Attribute]:
     if wish is not None:
         data = Wish(module.mesh.name, wish.sharding, wish.required, wish.open_dims)
         found["shard.sharding"] = WishAttr(data)
-    if layouts:
+    if layouts and not (module.stage in TYPED_STAGES and layouts == list(typed(_values(module, slot)))):
         found["shard.layout"] = encode_split(layouts[slot.index], module.mesh)
     if types:
         found["shard.global"] = Exporter(module).tensor(types[slot.index])
@@ -106,11 +111,14 @@ def write_schedule(exporter: Exporter, node: Node) -> Mapping[str, Attribute]:
 
 
 def complete(module: Module) -> Module:
-    """Of a program that does not say its stage: find the stage, and complete what it needs.
+    """Complete what the text leaves out; of a program that does not say its stage, find the stage first.
 
     Raises ProgramError where a program is annotated and written out at once.
     """
     graph = module.graph
+    if module.stage in TYPED_STAGES:
+        module.in_shardings = module.in_shardings or list(typed(graph.inputs))
+        module.out_shardings = module.out_shardings or list(typed(graph.outputs))
     if module.stage != "import" or not module.mesh.axes:
         return module
     moves = [node for node in graph.nodes if "axes" in node.attrs or node.op in MOVES]
@@ -133,24 +141,18 @@ def _complete_global(module: Module) -> None:
     """Stage `materialize`: types without an encoding are replicated."""
     graph = module.graph
     for value in graph.values():
-        value.sharding = value.sharding or Sharding.replicated(value.type.rank)
+        (value.sharding,) = typed([value])
     for node in graph.nodes:
         node.sharding = _as_typed(node)
     module.stage = "materialize"
-    module.in_shardings = [_sharding(value) for value in graph.inputs]
-    module.out_shardings = [_sharding(value) for value in graph.outputs]
-
-
-def _sharding(value: Value) -> Sharding:
-    return value.sharding or Sharding.replicated(value.type.rank)
+    module.in_shardings, module.out_shardings = list(typed(graph.inputs)), list(typed(graph.outputs))
 
 
 def _as_typed(node: Node) -> NodeSharding | None:
     """What the types say; collectives have none."""
     if "axes" in node.attrs or node.op in MOVES:
         return None
-    operands, results = tuple(map(_sharding, node.operands)), tuple(map(_sharding, node.results))
-    return NodeSharding(operands, results, node.attrs.get("sharding_option", ()))
+    return NodeSharding(typed(node.operands), typed(node.results), node.attrs.get("sharding_option", ()))
 
 
 def _wish_from_types(module: Module) -> None:

@@ -214,7 +214,8 @@ class PlanAttr(Data[NodeSharding]):
     """What propagation decided for an op: shardings of operands and results, axes per loop, and why.
 
     `#shard.plan<([["dp"], []]) -> ([["dp"], []]), loops = [["dp"], []], why = ["..."]>`; with nothing split or
-    partial `#shard.plan<replicated(2, 2 -> 2), loops = 3>`, where the numbers are ranks.
+    partial `#shard.plan<replicated(2, 2 -> 2), loops = 3>`, where the numbers are ranks. Without any sharding it
+    is `#shard.plan<typed, ...>`: they are those of the types.
     """
 
     name = "shard.plan"
@@ -222,7 +223,9 @@ class PlanAttr(Data[NodeSharding]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> NodeSharding:
         with parser.in_angle_brackets():
-            if parser.parse_optional_keyword("replicated") is not None:
+            if parser.parse_optional_keyword("typed") is not None:
+                operands, results = (), ()
+            elif parser.parse_optional_keyword("replicated") is not None:
                 operands, results = _parse_ranks(parser)
             else:
                 operands, results = _parse_shardings(parser)
@@ -273,9 +276,11 @@ def _parse_shardings(parser: AttrParser) -> tuple[tuple[Sharding, ...], tuple[Sh
 
 
 def _replicated_text(plan: NodeSharding) -> str:
-    """The short form, or nothing where some value is not plainly replicated."""
+    """A short form, or nothing where some value is not plainly replicated."""
     shardings = (*plan.operands, *plan.results)
-    if not shardings or any(s != Sharding.replicated(s.rank) for s in shardings):
+    if not shardings:
+        return "typed"
+    if any(s != Sharding.replicated(s.rank) for s in shardings):
         return ""
     sides = (", ".join(str(s.rank) for s in side) for side in (plan.operands, plan.results))
     return f"replicated({' -> '.join(sides)})"
