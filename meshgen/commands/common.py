@@ -123,7 +123,7 @@ def mesh_option(text: str | None) -> Mesh | None:
 def read_program(name: str) -> Any:
     """The program that IN names. Raises UsageError MG0002 where there is none."""
     if name == "-":
-        return sys.stdin.read()
+        return name
     path = Path(name)
     if path.suffix in (".onnx", ".pt2"):
         raise UsageError(

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from meshgen.commands.common import Array, Output, load_arrays
+from meshgen.commands.comparison import compare
 from meshgen.errors import ArgumentError, Diagnostic, MissingError, NumbersDiffer, UsageError
-from meshgen.ir.graph import TensorType, is_float
+from meshgen.ir.graph import TensorType
 from meshgen.runtime.module import DEVICES, LoadedModule, load
+from meshgen.runtime.random_arrays import random_array
 from meshgen.tables import table_of
 
 
@@ -35,8 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a .npy for one input, or a .npz with several; the rest is random",
     )
+    parser.add_argument(
+        "--kernels", action="store_true", help="run each distinct kernel in Triton's interpreter against NumPy instead"
+    )
     parser.add_argument("--output", metavar="FILE.npz", help="write the results here, by name")
-    parser.add_argument("--expect", metavar="REF.npz", help="compare with these results, by name or in order")
+    parser.add_argument(
+        "--expect", metavar="REF", help="compare with a .npz of results, or with an unpartitioned .mlir program"
+    )
     parser.add_argument(
         "--tolerance",
         type=float,
@@ -49,8 +56,27 @@ def run(options: argparse.Namespace, output: Output) -> int:
     module = load(options.module)
     if options.devices is not None and options.devices != module.mesh.size:
         _refuse_devices(options.devices, module)
-    expected = load_arrays(options.expect) if options.expect else None
+    return run_kernels(module, options.seed, output) if options.kernels else run_step(module, options, output)
+
+
+def run_kernels(module: LoadedModule, seed: int, output: Output) -> int:
+    """Each distinct kernel by itself."""
+    from meshgen.commands.kernel_check import check_kernels
+
+    begin = time.perf_counter()
+    rows = check_kernels(module, seed)
+    seconds = time.perf_counter() - begin
+    table = [(r["name"], "ok" if r["ok"] else "DIFFERS", f"{r['error']:.3g}", f"{r['tolerance']:.3g}") for r in rows]
+    title = f"{len(rows)} distinct kernels, Triton's interpreter against NumPy: {seconds:.1f} s"
+    output.tables(table_of(title, ("kernel", "", "error", "allowed"), table))
+    output.document({"device": "interpret", "seconds": seconds, "kernel_checks": rows})
+    return 0 if all(row["ok"] for row in rows) else NumbersDiffer.exit_code
+
+
+def run_step(module: LoadedModule, options: argparse.Namespace, output: Output) -> int:
+    """One step on all ranks."""
     args = arguments(module, options.input, options.seed)
+    expected = expectation(module, options.expect, args) if options.expect else None
     begin = time.perf_counter()
     results = module.run(args, options.device)
     seconds = time.perf_counter() - begin
@@ -58,23 +84,33 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.output:
         _save(Path(options.output), dict(zip(names, results, strict=True)))
     rows = [_described(name, array) for name, array in zip(names, results, strict=True)]
-    output.tables(
-        table_of(
-            f"{module.name} on {module.mesh}, {options.device}: {seconds:.2f} s",
-            ("result", "type", "mean", "largest"),
-            [list(r.values()) for r in rows],
-            left=("type",),
-        )
-    )
+    title = f"{module.name} on {module.mesh.size} ranks of {module.mesh}, {options.device}: {seconds:.2f} s"
+    table = [list(row.values()) for row in rows]
+    output.tables(table_of(title, ("result", "type", "mean", "largest"), table, left=("type",)))
     compared = compare(names, results, expected, options.tolerance) if expected is not None else []
     for row in compared:
+        verdict = "ok" if row["ok"] else "DIFFERS"
         output.text(
-            f"{'ok' if row['ok'] else 'DIFFERS'}: {row['name']}: error {row['error']:.3g}, tolerance {row['tolerance']:.3g}"
+            f"{verdict}: {row['name']}: error {row['error']:.3g} of the largest value, allowed {row['tolerance']:.3g}"
         )
-    output.document(
-        {"device": options.device, "ranks": module.mesh.size, "seconds": seconds, "outputs": rows, "compared": compared}
-    )
+    record = {"device": options.device, "ranks": module.mesh.size, "seconds": seconds, "outputs": rows}
+    output.document(record | {"compared": compared})
     return 0 if all(row["ok"] for row in compared) else NumbersDiffer.exit_code
+
+
+def expectation(module: LoadedModule, source: str, args: Mapping[str, Array]) -> dict[str, Array]:
+    """Expected results: the arrays of a file, or what an unpartitioned program makes of the same arguments."""
+    if not source.endswith(".mlir"):
+        return load_arrays(source)
+    from meshgen.frontend.mlir import read_mlir
+    from meshgen.ir.evaluate import evaluate
+
+    graph = read_mlir(Path(source)).graph
+    have, want = [v.type for v in graph.inputs], [b.type for b in module.inputs]
+    if have != want:
+        message = f"'{source}' takes ({', '.join(map(str, have))}), but the module ({', '.join(map(str, want))})"
+        raise ArgumentError(Diagnostic("MG0601", message))
+    return {str(i): array for i, array in enumerate(evaluate(graph, list(args.values())))}
 
 
 def _refuse_devices(count: int, module: LoadedModule) -> None:
@@ -114,14 +150,6 @@ def _reinterpreted(array: Array, kind: TensorType) -> Array:
     return array
 
 
-def random_array(kind: TensorType, seed: Sequence[int]) -> Array:
-    """Normally distributed floats, integers from 1 to 7: never all zero, and the same for the same seed."""
-    generator = np.random.default_rng(seed)
-    if is_float(kind.dtype):
-        return generator.standard_normal(kind.sizes, dtype=np.float32).astype(kind.numpy_dtype)
-    return np.asarray(generator.integers(1, 8, kind.sizes)).astype(kind.numpy_dtype)
-
-
 def _described(name: str, array: Array) -> dict[str, Any]:
     wide = np.asarray(array, np.float64)
     mean = float(wide.mean()) if wide.size else 0.0
@@ -138,46 +166,3 @@ def _save(path: Path, arrays: Mapping[str, Array]) -> None:
         np.savez(path, allow_pickle=False, **arrays)
     except OSError as error:
         raise UsageError(Diagnostic("MG0003", f"'{path}' cannot be written: {error.strerror}")) from error
-
-
-def compare(
-    names: Sequence[str], results: Sequence[Array], expected: Mapping[str, Array], tolerance: float | None
-) -> list[dict[str, Any]]:
-    """Per result, its largest error relative to the largest expected value. Raises ArgumentError for a misfit."""
-    if len(expected) != len(results):
-        raise ArgumentError(
-            Diagnostic("MG0601", f"{len(expected)} results are expected, but the program has {len(results)}")
-        )
-    rows: list[dict[str, Any]] = []
-    for name, got, key in zip(names, results, names if set(names) == set(expected) else expected, strict=True):
-        want = expected[key]
-        if want.shape != got.shape:
-            raise ArgumentError(
-                Diagnostic("MG0601", f"result '{name}' has shape {list(got.shape)}, expected is {list(want.shape)}")
-            )
-        want = want.view(got.dtype) if want.dtype.kind == "V" else want
-        limit = default_tolerance(got) if tolerance is None else tolerance
-        error = relative_error(got, want)
-        rows.append({"name": name, "error": error, "tolerance": limit, "ok": error <= limit})
-    return rows
-
-
-def relative_error(got: Array, want: Array) -> float:
-    """Largest difference over the largest expected value; infinite where one is not finite and they differ."""
-    left, right = np.asarray(got, np.float64), np.asarray(want, np.float64)
-    same = (left == right) | (np.isnan(left) & np.isnan(right))
-    with np.errstate(invalid="ignore"):
-        distance = np.where(same, 0.0, np.abs(left - right))
-    worst = float(np.max(np.nan_to_num(distance, nan=np.inf), initial=0))
-    scale = float(np.max(np.abs(right), initial=0, where=np.isfinite(right)))
-    return worst / scale if scale else worst
-
-
-def default_tolerance(array: Array) -> float:
-    """Half of the digits of a float type; integers must be equal."""
-    import ml_dtypes
-
-    try:
-        return float(ml_dtypes.finfo(array.dtype).eps) ** 0.5
-    except ValueError:
-        return 0.0
