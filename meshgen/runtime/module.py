@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, MissingError, ModuleError, UsageError
-from meshgen.ir.evaluate import HANDLERS, Evaluator
+from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, MissingError, ModuleError, ShardingError, UsageError
+from meshgen.ir.evaluate import HANDLERS
 from meshgen.ir.graph import Graph, TensorType, dtype_name
 from meshgen.ir.infer import verify_node
 from meshgen.mesh import Mesh
@@ -23,9 +23,10 @@ from meshgen.runtime import manifest as manifests
 from meshgen.runtime import tensors
 from meshgen.runtime.checker import check
 from meshgen.runtime.container import Container, damaged
-from meshgen.runtime.manifest import FORMAT, Binding, Manifest
+from meshgen.runtime.launch import Launch, evaluated, interpreted
+from meshgen.runtime.manifest import FORMAT, Binding, Kernel, Manifest
 from meshgen.runtime.plan import Schedule
-from meshgen.runtime.reference import Launch, run_plan
+from meshgen.runtime.reference import run_plan
 from meshgen.runtime.simulate import rank_handlers
 
 Array = np.ndarray[Any, Any]
@@ -129,28 +130,14 @@ class LoadedModule:
 
     def _launcher(self, device: str) -> Launch:
         if device == "reference":
-            return self._evaluate()
-        if device == "interpret":
-            return self._interpret()
+            return evaluated(self.manifest)
+        if device == "interpret":  # only here, where the user asks for it by name, is code of the module executed
+            return interpreted(self.manifest, {name: self.source(name) for name in self.manifest.kernels})
         if device == "cuda":
             raise MissingError(
                 Diagnostic("MG0602", "this version runs modules on the CPU only", hint="use device='reference'")
             )
         raise UsageError(Diagnostic("MG0001", f"unknown device '{device}'", hint=f"use one of {', '.join(DEVICES)}"))
-
-    def _evaluate(self) -> Launch:
-        evaluators = [Evaluator(rank_handlers(self.mesh, rank)) for rank in range(self.mesh.size)]
-
-        def launch(name: str, rank: int, operands: Sequence[Array], types: Sequence[TensorType]) -> Sequence[Array]:
-            return evaluators[rank].graph(self.schedule.kernels[name], operands)
-
-        return launch
-
-    def _interpret(self) -> Launch:
-        """Only here, where the user asks for it by name, is code of the module executed."""
-        from meshgen.runtime.interpret import interpreter
-
-        return interpreter(self)
 
 
 def _misfit(binding: Binding, array: Array) -> str:
@@ -183,7 +170,10 @@ def load(path: str | Path) -> LoadedModule:
         raise damaged(path, str(error)[:300]) from error
     except MeshgenError as error:
         raise damaged(path, error.diagnostics[0].message) from error
-    _check_contents(path, container, manifest, constants, weights)
+    try:
+        _check_contents(path, container, manifest, constants, weights)
+    except ShardingError as error:
+        raise damaged(path, error.diagnostics[0].message) from error
     check(manifest.plan, manifest.mesh)
     return LoadedModule(container, manifest, constants, weights)
 
@@ -234,8 +224,20 @@ def _check_contents(path: Path, container: Container, manifest: Manifest, consta
                 raise damaged(path, f"it has no member '{file}'")
     known = (*HANDLERS, *rank_handlers(manifest.mesh, 0))
     for name, body in manifest.plan.kernels.items():
-        if fault := _body_fault(body, known):
+        fault = _body_fault(body, known) or _launch_fault(manifest.kernels[name], body, manifest.mesh)
+        if fault:
             raise damaged(path, f"kernel '{name}' is malformed: {fault}")
+
+
+def _launch_fault(kernel: Kernel, body: Graph, mesh: Mesh) -> str:
+    """What is wrong with the launch parameters; empty: nothing."""
+    counts = {"operand": len(body.inputs), "result": len(body.outputs)}
+    for param in kernel.params:
+        if param.kind == "coordinate":
+            mesh.group_size(param.axes)  # raises for an unknown axis
+        elif not 0 <= param.index < counts[param.kind]:
+            return f"it has no {param.kind} {param.index}"
+    return ""
 
 
 def _body_fault(body: Graph, known: Sequence[str]) -> str:

@@ -6,21 +6,20 @@ any float type), so a plan that overwrites what is still needed gives wrong numb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from meshgen.ccl.simulated import Mailbox, run_collective
 from meshgen.errors import Diagnostic, RuntimeFailure
-from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.ir.graph import Node, Value
+from meshgen.runtime.launch import POISON, Launch
 from meshgen.runtime.manifest import Manifest
 from meshgen.runtime.plan import Buffer, Item
 from meshgen.runtime.simulate import assemble, shard_array
 
-POISON = 0xFF
 Array = np.ndarray[Any, Any]
-Launch = Callable[[str, int, Sequence[Array], Sequence[TensorType]], Sequence[Array]]
 
 
 def run_plan(manifest: Manifest, constants: Mapping[int, Array], args: Sequence[Array], launch: Launch,
@@ -29,7 +28,7 @@ def run_plan(manifest: Manifest, constants: Mapping[int, Array], args: Sequence[
 
     Args:
         constants: value of each constant buffer.
-        launch: runs a kernel: `launch(name, rank, operands, result types) -> results`.
+        launch: runs a kernel on one rank.
         order: item numbers in an order that streams and events allow; default: issue order.
     Raises:
         RuntimeFailure: MG0604, the arenas do not fit into memory.

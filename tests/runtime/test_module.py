@@ -21,6 +21,7 @@ from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mesh import make_mesh
 from meshgen.runtime import container, tensors
 from meshgen.runtime.checker import happens_before
+from meshgen.runtime.launch import evaluated
 from meshgen.runtime.module import load
 from meshgen.runtime.reference import run_plan
 from meshgen.spec import P
@@ -108,7 +109,7 @@ def test_every_order_that_streams_and_events_allow_gives_the_same(tmp_path):
             order.append(rng.choice(ready))
             left.remove(order[-1])
         orders.add(tuple(order))
-        have = run_plan(loaded.manifest, {}, [x], loaded._evaluate(), order)
+        have = run_plan(loaded.manifest, {}, [x], evaluated(loaded.manifest), order)
         for left_array, right in zip(have, want, strict=True):
             np.testing.assert_array_equal(left_array, right)
     assert len(orders) > 1
@@ -135,7 +136,7 @@ def test_a_wrong_plan_gives_wrong_numbers(tmp_path):
     buffers[moved] = replace(buffers[moved], offset=buffers[kept].offset)
     broken = replace(loaded.manifest, plan=replace(plan, buffers=tuple(buffers)))
     x = normal(8, 3)
-    have = run_plan(broken, {}, [x], loaded._evaluate())
+    have = run_plan(broken, {}, [x], evaluated(loaded.manifest))
     assert any(not np.array_equal(a, b) for a, b in zip(have, loaded.run([x]), strict=True))
 
 
@@ -198,6 +199,48 @@ def test_sources_binaries_and_stages_can_be_read_back(tmp_path):
     assert loaded.stages == {"import": "// a\n", "fuse": "// b\n"}
     with pytest.raises(MissingError, match=r"not compiled for sm_100, but for sm_80, sm_90"):
         loaded.cubin("add", "sm_100")
+
+
+TRITON = {
+    "add": """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add(x, y, out, index, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = i < 6
+    tl.store(out + i, tl.load(x + i, mask=mask) + tl.load(y + i, mask=mask) + BIAS * index, mask=mask)
+""",
+    "scale": """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale(x, s, out, index, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < 6) * tl.load(s), mask=i < 6)
+""",
+}
+
+
+@pytest.mark.parametrize("bias", [0, 1])
+def test_the_interpreter_runs_the_source_of_the_module(tmp_path, bias):
+    """With a bias the source differs from the bodies, and says on which rank it runs."""
+    triton = pytest.importorskip("triton")
+    assert triton
+    how = code()
+    for name, source in how["sources"].items():
+        source.text, source.grid, source.constants = TRITON[name].replace("BIAS", str(bias)), (2,), {"BLOCK": 4}
+    loaded = saved(tmp_path / "m.mgx", mixed(), **how)
+    args = [normal(4, 3), np.float32(0.5)]
+    o, g, _ = loaded.run(args, device="interpret")
+    want_o, want_g, _ = loaded.run(args)
+    rank = bias * np.repeat(np.arange(2, dtype=np.float32), 2)[:, None]
+    np.testing.assert_array_equal(g, want_g + rank)
+    np.testing.assert_array_equal(o.reshape(4, 3), want_o.reshape(4, 3) + rank * np.float32(0.5))
 
 
 # Damage ---------------------------------------------------------------------------------------------------------
@@ -314,6 +357,10 @@ def at(*keys, value):
         at("kernels", "add", "body", "outputs", value=[99]),
         at("kernels", "add", "grid", value=[1, 1]),
         at("kernels", "add", "source", value="kernels/none.py"),
+        at("kernels", "add", "params", value=[{"kind": "operand", "index": 2, "axes": []}]),
+        at("kernels", "add", "params", value=[{"kind": "result", "index": -1, "axes": []}]),
+        at("kernels", "add", "params", value=[{"kind": "coordinate", "index": -1, "axes": ["z"]}]),
+        at("kernels", "add", "params", value=[{"kind": "pointer", "index": 0, "axes": []}]),
         at("kernels", value={}),
         at("kernels", value=[]),
         at("arena_bytes", value=1 << 50),
@@ -384,6 +431,7 @@ class Refuse:
 
 sys.meta_path.insert(0, Refuse())
 import numpy as np
+from meshgen.runtime.launch import evaluated
 from meshgen.runtime.module import load
 out = load(sys.argv[1])(np.ones((4, 3), np.float32), np.float32(2))
 assert out[1].shape == (4, 3) and out[1][0, 1] == 2, out

@@ -1,0 +1,62 @@
+"""Ways to run one kernel on the CPU: its body on NumPy, or its Triton source in the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from meshgen.ir.evaluate import Evaluator
+from meshgen.ir.graph import TensorType
+from meshgen.mesh import Mesh
+from meshgen.runtime.manifest import Kernel, Manifest
+from meshgen.runtime.simulate import rank_handlers
+
+POISON = 0xFF  # as every byte: NaN in any float type
+Array = np.ndarray[Any, Any]
+# (kernel, rank, operands, result types) -> results
+Launch = Callable[[str, int, Sequence[Array], Sequence[TensorType]], Sequence[Array]]
+
+
+def evaluated(manifest: Manifest) -> Launch:
+    """Kernels as what they mean: their bodies, op by op."""
+    mesh, bodies = manifest.mesh, manifest.plan.kernels
+    evaluators = [Evaluator(rank_handlers(mesh, rank)) for rank in range(mesh.size)]
+
+    def launch(name: str, rank: int, operands: Sequence[Array], types: Sequence[TensorType]) -> Sequence[Array]:
+        return evaluators[rank].graph(bodies[name], operands)
+
+    return launch
+
+
+def interpreted(manifest: Manifest, sources: Mapping[str, str]) -> Launch:
+    """Kernels as they were generated: their Triton source, launched as on a GPU. This executes the text.
+
+    A kernel without a source runs as its body, as it does on any device. Raises MissingError without Triton.
+    """
+    from meshgen.runtime.interpret import InterpretedKernel
+
+    kernels = {name: InterpretedKernel(text, manifest.kernels[name].entry) for name, text in sources.items() if text}
+    by_body = evaluated(manifest)
+
+    def launch(name: str, rank: int, operands: Sequence[Array], types: Sequence[TensorType]) -> Sequence[Array]:
+        if name not in kernels:
+            return by_body(name, rank, operands, types)
+        results = [poisoned(t) for t in types]
+        how = manifest.kernels[name]
+        kernels[name].launch(how.grid, arguments(how, manifest.mesh, rank, operands, results), how.constants)
+        return results
+
+    return launch
+
+
+def arguments(kernel: Kernel, mesh: Mesh, rank: int, operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+    """Launch parameters in order: operands, results, and the device's place on the mesh."""
+    values = {"operand": operands, "result": results}
+    return [mesh.index(rank, p.axes) if p.kind == "coordinate" else values[p.kind][p.index] for p in kernel.params]
+
+
+def poisoned(kind: TensorType) -> Array:
+    """An array that shows what nobody wrote."""
+    return np.full(kind.nbytes, POISON, np.uint8).view(kind.numpy_dtype).reshape(kind.sizes)
