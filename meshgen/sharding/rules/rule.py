@@ -12,11 +12,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from meshgen.ir.graph import TensorType
 
-Kind = Literal["parallel", "reduce", "whole"]
+Kind = Literal["parallel", "reduce", "window", "whole"]
 DimMap = tuple[tuple[int, ...], ...]
 _REDUCTIONS = {
     "add": "sum",
@@ -37,7 +37,11 @@ def reduction_kind(combiner: str) -> str:
 
 @dataclass(frozen=True)
 class Factor:
-    """One loop. `parallel` may be sharded, `reduce` too but leaves a partial result, `whole` must not be."""
+    """One loop. `parallel` may be sharded; `reduce` too, but leaves a partial result; `window` too, but a tile of
+    the result needs other rows of the operands than their tiles have; `whole` must not be.
+
+    `size` is that of the result's dim for a window.
+    """
 
     name: str
     size: int
@@ -54,6 +58,21 @@ class Linear:
 
 
 @dataclass(frozen=True)
+class Window:
+    """Rows [r, s) of a window factor need rows [r stride + base, (s - 1) stride + base + width) of an operand's dim.
+
+    Rows outside the operand are the op's padding.
+    """
+
+    factor: int
+    operand: int
+    dim: int
+    base: int
+    stride: int = 1
+    width: int = 1
+
+
+@dataclass(frozen=True)
 class Rule:
     """Factors, and per operand and result the factors of each dim (major to minor; none: read whole or size 1)."""
 
@@ -61,6 +80,7 @@ class Rule:
     operands: tuple[DimMap, ...]
     results: tuple[DimMap, ...]
     linear: tuple[Linear, ...] = ()
+    windows: tuple[Window, ...] = ()
     _places: tuple[Any, ...] = field(init=False, repr=False, compare=False, default=())
 
     def notation(self) -> str:
@@ -104,45 +124,62 @@ def rule(
     whole: Sequence[str] = (),
     linear: Sequence[Linear] = (),
     sizes: Mapping[str, int] | None = None,
+    windows: Mapping[tuple[str, int], tuple[int, int, int]] | None = None,
 ) -> Rule:
     """A rule from its notation; sizes of factors come from the types (`sizes` gives those of compound dims).
 
+    `windows` has (base, stride, width) of a factor in an operand (see `Window`).
     Raises ValueError when a side names the wrong number of tensors or dims, a factor has two sizes, or
     `reduce` / `whole` name a factor that does not occur.
     """
-    named = (tuple(sorted((reduce or {}).items())), tuple(whole), tuple(linear), tuple(sorted((sizes or {}).items())))
-    return _parsed(notation, tuple(operands), tuple(results), *named)
+    notes = _Notes(
+        tuple(sorted((reduce or {}).items())),
+        tuple(whole),
+        tuple(linear),
+        tuple(sorted((sizes or {}).items())),
+        tuple(sorted((windows or {}).items())),
+    )
+    return _parsed(notation, tuple(operands), tuple(results), notes)
+
+
+class _Notes(NamedTuple):
+    """The keyword arguments of `rule`, hashable."""
+
+    reduce: tuple[tuple[str, str], ...]
+    whole: tuple[str, ...]
+    linear: tuple[Linear, ...]
+    sizes: tuple[tuple[str, int], ...]
+    windows: tuple[tuple[tuple[str, int], tuple[int, int, int]], ...]
+
+    @property
+    def windowed(self) -> set[str]:
+        return {name for (name, _), _ in self.windows}
 
 
 @lru_cache(maxsize=4096)
-def _parsed(
-    notation: str,
-    operands: tuple[TensorType, ...],
-    results: tuple[TensorType, ...],
-    reduced: tuple[tuple[str, str], ...],
-    whole: tuple[str, ...],
-    linear: tuple[Linear, ...],
-    sizes: tuple[tuple[str, int], ...],
-) -> Rule:
+def _parsed(notation: str, operands: tuple[TensorType, ...], results: tuple[TensorType, ...], notes: _Notes) -> Rule:
     """Repeated layers have the same rules: each is parsed once."""
-    reduce = dict(reduced)
     left, arrow, right = notation.partition("->")
     sides = [_tensors(left), _tensors(right)]
-    types = [list(operands), list(results)]
-    if not arrow or [len(s) for s in sides] != [len(t) for t in types]:
+    if not arrow or [len(side) for side in sides] != [len(operands), len(results)]:
         raise ValueError(f"rule '{notation}' does not name {len(operands)} operands and {len(results)} results")
-    table = dict(sizes)
+    table = dict(notes.sizes)
     order: list[str] = []
-    for tensors, kinds in zip(sides, types, strict=True):
-        for dims, kind in zip(tensors, kinds, strict=True):
-            _collect(notation, dims, kind, table, order)
-    for name in (*reduce, *whole):
+    for dims, kind in zip(sides[1], results, strict=True):
+        _collect(notation, dims, kind, table, order, set())
+    for dims, kind in zip(sides[0], operands, strict=True):
+        _collect(notation, dims, kind, table, order, notes.windowed)
+    for name in (*dict(notes.reduce), *notes.whole, *sorted(notes.windowed)):
         if name not in order:
             raise ValueError(f"rule '{notation}' has no factor '{name}'")
-    loops = tuple(_factor(n, table[n], reduce, whole) for n in _loop_order(order, sides[1]))
-    number = {f.name: i for i, f in enumerate(loops)}
+    loops = tuple(_factor(name, table[name], notes) for name in _loop_order(order, sides))
+    number = {loop.name: i for i, loop in enumerate(loops)}
     maps = [tuple(tuple(tuple(number[w] for w in dim) for dim in dims) for dims in tensors) for tensors in sides]
-    return Rule(loops, maps[0], maps[1], linear)
+    windows = [
+        Window(number[name], operand, next(d for d, part in enumerate(maps[0][operand]) if number[name] in part), *rows)
+        for (name, operand), rows in notes.windows
+    ]
+    return Rule(loops, maps[0], maps[1], notes.linear, tuple(windows))
 
 
 def _tensors(side: str) -> list[list[list[str]]]:
@@ -155,26 +192,31 @@ def _tensors(side: str) -> list[list[list[str]]]:
     ]
 
 
-def _collect(notation: str, dims: list[list[str]], kind: TensorType, table: dict[str, int], order: list[str]) -> None:
+def _collect(
+    notation: str, dims: list[list[str]], kind: TensorType, table: dict[str, int], order: list[str], windowed: set[str]
+) -> None:
+    """Note the factors of a tensor's dims and their sizes; that of a windowed one is the result's."""
     if len(dims) != kind.rank:
         raise ValueError(f"rule '{notation}' gives {len(dims)} dims to a tensor of rank {kind.rank}")
     for names, size in zip(dims, kind.sizes, strict=True):
         order += [n for n in names if n not in order]
-        if len(names) == 1 and table.setdefault(names[0], size) != size:
+        if len(names) == 1 and names[0] not in windowed and table.setdefault(names[0], size) != size:
             raise ValueError(f"rule '{notation}': factor '{names[0]}' has sizes {table[names[0]]} and {size}")
         if len(names) > 1 and math.prod(table[n] for n in names) != size:
             raise ValueError(f"rule '{notation}': factors {names} do not multiply to {size}")
 
 
-def _loop_order(order: list[str], results: list[list[list[str]]]) -> list[str]:
-    """Loops of the results first, in their order, then the others (the RFC's order)."""
+def _loop_order(order: list[str], sides: list[list[list[list[str]]]]) -> list[str]:
+    """Loops of the results first, in their order, then the others in the operands' (the RFC's order)."""
     first: list[str] = []
-    for dims in results:
+    for dims in (*sides[1], *sides[0]):
         first += [n for dim in dims for n in dim if n not in first]
     return first + [n for n in order if n not in first]
 
 
-def _factor(name: str, size: int, reduce: Mapping[str, str], whole: Sequence[str]) -> Factor:
-    if name in reduce:
-        return Factor(name, size, "reduce", reduce[name])
-    return Factor(name, size, "whole" if name in whole else "parallel")
+def _factor(name: str, size: int, notes: _Notes) -> Factor:
+    if reduction := dict(notes.reduce).get(name):
+        return Factor(name, size, "reduce", reduction)
+    if name in notes.windowed:
+        return Factor(name, size, "window")
+    return Factor(name, size, "whole" if name in notes.whole else "parallel")
