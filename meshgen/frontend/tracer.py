@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.errors import Diagnostic, Location, UsageError
+from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
 from meshgen.frontend import tracer_linear, tracer_reduce, tracer_shapes
-from meshgen.frontend.tracer_core import CURRENT, OPS, Tensor, Trace, current, dtype_of, refuse, tensor, user_location
+from meshgen.frontend.tracer_core import CURRENT, OPS, Tensor, Trace, current, dtype_of, tensor, user_location
 from meshgen.frontend.tracer_linear import axis_name
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value, dtype_name
 from meshgen.mesh import Mesh, make_mesh
@@ -104,7 +104,7 @@ def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any],
         inputs = {name: _inputs(graph, name, tree, loc) for name, tree in bound.arguments.items()}
         bound.arguments.update(inputs)
         result = function(*bound.args, **bound.kwargs)
-        leaves = [_output(path, leaf) for path, leaf in flatten(result, "result")]
+        leaves = [_output(path, leaf, loc) for path, leaf in flatten(result, "result")]
     finally:
         CURRENT.reset(token)
     graph.outputs = [leaf.value for leaf in leaves]
@@ -138,12 +138,11 @@ def _inputs(graph: Graph, name: str, tree: Any, loc: Location | None) -> Any:
     return _unflatten(tree, iter(Tensor(value) for value in values))
 
 
-def _output(path: str, leaf: Any) -> Tensor:
-    if isinstance(leaf, Tensor) or np.isscalar(leaf) or isinstance(leaf, np.ndarray):
+def _output(path: str, leaf: Any, loc: Location | None) -> Tensor:
+    if isinstance(leaf, (Tensor, bool, int, float, np.generic, np.ndarray)):
         return tensor(leaf)
-    return refuse(
-        f"{path} is a {type(leaf).__name__}, not a tensor", "return tensors, or dicts, lists or tuples of them"
-    )
+    hint = "return tensors, or dicts, lists or tuples of them"
+    raise ProgramError(Diagnostic("MG0104", f"{path} is a {type(leaf).__name__}, not a tensor", loc, hint=hint))
 
 
 def flatten(tree: Any, name: str) -> Iterator[tuple[str, Any]]:

@@ -8,10 +8,12 @@ and methods of `Tensor` find them without an import cycle.
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import islice
 from pathlib import Path
 from types import CodeType
@@ -23,7 +25,7 @@ from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir.graph import DTYPES, Graph, TensorType, Value, dtype_name, is_float
 from meshgen.mesh import Mesh
 
-PACKAGE = str(Path(__file__).resolve().parents[1])
+INSIDE = tuple(f"{place}{os.sep}" for place in (Path(__file__).parents[1], Path(np.__file__).parent))  # no user's code
 OPS: dict[str, Callable[..., Any]] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -64,9 +66,9 @@ def current() -> Trace:
 
 
 def user_location() -> Location | None:
-    """The innermost line outside of meshgen that is running, with its column."""
+    """The innermost line outside of meshgen and NumPy that is running, with its column."""
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # CPython has no public way this cheap
-    while frame and frame.f_code.co_filename.startswith(PACKAGE):
+    while frame and frame.f_code.co_filename.startswith(INSIDE):
         frame = frame.f_back
     if frame is None:
         return None
@@ -87,7 +89,6 @@ def refuse(message: str, hint: str = "", code: str = "MG0104") -> NoReturn:
 class Tensor:
     """A tensor of a traced function. Operators broadcast and promote as NumPy does; bf16 and f16 stay narrow."""
 
-    __array_ufunc__ = None  # `array + tensor` calls `Tensor.__radd__`
     __hash__ = None  # pyright: ignore[reportAssignmentType]  # `==` is element-wise
 
     def __init__(self, value: Value) -> None:
@@ -135,6 +136,12 @@ class Tensor:
         refuse(
             f"{self.type} has no elements while it is traced", "use meshgen's functions instead of NumPy's", "MG0103"
         )
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Operand, **options: Any) -> Tensor:
+        """`numpy.exp(x)` and `array + x`, where there is a traced operation of that name."""
+        if method != "__call__" or options or ufunc.__name__ not in OPS:
+            refuse(f"numpy.{ufunc.__name__} cannot be traced", "use meshgen's functions instead of NumPy's", "MG0103")
+        return OPS[ufunc.__name__](*inputs)
 
     def __getitem__(self, index: Any) -> Tensor:
         return OPS["getitem"](self, index)
@@ -253,10 +260,9 @@ def tensor(x: Operand, dtype: str | None = None) -> Tensor:
     if isinstance(x, Tensor):
         return x if dtype is None or dtype == x.dtype else convert(x, dtype)
     if is_weak(x):
-        return scalar(x, dtype or ("i1" if isinstance(x, bool) else "i32" if isinstance(x, int) else "f32"))
+        return scalar(x, dtype or _weak_dtype(x))
+    _strong_dtype(x)
     array = np.asarray(x)
-    if array.dtype not in DTYPES.values():
-        refuse(f"an operand of type {type(x).__name__} is no tensor")
     array = array if dtype is None else array.astype(DTYPES[dtype])
     return emit("constant", [], TensorType(array.shape, dtype_name(array.dtype)), {"value": array})
 
@@ -283,20 +289,39 @@ def is_weak(x: Operand) -> bool:
     return isinstance(x, (bool, int, float)) and not isinstance(x, np.generic)
 
 
+def _weak_dtype(x: float) -> str:
+    return "i1" if isinstance(x, bool) else "i32" if isinstance(x, int) else "f32"
+
+
+def _strong_dtype(x: Operand) -> str:
+    """Element type of a tensor or an array. Raises ProgramError for anything else."""
+    if isinstance(x, Tensor):
+        return x.dtype
+    dtype = np.asarray(x).dtype
+    if dtype not in DTYPES.values():
+        refuse(f"an operand of type {type(x).__name__} is no tensor")
+    return dtype_name(dtype)
+
+
 def _category(dtype: str) -> int:
     return 0 if dtype == "i1" else 2 if is_float(dtype) else 1
 
 
 def promote(*operands: Operand) -> str:
     """The common element type: the widest of the highest category (bool, integer, float); numbers only lift it."""
-    strong = [x.dtype if isinstance(x, Tensor) else tensor(x).dtype for x in operands if not is_weak(x)]
-    weak = ["i1" if isinstance(x, bool) else "i32" if isinstance(x, int) else "f32" for x in operands if is_weak(x)]
+    strong = [_strong_dtype(x) for x in operands if not is_weak(x)]
+    weak = [_weak_dtype(x) for x in operands if is_weak(x)]
     highest = max(_category(d) for d in strong + weak)
     candidates = [d for d in strong if _category(d) == highest] or [d for d in weak if _category(d) == highest]
-    found = np.dtype(DTYPES[candidates[0]])
-    for dtype in candidates[1:]:
-        found = np.promote_types(found, DTYPES[dtype])
-    return dtype_name(found)
+    return reduce(_wider, candidates)
+
+
+def _wider(left: str, right: str) -> str:
+    """The common type of two of one category; floats of which neither holds the other meet in f32."""
+    try:
+        return dtype_name(np.promote_types(DTYPES[left], DTYPES[right]))
+    except (TypeError, KeyError):
+        return "f32" if is_float(left) else refuse(f"{left} and {right} have no common type", "convert one with astype")
 
 
 def broadcast(x: Tensor, shape: Sequence[int]) -> Tensor:

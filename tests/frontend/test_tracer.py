@@ -1,0 +1,370 @@
+"""The tracer records what NumPy computes: every operation against NumPy or its definition, and every refusal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.errors import MeshgenError, ProgramError, UsageError
+from meshgen.ir.evaluate import evaluate
+from meshgen.ir.graph import TensorType
+from meshgen.ir.infer import verify_node
+
+Array = np.ndarray[Any, Any]
+EPS = float(np.finfo(np.float32).eps)
+
+
+def normal(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def traced(function: Callable[..., Any], *args: Array) -> Any:
+    """What the traced graph computes, after checking that every node is well formed."""
+    result = mg.trace(function, args)
+    graph = result.module.graph
+    assert [fault for node in graph.nodes for fault in verify_node(node)] == []
+    return result.rebuild(evaluate(graph, list(args)))
+
+
+X, Y, POSITIVE = normal(3, 1, 5), normal(4, 5, seed=1), np.abs(normal(3, 5, seed=2)) + 0.1
+
+ELEMENTWISE: list[tuple[str, Callable[..., Any], Callable[..., Any], tuple[Array, ...]]] = [
+    ("add", lambda x, y: x + y, lambda x, y: x + y, (X, Y)),
+    ("weak scalars", lambda x: 2 * (1 - x) / 4 + 0.5, lambda x: 2 * (1 - x) / 4 + np.float32(0.5), (X,)),
+    ("reflected division", lambda x: 1 / x, lambda x: 1 / x, (X,)),
+    ("power of 3", lambda x: x**3, lambda x: x * x * x, (X,)),
+    ("power", lambda x, y: mg.abs(x) ** y, lambda x, y: np.abs(x) ** y, (X, Y)),
+    ("power of a number", lambda x: 2.0**x, lambda x: np.float32(2) ** x, (X,)),
+    ("maximum", mg.maximum, np.maximum, (X, Y)),
+    ("minimum", mg.minimum, np.minimum, (X, Y)),
+    ("negative and abs", lambda x: -abs(x), lambda x: -np.abs(x), (X,)),
+    ("comparison and where", lambda x, y: mg.where(x <= y, x, y), np.minimum, (X, Y)),
+    ("logic", lambda x, y: ~((x < 0) & (y > 0) | (x != y)), lambda x, y: ~((x < 0) & (y > 0) | (x != y)), (X, Y)),
+    ("array on the left", lambda y: X + y, lambda y: X + y, (Y,)),
+    ("NumPy ufunc", lambda x: np.exp(np.negative(x)), lambda x: np.exp(-x), (X,)),
+    ("exp", mg.exp, np.exp, (X,)),
+    ("expm1", mg.expm1, np.expm1, (X,)),
+    ("log", mg.log, np.log, (POSITIVE,)),
+    ("log1p", mg.log1p, np.log1p, (POSITIVE,)),
+    ("tanh", mg.tanh, np.tanh, (X,)),
+    ("sqrt", mg.sqrt, np.sqrt, (POSITIVE,)),
+    ("rsqrt", mg.rsqrt, lambda x: 1 / np.sqrt(x), (POSITIVE,)),
+    ("sin", mg.sin, np.sin, (X,)),
+    ("cos", mg.cos, np.cos, (X,)),
+    ("erf", mg.erf, np.vectorize(math.erf), (X,)),
+    ("sign", mg.sign, np.sign, (X,)),
+    ("floor", mg.floor, np.floor, (X,)),
+    ("ceil", mg.ceil, np.ceil, (X,)),
+    ("isfinite", mg.isfinite, np.isfinite, (X,)),
+    ("clip", lambda x: mg.clip(x, -0.5, 0.5), lambda x: np.clip(x, np.float32(-0.5), np.float32(0.5)), (X,)),
+    ("square", mg.square, np.square, (X,)),
+    ("relu", mg.relu, lambda x: np.maximum(x, 0), (X,)),
+    ("sigmoid", mg.sigmoid, lambda x: 1 / (1 + np.exp(-x)), (X,)),
+    ("silu", mg.silu, lambda x: x / (1 + np.exp(-x)), (X,)),
+    (
+        "gelu",
+        lambda x: mg.gelu(x, approximate=False),
+        lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2,
+        (X,),
+    ),
+    ("gelu by tanh", mg.gelu, lambda x: x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2, (X,)),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "meaning", "args"), [row[1:] for row in ELEMENTWISE], ids=[row[0] for row in ELEMENTWISE]
+)
+def test_elementwise_operations_mean_what_numpy_means(function: Any, meaning: Any, args: Any) -> None:
+    got, want = traced(function, *args), meaning(*args)
+    assert got.shape == want.shape
+    np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=32 * EPS, atol=32 * EPS)
+
+
+Z = normal(2, 3, 4)
+MOVEMENT: list[tuple[str, Callable[..., Any], Callable[..., Any]]] = [
+    ("transpose", lambda z: z.T, lambda z: z.T),
+    ("transpose by axes", lambda z: mg.transpose(z, (1, -1, 0)), lambda z: z.transpose(1, 2, 0)),
+    ("transpose method", lambda z: z.transpose(1, 0, 2), lambda z: z.transpose(1, 0, 2)),
+    ("swapaxes", lambda z: mg.swapaxes(z, 0, -1), lambda z: z.swapaxes(0, -1)),
+    ("reshape", lambda z: z.reshape(4, -1), lambda z: z.reshape(4, -1)),
+    ("reshape to a vector", lambda z: z.reshape(-1), lambda z: z.reshape(-1)),
+    ("broadcast_to", lambda z: mg.broadcast_to(z, (5, 2, 3, 4)), lambda z: np.broadcast_to(z, (5, 2, 3, 4))),
+    ("expand_dims", lambda z: mg.expand_dims(z, (0, -1)), lambda z: np.expand_dims(z, (0, -1))),
+    ("squeeze", lambda z: mg.squeeze(z[:, :1]), lambda z: np.squeeze(z[:, :1])),
+    ("int index", lambda z: z[1, :, -2], lambda z: z[1, :, -2]),
+    ("slices", lambda z: z[:, 1:, ::2], lambda z: z[:, 1:, ::2]),
+    ("backward slices", lambda z: z[::-1, 2:0:-1, ::-3], lambda z: z[::-1, 2:0:-1, ::-3]),
+    ("empty slice", lambda z: z[:, 2:1], lambda z: z[:, 2:1]),
+    ("new axis and ellipsis", lambda z: z[None, ..., 1, None], lambda z: z[None, ..., 1, None]),
+    ("all ints", lambda z: z[1, 2, 3], lambda z: z[1, 2, 3]),
+    ("iteration", lambda z: mg.stack([row * 2 for row in z], 1), lambda z: np.stack([row * 2 for row in z], 1)),
+    ("concatenate", lambda z: mg.concatenate([z, z[:, :1]], -2), lambda z: np.concatenate([z, z[:, :1]], -2)),
+    ("split", lambda z: mg.split(z, 2, 2)[1], lambda z: np.split(z, 2, 2)[1]),
+    ("split at", lambda z: mg.split(z, [1, 3], -1)[1], lambda z: np.split(z, [1, 3], -1)[1]),
+    (
+        "pad",
+        lambda z: mg.pad(z, ((0, 1), (2, 0), (0, 0)), 7),
+        lambda z: np.pad(z, ((0, 1), (2, 0), (0, 0)), constant_values=7),
+    ),
+    ("arange", lambda z: z[0, 0] + mg.arange(3, 11, 2), lambda z: z[0, 0] + np.arange(3, 11, 2, dtype=np.float32)),
+    ("full", lambda z: z * mg.full((3, 4), 2.5) + mg.zeros((4,)) + mg.ones(()), lambda z: z * np.float32(2.5) + 1),
+]
+
+
+@pytest.mark.parametrize(("function", "meaning"), [row[1:] for row in MOVEMENT], ids=[row[0] for row in MOVEMENT])
+def test_moving_elements_is_exact(function: Any, meaning: Any) -> None:
+    np.testing.assert_array_equal(traced(function, Z), meaning(Z))
+
+
+REDUCTIONS: list[tuple[str, Callable[..., Any], Callable[..., Any]]] = [
+    ("sum", lambda z: z.sum(), lambda z: z.sum()),
+    ("sum of an axis", lambda z: z.sum(1), lambda z: z.sum(1)),
+    ("sum kept", lambda z: mg.sum(z, (0, -1), keepdims=True), lambda z: z.sum((0, 2), keepdims=True)),
+    ("mean", lambda z: z.mean(-1), lambda z: z.mean(-1)),
+    ("max", lambda z: z.max((0, 1)), lambda z: z.max((0, 1))),
+    ("min", lambda z: z.min(keepdims=True), lambda z: z.min(keepdims=True)),
+    ("prod", lambda z: mg.prod(z, 2), lambda z: z.prod(2)),
+    ("var", lambda z: mg.var(z, 1), lambda z: z.var(1)),
+    ("std", lambda z: mg.std(z, (0, 2)), lambda z: z.std((0, 2))),
+    ("any", lambda z: mg.any(z > 1, 2), lambda z: (z > 1).any(2)),
+    ("all", lambda z: mg.all(z > -1, 0), lambda z: (z > -1).all(0)),
+    ("no axis", lambda z: mg.sum(z, ()), lambda z: z),
+    ("softmax", mg.softmax, lambda z: np.exp(z) / np.exp(z).sum(-1, keepdims=True)),
+    ("softmax of an axis", lambda z: mg.softmax(z, 0), lambda z: np.exp(z) / np.exp(z).sum(0)),
+    ("log_softmax", mg.log_softmax, lambda z: np.log(np.exp(z) / np.exp(z).sum(-1, keepdims=True))),
+    ("layer_norm", mg.layer_norm, lambda z: (z - z.mean(-1, keepdims=True)) / np.sqrt(z.var(-1, keepdims=True) + 1e-5)),
+    ("layer_norm scaled", lambda z: mg.layer_norm(z, z[0, 0], 2.0, eps=0.1),
+     lambda z: (z - z.mean(-1, keepdims=True)) / np.sqrt(z.var(-1, keepdims=True) + 0.1) * z[0, 0] + 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "meaning"), [row[1:] for row in REDUCTIONS], ids=[row[0] for row in REDUCTIONS])
+def test_reductions_mean_what_numpy_means(function: Any, meaning: Any) -> None:
+    got, want = traced(function, Z), meaning(Z.astype(np.float64))
+    assert got.shape == want.shape
+    # At most 24 terms, each rounded a handful of times; the condition of var and layer_norm is below 8 here.
+    np.testing.assert_allclose(np.asarray(got, np.float64), want, rtol=64 * EPS, atol=64 * EPS)
+
+
+PRODUCTS = [((3, 4), (4, 5)), ((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (4,)),
+            ((6, 2, 3, 4), (2, 4, 5)), ((2, 3, 4), (1, 4, 5)), ((4,), (2, 4, 5)), ((3, 4), (2, 4, 5)), ((1, 0), (0, 2))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("left", "right"), PRODUCTS, ids=str)
+def test_matmul_means_what_numpy_means(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    x, y = normal(*left), normal(*right, seed=1)
+    got, want = traced(lambda x, y: x @ y, x, y), x.astype(np.float64) @ y.astype(np.float64)
+    assert got.shape == want.shape
+    bound = (np.abs(x) @ np.abs(y)) * x.shape[-1] * EPS
+    assert np.all(np.abs(got - want) <= bound + EPS)
+
+
+EQUATIONS = [("ij,jk->ik", (3, 4), (4, 5)), ("bik,bkj->bij", (2, 3, 4), (2, 4, 5)), ("bik,bjk->jbi", (2, 3, 4), (2, 5, 4)), ("ij,ij->", (3, 4), (3, 4)),
+             ("i,j->ji", (3,), (4,)), ("bld,dhe->bhle", (2, 3, 4), (4, 5, 6)), ("ij,jk", (3, 4), (4, 5)), ("abc,cd->d", (2, 3, 4), (4, 5)),
+             ("ij->ji", (3, 4)), ("ij->i", (3, 4)), ("ab,bc,cd->ad", (2, 3), (3, 4), (4, 5))]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", EQUATIONS, ids=lambda row: row[0])
+def test_einsum_means_what_numpy_means(row: Any) -> None:
+    equation, arrays = row[0], [normal(*shape, seed=i) for i, shape in enumerate(row[1:])]
+    got = traced(lambda *xs: mg.einsum(equation, *xs), *arrays)
+    want = np.einsum(equation, *(a.astype(np.float64) for a in arrays))
+    bound = np.einsum(equation, *(np.abs(a) for a in arrays)) * 64 * EPS
+    assert got.shape == want.shape
+    assert np.all(np.abs(got - want) <= bound)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_take_counts_negative_numbers_from_the_end(axis: int) -> None:
+    rows = np.array([[0, 2], [-1, 1]], np.int32)
+    np.testing.assert_array_equal(
+        traced(lambda t, i: mg.take(t, i, axis), Z[:, :, :3], rows % 2 - 1), np.take(Z[:, :, :3], rows % 2 - 1, axis)
+    )
+    np.testing.assert_array_equal(traced(lambda t, i: t[i], normal(4, 5), rows), normal(4, 5)[rows])
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "result"),
+    [
+        ("bf16", "bf16", "bf16"),
+        ("bf16", "f32", "f32"),
+        ("bf16", "f16", "f32"),
+        ("i32", "bf16", "bf16"),
+        ("i1", "i8", "i8"),
+        ("i8", "i32", "i32"),
+        ("f32", "f64", "f64"),
+    ],
+)
+def test_promotion_keeps_narrow_floats(left: str, right: str, result: str) -> None:
+    graph = mg.trace(lambda x, y: (x + y, y * x), [f"{left}[2]", f"{right}[2]"]).module.graph
+    assert [value.type.dtype for value in graph.outputs] == [result, result]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number", "result"),
+    [
+        ("bf16", 2, "bf16"),
+        ("bf16", 0.5, "bf16"),
+        ("i32", 2, "i32"),
+        ("i32", 0.5, "f32"),
+        ("i1", 2, "i32"),
+        ("f16", True, "f16"),
+    ],
+)
+def test_python_numbers_are_weak(dtype: str, number: float, result: str) -> None:
+    graph = mg.trace(lambda x: x + number, [f"{dtype}[2]"]).module.graph
+    assert graph.outputs[0].type.dtype == result
+
+
+def test_narrow_sums_are_taken_in_f32() -> None:
+    ones = np.ones(1000, ml_dtypes.bfloat16)  # in bf16 itself the sum would stop at 256
+    total = traced(lambda x: x.sum(), ones)
+    assert (total.dtype, float(total)) == (np.dtype(ml_dtypes.bfloat16), 1000.0)
+
+
+def test_arguments_and_results_keep_their_structure() -> None:
+    class Layer(NamedTuple):
+        w: Any
+        b: Any
+
+    def model(x: Any, layers: list[Any], scale: dict[str, Any]) -> dict[str, Any]:
+        for layer in layers:
+            x = mg.relu(x @ layer.w + layer.b)
+        return {"y": (x * scale["s"], None), "n": 3}
+
+    args = {"x": "f32[2,4]", "layers": [Layer("f32[4,4]", "f32[4]")] * 2, "scale": {"s": "f32[]"}}
+    result = mg.trace(model, args)
+    names = [value.name for value in result.module.graph.inputs]
+    assert names == ["x", "layers.0.0", "layers.0.1", "layers.1.0", "layers.1.1", "scale.s"]
+    assert result.rebuild([10, 20]) == {"y": (10, None), "n": 20}
+
+
+def test_annotations_and_options_are_recorded_by_axis_name() -> None:
+    mesh = mg.make_mesh({"dp": 2, "tp": 4})
+
+    def model(x: Any, w: Any) -> Any:
+        y = mg.matmul(x, w, sharding_option=[["dp"], [1], []])
+        return mg.annotate(y, [[0], [], [1]], required=False, as_result=False)
+
+    dot, wish = mg.trace(model, ["f32[4,6]", "f32[6,8]"], mesh).module.graph.nodes
+    assert dot.attrs["sharding_option"] == (("dp",), ("tp",), ())
+    assert wish.attrs["sharding"] == mg.P("dp", None, partial="tp")
+    assert (wish.attrs["required"], wish.attrs["as_result"]) == (False, False)
+
+
+def test_nodes_point_at_the_users_line_and_column() -> None:
+    def model(x: Any) -> Any:
+        return mg.softmax(x)
+
+    line = model.__code__.co_firstlineno + 1
+    places = {(node.loc.file, node.loc.line) for node in mg.trace(model, ["f32[4]"]).module.graph.nodes if node.loc}
+    assert places == {(__file__, line)}
+
+
+REFUSALS: list[tuple[str, Callable[..., Any], tuple[str, ...], str, str]] = [
+    (
+        "contracted sizes",
+        lambda x, y: x @ y,
+        ("f32[3,4]", "f32[5,6]"),
+        "MG0104",
+        r"\[3, 4\] and \[5, 6\].*4 \(dim 1.*5 \(dim 0",
+    ),
+    ("leading dims", lambda x, y: x @ y, ("f32[2,3,4]", "f32[3,4,5]"), "MG0104", "leading dims do not broadcast"),
+    ("scalar product", lambda x: x @ x, ("f32[]",), "MG0104", "at least one dim"),
+    ("broadcast", lambda x, y: x + y, ("f32[3,4]", "f32[3]"), "MG0104", r"\[3, 4\] and \[3\] do not broadcast"),
+    (
+        "broadcast_to",
+        lambda x: mg.broadcast_to(x, (2, 3)),
+        ("f32[4]",),
+        "MG0104",
+        r"\[4\] does not broadcast to \[2, 3\]",
+    ),
+    ("reshape", lambda x: x.reshape(5, -1), ("f32[3,4]",), "MG0104", "12 elements"),
+    ("transpose", lambda x: x.transpose(0, 0), ("f32[3,4]",), "MG0104", "no order"),
+    ("axis", lambda x: x.sum(2), ("f32[3,4]",), "MG0104", "no axis 2 in a tensor of rank 2"),
+    ("axis twice", lambda x: x.sum((0, -2)), ("f32[3,4]",), "MG0104", "repeated"),
+    ("index", lambda x: x[3], ("f32[3,4]",), "MG0104", "index 3 is outside dim 0"),
+    ("indices", lambda x: x[0, 0, 0], ("f32[3,4]",), "MG0104", "too many"),
+    ("list index", lambda x: x[[0, 1]], ("f32[3,4]",), "MG0104", "index of type list"),
+    ("squeeze", lambda x: mg.squeeze(x, 0), ("f32[3,4]",), "MG0104", "size 3"),
+    (
+        "concatenate",
+        lambda x, y: mg.concatenate([x, y], 1),
+        ("f32[3,4]", "f32[2,4]"),
+        "MG0104",
+        r"\[3, 4\] and \[2, 4\]",
+    ),
+    ("concatenate nothing", lambda x: mg.concatenate([]), ("f32[3]",), "MG0104", "at least one"),
+    ("split", lambda x: mg.split(x, 2), ("f32[3]",), "MG0104", "2 equal parts"),
+    ("pad", lambda x: mg.pad(x, ((1,),)), ("f32[3]",), "MG0104", "a pair of sizes"),
+    ("take", lambda x: mg.take(x, x), ("f32[3]",), "MG0104", "row numbers are integers"),
+    (
+        "einsum sizes",
+        lambda x, y: mg.einsum("ij,jk->ik", x, y),
+        ("f32[3,4]", "f32[5,6]"),
+        "MG0104",
+        "index j has sizes 4 and 5",
+    ),
+    ("einsum rank", lambda x: mg.einsum("ijk->i", x), ("f32[3,4]",), "MG0104", "3 indices"),
+    ("einsum text", lambda x: mg.einsum("ii->i", x), ("f32[3,3]",), "MG0104", "repeats an index"),
+    ("truth value", lambda x: x if x else -x, ("f32[]",), "MG0103", "use meshgen.where"),
+    ("numpy ufunc", lambda x: np.arctan(x), ("f32[3]",), "MG0103", "numpy.arctan cannot be traced"),
+    ("numpy function", lambda x: np.linalg.norm(x), ("f32[3]",), "MG0103", "no elements"),
+    ("logic on floats", lambda x: x & x, ("f32[3]",), "MG0104", "compare with 0"),
+    ("mean of nothing", lambda x: x.mean(), ("f32[0]",), "MG0104", "no elements"),
+    ("bad dtype", lambda x: x.astype("complex64"), ("f32[3]",), "MG0104", "no element type"),
+    ("bad operand", lambda x: x + "1", ("f32[3]",), "MG0104", "no tensor"),
+    ("bad result", lambda x: object(), ("f32[3]",), "MG0104", "not a tensor"),
+    (
+        "option length",
+        lambda x: mg.matmul(x, x, sharding_option=[["dp"]]),
+        ("f32[3,3]",),
+        "MG0104",
+        "has 1 entries, but the operation has 3 loops",
+    ),
+    ("axis number", lambda x: mg.annotate(x, [[3]]), ("f32[3]",), "MG0202", "axis number 3"),
+    ("number out of range", lambda x: x + 1000, ("i8[3]",), "MG0104", "1000 is out of the range of i8"),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "types", "code", "text"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS]
+)
+def test_refusals_name_the_fault_and_the_users_line(function: Any, types: Any, code: str, text: str) -> None:
+    with pytest.raises(ProgramError, match=f"(?s)({code}).*({text})") as caught:
+        mg.trace(function, types)
+    loc = caught.value.diagnostics[0].loc
+    assert loc is not None
+    assert (loc.file, loc.line) == (__file__, function.__code__.co_firstlineno)
+
+
+@pytest.mark.parametrize("text", ["f32", "q7[3]", "f32[3,,4]", "f32[-1]", 5])
+def test_bad_types_are_usage_errors(text: Any) -> None:
+    with pytest.raises(UsageError, match="is not a tensor type"):
+        mg.spec(text)
+
+
+def test_types_are_read_from_text_arrays_and_pairs() -> None:
+    assert (
+        mg.spec("bf16[8, 512]")
+        == mg.spec("bfloat16", (8, 512))
+        == mg.spec(np.zeros((8, 512), ml_dtypes.bfloat16))
+        == TensorType((8, 512), "bf16")
+    )
+    assert mg.spec("f32[]") == TensorType((), "f32")
+
+
+def test_wrong_number_of_arguments_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="do not fit"):
+        mg.trace(lambda x: x, ["f32[3]", "f32[3]"])
+
+
+def test_operations_outside_of_a_trace_are_refused() -> None:
+    with pytest.raises(MeshgenError, match="inside a function that is being traced"):
+        mg.zeros((3,))
