@@ -1,0 +1,145 @@
+"""The oracle: it accepts right programs, and sees padding, replicas and rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from meshgen.errors import ArgumentError
+from meshgen.ir.graph import Graph, Module, TensorType, Value
+from meshgen.mesh import make_mesh
+from meshgen.sharding.generate import random_arguments, random_program
+from meshgen.sharding.materialize import materialize
+from meshgen.sharding.oracle import check, compare
+from meshgen.sharding.partition import partition
+from meshgen.sharding.propagate import propagate
+from meshgen.sharding.shrink import shrink
+from tests.sharding.local_programs import tensor
+
+GROUPS = 10  # of 16 random programs each, so that a failure names a few seeds
+
+
+def _local(module: Module) -> Module:
+    return partition(materialize(propagate(module)))
+
+
+def _global(module: Module) -> Module:
+    return partition(materialize(propagate(module)), "global")
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_random_programs_keep_law_one(group: int) -> None:
+    for seed in range(16 * group, 16 * group + 16):
+        result = check(random_program(seed), pipeline=_global if seed % 4 == 0 else _local, seed=seed)
+        assert result.ok, f"seed {seed}: {result.faults}"
+
+
+def _without(op: str) -> Callable[[Module], Module]:
+    """A pipeline that forgets an op: its operand is used instead."""
+
+    def pipeline(module: Module) -> Module:
+        local = _local(module)
+        gone = {node.result: node.operands[0] for node in local.graph.nodes if node.op == op}
+        nodes = [
+            replace(node, operands=[gone.get(v, v) for v in node.operands])
+            for node in local.graph.nodes
+            if node.op != op
+        ]
+        outputs = [gone.get(v, v) for v in local.graph.outputs]
+        return replace(local, graph=Graph("main", local.graph.inputs, nodes, outputs))
+
+    return pipeline
+
+
+@pytest.mark.parametrize("op", ["mask_padding", "all_reduce", "to_partial"])
+def test_a_pipeline_that_forgets_an_op_is_seen(op: str) -> None:
+    pipeline = _without(op)
+    found = [seed for seed in range(120) if not check(random_program(seed), pipeline=pipeline).ok]
+    assert found, f"no program of 120 needs {op}"
+
+
+def test_the_record_has_what_the_command_line_promises() -> None:
+    module = random_program(3)
+    record = check(module, pipeline=_local).record()
+    assert record["ok"] is True
+    assert 0 <= record["max_abs_error"] <= record["tolerance"]
+    types = [value.type for value in module.graph.outputs]
+    assert [(o["shape"], o["dtype"]) for o in record["outputs"]] == [(list(t.shape), t.dtype) for t in types]
+
+
+def test_arguments_that_do_not_fit_are_refused() -> None:
+    graph = Graph("main")
+    module = Module(make_mesh({"x": 2}), graph)
+    graph.inputs = [Value(TensorType((3,), "f32"), "a")]
+    graph.outputs = [graph.add("negate", graph.inputs, [TensorType((3,), "f32")]).result]
+    with pytest.raises(ArgumentError):
+        check(module, pipeline=_local, args=[np.zeros(4, np.float32)])
+
+
+@pytest.mark.parametrize(
+    "wanted, found, bound, ok",
+    [
+        ([1.0, np.nan], [1.0, np.nan], 0.0, True),
+        ([1.0, np.inf], [1.0, np.inf], 0.0, True),
+        ([1.0, np.inf], [1.0, -np.inf], 9.0, False),
+        ([1.0, 2.0], [1.0, np.nan], 9.0, False),
+        ([1.0, np.nan], [1.0, 2.0], 9.0, False),
+        ([1.0, 2.0], [1.0, 2.5], 0.5, True),
+        ([1.0, 2.0], [1.0, 2.5], 0.25, False),
+        ([1.0, 2.0], [1.0, 2.5], np.array([0.0, 0.5]), True),
+    ],
+)
+def test_floats_are_compared_place_by_place(wanted: list[float], found: list[float], bound: float, ok: bool) -> None:
+    left, right = (np.array(x, np.float32) for x in (wanted, found))
+    assert compare(tensor("f32[2]"), left, right, bound).ok is ok
+
+
+def test_big_integers_that_differ_by_one_differ() -> None:
+    left = np.array([2**62, 5], np.int64)
+    result = compare(tensor("i64[2]"), left, left + np.array([1, 0]), 0.0)
+    assert not result.ok and result.place == (0,) and result.max_abs_error == 1.0
+
+
+def test_no_elements_are_equal() -> None:
+    empty = np.zeros((0, 3), np.float32)
+    assert compare(tensor("f32[0,3]"), empty, empty, 0.0).ok
+
+
+def test_random_arguments_are_seeded_and_not_zero() -> None:
+    module = random_program(11)
+    first, second = random_arguments(module, 5), random_arguments(module, 5)
+    for a, b in zip(first, second, strict=True):
+        assert_array_equal(a, b)
+        assert np.all(a.astype(np.float32) != 0)
+    assert any(not np.array_equal(a, b) for a, b in zip(first, random_arguments(module, 6), strict=True))
+
+
+def test_the_same_seed_gives_the_same_program() -> None:
+    left, right = random_program(42), random_program(42)
+    assert [(n.op, str(n.results[0].type)) for n in left.graph.nodes] == [
+        (n.op, str(n.results[0].type)) for n in right.graph.nodes
+    ]
+    assert left.mesh == right.mesh and left.in_annotations == right.in_annotations
+
+
+def test_shrink_keeps_only_what_fails() -> None:
+    """Without masks the first failing program comes down to one sum of an uneven dim on one mesh axis."""
+    pipeline = _without("mask_padding")
+
+    def fails(module: Module) -> bool:
+        return not check(module, pipeline=pipeline).ok
+
+    seed = next(s for s in range(200) if fails(random_program(s)))
+    small = shrink(random_program(seed), fails)
+    assert fails(small)
+    assert len(small.mesh.axes) == 1 and len(small.graph.nodes) <= 3 and len(small.graph.outputs) == 1
+    assert max(size for value in small.graph.values() for size in value.type.sizes) <= 7
+
+
+def test_shrink_returns_what_cannot_be_smaller() -> None:
+    module = random_program(0)
+    assert shrink(module, lambda candidate: candidate is module) is module
