@@ -283,10 +283,10 @@ def unsupported(node: Node) -> Diagnostic:
 
 
 def _wrap_bool(node: Node, text: str) -> str:
-    """Arithmetic on i1 is arithmetic modulo 2: add is xor, multiply is and."""
-    if node.result.type.dtype != "i1" or node.op not in ("add", "subtract", "multiply"):
+    """On i1 add is or, multiply is and (StableHLO)."""
+    if node.result.type.dtype != "i1" or node.op not in ("add", "multiply"):
         return text
-    return text.replace(" * ", " & ").replace(" + ", " ^ ").replace(" - ", " ^ ")
+    return text.replace(" * ", " & ").replace(" + ", " | ")
 
 
 Made = tuple[str, tuple[str, ...]]

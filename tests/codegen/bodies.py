@@ -1,0 +1,118 @@
+"""Builds kernel bodies op by op, and runs them both ways: generated kernel interpreted, and NumPy reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from meshgen.codegen.triton_source import KernelSource, kernel_source
+from meshgen.ir.evaluate import evaluate
+from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
+from meshgen.ir.infer import infer_types
+from meshgen.mesh import Mesh, make_mesh
+from meshgen.runtime.interpret import InterpretedKernel
+
+ONE = make_mesh({"x": 1})
+
+
+def tensor(text: str) -> TensorType:
+    """`f32[4,8]` as a type."""
+    dtype, _, dims = text.removesuffix("]").partition("[")
+    return TensorType(tuple(int(d) for d in dims.split(",") if d), dtype)
+
+
+class Body:
+    """A graph under construction."""
+
+    def __init__(self, *inputs: str, name: str = "body") -> None:
+        self.graph = Graph(name, [Value(tensor(t), f"x{i}") for i, t in enumerate(inputs)])
+
+    @property
+    def inputs(self) -> list[Value]:
+        return self.graph.inputs
+
+    def op(self, name: str, *operands: Value, to: str = "", **attrs: Any) -> Value:
+        found = [tensor(to)] if to else infer_types(name, attrs, [v.type for v in operands])
+        assert found is not None, f"give the type of {name}"
+        return self.graph.add(name, operands, found, attrs).result
+
+    def constant(self, value: Any, dtype: str) -> Value:
+        array = np.array(value, DTYPES[dtype])
+        return self.graph.add("constant", [], [TensorType(array.shape, dtype)], {"value": array}).result
+
+    def splat(self, value: Any, like: Value) -> Value:
+        return self.wide(self.constant(value, like.type.dtype), like, ())
+
+    def wide(self, value: Value, like: Value, dims: Sequence[int]) -> Value:
+        to = TensorType(like.type.shape, value.type.dtype)
+        return self.graph.add("broadcast_in_dim", [value], [to], {"dims": tuple(dims)}).result
+
+    def reduce(self, kind: str, x: Value, *dims: int) -> Value:
+        start = {"add": 0, "multiply": 1, "maximum": -np.inf, "minimum": np.inf, "and": -1, "or": 0, "xor": 0}[kind]
+        if not x.type.dtype.startswith(("f", "bf")) and kind in ("maximum", "minimum"):
+            low, high = (0, 1) if x.type.dtype == "i1" else (-(2**31), 2**31 - 1)
+            start = low if kind == "maximum" else high
+        init = self.constant(start, x.type.dtype)
+        shape = tuple(s for d, s in enumerate(x.type.sizes) if d not in dims)
+        return self.graph.add("reduce", [x, init], [TensorType(shape, x.type.dtype)], {"dims": dims, "kind": kind}).result
+
+    def dot(self, a: Value, b: Value, contract: tuple[Sequence[int], Sequence[int]],
+            batch: tuple[Sequence[int], Sequence[int]] = ((), ()), dtype: str = "") -> Value:  # fmt: skip
+        free = [s for d, s in enumerate(a.type.sizes) if d not in contract[0] and d not in batch[0]]
+        free += [s for d, s in enumerate(b.type.sizes) if d not in contract[1] and d not in batch[1]]
+        shape = (*(a.type.sizes[d] for d in batch[0]), *free)
+        attrs = {"lhs_batch": tuple(batch[0]), "rhs_batch": tuple(batch[1]), "lhs_contract": tuple(contract[0]),
+                 "rhs_contract": tuple(contract[1]), "precision": ()}  # fmt: skip
+        return self.graph.add("dot_general", [a, b], [TensorType(shape, dtype or a.type.dtype)], attrs).result
+
+    def done(self, *outputs: Value) -> Graph:
+        self.graph.outputs = list(outputs)
+        return self.graph
+
+
+def random_args(body: Graph, seed: int = 0) -> list[np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(seed)
+    found: list[np.ndarray[Any, Any]] = []
+    for value in body.inputs:
+        shape, dtype = value.type.sizes, value.type.dtype
+        if dtype == "i1":
+            found.append(np.asarray(rng.random(shape) < 0.5))
+        elif dtype.startswith(("f", "bf")):
+            found.append(rng.standard_normal(shape).astype(DTYPES[dtype]))
+        else:
+            found.append(rng.integers(0, 9, shape).astype(DTYPES[dtype]))
+    return found
+
+
+def launch(source: KernelSource, body: Graph, args: Sequence[np.ndarray[Any, Any]],
+           coordinates: Mapping[tuple[str, ...], int] | None = None) -> list[np.ndarray[Any, Any]]:  # fmt: skip
+    """Interpret the kernel; results start as garbage, so an element that is not written is seen."""
+    results = [np.full(v.type.sizes, 77, v.type.numpy_dtype) for v in body.outputs]
+    if 0 in source.grid:
+        return results
+    passed: list[Any] = []
+    for kind, what in source.params:
+        passed.append(args[what] if kind == "operand" else results[what] if kind == "result" else (coordinates or {})[what])
+    InterpretedKernel(source.text, source.entry).launch(source.grid, passed, source.constants)
+    return results
+
+
+def check(body: Graph, *, args: Sequence[np.ndarray[Any, Any]] | None = None, ulps: float = 8, length: int = 1,
+          mesh: Mesh = ONE, target: str = "cuda:sm_90") -> KernelSource:  # fmt: skip
+    """The kernel equals the reference within `ulps` units of the result type, of a sum of `length` terms."""
+    args = random_args(body) if args is None else args
+    source = kernel_source(body.name, body, mesh, target)
+    found, expected = launch(source, body, args), evaluate(body, list(args))
+    for number, (got, want) in enumerate(zip(found, expected, strict=True)):
+        dtype = body.outputs[number].type.dtype
+        if not dtype.startswith(("f", "bf")):
+            np.testing.assert_array_equal(got, want, err_msg=source.text)
+            continue
+        unit = {"bf16": 2.0**-8, "f16": 2.0**-11, "f32": 2.0**-24, "f64": 2.0**-53}[dtype]
+        wide = np.asarray(want, np.float64)
+        scale = max(1.0, float(np.nanmax(np.abs(np.where(np.isfinite(wide), wide, 0)), initial=0)))
+        bound = ulps * (unit + length * 2.0**-24) * scale if dtype != "f64" else ulps * length * unit * scale
+        np.testing.assert_allclose(np.asarray(got, np.float64), wide, rtol=0, atol=bound, err_msg=source.text)
+    return source

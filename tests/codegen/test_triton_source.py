@@ -1,0 +1,291 @@
+"""Generated kernels against the NumPy reference: maps, reductions, index maps, element types."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bodies import Body, check, launch, random_args
+
+from meshgen.codegen.triton_source import kernel_source
+from meshgen.errors import CodegenError
+from meshgen.ir.graph import Graph, Value
+from meshgen.mesh import make_mesh
+
+
+def softmax(shape: tuple[int, ...], dtype: str, dim: int) -> Graph:
+    b = Body(f"{dtype}[{','.join(map(str, shape))}]")
+    (x,) = b.inputs
+    kept = [d for d in range(len(shape)) if d != dim]
+    shifted = b.op("subtract", x, b.wide(b.reduce("maximum", x, dim), x, kept))
+    e = b.op("exponential", shifted)
+    wide = b.op("convert", e, to=f"{'f64' if dtype == 'f64' else 'f32'}[{','.join(map(str, shape))}]")
+    total = b.wide(b.reduce("add", wide, dim), wide, kept)
+    return b.done(b.op("convert", b.op("divide", wide, total), to=str(x.type)))
+
+
+def layer_norm(rows: str, size: int, dtype: str) -> Graph:
+    b = Body(f"{dtype}[{rows},{size}]", f"{dtype}[{size}]", f"{dtype}[{size}]")
+    x, gain, bias = b.inputs
+    last = x.type.rank - 1
+    kept, wide = tuple(range(last)), f"f32[{rows},{size}]"
+    one = f"f32[{rows},1]"
+    xf = b.op("convert", x, to=wide)
+
+    def mean(v: Value) -> Value:
+        column = b.op("broadcast_in_dim", b.reduce("add", v, last), to=one, dims=kept)
+        return b.op("divide", column, b.splat(float(size), column))
+
+    centred = b.op("subtract", xf, b.wide(mean(xf), xf, range(last + 1)))
+    variance = mean(b.op("multiply", centred, centred))
+    scale = b.op("rsqrt", b.op("add", variance, b.splat(1e-5, variance)))
+    y = b.op("multiply", centred, b.wide(scale, xf, range(last + 1)))
+    y = b.op("multiply", b.op("convert", y, to=str(x.type)), b.wide(gain, x, (last,)))
+    return b.done(b.op("add", y, b.wide(bias, x, (last,))))
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f32", "f16", "f64"])
+@pytest.mark.parametrize("shape, dim", [((3, 5, 37), 2), ((2, 64), 1), ((1, 1), 1), ((33, 6), 0), ((2, 7, 3), 1)])
+def test_softmax(shape: tuple[int, ...], dim: int, dtype: str) -> None:
+    check(softmax(shape, dtype, dim), length=shape[dim])
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f32"])
+@pytest.mark.parametrize("rows, size", [("2,5", 48), ("7", 33), ("1", 1), ("3,1", 128)])
+def test_layer_norm(rows: str, size: int, dtype: str) -> None:
+    source = check(layer_norm(rows, size, dtype), length=size)
+    assert source.text.count("tl.load(x0_ptr") == 1, "the row is read once"
+
+
+def test_a_row_that_does_not_fit_registers_is_reduced_in_chunks() -> None:
+    source = check(softmax((2, 20001), "f32", 1), length=20001)
+    assert source.text.count("for start in") == 3  # maximum, sum, result
+
+
+def test_sum_of_squares_and_sum_share_one_pass() -> None:
+    b = Body("f32[6,40]")
+    (x,) = b.inputs
+    body = b.done(b.reduce("add", b.op("multiply", x, x), 1), b.reduce("add", x, 1))
+    source = check(body, length=40)
+    assert source.text.count("tl.load(") == 1
+
+
+@pytest.mark.parametrize("shape, dims", [((300, 70), (0,)), ((5, 7, 9), (0, 1)), ((5, 7, 9), (0, 2)), ((4, 9), (0, 1)), ((130, 1), (0,)), ((3, 4), ())])
+@pytest.mark.parametrize("kind", ["add", "maximum"])
+def test_reductions_over_any_dims(shape: tuple[int, ...], dims: tuple[int, ...], kind: str) -> None:
+    b = Body(f"f32[{','.join(map(str, shape))}]")
+    check(b.done(b.reduce(kind, b.inputs[0], *dims)), length=int(np.prod([shape[d] for d in dims])))
+
+
+@pytest.mark.parametrize("kind, dtype", [("add", "i32"), ("maximum", "i32"), ("minimum", "i32"), ("multiply", "f32"), ("and", "i1"), ("or", "i1"), ("and", "i32"), ("or", "i32"), ("xor", "i32"), ("minimum", "bf16"), ("add", "bf16")])
+def test_kinds_of_reductions(kind: str, dtype: str) -> None:
+    b = Body(f"{dtype}[5,11]")
+    check(b.done(b.reduce(kind, b.inputs[0], 1)), length=11)
+
+
+def test_an_initial_value_is_taken_in() -> None:
+    b = Body("f32[5,11]", "f32[]")
+    x, start = b.inputs
+    check(b.done(b.op("reduce", x, start, to="f32[5]", dims=(1,), kind="add")), length=12)
+
+
+def test_maximum_keeps_nan() -> None:
+    b = Body("f32[2,5]")
+    x = np.arange(10, dtype=np.float32).reshape(2, 5)
+    x[0, 1] = np.nan
+    body = b.done(b.reduce("maximum", b.inputs[0], 1))
+    found = launch(kernel_source("m", body, make_mesh({"x": 1})), body, [x])[0]
+    assert np.isnan(found[0]) and found[1] == 9
+
+
+UNARY = ["abs", "negate", "exponential", "exponential_minus_one", "log_plus_one", "logistic", "tanh", "sqrt", "rsqrt",
+         "cbrt", "sine", "cosine", "tan", "floor", "ceil", "round_nearest_even", "round_nearest_afz", "sign", "erf", "log"]  # fmt: skip
+
+
+@pytest.mark.parametrize("op", UNARY)
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
+def test_unary(op: str, dtype: str) -> None:
+    if dtype == "f64" and op == "erf_inv":
+        pytest.skip("single precision only")
+    b = Body(f"{dtype}[6,7]")
+    rng = np.random.default_rng(1)
+    x = (rng.standard_normal((6, 7)) * np.geomspace(1e-3, 4, 7)).astype(b.inputs[0].type.numpy_dtype)
+    x.flat[:5] = [0.5, 1.5, 2.5, 1.0, 2.0]
+    if op in ("log", "sqrt", "rsqrt", "log_plus_one"):
+        x = np.abs(x)
+    if op == "tan":
+        x = np.clip(x, -1.4, 1.4)
+    check(b.done(b.op(op, b.inputs[0])), args=[x], ulps=16)
+
+
+BINARY = ["add", "subtract", "multiply", "divide", "maximum", "minimum", "atan2"]
+
+
+@pytest.mark.parametrize("op", BINARY)
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
+def test_binary(op: str, dtype: str) -> None:
+    if (op, dtype) == ("atan2", "f64"):
+        pytest.skip("single precision only")
+    b = Body(f"{dtype}[3,50]", f"{dtype}[3,50]")
+    check(b.done(b.op(op, *b.inputs)), ulps=16)
+
+
+def test_power_of_floats() -> None:
+    b = Body("f32[6]", "f32[6]")
+    x = np.array([2, -2, 0, 3, 1, -8], np.float32)
+    y = np.array([0.5, 3, 2, 0, 9, -1], np.float32)
+    check(b.done(b.op("power", *b.inputs)), args=[x, y], ulps=16)
+
+
+@pytest.mark.parametrize("op", ["add", "subtract", "multiply", "divide", "remainder", "maximum", "minimum", "and", "or", "xor", "power", "shift_left", "shift_right_logical", "shift_right_arithmetic"])
+@pytest.mark.parametrize("dtype", ["i32", "i64", "i8", "ui32"])
+def test_integers(op: str, dtype: str) -> None:
+    b = Body(f"{dtype}[40]", f"{dtype}[40]")
+    rng = np.random.default_rng(2)
+    low = 0 if dtype.startswith("u") else -9
+    x = rng.integers(low, 10, 40).astype(b.inputs[0].type.numpy_dtype)
+    y = rng.integers(1, 5, 40).astype(b.inputs[0].type.numpy_dtype)
+    if op.startswith("shift"):
+        y[:2] = 40
+    check(b.done(b.op(op, *b.inputs)), args=[x, y])
+
+
+@pytest.mark.parametrize("op", ["and", "or", "xor", "maximum", "minimum", "add", "multiply"])
+def test_booleans(op: str) -> None:
+    b = Body("i1[9]", "i1[9]")
+    x, y = b.inputs
+    check(b.done(b.op("not", b.op(op, x, y))))
+
+
+@pytest.mark.parametrize("op", ["not", "popcnt", "count_leading_zeros", "abs", "negate", "sign"])
+def test_integer_unary(op: str) -> None:
+    b = Body("i32[9]")
+    x = np.array([0, 1, -1, 5, -77, 2**31 - 1, 256, 12345, 3], np.int32)
+    check(b.done(b.op(op, b.inputs[0])), args=[x])
+
+
+@pytest.mark.parametrize("direction", ["EQ", "NE", "GE", "GT", "LE", "LT"])
+@pytest.mark.parametrize("dtype", ["f32", "i32", "i1", "ui8", "bf16"])
+def test_compare_and_select(direction: str, dtype: str) -> None:
+    b = Body(f"{dtype}[5,7]", f"{dtype}[5,7]")
+    x, y = b.inputs
+    pred = b.op("compare", x, y, to="i1[5,7]", direction=direction, compare_type="")
+    check(b.done(b.op("select", pred, x, y), pred))
+
+
+@pytest.mark.parametrize("source, target", [("f32", "bf16"), ("bf16", "f32"), ("f32", "i32"), ("i32", "f32"), ("i1", "f32"), ("i32", "i1"), ("f32", "f16"), ("i32", "i64"), ("f64", "f32"), ("i8", "i32"), ("ui8", "bf16"), ("f32", "i1")])
+def test_convert(source: str, target: str) -> None:
+    b = Body(f"{source}[3,21]")
+    check(b.done(b.op("convert", b.inputs[0], to=f"{target}[3,21]")), ulps=0.5)
+
+
+@pytest.mark.parametrize("source, target", [("f32", "i32"), ("i32", "f32"), ("bf16", "i16"), ("i16", "bf16")])
+def test_bitcast(source: str, target: str) -> None:
+    b = Body(f"{source}[3,21]")
+    check(b.done(b.op("bitcast_convert", b.inputs[0], to=f"{target}[3,21]")), ulps=0)
+
+
+def test_clamp_and_scalars() -> None:
+    b = Body("f32[]", "f32[4,5]", "f32[]")
+    check(b.done(b.op("clamp", *b.inputs)), args=[np.asarray(-0.5, np.float32), random_args(b.graph)[1], np.asarray(0.5, np.float32)])
+    b = Body("f32[]", "f32[]")
+    check(b.done(b.op("add", *b.inputs)))
+
+
+def test_causal_mask() -> None:
+    b = Body("bf16[2,3,17,17]")
+    (x,) = b.inputs
+    i, j = (b.op("iota", to="i32[17,17]", dim=d) for d in (0, 1))
+    mask = b.op("compare", i, j, to="i1[17,17]", direction="GE", compare_type="SIGNED")
+    wide = b.op("broadcast_in_dim", mask, to="i1[2,3,17,17]", dims=(2, 3))
+    check(b.done(b.op("select", wide, x, b.splat(-1e9, x))))
+
+
+@pytest.mark.parametrize("low, high, interior", [((1, 0), (2, 3), (0, 0)), ((-1, 2), (0, -2), (0, 0)), ((0, 1), (1, 0), (2, 1))])
+def test_pad(low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]) -> None:
+    b = Body("f32[4,6]", "f32[]")
+    check(b.done(b.op("pad", *b.inputs, low=low, high=high, interior=interior)), ulps=0)
+
+
+def test_index_maps_compose() -> None:
+    b = Body("f32[4,6]", "f32[3,6]")
+    x, y = b.inputs
+    joined = b.op("concatenate", x, y, x, dim=0)
+    cut = b.op("slice", joined, start=(1, 0), limit=(10, 6), stride=(2, 3))
+    turned = b.op("reverse", b.op("transpose", cut, perm=(1, 0)), dims=(1,))
+    check(b.done(b.op("reshape", turned, to="f32[5,2]")), ulps=0)
+
+
+@pytest.mark.parametrize("shape, perm", [((40, 200), (1, 0)), ((3, 70, 65), (0, 2, 1)), ((33, 4, 64), (2, 1, 0)), ((64, 1, 128), (2, 1, 0))])
+def test_transpose_in_square_tiles(shape: tuple[int, ...], perm: tuple[int, ...]) -> None:
+    b = Body(f"bf16[{','.join(map(str, shape))}]")
+    source = check(b.done(b.op("exponential", b.op("transpose", b.inputs[0], perm=perm))))
+    assert "SIDE" in source.constants
+
+
+def test_embedding_lookup() -> None:
+    b = Body("bf16[11,24]", "i32[3,5]")
+    table, ids = b.inputs
+    where = b.op("reshape", ids, to="i32[3,5,1]")
+    y = b.op("gather", table, where, offset_dims=(2,), collapsed_slice_dims=(0,), operand_batching_dims=(),
+             start_indices_batching_dims=(), start_index_map=(0,), index_vector_dim=2, slice_sizes=(1, 24),
+             indices_are_sorted=False)  # fmt: skip
+    args = [random_args(b.graph)[0], np.arange(-2, 13, dtype=np.int32).reshape(3, 5)]  # both ends are clamped
+    check(b.done(y), args=args, ulps=0)
+
+
+def test_gather_of_windows_with_two_indices() -> None:
+    b = Body("f32[6,7,4]", "i32[5,2]")
+    y = b.op("gather", *b.inputs, offset_dims=(0, 2), collapsed_slice_dims=(), operand_batching_dims=(0,)[:0],
+             start_indices_batching_dims=(), start_index_map=(1, 0), index_vector_dim=1, slice_sizes=(2, 3, 4),
+             indices_are_sorted=False, to="f32[2,3,4,5]") if False else b.op(
+        "gather", *b.inputs, offset_dims=(1, 2, 3), collapsed_slice_dims=(), operand_batching_dims=(),
+        start_indices_batching_dims=(), start_index_map=(1, 0), index_vector_dim=1, slice_sizes=(2, 3, 4),
+        indices_are_sorted=False)  # fmt: skip
+    check(b.done(y), ulps=0)
+
+
+def test_dynamic_slice_and_update() -> None:
+    b = Body("f32[8,9]", "f32[2,3]", "i32[]", "i32[]")
+    x, u, i, j = b.inputs
+    cut = b.op("dynamic_slice", x, i, j, slice_sizes=(2, 3))
+    check(b.done(cut), ulps=0)
+    b = Body("f32[8,9]", "f32[2,3]", "i32[]", "i32[]")
+    x, u, i, j = b.inputs
+    check(b.done(b.op("dynamic_update_slice", x, u, i, j)), ulps=0)
+
+
+def test_constants_alone() -> None:
+    b = Body()
+    check(b.done(b.op("broadcast_in_dim", b.constant(2.5, "bf16"), to="bf16[3,5]", dims=())), ulps=0)
+
+
+def test_an_empty_result_is_not_launched() -> None:
+    b = Body("f32[0,4]")
+    assert 0 in kernel_source("empty", b.done(b.op("negate", b.inputs[0])), make_mesh({"x": 1})).grid
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_coordinates_are_arguments(index: int) -> None:
+    """Uneven rows: 10 over 4 devices, tile 3. The last device has one row, the rest is padding."""
+    mesh = make_mesh({"x": 4, "y": 2})
+    b = Body("f32[10,5]")
+    part = b.op("all_slice", b.inputs[0], to="f32[3,5]", axes=("x",), dim=0)
+    masked = b.op("mask_padding", part, to="f32[3,5]", dim=0, axes=("x",), size=10, fill=0.0)
+    only = b.op("to_partial", b.reduce("add", masked, 0), to="f32[5]", axes=("x",), kind="sum")
+    number = b.op("convert", b.op("process_index", to="i32[]", axes=("y", "x")), to="f32[]")
+    body = b.done(b.op("add", only, b.wide(number, only, ())))
+    source = kernel_source("part", body, mesh)
+    x = random_args(body)[0]
+    coordinates = {("x",): index, ("y", "x"): 4 + index}
+    (found,) = launch(source, body, [x], coordinates)
+    want = (x[3 * index : 3 * index + 3].sum(0) if index == 0 else np.zeros(5)) + 4 + index
+    np.testing.assert_allclose(found, want, atol=8 * 2.0**-24 * 8)
+    assert sorted(axes for kind, axes in source.params if kind == "coordinate") == [("x",), ("y", "x")]
+
+
+def test_unsupported_ops_are_all_named() -> None:
+    b = Body("f32[4]", "i4[4]")
+    x = b.op("sort", b.inputs[0], to="f32[4]", dim=0)
+    with pytest.raises(CodegenError) as caught:
+        kernel_source("sorting", b.done(b.op("rng", x, to="f32[4]")), make_mesh({"x": 1}))
+    assert [d.code for d in caught.value.diagnostics] == ["MG0301"] * 3
