@@ -1,0 +1,428 @@
+"""Per op: how errors of operands become errors of results, and what the op's own rounding adds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from meshgen.ir.evaluate import HANDLERS
+from meshgen.ir.evaluate_common import Array, RunRegion
+from meshgen.ir.evaluate_elementwise import erf, erf_inv
+from meshgen.ir.evaluate_window import fold_kind
+from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_float
+
+UNIT = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8, "f8E4M3FN": 2.0**-4, "f8E5M2": 2.0**-3}
+LEAST = {
+    "f64": 2.0**-1074,
+    "f32": 2.0**-149,
+    "f16": 2.0**-24,
+    "bf16": 2.0**-133,
+    "f8E4M3FN": 2.0**-9,
+    "f8E5M2": 2.0**-16,
+}
+TF32_UNIT = 2.0**-11
+FUNCTION_UNITS = 8  # functions are right to 4 ulp of the compute type: NumPy, libm and GPUs all are
+PARTIAL_ROUNDINGS = 3  # a sum may be rounded to its type as partial sums, after one stage of reducing, and at the end
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """A value, the bound of its error, and its magnitude (at least |value|), all of one shape."""
+
+    value: Array
+    error: Array
+    magnitude: Array
+
+    @property
+    def is_uncertain(self) -> bool:
+        return bool(np.any(self.error > 0))
+
+
+Rule = Callable[[Node, list[Tracked], list[Array], bool], list[Tracked]]
+
+
+def absolute(value: Array) -> Array:
+    return np.abs(value.astype(np.float64))
+
+
+def exact(value: Array) -> Tracked:
+    """A value without error."""
+    return Tracked(value, np.broadcast_to(0.0, value.shape), absolute(value))
+
+
+def unknown(value: Array) -> Tracked:
+    """A value of which nothing is known."""
+    return Tracked(value, np.broadcast_to(np.inf, value.shape), absolute(value))
+
+
+def spread_bound(operands: Sequence[Tracked], result: Array) -> Tracked:
+    """The rule for ops without one: exact operands give an exact result, any other nothing."""
+    return unknown(result) if any(t.is_uncertain for t in operands) else exact(result)
+
+
+def rounded(node: Node, error: Array, value: Array, magnitude: Array, units: float = 1) -> Tracked:
+    """Add the rounding of `units` unit roundoffs of the result's type on its magnitude."""
+    dtype = dtype_name(value.dtype)
+    if is_float(dtype):
+        error = error + units * UNIT[dtype] * (magnitude + error) + LEAST[dtype]
+    return Tracked(value, error, magnitude)
+
+
+def _wide(tracked: Tracked) -> Array:
+    return tracked.value.astype(np.float64)
+
+
+# Element-wise ---------------------------------------------------------------------------------------------------
+
+
+def _monotone(function: Callable[[Any], Any]) -> Callable[[Tracked], Array]:
+    """The error of a monotone function: how far it moves when its argument does."""
+
+    def error(x: Tracked) -> Array:
+        wide = _wide(x)
+        here = function(wide)
+        moved = np.maximum(np.abs(function(wide + x.error) - here), np.abs(function(wide - x.error) - here))
+        return np.where(x.error == 0, 0.0, moved)
+
+    return error
+
+
+def _bounded_slope(x: Tracked) -> Array:
+    return np.minimum(x.error, 2.0)
+
+
+def _tangent(x: Tracked) -> Array:
+    wide = _wide(x)
+    branch = [np.round((wide + sign * x.error) / math.pi) for sign in (-1, 1)]
+    return np.where(branch[0] == branch[1], _monotone(np.tan)(x), np.inf)
+
+
+def _rsqrt(x: Array) -> Array:
+    return np.where(x > 0, 1 / np.sqrt(np.maximum(x, 0)), np.nan)
+
+
+_FUNCTIONS: dict[str, Callable[[Tracked], Array]] = {
+    "exponential": _monotone(np.exp), "exponential_minus_one": _monotone(np.expm1), "log": _monotone(np.log),
+    "log_plus_one": _monotone(np.log1p), "logistic": _monotone(lambda x: 1 / (1 + np.exp(-x))),
+    "tanh": _monotone(np.tanh), "sqrt": _monotone(lambda x: np.sqrt(np.maximum(x, 0))), "rsqrt": _monotone(_rsqrt),
+    "cbrt": _monotone(np.cbrt), "sine": _bounded_slope, "cosine": _bounded_slope, "tan": _tangent,
+    "erf": _monotone(erf), "erf_inv": _monotone(erf_inv),
+}  # fmt: skip
+_STEPS: dict[str, Callable[[Tracked], Array]] = {
+    "floor": _monotone(np.floor), "ceil": _monotone(np.ceil), "round_nearest_even": _monotone(np.rint),
+    "round_nearest_afz": _monotone(lambda x: np.trunc(x + np.copysign(0.5, x))), "sign": _monotone(np.sign),
+}  # fmt: skip
+
+
+def _function(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    value = results[0]
+    return [rounded(node, _FUNCTIONS[node.op](operands[0]), value, absolute(value), FUNCTION_UNITS)]
+
+
+def _step(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    return [Tracked(results[0], _STEPS[node.op](operands[0]), absolute(results[0]))]
+
+
+def _same_error(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """abs and negate; not of i1."""
+    magnitude = operands[0].magnitude if node.op == "negate" else absolute(results[0])
+    return [Tracked(results[0], operands[0].error, magnitude)]
+
+
+def _add(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    a, b = operands
+    return [rounded(node, a.error + b.error, results[0], a.magnitude + b.magnitude)]
+
+
+def _multiply(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    a, b = operands
+    left, right = absolute(a.value), absolute(b.value)
+    error = left * b.error + a.error * right + a.error * b.error
+    return [rounded(node, error, results[0], np.maximum(a.magnitude * right, left * b.magnitude))]
+
+
+def _divide(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    a, b = operands
+    if not is_float(dtype_name(results[0].dtype)):
+        return [spread_bound(operands, results[0])]
+    bottom = absolute(b.value)
+    error = (a.error + np.abs(_wide(a) / _wide(b)) * b.error) / (bottom - b.error)
+    error = np.where(bottom > b.error, error, np.where((a.error == 0) & (b.error == 0), 0.0, np.inf))
+    return [rounded(node, error, results[0], a.magnitude / bottom, FUNCTION_UNITS)]
+
+
+def _power(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    a, b = operands
+    here, error = np.power(_wide(a), _wide(b)), np.zeros(results[0].shape)
+    for i in (-1, 1):  # monotone in each argument: the extremes are at corners
+        for j in (-1, 1):
+            error = np.maximum(error, np.abs(np.power(_wide(a) + i * a.error, _wide(b) + j * b.error) - here))
+    crosses = (a.error > 0) & (absolute(a.value) <= a.error)  # the sign of the base is not known
+    error = np.where(crosses, np.maximum(error, np.abs(here)), error)
+    return [rounded(node, error, results[0], absolute(results[0]), FUNCTION_UNITS)]
+
+
+def _atan2(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    y, x = operands
+    radius, moved = np.hypot(_wide(y), _wide(x)), x.error + y.error
+    cut = (_wide(x) - x.error < 0) & (absolute(y.value) <= y.error) & (moved > 0)
+    error = np.where((moved >= radius) | cut, 2 * math.pi, math.pi / 2 * moved / (radius - moved))
+    return [rounded(node, np.where(moved == 0, 0.0, error), results[0], absolute(results[0]), FUNCTION_UNITS)]
+
+
+def _remainder(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    a, b = operands
+    jump = np.where((a.error == 0) & (b.error == 0), 0.0, absolute(b.value) + b.error)
+    return [rounded(node, a.error + jump, results[0], absolute(results[0]))]
+
+
+def _extreme(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    a, b = operands
+    return [Tracked(results[0], np.maximum(a.error, b.error), absolute(results[0]))]
+
+
+def _clamp(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    low, x, high = operands
+    return [Tracked(results[0], np.maximum(np.maximum(low.error, x.error), high.error), absolute(results[0]))]
+
+
+def _compare(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    a, b = operands
+    slack = a.error + b.error
+    near = (slack > 0) & ~(np.abs(_wide(a) - _wide(b)) > slack)
+    return [Tracked(results[0], np.where(near, 1.0, 0.0), absolute(results[0]))]
+
+
+def _logical(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """A certain False decides an `and`, a certain True an `or`; integers must be certain."""
+    if results[0].dtype != np.bool_:
+        return [spread_bound(operands, results[0])]
+    a, b = operands
+    open_ = (a.error > 0) | (b.error > 0)
+    if node.op != "xor":
+        decides = node.op == "or"
+        for x in operands:
+            open_ = open_ & ~((x.error == 0) & (x.value == decides))
+    return [Tracked(results[0], np.where(open_, 1.0, 0.0), absolute(results[0]))]
+
+
+def _select(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    choice, a, b = operands
+    either = np.abs(_wide(a) - _wide(b)) + np.maximum(a.error, b.error)
+    error = np.where(choice.error > 0, either, np.where(choice.value, a.error, b.error))
+    magnitude = np.where(choice.value, a.magnitude, b.magnitude)
+    return [Tracked(results[0], error, magnitude)]
+
+
+def _convert(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    x, value = operands[0], results[0]
+    target, source = dtype_name(value.dtype), dtype_name(x.value.dtype)
+    if is_float(target):
+        narrows = not is_float(source) or UNIT[target] > UNIT[source]
+        return [rounded(node, x.error, value, x.magnitude, 1 if narrows else 0)]
+    if target == "i1":
+        near = (x.error > 0) & (absolute(x.value) <= x.error)
+        return [Tracked(value, np.where(near, 1.0, 0.0), absolute(value))]
+    error = _monotone(np.trunc)(x) if is_float(source) else x.error
+    return [Tracked(value, error, absolute(value))]
+
+
+# Movement -------------------------------------------------------------------------------------------------------
+
+
+def _run_nothing(region: Graph, args: list[Array]) -> list[Array]:
+    raise AssertionError("an op that only moves elements has no region")
+
+
+def _move(data: int) -> Rule:
+    """Ops that move the elements of their first `data` operands (-1: all); the others are indices."""
+
+    def rule(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+        count = len(operands) if data < 0 else data
+        moved, indices = operands[:count], operands[count:]
+        if any(t.is_uncertain for t in indices):
+            return [_anything_of(moved, results[0])]
+        fixed = [t.value for t in indices]
+        (error,) = HANDLERS[node.op](node, [np.asarray(t.error) for t in moved] + fixed, _run_nothing)
+        (magnitude,) = HANDLERS[node.op](node, [t.magnitude for t in moved] + fixed, _run_nothing)
+        return [Tracked(results[0], error, magnitude)]
+
+    return rule
+
+
+def _anything_of(operands: Sequence[Tracked], result: Array) -> Tracked:
+    """Some element of the operands, it is not known which."""
+    values = [_wide(t) for t in operands if t.value.size]
+    low, high = min(v.min() for v in values), max(v.max() for v in values)
+    worst = max(float(np.max(t.error)) for t in operands if t.value.size)
+    return Tracked(result, np.broadcast_to(high - low + worst, result.shape), absolute(result))
+
+
+# Sums -----------------------------------------------------------------------------------------------------------
+
+
+def _shadow(node: Node, args: list[Array], run: RunRegion = _run_nothing) -> Array:
+    """The node's op on f64 arrays."""
+    operands = [Value(TensorType(a.shape, dtype_name(a.dtype))) for a in args]
+    twin = Node(
+        node.op, operands, [Value(TensorType(node.results[0].type.shape, "f64"))], node.attrs, regions=node.regions
+    )
+    return HANDLERS[node.op](twin, args, run)[0]
+
+
+def sum_units(dtype: str, terms: int) -> float:
+    """Unit roundoffs that a sum of `terms` terms may be off by, relative to the sum of their magnitudes."""
+    accumulator = UNIT["f64"] if dtype == "f64" else UNIT["f32"]
+    return terms * accumulator + PARTIAL_ROUNDINGS * UNIT[dtype]
+
+
+def _reduce(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    kind, value, (x, init) = node.attrs["kind"], results[0], operands
+    dtype = dtype_name(value.dtype)
+    if kind == "add" and dtype != "i1":
+        error, magnitude = (
+            _shadow(node, [np.asarray(a), np.asarray(b)])
+            for a, b in ((x.error, init.error), (x.magnitude, init.magnitude))
+        )
+        return [_summed(value, error, magnitude, dtype, x.value.size // max(value.size, 1) + 1)]
+    if kind in ("maximum", "minimum"):
+        largest = Node("reduce", node.operands, node.results, {**node.attrs, "kind": "maximum"})
+        return [Tracked(value, _shadow(largest, [np.asarray(x.error), np.asarray(init.error)]), absolute(value))]
+    return [spread_bound(operands, value) if not is_float(dtype) else _product(node, operands, value, dtype)]
+
+
+def _product(node: Node, operands: list[Tracked], value: Array, dtype: str) -> Tracked:
+    x, init = operands
+    outer = _shadow(node, [absolute(x.value) + x.error, absolute(init.value) + init.error])
+    inner = _shadow(node, [absolute(x.value), absolute(init.value)])
+    return Tracked(
+        value, outer - inner + sum_units(dtype, x.value.size // max(value.size, 1) + 1) * outer, absolute(value)
+    )
+
+
+def _summed(value: Array, error: Array, magnitude: Array, dtype: str, terms: int) -> Tracked:
+    if is_float(dtype):
+        error = error + sum_units(dtype, terms) * (magnitude + error) + terms * LEAST[dtype]
+    return Tracked(value, error, magnitude)
+
+
+def _bilinear(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """dot_general and convolution: |a| e_b + e_a |b| + e_a e_b, and the rounding of a sum of products."""
+    a, b = operands
+    value, dtype = results[0], dtype_name(results[0].dtype)
+    left, right = absolute(a.value), absolute(b.value)
+    error = np.zeros(value.shape)
+    if b.is_uncertain:
+        error = error + _shadow(node, [left + a.error, np.asarray(b.error)])
+    if a.is_uncertain:
+        error = error + _shadow(node, [np.asarray(a.error), right])
+    magnitude = np.maximum(_shadow(node, [a.magnitude, right + b.error]), _shadow(node, [left + a.error, b.magnitude]))
+    if tf32 and dtype_name(a.value.dtype) == "f32":
+        error = error + (2 * TF32_UNIT + TF32_UNIT**2) * magnitude
+    return [_summed(value, error, magnitude, dtype, _terms(node, a.value, b.value))]
+
+
+def _terms(node: Node, a: Array, b: Array) -> int:
+    if node.op == "dot_general":
+        return math.prod(a.shape[d] for d in node.attrs["lhs_contract"])
+    return b.size // max(b.shape[node.attrs["kernel_output_feature"]], 1)
+
+
+def _reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    kind = fold_kind(node.regions[0])
+    if kind not in ("add", "maximum", "minimum") or len(operands) != 2:
+        return [spread_bound(operands, result) for result in results]
+    value, (x, init) = results[0], operands
+    if kind == "add":
+        error, magnitude = (
+            _shadow(node, [np.asarray(a), np.asarray(b)])
+            for a, b in ((x.error, init.error), (x.magnitude, init.magnitude))
+        )
+        terms = math.prod(node.attrs["window_dimensions"]) + 1
+        return [_summed(value, error, magnitude, dtype_name(value.dtype), terms)]
+    largest = Graph("maximum", node.regions[0].inputs)
+    largest.outputs = [largest.add("maximum", largest.inputs, [largest.inputs[0].type]).result]
+    twin = Node(node.op, node.operands, node.results, node.attrs, regions=(largest,))
+    return [Tracked(value, _shadow(twin, [np.asarray(x.error), np.asarray(init.error)]), absolute(value))]
+
+
+def _scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """scatter-add; other scatters only of exact values."""
+    if len(operands) != 3 or fold_kind(node.regions[0]) != "add" or operands[1].is_uncertain:
+        return [spread_bound(operands, result) for result in results]
+    (x, indices, updates), value = operands, results[0]
+    f64 = TensorType((), "f64")
+    add = Graph("add", [Value(f64), Value(f64)])
+    add.outputs = [add.add("add", add.inputs, [f64]).result]
+    twin = Node(node.op, node.operands, node.results, node.attrs, regions=(add,))
+    error, magnitude, terms = (
+        _shadow(twin, [np.array(a, np.float64), indices.value, np.asarray(b)])
+        for a, b in (
+            (x.error, updates.error),
+            (x.magnitude, updates.magnitude),
+            (np.ones(x.value.shape), np.ones(updates.value.shape)),
+        )
+    )
+    return [_summed(value, error, magnitude, dtype_name(value.dtype), int(terms.max(initial=1)))]
+
+
+def _extremum_region(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """argmax and argmin: the value moves by at most the greatest error; the index is certain where no rival is near."""
+    x, count = operands[0], len(operands) // 2
+    dims = tuple(node.attrs["dims"])
+    chosen = results[0].astype(np.float64)
+    wide = _wide(x)
+    picks = [wide.max(axis=dims, initial=-np.inf), wide.min(axis=dims, initial=np.inf)]
+    if not any(t.is_uncertain for t in operands) or count != 2 or not any((p == chosen).all() for p in picks):
+        return [spread_bound(operands, result) for result in results]
+    worst = np.broadcast_to(np.asarray(x.error), x.value.shape).max(axis=dims, initial=0.0)
+    near = np.abs(wide - np.expand_dims(chosen, dims)) <= 2 * np.expand_dims(worst, dims)
+    rivals = near.sum(axis=dims) > 1
+    index = np.where(rivals & (worst > 0), np.inf, 0.0)
+    return [Tracked(results[0], worst, absolute(results[0])), Tracked(results[1], index, absolute(results[1]))]
+
+
+def _sorted(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """Sorting one tensor moves each place by at most the row's greatest error; what goes with it may be anything."""
+    dim = node.attrs.get("dim", operands[0].value.ndim - 1)
+    if not operands[0].is_uncertain:
+        if node.op == "top_k" or not any(t.is_uncertain for t in operands):
+            return [exact(result) for result in results]
+        return [_anything_of([t], r) for t, r in zip(operands, results, strict=True)]
+    worst = np.asarray(operands[0].error).max(axis=dim, keepdims=True, initial=0.0)
+    first = Tracked(results[0], np.broadcast_to(worst, results[0].shape), absolute(results[0]))
+    if node.op == "top_k":
+        return [first, unknown(results[1])]
+    return [first, *(_anything_of([t], r) for t, r in zip(operands[1:], results[1:], strict=True))]
+
+
+_MOVES = {"broadcast_in_dim": 1, "transpose": 1, "reshape": 1, "view": 1, "reverse": 1, "slice": 1, "concatenate": -1,
+          "pad": 2, "gather": 1, "dynamic_slice": 1, "dynamic_update_slice": 2}  # fmt: skip
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(_FUNCTIONS, _function),
+    **dict.fromkeys(_STEPS, _step),
+    **dict.fromkeys(("abs", "negate", "annotate", "not"), _same_error),
+    **dict.fromkeys(("add", "subtract"), _add),
+    **dict.fromkeys(("maximum", "minimum"), _extreme),
+    **dict.fromkeys(("and", "or", "xor"), _logical),
+    **{op: _move(data) for op, data in _MOVES.items()},
+    **dict.fromkeys(("dot_general", "convolution"), _bilinear),
+    **dict.fromkeys(("sort", "top_k"), _sorted),
+    "multiply": _multiply,
+    "divide": _divide,
+    "power": _power,
+    "atan2": _atan2,
+    "remainder": _remainder,
+    "clamp": _clamp,
+    "compare": _compare,
+    "select": _select,
+    "convert": _convert,
+    "reduce": _reduce,
+    "reduce_window": _reduce_window,
+    "reduce_region": _extremum_region,
+    "scatter": _scatter,
+}
