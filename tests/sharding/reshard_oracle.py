@@ -93,6 +93,6 @@ def compare(buffers: list[np.ndarray], sharding: Sharding, x: np.ndarray, mesh: 
         ufunc = ufunc_of(UFUNC_OF_KIND[kind])
         for group in mesh.groups((axis,)):
             total = np.asarray(ufunc.reduce([values[rank] for rank in group]))
-            values |= {rank: total for rank in group}
+            values |= dict.fromkeys(group, total)
     for rank in range(mesh.size):
         np.testing.assert_array_equal(values[rank], x[place(sharding, x.shape, mesh, rank)[0]], err_msg=f"rank {rank}")

@@ -1,0 +1,25 @@
+"""Collectives in groups of one device, and transfers between shardings that mean the same, are the identity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.ir.graph import Module, Node, Value
+from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, walk
+from meshgen.sharding.reshard import same_layout
+
+
+def drop_trivial(module: Module) -> Module:
+    """Before: `%y = all_reduce %x on one` with one=1.   After: `%x`."""
+    return walk(module, _drop)
+
+
+def _drop(node: Node, walk: Walk) -> Sequence[Value] | None:
+    if node.op not in SHARDING_OPS or node.operands[0].type != node.result.type:
+        return None
+    if node.op in ("permute", "retile"):
+        source, target = node.attrs["source"], node.attrs["target"]
+        same = same_layout(source, target, node.result.type.with_shape(node.attrs["shape"]), walk.mesh)
+    else:
+        same = walk.mesh.group_size(node.attrs["axes"]) == 1
+    return [node.operands[0]] if same else None

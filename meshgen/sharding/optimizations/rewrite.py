@@ -1,0 +1,167 @@
+"""What optimisations share: one forward walk over a graph that replaces nodes, and facts about single nodes.
+
+Every pass is one walk, so its time is linear: tables of producers and of use counts answer what a rule asks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from meshgen.ccl.cost import COMMUNICATIONS, LOCAL_OPS, ring_bytes, seconds_of
+from meshgen.errors import Location
+from meshgen.ir.graph import Graph, Module, Node, NodeSharding, TensorType, Value
+from meshgen.mesh import Mesh
+from meshgen.sharding.rules.elementwise import BINARY, UNARY
+from meshgen.spec import Sharding
+
+MOVES = ("all_gather", "all_to_all", "permute", "retile")  # they move data and compute nothing
+SHARDING_OPS = ("all_reduce", "reduce_scatter", *MOVES, *LOCAL_OPS)
+ELEMENTWISE = (*(op for op in UNARY if op != "optimization_barrier"), *BINARY, "convert", "select", "clamp")
+_EFFECTS = ("send", "recv", "custom_call", "optimization_barrier", "rng_bit_generator")
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a node moves and takes on every device."""
+
+    ring_bytes: int
+    seconds: float
+
+
+def local_type(value: Value, mesh: Mesh) -> TensorType:
+    """Type of a device's buffer; types are local already where no sharding is known."""
+    if value.sharding is None:
+        return value.type
+    return value.type.with_shape(value.sharding.local_shape(value.type.sizes, mesh))
+
+
+def price(op: str, attrs: Mapping[str, Any], source: Value, result: Value, mesh: Mesh) -> Price:
+    """The price of a sharding op between two values."""
+    moved = ring_bytes(op, attrs, local_type(source, mesh), local_type(result, mesh), mesh)
+    return Price(moved, seconds_of(op, attrs, moved, mesh) if moved else 0.0)
+
+
+def price_of(node: Node, mesh: Mesh) -> Price:
+    """The price of a node; computing costs nothing here."""
+    if node.op not in COMMUNICATIONS:
+        return Price(0, 0.0)
+    ends = [*node.operands[:1], *node.results[:1]]  # a send has no result, a recv no operand
+    return price(node.op, node.attrs, ends[0], ends[-1], mesh)
+
+
+def total_bytes(graph: Graph, mesh: Mesh) -> int:
+    """Bytes that the collectives of a graph move, each counted once however often a loop runs."""
+    inner = sum(total_bytes(region, mesh) for node in graph.nodes for region in node.regions)
+    return inner + sum(price_of(node, mesh).ring_bytes for node in graph.nodes)
+
+
+def meaning(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes without the reason, which changes nothing."""
+    return {name: value for name, value in attrs.items() if name != "why"}
+
+
+def merged_why(nodes: Sequence[Node], note: str) -> dict[str, str]:
+    """The reasons of nodes that became one, and what was done."""
+    reasons = list(dict.fromkeys(str(node.attrs["why"]) for node in nodes if node.attrs.get("why")))
+    return {"why": "; and ".join(reasons) + f" [{note}]"} if reasons else {}
+
+
+class Walk:
+    """One forward walk. A rule is asked about each node and may emit others in its place."""
+
+    def __init__(self, module: Module, rule: Rule) -> None:
+        self.mesh: Mesh = module.mesh
+        self.uses: Counter[Value] = Counter(used_values(module.graph))
+        self.producers: dict[Value, Node] = {}  # of the graph in hand only: nothing moves into or out of a loop
+        self._rule = rule
+        self._same: dict[Value, Value] = {}
+        self._nodes: list[Node] = []
+
+    def graph(self, old: Graph) -> Graph:
+        """The graph, rewritten."""
+        saved = self._nodes, self.producers
+        self._nodes, self.producers = [], {}
+        for node in old.nodes:
+            self._visit(node)
+        outputs = [self._same.get(value, value) for value in old.outputs]
+        found = Graph(old.name, old.inputs, self._nodes, outputs)
+        self._nodes, self.producers = saved
+        return found
+
+    def _visit(self, node: Node) -> None:
+        operands = [self._same.get(value, value) for value in node.operands]
+        regions = tuple(self.graph(region) for region in node.regions)
+        node = replace(node, operands=operands, regions=regions)
+        found = None if regions else self._rule(node, self)
+        if found is None:
+            self._nodes.append(node)
+            self.producers |= dict.fromkeys(node.results, node)
+            return
+        for old, new in zip(node.results, found, strict=True):
+            self._same[old] = new
+            self.uses[new] += self.uses.pop(old, 0)
+        self._release(node)
+
+    def _release(self, node: Node) -> None:
+        """The node is gone: its operands have one use less, and what nobody uses any more goes as well."""
+        left = [node]
+        while left:
+            for value in left.pop().operands:
+                self.uses[value] -= 1
+                made = self.producers.get(value)
+                if made and made.op not in _EFFECTS and not any(self.uses[result] for result in made.results):
+                    left.append(made)
+
+    def emit(self, op: str, operands: Sequence[Value], attrs: Mapping[str, Any], like: Value,
+             sharding: Sharding | None, *, loc: Location | None = None) -> Value:  # fmt: skip
+        """Append a node before the one in hand; its result has the type, name and place of `like`."""
+        result = Value(like.type, like.name, sharding, like.loc)
+        node = Node(op, list(operands), [result], dict(attrs), loc)
+        if op not in SHARDING_OPS and sharding is not None:
+            node.sharding = NodeSharding(tuple(_known(v) for v in operands), (sharding,), sharding.dims)
+        self._nodes.append(node)
+        self.producers[result] = node
+        self.uses.update(operands)
+        return result
+
+    def single(self, value: Value) -> bool:
+        """Whether the value has no use besides that of the node in hand."""
+        return self.uses[value] == 1
+
+
+Rule = Callable[[Node, Walk], Sequence[Value] | None]
+
+
+def _known(value: Value) -> Sharding:
+    return value.sharding or Sharding.replicated(value.type.rank)
+
+
+def used_values(graph: Graph) -> Iterator[Value]:
+    """Every use of a value, those in regions and as an output included."""
+    for node in graph.nodes:
+        yield from node.operands
+        for region in node.regions:
+            yield from used_values(region)
+    yield from graph.outputs
+
+
+def walk(module: Module, rule: Rule) -> Module:
+    """The module with a rule applied at every node, without what nobody uses any more."""
+    graph = Walk(module, rule).graph(module.graph)
+    return replace(module, graph=without_dead(graph))
+
+
+def without_dead(graph: Graph) -> Graph:
+    """The graph, regions included, without nodes that have no effect and whose results nobody uses."""
+    nodes = [replace(n, regions=tuple(map(without_dead, n.regions))) if n.regions else n for n in graph.nodes]
+    uses = Counter(used_values(Graph(graph.name, graph.inputs, nodes, graph.outputs)))
+    kept: list[Node] = []
+    for node in reversed(nodes):
+        if node.op in _EFFECTS or node.regions or any(uses[value] for value in node.results) or not node.results:
+            kept.append(node)
+        else:
+            uses.subtract(node.operands)
+    return Graph(graph.name, graph.inputs, kept[::-1], graph.outputs)

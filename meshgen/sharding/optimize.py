@@ -1,0 +1,53 @@
+"""Optimise: less communication for the same result. The list of passes is data; each lives in a file of its own.
+
+A pass is one walk. Whatever it does is checked against the cost model: a module that moves more bytes than before is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from meshgen.ir.graph import Module
+from meshgen.sharding.optimizations.cancel_pairs import cancel_pairs
+from meshgen.sharding.optimizations.drop_trivial import drop_trivial
+from meshgen.sharding.optimizations.fold_reductions import fold_reductions
+from meshgen.sharding.optimizations.merge_duplicates import merge_duplicates
+from meshgen.sharding.optimizations.narrow_moves import narrow_moves
+from meshgen.sharding.optimizations.raise_slices import raise_slices
+from meshgen.sharding.optimizations.reassociate import reassociate
+from meshgen.sharding.optimizations.replan import replan
+from meshgen.sharding.optimizations.rewrite import total_bytes, without_dead
+from meshgen.sharding.optimizations.sink_moves import sink_moves
+
+Pass = Callable[[Module], Module]
+PASSES: tuple[Pass, ...] = (
+    drop_trivial,
+    merge_duplicates,
+    raise_slices,
+    fold_reductions,
+    cancel_pairs,
+    replan,
+    reassociate,
+    sink_moves,
+    narrow_moves,
+    fold_reductions,
+    replan,
+    merge_duplicates,
+)
+
+
+def optimize(module: Module) -> Module:
+    """The module with less and better placed communication, never more.
+
+    Args:
+        module: at stage materialize; a program with local types (stage partition) gets the rules that need no sharding.
+    """
+    module = replace(module, graph=without_dead(module.graph))
+    moved = total_bytes(module.graph, module.mesh)
+    for optimization in PASSES:
+        found = optimization(module)
+        after = total_bytes(found.graph, module.mesh)
+        if after <= moved:
+            module, moved = found, after
+    return replace(module, stage="optimize" if module.stage == "materialize" else module.stage)

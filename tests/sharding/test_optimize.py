@@ -1,0 +1,341 @@
+"""Optimisations: each rewrite, each refusal, and law 1 on random programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from meshgen.ir.evaluate import evaluate
+from meshgen.ir.graph import Graph, Module, Value
+from meshgen.runtime.simulate import simulate
+from meshgen.sharding.materialize import materialize
+from meshgen.sharding.optimizations.cancel_pairs import cancel_pairs
+from meshgen.sharding.optimizations.drop_trivial import drop_trivial
+from meshgen.sharding.optimizations.fold_reductions import fold_reductions
+from meshgen.sharding.optimizations.merge_duplicates import merge_duplicates
+from meshgen.sharding.optimizations.narrow_moves import narrow_moves
+from meshgen.sharding.optimizations.raise_slices import raise_slices
+from meshgen.sharding.optimizations.reassociate import reassociate
+from meshgen.sharding.optimizations.replan import replan
+from meshgen.sharding.optimizations.rewrite import total_bytes
+from meshgen.sharding.optimizations.sink_moves import sink_moves
+from meshgen.sharding.optimize import PASSES, optimize
+from meshgen.sharding.partition import partition
+from meshgen.sharding.propagate import propagate
+from meshgen.spec import P, Sharding
+from tests.sharding.local_programs import Program, whole_numbers
+from tests.sharding.test_materialize import random_program, without_annotations
+
+T = "f32[8,12]"
+SUM_X, SUM_XY = P(None, None, partial="x"), P(None, None, partial=("x", "y"))
+
+
+def module(program: Program, *outputs: Value) -> Module:
+    for node in program.graph.nodes:  # as materialize leaves it
+        for value in (*node.operands, *node.results):
+            assert value.sharding is not None
+    return Module(program.mesh, replace(program.graph, outputs=list(outputs)), "materialize")
+
+
+def reduce_(
+    p: Program, value: Value, spec: Sharding | None = None, axes: tuple[str, ...] = ("x",), kind: str = "sum"
+) -> Value:
+    return p.add("all_reduce", [value], str(value.type), spec, axes=axes, kind=kind, why=f"reduce {value.name}")
+
+
+def gather(
+    p: Program, value: Value, spec: Sharding | None = None, axes: tuple[str, ...] = ("x",), dim: int = 0
+) -> Value:
+    return p.add("all_gather", [value], str(value.type), spec, axes=axes, dim=dim, why=f"gather {value.name}")
+
+
+def cut(p: Program, value: Value, spec: Sharding, axes: tuple[str, ...] = ("x",), dim: int = 0) -> Value:
+    return p.add("all_slice", [value], str(value.type), spec, axes=axes, dim=dim)
+
+
+def check(before: Module, rule: Callable[[Module], Module], wanted: Sequence[str]) -> Module:
+    """The ops after a pass; bytes do not grow, all ranks compute the same as before, the input is left alone."""
+    old = [(n.op, tuple(n.operands)) for n in before.graph.nodes]
+    after = rule(before)
+    assert [n.op for n in after.graph.nodes] == list(wanted)
+    assert [(n.op, tuple(n.operands)) for n in before.graph.nodes] == old
+    assert total_bytes(after.graph, after.mesh) <= total_bytes(before.graph, before.mesh)
+    args = [whole_numbers(str(v.type), seed) for seed, v in enumerate(before.graph.inputs)]
+    runs = [simulate(partition(m), args) for m in (before, after)]
+    for left, right in zip(*runs, strict=True):
+        np.testing.assert_array_equal(left, right)
+    return after
+
+
+def test_groups_of_one_device_do_nothing() -> None:
+    p = Program(one=1, x=2)
+    v = p.input(T, P("one", None, partial="x"))
+    moved = p.add(
+        "permute",
+        [v],
+        T,
+        P(None, None, partial="x"),
+        source=v.sharding,
+        target=P(None, None, partial="x"),
+        shape=(8, 12),
+    )
+    check(module(p, reduce_(p, gather(p, moved, SUM_X, ("one",)))), drop_trivial, ["all_reduce"])
+
+
+def test_a_group_of_two_stays() -> None:
+    p = Program(x=2)
+    check(module(p, gather(p, p.input(T, P("x")))), drop_trivial, ["all_gather"])
+
+
+def test_the_same_collective_is_made_once() -> None:
+    p = Program(x=2)
+    v = p.input(T, P("x"))
+    one, two = gather(p, v), gather(p, v)
+    check(module(p, p.add("add", [one, two], T)), merge_duplicates, ["all_gather", "add"])
+
+
+def test_different_groups_are_no_duplicates() -> None:
+    p = Program(x=2, y=2)
+    v = p.input(T, SUM_XY)
+    one, two = reduce_(p, v, P(None, None, partial="y")), reduce_(p, v, P(None, None, partial="x"), ("y",))
+    check(module(p, reduce_(p, one, axes=("y",)), reduce_(p, two)), merge_duplicates, ["all_reduce"] * 4)
+
+
+def test_two_all_reduces_are_folded_with_both_reasons() -> None:
+    p = Program(x=2, y=2)
+    v = p.input(T, SUM_XY)
+    done = check(
+        module(p, reduce_(p, reduce_(p, v, P(None, None, partial="x"), ("y",)))), fold_reductions, ["all_reduce"]
+    )
+    attrs = done.graph.nodes[0].attrs
+    assert attrs["axes"] == ("x", "y")
+    assert attrs["why"] == "reduce arg0; and reduce  [two all_reduces folded into one]"
+
+
+def local(*axes: tuple[str, ...], kind: str = "sum") -> Module:
+    """all_reduces one after the other on local values, of which nothing is known."""
+    p = Program(x=2, y=2)
+    value = p.input("f32[4]")
+    for names in axes:
+        value = reduce_(p, value, None, names, kind)
+    for each in p.graph.values():
+        each.sharding = None
+    return Module(p.mesh, replace(p.graph, outputs=[value]), "partition")
+
+
+def test_a_sum_over_one_axis_twice_is_not_folded_but_a_maximum_is() -> None:
+    assert len(fold_reductions(local(("x",), ("x",))).graph.nodes) == 2
+    assert len(fold_reductions(local(("x", "y"), ("x",), kind="max")).graph.nodes) == 1
+    assert len(fold_reductions(local(("x",), ("y",))).graph.nodes) == 1
+
+
+def test_an_all_reduce_that_is_used_elsewhere_stays() -> None:
+    p = Program(x=2, y=2)
+    first = reduce_(p, p.input(T, SUM_XY), P(None, None, partial="x"), ("y",))
+    both = module(p, reduce_(p, first), first)
+    check(both, fold_reductions, ["all_reduce", "all_reduce"])
+
+
+def test_all_reduce_and_slice_join() -> None:
+    p = Program(x=2)
+    check(module(p, cut(p, reduce_(p, p.input(T, SUM_X)), P(None, "x"), dim=1)), fold_reductions, ["reduce_scatter"])
+
+
+def test_a_slice_on_other_axes_does_not_join() -> None:
+    p = Program(x=2, y=2)
+    check(
+        module(p, cut(p, reduce_(p, p.input(T, SUM_X)), P("y"), ("y",))), fold_reductions, ["all_reduce", "all_slice"]
+    )
+
+
+def test_gather_and_slice_cancel() -> None:
+    p = Program(x=2)
+    check(module(p, cut(p, gather(p, p.input(T, P("x"))), P("x"))), cancel_pairs, [])
+
+
+def test_slice_and_gather_cancel_only_for_a_replicated_value() -> None:
+    p = Program(x=2)
+    known = module(p, gather(p, cut(p, p.input(T), P("x"))))
+    check(known, cancel_pairs, [])
+    for value in known.graph.values():
+        value.sharding = None
+    unknown = replace(known, stage="partition")
+    assert [n.op for n in cancel_pairs(unknown).graph.nodes] == ["all_slice", "all_gather"]
+
+
+def test_gather_and_slice_elsewhere_is_an_exchange() -> None:
+    p = Program(x=2)
+    check(module(p, cut(p, gather(p, p.input(T, P("x"))), P(None, "x"), dim=1)), cancel_pairs, ["all_to_all"])
+
+
+def test_two_opposite_exchanges_cancel() -> None:
+    p = Program(x=2)
+    v = p.add("all_to_all", [p.input(T, P("x"))], T, P(None, "x"), axes=("x",), split_dim=1, concat_dim=0)
+    check(module(p, p.add("all_to_all", [v], T, P("x"), axes=("x",), split_dim=0, concat_dim=1)), cancel_pairs, [])
+
+
+@pytest.mark.parametrize(
+    ("op", "kind"), [("add", "sum"), ("subtract", "sum"), ("maximum", "max"), ("multiply", "product")]
+)
+def test_two_reductions_become_one(op: str, kind: str) -> None:
+    p = Program(x=2)
+    spec = P(None, None, partial={"x": kind})
+    sums = [reduce_(p, p.input(T, spec), kind=kind) for _ in range(2)]
+    check(module(p, p.add(op, sums, T)), reassociate, [op, "all_reduce"])
+
+
+def test_a_sum_of_many_reductions_needs_one() -> None:
+    p = Program(x=2)
+    total = reduce_(p, p.input(T, SUM_X))
+    for _ in range(3):
+        total = p.add("add", [total, reduce_(p, p.input(T, SUM_X))], T)
+    check(module(p, total), reassociate, ["add"] * 3 + ["all_reduce"])
+
+
+def test_two_reduce_scatters_become_one() -> None:
+    p = Program(x=2)
+    parts = [p.add("reduce_scatter", [p.input(T, SUM_X)], T, P("x"), axes=("x",), dim=0, kind="sum") for _ in range(2)]
+    check(module(p, p.add("add", parts, T, P("x"))), reassociate, ["add", "reduce_scatter"])
+
+
+def test_a_value_added_to_itself() -> None:
+    p = Program(x=2)
+    v = reduce_(p, p.input(T, SUM_X))
+    check(module(p, p.add("add", [v, v], T)), reassociate, ["add", "all_reduce"])
+
+
+@pytest.mark.parametrize("why", ["product of sums", "another use", "other kinds"])
+def test_reductions_that_must_stay(why: str) -> None:
+    p = Program(x=2)
+    kinds = ("sum", "max" if why == "other kinds" else "sum")
+    sums = [reduce_(p, p.input(T, P(None, None, partial={"x": kind})), kind=kind) for kind in kinds]
+    result = p.add("multiply" if why == "product of sums" else "add", sums, T)
+    outputs = [result, sums[0]] if why == "another use" else [result]
+    check(module(p, *outputs), reassociate, ["all_reduce", "all_reduce", result_op(why)])
+
+
+def result_op(why: str) -> str:
+    return "multiply" if why == "product of sums" else "add"
+
+
+def test_gathers_move_below_what_joins_them() -> None:
+    p = Program(x=2)
+    both = [gather(p, p.input(T, P("x"))) for _ in range(2)]
+    done = check(module(p, p.add("tanh", [p.add("add", both, T)], T)), sink_moves, ["add", "tanh", "all_gather"])
+    lies = done.graph.nodes[0].sharding
+    assert lies and lies.option == (("x",), ()) and lies.results == (P("x", None),)
+
+
+def test_a_gather_moves_below_a_narrowing_cast_and_not_below_a_widening_one() -> None:
+    for text, wanted in (("bf16[8,12]", ["convert", "all_gather"]), ("f64[8,12]", ["all_gather", "convert"])):
+        p = Program(x=2)
+        check(module(p, p.add("convert", [gather(p, p.input(T, P("x")))], text)), sink_moves, wanted)
+
+
+def test_an_operand_that_all_devices_hold_is_sliced() -> None:
+    p = Program(x=2)
+    v = p.add("add", [gather(p, p.input("f32[7,3]", P("x"))), p.input("f32[7,3]")], "f32[7,3]")
+    check(module(p, v), sink_moves, ["all_slice", "add", "all_gather"])
+
+
+def test_a_gather_with_another_use_or_another_layout_stays() -> None:
+    p = Program(x=2)
+    rows, columns = gather(p, p.input(T, P("x"))), gather(p, p.input(T, P(None, "x")), dim=1)
+    check(module(p, p.add("add", [rows, columns], T)), sink_moves, ["all_gather", "all_gather", "add"])
+    p = Program(x=2)
+    rows = gather(p, p.input(T, P("x")))
+    check(module(p, p.add("tanh", [rows], T), rows), sink_moves, ["all_gather", "tanh"])
+
+
+def test_a_widening_cast_waits_until_the_data_has_moved() -> None:
+    p = Program(x=2)
+    wide = p.add("convert", [p.input("bf16[8,12]", P("x"))], T, P("x"))
+    check(module(p, gather(p, wide)), narrow_moves, ["all_gather", "convert"])
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("sum", ["convert", "all_reduce"]), ("max", ["all_reduce", "convert"])])
+def test_a_sum_is_made_in_the_wide_type(kind: str, wanted: list[str]) -> None:
+    p = Program(x=2)
+    spec = P(None, None, partial={"x": kind})
+    check(
+        module(p, reduce_(p, p.add("convert", [p.input("bf16[8,12]", spec)], T, spec), kind=kind)), narrow_moves, wanted
+    )
+
+
+def test_slices_rise_to_where_they_can_join() -> None:
+    p = Program(x=2)
+    total = p.add("add", [reduce_(p, p.input(T, SUM_X)), p.input(T)], T)
+    risen = check(
+        module(p, cut(p, p.add("tanh", [total], T), P("x"))),
+        raise_slices,
+        ["all_reduce", "all_slice", "all_slice", "add", "tanh"],
+    )
+    check(risen, fold_reductions, ["reduce_scatter", "all_slice", "add", "tanh"])
+
+
+def test_a_slice_does_not_rise_past_an_op_with_another_use() -> None:
+    p = Program(x=2)
+    v = p.add("tanh", [p.input(T)], T)
+    check(module(p, cut(p, v, P("x")), v), raise_slices, ["tanh", "all_slice"])
+
+
+def test_a_chain_of_reshards_is_planned_anew() -> None:
+    p = Program(x=2, y=2)
+    whole = gather(p, p.input(T, P("x", "y")), P(None, "y"))
+    done = check(module(p, cut(p, gather(p, whole, None, ("y",), 1), P("x"))), replan, ["all_gather"])
+    assert done.graph.nodes[0].attrs["axes"] == ("y",)
+
+
+def test_values_in_loops_are_not_moved_out_or_in() -> None:
+    p = Program(x=2)
+    v = reduce_(p, p.input(T, SUM_X))
+    body = Graph("body", [Value(v.type, "c", P(None, None))])
+    inner = body.add("all_slice", [v], [v.type], {"axes": ("x",), "dim": 0}).result
+    inner.sharding = P("x", None)
+    gathered = body.add("all_gather", [inner], [v.type], {"axes": ("x",), "dim": 0}).result
+    gathered.sharding = P(None, None)
+    body.outputs = [gathered]
+    condition = Graph("condition", [Value(v.type, "c", P(None, None))])
+    no = p.constant(False, "i1")
+    condition.outputs = [no]
+    loop = p.graph.add("while", [p.input(T)], [v.type])
+    loop.regions, loop.result.sharding = (condition, body), P(None, None)
+    done = optimize(module(p, loop.result))
+    assert [n.op for n in done.graph.nodes] == ["all_reduce", "constant", "while"]
+    assert done.graph.nodes[2].regions[1].nodes == []
+
+
+def test_passes_that_would_move_more_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = Program(x=2)
+    before = module(p, p.input(T, P("x")))
+
+    def worse(module: Module) -> Module:
+        q = Program(x=2)
+        return replace(module, graph=replace(q.graph, outputs=[gather(q, q.input(T, P("x")))]))
+
+    monkeypatch.setattr("meshgen.sharding.optimize.PASSES", (worse,))
+    assert optimize(before).graph.nodes == []
+
+
+@pytest.mark.parametrize("size", [12, 7, 2])
+@pytest.mark.parametrize("seed", range(15))
+def test_random_programs_compute_the_same_and_move_no_more(seed: int, size: int) -> None:
+    rng = np.random.default_rng([seed, size, 1])
+    program = random_program(rng, size)
+    args = [rng.integers(-1, 2, (size, size)).astype(np.float32) for _ in range(3)]
+    wanted = evaluate(without_annotations(program.graph), args)
+    if max(float(np.abs(x).max()) for x in wanted) > 2**22:
+        pytest.skip("not exact in f32")
+    done = materialize(propagate(program))
+    better = optimize(done)
+    assert better.stage == "optimize"
+    assert total_bytes(better.graph, better.mesh) <= total_bytes(done.graph, done.mesh)
+    for got, want in zip(simulate(partition(better), args), wanted, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_the_list_of_passes_holds_each_file() -> None:
+    assert {f.__module__.rsplit(".", 1)[1] for f in PASSES} == {f.__name__ for f in PASSES}
