@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 from meshgen.errors import Location
 from meshgen.ir.encode_values import (
     MAX_DEPTH,
@@ -70,12 +73,12 @@ def _node_sharding_from_json(value: Json, place: str) -> NodeSharding | None:
 
 def graph_to_json(graph: Graph) -> Json:
     """Values are numbered in the order they appear, those of regions after the values around them."""
-    return _write_graph(graph, {})
+    return _write_graph(graph, {}, itertools.count())
 
 
-def _write_graph(graph: Graph, numbers: dict[Value, int]) -> Json:
+def _write_graph(graph: Graph, numbers: dict[Value, int], counter: Iterator[int]) -> Json:
     def declare(value: Value) -> Json:
-        numbers[value] = len(numbers)
+        numbers[value] = next(counter)  # a region that stands twice in the program is written twice
         entry: dict[str, Json] = {"type": type_to_json(value.type)}
         if value.name:
             entry["name"] = value.name
@@ -94,7 +97,7 @@ def _write_graph(graph: Graph, numbers: dict[Value, int]) -> Json:
         if node.sharding is not None:
             entry["sharding"] = _node_sharding_to_json(node.sharding)
         if node.regions:
-            entry["regions"] = [_write_graph(region, numbers) for region in node.regions]
+            entry["regions"] = [_write_graph(region, numbers, counter) for region in node.regions]
         entry["results"] = [declare(v) for v in node.results]
         nodes.append(entry)
     return {"name": graph.name, "inputs": inputs, "nodes": nodes, "outputs": [numbers[v] for v in graph.outputs]}
@@ -105,13 +108,17 @@ def graph_from_json(value: Json, place: str = "graph") -> Graph:
     return _read_graph(value, place, [], 0)
 
 
-def _read_graph(value: Json, place: str, values: list[Value], depth: int) -> Graph:
+def _read_graph(value: Json, place: str, values: list[Value | None], depth: int) -> Graph:
     if depth > MAX_DEPTH:
         raise damaged(place, f"has regions nested more than {MAX_DEPTH} deep")
 
     def use(number: Json, at: str) -> Value:
-        return values[as_int(number, at, 0, len(values) - 1)]
+        found = values[as_int(number, at, 0, len(values) - 1)]
+        if found is None:
+            raise damaged(at, f"value {number} belongs to a region that has ended")
+        return found
 
+    first = len(values)
     graph = Graph(as_str(member(value, "name", place), f"{place}.name"))
     graph.inputs = list(as_tuple(member(value, "inputs", place), f"{place}.inputs", _read_value))
     values.extend(graph.inputs)
@@ -131,6 +138,8 @@ def _read_graph(value: Json, place: str, values: list[Value], depth: int) -> Gra
         values.extend(node.results)
         graph.nodes.append(node)
     graph.outputs = list(as_tuple(member(value, "outputs", place), f"{place}.outputs", use))
+    if depth:
+        values[first:] = [None] * (len(values) - first)
     return graph
 
 

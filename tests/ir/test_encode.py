@@ -1,0 +1,155 @@
+"""JSON round trips are exact; anything else that claims to be one of our documents is refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from meshgen.errors import Location, ModuleError
+from meshgen.ir.encode import (
+    array_from_json,
+    array_to_json,
+    attrs_from_json,
+    attrs_to_json,
+    graph_from_json,
+    graph_to_json,
+    mesh_from_json,
+    mesh_to_json,
+    sharding_from_json,
+    sharding_to_json,
+    type_from_json,
+    type_to_json,
+)
+from meshgen.ir.graph import DTYPES, Graph, NodeSharding, TensorType, Value
+from meshgen.mesh import Axis, Mesh, make_mesh
+from meshgen.spec import P, Sharding, fit
+
+F32 = TensorType((2, 3), "f32")
+
+
+def again(value: Any) -> Any:
+    """Through text and back."""
+    return json.loads(json.dumps(value))
+
+
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+def test_arrays_of_every_type(dtype: str) -> None:
+    x = np.arange(6).reshape(2, 3).astype(DTYPES[dtype])
+    for array in (x, x[:1, :1], x[:0], x[0, 1], np.full((500, 300), x[0, 1]), x.T):
+        found = array_from_json(again(array_to_json(array)))
+        assert found.dtype == array.dtype and found.shape == array.shape
+        assert np.ascontiguousarray(found).tobytes() == np.ascontiguousarray(array).tobytes()
+
+
+def test_a_splat_is_small_and_keeps_its_bits() -> None:
+    document = array_to_json(np.full((1000, 1000), np.float32(-0.0)))
+    assert len(json.dumps(document)) < 100 and np.signbit(array_from_json(document)).all()
+    assert "base64" in array_to_json(np.float32([0.0, -0.0]))
+    nan = np.array([0x7FC00001, 0x7FC00001], np.uint32).view(np.float32)
+    assert (array_from_json(array_to_json(nan)).view(np.uint32) == 0x7FC00001).all()
+
+
+def test_types_shardings_and_meshes() -> None:
+    for type_ in (F32, TensorType((), "i1"), TensorType((None, 4), "bf16")):
+        assert type_from_json(again(type_to_json(type_))) == type_
+    for sharding in (
+        Sharding.replicated(2),
+        fit(P("x", ("y:(1)2", "z"), partial={"w": "max"}), 2),
+        Sharding((("x",), ()), (), ((1, 2), (0, 0))),
+        Sharding((("x",), ()), (), (), ((0, 1, 5), ())),
+    ):
+        assert sharding_from_json(again(sharding_to_json(sharding))) == sharding
+    mesh = Mesh((Axis("x", 2, 1e9, 1e-6), Axis("y", None)), "grid")
+    assert mesh_from_json(again(mesh_to_json(mesh))) == mesh
+
+
+def test_attributes_of_every_kind() -> None:
+    attrs = {"a": 1, "b": (1, (2, ()), [3]), "c": "x", "d": None, "e": True, "f": 0.5, "g": math.inf, "h": F32,
+             "i": fit(P("x"), 2), "j": {"k": (1,), 2: "two"}, "m": make_mesh({"x": 2}), "why": "ünïcode"}  # fmt: skip
+    assert attrs_from_json(again(attrs_to_json(attrs))) == attrs
+    assert math.isnan(attrs_from_json(again(attrs_to_json({"n": math.nan})))["n"])
+    found = attrs_from_json(again(attrs_to_json({"s": ml_dtypes.bfloat16(1.5), "v": np.int32([1, 2])})))
+    assert (
+        found["s"] == ml_dtypes.bfloat16(1.5)
+        and found["s"].dtype == ml_dtypes.bfloat16
+        and found["v"].tolist() == [1, 2]
+    )
+
+
+def sample_graph() -> Graph:
+    graph = Graph("main", [Value(F32, "x", fit(P("dp"), 2), Location("a.py", 3, 1)), Value(F32)])
+    x, y = graph.inputs
+    node = graph.add("add", [x, y], [F32], loc=Location("a.py", 4))
+    node.sharding = NodeSharding((fit(P("dp"), 2),) * 2, (fit(P("dp"), 2),), (("dp",), ()), ("dp: the argument",))
+    body = Graph("body", [Value(F32)])
+    body.outputs = [body.add("multiply", [body.inputs[0], y], [F32]).result]  # y is captured
+    choice = graph.add("constant", [], [TensorType((), "i1")], {"value": np.array(True)})
+    branch = graph.add("if", [choice.result, node.result], [F32], name="chosen")
+    branch.regions = (body, body)
+    graph.outputs = [branch.result, x]
+    return graph
+
+
+def test_graphs_round_trip() -> None:
+    document = graph_to_json(sample_graph())
+    graph = graph_from_json(again(document))
+    assert graph_to_json(graph) == document
+    add, _, branch = graph.nodes
+    assert add.operands == graph.inputs and graph.outputs == [branch.result, graph.inputs[0]]
+    assert branch.regions[0].nodes[0].operands[1] is graph.inputs[1] and branch.result.name == "chosen"
+    assert add.sharding and add.sharding.why == ("dp: the argument",) and add.loc == Location("a.py", 4)
+
+
+def places(value: Any) -> list[list[Any]]:
+    """Paths to every entry of a document."""
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path for key, entry in entries for path in ([key], *([key, *rest] for rest in places(entry)))]
+
+
+def test_no_damage_of_one_entry_gets_past_as_a_traceback() -> None:
+    document = again(graph_to_json(sample_graph()))
+    for path in places(document):
+        for wrong in (None, -1, 10**30, 1.5, "?", [], {}, [[]], {"tuple": 3}, True):
+            broken = copy.deepcopy(document)
+            holder = broken
+            for key in path[:-1]:
+                holder = holder[key]
+            holder[path[-1]] = wrong
+            try:
+                graph_from_json(broken)
+            except ModuleError as error:
+                assert [d.code for d in error.diagnostics] == ["MG0502"]
+
+
+@pytest.mark.parametrize("document", [
+    {"dtype": "f32", "shape": [10**9, 10**9], "splat": "AAAAAA=="}, {"dtype": "f32", "shape": [2], "base64": "AAAAAA=="},
+    {"dtype": "f32", "shape": [1], "base64": "!"}, {"dtype": "f99", "shape": [], "splat": ""}, {"dtype": "i1", "shape": [], "splat": "Bw=="},
+    {"dtype": "f32", "shape": [-1], "base64": ""}, {"dtype": "f32", "shape": [0, None], "base64": ""}, {"shape": []}, [], None,
+])  # fmt: skip
+def test_arrays_that_lie_about_themselves(document: Any) -> None:
+    with pytest.raises(ModuleError, match="MG0502"):
+        array_from_json(document)
+
+
+def test_forged_meshes_and_depth() -> None:
+    with pytest.raises(ModuleError, match="declared twice"):
+        mesh_from_json({"name": "m", "axes": [mesh_to_json(make_mesh({"x": 2}))["axes"][0]] * 2})
+    deep: Any = 1
+    for _ in range(200):
+        deep = {"tuple": [deep]}
+    with pytest.raises(ModuleError, match="nested"):
+        attrs_from_json({"a": deep})
+
+
+def test_values_of_a_region_end_with_it() -> None:
+    document = again(graph_to_json(sample_graph()))
+    inner = document["nodes"][2]["regions"][0]["outputs"][0]
+    document["outputs"][0] = inner
+    with pytest.raises(ModuleError, match="belongs to a region that has ended"):
+        graph_from_json(document)
