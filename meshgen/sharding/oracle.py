@@ -6,24 +6,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from meshgen.errors import Diagnostic, NumbersDiffer
-from meshgen.ir.evaluate import evaluate_node
-from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value, is_float
+from meshgen.ir.evaluate import evaluate
+from meshgen.ir.graph import Module, TensorType, is_float
+from meshgen.ir.tolerance import error_bound
 from meshgen.runtime.simulate import check_arguments, simulate
 from meshgen.sharding.generate import random_arguments
 
 Array = np.ndarray[Any, Any]
 Pipeline = Callable[[Module], Module]
+_GREATEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
 class OutputCheck:
     """One output: the largest error in units of what is allowed there decides.
 
-    `max_abs_error` and `tolerance` belong to the worst place, which is `place`; an output without elements has none.
+    `max_abs_error` and `tolerance` belong to the worst place, which is `place`; an output without elements has
+    none. `unbounded` places were not compared: there rounding alone may decide anything (as in a comparison of
+    nearly equal sums).
     """
 
     type: TensorType
@@ -31,15 +34,17 @@ class OutputCheck:
     max_abs_error: float
     tolerance: float
     place: tuple[int, ...] = ()
+    unbounded: int = 0
 
     def record(self) -> dict[str, Any]:
-        """For `--json`."""
+        """For `--json`, which has no infinities."""
         return {
             "shape": list(self.type.shape),
             "dtype": self.type.dtype,
             "ok": self.ok,
-            "max_abs_error": self.max_abs_error,
-            "tolerance": self.tolerance,
+            "max_abs_error": min(self.max_abs_error, _GREATEST),
+            "tolerance": min(self.tolerance, _GREATEST),
+            "unbounded": self.unbounded,
         }
 
 
@@ -55,9 +60,12 @@ class CheckResult:
 
     def record(self) -> dict[str, Any]:
         """For `--json`."""
-        outputs = [output.record() for output in self.outputs]
-        numbers = {"max_abs_error": self.max_abs_error, "tolerance": self.tolerance}
-        return {"ok": self.ok, **numbers, "outputs": outputs}
+        return {
+            "ok": self.ok,
+            "max_abs_error": min(self.max_abs_error, _GREATEST),
+            "tolerance": min(self.tolerance, _GREATEST),
+            "outputs": [output.record() for output in self.outputs],
+        }
 
 
 def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = None, seed: int = 0) -> CheckResult:
@@ -72,7 +80,7 @@ def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = 
     """
     local = pipeline(module)
     args = check_arguments(local, random_arguments(module, seed) if args is None else args)
-    wanted, bounds = _reference(module.graph, args)
+    wanted, bounds = evaluate(module.graph, args), error_bound(module.graph, args)
     faults: list[Diagnostic] = []
     try:
         found = simulate(local, args, tolerance=bounds)
@@ -86,26 +94,6 @@ def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = 
     return CheckResult(not faults, worst.max_abs_error, worst.tolerance, outputs, tuple(faults))
 
 
-def _reference(graph: Graph, args: Sequence[Array]) -> tuple[list[Array], list[float]]:
-    """Outputs on one device, and how far sums in another order may be off: 0 for integers.
-
-    Every float op rounds by u times the largest value, and a sum of k terms by k u; nothing in between is
-    bounded more tightly than by the largest magnitude of the whole program.
-    """
-    values: dict[Value, Array] = dict(zip(graph.inputs, args, strict=True))
-    rounding, terms, largest = 0.0, 1.0, 1.0
-    for node in graph.nodes:
-        values.update(zip(node.results, evaluate_node(node, [values[v] for v in node.operands], values), strict=True))
-        terms += max([1, *(v.type.size / max(1, node.results[0].type.size) for v in node.operands)])
-    for value, array in values.items():
-        if is_float(value.type.dtype):
-            rounding = max(rounding, float(ml_dtypes.finfo(DTYPES[value.type.dtype]).eps))
-            wide = array.astype(np.float64)
-            largest = max(largest, float(np.max(np.abs(wide), initial=0.0, where=np.isfinite(wide))))
-    allowed = rounding * terms * largest
-    return [values[v] for v in graph.outputs], [allowed * is_float(v.type.dtype) for v in graph.outputs]
-
-
 def compare(type_: TensorType, wanted: Array, found: Array, bound: Array | float) -> OutputCheck:
     """One output against its reference: within `bound` place by place; infinities and NaNs at the same places."""
     if found.shape != wanted.shape or found.dtype != wanted.dtype:
@@ -115,10 +103,12 @@ def compare(type_: TensorType, wanted: Array, found: Array, bound: Array | float
     error = _errors(wanted, found, is_float(type_.dtype))
     allowed = np.broadcast_to(np.asarray(bound, np.float64), error.shape)
     with np.errstate(all="ignore"):
-        excess = np.where(error == 0, 0.0, error / allowed)
-    worst = np.unravel_index(int(np.argmax(np.where(np.isnan(excess), np.inf, excess))), error.shape)
-    ok = bool(np.all((error == 0) | (error <= allowed)))
-    return OutputCheck(type_, ok, float(error[worst]), float(allowed[worst]), tuple(int(i) for i in worst))
+        excess = np.where(error == 0, np.where(np.isinf(allowed), -1.0, 0.0), error / allowed)
+    excess = np.where(np.isnan(excess), 0.0, excess)  # inf / inf: nothing is known of the place
+    worst = np.unravel_index(int(np.argmax(excess)), error.shape)
+    unbounded, ok = int(np.count_nonzero(np.isinf(allowed))), bool(np.all(error <= allowed))
+    place = tuple(int(i) for i in worst)
+    return OutputCheck(type_, ok, float(error[worst]), float(allowed[worst]), place, unbounded)
 
 
 def _errors(wanted: Array, found: Array, floats: bool) -> Array:
