@@ -136,8 +136,8 @@ def moving_axes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh
             left, right = left[same:], right[same:]
         elif _rows(source, dim) == _rows(target, dim) and left == right:
             continue
-        moved += [axis for axis in (*left, *right) if axis not in moved]
-    return tuple(sorted(moved, key=mesh.order))
+        moved += [*left, *right]
+    return tuple(sorted(dict.fromkeys(moved), key=mesh.order))
 
 
 def _is_plain(sharding: Sharding, dim: int) -> bool:
