@@ -7,6 +7,7 @@ builds a big array. A value without elements is never computed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ _COMMUNICATION = frozenset(
     "all_reduce all_gather reduce_scatter all_to_all permute retile update_halo broadcast gather_to reduce_to "
     "scatter_from send recv shift".split()
 )
+_IMPURE_WITHOUT_RESULT = frozenset({"send", "recv", "custom_call"})  # another device waits for these
 _IMPURE = _COMMUNICATION | {"annotate", "rng", "custom_call", "kernel", "view"}
 _FOLDED_ELEMENTS = 4096  # constants of more elements are not computed with
 
@@ -61,11 +63,12 @@ class _Simplifier:
     def _emit(self, node: Node, operands: list[Value]) -> Node:
         """A copy of the node, or an earlier equal one."""
         pure = node.op not in _IMPURE and not node.regions
-        key = (node.op, tuple(operands), _key(node.attrs), tuple(v.type for v in node.results)) if pure else None
+        key = (node.op, tuple(operands), attribute_key(node.attrs), tuple(v.type for v in node.results)) if pure else None
         if key is not None and key in self._known:
             return self._known[key]
         results = [Value(v.type, v.name, v.sharding, v.loc) for v in node.results]
-        copy = Node(node.op, operands, results, dict(node.attrs), node.loc, node.sharding, node.regions)
+        regions = tuple(_rewire(region, self._now) for region in node.regions)
+        copy = Node(node.op, operands, results, dict(node.attrs), node.loc, node.sharding, regions)
         self._out.nodes.append(copy)
         self._made.update(dict.fromkeys(results, copy))
         if key is not None:
@@ -218,7 +221,7 @@ class _Simplifier:
     def _add(self, node: Node, operands: list[Value]) -> Value | None:
         for this, other in ((0, 1), (1, 0)):
             number = self._splats.get(operands[this])
-            # x + -0.0 is x for every x; x + 0.0 is not -0.0 for x = -0.0, which no one can want kept
+            # x + 0.0 differs from x in the sign of x = -0.0 only
             if number is not None and not number and operands[other].type == node.result.type:
                 return operands[other]
         return None
@@ -314,27 +317,36 @@ def _widens(source: str, target: str) -> bool:
     return target in exact.get(source, ())
 
 
-def _key(value: Any) -> Any:
+def attribute_key(value: Any) -> Any:
     """Attributes in a form that compares by value."""
     if isinstance(value, dict):
-        return tuple((k, _key(v)) for k, v in sorted(value.items()))
+        return tuple((k, attribute_key(v)) for k, v in sorted(value.items()))
     if isinstance(value, (list, tuple)):
-        return tuple(_key(v) for v in value)
+        return tuple(attribute_key(v) for v in value)
     if isinstance(value, np.ndarray):
         return value.shape, str(value.dtype), value.tobytes()
     return type(value).__name__, value
 
 
 def without_dead_code(graph: Graph) -> Graph:
-    """The graph without nodes whose results nobody uses; communication stays, other devices take part in it."""
+    """The graph without nodes whose results nobody uses; every device drops the same collectives."""
     used = set(graph.outputs)
     kept: list[Node] = []
     for node in reversed(graph.nodes):
-        if node.op in _COMMUNICATION or any(v in used for v in node.results):
+        if node.op in _IMPURE_WITHOUT_RESULT or any(v in used for v in node.results):
             kept.append(node)
             used.update(node.operands)
             used.update(captured(node))
     return Graph(graph.name, list(graph.inputs), kept[::-1], list(graph.outputs))
+
+
+def _rewire(region: Graph, now: dict[Value, Value]) -> Graph:
+    """A region that uses what outer values have become."""
+    nodes = [
+        replace(n, operands=[now.get(v, v) for v in n.operands], regions=tuple(_rewire(r, now) for r in n.regions))
+        for n in region.nodes
+    ]
+    return Graph(region.name, list(region.inputs), nodes, [now.get(v, v) for v in region.outputs])
 
 
 def captured(node: Node) -> list[Value]:

@@ -1,0 +1,111 @@
+"""From single ops to kernels: `fuse` turns a `partition`-stage module into a `fuse`-stage one.
+
+Every payload op ends up in a kernel or, as a reshape of something that is in memory, in a `view`; collectives
+and control flow stay. Kernels that are equal up to names share one body.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import replace
+
+from meshgen.codegen.fusion_bodies import Cutter, Kernels
+from meshgen.codegen.fusion_groups import COLLECTIVES, CONTROL, Group, Grouping
+from meshgen.codegen.fusion_split import split_reductions
+from meshgen.codegen.simplify import captured, simplify
+from meshgen.ir.graph import Graph, Module, Node, Value
+
+
+def fuse(module: Module) -> Module:
+    """The module with kernels; `Module.kernels` holds their bodies."""
+    kernels = Kernels()
+    graph = fuse_graph(module.graph, kernels)
+    return replace(module, graph=graph, stage="fuse", kernels=kernels.bodies)
+
+
+def fuse_graph(graph: Graph, kernels: Kernels) -> Graph:
+    """One function, or one region of a control flow op; values that outlive kernels keep their identity."""
+    graph = split_reductions(simplify(graph))
+    return _Writer(graph, Grouping(graph), kernels).write()
+
+
+class _Writer:
+    """Writes the fused graph: one node per group, in program order as far as dependences allow."""
+
+    def __init__(self, graph: Graph, grouping: Grouping, kernels: Kernels) -> None:
+        self._graph, self._grouping, self._kernels = graph, grouping, kernels
+        self._out = Graph(graph.name, list(graph.inputs))
+        self._cutter = Cutter(grouping.producer, lambda node: node.results[0] not in grouping.owner and not self._stays(node))
+        self._present: set[Value] = set(graph.inputs)
+
+    def write(self) -> Graph:
+        self._constants()
+        for group in _in_order(self._grouping):
+            self._group(group)
+        for value in self._graph.outputs:
+            self._view(value)
+        self._out.outputs = list(self._graph.outputs)
+        return self._out
+
+    def _stays(self, node: Node) -> bool:
+        """An array constant is data of the module, not of a kernel."""
+        return node.op == "constant" and node.attrs["value"].ndim > 0
+
+    def _constants(self) -> None:
+        for node in self._graph.nodes:
+            if self._stays(node):
+                self._out.nodes.append(node)
+                self._present.add(node.result)
+
+    def _view(self, value: Value) -> None:
+        """Make a reshape of something in memory available."""
+        root = self._grouping.view_root(value)
+        if value in self._present or root is value:
+            return
+        self._out.nodes.append(Node("view", [root], [value], {}, value.loc))
+        self._present.add(value)
+
+    def _group(self, group: Group) -> None:
+        (first, *_) = group.members
+        if first.op in COLLECTIVES or first.op in CONTROL:
+            for value in (*first.operands, *captured(first)):
+                self._view(value)
+            regions = tuple(fuse_graph(r, self._kernels) if first.op in CONTROL else r for r in first.regions)
+            self._out.nodes.append(replace(first, regions=regions) if regions else first)
+            self._present.update(first.results)
+            return
+        members = sorted(group.members, key=self._grouping.position.__getitem__)
+        outputs = [v for node in members for v in node.results if self._leaves(v, group)]
+        if group.kind == "opaque":
+            for value in first.operands:
+                self._view(value)
+        body, reads = self._cutter.cut(members, outputs)
+        name = self._kernels.name_of(body)
+        self._out.nodes.append(Node("kernel", reads, outputs, {"kernel": name}, members[-1].loc))
+        self._present.update(outputs)
+
+    def _leaves(self, value: Value, group: Group) -> bool:
+        return value in self._grouping.must or any(value in g.reads for g in self._grouping.groups if g is not group)
+
+
+def _in_order(grouping: Grouping) -> list[Group]:
+    """Groups, each after those it needs; among the ready ones the one that ends first in the program."""
+    place = {g: max(grouping.position[n] for n in g.members) for g in grouping.groups}
+    makers = {g: dict.fromkeys(grouping.owner[v] for v in g.reads if v in grouping.owner) for g in grouping.groups}
+    missing = {g: len(makers[g]) for g in grouping.groups}
+    users: dict[Group, list[Group]] = {g: [] for g in grouping.groups}
+    for group, needed in makers.items():
+        for maker in needed:
+            users[maker].append(group)
+    ready = [(place[g], g.number, g) for g in grouping.groups if not missing[g]]
+    heapq.heapify(ready)
+    found: list[Group] = []
+    while ready:
+        group = heapq.heappop(ready)[2]
+        found.append(group)
+        for user in users[group]:
+            missing[user] -= 1
+            if not missing[user]:
+                heapq.heappush(ready, (place[user], user.number, user))
+    assert len(found) == len(grouping.groups), "the groups depend on each other in a circle"
+    return found

@@ -1,0 +1,337 @@
+"""Which nodes form a kernel together: groups over a graph, grown in program order.
+
+Index maps, constants, masks from iota and the like belong to no group: every kernel that reads through them
+computes them again. The other nodes join a group that made or read one of their operands if the joined kernel
+can be generated (`fusion_space`), and the graph of groups stays without cycles. A dot takes the element-wise ops after it as its
+epilogue as far as that does not add to what has to be written. Last, element-wise groups that only feed other kernels and are cheaper
+to compute again than to write and read are dissolved into their readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from meshgen.codegen.fusion_space import LAYOUT, LOOKUPS, MADE, POINTWISE, Space
+from meshgen.codegen.simplify import captured
+from meshgen.ir.graph import Graph, Node, Value
+
+COLLECTIVES = frozenset(
+    "all_reduce all_gather reduce_scatter all_to_all permute retile update_halo broadcast gather_to reduce_to "
+    "scatter_from send recv shift".split()
+)
+CONTROL = frozenset({"while", "case", "if"})
+EXPENSIVE = frozenset(
+    "exponential exponential_minus_one log log_plus_one logistic tanh sine cosine tan erf erf_inv power atan2 cbrt".split()
+)
+_MOST_MEMBERS = 160
+_MOST_INPUTS = 24
+_EPILOGUE_NODES = 64
+_LEAST_PROGRAMS = 64  # a reduction with fewer rows than this does not take a big element-wise kernel along
+
+
+@dataclass(eq=False)
+class Group:
+    """Nodes of one kernel. `kind` is map, reduce, dot, or opaque: a collective, control flow, or no known op."""
+
+    number: int
+    kind: str
+    space: Space
+    members: list[Node] = field(default_factory=list)
+    before: dict[Group, None] = field(default_factory=dict)
+    after: dict[Group, None] = field(default_factory=dict)
+    reads: dict[Value, None] = field(default_factory=dict)
+    level: int = 0
+
+
+class Grouping:
+    """The groups of one graph; `owner` says which group makes a value, `groups` lists them in order of creation."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.producer = graph.producers()
+        self.position = {node: place for place, node in enumerate(graph.nodes)}
+        self.owner: dict[Value, Group] = {}
+        self.groups: list[Group] = []
+        self._sources: dict[Value, tuple[Value, ...]] = {}
+        self._placed: dict[Value, list[Group]] = {}
+        self.must = _must_exist(graph)
+        self.forced = self._forced()
+        self.readers = self._node_readers()
+        for node in graph.nodes:
+            self._visit(node)
+        self._dissolve()
+
+    # ---- what is free
+
+    def is_free(self, node: Node) -> bool:
+        """Whether the node is computed again by whoever needs it."""
+        if node.results and node.results[0] in self.forced:
+            return False
+        if node.op == "constant":
+            return node.attrs["value"].ndim == 0
+        return node.op in MADE or node.op in LAYOUT or (node.op in POINTWISE and not self._from_memory(node))
+
+    def _from_memory(self, node: Node) -> bool:
+        return any(self.sources(v) for v in node.operands)
+
+    def sources(self, value: Value) -> tuple[Value, ...]:
+        """Values in memory that a kernel reads to have this one, unless a group of its own makes them."""
+        if value not in self._sources:
+            node = self.producer.get(value)
+            free = node is not None and self.is_free(node)
+            self._sources[value] = (
+                tuple(dict.fromkeys(s for v in node.operands for s in self.sources(v)))
+                if node is not None and free
+                else (value,)
+            )
+        return self._sources[value]
+
+    def view_root(self, value: Value) -> Value:
+        """The value behind plain reshapes."""
+        node = self.producer.get(value)
+        while node is not None and node.op == "reshape":
+            value = node.operands[0]
+            node = self.producer.get(value)
+        return value
+
+    def _forced(self) -> set[Value]:
+        """Free values that have to be written: operands of collectives, outputs. Reshapes of such are views."""
+        found: set[Value] = set()
+        for value in self.must:
+            node = self.producer.get(self.view_root(value))
+            if node is not None and (node.op in MADE or node.op in LAYOUT or node.op in POINTWISE):
+                if node.op != "constant" or node.attrs["value"].ndim == 0:
+                    found.add(self.view_root(value))
+        self.must = dict.fromkeys(self.view_root(v) for v in self.must)
+        return found
+
+    def _node_readers(self) -> dict[Value, list[Node]]:
+        """Nodes of groups that read a value, through free nodes."""
+        table: dict[Value, list[Node]] = {}
+        for node in self.graph.nodes:
+            if not self.is_free(node):
+                for value in self.node_sources(node):
+                    table.setdefault(value, []).append(node)
+        return table
+
+    def node_sources(self, node: Node) -> tuple[Value, ...]:
+        operands = (*node.operands, *captured(node)) if node.regions else node.operands
+        return tuple(dict.fromkeys(s for v in operands for s in self.sources(v)))
+
+    # ---- growing
+
+    def _visit(self, node: Node) -> None:
+        if node.op == "constant" or self.is_free(node) or any(v in self.owner for v in node.results):
+            return
+        if node.op == "dot_general":
+            self._new("dot", self._with_epilogue(node))
+        elif node.op in POINTWISE or node.op in LAYOUT or node.op == "reduce":
+            group = next((g for g in self._candidates(node) if self._joins(node, g)), None)
+            if group is None:
+                self._new("reduce" if node.op == "reduce" else "map", [node])
+            else:
+                self._take(group, node)
+        else:
+            self._new("map" if node.op in LOOKUPS or node.op in MADE else "opaque", [node])
+
+    def _candidates(self, node: Node) -> list[Group]:
+        """Groups that made or read an operand: reducing ones first, then the latest."""
+        found: dict[Group, None] = {}
+        for value in self.node_sources(node):
+            if value in self.owner:
+                found[self.owner[value]] = None
+            found.update(dict.fromkeys(self._placed.get(value, ())))
+        fitting = [g for g in found if g.kind in ("map", "reduce") and len(g.members) < _MOST_MEMBERS]
+        return sorted(fitting, key=lambda g: (g.kind != "reduce", -g.number))
+
+    def _joins(self, node: Node, group: Group) -> bool:
+        """Take the node into the group's space, if that is legal and worthwhile."""
+        sources = self.node_sources(node)
+        makers = [self.owner[v] for v in sources if v in self.owner]
+        if any(maker is not group and self._depends(maker, group) for maker in makers):
+            return False
+        outside = {*group.reads, *(v for v in sources if self.owner.get(v) is not group)}
+        if len(outside) > _MOST_INPUTS or (node.op == "reduce" and not self._parallel_enough(node, group)):
+            return False
+        if group.kind == "map" and node.op == "reduce" and any(n.op in LOOKUPS for n in group.members):
+            return group.space.add(node)
+        return group.space.add(node)
+
+    def _parallel_enough(self, node: Node, group: Group) -> bool:
+        """Whether reducing leaves enough rows to keep the device busy with the rest of the group."""
+        if group.kind == "reduce" or group.space.size <= 2**16:
+            return True
+        rows = node.result.type.size
+        last = node.operands[0].type.rank - 1
+        return (rows if last in node.attrs["dims"] else rows // 64) >= _LEAST_PROGRAMS
+
+    def _new(self, kind: str, nodes: Sequence[Node]) -> Group:
+        space = Space(self.producer.get)
+        group = Group(len(self.groups), kind, space)
+        self.groups.append(group)
+        if kind != "opaque":
+            space.start(nodes[0])
+            for node in nodes[1:]:
+                taken = space.add(node)
+                assert taken, "an epilogue was tried before"
+        for node in nodes:
+            self._take(group, node)
+        return group
+
+    def _take(self, group: Group, node: Node) -> None:
+        """Make the node a member: ownership, reads, edges."""
+        group.members.append(node)
+        if node.op == "reduce":
+            group.kind = "reduce"
+        self.owner.update(dict.fromkeys(node.results, group))
+        for value in self.node_sources(node):
+            maker = self.owner.get(value)
+            if maker is group:
+                continue
+            group.reads[value] = None
+            if value in group.space.index and group.kind in ("map", "reduce"):
+                self._placed.setdefault(value, []).append(group)
+            if maker is not None:
+                self._order(maker, group)
+
+    def _order(self, first: Group, then: Group) -> None:
+        first.after[then] = None
+        then.before[first] = None
+        stack = [(first, then)]
+        while stack:
+            earlier, later = stack.pop()
+            if later.level <= earlier.level:
+                later.level = earlier.level + 1
+                stack += [(later, g) for g in later.after]
+
+    def _depends(self, group: Group, on: Group) -> bool:
+        """Whether `group` needs, over others, what `on` makes."""
+        stack, seen = [group], {group}
+        while stack:
+            current = stack.pop()
+            if current is on:
+                return True
+            for g in current.before:
+                if g.level >= on.level and g not in seen:
+                    seen.add(g)
+                    stack.append(g)
+        return False
+
+    # ---- epilogues
+
+    def _with_epilogue(self, dot: Node) -> list[Node]:
+        """The dot and the element-wise ops that its kernel does on the accumulator.
+
+        Taken as far as the bytes that the kernel has to write are least, and at equal bytes as far as possible.
+        """
+        space, region = Space(self.producer.get), {dot: None}
+        space.start(dot)
+        best, least = 1, dot.result.type.nbytes
+        tainted: set[Value] = set()
+        values = {dot.result}
+        open_uses = set(self.readers.get(dot.result, ()))
+        for node in self.graph.nodes[self.position[dot] + 1 :]:
+            if not open_uses or len(region) > _EPILOGUE_NODES:
+                break
+            open_uses.discard(node)
+            if self.is_free(node):
+                continue
+            sources = self.node_sources(node)
+            if not any(v in values or v in tainted for v in sources):
+                continue
+            fits = node.op in POINTWISE or node.op in LAYOUT
+            if not fits or any(not (v in values or self._at_hand(v, dot, tainted)) for v in sources) or not space.add(node):
+                tainted.update(node.results)
+                continue
+            region[node] = None
+            values.add(node.result)
+            open_uses.update(self.readers.get(node.result, ()))
+            written = sum(v.type.nbytes for v in values if self._read_outside(v, region))
+            if written <= least:
+                best, least = len(region), written
+        return list(region)[:best]
+
+    def _read_outside(self, value: Value, region: dict[Node, None]) -> bool:
+        return value in self.must or any(n not in region for n in self.readers.get(value, ()))
+
+    def _at_hand(self, value: Value, dot: Node, tainted: set[Value]) -> bool:
+        """Whether an epilogue may read the value: made before the dot, and not by a collective that could overlap it."""
+        if value in tainted:
+            return False
+        node = self.producer.get(value)
+        if node is None or node.op == "constant":
+            return True
+        if node.op in COLLECTIVES:
+            early = all(self.producer.get(self.view_root(v)) is None for v in node.operands)
+            return early or self._feeds(node, dot)
+        return self.position[node] < self.position[dot]
+
+    def _feeds(self, node: Node, dot: Node) -> bool:
+        """Whether the dot depends on the node's results anyway."""
+        if self.position[node] > self.position[dot]:
+            return False
+        makers = [self.owner[v] for v in self.node_sources(dot) if v in self.owner]
+        return any(self._depends(maker, self.owner[node.results[0]]) for maker in makers)
+
+    # ---- dissolving
+
+    def _dissolve(self) -> None:
+        """Compute element-wise groups inside their readers where that moves fewer bytes."""
+        users: dict[Value, dict[Group, None]] = {}
+        for group in self.groups:
+            for value in group.reads:
+                users.setdefault(value, {})[group] = None
+        for group in sorted(self.groups, key=lambda g: (-g.level, -g.number)):
+            made = [v for node in group.members for v in node.results]
+            readers = list(dict.fromkeys(g for v in made for g in users.get(v, ())))
+            if not self._dissolves(group, made, readers):
+                continue
+            for reader in readers:
+                for value in made:
+                    reader.reads.pop(value, None)
+                reader.reads.update(group.reads)
+                reader.before.pop(group, None)
+                for earlier in group.before:
+                    earlier.after.pop(group, None)
+                    self._order(earlier, reader)
+                for value in group.reads:
+                    users.setdefault(value, {})[reader] = None
+            for value in group.reads:
+                users[value].pop(group, None)
+            for value in made:
+                del self.owner[value]
+            group.members.clear()
+        self.groups = [g for g in self.groups if g.members]
+
+    def _dissolves(self, group: Group, made: Sequence[Value], readers: Sequence[Group]) -> bool:
+        if group.kind != "map" or not readers or any(v in self.must for v in made):
+            return False
+        if any(r.kind == "opaque" or self._multiplies(r, made) for r in readers):
+            return False
+        written = [v for v in made if any(v in r.reads for r in readers)]
+        out = sum(v.type.nbytes for v in written)
+        ops = [n for n in group.members if n.op in POINTWISE or n.op in LOOKUPS]
+        costly = any(n.op in EXPENSIVE for n in ops)
+        grows = any(r.space.size > 8 * max(v.type.size for v in written) for r in readers)
+        if any(len(r.reads) + len(group.reads) > _MOST_INPUTS for r in readers) or (grows and (costly or len(ops) > 4)):
+            return False
+        if len(readers) == 1:
+            return True
+        read = sum(v.type.nbytes for v in group.reads)
+        return not costly and len(ops) <= 8 and read * len(readers) <= out * (len(readers) + 1)
+
+    def _multiplies(self, reader: Group, made: Sequence[Value]) -> bool:
+        """Whether a dot of the reader has one of the values as an operand: that would be computed once per tile."""
+        return reader.kind == "dot" and any(v in made for v in self.node_sources(reader.members[0]))
+
+
+def _must_exist(graph: Graph) -> dict[Value, None]:
+    """Values that have to be in memory whoever makes them, in program order."""
+    found: dict[Value, None] = {}
+    for node in graph.nodes:
+        generated = node.op in POINTWISE or node.op in LAYOUT or node.op in LOOKUPS or node.op in MADE
+        if not generated and node.op not in ("dot_general", "reduce"):
+            found.update(dict.fromkeys((*node.operands, *captured(node))))
+    found.update(dict.fromkeys(graph.outputs))
+    return found
