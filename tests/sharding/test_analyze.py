@@ -1,0 +1,128 @@
+"""The analysis: records of collectives, arithmetic and peak memory counted by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from meshgen.errors import Location, UsageError
+from meshgen.ir.graph import Graph, Module, TensorType, Value
+from meshgen.sharding.analyze import analyze
+from meshgen.sharding.partition import partition
+from meshgen.spec import P
+from tests.sharding.local_programs import Program
+
+MATMUL = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "precision": ()}
+
+
+def sum_of_dot() -> Module:
+    """x{_, y} @ w{y, _} with a partial sum over y=4, then all_reduce and tanh."""
+    p = Program(x=2, y=4)
+    x, w = p.input("f32[8,16]", P(None, "y")), p.input("f32[16,32]", P("y"))
+    dot = p.add("dot_general", [x, w], "f32[8,32]", P(None, None, partial="y"), **MATMUL)
+    total = p.add("all_reduce", [dot], "f32[8,32]", axes=("y",), kind="sum", why="because")
+    p.graph.nodes[-1].loc = Location("model.py", 7)
+    p.graph.outputs = [p.add("tanh", [total], "f32[8,32]")]
+    return Module(p.mesh, p.graph, "materialize")
+
+
+def test_a_record_holds_what_the_command_line_promises() -> None:
+    (record,) = analyze(sum_of_dot()).to_json()["collectives"]
+    assert record.pop("seconds") == pytest.approx(8e-6 + 1536 / 370e9)
+    assert record == {
+        "kind": "all_reduce", "axes": ["y"], "group_size": 4, "dtype": "f32", "local_bytes": 1024,
+        "ring_bytes": 1536, "reduction": "sum", "times": 1, "why": "because", "line": 7,
+    }  # fmt: skip
+
+
+def test_totals() -> None:
+    found = analyze(sum_of_dot()).to_json()
+    assert found["counts"] == {"all_reduce": 1}
+    assert found["ring_bytes"] == 1536
+    assert found["flops_per_device"] == 2 * 8 * 32 * 4 + 8 * 32
+    # inputs 8x4 and 4x32, two values of 8x32 at a time
+    assert found["peak_memory_bytes"] == 4 * (8 * 4 + 4 * 32 + 2 * 8 * 32)
+    assert found["mesh"] == {"x": 2, "y": 4}
+
+
+def test_the_local_program_is_analysed_alike() -> None:
+    module = sum_of_dot()
+    local = partition(module)
+    assert all(value.sharding is None for value in local.graph.values())
+    first, second = analyze(module), analyze(local)
+    assert first.to_json()["counts"] == second.to_json()["counts"]
+    assert (first.ring_bytes, first.flops_per_device) == (second.ring_bytes, second.flops_per_device)
+
+
+def test_transfers_have_the_axes_along_which_they_move() -> None:
+    p = Program(x=2, y=4)
+    source, target = P("x", "y"), P("y", "x")
+    v = p.input("f32[64,64]", source)
+    p.graph.outputs = [p.add("retile", [v], "f32[64,64]", target, source=source, target=target, shape=(64, 64))]
+    (record,) = analyze(Module(p.mesh, p.graph, "optimize")).collectives
+    assert (record.axes, record.group_size, record.ring_bytes) == (("x", "y"), 8, 64 * 64 * 4 // 8)
+
+
+def test_collectives_in_a_loop_count_once_per_trip() -> None:
+    kind, number = TensorType((8,), "f32"), TensorType((), "i32")
+    p = Program(x=2)
+    zero = p.constant(0, "i32")
+    condition = Graph("condition", [Value(number, "i"), Value(kind, "v")])
+    bound = condition.add("constant", [], [number], {"value": np.array(5, np.int32)}).result
+    compare = {"direction": "LT", "compare_type": "SIGNED"}
+    condition.outputs = [condition.add("compare", [condition.inputs[0], bound], [TensorType((), "i1")], compare).result]
+    body = Graph("body", [Value(number, "i"), Value(kind, "v")])
+    one = body.add("constant", [], [number], {"value": np.array(1, np.int32)}).result
+    step = body.add("add", [body.inputs[0], one], [number]).result
+    total = body.add("all_reduce", [body.inputs[1]], [kind], {"axes": ("x",), "kind": "max"}).result
+    body.outputs = [step, total]
+    loop = p.graph.add("while", [zero, p.input("f32[8]")], [number, kind])
+    loop.regions = (condition, body)
+    p.graph.outputs = [loop.results[1]]
+    found = analyze(Module(p.mesh, p.graph, "optimize"))
+    assert found.counts == {"all_reduce": 5}
+    assert found.ring_bytes == 5 * 32
+    assert found.communication_seconds == pytest.approx(5 * (8e-6 + 32 / 370e9))
+
+
+def test_memory_of_a_chain_does_not_grow_with_its_length() -> None:
+    def chain(length: int) -> Module:
+        p = Program(x=2)
+        value = p.input("f32[8]", P("x"))
+        for _ in range(length):
+            value = p.add("tanh", [value], "f32[8]", P("x"))
+        p.graph.outputs = [value]
+        return Module(p.mesh, p.graph, "materialize")
+
+    assert analyze(chain(3)).peak_memory_bytes == analyze(chain(9)).peak_memory_bytes == 3 * 16
+
+
+def test_views_and_splats_take_no_memory() -> None:
+    p = Program(x=2)
+    v = p.add("reshape", [p.input("f32[4,2]")], "f32[8]")
+    splat = p.constant(np.broadcast_to(np.float32(1), (8,)), "f32")
+    splat_node = p.graph.nodes[-1]
+    splat_node.attrs["value"] = np.broadcast_to(np.float32(1), (8,))
+    p.graph.outputs = [p.add("add", [v, splat], "f32[8]")]
+    assert analyze(Module(p.mesh, p.graph, "materialize")).peak_memory_bytes == 64
+
+
+def test_uneven_tiles_count_as_they_are_stored() -> None:
+    p = Program(x=4)
+    p.graph.outputs = [p.add("all_gather", [p.input("f32[10,3]", P("x"))], "f32[10,3]", axes=("x",), dim=0)]
+    (record,) = analyze(Module(p.mesh, p.graph, "materialize")).collectives
+    assert (record.local_bytes, record.ring_bytes) == (36, 108)
+
+
+def test_local_slices_are_no_collectives() -> None:
+    p = Program(x=4)
+    p.graph.outputs = [p.add("all_slice", [p.input("f32[8]")], "f32[8]", P("x"), axes=("x",), dim=0)]
+    assert analyze(Module(p.mesh, p.graph, "materialize")).collectives == ()
+
+
+def test_a_program_without_collectives_yet_is_refused() -> None:
+    module = replace(sum_of_dot(), stage="propagate")
+    with pytest.raises(UsageError, match="stage 'propagate'"):
+        analyze(module)
