@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from xdsl.dialects import builtin, func
-from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     I64,
@@ -183,9 +182,8 @@ def constants(
 def constant(value: SSAValue) -> int | None:
     """The integer that an `arith.constant` defines."""
     owner = value.owner
-    if isinstance(owner, ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    return None
+    number = owner.properties.get("value") if isinstance(owner, Operation) and owner.name == "arith.constant" else None
+    return number.value.data if isinstance(number, IntegerAttr) else None
 
 
 def _with_halo(sharding: Sharding, sizes: Sequence[int]) -> tuple[Sharding, list[Diagnostic]]:

@@ -19,14 +19,16 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute
 
 from meshgen.errors import Diagnostic, ProgramError
-from meshgen.ir import bridge
+from meshgen.ir import bridge, bridge_linalg_named, bridge_scf, bridge_tosa
 from meshgen.ir.bridge import Exporter, Importer, Reading, Slot
 from meshgen.ir.bridge_shard import encode_split, fitted, typed
+from meshgen.ir.bridge_tensor import drop_lazy
 from meshgen.ir.dialects.schedule import SCHED, BufferAttr, ItemAttr
 from meshgen.ir.dialects.shard_attrs import SplitAttr, Wish, WishAttr, named
 from meshgen.ir.graph import Annotation, Module, Node, NodeSharding, TensorType, Value
 from meshgen.spec import Sharding
 
+PAYLOADS = (bridge_linalg_named, bridge_scf, bridge_tosa)  # importing them has filled the registries
 TYPED_STAGES = ("materialize", "optimize")
 MOVES = ("permute", "retile", "update_halo")
 
@@ -116,6 +118,7 @@ def complete(module: Module) -> Module:
     Raises ProgramError where a program is annotated and written out at once.
     """
     graph = module.graph
+    drop_lazy(graph)
     if module.stage in TYPED_STAGES:
         module.in_shardings = module.in_shardings or list(typed(graph.inputs))
         module.out_shardings = module.out_shardings or list(typed(graph.outputs))
