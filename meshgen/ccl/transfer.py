@@ -77,7 +77,8 @@ def transfer(shards: Shards, source: Sharding, target: Sharding, shape: tuple[in
     for rank in range(mesh.size):
         box, summand = target.ranges(shape, mesh, rank), mesh.index(rank, target.partial_axes)
         pieces = [(key, holders.nearest(key, rank)) for key in _keys(holders, box, summand)]
-        key = (id(buffers[rank]), box, tuple(id(shards[holder]) for _, holder in pieces))
+        origin = tuple(_origin(target, shape, mesh, rank))
+        key = (id(buffers[rank]), box, origin, tuple(id(shards[holder]) for _, holder in pieces))
         if key not in made:
             made[key] = _filled(buffers[rank], box, pieces, rank, holders, shards, target)
         results.append(made[key])
