@@ -87,6 +87,20 @@ class _Dot:
         self.m, self.n = _always("m", problem.m), _always("n", problem.n)
         self.row_k, self.col_k = Var("k_row", 0, problem.k - 1), Var("k_col", 0, problem.k - 1)
         self.table = self._table()
+        self.order = tuple(range(len(node.attrs["lhs_contract"])))
+
+    def _contract_order(self) -> tuple[int, ...]:
+        """Order of the contracted dims: one in which the addresses of both operands grow evenly with k, if any."""
+        a = self.node.attrs
+        places = range(len(a["lhs_contract"]))
+        orders = [tuple(places), *(tuple(sorted(places, key=a[f"{side}_contract"].__getitem__)) for side in ("lhs", "rhs"))]
+
+        def uneven(order: tuple[int, ...]) -> int:
+            self.order = order
+            loads = [self._plain(number) for number in (0, 1)]
+            return sum(load is None or load.stride is None for load in loads)
+
+        return min(dict.fromkeys(orders), key=uneven)
 
     def _table(self) -> dict[Var, Expr]:
         """The space's variables (dims of the result) in terms of batch, m and n."""
@@ -111,13 +125,18 @@ class _Dot:
         if p.batch > 1:
             write(f"batch = tile // {rows * cols}  # over {p.batch}")
             write(f"tile = tile % {rows * cols}")
-        if rows > 1 and cols > 1:
+        if GROUP_M >= rows > 1 and cols > 1:
+            write(f"tile_m = tile % {rows}")
+            write(f"tile_n = tile // {rows}")
+        elif rows > 1 and cols > 1:
             # Neighbouring programs share operands: go down GROUP rows of tiles before moving a column on.
-            group = min(GROUP_M, rows)
+            group = GROUP_M
             write(f"first = tile // {group * cols} * {group}")
-            write(f"height = tl.minimum({rows} - first, {group})" if rows % group else f"height = {group}")
-            write(f"tile_m = first + tile % {group * cols} % height")
-            write(f"tile_n = tile % {group * cols} // height")
+            height = "height" if rows % group else group
+            if rows % group:
+                write(f"height = tl.minimum({rows} - first, {group})")
+            write(f"tile_m = first + tile % {group * cols} % {height}")
+            write(f"tile_n = tile % {group * cols} // {height}")
         else:
             write(f"tile_m = {'tile' if rows > 1 else '0'}")
             write(f"tile_n = {'tile' if rows == 1 and cols > 1 else '0'}")
@@ -131,6 +150,7 @@ class _Dot:
         evaluator.tile.edges = {
             self.m: edges[self.m], self.row_k: edge_k[1], self.n: edges[self.n], self.col_k: edge_k[0],
         }  # fmt: skip
+        self.order = self._contract_order()
         kind = register_type(p.accumulator)
         evaluator.write(f"acc = tl.zeros((BLOCK_M, BLOCK_N), {kind})")
         if not uses_tensor_cores(p):
@@ -182,7 +202,7 @@ class _Dot:
         a, side = self.node.attrs, ("lhs", "rhs")[number]
         shape = self.node.operands[number].type.sizes
         k = Expr((((self.col_k, self.row_k)[number], 1),))
-        batch, contract = a[f"{side}_batch"], a[f"{side}_contract"]
+        batch, contract = a[f"{side}_batch"], [a[f"{side}_contract"][place] for place in self.order]
         free = [d for d in range(len(shape)) if d not in batch and d not in contract]
         found: dict[int, Expr] = {}
         for dims, position in ((batch, self.batch), (free, _one((self.m, self.n)[number])), (contract, k)):

@@ -30,7 +30,7 @@ class Guard:
 
 
 Guards = tuple[Guard, ...]
-_RESERVED = frozenset({"tl", "triton", "tile", "float", "range", "acc", "m", "n", "k", "row", "col", "start", "batch", "i", "j"})
+_RESERVED = frozenset({"tl", "triton", "tile", "float", "range", "acc", "m", "n", "k", "row", "col", "start", "batch", "i", "k_row", "k_col", "first", "height", "tile_m", "tile_n"})
 
 
 class Names:
@@ -47,6 +47,15 @@ class Names:
             count += 1
             name = f"{base}_{count}"
         self._taken.add(name)
+        return name
+
+
+    def pointer(self, wish: str) -> str:
+        """A name that ends in `_ptr`."""
+        name, count = self.fresh(f"{wish}_ptr"), 1
+        while not name.endswith("_ptr"):
+            count += 1
+            name = self.fresh(f"{wish}_{count}_ptr")
         return name
 
 
@@ -70,18 +79,20 @@ class Evaluator:
         self.coordinates: dict[tuple[str, ...], str] = {}
         self.tile = Tile()
         self.producer = body.producers()
-        self.pointers = [self.names.fresh(f"{v.name or f'x{i}'}_ptr") for i, v in enumerate(body.inputs)]
-        self.results = [self.names.fresh(f"{self._wish(v, 'out')}_out_ptr") for v in body.outputs]
+        self.pointers = [self.names.pointer(self.wish(v, f"x{i}")) for i, v in enumerate(body.inputs)]
+        self.results = [self.names.pointer(f"{self.wish(v, 'x')}_out") for v in body.outputs]
         self.stands: dict[Value, tuple[Index, Code]] = {}
         self._pointer_of = {v: p for v, p in zip(body.inputs, self.pointers, strict=True)}
         self._scopes: list[dict[tuple[Value, Index, Guards], Code]] = [{}]
         self._over: dict[Var, tuple[Var, ...]] = {}
 
-    def _wish(self, value: Value, otherwise: str) -> str:
-        if value.name and not re.fullmatch(r"[\d_]+", value.name):
-            return value.name
+    def wish(self, value: Value, otherwise: str) -> str:
+        if name := value.name.lstrip("0123456789_"):
+            return name
         node = self.producer.get(value)
-        return node.op if node is not None else otherwise
+        if node is None:
+            return otherwise
+        return f"reduced_{node.attrs['kind']}" if node.op == "reduce" else node.op
 
     def write(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
@@ -163,7 +174,7 @@ class Evaluator:
         text = f"tl.load({pointer}, mask={mask}, other={other})" if mask else f"tl.load({pointer})"
         if value.type.dtype in NARROW and not raw:
             text += ".to(tl.float32)"
-        return Code(self.assign(self._wish(value, "x"), text), value.type.dtype)
+        return Code(self.assign(self.wish(value, "x"), text), value.type.dtype)
 
     def _constant(self, node: Node, index: Index, guards: Guards) -> Code:
         array, dtype = node.attrs["value"], node.result.type.dtype
@@ -204,7 +215,7 @@ class Evaluator:
         for name in helpers:
             self.helper(name)
         dtype = node.result.type.dtype
-        return Code(text if text == args[0].text else self.assign(self._wish(node.result, node.op), text), dtype)
+        return Code(text if text == args[0].text else self.assign(self.wish(node.result, node.op), text), dtype)
 
     def _in_register(self, code: Code) -> Code:
         """Literals are Python numbers: they have no methods, and arithmetic on them is Python's."""
