@@ -13,7 +13,8 @@ import numpy as np
 
 from meshgen.ir.graph import DTYPES, Annotation, Module, TensorType, Value, is_float
 from meshgen.mesh import Mesh, make_mesh
-from meshgen.sharding.generate_ops import Writer, grow
+from meshgen.sharding.generate_ops import OPS, Writer
+from meshgen.sharding.generate_structured import STRUCTURED
 from meshgen.spec import Sharding
 
 MAX_DEVICES = 8
@@ -26,9 +27,9 @@ def random_program(seed: int) -> Module:
         writer.new_input()
     count = writer.integer(3, 8)
     while len(writer.graph.nodes) < count:
-        grow(writer)
+        writer.one_of((*OPS, *STRUCTURED))(writer)
     graph, mesh = writer.graph, _random_mesh(writer)
-    graph.outputs = [graph.nodes[-1].result]
+    graph.outputs = [graph.nodes[-1].results[-1]]
     while writer.chance(0.3):
         graph.outputs.append(writer.one_of(writer.values))
     _annotate_inside(writer, mesh)
@@ -87,8 +88,10 @@ def _annotate_inside(writer: Writer, mesh: Mesh) -> None:
     renamed: dict[Value, Value] = {}
     for node in nodes:
         node.operands = [renamed.get(v, v) for v in node.operands]
+        for inner in (inner for body in node.regions for inner in body.nodes):
+            inner.operands = [renamed.get(v, v) for v in inner.operands]
         graph.nodes.append(node)
-        if writer.chance(0.3):
+        if len(node.results) == 1 and writer.chance(0.3):
             wish = _random_wish(writer, mesh, node.result)
             attrs = {"sharding": wish.sharding, "required": wish.required, "as_result": writer.chance(0.7)}
             noted = graph.add("annotate", [node.result], [node.result.type], {**attrs, "open_dims": wish.open_dims})

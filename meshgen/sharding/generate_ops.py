@@ -91,11 +91,6 @@ class Writer:
         return self.add("constant", [], kind, {"value": np.broadcast_to(value, kind.sizes)})
 
 
-def grow(writer: Writer) -> None:
-    """Append one random op; nothing where no value fits the op that was drawn."""
-    OPS[writer.integer(0, len(OPS))](writer)
-
-
 def _has_numbers(value: Value) -> bool:
     return value.type.dtype != "i1"
 
