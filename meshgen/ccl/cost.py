@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from meshgen.ccl.exchange import Exchange, exchange
+from meshgen.ccl.halo import RowFetch
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
@@ -47,11 +49,23 @@ def _one_message(call: _Call) -> int:
     return max(call.local_in.nbytes, call.local_out.nbytes)
 
 
+def _fetched_rows(call: _Call) -> int:
+    attrs, dim = call.attrs, call.attrs["dim"]
+    tile, rows = call.local_in.sizes[dim], call.local_out.sizes[dim]
+    return RowFetch(call.group, tile, attrs["base"], attrs["step"], rows, attrs["limit"]).moved()
+
+
+def _row_bytes(call: _Call) -> int:
+    """Bytes of one row of the dim."""
+    return call.local_in.with_shape(s for d, s in enumerate(call.local_in.sizes) if d != call.attrs["dim"]).nbytes
+
+
 _RING: dict[str, Callable[[_Call], int]] = {
     "all_reduce": lambda c: -(-2 * (c.group - 1) * c.local_in.nbytes // c.group),
     "all_gather": lambda c: (c.group - 1) * c.local_in.nbytes,
     "reduce_scatter": lambda c: (c.group - 1) * c.local_out.nbytes,
     "all_to_all": lambda c: (c.group - 1) * _block_bytes(c),
+    "fetch_rows": lambda c: _fetched_rows(c) * _row_bytes(c),
     "gather_to": lambda c: (c.group - 1) * c.local_in.nbytes,
     "scatter_from": lambda c: (c.group - 1) * c.local_out.nbytes,
     "broadcast": _one_message,
@@ -74,7 +88,7 @@ def ring_bytes(op: str, attrs: Mapping[str, Any], local_in: TensorType, local_ou
     if op in TRANSFERS:
         found = transfer_of(op, attrs, mesh)
         return found.elements * local_out.numpy_dtype.itemsize
-    group = mesh.group_size(group_axes(op, attrs))
+    group = _group_size(mesh, group_axes(op, attrs))
     return _RING[op](_Call(attrs, local_in, local_out, group)) if group > 1 else 0
 
 
@@ -87,17 +101,27 @@ def collective_seconds(
 
 def seconds_of(op: str, attrs: Mapping[str, Any], moved: int, mesh: Mesh) -> float:
     """Time of a collective that moves so many bytes per device."""
-    axes = link_axes(op, attrs, mesh)
-    if not moved or not axes:
+    if not moved:
         return 0.0
+    latency, bandwidth = _link(mesh, link_axes(op, attrs, mesh))
+    return latency + PEER_SECONDS * _further_peers(op, attrs, mesh) + moved / bandwidth
+
+
+@lru_cache(maxsize=1024)
+def _group_size(mesh: Mesh, axes: tuple[str, ...]) -> int:
+    return mesh.group_size(axes)
+
+
+@lru_cache(maxsize=1024)
+def _link(mesh: Mesh, axes: tuple[str, ...]) -> tuple[float, float]:
+    """Latency and bandwidth of the slowest links of some axes."""
     links = [mesh.axis(axis) for axis in axes]
-    latency = max(link.latency for link in links) + PEER_SECONDS * _further_peers(op, attrs, mesh)
-    return latency + moved / min(link.bandwidth for link in links)
+    return max(link.latency for link in links), min(link.bandwidth for link in links)
 
 
 def _further_peers(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> int:
     if op == "all_to_all":
-        return mesh.group_size(attrs["axes"]) - 2
+        return _group_size(mesh, tuple(attrs["axes"])) - 2
     if op in TRANSFERS:
         return max(transfer_of(op, attrs, mesh).peers - 2, 0)
     return 0
@@ -123,7 +147,7 @@ def group_axes(op: str, attrs: Mapping[str, Any]) -> tuple[str, ...]:
 def link_axes(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> tuple[str, ...]:
     """The mesh axes whose links a collective uses; axes of size 1 have none."""
     axes = moving_axes(*_ends(op, attrs), tuple(attrs["shape"]), mesh) if op in TRANSFERS else group_axes(op, attrs)
-    return tuple(axis for axis in axes if mesh.axis_size(axis) > 1)
+    return tuple(axis for axis in axes if _group_size(mesh, (axis,)) > 1)
 
 
 def moving_axes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> tuple[str, ...]:

@@ -49,6 +49,36 @@ def exchange(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: M
     return Exchange(int(received.max()), sent, _peers(grid, source, shape, wanted, received))
 
 
+class Receivers:
+    """What the device that misses most misses of one target, for many sources without halo or offsets."""
+
+    def __init__(self, target: Sharding, shape: tuple[int, ...], mesh: Mesh, axes: Sequence[str]) -> None:
+        """Args: axes: all that may split the sources."""
+        self._grid = _Grid.of(mesh, [*axes, *target.split_axes])
+        self._shape = shape
+        self._wanted = self._grid.box(target, shape)
+        self._sizes = _volume(self._wanted, self._grid.count)
+        self._rows: dict[tuple[int, tuple[str, ...]], Numbers] = {}
+
+    def missing(self, source: Sharding) -> int:
+        """Elements."""
+        kept: Numbers = np.ones(1, np.int64)
+        for dim, axes in enumerate(source.dims):
+            kept = kept * self._common(dim, axes)
+        return int((self._sizes - kept).max())
+
+    def _common(self, dim: int, axes: tuple[str, ...]) -> Numbers:
+        """Rows of a dim that a device holds of those that it wants, if these axes split the dim."""
+        if (dim, axes) not in self._rows:
+            size = self._shape[dim]
+            index = self._grid.index(axes)
+            tile = -(-size // self._grid.mesh.group_size(axes))
+            start, stop = self._wanted[dim]
+            held = np.minimum((index + 1) * tile, stop) - np.maximum(index * tile, start)
+            self._rows[dim, axes] = np.maximum(held, 0)
+        return self._rows[dim, axes]
+
+
 @dataclass(frozen=True)
 class _Grid:
     """The devices of a sub-mesh, and their coordinates along its (whole) axes as flat arrays."""

@@ -216,6 +216,30 @@ def _update_halo(node: Node, mesh: Mesh, shards: Shards) -> Shards:
     return transfer(shards, sharding, sharding, tuple(node.attrs["shape"]), mesh, shards)
 
 
+def _fetch_rows(node: Node, mesh: Mesh, shards: Shards) -> Shards:
+    """Rows [index step + base, ...) of the group's tiles joined; rows that do not exist are poisoned."""
+    attrs, dim = node.attrs, node.attrs["dim"]
+    rows = node.result.type.sizes[dim]
+
+    def run(group: Shards) -> Shards:
+        whole = cut(np.concatenate(group, dim), dim, 0, attrs["limit"])
+        starts = [index * attrs["step"] + attrs["base"] for index in range(len(group))]
+        return [_rows(whole, dim, start, start + rows) for start in starts]
+
+    return _per_group(node, mesh, shards, run)
+
+
+def _rows(whole: Array, dim: int, start: int, stop: int) -> Array:
+    """Rows of which some may lie before or behind the array."""
+    before = min(max(0, -start), stop - start)
+    shape = list(whole.shape)
+    shape[dim] = before
+    front = poisoned(tuple(shape), dtype_name(whole.dtype))
+    return (
+        np.concatenate([front, cut(whole, dim, start + before, stop)], dim) if before else cut(whole, dim, start, stop)
+    )
+
+
 _COLLECTIVES: dict[str, Callable[[Node, Mesh, Shards], Shards]] = {
     "all_reduce": _all_reduce,
     "all_gather": _all_gather,
@@ -226,6 +250,7 @@ _COLLECTIVES: dict[str, Callable[[Node, Mesh, Shards], Shards]] = {
     "permute": _retile,
     "retile": _retile,
     "update_halo": _update_halo,
+    "fetch_rows": _fetch_rows,
     "broadcast": _broadcast,
     "gather_to": _gather_to,
     "reduce_to": _reduce_to,

@@ -110,6 +110,7 @@ ATTRS: dict[str, dict[str, str]] = {
     "permute": {"source": "any", "target": "any", "shape": "ints"},
     "retile": {"source": "any", "target": "any", "shape": "ints"},
     "update_halo": {"sharding": "any", "shape": "ints"},
+    "fetch_rows": {**_AXES, "dim": "int", "base": "int", "step": "int", "limit": "int"},
     "broadcast": {**_AXES, "root": "any"},
     "gather_to": {**_AXES, "dim": "int", "root": "any"},
     "reduce_to": {**_AXES, "kind": "str", "root": "any"},
@@ -122,7 +123,7 @@ ATTRS: dict[str, dict[str, str]] = {
     "kernel": {"kernel": "str"},
 }
 COLLECTIVE_OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_slice", "to_partial", "permute",
-                  "retile", "update_halo", *_ROOTED, "send", "recv", "shift")  # fmt: skip
+                  "retile", "update_halo", "fetch_rows", *_ROOTED, "send", "recv", "shift")  # fmt: skip
 ARITY = {**dict.fromkeys(COLLECTIVE_OPS, 1), "annotate": 1, "process_index": 0, "mask_padding": 1}
 AT_LEAST = {"kernel": 0}
 INFERENCE: dict[str, Inference] = {

@@ -7,6 +7,7 @@ estimated time of that. A value with several users may have one resharded copy t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,7 +18,8 @@ from meshgen.sharding.eliminate import Table, cheapest
 from meshgen.sharding.reach import Covered, Origins, fits, usable_factor
 from meshgen.sharding.rules import Linear
 from meshgen.sharding.sites import Site
-from meshgen.sharding.states import SAME_EDGE, Link, State, state_of
+from meshgen.sharding.states import LATENCY_SECONDS, SAME_EDGE, Link, State, state_of
+from meshgen.sharding.windows import rows_moved
 
 FORBIDDEN = 1e6  # seconds; finite, so that a problem without solution still has a least bad one
 ENDS = ("input", "output", "decision")  # where a value must be whole unless the user asked for a partial one
@@ -141,7 +143,10 @@ class AxisProblem:
 
     def _alone(self, site: Site, label: Label) -> float:
         """Redundant work if the loop is not split, and what the user's wish says of the label."""
-        cost = self.view.work(site) / (self.link.size if label.factor is not None else 1)
+        cost = self.view.work(site)
+        if label.factor is not None:
+            size = site.rule.factors[label.factor].size
+            cost = cost * math.ceil(size / self.link.size) / max(size, 1) + self._fetching(site, label.factor)
         if site.option is not None:
             asked = next((f for f, axes in enumerate(site.option) if self.link.axis in axes), None)
             return cost if asked == label.factor and label.way is None else cost + FORBIDDEN
@@ -158,6 +163,17 @@ class AxisProblem:
         if states[0] == asked_state or opened:
             return cost
         return cost + (FORBIDDEN if site.wish.required else HINT_SECONDS)
+
+    def _fetching(self, site: Site, factor: int) -> float:
+        """Time to fetch the rows that a window needs from other devices."""
+        total = 0.0
+        for window in site.rule.windows:
+            if window.factor == factor:
+                value = site.node.operands[window.operand]
+                moved = rows_moved(site.rule, window, value.type.sizes[window.dim], self.link.size)
+                nbytes = self.view.nbytes(value) * moved / max(value.type.sizes[window.dim], 1)
+                total += (nbytes / self.link.bandwidth + LATENCY_SECONDS) * site.times if moved else 0.0
+        return total
 
     def _add_edge(self, value: Value, producer: tuple[int, int], uses: list[tuple[int, int]]) -> None:
         made = [label.results[producer[1]] for label in self.labels[producer[0]]]

@@ -1,6 +1,15 @@
 """Partitioners: op -> its form on one device. Importing this package fills the table."""
 
-from meshgen.sharding.partitioners import collectives, contraction, elementwise, lookup, movement, sources, updates
+from meshgen.sharding.partitioners import (
+    collectives,
+    contraction,
+    elementwise,
+    lookup,
+    movement,
+    sources,
+    updates,
+    windows,
+)
 from meshgen.sharding.partitioners.builder import LocalBuilder
 from meshgen.sharding.partitioners.registry import PARTITIONERS, Site, lies, local_type, partitioner
 
@@ -18,4 +27,5 @@ __all__ = [
     "partitioner",
     "sources",
     "updates",
+    "windows",
 ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from meshgen.ir.evaluate_common import neutral
-from meshgen.ir.graph import Value, is_float
+from meshgen.ir.graph import TensorType, Value, is_float
 from meshgen.sharding.partitioners.builder import Scalar
 from meshgen.sharding.partitioners.registry import Site, partitioner
+from meshgen.sharding.partitioners.windows import fetched
 from meshgen.sharding.rules.rule import reduction_kind
 
 _IDEMPOTENT = ("maximum", "minimum", "and", "or")  # combining a value with itself gives it back
@@ -41,10 +43,18 @@ def dot_general(site: Site) -> list[Value]:
 
 @partitioner("convolution")
 def convolution(site: Site) -> list[Value]:
-    """Input channels are summed over, as in a dot."""
+    """Input channels are summed over, as in a dot; of split spatial dims the rows under the windows are fetched."""
     attrs = site.node.attrs
     features = attrs["input_feature"], attrs["kernel_input_feature"]
-    return site.clone([_contracted(site, number, (dim,)) for number, dim in enumerate(features)])
+    image, kernel = (_contracted(site, number, (dim,)) for number, dim in enumerate(features))
+    zero = site.builder.splat(0, TensorType((), image.type.dtype))
+    site = replace(site, operands=[image, kernel])
+    image, rows = fetched(site, 0, zero)
+    low, high = list(attrs["low"]), list(attrs["high"])
+    for number, dim in enumerate(attrs["input_spatial"]):
+        if dim in rows:
+            low[number] = high[number] = 0
+    return site.clone([image, kernel], low=tuple(low), high=tuple(high))
 
 
 def _contracted(site: Site, number: int, dims: Sequence[int]) -> Value:

@@ -157,7 +157,7 @@ class _Check:
                 for x in having
                 if x.factors[number] != axes
             )
-            if axes and loop.kind not in ("parallel", "reduce"):
+            if axes and loop.kind == "whole":
                 yield f"factor {loop.name} must be whole, but is split over {list(axes)}"
             for axis in axes:
                 if axis in owners:

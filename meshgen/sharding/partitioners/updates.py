@@ -9,7 +9,7 @@ from meshgen.ir.graph import Value
 from meshgen.sharding.partitioners.registry import Site, partitioner
 
 
-@partitioner("dynamic_update_slice", "scatter", "sort", "top_k", "reduce_region", "reduce_window", "select_and_scatter")
+@partitioner("dynamic_update_slice", "scatter", "sort", "top_k", "reduce_region", "select_and_scatter")
 def along_whole_dims(site: Site) -> list[Value]:
     return site.clone()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from meshgen.ir.graph import Node
@@ -32,31 +33,52 @@ def transpose(node: Node) -> Rule:
     return rule(f"{' '.join(names) or '()'} -> {target}", [node.operands[0].type], [node.result.type], linear=_MOVES)
 
 
-@sharding_rule("reverse", "slice", "pad", "concatenate")
+@sharding_rule("reverse")
+def reverse(node: Node) -> Rule:
+    """Reversed dims stay whole."""
+    operand = node.operands[0].type
+    names = letters(operand.rank)
+    dims = " ".join(names) or "()"
+    return rule(f"{dims} -> {dims}", [operand], [operand], whole=[names[d] for d in node.attrs["dims"]], linear=_MOVES)
+
+
+@sharding_rule("slice", "pad", "concatenate")
 def window(node: Node) -> Rule:
-    """Dims that are taken whole are tied; those that are cut, reversed, padded or joined must not be sharded."""
+    """Dims that are taken whole are tied; of those that are cut, padded or joined a tile needs other rows.
+
+    A dim that is padded between its rows must not be sharded.
+    """
     operands, result = [value.type for value in node.operands], node.result.type
-    cut = _cut_dims(node)
-    names = letters(result.rank)
     data = operands if node.op == "concatenate" else operands[:1]
-    sides = [
-        " ".join(f"{name}_{i}" if d in cut else name for d, name in enumerate(names)) or "()" for i in range(len(data))
-    ]
-    target = " ".join(f"{name}_r" if d in cut else name for d, name in enumerate(names)) or "()"
-    whole = [f"{names[d]}_{i}" for d in sorted(cut) for i in range(len(data))] + [f"{names[d]}_r" for d in sorted(cut)]
+    names = letters(result.rank)
+    rows = _rows(node)
+    moved = {(names[d], i): found for (d, i), found in rows.items() if found is not None}
+    stuck = [d for (d, _), found in rows.items() if found is None]
+    sides = [" ".join(f"{n}_0" if d in stuck else n for d, n in enumerate(names)) or "()"] * len(data)
+    target = " ".join(f"{n}_r" if d in stuck else n for d, n in enumerate(names)) or "()"
+    whole = [f"{names[d]}_{side}" for d in stuck for side in "0r"]
     scalars = ["()"] * (len(operands) - len(data))
     linear = Linear(tuple(range(len(operands))), ALL_KINDS)  # pad: its padding value is combined like the rest
-    return rule(f"{', '.join(sides + scalars)} -> {target}", operands, [result], whole=whole, linear=(linear,))
+    text = f"{', '.join([*sides, *scalars])} -> {target}"
+    return rule(text, operands, [result], whole=whole, linear=(linear,), windows=moved)
 
 
-def _cut_dims(node: Node) -> set[int]:
+def _rows(node: Node) -> dict[tuple[int, int], tuple[int, int, int] | None]:
+    """(base, stride, width) of each dim and operand that is not taken row by row; None: it must stay whole."""
     attrs, shape = node.attrs, node.operands[0].type.shape
     if node.op == "slice":
         parts = zip(attrs["start"], attrs["limit"], attrs["stride"], shape, strict=True)
-        return {d for d, (start, limit, stride, size) in enumerate(parts) if (start, limit, stride) != (0, size, 1)}
+        cut = {d: (p[0], p[2], 1) for d, p in enumerate(parts) if (p[0], p[1], p[2]) != (0, p[3], 1)}
+        return {(d, 0): found for d, found in cut.items()}
     if node.op == "pad":
-        return {d for d, p in enumerate(zip(attrs["low"], attrs["high"], attrs["interior"], strict=True)) if any(p)}
-    return {attrs["dim"]} if node.op == "concatenate" else set(attrs["dims"])
+        parts = zip(attrs["low"], attrs["high"], attrs["interior"], strict=True)
+        return {
+            (d, 0): None if inner else (-low, 1, 1)
+            for d, (low, high, inner) in enumerate(parts)
+            if low or high or inner
+        }
+    starts = itertools.accumulate((v.type.sizes[attrs["dim"]] for v in node.operands), initial=0)
+    return {(attrs["dim"], i): (-start, 1, 1) for i, start in zip(range(len(node.operands)), starts, strict=False)}
 
 
 @sharding_rule("reshape")

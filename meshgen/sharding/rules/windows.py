@@ -1,4 +1,4 @@
-"""Rules of convolutions and windowed reductions: batch and channels are tied, dims under a window stay whole."""
+"""Rules of convolutions and windowed reductions: batch and channels are tied, spatial tiles need a halo."""
 
 from __future__ import annotations
 
@@ -9,13 +9,30 @@ from meshgen.sharding.rules.rule import Linear, Rule, rule
 
 @sharding_rule("reduce_window")
 def reduce_window(node: Node) -> Rule:
-    count = len(node.operands) // 2
+    """A tile of the result needs the rows under its windows; dims that are dilated first stay whole."""
+    count, attrs = len(node.operands) // 2, node.attrs
     names, moving = letters(node.operands[0].type.rank), _windowed(node)
-    source = " ".join(f"{n}_0" if d in moving else n for d, n in enumerate(names)) or "()"
-    target = " ".join(f"{n}_r" if d in moving else n for d, n in enumerate(names)) or "()"
+    stuck = [d for d in moving if attrs["base_dilations"][d] != 1]
+    source = " ".join(f"{n}_0" if d in stuck else n for d, n in enumerate(names)) or "()"
+    target = " ".join(f"{n}_r" if d in stuck else n for d, n in enumerate(names)) or "()"
     text = f"{', '.join([source] * count + ['()'] * count)} -> {', '.join([target] * count)}"
-    whole = [f"{names[d]}_{side}" for d in moving for side in "0r"]
-    return rule(text, [v.type for v in node.operands], [v.type for v in node.results], whole=whole)
+    whole = [f"{names[d]}_{side}" for d in stuck for side in "0r"]
+    rows = {
+        (names[d], i): (
+            -attrs["low"][d],
+            attrs["window_strides"][d],
+            _span(attrs["window_dimensions"][d], attrs["window_dilations"][d]),
+        )
+        for d in moving
+        if d not in stuck
+        for i in range(count)
+    }
+    return rule(text, [v.type for v in node.operands], [v.type for v in node.results], whole=whole, windows=rows)
+
+
+def _span(size: int, dilation: int) -> int:
+    """Rows from the first to the last element of a dilated window."""
+    return (size - 1) * dilation + 1
 
 
 @sharding_rule("select_and_scatter")
@@ -58,13 +75,18 @@ def convolution(node: Node) -> Rule:
     )
     left[attrs["input_feature"]], right[attrs["kernel_input_feature"]] = ("i0", "i1") if grouped else ("i", "i")
     right[attrs["kernel_output_feature"]], out[attrs["output_feature"]] = ("o1", "or") if grouped else ("o", "o")
-    for number, dims in enumerate(
-        zip(attrs["input_spatial"], attrs["kernel_spatial"], attrs["output_spatial"], strict=True)
-    ):
-        for side, names, dim in zip("xkr", (left, right, out), dims, strict=True):
-            names[dim] = f"{side}{number}"
-            whole.append(names[dim])
+    rows: dict[tuple[str, int], tuple[int, int, int]] = {}
+    spatial = zip(attrs["input_spatial"], attrs["kernel_spatial"], attrs["output_spatial"], strict=True)
+    for number, (source, window, target) in enumerate(spatial):
+        stuck = attrs["lhs_dilation"][number] != 1
+        left[source], right[window] = f"x{number}", f"k{number}"
+        out[target] = f"r{number}" if stuck else f"x{number}"
+        whole += [f"x{number}", f"k{number}", f"r{number}"] if stuck else [f"k{number}"]
+        if not stuck:
+            span = _span(kernel.sizes[window], attrs["rhs_dilation"][number])
+            rows[f"x{number}", 0] = (-attrs["low"][number], attrs["window_strides"][number], span)
     whole += [n for n in ("b0", "br", "i0", "i1", "o1", "or") if n in (*left, *right, *out)]
     text = f"{' '.join(left)}, {' '.join(right)} -> {' '.join(out)}"
     reduced = {} if grouped else {"i": "sum"}
-    return rule(text, [image, kernel], [result], reduce=reduced, whole=whole, linear=(Linear((0,)), Linear((1,))))
+    linear = (Linear((0,)), Linear((1,)))
+    return rule(text, [image, kernel], [result], reduce=reduced, whole=whole, linear=linear, windows=rows)

@@ -1,0 +1,119 @@
+"""Partitioners of ops that need other rows of a split dim than a device's tile has: they fetch them first.
+
+The rule's windows say which rows of an operand a tile of the result needs. Rows that do not exist are the op's
+own padding: they are filled with what the op pads with before it sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from meshgen.ir.graph import TensorType, Value
+from meshgen.sharding.partitioners.builder import INDEX
+from meshgen.sharding.partitioners.registry import Site, partitioner
+from meshgen.sharding.rules import rule_of
+from meshgen.sharding.rules.rule import Window
+from meshgen.sharding.windows import row_fetch
+
+
+@partitioner("slice")
+def slice_(site: Site) -> list[Value]:
+    """Of a dim that is taken whole the tile is; of one that is cut the rows that the result's tile needs."""
+    attrs, sizes = site.node.attrs, site.node.operands[0].type.sizes
+    start, limit = list(attrs["start"]), list(attrs["limit"])
+    for dim, size in enumerate(site.operands[0].type.sizes):
+        if site.axes(0, dim) and limit[dim] == sizes[dim] and start[dim] == 0 and attrs["stride"][dim] == 1:
+            limit[dim] = size
+    value, rows = fetched(site, 0, None)
+    for dim, count in rows.items():
+        start[dim], limit[dim] = 0, count
+    return site.clone([value], start=tuple(start), limit=tuple(limit))
+
+
+@partitioner("pad")
+def pad(site: Site) -> list[Value]:
+    low, high = list(site.node.attrs["low"]), list(site.node.attrs["high"])
+    value, rows = fetched(site, 0, site.operands[1])
+    for dim in rows:
+        low[dim] = high[dim] = 0
+    return site.clone([value, site.operands[1]], low=tuple(low), high=tuple(high))
+
+
+@partitioner("concatenate")
+def concatenate(site: Site) -> list[Value]:
+    """Along a split dim every operand's rows are brought to where the result has them, and the right one is chosen."""
+    dim, builder = site.node.attrs["dim"], site.builder
+    axes = site.axes(0, dim)
+    if not axes:
+        return site.clone()
+    parts = [fetched(site, number, None)[0] for number in range(len(site.operands))]
+    local = site.local_types()[0]
+    row = _global_rows(site, axes, local, dim, 0, local.sizes[dim])
+    joined, begin = parts[0], 0
+    for number, part in enumerate(parts[1:]):
+        begin += site.node.operands[number].type.sizes[dim]
+        is_earlier = builder.compare(row, "LT", builder.splat(begin, row.type))
+        joined = builder.emit("select", [is_earlier, joined, part], local)
+    return [joined]
+
+
+@partitioner("reduce_window")
+def reduce_window(site: Site) -> list[Value]:
+    """What lies outside the operand is the initial value."""
+    count = len(site.operands) // 2
+    low, high = list(site.node.attrs["low"]), list(site.node.attrs["high"])
+    values: list[Value] = []
+    for number in range(count):
+        value, rows = fetched(site, number, site.operands[count + number])
+        values.append(value)
+        for dim in rows:
+            low[dim] = high[dim] = 0
+    return site.clone([*values, *site.operands[count:]], low=tuple(low), high=tuple(high))
+
+
+def fetched(site: Site, operand: int, fill: Value | None) -> tuple[Value, dict[int, int]]:
+    """An operand with the rows that the result's tile needs along its split windowed dims.
+
+    Args:
+        fill: a 0-d value for rows that do not exist; None: they may hold anything.
+    Returns:
+        The value, and the number of rows of each dim that was fetched.
+    """
+    value, found = site.operands[operand], dict[int, int]()
+    for window in rule_of(site.node).windows:
+        axes = site.axes(operand, window.dim)
+        if window.operand == operand and axes:
+            value = _fetch(site, value, window, axes, fill)
+            found[window.dim] = value.type.sizes[window.dim]
+    return value, found
+
+
+def _fetch(site: Site, value: Value, window: Window, axes: tuple[str, ...], fill: Value | None) -> Value:
+    rule, dim = rule_of(site.node), window.dim
+    size = site.node.operands[window.operand].type.sizes[dim]
+    plan = row_fetch(rule.factors[window.factor].size, window, size, site.mesh.group_size(axes))
+    attrs = {"axes": axes, "dim": dim, "base": plan.base, "step": plan.step, "limit": plan.limit}
+    shape = [plan.rows if d == dim else s for d, s in enumerate(value.type.sizes)]
+    value = site.builder.emit("fetch_rows", [value], value.type.with_shape(shape), **attrs)
+    if fill is None or not plan.has_padding():
+        return value
+    row = _global_rows(site, axes, value.type, dim, plan.base, plan.step)
+    builder = site.builder
+    inside = builder.compare(row, "LT", builder.splat(size, row.type))
+    if window.base < 0:
+        inside = builder.elementwise("and", inside, builder.compare(row, "GE", builder.splat(0, row.type)))
+    return builder.emit("select", [inside, value, builder.spread(fill, shape)], value.type)
+
+
+def _global_rows(site: Site, axes: Sequence[str], kind: TensorType, dim: int, base: int, step: int) -> Value:
+    """For every element of a local value the global row that it is of: index step + base + i."""
+    builder = site.builder
+    row = builder.emit("iota", [], TensorType(kind.shape, INDEX), dim=dim)
+    first = builder.elementwise(
+        "multiply", builder.process_index(tuple(axes)), builder.splat(step, TensorType((), INDEX))
+    )
+    if base:
+        first = builder.elementwise("add", first, builder.splat(np.int32(base).item(), TensorType((), INDEX)))
+    return builder.elementwise("add", builder.spread(first, kind.sizes), row)
