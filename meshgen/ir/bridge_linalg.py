@@ -11,15 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 
 from meshgen.ir import bridge
 from meshgen.ir.bridge import Importer, imports
 from meshgen.ir.bridge_payload import LAZY, Builder, apply_operation, fill_number, mnemonic
-from meshgen.ir.dialects.upstream import LINALG
-from meshgen.ir.graph import TensorType, Value, is_float
+from meshgen.ir.dialects.upstream import LINALG, GenericOp
+from meshgen.ir.graph import Graph, TensorType, Value, is_float
 
 KINDS = {
     "addf": "add", "addi": "add", "mulf": "multiply", "muli": "multiply", "maximumf": "maximum", "maxnumf": "maximum",
@@ -117,8 +116,7 @@ def import_generic(importer: Importer, op: Operation) -> None:
         importer.fault("MG0103", f"linalg.generic with the maps {maps}: only projected permutations are supported", op)
         refuse(importer, op)
         return
-    reduced = tuple(n for n, kind in enumerate(op.iterator_types) if kind.data.value != "parallel")
-    structured(importer, op, op.body.block.args, op.body.block.last_op, known, len(op.inputs), reduced)
+    structured(importer, op, op.body.block.args, op.body.block.last_op, known, len(op.inputs), op.reduced)
 
 
 def refuse(importer: Importer, op: Operation) -> None:
@@ -151,6 +149,10 @@ def structured(importer: Importer, op: Operation, arguments: Sequence[BlockArgum
             if accumulator is not None and accumulator.first_use is not None:
                 body.values[accumulator] = spread(builder, operands[out], place, sizes)
             found = _delivered(body, body.value(root), place)
+        if found is None and reduced and number == 0:
+            pairs = paired_reduction(body, yielded, arguments[input_count:], op.operands[input_count:], reduced)
+            if pairs is not None and _bind_pairs(body, op, pairs, places[input_count:], reduced):
+                return
         if found is None:
             importer.fault(
                 "MG0103", f"{op.name}: result {number} is computed in a way that is not supported", op,
@@ -158,6 +160,77 @@ def structured(importer: Importer, op: Operation, arguments: Sequence[BlockArgum
             )  # fmt: skip
             found = builder.constant(0, importer.type(result))
         importer.bind(result, found)
+
+
+def _bind_pairs(body: Body, op: Operation, pairs: Sequence[Value], places: Sequence[Place], reduced: tuple[int, ...]
+                ) -> bool:  # fmt: skip
+    """Bind the results of a joint reduction, in each output's order of dims."""
+    kept = [loop for loop in range(len(body.sizes)) if loop not in reduced]
+    found = [_in_order(body.builder, value, kept, place) for value, place in zip(pairs, places, strict=True)]
+    known = [value for value in found if value is not None]
+    for result, value in zip(op.results, known, strict=False):
+        body.builder.importer.bind(result, value)
+    return len(known) == len(op.results)
+
+
+def paired_reduction(body: Body, yielded: Operation, accumulators: Sequence[BlockArgument], outputs: Sequence[SSAValue],
+                     reduced: tuple[int, ...]) -> list[Value] | None:  # fmt: skip
+    """Accumulators that are all chosen by one comparison, as in an argmax: a `reduce_region` of all together.
+
+    Each is `select(c, x, accumulator)`, or the other way round, and c compares one x with its accumulator: such a
+    choice may be made in any grouping of the elements. None where the body is of another form.
+    """
+    choices = [_choice(root, accumulator) for root, accumulator in zip(yielded.operands, accumulators, strict=True)]
+    known = [choice for choice in choices if choice is not None]
+    if len(known) != len(choices) or len({(condition, first) for condition, _, first in known}) != 1:
+        return None
+    condition, _, first = known[0]
+    comparison, terms = condition.owner, [term for _, term, _ in known]
+    pairs = list(zip(terms, accumulators, strict=True))
+    if not isinstance(comparison, Operation) or mnemonic(comparison) not in ("cmpf", "cmpi"):
+        return None
+    compared = tuple(comparison.operands)
+    number = next((n for n, (x, acc) in enumerate(pairs) if compared in ((x, acc), (acc, x))), None)
+    values = [body.value(term) for term in terms]
+    elements = [body.full(value) for value in values if value is not None]
+    inits = [fill_number(output) for output in outputs]
+    if number is None or len(elements) != len(terms) or None in inits:
+        return None
+    region = _choosing(body, comparison, elements, number, compared[0] is terms[number], first)
+    scalars = [body.builder.constant(init or 0, x.type.with_shape(())) for init, x in zip(inits, elements, strict=True)]
+    kept = [size for loop, size in enumerate(body.sizes) if loop not in reduced]
+    types = [x.type.with_shape(kept) for x in elements]
+    attrs = {"dims": reduced}
+    return body.builder.importer.emit(
+        "reduce_region", [*elements, *scalars], types, attrs, body.builder.source, (region,)
+    )
+
+
+def _choice(root: SSAValue, accumulator: BlockArgument) -> tuple[SSAValue, SSAValue, bool] | None:
+    """Condition, new value, and whether it is taken where the condition holds."""
+    select = root.owner
+    if not isinstance(select, Operation) or mnemonic(select) != "select":
+        return None
+    condition, left, right = select.operands
+    if right is accumulator:
+        return condition, left, True
+    return (condition, right, False) if left is accumulator else None
+
+
+def _choosing(body: Body, comparison: Operation, elements: Sequence[Value], number: int, term_first: bool, first: bool
+              ) -> Graph:  # fmt: skip
+    """The region over (accumulators, elements)."""
+    outer = body.builder.importer
+    inner = Importer(outer.reading, Graph(""), outer)
+    builder = Builder(inner, body.builder.source)
+    old, new = ([Value(x.type.with_shape(())) for x in elements] for _ in range(2))
+    inner.graph.inputs = [*old, *new]
+    pair = (new[number], old[number]) if term_first else (old[number], new[number])
+    condition = apply_operation(builder, comparison, pair)
+    assert condition is not None, "comparisons are element-wise"
+    chosen = [(n, o) if first else (o, n) for o, n in zip(old, new, strict=True)]
+    inner.graph.outputs = [builder.select(condition, *choice) for choice in chosen]
+    return inner.graph
 
 
 def _loop_sizes(operands: Sequence[Value], places: Sequence[Place]) -> tuple[int, ...] | None:

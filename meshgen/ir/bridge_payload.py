@@ -265,11 +265,6 @@ def import_elementwise(importer: Importer, op: Operation) -> None:
     finish(importer, op, value)
 
 
-def zero_fill(value: SSAValue) -> bool:
-    """Whether a value is a tensor filled with the constant zero, so that adding to it changes nothing."""
-    return fill_number(value) == 0
-
-
 def fill_number(value: SSAValue) -> float | int | None:
     """The number with which `linalg.fill` or a splat constant fills a value; None where there is none."""
     owner = value.owner
@@ -277,8 +272,9 @@ def fill_number(value: SSAValue) -> float | int | None:
         return None
     if owner.name == "linalg.fill":
         inner = owner.operands[0].owner
-        known = isinstance(inner, Operation) and inner.name == "arith.constant"
-        return scalar_of(inner.properties["value"]) if known else None
+        if not isinstance(inner, Operation) or inner.name != "arith.constant":
+            return None
+        return scalar_of(inner.properties["value"])
     if owner.name == "arith.constant" and isinstance(dense := owner.properties["value"], DenseElements):
         array = dense.data.array
         splat = array.size and len(dense.data.raw) == DTYPES[dense.data.dtype].itemsize

@@ -181,7 +181,7 @@ def import_reduce(importer: Importer, op: Operation) -> None:
 @imports("tosa.transpose")
 def import_transpose(importer: Importer, op: Operation) -> None:
     perms = attribute_of(op, "perms")
-    order = tuple(int(n) for n in perms.get_values()) if isinstance(perms, DenseArrayBase) else ()
+    order = tuple(int(n) for n in perms.iter_values()) if isinstance(perms, DenseArrayBase) else ()
     value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
     finish(importer, op, Builder(importer, op).node("transpose", [value], kind, perm=order))
 

@@ -11,17 +11,32 @@ from typing import ClassVar, Self
 
 from xdsl.dialects import scf, tensor
 from xdsl.dialects.arith import FastMathFlagsAttr, IntegerOverflowAttr
-from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, TensorType, i1, i64
+from xdsl.dialects.builtin import (
+    I64,
+    AffineMapAttr,
+    ArrayAttr,
+    DenseArrayBase,
+    IndexType,
+    IndexTypeConstr,
+    IntAttr,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    i1,
+    i64,
+)
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
+from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute, Region, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AnyAttr,
+    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
     opt_prop_def,
     prop_def,
+    region_def,
     result_def,
     traits_def,
     var_operand_def,
@@ -180,7 +195,7 @@ class ConstShapeOp(IRDLOperation):
     """`tosa.const_shape {values = dense<[2, 3]> : tensor<2xindex>} : () -> !tosa.shape<2>`"""
 
     name = "tosa.const_shape"
-    values = prop_def(DenseArrayBase)
+    values = prop_def(DenseArrayBase[I64])
     result = result_def(TosaShapeType)
     traits = traits_def(Pure())
 
@@ -244,6 +259,57 @@ class Structured(IRDLOperation):
             parser.parse_punctuation("=")
             attributes["indexing_maps"] = parser.parse_attribute()
         return attributes | parser.parse_optional_attr_dict()
+
+
+@irdl_op_definition
+class IndexOp(IRDLOperation):
+    """`linalg.index 1 : index`"""
+
+    name = "linalg.index"
+    dim = prop_def(IntegerAttr.constr(IndexTypeConstr))
+    result = result_def(IndexType)
+    assembly_format = "$dim attr-dict `:` type($result)"
+
+
+@irdl_op_definition
+class GenericOp(IRDLOperation):
+    """`linalg.generic {indexing_maps = ..., iterator_types = ...} ins(...) outs(...) {...} -> types`"""
+
+    name = "linalg.generic"
+    inputs = var_operand_def(AnyAttr())
+    outputs = var_operand_def(AnyAttr())
+    results_ = var_result_def(AnyAttr())
+    body = region_def("single_block")
+    indexing_maps = prop_def(ArrayAttr[AffineMapAttr])
+    iterator_types = prop_def(ArrayAttr)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> GenericOp:
+        assert isinstance(parser, TextParser)
+        attributes = parser.parse_optional_attr_dict()
+        inputs, outputs = _group(parser, "ins"), _group(parser, "outs")
+        if parser.parse_optional_keyword("attrs") is not None:
+            parser.parse_punctuation("=")
+            attributes |= parser.parse_optional_attr_dict()
+        region = parser.parse_region()
+        results = _result_types(parser) if parser.parse_optional_punctuation("->") is not None else []
+        properties = {name: attributes.pop(name, None) for name in ("indexing_maps", "iterator_types")}
+        if None in properties.values():
+            parser.raise_error("linalg.generic needs indexing_maps and iterator_types")
+        return cls(
+            operands=[inputs, outputs],
+            result_types=[results],
+            regions=[region],
+            properties=properties,
+            attributes=attributes,
+        )
+
+    @property
+    def reduced(self) -> tuple[int, ...]:
+        """The loops that are not parallel."""
+        kinds = [str(kind.data) for kind in self.iterator_types if isinstance(kind, StringAttr | IteratorTypeAttr)]
+        return tuple(number for number, kind in enumerate(kinds) if kind != "parallel")
 
 
 def _group(parser: TextParser, word: str) -> list[SSAValue]:
