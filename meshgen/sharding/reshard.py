@@ -18,7 +18,7 @@ from typing import Any
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh, split_ref
-from meshgen.sharding.reshard_moves import Move, Problem, bound, moves
+from meshgen.sharding.reshard_moves import Move, Problem, moves
 from meshgen.sharding.sites import AxisParts
 from meshgen.spec import Sharding
 
@@ -89,7 +89,7 @@ def _plan(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> R
     start, goal = (terms.canonical(sharding, type.sizes) for sharding in (source, target))
     problem = Problem(type, goal, mesh, terms.axes)
     path = _search(problem, start) if terms.parts else _straight(problem, start)
-    return ReshardPlan(source, target, tuple(_steps(problem, terms, source, target, path)), bound(problem, start))
+    return ReshardPlan(source, target, tuple(_steps(problem, terms, source, target, path)), problem.missing(start))
 
 
 @dataclass(frozen=True)
@@ -228,9 +228,10 @@ def _least(problem: Problem, state: Sharding) -> Cost:
     """What the rest of the way costs at least: one latency, and the bytes that a device must still receive."""
     if state == problem.target:
         return 0, 0, 0, 0
-    missing = bound(problem, state)
-    must_reduce = any(pair not in problem.target.partial for pair in state.partial)
-    if not missing and not must_reduce:
+    missing = problem.missing(state)
+    if any(pair not in problem.target.partial for pair in state.partial):
+        missing = max(missing, problem.local(problem.target).nbytes)  # no way to reduce a tile receives less than one
+    if not missing:
         return 0, 0, 0, 1
     links = [problem.mesh.axis(axis) for axis in problem.axes]
     seconds = min(link.latency for link in links) + missing / max(link.bandwidth for link in links)

@@ -9,12 +9,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from typing import Any
 
 from meshgen.ccl.cost import ring_bytes, seconds_of
-from meshgen.ccl.exchange import exchange
+from meshgen.ccl.exchange import Receivers, exchange
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
@@ -29,22 +28,15 @@ class Move:
     sharding: Sharding
 
 
-@dataclass(eq=False)
 class Problem:
     """A tensor and the sharding to reach, over axes of which no two overlap and none has size 1."""
 
-    type: TensorType
-    target: Sharding
-    mesh: Mesh
-    axes: tuple[str, ...]
-    sizes: dict[str, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.sizes = {axis: self.mesh.axis_size(axis) for axis in self.axes}
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.type.sizes
+    def __init__(self, type: TensorType, target: Sharding, mesh: Mesh, axes: tuple[str, ...]) -> None:
+        self.type, self.target, self.mesh, self.axes = type, target, mesh, axes
+        self.shape = type.sizes
+        self.sizes = {axis: mesh.axis_size(axis) for axis in axes}
+        self._receivers = Receivers(target, self.shape, mesh, axes)
+        self._local: dict[Sharding, TensorType] = {}
 
     def parts(self, axes: tuple[str, ...]) -> int:
         return math.prod(self.sizes[axis] for axis in axes)
@@ -58,17 +50,22 @@ class Problem:
 
     def local(self, sharding: Sharding) -> TensorType:
         """Type of a device's buffer."""
-        return _local_type(self.type, sharding, self.mesh)
+        if sharding not in self._local:
+            self._local[sharding] = self.type.with_shape(sharding.local_shape(self.shape, self.mesh))
+        return self._local[sharding]
 
     def cost(self, source: Sharding, move: Move) -> tuple[float, int]:
         """Seconds, and bytes per device."""
         moved = ring_bytes(move.op, move.attrs, self.local(source), self.local(move.sharding), self.mesh)
         return seconds_of(move.op, move.attrs, moved, self.mesh), moved
 
-
-@lru_cache(maxsize=4096)
-def _local_type(kind: TensorType, sharding: Sharding, mesh: Mesh) -> TensorType:
-    return kind.with_shape(sharding.local_shape(kind.sizes, mesh))
+    def missing(self, state: Sharding) -> int:
+        """Bytes that some device must still receive: no plan moves less (summands count as if they were reduced)."""
+        if state.halo or any(state.offsets):
+            found = exchange(state.without_partial(), self.target.without_partial(), self.shape, self.mesh).received
+        else:
+            found = self._receivers.missing(state)
+        return found * self.type.numpy_dtype.itemsize
 
 
 def moves(problem: Problem, state: Sharding) -> Iterator[Move]:
@@ -184,9 +181,3 @@ def _transfers(problem: Problem, state: Sharding) -> Iterator[Move]:
     same = plain and all(problem.parts(a) == problem.parts(b) for a, b in zip(state.dims, after.dims, strict=True))
     attrs = {"source": state, "target": after, "shape": problem.shape}
     yield Move("permute" if same else "retile", attrs, after)
-
-
-def bound(problem: Problem, state: Sharding) -> int:
-    """Bytes that some device must still receive: no plan moves less (summands count as if they were reduced)."""
-    found = exchange(state.without_partial(), problem.target.without_partial(), problem.shape, problem.mesh)
-    return found.received * problem.type.numpy_dtype.itemsize
