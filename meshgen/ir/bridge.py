@@ -14,6 +14,7 @@ from typing import Any
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
+from xdsl.traits import IsTerminator
 
 from meshgen.errors import Diagnostic, Location
 from meshgen.ir.graph import DTYPES, Annotation, Graph, Module, Node, TensorType, Value
@@ -126,9 +127,9 @@ class Reading:
         table = self.module.in_annotations if slot.side == "in" else self.module.out_annotations
         table[slot.index] = annotation
 
-    def type(self, attribute: Attribute) -> TensorType:
-        """The tensor type of an xDSL type; a scalar type is a 0-d tensor. Collects a fault for others."""
-        return self._decoded(attribute)[0]
+    def type(self, attribute: Attribute, source: Operation | SSAValue | None = None) -> TensorType:
+        """The tensor type of an xDSL type; a scalar type is a 0-d tensor. Collects a fault at `source` for others."""
+        return self._decoded(attribute, source)[0]
 
     def sharding(self, attribute: Attribute) -> Sharding | None:
         """The sharding that a tensor type carries as its encoding."""
@@ -137,17 +138,19 @@ class Reading:
             return None
         return TYPE_DECODERS[encoding.name](self, encoding, kind)
 
-    def _decoded(self, attribute: Attribute) -> tuple[TensorType, Attribute | None]:
+    def _decoded(
+        self, attribute: Attribute, source: Operation | SSAValue | None = None
+    ) -> tuple[TensorType, Attribute | None]:
         if (found := self._types.get(attribute)) is None:
-            found = self._types[attribute] = self._decode(attribute)
+            found = self._types[attribute] = self._decode(attribute, source)
         return found
 
-    def _decode(self, attribute: Attribute) -> tuple[TensorType, Attribute | None]:
+    def _decode(self, attribute: Attribute, source: Operation | SSAValue | None) -> tuple[TensorType, Attribute | None]:
         is_tensor = isinstance(attribute, builtin.TensorType)
         dtype = str(attribute.element_type if is_tensor else attribute)
         shape = tuple(None if size < 0 else size for size in attribute.get_shape()) if is_tensor else ()
         if dtype not in DTYPES:
-            self.fault("MG0103", f"type {attribute} is not supported", None, f"element types: {', '.join(DTYPES)}")
+            self.fault("MG0103", f"type {attribute} is not supported", source, f"element types: {', '.join(DTYPES)}")
             return TensorType(shape, "f32"), None
         encoding = attribute.encoding if is_tensor else None
         if encoding is None or encoding.name not in TYPE_DECODERS:
@@ -173,7 +176,10 @@ class Importer:
         """The graph's value of an SSA value."""
         if (found := self._values.get(ssa)) is not None:
             return found
-        assert self._outer is not None, f"{ssa} is used before it is bound"
+        if self._outer is None:  # the parser lets a value be used before its definition
+            self.reading.fault("MG0104", "the value is used before it is defined here", ssa)
+            found = self._values[ssa] = Value(self.type(ssa))
+            return found
         outside = self._outer.value(ssa)
         self.captures.append(ssa)
         inner = self._values[ssa] = Value(outside.type, outside.name, outside.sharding, outside.loc)
@@ -188,7 +194,7 @@ class Importer:
         value.name = value.name or self.reading.source.name(ssa)
 
     def type(self, ssa: SSAValue) -> TensorType:
-        return self.reading.type(ssa.type)
+        return self.reading.type(ssa.type, ssa)
 
     def fault(self, code: str, message: str, source: Operation, hint: str = "") -> None:
         """Collect a fault at `source`; all are reported together."""
@@ -230,6 +236,9 @@ class Importer:
             value.sharding = self.reading.sharding(argument.type)
             self.bind(argument, value)
             self.graph.inputs.append(value)
+        if block.last_op is None or not block.last_op.has_trait(IsTerminator):
+            self.reading.fault("MG0104", "the body does not end with a return", block.last_op or block.parent_op())
+            return
         *operations, terminator = block.ops
         for operation in operations:
             IMPORTERS[operation.name](self, operation)

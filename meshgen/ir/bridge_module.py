@@ -103,6 +103,8 @@ def _verify(top: Operation, reading: Reading) -> None:
         except VerifyException as error:
             message = str(error).strip().splitlines()[-1]
             reading.fault("MG0104", f"{operation.name}: {message}", operation)
+        if not isinstance(operation, func.FuncOp) and any(len(region.blocks) != 1 for region in operation.regions):
+            reading.fault("MG0104", f"{operation.name}: a region has one block", operation)
     _raise(reading)
 
 
@@ -148,7 +150,11 @@ def _import_entry(entry: func.FuncOp, reading: Reading) -> None:
 
 def _read_slots(side: str, types: Sequence[Attribute], attributes: builtin.ArrayAttr[builtin.DictionaryAttr] | None,
                 locs: Sequence[bridge.Location | None], reading: Reading) -> None:  # fmt: skip
-    for index, entry in enumerate(attributes.data if attributes is not None else ()):
+    entries = attributes.data if attributes is not None else ()
+    if len(entries) > len(types):
+        message = f"attributes of {len(entries)} arguments or results, but there are {len(types)}"
+        reading.faults.append(Diagnostic("MG0104", message, locs[0] if locs else None))
+    for index, entry in enumerate(entries[: len(types)]):
         slot = Slot(side, index, reading.type(types[index]), locs[index])
         for name, attribute in entry.data.items():
             if (reader := bridge.ARG_ATTRS.get(name)) is not None:

@@ -23,6 +23,7 @@ from xdsl.printer import Printer
 from meshgen.ir.graph import DTYPES, TensorType, is_float
 
 _ELEMENT = re.compile(r"[^\[\],\s]+")
+_BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "-1": True}
 _HEX_FROM = 64  # elements; MLIR prints longer literals as one hexadecimal string
 
 
@@ -103,9 +104,9 @@ def _elements(words: Sequence[str], dtype: str) -> np.ndarray:
     kind = DTYPES[dtype]
     bits = np.dtype(f"u{kind.itemsize}")
     if dtype == "i1":
-        return np.array(
-            [{"true": True, "false": False, "1": True, "0": False, "-1": True}[word] for word in words], kind
-        )
+        if wrong := [word for word in words if word not in _BOOLEANS]:
+            raise ValueError(f"'{wrong[0]}' is no boolean")
+        return np.array([_BOOLEANS[word] for word in words], kind)
     if not is_float(dtype):
         low, high = ml_dtypes.iinfo(kind).min, ml_dtypes.iinfo(kind).max
         numbers = [int(word, 0) for word in words]

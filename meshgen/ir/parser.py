@@ -17,6 +17,7 @@ from xdsl.dialects import builtin
 from xdsl.dialects.builtin import LocationAttr, UnknownLoc
 from xdsl.ir import Attribute, Operation, Region, SSAValue, TypeAttribute
 from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser.core import ForwardDeclaredValue
 from xdsl.utils.lexer import Input, Span, Token
 from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRLexer, MLIRTokenKind
 
@@ -24,7 +25,7 @@ from meshgen.errors import Location
 from meshgen.ir.dense import read_dense
 
 _TOKEN = re.compile(
-    r"(?:\s+|//[^\n]*)*(?:(?P<bare>[a-zA-Z_][a-zA-Z0-9_$.]*)"
+    r"\s*(?://[^\n]*\s*)*(?:(?P<bare>[a-zA-Z_][a-zA-Z0-9_$.]*)"
     r"|(?P<value>%(?:[0-9]+|[a-zA-Z$._-][a-zA-Z0-9$._-]*))|(?P<mark>[:,()}\[\]<>=+/*?|]))"
 )
 _MARKS = {mark: KIND_BY_PUNCTUATION_SPELLING[mark] for mark in ":,()}[]<>=+/*?|"}
@@ -45,6 +46,9 @@ def base_name(name: str) -> str:
 
 class TextLexer(MLIRLexer):
     """MLIR's tokens; identifiers, values and single marks on a fast path."""
+
+    # xDSL's own takes exponential time on a string that is not closed.
+    _unescaped_characters_regex = re.compile(r'"[^"\\\n\v\f]*(?:\\(?:["nt\\]|[0-9A-Fa-f]{2})[^"\\\n\v\f]*)*"')
 
     def lex(self) -> Token[MLIRTokenKind, str]:
         match = _TOKEN.match(self.input.content, self.pos)
@@ -76,6 +80,7 @@ class TextParser(Parser):
         self._locations: dict[Operation, str] = {}
         self._pending: list[str] = []
         self._tensor_types: dict[str, TypeAttribute] = {}
+        self._first_uses: dict[str, int] = {}
 
     def location_at(self, position: int) -> Location:
         """Line and column of a position in the text."""
@@ -103,6 +108,13 @@ class TextParser(Parser):
     def name_of(self, value: SSAValue) -> str:
         """The name of a value in the text, without `%`; empty for parts of a pack."""
         return self._names.get(value, "")
+
+    def undefined_at(self) -> int | None:
+        """At the end of the text: where the first value that was never defined is used."""
+        if self._current_token.kind is not MLIRTokenKind.EOF:
+            return None
+        uses = (self._first_uses[name] for name in self.forward_ssa_references if name in self._first_uses)
+        return min(uses, default=None)
 
     # What follows replaces methods of xDSL's parser.
 
@@ -153,6 +165,12 @@ class TextParser(Parser):
             elif not name.isdecimal():
                 self._names[value] = f"{name}_{index}"
             self._positions[value] = span.start
+
+    def resolve_operand(self, operand: UnresolvedOperand, type: Any) -> Any:
+        value = super().resolve_operand(operand, type)
+        if isinstance(value, ForwardDeclaredValue):
+            self._first_uses.setdefault(operand.operand_name, operand.span.start)
+        return value
 
     def parse_optional_type(self) -> TypeAttribute | None:
         token = self._current_token

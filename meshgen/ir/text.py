@@ -8,7 +8,7 @@ from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects import builtin, func
-from xdsl.utils.exceptions import ParseError
+from xdsl.utils.exceptions import ParseError, VerifyException
 
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir import bridge, bridge_shard, bridge_shard_collectives, bridge_shard_mesh, bridge_shard_stages
@@ -47,7 +47,10 @@ def parse_text(text: str, file: str = "-") -> Module:
     try:
         top = parser.parse_module()
     except ParseError as error:
-        raise _located(error, parser) from error
+        raise _located(error.msg, parser, parser.undefined_at() or error.span.start) from error
+    except (VerifyException, ValueError, RecursionError) as error:
+        message = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise _located(message, parser, parser.pos) from error
     module = bridge_shard_stages.complete(import_module(top, Source(parser.locate, parser.name_of)))
     check_module(module)
     return module
@@ -98,9 +101,9 @@ def _is_supported(name: str, context: Context) -> bool:
     return known and (name in bridge.IMPORTERS or name in bridge.MODULE_OPS or name.endswith((".return", ".module", "func.func")))  # fmt: skip
 
 
-def _located(error: ParseError, parser: TextParser) -> ProgramError:
-    loc = parser.location_at(error.span.start)
-    return ProgramError(_diagnostic(error.msg, parser.lexer.input.content, loc))
+def _located(message: str, parser: TextParser, position: int) -> ProgramError:
+    loc = parser.location_at(position)
+    return ProgramError(_diagnostic(message, parser.lexer.input.content, loc))
 
 
 def _diagnostic(message: str, text: str, loc: Location) -> Diagnostic:

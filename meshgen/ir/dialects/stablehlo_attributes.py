@@ -132,7 +132,9 @@ def numbers(text: str) -> tuple[int, ...]:
 
 
 def integers(attribute: Attribute | None) -> tuple[int, ...]:
-    """Integers of an `array<i64: ...>` or, in older text, of a dense tensor."""
+    """Integers of an `array<i64: ...>` or, in older text, of a dense tensor or a list."""
+    if isinstance(attribute, builtin.ArrayAttr):
+        return tuple(integer_of(each) for each in attribute.data)
     if isinstance(attribute, DenseElements):
         return tuple(int(element) for element in attribute.data.array.reshape(-1))
     if isinstance(attribute, builtin.DenseArrayBase):
@@ -178,7 +180,7 @@ def precision_of(attribute: Attribute | None) -> tuple[str, ...]:
     return tuple(word_of(each) for each in attribute.data)
 
 
-ATTRIBUTES = [
+ATTRIBUTES: list[type[Attribute]] = [
     Precision,
     ComparisonDirection,
     ComparisonType,

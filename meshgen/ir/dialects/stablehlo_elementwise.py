@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from xdsl.ir import Attribute, Operation
-from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, prop_def, result_def
+from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
@@ -47,7 +47,7 @@ class ChloUnary(HloOperation):
     result = result_def()
 
     @classmethod
-    def parse(cls, parser: Parser) -> IRDLOperation:
+    def parse(cls, parser: Parser) -> Self:
         operand = parser.parse_unresolved_operand()
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
@@ -114,13 +114,14 @@ class Select(HloOperation):
     result = result_def()
 
     @classmethod
-    def parse(cls, parser: Parser) -> IRDLOperation:
+    def parse(cls, parser: Parser) -> Self:
         assert isinstance(parser, TextParser)
         operands = parser.parse_values()
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         start = parser.pos
-        types: list[Attribute] = []
+        types: list[Attribute]
+        results: list[Attribute]
         if (function := parser.parse_optional_function_type()) is not None:
             types, results = list(function.inputs.data), list(function.outputs.data)
         else:
