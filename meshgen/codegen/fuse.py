@@ -10,9 +10,9 @@ import heapq
 from dataclasses import replace
 
 from meshgen.codegen.fusion_bodies import Cutter, Kernels
-from meshgen.codegen.fusion_groups import COLLECTIVES, CONTROL, Group, Grouping
+from meshgen.codegen.fusion_groups import CONTROL, Group, Grouping
 from meshgen.codegen.fusion_split import split_reductions
-from meshgen.codegen.simplify import captured, simplify
+from meshgen.codegen.simplify import COLLECTIVES, captured, simplify
 from meshgen.ir.graph import Graph, Module, Node, Value
 
 
@@ -53,7 +53,7 @@ class _Writer:
 
     def _constants(self) -> None:
         for node in self._graph.nodes:
-            if self._stays(node):
+            if self._stays(node) or (node.op == "constant" and node.result in self._grouping.must):
                 self._out.nodes.append(node)
                 self._present.add(node.result)
 

@@ -13,13 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from meshgen.codegen.fusion_space import LAYOUT, LOOKUPS, MADE, POINTWISE, Space
-from meshgen.codegen.simplify import captured
+from meshgen.codegen.simplify import COLLECTIVES, captured
 from meshgen.ir.graph import Graph, Node, Value
 
-COLLECTIVES = frozenset(
-    "all_reduce all_gather reduce_scatter all_to_all permute retile update_halo broadcast gather_to reduce_to "
-    "scatter_from send recv shift".split()
-)
 CONTROL = frozenset({"while", "case", "if"})
 EXPENSIVE = frozenset(
     "exponential exponential_minus_one log log_plus_one logistic tanh sine cosine tan erf erf_inv power atan2 cbrt".split()
@@ -101,7 +97,7 @@ class Grouping:
         for value in self.must:
             node = self.producer.get(self.view_root(value))
             if node is not None and (node.op in MADE or node.op in LAYOUT or node.op in POINTWISE):
-                if node.op != "constant" or node.attrs["value"].ndim == 0:
+                if node.op != "constant":
                     found.add(self.view_root(value))
         self.must = dict.fromkeys(self.view_root(v) for v in self.must)
         return found

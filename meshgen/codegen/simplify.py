@@ -12,18 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.ccl import simulated
 from meshgen.codegen.fusion_space import POINTWISE
 from meshgen.ir.evaluate import evaluate_node
 from meshgen.ir.evaluate_common import neutral
 from meshgen.ir.graph import Graph, Node, TensorType, Value, is_float
 
 Array = np.ndarray[Any, Any]
-_COMMUNICATION = frozenset(
-    "all_reduce all_gather reduce_scatter all_to_all permute retile update_halo broadcast gather_to reduce_to "
-    "scatter_from send recv shift".split()
-)
+COLLECTIVES = frozenset(simulated.COLLECTIVES) - {"all_slice", "to_partial"}  # those two do not communicate
 _IMPURE_WITHOUT_RESULT = frozenset({"send", "recv", "custom_call"})  # another device waits for these
-_IMPURE = _COMMUNICATION | {"annotate", "rng", "custom_call", "kernel", "view"}
+_IMPURE = COLLECTIVES | {"annotate", "rng", "custom_call", "kernel", "view"}
 _FOLDED_ELEMENTS = 4096  # constants of more elements are not computed with
 
 
