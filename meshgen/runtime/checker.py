@@ -15,9 +15,13 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from meshgen.errors import Diagnostic, ScheduleError
+from meshgen.ccl.cost import TRANSFERS
+from meshgen.errors import Diagnostic, ScheduleError, ShardingError
+from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.ir.infer import verify_node
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import ALIGNMENT, COLLECTIVES, KINDS, STREAMS, Item, Schedule, aligned
+from meshgen.spec import Sharding
 
 MAX_FAULTS = 20  # of one kind in one error
 
@@ -108,8 +112,32 @@ def _item_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
         return _kernel_faults(item, plan)
     if item.op not in COLLECTIVES:
         return [f"unknown op '{item.op}'"]
-    unknown = [str(axis) for axis in item.attrs.get("axes", ()) if str(axis).split(":")[0] not in mesh.names]
-    return [f"'{item.label}': axis '{axis}' is not in {mesh}" for axis in unknown]
+    return _collective_faults(item, plan, mesh)
+
+
+def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
+    """Attributes and local types make sense on this mesh."""
+    inputs, outputs = ([Value(plan.buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
+    try:
+        faults = verify_node(Node(item.op, inputs, outputs, dict(item.attrs)), mesh)
+        if not faults and item.op in TRANSFERS:
+            return _transfer_faults(item, [inputs[0].type, outputs[0].type], mesh)
+    except ShardingError as error:
+        return [f"'{item.op}': {error.diagnostics[0].message}"]
+    return [f"'{item.op}': {fault.message}" for fault in faults]
+
+
+def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> list[str]:
+    """Both ends of a transfer are shardings of the same tensor, with these types as shards."""
+    names = ("sharding", "sharding") if item.op == "update_halo" else ("source", "target")
+    shape = tuple(item.attrs["shape"])
+    for name, kind in zip(names, types, strict=True):
+        sharding = item.attrs[name]
+        if not isinstance(sharding, Sharding) or sharding.rank != len(shape):
+            return [f"'{item.op}': {name} is no sharding of a tensor of shape {list(shape)}"]
+        if sharding.local_shape(shape, mesh) != kind.shape:
+            return [f"'{item.op}': {name} {sharding} of shape {list(shape)} does not give shards of type {kind}"]
+    return []
 
 
 def _kernel_faults(item: Item, plan: Schedule) -> list[str]:

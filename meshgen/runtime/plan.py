@@ -90,7 +90,8 @@ class Item:
     @property
     def label(self) -> str:
         """What messages call it."""
-        return self.kernel or f"{self.op} over {', '.join(self.attrs.get('axes', ())) or 'no axis'}"
+        axes = self.attrs.get("axes")
+        return self.kernel or (f"{self.op} over {', '.join(axes) or 'no axis'}" if isinstance(axes, tuple) else self.op)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from meshgen.errors import ScheduleError
 from meshgen.ir.graph import TensorType
 from meshgen.runtime.checker import check, check_ranks
 from meshgen.runtime.plan import COMPUTE, Schedule, aligned
+from meshgen.spec import P
 from tests.codegen.programs import costs, layers, mixed
 
 MODULE = layers(5)
@@ -134,9 +135,29 @@ def test_malformed_items_are_refused(changes, pattern):
     refused(with_item(PLAN, 0, **changes), pattern)
 
 
-def test_unknown_axis_is_refused():
+@pytest.mark.parametrize(
+    ("changes", "pattern"),
+    [
+        ({"attrs": {"axes": ("z",), "kind": "sum"}}, "axis 'z' is not in"),
+        ({"attrs": {"axes": 3, "kind": "sum"}}, "axes"),
+        ({"attrs": {"kind": "sum"}}, "axes"),
+        ({"attrs": {"axes": ("x",), "kind": "median"}}, "median"),
+        ({"op": "all_gather", "attrs": {"axes": ("x",), "dim": 0}}, "4 tiles of 3 do not make up 3 rows"),
+        ({"inputs": ()}, "all_reduce"),
+        ({"op": "retile", "attrs": {"source": 1, "target": 2, "shape": (10, 3)}}, "source is no sharding"),
+        ({"op": "retile", "attrs": {"source": P("x", None), "target": P(None, "x"), "shape": (10, 3)}}, "does not give shards"),
+        ({"op": "permute", "attrs": {"source": P("q", None), "target": P("x", None), "shape": (10, 3)}}, "axis 'q' is not in"),
+    ],
+)  # fmt: skip
+def test_malformed_collectives_are_refused(changes, pattern):
     number = next(n for n, i in enumerate(PLAN.items) if i.is_collective)
-    refused(with_item(PLAN, number, attrs={"axes": ("z",), "kind": "sum"}), "axis 'z' is not in")
+    refused(with_item(PLAN, number, **changes), pattern)
+
+
+def test_a_transfer_between_two_shardings_is_accepted():
+    number = next(n for n, i in enumerate(PLAN.items) if i.is_collective)
+    attrs = {"source": P("x", None), "target": P("x", None), "shape": (10, 3)}
+    check(with_item(PLAN, number, op="permute", attrs=attrs), MODULE.mesh)
 
 
 def test_two_writers_and_two_records_are_refused():
