@@ -118,7 +118,7 @@ def _import(graph: Any, mesh: Mesh | None, args: Args) -> tuple[Module, Rebuild]
 
 def _from_text(graph: str | Path, mesh: Mesh | None, args: Args) -> tuple[Module, Rebuild]:
     text = str(graph)
-    if isinstance(graph, str) and ("\n" in text or "{" in text):
+    if isinstance(graph, str) and (text == "-" or "\n" in text or "{" in text):
         return _read_mlir(text), None
     if isinstance(graph, str) and ":" in text and not Path(text).exists() and Path(text).suffix != ".mlir":
         return _import(_function(text), mesh, args)

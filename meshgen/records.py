@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from meshgen.ccl.cost import ring_bytes
+from meshgen.ccl.cost import link_axes, ring_bytes
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Item, Schedule
@@ -137,7 +137,7 @@ def _collective(item: Item, plan: Schedule, mesh: Mesh, hidden: float) -> Collec
     """A `send` has no result and a `recv` no operand: the other side's type is the same."""
     buffers = [plan.buffers[n].type for n in (*item.inputs[:1], *item.outputs[:1])]
     local, result = buffers[0], buffers[-1]
-    axes = tuple(item.attrs.get("axes", ())) or _moved_axes(item)
+    axes = link_axes(item.op, item.attrs, mesh)
     return Collective(
         kind=item.op,
         axes=axes,
@@ -153,19 +153,6 @@ def _collective(item: Item, plan: Schedule, mesh: Mesh, hidden: float) -> Collec
         hidden_seconds=hidden,
         exposed_seconds=max(0.0, item.seconds - hidden),
     )
-
-
-def _moved_axes(item: Item) -> tuple[str, ...]:
-    """Axes of a permute, re-tile or halo exchange: those whose place differs between source and target."""
-    source, target = item.attrs.get("source"), item.attrs.get("target")
-    if source is None or target is None:
-        sharding = item.attrs.get("sharding")
-        return sharding.split_axes if sharding else ()
-    place = {a: d for d, axes in enumerate(source.dims) for a in axes}
-    goal = {a: d for d, axes in enumerate(target.dims) for a in axes}
-    used = dict.fromkeys((*source.split_axes, *target.split_axes))
-    moved = tuple(a for a in used if place.get(a) != goal.get(a))
-    return moved or tuple(used)
 
 
 def memory_of(plan: Schedule) -> Memory:

@@ -6,8 +6,9 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from meshgen.records import Comms, Cost, Memory
 
@@ -30,15 +31,15 @@ def render(*tables: RenderableType, html: bool = False, width: int = WIDTH) -> s
 
 def table_of(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, left: Sequence[str] = ()
-) -> Table:
-    """A plain table; columns are right-aligned except the first and those in `left`."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", title_style="bold")
+) -> Group:
+    """A plain table under its title; columns are right-aligned except the first and those in `left`."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
         is_text = number == 0 or column in left
         table.add_column(column, justify="left" if is_text else "right", overflow="fold", no_wrap=column != "why")
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
-    return table
+    return Group(Text(title, style="bold"), table)
 
 
 def bytes_text(count: float) -> str:
@@ -57,7 +58,7 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
 
 
-def comms_table(comms: Comms) -> Table:
+def comms_table(comms: Comms) -> Group:
     rows = [
         (
             row.kind + (f" {row.reduction}" if row.reduction else ""),
@@ -80,13 +81,13 @@ def comms_table(comms: Comms) -> Table:
     )
 
 
-def memory_table(memory: Memory, most: int = 8) -> Table:
+def memory_table(memory: Memory, most: int = 8) -> Group:
     rows = [(b.name, b.type, b.kind, bytes_text(b.bytes), b.offset) for b in memory.largest[:most]]
     title = f"Memory: {bytes_text(memory.peak_bytes)} per device at peak, {len(memory.largest)} buffers; the largest:"
     return table_of(title, ("buffer", "type", "kind", "bytes", "offset"), rows, left=("type", "kind"))
 
 
-def cost_table(cost: Cost) -> Table:
+def cost_table(cost: Cost) -> Group:
     rows = [
         ("kernels", f"{cost.kernels} launches, {cost.distinct_kernels} distinct"),
         ("floating-point operations", f"{cost.flops:.4g}"),
@@ -98,13 +99,13 @@ def cost_table(cost: Cost) -> Table:
     return table_of("Cost per device and step, predicted", ("", "value"), rows)
 
 
-def seconds_table(seconds: Mapping[str, float]) -> Table:
+def seconds_table(seconds: Mapping[str, float]) -> Group:
     total = sum(seconds.values())
     rows = [(stage, f"{value:.2f}", f"{100 * value / total if total else 0:.0f} %") for stage, value in seconds.items()]
     return table_of("Where time went", ("stage", "seconds", "share"), [*rows, ("total", f"{total:.2f}", "100 %")])
 
 
-def kernel_table(kernels: Sequence[Mapping[str, Any]]) -> Table:
+def kernel_table(kernels: Sequence[Mapping[str, Any]]) -> Group:
     """Registers per thread, spilled bytes and shared memory of each kernel on each architecture."""
     archs = list(dict.fromkeys(arch for kernel in kernels for arch in kernel["binaries"]))
     columns = [f"{arch} {figure}" for arch in archs for figure in ("registers", "spills", "shared")]

@@ -37,7 +37,7 @@ class Output:
         """Write tables to stdout with an empty line after each, unless a document is asked for."""
         width = Console().width if sys.stdout.isatty() else WIDTH
         for table in tables:
-            self.text(render(table, width=width) + "\n")
+            self.text(render(table, width=width) + "\n\n")
 
     def document(self, value: Mapping[str, Any]) -> None:
         """Write the document to stdout if one is asked for."""
