@@ -52,7 +52,9 @@ def _one_message(call: _Call) -> int:
 def _fetched_rows(call: _Call) -> int:
     attrs, dim = call.attrs, call.attrs["dim"]
     tile, rows = call.local_in.sizes[dim], call.local_out.sizes[dim]
-    return RowFetch(call.group, tile, attrs["base"], attrs["step"], rows, attrs["limit"]).moved()
+    return RowFetch(
+        call.group, tile, attrs["base"], attrs["step"], rows, attrs["limit"], attrs.get("wrap", False)
+    ).moved()
 
 
 def _row_bytes(call: _Call) -> int:

@@ -223,6 +223,12 @@ def _fetch_rows(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
     def run(group: Shards) -> Shards:
         whole = cut(np.concatenate(group, dim), dim, 0, attrs["limit"])
+        if attrs.get("wrap"):
+            row = np.arange(len(group) * attrs["step"]) + attrs["base"]
+            turned = np.take(whole, row % max(attrs["limit"], 1), dim)
+            return [
+                cut(turned, dim, index * attrs["step"], index * attrs["step"] + rows) for index in range(len(group))
+            ]
         starts = [index * attrs["step"] + attrs["base"] for index in range(len(group))]
         return [_rows(whole, dim, start, start + rows) for start in starts]
 

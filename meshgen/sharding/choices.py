@@ -180,7 +180,7 @@ class AxisProblem:
         wanted = [[label.operands[i] for label in self.labels[site]] for site, i in uses]
         seconds = self._prices(value, self.sites[producer[0]], [made, *wanted])
         copies = self._shared_states(made, wanted)
-        weights = [SAME_EDGE if use in self.view.moved else 1.0 for use in uses]
+        weights = [self._weight(self.sites[producer[0]], use) for use in uses]
         if not copies:
             for (site, _), states, weight in zip(uses, wanted, weights, strict=True):
                 if any(m != w for m in made for w in states):
@@ -189,16 +189,21 @@ class AxisProblem:
         copy = len(self.sizes)
         options: list[State | tuple[()]] = [(), *copies]  # (): no copy
         self.sizes.append(len(options))
-        price = [[0.0 if isinstance(c, tuple) else seconds[m, c] * min(weights) for c in options] for m in made]
+        price = [[0.0 if isinstance(c, tuple) else seconds[m, c] * max(weights) for c in options] for m in made]
         self._add((producer[0], copy), np.array(price))
         for (site, _), states, weight in zip(uses, wanted, weights, strict=True):
             near = [[FORBIDDEN if isinstance(c, tuple) else seconds[c, w] for c in options] for w in states]
             costs = [[[min(seconds[m, w] * weight, n) for n in near[i]] for i, w in enumerate(states)] for m in made]
             self._add((producer[0], site, copy), np.array(costs))
 
+    def _weight(self, maker: Site, use: tuple[int, int]) -> float:
+        """How much an edge counts: what a loop carries is resharded on every trip, what it only reads once before it."""
+        times = self.sites[use[0]].times / maker.times if maker.node.op == "carry" else 1.0
+        return times * (SAME_EDGE if use in self.view.moved else 1.0)
+
     def _prices(self, value: Value, maker: Site, ends: list[list[State]]) -> dict[tuple[State, State], float]:
         """Seconds between all states that occur at the ends of an edge."""
-        nbytes = self.view.nbytes(value) * maker.times  # what a loop only uses is resharded before it
+        nbytes = self.view.nbytes(value) * maker.times
         is_argument = maker.node.op == "input" and maker.wish is not None and maker.wish.required
         states = dict.fromkeys(state for side in ends for state in side)
         return {(s, t): self.link.seconds(s, t, nbytes, is_argument=is_argument) for s in states for t in states}

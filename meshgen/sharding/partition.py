@@ -47,6 +47,7 @@ def partition(module: Module, arguments: str = "local") -> Module:
         made[value] = builder.cut(argument, lies(value), value.type.sizes) if whole else argument
     _write(graph, builder, made)
     local.outputs = [made[value] for value in graph.outputs]
+    local.nodes = live_nodes(local)
     return replace(
         module,
         graph=local,
@@ -59,6 +60,24 @@ def partition(module: Module, arguments: str = "local") -> Module:
     )
 
 
+def live_nodes(graph: Graph) -> list[Node]:
+    """Nodes whose results are used, and those that other devices wait for."""
+    used = {id(value) for value in graph.outputs}
+    kept: list[Node] = []
+    for node in reversed(graph.nodes):
+        if node.op in ("send", "recv") or any(id(value) in used for value in node.results):
+            kept.append(node)
+            used |= {id(value) for value in (*node.operands, *_captured(node))}
+    return kept[::-1]
+
+
+def _captured(node: Node) -> list[Value]:
+    """Values that the bodies of a node use."""
+    return [
+        v for body in node.regions for v in body.outputs + [v for n in body.nodes for v in (*n.operands, *_captured(n))]
+    ]
+
+
 def _write(graph: Graph, builder: LocalBuilder, made: dict[Value, Value]) -> None:
     """Append the local form of the graph's nodes; `made` maps global values to local ones."""
     for node in graph.nodes:
@@ -66,6 +85,7 @@ def _write(graph: Graph, builder: LocalBuilder, made: dict[Value, Value]) -> Non
         bodies = tuple(_local_body(body, builder.mesh, made) for body in node.regions)
         site = Site(replace(node, regions=bodies), [made[value] for value in node.operands], builder)
         results = PARTITIONERS[node.op](site) if node.op in PARTITIONERS else site.clone()
+        builder.sources.update((value, (node, site.operands)) for value in node.results)
         for value, local in zip(node.results, results, strict=True):
             made[value] = local
             local.name = local.name or value.name

@@ -22,8 +22,9 @@ Covered = Callable[[Site, int], bool]  # whether other axes already split a fact
 def usable_factor(rule: Rule, dims: tuple[tuple[int, ...], ...], dim: int, site: Site, covered: Covered) -> int | None:
     """The factor that a split of `dim` falls on: the major-most one that is not split up by other axes."""
     for factor in dims[dim]:
-        if rule.factors[factor].size > 1 and not (len(dims[dim]) > 1 and covered(site, factor)):
-            return factor if rule.factors[factor].kind != "whole" else None
+        loop = rule.factors[factor]
+        if (loop.size > 1 or loop.kind == "window") and not (len(dims[dim]) > 1 and covered(site, factor)):
+            return factor if loop.kind != "whole" else None
     return None
 
 

@@ -19,12 +19,15 @@ INDEX = "i32"  # positions on a device and in a tensor's dim
 
 @dataclass
 class LocalBuilder:
-    """A graph under construction. Nodes get the location `loc`; process indices are computed once; `constants` are known."""
+    """A graph under construction. Nodes get the location `loc`; process indices are computed once; `constants` are known;
+    `sources` has the node of the sharded program that made a global value, and its operands on this device.
+    """
 
     mesh: Mesh
     graph: Graph
     loc: Location | None = None
     indices: dict[tuple[str, ...], Value] = field(default_factory=dict[tuple[str, ...], Value])
+    sources: dict[Value, tuple[Node, list[Value]]] = field(default_factory=dict[Value, "tuple[Node, list[Value]]"])
     constants: dict[Value, np.ndarray[Any, Any]] = field(default_factory=dict[Value, "np.ndarray[Any, Any]"])
 
     def emit_all(

@@ -12,7 +12,7 @@ import numpy as np
 
 from meshgen.ir.graph import TensorType, Value
 from meshgen.sharding.partitioners.builder import INDEX
-from meshgen.sharding.partitioners.registry import Site, partitioner
+from meshgen.sharding.partitioners.registry import Site, lies, partitioner
 from meshgen.sharding.rules import rule_of
 from meshgen.sharding.rules.rule import Window
 from meshgen.sharding.windows import row_fetch
@@ -48,8 +48,10 @@ def concatenate(site: Site) -> list[Value]:
     axes = site.axes(0, dim)
     if not axes:
         return site.clone()
-    parts = [fetched(site, number, None)[0] for number in range(len(site.operands))]
     local = site.local_types()[0]
+    if turned := _roll(site, dim, axes):
+        return [turned]
+    parts = [fetched(site, number, None)[0] for number in range(len(site.operands))]
     row = _global_rows(site, axes, local, dim, 0, local.sizes[dim])
     joined, begin = parts[0], 0
     for number, part in enumerate(parts[1:]):
@@ -57,6 +59,25 @@ def concatenate(site: Site) -> list[Value]:
         is_earlier = builder.compare(row, "LT", builder.splat(begin, row.type))
         joined = builder.emit("select", [is_earlier, joined, part], local)
     return [joined]
+
+
+def _roll(site: Site, dim: int, axes: tuple[str, ...]) -> Value | None:
+    """`concatenate(x[k:], x[:k])` is a rotation: one exchange of the rows that cross tiles. None if it is none."""
+    makers = [site.builder.sources.get(value) for value in site.node.operands]
+    if len(makers) != 2 or not all(maker and maker[0].op == "slice" for maker in makers):
+        return None
+    (tail, given), (head, _) = (maker for maker in makers if maker)
+    source, size = tail.operands[0], tail.operands[0].type.sizes[dim]
+    turn = tail.attrs["start"][dim]
+    ends = (tail.attrs["limit"][dim], head.attrs["start"][dim], head.attrs["limit"][dim])
+    others = (
+        site.node.result.type == source.type and head.operands[0] is source and lies(source) == lies(site.node.result)
+    )
+    if not others or ends != (size, 0, turn) or {*tail.attrs["stride"], *head.attrs["stride"]} != {1}:
+        return None
+    tile = given[0].type.sizes[dim]
+    attrs = {"axes": axes, "dim": dim, "base": turn, "step": tile, "limit": size, "wrap": True}
+    return site.builder.emit("fetch_rows", [given[0]], given[0].type, **attrs)
 
 
 @partitioner("reduce_window")
