@@ -1,0 +1,82 @@
+"""Imports point down, and what a deployment machine runs needs neither xDSL nor Triton nor JAX."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "meshgen"
+
+# Layers from top to bottom; a part may import its own layer and those below. `docs/architecture.md` explains it.
+LAYERS = (
+    ("cli", "__main__", "commands"),
+    ("__init__", "api"),
+    ("report", "explain", "executable", "tables", "records"),
+    ("pipeline",),
+    ("frontend", "sharding", "codegen", "runtime"),
+    ("ccl", "kernels"),
+    ("ir",),
+    ("spec",),
+    ("mesh",),
+    ("errors",),
+)
+LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
+LIGHT = ["meshgen", "meshgen.runtime.module", "meshgen.runtime.simulate", "meshgen.ccl.cost", "meshgen.ccl.simulated", "meshgen.ir.graph",
+         "meshgen.ir.infer", "meshgen.ir.evaluate", "meshgen.ir.encode", "meshgen.commands.run", "meshgen.commands.inspect", "meshgen.cli"]  # fmt: skip
+
+
+def part_of(module: str) -> str:
+    pieces = module.split(".")
+    return pieces[1] if len(pieces) > 1 else "__init__"
+
+
+def imports(path: Path) -> list[str]:
+    """Modules of meshgen that a file imports, also inside functions; not those only for the type checker."""
+    tree = ast.parse(path.read_text())
+    skipped = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for inner in ast.walk(node)
+    }
+    found: list[str] = []
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("meshgen"):
+            found += (
+                [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "meshgen" else [node.module]
+            )
+        elif isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names if alias.name.startswith("meshgen")]
+    return found
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_down(path: Path) -> None:
+    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    upward = [m for m in imports(path) if own != "__init__" and LEVEL.get(part_of(m), LEVEL["__init__"]) < LEVEL[own]]
+    assert upward == []
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_deployment_needs_no_compiler(name: str) -> None:
+    """The module imports where importing xdsl, triton or jax fails."""
+    program = f"import sys\nfor name in ('xdsl', 'triton', 'jax', 'torch'): sys.modules[name] = None\nimport {name}"
+    outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert outcome.returncode == 0, outcome.stderr
+
+
+def test_importing_the_package_is_quick() -> None:
+    """No compiler, no table printer: only what the public names need when they are used."""
+    program = "import sys, meshgen; print([n for n in ('xdsl', 'triton', 'numpy', 'rich', 'jax') if n in sys.modules])"
+    outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert outcome.stdout.strip() == "[]", outcome.stderr
