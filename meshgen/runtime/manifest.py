@@ -130,10 +130,15 @@ def encode(manifest: Manifest, files: Mapping[str, str]) -> Json:
 
 
 def _bare(value: Any) -> Any:
-    """A body without source locations: they would make the file depend on where the program lay."""
+    """A body without source locations, which would make the file depend on where the program lay.
+
+    NumPy's scalars become 0-d arrays: they mean the same in a body, and one form is checked at load.
+    """
     if isinstance(value, list):
         return [_bare(entry) for entry in value]
     if isinstance(value, dict):
+        if list(value) == ["scalar"]:
+            return {"array": value["scalar"]}
         return {key: _bare(entry) for key, entry in value.items() if key != "loc"}
     return value
 
