@@ -165,8 +165,11 @@ class AxisProblem:
         return cost + (FORBIDDEN if site.wish.required else HINT_SECONDS)
 
     def _fetching(self, site: Site, factor: int) -> float:
-        """Time to fetch the rows that a window needs from other devices."""
+        """Time that the op itself communicates: to fetch the rows of a window, to gather what is to be combined."""
         total = 0.0
+        if site.rule.factors[factor].kind == "combine":
+            nbytes = sum(self.view.nbytes(value) for value in site.node.results) * (self.link.size - 1)
+            total += (nbytes / self.link.bandwidth + LATENCY_SECONDS) * site.times
         for window in site.rule.windows:
             if window.factor == factor:
                 value = site.node.operands[window.operand]

@@ -43,6 +43,13 @@ class Site:
         operands = self.operands if operands is None else operands
         return self.builder.emit_all(self.node.op, operands, self.local_types(), {**kept, **attrs}, self.node.regions)
 
+    def why(self, need: str) -> str:
+        """The reason of a collective that the node itself needs: what for, and who split the dim."""
+        node = self.node
+        where = f" ({node.loc})" if node.loc else ""
+        chain = "; ".join(node.sharding.why) if node.sharding else ""
+        return f"{node.op}{where} needs {need}" + (f"; {chain}" if chain else "")
+
     def refuse(self, message: str, hint: str = "") -> ShardingError:
         """An error about this node's sharding, to be raised."""
         return ShardingError(Diagnostic("MG0206", f"'{self.node.op}': {message}", self.node.loc, (), hint))

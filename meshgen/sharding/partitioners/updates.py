@@ -7,11 +7,54 @@ from __future__ import annotations
 
 from meshgen.ir.graph import Value
 from meshgen.sharding.partitioners.registry import Site, partitioner
+from meshgen.sharding.partitioners.windows import global_rows
 
 
-@partitioner("dynamic_update_slice", "scatter", "sort", "top_k", "reduce_region", "select_and_scatter")
+@partitioner("dynamic_update_slice", "scatter", "sort", "top_k", "select_and_scatter")
 def along_whole_dims(site: Site) -> list[Value]:
     return site.clone()
+
+
+@partitioner("reduce_region")
+def reduce_region(site: Site) -> list[Value]:
+    """Along split dims: each device reduces its rows, all gather the results in order, and each reduces those.
+
+    Rows in the padding are the initial value, which the region leaves alone: body and initial value form a monoid.
+    """
+    count = len(site.operands) // 2
+    inits = site.operands[count:]
+    dims = [dim for dim in site.node.attrs["dims"] if site.axes(0, dim)]
+    if not dims:
+        return site.clone()
+    rows = [_with_init(site, number, dims, inits[number]) for number in range(count)]
+    parts = site.clone([*rows, *inits])
+    for dim in reversed(dims):
+        parts = _combined(site, parts, inits, site.axes(0, dim))
+    return parts
+
+
+def _with_init(site: Site, number: int, dims: list[int], init: Value) -> Value:
+    """An operand with the initial value in its padding."""
+    builder, local, lies = site.builder, site.operands[number], site.sharding(number).canonical(site.mesh)
+    for dim in dims:
+        size = site.node.operands[number].type.sizes[dim]
+        if size % lies.parts(dim, site.mesh):
+            row = global_rows(site, lies.dims[dim], local.type, dim, 0, local.type.sizes[dim])
+            inside = builder.compare(row, "LT", builder.splat(size, row.type))
+            local = builder.emit("select", [inside, local, builder.spread(init, local.type.sizes)], local.type)
+    return local
+
+
+def _combined(site: Site, parts: list[Value], inits: list[Value], axes: tuple[str, ...]) -> list[Value]:
+    """The results of a group's devices reduced by the region, in the group's order."""
+    builder, size = site.builder, site.mesh.group_size(axes)
+    stacked: list[Value] = []
+    for part in parts:
+        row = builder.emit("reshape", [part], part.type.with_shape((1, *part.type.sizes)))
+        full = part.type.with_shape((size, *part.type.sizes))
+        stacked.append(builder.emit("all_gather", [row], full, axes=axes, dim=0, why=site.why("what the others found")))
+    types = [part.type for part in parts]
+    return builder.emit_all("reduce_region", [*stacked, *inits], types, {"dims": (0,)}, site.node.regions)
 
 
 @partitioner("dynamic_slice")

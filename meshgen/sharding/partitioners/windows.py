@@ -7,6 +7,7 @@ own padding: they are filled with what the op pads with before it sees them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +53,7 @@ def concatenate(site: Site) -> list[Value]:
     if turned := _roll(site, dim, axes):
         return [turned]
     parts = [fetched(site, number, None)[0] for number in range(len(site.operands))]
-    row = _global_rows(site, axes, local, dim, 0, local.sizes[dim])
+    row = global_rows(site, axes, local, dim, 0, local.sizes[dim])
     joined, begin = parts[0], 0
     for number, part in enumerate(parts[1:]):
         begin += site.node.operands[number].type.sizes[dim]
@@ -76,7 +77,8 @@ def _roll(site: Site, dim: int, axes: tuple[str, ...]) -> Value | None:
     if not others or ends != (size, 0, turn) or {*tail.attrs["stride"], *head.attrs["stride"]} != {1}:
         return None
     tile = given[0].type.sizes[dim]
-    attrs = {"axes": axes, "dim": dim, "base": turn, "step": tile, "limit": size, "wrap": True}
+    attrs: dict[str, Any] = {"axes": axes, "dim": dim, "base": turn, "step": tile, "limit": size, "wrap": True}
+    attrs["why"] = site.why(f"its rows turned by {turn} along dim {dim}")
     return site.builder.emit("fetch_rows", [given[0]], given[0].type, **attrs)
 
 
@@ -115,12 +117,13 @@ def _fetch(site: Site, value: Value, window: Window, axes: tuple[str, ...], fill
     rule, dim = rule_of(site.node), window.dim
     size = site.node.operands[window.operand].type.sizes[dim]
     plan = row_fetch(rule.factors[window.factor].size, window, size, site.mesh.group_size(axes))
-    attrs = {"axes": axes, "dim": dim, "base": plan.base, "step": plan.step, "limit": plan.limit}
+    why = site.why(f"rows of other tiles along dim {dim}")
+    attrs = {"axes": axes, "dim": dim, "base": plan.base, "step": plan.step, "limit": plan.limit, "why": why}
     shape = [plan.rows if d == dim else s for d, s in enumerate(value.type.sizes)]
     value = site.builder.emit("fetch_rows", [value], value.type.with_shape(shape), **attrs)
     if fill is None or not plan.has_padding():
         return value
-    row = _global_rows(site, axes, value.type, dim, plan.base, plan.step)
+    row = global_rows(site, axes, value.type, dim, plan.base, plan.step)
     builder = site.builder
     inside = builder.compare(row, "LT", builder.splat(size, row.type))
     if window.base < 0:
@@ -128,7 +131,7 @@ def _fetch(site: Site, value: Value, window: Window, axes: tuple[str, ...], fill
     return builder.emit("select", [inside, value, builder.spread(fill, shape)], value.type)
 
 
-def _global_rows(site: Site, axes: Sequence[str], kind: TensorType, dim: int, base: int, step: int) -> Value:
+def global_rows(site: Site, axes: Sequence[str], kind: TensorType, dim: int, base: int, step: int) -> Value:
     """For every element of a local value the global row that it is of: index step + base + i."""
     builder = site.builder
     row = builder.emit("iota", [], TensorType(kind.shape, INDEX), dim=dim)

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from meshgen.ir.graph import TensorType
 
-Kind = Literal["parallel", "reduce", "window", "whole"]
+Kind = Literal["parallel", "reduce", "combine", "window", "whole"]
 DimMap = tuple[tuple[int, ...], ...]
 _REDUCTIONS = {
     "add": "sum",
@@ -37,8 +37,9 @@ def reduction_kind(combiner: str) -> str:
 
 @dataclass(frozen=True)
 class Factor:
-    """One loop. `parallel` may be sharded; `reduce` too, but leaves a partial result; `window` too, but a tile of
-    the result needs other rows of the operands than their tiles have; `whole` must not be.
+    """One loop. `parallel` may be sharded; `reduce` too, but leaves a partial result; `combine` too, but the op
+    itself gathers and combines what the devices have; `window` too, but a tile of the result needs other rows of the
+    operands than their tiles have; `whole` must not be.
 
     `size` is that of the result's dim for a window.
     """
@@ -111,8 +112,8 @@ class Rule:
 
     def iterator_types(self) -> tuple[str, ...]:
         """The RFC's loop types: parallel, reduction_KIND or invalid."""
-        names = {"parallel": "parallel", "whole": "invalid"}
-        return tuple(names.get(f.kind) or f"reduction_{f.reduction}" for f in self.factors)
+        names = {"whole": "invalid", "reduce": "reduction_", "combine": "reduction_generic"}
+        return tuple(names.get(f.kind, f.kind) + f.reduction for f in self.factors)
 
 
 def rule(
@@ -121,6 +122,7 @@ def rule(
     results: Sequence[TensorType],
     *,
     reduce: Mapping[str, str] | None = None,
+    combine: Sequence[str] = (),
     whole: Sequence[str] = (),
     linear: Sequence[Linear] = (),
     sizes: Mapping[str, int] | None = None,
@@ -134,6 +136,7 @@ def rule(
     """
     notes = _Notes(
         tuple(sorted((reduce or {}).items())),
+        tuple(combine),
         tuple(whole),
         tuple(linear),
         tuple(sorted((sizes or {}).items())),
@@ -146,6 +149,7 @@ class _Notes(NamedTuple):
     """The keyword arguments of `rule`, hashable."""
 
     reduce: tuple[tuple[str, str], ...]
+    combine: tuple[str, ...]
     whole: tuple[str, ...]
     linear: tuple[Linear, ...]
     sizes: tuple[tuple[str, int], ...]
@@ -169,7 +173,7 @@ def _parsed(notation: str, operands: tuple[TensorType, ...], results: tuple[Tens
         _collect(notation, dims, kind, table, order, set())
     for dims, kind in zip(sides[0], operands, strict=True):
         _collect(notation, dims, kind, table, order, notes.windowed)
-    for name in (*dict(notes.reduce), *notes.whole, *sorted(notes.windowed)):
+    for name in (*dict(notes.reduce), *notes.combine, *notes.whole, *sorted(notes.windowed)):
         if name not in order:
             raise ValueError(f"rule '{notation}' has no factor '{name}'")
     loops = tuple(_factor(name, table[name], notes) for name in _loop_order(order, sides))
@@ -217,6 +221,8 @@ def _loop_order(order: list[str], sides: list[list[list[list[str]]]]) -> list[st
 def _factor(name: str, size: int, notes: _Notes) -> Factor:
     if reduction := dict(notes.reduce).get(name):
         return Factor(name, size, "reduce", reduction)
+    if name in notes.combine:
+        return Factor(name, size, "combine")
     if name in notes.windowed:
         return Factor(name, size, "window")
     return Factor(name, size, "whole" if name in notes.whole else "parallel")

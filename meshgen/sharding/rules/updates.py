@@ -49,13 +49,13 @@ def sort(node: Node) -> Rule:
 
 @sharding_rule("reduce_region")
 def reduce_region(node: Node) -> Rule:
-    """The region may be any function: reduced dims stay whole."""
+    """The region may be any function of a monoid: devices reduce their rows, and what they have is combined in order."""
     count = len(node.operands) // 2
     names = letters(node.operands[0].type.rank)
     kept = _words([n for d, n in enumerate(names) if d not in node.attrs["dims"]])
     text = f"{', '.join([_words(names)] * count + ['()'] * count)} -> {', '.join([kept] * count)}"
-    whole = [names[d] for d in node.attrs["dims"]]
-    return rule(text, [v.type for v in node.operands], [v.type for v in node.results], whole=whole)
+    reduced = [names[d] for d in node.attrs["dims"]]
+    return rule(text, [v.type for v in node.operands], [v.type for v in node.results], combine=reduced)
 
 
 @sharding_rule("scatter")
