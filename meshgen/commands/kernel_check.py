@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from meshgen.ir.tolerance import error_bound
-from meshgen.runtime.interpret import interpreter
+from meshgen.runtime.launch import evaluated, interpreted
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.random_arrays import random_array
-from meshgen.runtime.simulate import RankEvaluator
 
 
 def check_kernels(module: LoadedModule, seed: int) -> list[dict[str, Any]]:
@@ -19,12 +18,13 @@ def check_kernels(module: LoadedModule, seed: int) -> list[dict[str, Any]]:
     Kernels run as the last rank does, which is the one with padding.
     """
     rank = module.mesh.size - 1
-    launch, evaluator = interpreter(module), RankEvaluator(module.mesh, rank)
+    sources = {name: module.source(name) for name in module.manifest.kernels}
+    reference, interpreter = evaluated(module.manifest), interpreted(module.manifest, sources)
     rows: list[dict[str, Any]] = []
     for number, (name, body) in enumerate(module.schedule.kernels.items()):
         operands = [random_array(value.type, [seed, number, i]) for i, value in enumerate(body.inputs)]
-        wanted = evaluator.graph(body, operands)
-        found = launch(name, rank, operands, [value.type for value in body.outputs])
+        types = [value.type for value in body.outputs]
+        wanted, found = reference(name, rank, operands, types), interpreter(name, rank, operands, types)
         bounds = error_bound(body, operands)
         worst = [_worst(*each) for each in zip(found, wanted, bounds, strict=True)]
         error, allowed = max(worst, key=lambda pair: pair[0] / pair[1] if pair[1] else pair[0])

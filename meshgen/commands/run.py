@@ -85,7 +85,7 @@ def run_step(module: LoadedModule, options: argparse.Namespace, output: Output) 
         _save(Path(options.output), dict(zip(names, results, strict=True)))
     rows = [_described(name, array) for name, array in zip(names, results, strict=True)]
     title = f"{module.name} on {module.mesh.size} ranks of {module.mesh}, {options.device}: {seconds:.2f} s"
-    table = [list(row.values()) for row in rows]
+    table = [(row["name"], row["type"], f"{row['mean']:.4g}", f"{row['largest']:.4g}") for row in rows]
     output.tables(table_of(title, ("result", "type", "mean", "largest"), table, left=("type",)))
     compared = compare(names, results, expected, options.tolerance) if expected is not None else []
     for row in compared:
