@@ -1,30 +1,24 @@
-"""The cheapest way from one sharding of a value to another, found by search (A*) over `reshard_moves`.
+"""Reshard plans: the collectives that bring a value from one sharding to another, in the user's terms.
 
-Cost is time on the mesh's links; ties go to fewer bytes, then to plain collectives before grouped sends and
-receives, then to fewer steps, then to the order of names. What a device must receive bounds the rest of a way
-from below. No tile on the way is larger than the larger of both ends: reducing in place, re-tiling, and making
-partial again never need more, so that limit excludes no reshard.
+`reshard_search` finds them, over parts of axes that do not overlap; here shardings are brought into these terms
+and the steps back into the user's.
 """
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh, split_ref
-from meshgen.sharding.reshard_moves import Move, Problem, moves
+from meshgen.sharding.reshard_moves import TRANSFERS, Problem
+from meshgen.sharding.reshard_search import PICOSECONDS, Cost, Path, cheapest, straight
 from meshgen.sharding.sites import AxisParts
 from meshgen.spec import Sharding
-
-_PICOSECONDS = 1e12  # times are compared as whole numbers
-_TRANSFERS = ("permute", "retile")
-Cost = tuple[int, int, int, int]  # picoseconds, bytes, grouped sends and receives, steps
 
 
 @dataclass(frozen=True)
@@ -58,8 +52,8 @@ class ReshardPlan:
     @property
     def cost(self) -> Cost:
         """What plans are compared by."""
-        transfers = sum(step.op in _TRANSFERS for step in self.steps)
-        return round(self.seconds * _PICOSECONDS), self.ring_bytes, transfers, len(self.steps)
+        transfers = sum(step.op in TRANSFERS for step in self.steps)
+        return round(self.seconds * PICOSECONDS), self.ring_bytes, transfers, len(self.steps)
 
 
 def plan_reshard(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> ReshardPlan:
@@ -88,7 +82,7 @@ def _plan(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> R
     terms = _Terms.of(mesh, [*source.used_axes, *target.used_axes])
     start, goal = (terms.canonical(sharding, type.sizes) for sharding in (source, target))
     problem = Problem(type, goal, mesh, terms.axes)
-    path = _search(problem, start) if terms.parts else _straight(problem, start)
+    path = cheapest(problem, start) if terms.parts else straight(problem, start)
     return ReshardPlan(source, target, tuple(_steps(problem, terms, source, target, path)), problem.missing(start))
 
 
@@ -145,97 +139,6 @@ def _offsets(sharding: Sharding, dim: int, size: int, mesh: Mesh) -> tuple[int, 
     tile = -(-size // count)
     even = tuple(min(i * tile, size) for i in range(count + 1))
     return () if sharding.offsets[dim] == even else sharding.offsets[dim]
-
-
-Path = tuple[Move, ...]
-
-
-def _straight(problem: Problem, start: Sharding) -> Path:
-    """Reduce what must be, re-tile, make partial again: possible for every reshard, and within the larger end."""
-    path: list[Move] = []
-    state = start
-    while state != problem.target:
-        kept = all(pair in problem.target.partial for pair in state.partial)
-        order = ("retile", "permute", "to_partial") if kept else ("all_reduce",)
-        move = next(move for move in moves(problem, state) if move.op in order)
-        path.append(move)
-        state = move.sharding
-    return tuple(path)
-
-
-@dataclass(frozen=True, order=True)
-class _Entry:
-    """A way in the search's queue; ordered by what it costs at least, then by the names of its steps."""
-
-    bound: Cost
-    names: tuple[str, ...]
-    cost: Cost
-    state: Sharding = field(compare=False)
-    path: Path = field(compare=False)
-
-
-def _search(problem: Problem, start: Sharding) -> Path:
-    """The cheapest path; the straight one is what it has to beat."""
-    limit = max(problem.local(end).size for end in (start, problem.target))
-    worst = _path_cost(problem, start, _straight(problem, start))
-    queue = [_Entry((0, 0, 0, 0), (), (0, 0, 0, 0), start, ())]
-    best: dict[Sharding, tuple[Cost, tuple[str, ...]]] = {}
-    while True:
-        entry = heapq.heappop(queue)
-        if entry.state == problem.target:
-            return entry.path
-        if best.get(entry.state, (entry.cost, entry.names)) < (entry.cost, entry.names):
-            continue
-        for found in _next(problem, entry, limit, worst):
-            mark = (found.cost, found.names)
-            if found.state not in best or mark < best[found.state]:
-                best[found.state] = mark
-                heapq.heappush(queue, found)
-
-
-def _next(problem: Problem, entry: _Entry, limit: int, worst: Cost) -> Iterator[_Entry]:
-    """Entries one move further that fit in memory and may still cost no more than `worst`."""
-    for move in moves(problem, entry.state):
-        if problem.local(move.sharding).size > limit:
-            continue
-        cost = _sum(entry.cost, _move_cost(problem, entry.state, move))
-        if cost > worst:
-            continue
-        least = _sum(cost, _least(problem, move.sharding))
-        if least <= worst:
-            names = (*entry.names, f"{move.op} {dict(move.attrs)}")
-            yield _Entry(least, names, cost, move.sharding, (*entry.path, move))
-
-
-def _sum(left: Cost, right: Cost) -> Cost:
-    return left[0] + right[0], left[1] + right[1], left[2] + right[2], left[3] + right[3]
-
-
-def _move_cost(problem: Problem, state: Sharding, move: Move) -> Cost:
-    seconds, moved = problem.cost(state, move)
-    return round(seconds * _PICOSECONDS), moved, int(move.op in _TRANSFERS), 1
-
-
-def _path_cost(problem: Problem, state: Sharding, path: Path) -> Cost:
-    total: Cost = (0, 0, 0, 0)
-    for move in path:
-        total = _sum(total, _move_cost(problem, state, move))
-        state = move.sharding
-    return total
-
-
-def _least(problem: Problem, state: Sharding) -> Cost:
-    """What the rest of the way costs at least: one latency, and the bytes that a device must still receive."""
-    if state == problem.target:
-        return 0, 0, 0, 0
-    missing = problem.missing(state)
-    if any(pair not in problem.target.partial for pair in state.partial):
-        missing = max(missing, problem.local(problem.target).nbytes)  # no way to reduce a tile receives less than one
-    if not missing:
-        return 0, 0, 0, 1
-    links = [problem.mesh.axis(axis) for axis in problem.axes]
-    seconds = min(link.latency for link in links) + missing / max(link.bandwidth for link in links)
-    return int(seconds * _PICOSECONDS), missing, 0, 1
 
 
 def _steps(problem: Problem, terms: _Terms, source: Sharding, target: Sharding, path: Path) -> Iterator[Step]:

@@ -18,6 +18,8 @@ from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
+TRANSFERS = ("permute", "retile")  # grouped sends and receives
+
 
 @dataclass(frozen=True)
 class Move:
@@ -53,6 +55,10 @@ class Problem:
         if sharding not in self._local:
             self._local[sharding] = self.type.with_shape(sharding.local_shape(self.shape, self.mesh))
         return self._local[sharding]
+
+    def elements(self, sharding: Sharding) -> int:
+        """Elements of a device's buffer."""
+        return math.prod(self.local(sharding).sizes)
 
     def cost(self, source: Sharding, move: Move) -> tuple[float, int]:
         """Seconds, and bytes per device."""

@@ -41,6 +41,7 @@ def steps(source: Sharding, target: Sharding, type: TensorType = MATRIX, mesh: M
         (P(None, None, partial={"y": "max"}), P("x"), ["all_slice ('x',)", "all_reduce ('y',)"]),
         (P(), P(None, None, partial="x"), ["to_partial ('x',)"]),
         (P("x"), P("x"), []),
+        (P("x", "y"), P(), ["all_gather ('x',)", "all_gather ('y',)"]),
     ],
 )
 def test_the_plan_that_an_expert_would_write(source: Sharding, target: Sharding, wanted: list[str]) -> None:
@@ -66,6 +67,14 @@ def test_merging_axes_of_two_dims_into_one_needs_no_full_gather() -> None:
 
 def test_small_values_go_in_one_step_whatever_the_bytes() -> None:
     assert len(plan(P("x", "y"), P(("y", "x")), TensorType((16, 16), "f32")).steps) == 1
+
+
+def test_collectives_are_taken_for_sends_and_receives_where_they_move_no_more() -> None:
+    square = make_mesh({"x": 2, "y": 2})
+    for size in (12, 4096):
+        found = plan(P("x", "y"), P(), TensorType((size, size), "f32"), square)
+        assert [s.op for s in found.steps] == ["all_gather", "all_gather"]
+        assert found.ring_bytes == found.bound_bytes
 
 
 def test_a_slow_link_is_crossed_with_few_bytes() -> None:

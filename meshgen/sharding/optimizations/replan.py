@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, merged_why, price_of, walk
-from meshgen.sharding.reshard import Cost, ReshardPlan, plan_reshard
+from meshgen.sharding.reshard import ReshardPlan, plan_reshard
+from meshgen.sharding.reshard_moves import TRANSFERS
+from meshgen.sharding.reshard_search import PICOSECONDS, Cost
 
 _LONGEST = 8  # links of a chain that are looked at: keeps the walk linear
-_TRANSFERS = ("permute", "retile")
 
 
 def replan(module: Module) -> Module:
@@ -44,7 +45,7 @@ def _replan(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 def _cost(node: Node, walk: Walk) -> Cost:
     found = price_of(node, walk.mesh)
-    return round(found.seconds * 1e12), found.ring_bytes, int(node.op in _TRANSFERS), 1
+    return round(found.seconds * PICOSECONDS), found.ring_bytes, int(node.op in TRANSFERS), 1
 
 
 def _sum(left: Cost, right: Cost) -> Cost:
