@@ -81,6 +81,8 @@ def _kernel(site: Site) -> list[TensorType] | None:
 def tile_faults(site: Site, mesh: Mesh) -> None:
     """What is wrong with the local sizes of a collective on this mesh."""
     assert site.results is not None, "only whole nodes are verified"
+    if not site.operands:
+        return
     x, result, count = site.operands[0], site.results[0], mesh.group_size(site.attrs["axes"])
     gathered = {"all_gather": "dim", "gather_to": "dim", "all_to_all": "concat_dim"}.get(site.op)
     split = {"all_slice": "dim", "reduce_scatter": "dim", "scatter_from": "dim", "all_to_all": "split_dim"}.get(site.op)
