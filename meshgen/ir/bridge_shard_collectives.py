@@ -162,7 +162,7 @@ def _place(importer: Importer, op: Operation, name: str) -> tuple[int, ...] | No
     static = DenseArrayBase[I64].from_list(i64, [int(i) for i in attribute.get_values()])
     place = constants(static, op.operands[1:], f"{op.name}: {name}", faults)
     importer.reading.faults += [replace(fault, loc=importer.reading.source.locate(op)) for fault in faults]
-    return None if faults else tuple(place)
+    return None if faults or (not place and isinstance(op, RecvOp)) else tuple(place)
 
 
 def emit(importer: Importer, op: Operation, name: str, attrs: Mapping[str, object]) -> None:
