@@ -4,77 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from meshgen.ir.evaluate import HANDLERS
-from meshgen.ir.evaluate_common import Array, RunRegion
+from meshgen.ir.evaluate_common import Array
 from meshgen.ir.evaluate_elementwise import erf, erf_inv
-from meshgen.ir.evaluate_window import fold_kind
-from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_float
-
-UNIT = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8, "f8E4M3FN": 2.0**-4, "f8E5M2": 2.0**-3}
-LEAST = {
-    "f64": 2.0**-1074,
-    "f32": 2.0**-149,
-    "f16": 2.0**-24,
-    "bf16": 2.0**-133,
-    "f8E4M3FN": 2.0**-9,
-    "f8E5M2": 2.0**-16,
-}
-TF32_UNIT = 2.0**-11
-FUNCTION_UNITS = 8  # functions are right to 4 ulp of the compute type: NumPy, libm and GPUs all are
-PARTIAL_ROUNDINGS = 3  # a sum may be rounded to its type as partial sums, after one stage of reducing, and at the end
-
-
-@dataclass(frozen=True)
-class Tracked:
-    """A value, the bound of its error, and its magnitude (at least |value|), all of one shape."""
-
-    value: Array
-    error: Array
-    magnitude: Array
-
-    @property
-    def is_uncertain(self) -> bool:
-        return bool(np.any(self.error > 0))
-
-
-Rule = Callable[[Node, list[Tracked], list[Array], bool], list[Tracked]]
-
-
-def absolute(value: Array) -> Array:
-    return np.abs(value.astype(np.float64))
-
-
-def exact(value: Array) -> Tracked:
-    """A value without error."""
-    return Tracked(value, np.broadcast_to(0.0, value.shape), absolute(value))
-
-
-def unknown(value: Array) -> Tracked:
-    """A value of which nothing is known."""
-    return Tracked(value, np.broadcast_to(np.inf, value.shape), absolute(value))
-
-
-def spread_bound(operands: Sequence[Tracked], result: Array) -> Tracked:
-    """The rule for ops without one: exact operands give an exact result, any other nothing."""
-    return unknown(result) if any(t.is_uncertain for t in operands) else exact(result)
-
-
-def rounded(node: Node, error: Array, value: Array, magnitude: Array, units: float = 1) -> Tracked:
-    """Add the rounding of `units` unit roundoffs of the result's type on its magnitude."""
-    dtype = dtype_name(value.dtype)
-    if is_float(dtype):
-        error = error + units * UNIT[dtype] * (magnitude + error) + LEAST[dtype]
-    return Tracked(value, error, magnitude)
-
-
-def _wide(tracked: Tracked) -> Array:
-    return tracked.value.astype(np.float64)
-
+from meshgen.ir.graph import Node, dtype_name, is_float
+from meshgen.ir.tolerance_sums import SUM_RULES, no_region
+from meshgen.ir.tolerance_values import (
+    FUNCTION_UNITS,
+    UNIT,
+    Rule,
+    Tracked,
+    absolute,
+    exact,
+    in_f64,
+    rounded,
+    spread_bound,
+    unknown,
+)
 
 # Element-wise ---------------------------------------------------------------------------------------------------
 
@@ -83,7 +33,7 @@ def _monotone(function: Callable[[Any], Any]) -> Callable[[Tracked], Array]:
     """The error of a monotone function: how far it moves when its argument does."""
 
     def error(x: Tracked) -> Array:
-        wide = _wide(x)
+        wide = in_f64(x)
         here = function(wide)
         moved = np.maximum(np.abs(function(wide + x.error) - here), np.abs(function(wide - x.error) - here))
         return np.where(x.error == 0, 0.0, moved)
@@ -96,7 +46,7 @@ def _bounded_slope(x: Tracked) -> Array:
 
 
 def _tangent(x: Tracked) -> Array:
-    wide = _wide(x)
+    wide = in_f64(x)
     branch = [np.round((wide + sign * x.error) / math.pi) for sign in (-1, 1)]
     return np.where(branch[0] == branch[1], _monotone(np.tan)(x), np.inf)
 
@@ -150,17 +100,17 @@ def _divide(node: Node, operands: list[Tracked], results: list[Array], tf32: boo
     if not is_float(dtype_name(results[0].dtype)):
         return [spread_bound(operands, results[0])]
     bottom = absolute(b.value)
-    error = (a.error + np.abs(_wide(a) / _wide(b)) * b.error) / (bottom - b.error)
+    error = (a.error + np.abs(in_f64(a) / in_f64(b)) * b.error) / (bottom - b.error)
     error = np.where(bottom > b.error, error, np.where((a.error == 0) & (b.error == 0), 0.0, np.inf))
     return [rounded(node, error, results[0], a.magnitude / bottom, FUNCTION_UNITS)]
 
 
 def _power(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     a, b = operands
-    here, error = np.power(_wide(a), _wide(b)), np.zeros(results[0].shape)
+    here, error = np.power(in_f64(a), in_f64(b)), np.zeros(results[0].shape)
     for i in (-1, 1):  # monotone in each argument: the extremes are at corners
         for j in (-1, 1):
-            error = np.maximum(error, np.abs(np.power(_wide(a) + i * a.error, _wide(b) + j * b.error) - here))
+            error = np.maximum(error, np.abs(np.power(in_f64(a) + i * a.error, in_f64(b) + j * b.error) - here))
     crosses = (a.error > 0) & (absolute(a.value) <= a.error)  # the sign of the base is not known
     error = np.where(crosses, np.maximum(error, np.abs(here)), error)
     return [rounded(node, error, results[0], absolute(results[0]), FUNCTION_UNITS)]
@@ -168,8 +118,8 @@ def _power(node: Node, operands: list[Tracked], results: list[Array], tf32: bool
 
 def _atan2(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     y, x = operands
-    radius, moved = np.hypot(_wide(y), _wide(x)), x.error + y.error
-    cut = (_wide(x) - x.error < 0) & (absolute(y.value) <= y.error) & (moved > 0)
+    radius, moved = np.hypot(in_f64(y), in_f64(x)), x.error + y.error
+    cut = (in_f64(x) - x.error < 0) & (absolute(y.value) <= y.error) & (moved > 0)
     error = np.where((moved >= radius) | cut, 2 * math.pi, math.pi / 2 * moved / (radius - moved))
     return [rounded(node, np.where(moved == 0, 0.0, error), results[0], absolute(results[0]), FUNCTION_UNITS)]
 
@@ -193,7 +143,7 @@ def _clamp(node: Node, operands: list[Tracked], results: list[Array], tf32: bool
 def _compare(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     a, b = operands
     slack = a.error + b.error
-    near = (slack > 0) & ~(np.abs(_wide(a) - _wide(b)) > slack)
+    near = (slack > 0) & ~(np.abs(in_f64(a) - in_f64(b)) > slack)
     return [Tracked(results[0], np.where(near, 1.0, 0.0), absolute(results[0]))]
 
 
@@ -212,7 +162,7 @@ def _logical(node: Node, operands: list[Tracked], results: list[Array], tf32: bo
 
 def _select(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     choice, a, b = operands
-    either = np.abs(_wide(a) - _wide(b)) + np.maximum(a.error, b.error)
+    either = np.abs(in_f64(a) - in_f64(b)) + np.maximum(a.error, b.error)
     error = np.where(choice.error > 0, either, np.where(choice.value, a.error, b.error))
     magnitude = np.where(choice.value, a.magnitude, b.magnitude)
     return [Tracked(results[0], error, magnitude)]
@@ -234,10 +184,6 @@ def _convert(node: Node, operands: list[Tracked], results: list[Array], tf32: bo
 # Movement -------------------------------------------------------------------------------------------------------
 
 
-def _run_nothing(region: Graph, args: list[Array]) -> list[Array]:
-    raise AssertionError("an op that only moves elements has no region")
-
-
 def _move(data: int) -> Rule:
     """Ops that move the elements of their first `data` operands (-1: all); the others are indices."""
 
@@ -247,8 +193,8 @@ def _move(data: int) -> Rule:
         if any(t.is_uncertain for t in indices):
             return [_anything_of(moved, results[0])]
         fixed = [t.value for t in indices]
-        (error,) = HANDLERS[node.op](node, [np.asarray(t.error) for t in moved] + fixed, _run_nothing)
-        (magnitude,) = HANDLERS[node.op](node, [t.magnitude for t in moved] + fixed, _run_nothing)
+        (error,) = HANDLERS[node.op](node, [np.asarray(t.error) for t in moved] + fixed, no_region)
+        (magnitude,) = HANDLERS[node.op](node, [t.magnitude for t in moved] + fixed, no_region)
         return [Tracked(results[0], error, magnitude)]
 
     return rule
@@ -256,118 +202,13 @@ def _move(data: int) -> Rule:
 
 def _anything_of(operands: Sequence[Tracked], result: Array) -> Tracked:
     """Some element of the operands, it is not known which."""
-    values = [_wide(t) for t in operands if t.value.size]
+    values = [in_f64(t) for t in operands if t.value.size]
     low, high = min(v.min() for v in values), max(v.max() for v in values)
     worst = max(float(np.max(t.error)) for t in operands if t.value.size)
     return Tracked(result, np.broadcast_to(high - low + worst, result.shape), absolute(result))
 
 
-# Sums -----------------------------------------------------------------------------------------------------------
-
-
-def _shadow(node: Node, args: list[Array], run: RunRegion = _run_nothing) -> Array:
-    """The node's op on f64 arrays."""
-    operands = [Value(TensorType(a.shape, dtype_name(a.dtype))) for a in args]
-    twin = Node(
-        node.op, operands, [Value(TensorType(node.results[0].type.shape, "f64"))], node.attrs, regions=node.regions
-    )
-    return HANDLERS[node.op](twin, args, run)[0]
-
-
-def sum_units(dtype: str, terms: int) -> float:
-    """Unit roundoffs that a sum of `terms` terms may be off by, relative to the sum of their magnitudes."""
-    accumulator = UNIT["f64"] if dtype == "f64" else UNIT["f32"]
-    return terms * accumulator + PARTIAL_ROUNDINGS * UNIT[dtype]
-
-
-def _reduce(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    kind, value, (x, init) = node.attrs["kind"], results[0], operands
-    dtype = dtype_name(value.dtype)
-    if kind == "add" and dtype != "i1":
-        error, magnitude = (
-            _shadow(node, [np.asarray(a), np.asarray(b)])
-            for a, b in ((x.error, init.error), (x.magnitude, init.magnitude))
-        )
-        return [_summed(value, error, magnitude, dtype, x.value.size // max(value.size, 1) + 1)]
-    if kind in ("maximum", "minimum"):
-        largest = Node("reduce", node.operands, node.results, {**node.attrs, "kind": "maximum"})
-        return [Tracked(value, _shadow(largest, [np.asarray(x.error), np.asarray(init.error)]), absolute(value))]
-    return [spread_bound(operands, value) if not is_float(dtype) else _product(node, operands, value, dtype)]
-
-
-def _product(node: Node, operands: list[Tracked], value: Array, dtype: str) -> Tracked:
-    x, init = operands
-    outer = _shadow(node, [absolute(x.value) + x.error, absolute(init.value) + init.error])
-    inner = _shadow(node, [absolute(x.value), absolute(init.value)])
-    return Tracked(
-        value, outer - inner + sum_units(dtype, x.value.size // max(value.size, 1) + 1) * outer, absolute(value)
-    )
-
-
-def _summed(value: Array, error: Array, magnitude: Array, dtype: str, terms: int) -> Tracked:
-    if is_float(dtype):
-        error = error + sum_units(dtype, terms) * (magnitude + error) + terms * LEAST[dtype]
-    return Tracked(value, error, magnitude)
-
-
-def _bilinear(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """dot_general and convolution: |a| e_b + e_a |b| + e_a e_b, and the rounding of a sum of products."""
-    a, b = operands
-    value, dtype = results[0], dtype_name(results[0].dtype)
-    left, right = absolute(a.value), absolute(b.value)
-    error = np.zeros(value.shape)
-    if b.is_uncertain:
-        error = error + _shadow(node, [left + a.error, np.asarray(b.error)])
-    if a.is_uncertain:
-        error = error + _shadow(node, [np.asarray(a.error), right])
-    magnitude = np.maximum(_shadow(node, [a.magnitude, right + b.error]), _shadow(node, [left + a.error, b.magnitude]))
-    if tf32 and dtype_name(a.value.dtype) == "f32":
-        error = error + (2 * TF32_UNIT + TF32_UNIT**2) * magnitude
-    return [_summed(value, error, magnitude, dtype, _terms(node, a.value, b.value))]
-
-
-def _terms(node: Node, a: Array, b: Array) -> int:
-    if node.op == "dot_general":
-        return math.prod(a.shape[d] for d in node.attrs["lhs_contract"])
-    return b.size // max(b.shape[node.attrs["kernel_output_feature"]], 1)
-
-
-def _reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    kind = fold_kind(node.regions[0])
-    if kind not in ("add", "maximum", "minimum") or len(operands) != 2:
-        return [spread_bound(operands, result) for result in results]
-    value, (x, init) = results[0], operands
-    if kind == "add":
-        error, magnitude = (
-            _shadow(node, [np.asarray(a), np.asarray(b)])
-            for a, b in ((x.error, init.error), (x.magnitude, init.magnitude))
-        )
-        terms = math.prod(node.attrs["window_dimensions"]) + 1
-        return [_summed(value, error, magnitude, dtype_name(value.dtype), terms)]
-    largest = Graph("maximum", node.regions[0].inputs)
-    largest.outputs = [largest.add("maximum", largest.inputs, [largest.inputs[0].type]).result]
-    twin = Node(node.op, node.operands, node.results, node.attrs, regions=(largest,))
-    return [Tracked(value, _shadow(twin, [np.asarray(x.error), np.asarray(init.error)]), absolute(value))]
-
-
-def _scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """scatter-add; other scatters only of exact values."""
-    if len(operands) != 3 or fold_kind(node.regions[0]) != "add" or operands[1].is_uncertain:
-        return [spread_bound(operands, result) for result in results]
-    (x, indices, updates), value = operands, results[0]
-    f64 = TensorType((), "f64")
-    add = Graph("add", [Value(f64), Value(f64)])
-    add.outputs = [add.add("add", add.inputs, [f64]).result]
-    twin = Node(node.op, node.operands, node.results, node.attrs, regions=(add,))
-    error, magnitude, terms = (
-        _shadow(twin, [np.array(a, np.float64), indices.value, np.asarray(b)])
-        for a, b in (
-            (x.error, updates.error),
-            (x.magnitude, updates.magnitude),
-            (np.ones(x.value.shape), np.ones(updates.value.shape)),
-        )
-    )
-    return [_summed(value, error, magnitude, dtype_name(value.dtype), int(terms.max(initial=1)))]
+# Order ---------------------------------------------------------------------------------------------------------
 
 
 def _extremum_region(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
@@ -375,7 +216,7 @@ def _extremum_region(node: Node, operands: list[Tracked], results: list[Array], 
     x, count = operands[0], len(operands) // 2
     dims = tuple(node.attrs["dims"])
     chosen = results[0].astype(np.float64)
-    wide = _wide(x)
+    wide = in_f64(x)
     picks = [wide.max(axis=dims, initial=-np.inf), wide.min(axis=dims, initial=np.inf)]
     if not any(t.is_uncertain for t in operands) or count != 2 or not any((p == chosen).all() for p in picks):
         return [spread_bound(operands, result) for result in results]
@@ -400,6 +241,14 @@ def _sorted(node: Node, operands: list[Tracked], results: list[Array], tf32: boo
     return [first, *(_anything_of([t], r) for t, r in zip(operands[1:], results[1:], strict=True))]
 
 
+def _on_rank(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """mask_padding, all_slice, to_partial: places that are not copied are exact, so the greatest error is a bound."""
+    worst = float(np.max(operands[0].error)) if operands[0].value.size else 0.0
+    reach = float(np.max(operands[0].magnitude, initial=0.0, where=np.isfinite(operands[0].magnitude)))
+    magnitude = np.maximum(absolute(results[0]), reach if worst else 0.0)
+    return [Tracked(results[0], np.broadcast_to(worst, results[0].shape), magnitude)]
+
+
 _MOVES = {"broadcast_in_dim": 1, "transpose": 1, "reshape": 1, "view": 1, "reverse": 1, "slice": 1, "concatenate": -1,
           "pad": 2, "gather": 1, "dynamic_slice": 1, "dynamic_update_slice": 2}  # fmt: skip
 RULES: dict[str, Rule] = {
@@ -410,8 +259,9 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("maximum", "minimum"), _extreme),
     **dict.fromkeys(("and", "or", "xor"), _logical),
     **{op: _move(data) for op, data in _MOVES.items()},
-    **dict.fromkeys(("dot_general", "convolution"), _bilinear),
+    **SUM_RULES,
     **dict.fromkeys(("sort", "top_k"), _sorted),
+    **dict.fromkeys(("mask_padding", "all_slice", "to_partial"), _on_rank),
     "multiply": _multiply,
     "divide": _divide,
     "power": _power,
@@ -421,8 +271,5 @@ RULES: dict[str, Rule] = {
     "compare": _compare,
     "select": _select,
     "convert": _convert,
-    "reduce": _reduce,
-    "reduce_window": _reduce_window,
     "reduce_region": _extremum_region,
-    "scatter": _scatter,
 }

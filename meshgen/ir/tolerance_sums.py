@@ -1,0 +1,142 @@
+"""Errors of reductions, dots, convolutions and scatters: sums in any order and grouping."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from meshgen.ir.evaluate import HANDLERS
+from meshgen.ir.evaluate_common import Array, RunRegion
+from meshgen.ir.evaluate_window import fold_kind
+from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_float
+from meshgen.ir.tolerance_values import (
+    LEAST,
+    PARTIAL_ROUNDINGS,
+    TF32_UNIT,
+    UNIT,
+    Rule,
+    Tracked,
+    absolute,
+    in_f64,
+    spread_bound,
+)
+
+
+def no_region(region: Graph, args: list[Array]) -> list[Array]:
+    raise AssertionError("sums and moves run without their regions")
+
+
+def _shadow(node: Node, args: list[Array], run: RunRegion = no_region) -> Array:
+    """The node's op on f64 arrays."""
+    operands = [Value(TensorType(a.shape, dtype_name(a.dtype))) for a in args]
+    twin = Node(
+        node.op, operands, [Value(TensorType(node.results[0].type.shape, "f64"))], node.attrs, regions=node.regions
+    )
+    return HANDLERS[node.op](twin, args, run)[0]
+
+
+def sum_units(dtype: str, additions: float, roundings: float) -> float:
+    """Relative error of a sum with so many additions in the accumulator's type and roundings to its own."""
+    accumulator = UNIT["f64"] if dtype == "f64" else UNIT["f32"]
+    return additions * accumulator + roundings * UNIT[dtype]
+
+
+def _reduce(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    kind, value, (x, init) = node.attrs["kind"], results[0], operands
+    dtype = dtype_name(value.dtype)
+    if kind == "add" and dtype != "i1":
+        parts = (_shadow(node, [a, b]) for a, b in zip(_addends(x), _addends(init), strict=True))
+        return [_summed(value, *parts, terms=x.value.size // max(value.size, 1) + 1)]
+    if kind in ("maximum", "minimum"):
+        largest = Node("reduce", node.operands, node.results, {**node.attrs, "kind": "maximum"})
+        return [Tracked(value, _shadow(largest, [np.asarray(x.error), np.asarray(init.error)]), absolute(value))]
+    return [spread_bound(operands, value) if not is_float(dtype) else _product(node, operands, value, dtype)]
+
+
+def _product(node: Node, operands: list[Tracked], value: Array, dtype: str) -> Tracked:
+    x, init = operands
+    outer = _shadow(node, [absolute(x.value) + x.error, absolute(init.value) + init.error])
+    inner = _shadow(node, [absolute(x.value), absolute(init.value)])
+    rounding = sum_units(dtype, x.value.size // max(value.size, 1) + 1, PARTIAL_ROUNDINGS) * outer
+    return Tracked(value, outer - inner + rounding, absolute(value), rounding)
+
+
+def _addends(x: Tracked) -> tuple[Array, Array, Array]:
+    """What is summed for the error, the magnitude and the spread of a sum."""
+    return np.asarray(x.error), x.magnitude, np.square(in_f64(x))
+
+
+def _summed(value: Array, error: Array, magnitude: Array, spread: Array, *, terms: int, unit: float = 0.0) -> Tracked:
+    """A sum of `terms` terms, whose inputs may be rounded to `unit`.
+
+    `spread` is the sum of squares of the terms. Partial sums are typically no greater than its root and the sum
+    together, and the rounding errors of k additions add up like a random walk (Higham and Mary, "A new approach
+    to probabilistic rounding error analysis", SISC 41(5), 2019). The worst case is k times the magnitude.
+    """
+    dtype = dtype_name(value.dtype)
+    if not is_float(dtype):
+        return Tracked(value, error, magnitude)
+    worst = sum_units(dtype, terms, PARTIAL_ROUNDINGS) + unit * (2 + unit)
+    typical = sum_units(dtype, math.sqrt(terms), math.sqrt(PARTIAL_ROUNDINGS)) + 2 * unit
+    error = error + worst * (magnitude + error) + terms * LEAST[dtype]
+    return Tracked(value, error, magnitude, typical * (absolute(value) + np.sqrt(spread)) + LEAST[dtype])
+
+
+def _bilinear(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """dot_general and convolution: |a| e_b + e_a |b| + e_a e_b, and the rounding of a sum of products."""
+    a, b = operands
+    value = results[0]
+    left, right = absolute(a.value), absolute(b.value)
+    error = np.zeros(value.shape)
+    if b.is_uncertain:
+        error = error + _shadow(node, [left + a.error, np.asarray(b.error)])
+    if a.is_uncertain:
+        error = error + _shadow(node, [np.asarray(a.error), right])
+    magnitude = np.maximum(_shadow(node, [a.magnitude, right + b.error]), _shadow(node, [left + a.error, b.magnitude]))
+    spread = _shadow(node, [np.square(left), np.square(right)])
+    unit = TF32_UNIT if tf32 and dtype_name(a.value.dtype) == "f32" else 0.0
+    return [_summed(value, error, magnitude, spread, terms=_terms(node, a.value, b.value), unit=unit)]
+
+
+def _terms(node: Node, a: Array, b: Array) -> int:
+    if node.op == "dot_general":
+        return math.prod(a.shape[d] for d in node.attrs["lhs_contract"])
+    return b.size // max(b.shape[node.attrs["kernel_output_feature"]], 1)
+
+
+def _reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    kind = fold_kind(node.regions[0])
+    if kind not in ("add", "maximum", "minimum") or len(operands) != 2:
+        return [spread_bound(operands, result) for result in results]
+    value, (x, init) = results[0], operands
+    if kind == "add":
+        parts = (_shadow(node, [a, b]) for a, b in zip(_addends(x), _addends(init), strict=True))
+        return [_summed(value, *parts, terms=math.prod(node.attrs["window_dimensions"]) + 1)]
+    largest = Graph("maximum", node.regions[0].inputs)
+    largest.outputs = [largest.add("maximum", largest.inputs, [largest.inputs[0].type]).result]
+    twin = Node(node.op, node.operands, node.results, node.attrs, regions=(largest,))
+    return [Tracked(value, _shadow(twin, [np.asarray(x.error), np.asarray(init.error)]), absolute(value))]
+
+
+def _scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """scatter-add; other scatters only of exact values."""
+    if len(operands) != 3 or fold_kind(node.regions[0]) != "add" or operands[1].is_uncertain:
+        return [spread_bound(operands, result) for result in results]
+    (x, indices, updates), value = operands, results[0]
+    f64 = TensorType((), "f64")
+    add = Graph("add", [Value(f64), Value(f64)])
+    add.outputs = [add.add("add", add.inputs, [f64]).result]
+    twin = Node(node.op, node.operands, node.results, node.attrs, regions=(add,))
+    pairs = [*zip(_addends(x), _addends(updates), strict=True), (np.ones(x.value.shape), np.ones(updates.value.shape))]
+    error, magnitude, spread, terms = (_shadow(twin, [np.array(a), indices.value, b]) for a, b in pairs)
+    return [_summed(value, error, magnitude, spread, terms=int(terms.max(initial=1)))]
+
+
+SUM_RULES: dict[str, Rule] = {
+    "dot_general": _bilinear,
+    "convolution": _bilinear,
+    "reduce": _reduce,
+    "reduce_window": _reduce_window,
+    "scatter": _scatter,
+}

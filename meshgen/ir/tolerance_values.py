@@ -1,0 +1,78 @@
+"""A value with what is known of its error, and the unit roundoffs that errors are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from meshgen.ir.evaluate_common import Array
+from meshgen.ir.graph import Node, dtype_name, is_float
+
+UNIT = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8, "f8E4M3FN": 2.0**-4, "f8E5M2": 2.0**-3}
+LEAST = {
+    "f64": 2.0**-1074,
+    "f32": 2.0**-149,
+    "f16": 2.0**-24,
+    "bf16": 2.0**-133,
+    "f8E4M3FN": 2.0**-9,
+    "f8E5M2": 2.0**-16,
+}
+TF32_UNIT = 2.0**-11
+FUNCTION_UNITS = 8  # functions are right to 4 ulp of the compute type: NumPy, libm and GPUs all are
+PARTIAL_ROUNDINGS = 3  # a sum may be rounded to its type as partial sums, after one stage of reducing, and at the end
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """A value, the bound of its error, and its magnitude (at least |value|), all of one shape.
+
+    `rounding` is the typical error that the op itself adds. `samples` are the value in other executions, floats in
+    f64.
+    """
+
+    value: Array
+    error: Array
+    magnitude: Array
+    rounding: Array | float = 0.0
+    samples: tuple[Array, ...] = ()
+
+    @property
+    def is_uncertain(self) -> bool:
+        return bool(np.any(self.error > 0))
+
+
+Rule = Callable[[Node, list[Tracked], list[Array], bool], list[Tracked]]
+
+
+def absolute(value: Array) -> Array:
+    return np.abs(value.astype(np.float64))
+
+
+def exact(value: Array) -> Tracked:
+    """A value without error."""
+    return Tracked(value, np.broadcast_to(0.0, value.shape), absolute(value))
+
+
+def unknown(value: Array) -> Tracked:
+    """A value of which nothing is known."""
+    return Tracked(value, np.broadcast_to(np.inf, value.shape), absolute(value))
+
+
+def spread_bound(operands: Sequence[Tracked], result: Array) -> Tracked:
+    """The rule for ops without one: exact operands give an exact result, any other nothing."""
+    return unknown(result) if any(t.is_uncertain for t in operands) else exact(result)
+
+
+def rounded(node: Node, error: Array, value: Array, magnitude: Array, units: float = 1) -> Tracked:
+    """Add the rounding of `units` unit roundoffs of the result's type on its magnitude."""
+    dtype = dtype_name(value.dtype)
+    if not is_float(dtype):
+        return Tracked(value, error, magnitude)
+    error = error + units * UNIT[dtype] * (magnitude + error) + LEAST[dtype]
+    return Tracked(value, error, magnitude, units * UNIT[dtype] * absolute(value) + LEAST[dtype])
+
+
+def in_f64(tracked: Tracked) -> Array:
+    return tracked.value.astype(np.float64)
