@@ -9,6 +9,7 @@ limit wins; equal steps by bytes, then in the order above.
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -76,6 +77,7 @@ def collect(module: Module, costs: Costs) -> Program:
         names.append(
             "" if node.op in COLLECTIVES else node.attrs["kernel"] if node.op == "kernel" else _wrap(node, kernels)
         )
+    kernels = {name: kernels[name] for name in dict.fromkeys(filter(None, names))}  # only what is launched
     root = {value: value for value in module.graph.values()}
     for node in module.graph.nodes:
         if node.op == "view":
@@ -104,7 +106,7 @@ def _wrap(node: Node, kernels: dict[str, Graph]) -> str:
                 hint="unroll the loop, or keep what it carries replicated",
             )
         )
-    name = f"{node.op}_{len(kernels)}"
+    name = next(name for n in itertools.count() if (name := f"{node.op}_{n}") not in kernels)
     inputs = {value: Value(value.type, f"a{i}") for i, value in enumerate(dict.fromkeys(node.operands))}
     results = [Value(value.type) for value in node.results]
     body = Node(node.op, [inputs[v] for v in node.operands], results, dict(node.attrs), node.loc, None, node.regions)

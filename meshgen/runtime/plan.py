@@ -13,17 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from meshgen.ccl.cost import COMMUNICATIONS
 from meshgen.ir.graph import Graph, TensorType
 
 COMPUTE, COMMUNICATION = 0, 1
 STREAMS = 2
 ALIGNMENT = 256  # bytes: what cudaMalloc guarantees, and a multiple of every vector load
 
-# Ops that need other ranks. Everything else in a plan is a kernel.
-COLLECTIVES = (
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "retile", "update_halo", "broadcast",
-    "gather_to", "reduce_to", "scatter_from", "send", "recv", "shift",
-)  # fmt: skip
+COLLECTIVES = COMMUNICATIONS  # ops that need other ranks; everything else in a plan is a kernel
 KINDS = ("input", "constant", "temporary", "output")
 
 

@@ -108,6 +108,16 @@ def test_what_is_not_fused_becomes_a_kernel_per_op():
     assert len(plan.items[-1].inputs) == 1  # the repeated operand is passed once
 
 
+def test_only_launched_kernels_are_kept_and_names_do_not_clash():
+    module = layers(1)
+    module.kernels["spare"] = module.kernels["add"]
+    module.kernels["tanh_0"] = module.kernels["add"]
+    module.graph.nodes[0].op = "tanh"
+    plan = plan_of(module)
+    assert sorted(plan.kernels) == ["add", "tanh_1"]
+    check(plan, module.mesh)
+
+
 def test_control_flow_around_collectives_is_refused_with_its_place():
     module = layers(1)
     branch = Graph("branch", [], [], [])
