@@ -125,6 +125,25 @@ def test_every_rank_gets_its_part(seed: int) -> None:
     run_plan(plan_reshard(TensorType(shape, "i32"), source, target, mesh), x, mesh, rng)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_every_rank_gets_its_part_over_parts_of_axes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mesh = make_mesh({"x": 8, "y": 2})
+    ways = [("x", "y"), ("x:(1)2", "x:(2)4", "y"), ("x:(1)4", "x:(4)2", "y"), ("x:(2)2", "y")]
+    x = rng.integers(-99, 99, [(16, 8), (10, 3), (5, 32)][seed % 3], dtype=np.int32)
+    source, target = (random_split(rng, ways[int(rng.integers(len(ways)))], mesh) for _ in range(2))
+    run_plan(plan_reshard(TensorType(x.shape, "i32"), source, target, mesh), x, mesh, rng)
+
+
+def random_split(rng: np.random.Generator, axes: tuple[str, ...], mesh: Mesh) -> Sharding:
+    """The axes at random: on one of two dims, partial, or replicated."""
+    places = {axis: int(rng.integers(0, 4)) for axis in axes}
+    order = [axes[i] for i in rng.permutation(len(axes))]
+    dims = tuple(tuple(axis for axis in order if places[axis] == dim) for dim in range(2))
+    partial = sorted((axis for axis in axes if places[axis] == 2), key=mesh.order)
+    return Sharding(dims, tuple((axis, "sum") for axis in partial))
+
+
 @pytest.mark.parametrize("kind", ["sum", "max", "min", "product", "and", "or", "xor"])
 @pytest.mark.parametrize("target", [P(), P("x", "y"), P(("y", "x"))], ids=str)
 def test_every_kind_of_partial_value(kind: str, target: Sharding) -> None:
@@ -145,7 +164,7 @@ def test_kinds_that_differ_are_reduced_innermost_first() -> None:
     run_plan(found, x, XY, rng)
 
 
-@pytest.mark.parametrize("rows", [16, 10, 5])
+@pytest.mark.parametrize("rows", [16, 10, 5, 3])
 def test_halos_and_offsets(rows: int) -> None:
     rng = np.random.default_rng(3)
     x = rng.integers(-99, 99, (rows, 6), dtype=np.int32)

@@ -42,7 +42,7 @@ def _graph(graph: Graph, uses: Counter[Value]) -> Graph:
                 place(cut)
         else:
             regions = tuple(_graph(region, uses) for region in node.regions)
-            kept.append(replace(node, regions=regions))
+            kept.append(replace(node, regions=regions) if regions else node)
     return Graph(graph.name, graph.inputs, kept[::-1], graph.outputs)
 
 

@@ -93,9 +93,9 @@ class Walk:
 
     def _visit(self, node: Node) -> None:
         operands = [self._same.get(value, value) for value in node.operands]
-        regions = tuple(self.graph(region) for region in node.regions)
-        node = replace(node, operands=operands, regions=regions)
-        found = None if regions else self._rule(node, self)
+        if node.regions or operands != node.operands:  # values compare by identity
+            node = replace(node, operands=operands, regions=tuple(self.graph(region) for region in node.regions))
+        found = None if node.regions else self._rule(node, self)
         if found is None:
             self._nodes.append(node)
             self.producers |= dict.fromkeys(node.results, node)
