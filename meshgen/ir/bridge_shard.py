@@ -318,6 +318,7 @@ def export_annotate(exporter: Exporter, node: Node) -> Operation:
     """`shard.shard`; its `shard.sharding` is put before it by `shardings_before`."""
     definition = sharding_op(node.attrs["sharding"], exporter.module.mesh)
     exporter.before(definition)
+    exporter.names[definition.result] = "sharding"  # numbers stay free for values that are called so
     for_users = None if node.attrs["as_result"] else UnitAttr()
     op = ShardOp(exporter.ssa(node.operands[0]), definition.result, for_users)
     if not node.attrs["required"]:

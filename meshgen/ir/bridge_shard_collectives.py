@@ -345,8 +345,8 @@ def _exporter_of(spec: Spec) -> Callable[[Exporter, Node], Operation]:
         properties |= {name: _index(node.attrs[attr]) for name, attr in spec.dims}
         if spec.reduces:
             properties["reduction"] = ReductionKindAttr(KIND_NAMES[node.attrs["kind"]])
-        if spec.root and spec.root[1] in node.attrs:
-            properties[spec.root[0]] = DenseArrayBase.from_list(i64, list(node.attrs[spec.root[1]]))
+        if spec.root:  # xDSL prints a `recv` from anywhere only if its source is there, though empty
+            properties[spec.root[0]] = DenseArrayBase.from_list(i64, list(node.attrs.get(spec.root[1], ())))
         return create(exporter, node, spec.cls, properties, attributes)
 
     return export_collective

@@ -130,7 +130,10 @@ def test_parts_of_an_axis_equal_the_axis() -> None:
 
 
 def test_conflicting_annotations_of_one_value() -> None:
-    more = ("%t = shard.sharding @g split_axes = [[], [0]] : !shard.sharding", "%z = shard.shard %x to %t : tensor<4x6xf32>")
+    more = (
+        "%t = shard.sharding @g split_axes = [[], [0]] : !shard.sharding",
+        "%z = shard.shard %x to %t : tensor<4x6xf32>",
+    )
     assert_fault(sharded("@g split_axes = [[0]]", *more), "MG0205", "annotated as made")
 
 

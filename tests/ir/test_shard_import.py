@@ -44,7 +44,9 @@ def test_annotation_for_users_says_nothing_of_the_argument() -> None:
 
 
 def test_lists_that_are_left_out_do_not_split() -> None:
-    module = annotated("%s = shard.sharding @g split_axes = [[]] : !shard.sharding\n%y = shard.shard %x to %s : tensor<8x6xf32>")
+    module = annotated(
+        "%s = shard.sharding @g split_axes = [[]] : !shard.sharding\n%y = shard.shard %x to %s : tensor<8x6xf32>"
+    )
     assert module.graph.nodes[0].attrs["sharding"] == Sharding.replicated(2)
 
 
@@ -60,7 +62,9 @@ def test_lists_that_are_left_out_do_not_split() -> None:
     ],
 )  # fmt: skip
 def test_shardings(definition: str, expected: Sharding) -> None:
-    module = annotated(f"%s = shard.sharding @g split_axes = {definition} : !shard.sharding\n%y = shard.shard %x to %s : tensor<8x6xf32>")
+    module = annotated(
+        f"%s = shard.sharding @g split_axes = {definition} : !shard.sharding\n%y = shard.shard %x to %s : tensor<8x6xf32>"
+    )
     assert module.graph.nodes[0].attrs["sharding"] == expected
     again = parse_text(print_text(module))
     assert again.graph.nodes[0].attrs["sharding"] == expected
@@ -104,7 +108,9 @@ COLLECTIVES = [
 @pytest.mark.parametrize(("text", "op", "attrs"), COLLECTIVES)
 def test_collectives(text: str, op: str, attrs: dict[str, object]) -> None:
     result = text.rpartition("-> ")[2] if "->" in text else "tensor<8x6xf32>"
-    module = parse_text(f"shard.grid @g(shape = 2x4)\nfunc.func @f(%x: tensor<8x6xf32>) -> {result} {{ %y = {text} return %y : {result} }}")
+    module = parse_text(
+        f"shard.grid @g(shape = 2x4)\nfunc.func @f(%x: tensor<8x6xf32>) -> {result} {{ %y = {text} return %y : {result} }}"
+    )
     assert module.stage == "partition"
     assert [(node.op, node.attrs) for node in module.graph.nodes] == [(op, attrs)]
     again = parse_text(print_text(module))
@@ -113,22 +119,31 @@ def test_collectives(text: str, op: str, attrs: dict[str, object]) -> None:
 
 def test_spmd_text_without_signature_stacks_the_tensors_of_all_devices() -> None:
     text, *_ = COLLECTIVES[0]
-    module = parse_text(f"shard.grid @g(shape = 2x4)\nfunc.func @f(%x: tensor<8x6xf32>) -> tensor<32x6xf32> {{ %y = {text} return %y : tensor<32x6xf32> }}")
+    module = parse_text(
+        f"shard.grid @g(shape = 2x4)\nfunc.func @f(%x: tensor<8x6xf32>) -> tensor<32x6xf32> {{ %y = {text} return %y : tensor<32x6xf32> }}"
+    )
     assert [str(kind) for kind in (*module.in_types, *module.out_types)] == ["f32[64,6]", "f32[256,6]"]
     assert module.in_shardings == [Sharding((("0", "1"), ()))]
 
 
 def test_average_is_a_sum_over_the_group_size() -> None:
     text = "shard.all_reduce %x on @g grid_axes = [1] reduction = average : tensor<8x6xf32> -> tensor<8x6xf32>"
-    module = parse_text(f"shard.grid @g(shape = 2x4)\nfunc.func @f(%x: tensor<8x6xf32>) -> tensor<8x6xf32> {{ %y = {text} return %y : tensor<8x6xf32> }}")
+    module = parse_text(
+        f"shard.grid @g(shape = 2x4)\nfunc.func @f(%x: tensor<8x6xf32>) -> tensor<8x6xf32> {{ %y = {text} return %y : tensor<8x6xf32> }}"
+    )
     assert [node.op for node in module.graph.nodes] == ["all_reduce", "constant", "divide"]
     assert module.graph.nodes[1].attrs["value"].flat[0] == 4
 
 
 def test_reduction_in_the_results_element_type_converts_first() -> None:
     text = "shard.all_reduce %x on @g grid_axes = [1] : tensor<8x6xf32> -> tensor<8x6xf64>"
-    module = parse_text(f"shard.grid @g(shape = 2x4)\nfunc.func @f(%x: tensor<8x6xf32>) -> tensor<8x6xf64> {{ %y = {text} return %y : tensor<8x6xf64> }}")
-    assert [(node.op, node.result.type.dtype) for node in module.graph.nodes] == [("convert", "f64"), ("all_reduce", "f64")]
+    module = parse_text(
+        f"shard.grid @g(shape = 2x4)\nfunc.func @f(%x: tensor<8x6xf32>) -> tensor<8x6xf64> {{ %y = {text} return %y : tensor<8x6xf64> }}"
+    )
+    assert [(node.op, node.result.type.dtype) for node in module.graph.nodes] == [
+        ("convert", "f64"),
+        ("all_reduce", "f64"),
+    ]
 
 
 def test_encodings_of_the_signature_alone_are_annotations() -> None:
@@ -156,12 +171,20 @@ def test_figure_2b_in_the_slides_spelling() -> None:
     module = parse_text((DATA / "rfc_fig2b_annotated.mlir").read_text())
     wishes = [node.attrs["sharding"] for node in module.graph.nodes if node.op == "annotate"]
     assert wishes[1] == P(None, None, ("1", "2"), partial="0")
-    assert [node.op for node in module.graph.nodes if node.op != "annotate"] == ["dot_general", "constant", "maximum", "dot_general"]
+    assert [node.op for node in module.graph.nodes if node.op != "annotate"] == [
+        "dot_general",
+        "constant",
+        "maximum",
+        "dot_general",
+    ]
 
 
 def test_options_in_the_rfcs_spelling() -> None:
     module = parse_text((DATA / "rfc_fig2a_option.mlir").read_text())
-    assert [node.attrs.get("sharding_option") for node in module.graph.nodes if node.op == "dot_general"] == [None, ((), (), (), ("0",))]
+    assert [node.attrs.get("sharding_option") for node in module.graph.nodes if node.op == "dot_general"] == [
+        None,
+        ((), (), (), ("0",)),
+    ]
 
 
 def test_materialized_program_in_the_slides_spelling() -> None:
@@ -176,7 +199,9 @@ def test_materialized_program_in_the_slides_spelling() -> None:
 
 
 def test_unknown_sizes_of_a_cluster() -> None:
-    module = parse_text("mesh.cluster @m(rank = 3, dim_sizes = [0, 4])\nfunc.func @f(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }")
+    module = parse_text(
+        "mesh.cluster @m(rank = 3, dim_sizes = [0, 4])\nfunc.func @f(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
+    )
     assert module.mesh.shape == (None, 4, None)
 
 
