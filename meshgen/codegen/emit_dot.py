@@ -65,7 +65,9 @@ def emit_dot(evaluator: Evaluator, body: Graph, space: Space, device: Device) ->
     node = space.dot
     assert node is not None
     problem = problem_of(node)
-    tile = choose_tile(problem.m, problem.n, problem.k, problem.batch, problem.dtype, device.name, device.multiprocessors)
+    tile = choose_tile(
+        problem.m, problem.n, problem.k, problem.batch, problem.dtype, device.name, device.multiprocessors
+    )
     if not uses_tensor_cores(problem):
         tile = Tile(32, 32, 1, 4, 1, 1.0)
     emitter = _Dot(evaluator, body, space, node, problem, tile)
@@ -80,7 +82,9 @@ def emit_dot(evaluator: Evaluator, body: Graph, space: Space, device: Device) ->
 class _Dot:
     """State while one kernel is written."""
 
-    def __init__(self, evaluator: Evaluator, body: Graph, space: Space, node: Node, problem: Problem, tile: Tile) -> None:
+    def __init__(
+        self, evaluator: Evaluator, body: Graph, space: Space, node: Node, problem: Problem, tile: Tile
+    ) -> None:
         self.evaluator, self.body, self.space = evaluator, body, space
         self.node, self.problem, self.tile = node, problem, tile
         self.batch = ex.variable("batch", problem.batch)
@@ -93,7 +97,10 @@ class _Dot:
         """Order of the contracted dims: one in which the addresses of both operands grow evenly with k, if any."""
         a = self.node.attrs
         places = range(len(a["lhs_contract"]))
-        orders = [tuple(places), *(tuple(sorted(places, key=a[f"{side}_contract"].__getitem__)) for side in ("lhs", "rhs"))]
+        orders = [
+            tuple(places),
+            *(tuple(sorted(places, key=a[f"{side}_contract"].__getitem__)) for side in ("lhs", "rhs")),
+        ]
 
         def uneven(order: tuple[int, ...]) -> int:
             self.order = order

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from meshgen.codegen import expr as ex
-from meshgen.codegen.emit_ops import HELPERS, NARROW, NEEDS, TRITON_TYPES, Code, expression, literal, register_type, unsupported
+from meshgen.codegen.emit_lookup import emit_lookup
+from meshgen.codegen.emit_ops import NARROW, TRITON_TYPES, Code, both, expression, literal, register_type, unsupported
 from meshgen.codegen.expr import ZERO, Expr, Var
-from meshgen.codegen.fusion_space import LAYOUT, POINTWISE, Index, backward
+from meshgen.codegen.fusion_space import LAYOUT, LOOKUPS, POINTWISE, Index, backward
 from meshgen.errors import CodegenError
 from meshgen.ir.evaluate_common import neutral
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.kernels.functions import FUNCTIONS, NEEDS
 from meshgen.mesh import Mesh
 
 
@@ -30,14 +31,37 @@ class Guard:
 
 
 Guards = tuple[Guard, ...]
-_RESERVED = frozenset({"tl", "triton", "tile", "float", "range", "acc", "m", "n", "k", "row", "col", "start", "batch", "i", "k_row", "k_col", "first", "height", "tile_m", "tile_n"})
+_RESERVED = frozenset(
+    {
+        "tl",
+        "triton",
+        "tile",
+        "float",
+        "range",
+        "acc",
+        "m",
+        "n",
+        "k",
+        "row",
+        "col",
+        "start",
+        "batch",
+        "i",
+        "k_row",
+        "k_col",
+        "first",
+        "height",
+        "tile_m",
+        "tile_n",
+    }
+)
 
 
 class Names:
     """Readable names, each given once."""
 
     def __init__(self) -> None:
-        self._taken: set[str] = set(_RESERVED) | set(keyword.kwlist) | set(HELPERS)
+        self._taken: set[str] = set(_RESERVED) | set(keyword.kwlist) | set(FUNCTIONS)
 
     def fresh(self, wish: str) -> str:
         base = re.sub(r"\W+", "_", wish).strip("_").lower() or "value"
@@ -48,7 +72,6 @@ class Names:
             name = f"{base}_{count}"
         self._taken.add(name)
         return name
-
 
     def pointer(self, wish: str) -> str:
         """A name that ends in `_ptr`."""
@@ -82,9 +105,9 @@ class Evaluator:
         self.pointers = [self.names.pointer(self.wish(v, f"x{i}")) for i, v in enumerate(body.inputs)]
         self.results = [self.names.pointer(f"{self.wish(v, 'x')}_out") for v in body.outputs]
         self.stands: dict[Value, tuple[Index, Code]] = {}
-        self._pointer_of = {v: p for v, p in zip(body.inputs, self.pointers, strict=True)}
+        self._pointer_of = dict(zip(body.inputs, self.pointers, strict=True))
         self._scopes: list[dict[tuple[Value, Index, Guards], Code]] = [{}]
-        self._over: dict[Var, tuple[Var, ...]] = {}
+        self.data_over: dict[Var, tuple[Var, ...]] = {}
 
     def wish(self, value: Value, otherwise: str) -> str:
         if name := value.name.lstrip("0123456789_"):
@@ -120,7 +143,7 @@ class Evaluator:
 
     def over(self, *exprs: Expr) -> tuple[Var, ...]:
         """Tile variables that the expressions vary with, in the tile's order."""
-        found = {v for e in exprs for w in ex.variables(e) for v in self._over.get(w, (w,))}
+        found = {v for e in exprs for w in ex.variables(e) for v in self.data_over.get(w, (w,))}
         return tuple(v for v in self.tile.edges if v in found)
 
     def value(self, value: Value, index: Index, guards: Guards = ()) -> Code:
@@ -145,14 +168,12 @@ class Evaluator:
             return self._pointwise(node, index, guards)
         if node.op in LAYOUT:
             return self._layout(node, index, guards)
-        maker = {
-            "constant": self._constant, "iota": self._iota, "process_index": self._process_index,
-            "concatenate": self._concatenate, "gather": self._gather, "dynamic_slice": self._dynamic_slice,
-            "dynamic_update_slice": self._dynamic_update_slice,
-        }.get(node.op)  # fmt: skip
-        if maker is None:
-            raise CodegenError(unsupported(node))
-        return maker(node, index, guards)
+        makers = {"constant": self._constant, "iota": self._iota, "process_index": self._process_index}
+        if node.op in makers:
+            return makers[node.op](node, index, guards)
+        if node.op in LOOKUPS:
+            return emit_lookup(self, node, index, guards)
+        raise CodegenError(unsupported(node))
 
     # ---- leaves
 
@@ -165,9 +186,8 @@ class Evaluator:
         text += "".join(f" + {v.text} * 0" for v in dict.fromkeys(wider))
         reach = tuple(v for v in self.tile.edges if v in over or v in wider)
         conditions = [self.tile.edges[v] for v in reach if self.tile.edges[v]] + [g.text for g in guards]
-        mask = " & ".join(f"({c})" for c in dict.fromkeys(conditions)) if len(conditions) > 1 else "".join(conditions)
         pointer = self._pointer_of[value]
-        return (pointer if text == "0" else f"{pointer} + {text}"), mask
+        return (pointer if text == "0" else f"{pointer} + {text}"), both(conditions)
 
     def load(self, value: Value, index: Index, guards: Guards = (), raw: bool = False, other: str = "0") -> Code:
         pointer, mask = self.address(value, index, guards)
@@ -178,7 +198,7 @@ class Evaluator:
 
     def _constant(self, node: Node, index: Index, guards: Guards) -> Code:
         array, dtype = node.attrs["value"], node.result.type.dtype
-        assert array.size and (array == array.flat[0]).all() or array.size == 1 or (array != array).all(), "splat"
+        assert (array.size and (array == array.flat[0]).all()) or array.size == 1 or (array != array).all(), "splat"
         return Code(literal(array.flat[0], dtype), dtype)
 
     def _iota(self, node: Node, index: Index, guards: Guards) -> Code:
@@ -210,16 +230,16 @@ class Evaluator:
             return self._to_partial(node, index, guards)
         args = [self.value(v, index if v.type.rank else (), guards) for v in node.operands]
         if node.op in _CALLS_METHODS:
-            args = [self._in_register(a) for a in args]
+            args = [self.in_register(a) for a in args]
         text, helpers = expression(node, args)
         for name in helpers:
             self.helper(name)
         dtype = node.result.type.dtype
         return Code(text if text == args[0].text else self.assign(self.wish(node.result, node.op), text), dtype)
 
-    def _in_register(self, code: Code) -> Code:
+    def in_register(self, code: Code) -> Code:
         """Literals are Python numbers: they have no methods, and arithmetic on them is Python's."""
-        if not re.match(r'[-\d(]|float\(', code.text):
+        if not re.match(r"[-\d(]|float\(", code.text):
             return code
         return Code(f"tl.full([], {code.text}, {register_type(code.dtype)})", code.dtype)
 
@@ -240,11 +260,10 @@ class Evaluator:
         if isinstance(fill, str) and not guards and value in self._pointer_of:
             return self.load(value, inner, conditions, other=fill)
         other = self.value(fill, (), ()).text if isinstance(fill, Value) else fill
-        mine = tuple(Guard(c.text, c.over) for c in conditions)
-        code = self.value(value, inner, guards + mine)
+        code = self.value(value, inner, (*guards, *conditions))
         if other is None:
             return code
-        inside = " & ".join(f"({g.text})" for g in mine) if len(mine) > 1 else mine[0].text
+        inside = both([g.text for g in conditions])
         return Code(self.assign(node.op, f"tl.where({inside}, {code.text}, {other})"), node.result.type.dtype)
 
     def read_through(self, node: Node, index: Index) -> tuple[Value, Index, Guards, Value | str | None]:
@@ -254,7 +273,8 @@ class Evaluator:
             inner, guards = self._unpad(node, index)
             return source, inner, guards, node.operands[1]
         if node.op == "all_slice":
-            dim, tile, size = node.attrs["dim"], node.result.type.sizes[node.attrs["dim"]], source.type.sizes[node.attrs["dim"]]
+            dim = node.attrs["dim"]
+            tile, size = node.result.type.sizes[dim], source.type.sizes[dim]
             where = self.coordinate(tuple(node.attrs["axes"])) * tile + index[dim]
             inner = (*index[:dim], where, *index[dim + 1 :])
             return source, inner, self.within(where, 0, size), None
@@ -283,84 +303,15 @@ class Evaluator:
             inner.append(shifted // step)
         return tuple(inner), tuple(guards)
 
-    def _concatenate(self, node: Node, index: Index, guards: Guards) -> Code:
-        dim, start, found = node.attrs["dim"], 0, ""
-        for operand in node.operands:
-            size = operand.type.sizes[dim]
-            where = index[dim] - start
-            inner = (*index[:dim], where, *index[dim + 1 :])
-            part = self.value(operand, inner, guards + self.within(where, 0, size)).text
-            first = ex.render(index[dim])
-            found = part if not found else self.assign("joined", f"tl.where({first} < {start}, {found}, {part})")
-            start += size
-        return Code(found, node.result.type.dtype)
-
-    # ---- indices from memory
-
-    def _data_index(self, code: Code, size: int, index: Index) -> Expr:
-        """A clamped index that was read from memory, as a variable of index expressions."""
-        if size <= 1:
-            return ZERO
-        kind = "tl.int64" if code.dtype in ("i64", "ui64") else "tl.int32"
-        text = f"tl.minimum(tl.maximum({code.text}.to({kind}), 0), {size - 1})"
-        var = Var(self.assign("at", text), 0, size - 1)
-        self._over[var] = self.over(*index)
-        return Expr(((var, 1),))
-
-    def _gather(self, node: Node, index: Index, guards: Guards) -> Code:
-        a, (operand, indices) = node.attrs, node.operands
-        offset_dims = tuple(a["offset_dims"])
-        batch = [e for d, e in enumerate(index) if d not in offset_dims]
-        hidden = (*a["collapsed_slice_dims"], *a.get("operand_batching_dims", ()))
-        window = iter(offset_dims)
-        inner = [ZERO if d in hidden else index[next(window)] for d in range(operand.type.rank)]
-        places = list(range(len(batch)))
-        vector = a["index_vector_dim"]
-        for d, at in zip(a.get("operand_batching_dims", ()), a.get("start_indices_batching_dims", ()), strict=True):
-            inner[d] = inner[d] + batch[places[at - (at > vector)]]
-        for number, d in enumerate(a["start_index_map"]):
-            where = list(batch)
-            if vector < indices.type.rank:
-                where.insert(vector, ex.constant(number))
-            code = self._in_register(self.value(indices, tuple(where), guards))
-            room = operand.type.sizes[d] - a["slice_sizes"][d] + 1
-            inner[d] = inner[d] + self._data_index(code, room, tuple(where))
-        return self.value(operand, tuple(inner), guards)
-
-    def _starts(self, starts: Sequence[Value], big: Sequence[int], window: Sequence[int]) -> list[Expr]:
-        return [
-            self._data_index(self._in_register(self.value(s, ())), b - w + 1, ())
-            for s, b, w in zip(starts, big, window, strict=True)
-        ]
-
-    def _dynamic_slice(self, node: Node, index: Index, guards: Guards) -> Code:
-        operand = node.operands[0]
-        starts = self._starts(node.operands[1:], operand.type.sizes, node.result.type.sizes)
-        return self.value(operand, tuple(e + s for e, s in zip(index, starts, strict=True)), guards)
-
-    def _dynamic_update_slice(self, node: Node, index: Index, guards: Guards) -> Code:
-        operand, update = node.operands[:2]
-        starts = self._starts(node.operands[2:], operand.type.sizes, update.type.sizes)
-        inner = tuple(e - s for e, s in zip(index, starts, strict=True))
-        inside = tuple(
-            g for e, size in zip(inner, update.type.sizes, strict=True) for g in self.within(e, 0, size)
-        )
-        new = self.value(update, inner, guards + inside)
-        if not inside:
-            return new
-        old = self.value(operand, index, guards)
-        text = " & ".join(f"({g.text})" for g in inside)
-        return Code(self.assign("updated", f"tl.where({text}, {new.text}, {old.text})"), new.dtype)
-
     # ---- results
 
     def store(self, number: int, index: Index, span: tuple[Var, ...] = ()) -> None:
         """Write output `number` of the body at an index; the registers vary with `span` in any case."""
         value = self.body.outputs[number]
-        code = self._in_register(self.value(value, index))
+        code = self.in_register(self.value(value, index))
         offset = ex.linearize(index, value.type.sizes)
         over = (*self.over(offset), *(v for v in span if v not in self.over(offset)))
-        mask = " & ".join(f"({self.tile.edges[v]})" for v in over if self.tile.edges[v])
+        mask = both([self.tile.edges[v] for v in over if self.tile.edges[v]])
         pointer = self.results[number] + ("" if offset == ZERO else f" + {ex.render(offset)}")
         pointer += "".join(f" + {v.text} * 0" for v in over[len(self.over(offset)) :])
         dtype = value.type.dtype
@@ -369,8 +320,7 @@ class Evaluator:
 
 
 _CALLS_METHODS = frozenset(
-    "convert bitcast_convert compare shift_left shift_right_logical shift_right_arithmetic popcnt "
-    "count_leading_zeros power maximum minimum clamp select".split()
+    ["convert", "bitcast_convert", "compare", "shift_left", "shift_right_logical", "shift_right_arithmetic", "popcnt", "count_leading_zeros", "power", "maximum", "minimum", "clamp", "select"]
 )  # fmt: skip
 
 

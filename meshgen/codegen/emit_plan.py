@@ -41,8 +41,12 @@ def plan_body(body: Graph) -> Plan:
 def _no_family(body: Graph) -> CodegenError:
     ops = ", ".join(dict.fromkeys(n.op for n in body.nodes))
     return CodegenError(
-        Diagnostic("MG0301", f"kernel '{body.name}' ({ops}) fits no family of kernels", body.nodes[0].loc,
-                   hint="please report this program")  # fmt: skip
+        Diagnostic(
+            "MG0301",
+            f"kernel '{body.name}' ({ops}) fits no family of kernels",
+            body.nodes[0].loc,
+            hint="please report this program",
+        )
     )
 
 

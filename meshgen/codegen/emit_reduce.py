@@ -122,7 +122,10 @@ class _Reduce:
     def _edges(self) -> dict[Var, str]:
         shape = self.shape
         kept = {v: f"{v.text} < {shape.kept}" if shape.kept % shape.kept_block else "" for v in ex.variables(self.kept)}
-        out = {v: f"{v.text} < {shape.reduced}" if shape.reduced % shape.reduced_block else "" for v in ex.variables(self.out)}
+        out = {
+            v: f"{v.text} < {shape.reduced}" if shape.reduced % shape.reduced_block else ""
+            for v in ex.variables(self.out)
+        }
         return out | kept if shape.rows_reduced else kept | out
 
     def _is_whole(self, value: Value) -> bool:
@@ -188,7 +191,10 @@ class _Reduce:
             return text
         edge = next((self.evaluator.tile.edges[v] for v in ex.variables(self.out)), "")
         if edge:
-            neutral = literal(int(self._neutral(node)) if code.dtype == "i1" else self._neutral(node), "i32" if code.dtype == "i1" else code.dtype)
+            neutral = literal(
+                int(self._neutral(node)) if code.dtype == "i1" else self._neutral(node),
+                "i32" if code.dtype == "i1" else code.dtype,
+            )
             text = self.evaluator.assign("part", f"tl.where({edge}, {text}, {neutral})")
         return f"tl.broadcast_to({text}, {self._tile()})" if not edge or self.shape.kept > 1 else text
 
@@ -209,24 +215,25 @@ class _Reduce:
         name = self.evaluator.assign(self.evaluator.wish(node.result, kind), text)
         init = self.evaluator.value(node.operands[1], ())
         if init.text != literal(self._neutral(node), dtype) and not _is_neutral(init, self._neutral(node)):
-            text = self._combine(node, name, init.text)
+            sign = "&" if kind in ("and", "minimum", "multiply") else "^" if kind == "xor" else "|"
+            text = f"{name} {sign} {init.text}" if dtype == "i1" else self._combine(node, name, init.text)
             name = self.evaluator.assign(self.evaluator.wish(node.result, kind), text)
         self.evaluator.stands[node.result] = (where(self.space, node.result, self.table), Code(name, dtype))
 
     def _join(self, node: Node, part: str) -> str:
-        dtype, kind, axis = node.result.type.dtype, node.attrs["kind"], self.shape.axis
-        options = f"axis={0 if self.flat else axis}" + ("" if self.flat else ", keep_dims=True")
+        """Reduce the tile along its reduced side."""
+        dtype, kind = node.result.type.dtype, str(node.attrs["kind"])
         if dtype == "i1":
-            kind = {"or": "maximum", "and": "minimum", "add": "xor"}.get(kind, kind)
-        builtin = {"add": "sum", "xor": "xor_sum"}.get(kind)
-        if kind in ("maximum", "minimum") and not is_float(dtype):
-            builtin = kind[:3]
-        if builtin == "sum" and not is_float(dtype) and DTYPES[dtype].itemsize < 4:
-            return f"tl.sum({part}, {options}).to({register_type(dtype)})"
-        if builtin:
-            return f"tl.{builtin}({part}, {options})"
-        helper = {"multiply": "product", "and": "both", "or": "either"}.get(kind) or f"nan_{kind}"
-        return f"tl.reduce({part}, {0 if self.flat else axis}, {self.evaluator.helper(helper)}{'' if self.flat else ', keep_dims=True'})"
+            kind = {"or": "maximum", "and": "minimum", "add": "maximum", "multiply": "minimum"}.get(kind, kind)
+        axis = 0 if self.flat else self.shape.axis
+        keep = "" if self.flat else ", keep_dims=True"
+        extremum = kind in ("maximum", "minimum")
+        if kind in ("add", "xor") or (extremum and not is_float(dtype)):
+            name = {"add": "sum", "xor": "xor_sum"}.get(kind, kind[:3])
+            small = dtype != "i1" and not is_float(dtype) and DTYPES[dtype].itemsize < 4  # these come back as 32 bits
+            return f"tl.{name}({part}, axis={axis}{keep})" + (f".to({register_type(dtype)})" if small else "")
+        helper = {"multiply": "product", "and": "both", "or": "either"}.get(kind, f"nan_{kind}")
+        return f"tl.reduce({part}, {axis}, {self.evaluator.helper(helper)}{keep})"
 
 
 def _is_neutral(init: Code, neutral: float | int) -> bool:

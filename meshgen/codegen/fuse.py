@@ -35,7 +35,9 @@ class _Writer:
     def __init__(self, graph: Graph, grouping: Grouping, kernels: Kernels) -> None:
         self._graph, self._grouping, self._kernels = graph, grouping, kernels
         self._out = Graph(graph.name, list(graph.inputs))
-        self._cutter = Cutter(grouping.producer, lambda node: node.results[0] not in grouping.owner and not self._stays(node))
+        self._cutter = Cutter(
+            grouping.producer, lambda node: node.results[0] not in grouping.owner and not self._stays(node)
+        )
         self._present: set[Value] = set(graph.inputs)
 
     def write(self) -> Graph:

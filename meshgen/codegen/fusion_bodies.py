@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from meshgen.codegen.fusion_space import LAYOUT, MADE
 from meshgen.codegen.simplify import attribute_key
 from meshgen.ir.graph import Graph, Node, Value
 
@@ -92,9 +93,11 @@ def _wish(nodes: Sequence[Node]) -> str:
     if "rsqrt" in ops and "add" in kinds:
         return "normalize"
     words = ["dot"] if "dot_general" in ops else [f"reduce_{kind}" for kind in sorted(kinds)]
-    other = [op for op in dict.fromkeys(n.op for n in nodes) if op not in ("dot_general", "reduce")]
-    telling = sorted((op for op in other if op in _TELLING), key=_TELLING.index)[: max(0, _WORDS - len(words))]
-    if words and not any(op in telling for op in _TELLING[: _TELLING.index("convert")]):
-        telling = []
+    other = [op for op in dict.fromkeys(n.op for n in nodes) if op in _TELLING]
+    if words or any(op not in LAYOUT for op in other):
+        other = [op for op in other if op not in LAYOUT]
+    telling = sorted(other, key=_TELLING.index)[: max(0, _WORDS - len(words))]
     words += [_SHORT.get(op, op) for op in other if op in telling]
-    return "_".join(words) or "_".join(list(dict.fromkeys(n.op for n in nodes))[:_WORDS])
+    return "_".join(words) or "_".join(
+        [n for n in dict.fromkeys(n.op for n in nodes) if n not in MADE][:_WORDS] or ["fill"]
+    )

@@ -18,11 +18,27 @@ from meshgen.ir.graph import Graph, Node, Value
 
 CONTROL = frozenset({"while", "case", "if"})
 EXPENSIVE = frozenset(
-    "exponential exponential_minus_one log log_plus_one logistic tanh sine cosine tan erf erf_inv power atan2 cbrt".split()
+    [
+        "exponential",
+        "exponential_minus_one",
+        "log",
+        "log_plus_one",
+        "logistic",
+        "tanh",
+        "sine",
+        "cosine",
+        "tan",
+        "erf",
+        "erf_inv",
+        "power",
+        "atan2",
+        "cbrt",
+    ]
 )
 _MOST_MEMBERS = 160
 _MOST_INPUTS = 24
 _EPILOGUE_NODES = 64
+_TINY_BYTES = 4096  # what is computed again rather than launched for
 _LEAST_PROGRAMS = 64  # a reduction with fewer rows than this does not take a big element-wise kernel along
 
 
@@ -96,9 +112,8 @@ class Grouping:
         found: set[Value] = set()
         for value in self.must:
             node = self.producer.get(self.view_root(value))
-            if node is not None and (node.op in MADE or node.op in LAYOUT or node.op in POINTWISE):
-                if node.op != "constant":
-                    found.add(self.view_root(value))
+            if node is not None and node.op in MADE | LAYOUT | POINTWISE and node.op != "constant":
+                found.add(self.view_root(value))
         self.must = dict.fromkeys(self.view_root(v) for v in self.must)
         return found
 
@@ -237,7 +252,11 @@ class Grouping:
             if not any(v in values or v in tainted for v in sources):
                 continue
             fits = node.op in POINTWISE or node.op in LAYOUT
-            if not fits or any(not (v in values or self._at_hand(v, dot, tainted)) for v in sources) or not space.add(node):
+            if (
+                not fits
+                or any(not (v in values or self._at_hand(v, dot, tainted)) for v in sources)
+                or not space.add(node)
+            ):
                 tainted.update(node.results)
                 continue
             region[node] = None
@@ -312,7 +331,7 @@ class Grouping:
         grows = any(r.space.size > 8 * max(v.type.size for v in written) for r in readers)
         if any(len(r.reads) + len(group.reads) > _MOST_INPUTS for r in readers) or (grows and (costly or len(ops) > 4)):
             return False
-        if len(readers) == 1:
+        if len(readers) == 1 or (out <= _TINY_BYTES and len(ops) <= 8):
             return True
         read = sum(v.type.nbytes for v in group.reads)
         return not costly and len(ops) <= 8 and read * len(readers) <= out * (len(readers) + 1)

@@ -18,13 +18,55 @@ from meshgen.ir.graph import Node, Value
 Index = tuple[Expr, ...]
 
 UNARY = frozenset(
-    "abs negate exponential exponential_minus_one log log_plus_one logistic tanh sqrt rsqrt cbrt sine cosine tan "
-    "floor ceil round_nearest_even round_nearest_afz sign not is_finite erf erf_inv popcnt count_leading_zeros "
-    "convert bitcast_convert".split()
+    [
+        "abs",
+        "negate",
+        "exponential",
+        "exponential_minus_one",
+        "log",
+        "log_plus_one",
+        "logistic",
+        "tanh",
+        "sqrt",
+        "rsqrt",
+        "cbrt",
+        "sine",
+        "cosine",
+        "tan",
+        "floor",
+        "ceil",
+        "round_nearest_even",
+        "round_nearest_afz",
+        "sign",
+        "not",
+        "is_finite",
+        "erf",
+        "erf_inv",
+        "popcnt",
+        "count_leading_zeros",
+        "convert",
+        "bitcast_convert",
+    ]
 )
 BINARY = frozenset(
-    "add subtract multiply divide remainder power maximum minimum and or xor shift_left shift_right_logical "
-    "shift_right_arithmetic atan2 compare".split()
+    [
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "remainder",
+        "power",
+        "maximum",
+        "minimum",
+        "and",
+        "or",
+        "xor",
+        "shift_left",
+        "shift_right_logical",
+        "shift_right_arithmetic",
+        "atan2",
+        "compare",
+    ]
 )
 POINTWISE = UNARY | BINARY | {"select", "clamp", "to_partial"}
 # Index maps: never stored for their own sake, but read through by whoever uses the result.

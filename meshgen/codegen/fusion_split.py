@@ -13,8 +13,9 @@ import numpy as np
 from meshgen.ir.evaluate_common import neutral
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 
-_WANTED = 256  # programs
+_WANTED = 256  # programs: two for each multiprocessor
 _LEAST = 64  # elements that one program should at least reduce
+_SMALL_BYTES, _BIG_BYTES = 2**18, 2**22  # not worth a launch; worth one even if half of the device is busy
 _COLUMNS = 64  # kept elements per program where memory is contiguous along a kept dim
 
 
@@ -36,7 +37,8 @@ def _parts(node: Node) -> tuple[int, int] | None:
     kept = node.result.type.size
     reduced = math.prod(shape[d] for d in dims)
     programs = kept if len(shape) - 1 in dims else -(-kept // _COLUMNS)
-    if kept * reduced < 2**16 or programs >= _WANTED // 4:
+    nbytes = node.operands[0].type.nbytes
+    if nbytes < _SMALL_BYTES or programs >= (_WANTED if nbytes >= _BIG_BYTES else _WANTED // 4):
         return None
     wanted = min(_WANTED // programs, reduced // _LEAST)
     dim = max(dims, key=lambda d: (shape[d], -d))

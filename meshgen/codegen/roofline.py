@@ -14,8 +14,27 @@ from meshgen.ir.graph import Graph, Node, is_float
 EFFICIENCY = 0.75
 _LOOKS_UP = frozenset({"gather", "dynamic_slice", "slice", "all_slice"})
 _MOVES = frozenset(
-    "constant iota broadcast_in_dim reshape transpose reverse slice concatenate pad gather convert bitcast_convert "
-    "all_slice mask_padding to_partial process_index dynamic_slice dynamic_update_slice copy".split()
+    [
+        "constant",
+        "iota",
+        "broadcast_in_dim",
+        "reshape",
+        "transpose",
+        "reverse",
+        "slice",
+        "concatenate",
+        "pad",
+        "gather",
+        "convert",
+        "bitcast_convert",
+        "all_slice",
+        "mask_padding",
+        "to_partial",
+        "process_index",
+        "dynamic_slice",
+        "dynamic_update_slice",
+        "copy",
+    ]
 )
 
 

@@ -61,7 +61,9 @@ class _Simplifier:
     def _emit(self, node: Node, operands: list[Value]) -> Node:
         """A copy of the node, or an earlier equal one."""
         pure = node.op not in _IMPURE and not node.regions
-        key = (node.op, tuple(operands), attribute_key(node.attrs), tuple(v.type for v in node.results)) if pure else None
+        key = (
+            (node.op, tuple(operands), attribute_key(node.attrs), tuple(v.type for v in node.results)) if pure else None
+        )
         if key is not None and key in self._known:
             return self._known[key]
         results = [Value(v.type, v.name, v.sharding, v.loc) for v in node.results]
@@ -83,7 +85,7 @@ class _Simplifier:
 
     def _splat(self, number: Array, kind: TensorType, like: Node) -> Value:
         """A constant of one number, broadcast where it has dims."""
-        scalar = self._new("constant", [], TensorType((), kind.dtype), {"value": number.reshape(())}, like)
+        scalar = self._new("constant", [], TensorType((), kind.dtype), {"value": np.asarray(number).reshape(())}, like)
         if not kind.rank:
             return scalar
         return self._new("broadcast_in_dim", [scalar], kind, {"dims": ()}, like)
@@ -149,7 +151,9 @@ class _Simplifier:
         if operands[0] in self._splats:
             return self._splat(self._splats[operands[0]], node.result.type, node)
         if inner := self.source(operands[0], "reshape"):
-            return self._reshape(node, inner.operands) or self._new("reshape", inner.operands, node.result.type, {}, node)
+            return self._reshape(node, inner.operands) or self._new(
+                "reshape", inner.operands, node.result.type, {}, node
+            )
         return None
 
     def _broadcast(self, node: Node, operands: list[Value]) -> Value | None:
@@ -160,7 +164,9 @@ class _Simplifier:
             return self._splat(self._splats[operands[0]], node.result.type, node)
         if inner := self.source(operands[0], "broadcast_in_dim"):
             joined = tuple(dims[d] for d in inner.attrs["dims"])
-            kept = [s for s, d in zip(inner.operands[0].type.sizes, joined, strict=True) if s != node.result.type.sizes[d]]
+            kept = [
+                s for s, d in zip(inner.operands[0].type.sizes, joined, strict=True) if s != node.result.type.sizes[d]
+            ]
             if all(s == 1 for s in kept):
                 return self._broadcast_to(inner.operands, joined, node)
         return None
@@ -207,8 +213,9 @@ class _Simplifier:
     def _reduce(self, node: Node, operands: list[Value]) -> Value | None:
         if operands[0].type.size == 0:
             return self._new("broadcast_in_dim", [operands[1]], node.result.type, {"dims": ()}, node)
-        if not node.attrs["dims"] and self.is_splat(operands[1], neutral(node.attrs["kind"], operands[0].type.dtype).item()):
-            return operands[0]
+        alone = all(operands[0].type.sizes[d] == 1 for d in node.attrs["dims"])
+        if alone and self.is_splat(operands[1], neutral(node.attrs["kind"], operands[0].type.dtype).item()):
+            return self._reshape(node, operands) or self._new("reshape", operands[:1], node.result.type, {}, node)
         return None
 
     def _dot(self, node: Node, operands: list[Value]) -> Value | None:
@@ -244,7 +251,9 @@ class _Simplifier:
         if is_float(node.result.type.dtype) and number and np.frexp(np.float64(number))[0] in (0.5, -0.5):
             inverse = (1 / np.asarray(number, np.float64)).astype(number.dtype)  # a power of two: exact
             if np.isfinite(inverse.astype(np.float64)) and inverse:
-                return self._new("multiply", [operands[0], self._splat(inverse, operands[1].type, node)], node.result.type, {}, node)
+                return self._new(
+                    "multiply", [operands[0], self._splat(inverse, operands[1].type, node)], node.result.type, {}, node
+                )
         return None
 
     def _power(self, node: Node, operands: list[Value]) -> Value | None:
@@ -304,7 +313,11 @@ def _splat_of(array: Array) -> Array | None:
     if not same:
         return None
     flat = np.ascontiguousarray(array).reshape(-1)
-    return flat[0:1].reshape(()) if bool((flat == first).all()) and not (first == 0 and np.signbit(flat.astype(np.float64)).any()) else None
+    return (
+        flat[0:1].reshape(())
+        if bool((flat == first).all()) and not (first == 0 and np.signbit(flat.astype(np.float64)).any())
+        else None
+    )
 
 
 def _widens(source: str, target: str) -> bool:

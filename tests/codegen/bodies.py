@@ -56,7 +56,9 @@ class Body:
             start = low if kind == "maximum" else high
         init = self.constant(start, x.type.dtype)
         shape = tuple(s for d, s in enumerate(x.type.sizes) if d not in dims)
-        return self.graph.add("reduce", [x, init], [TensorType(shape, x.type.dtype)], {"dims": dims, "kind": kind}).result
+        return self.graph.add(
+            "reduce", [x, init], [TensorType(shape, x.type.dtype)], {"dims": dims, "kind": kind}
+        ).result
 
     def dot(self, a: Value, b: Value, contract: tuple[Sequence[int], Sequence[int]],
             batch: tuple[Sequence[int], Sequence[int]] = ((), ()), dtype: str = "") -> Value:  # fmt: skip
@@ -94,7 +96,9 @@ def launch(source: KernelSource, body: Graph, args: Sequence[np.ndarray[Any, Any
         return results
     passed: list[Any] = []
     for kind, what in source.params:
-        passed.append(args[what] if kind == "operand" else results[what] if kind == "result" else (coordinates or {})[what])
+        passed.append(
+            args[what] if kind == "operand" else results[what] if kind == "result" else (coordinates or {})[what]
+        )
     InterpretedKernel(source.text, source.entry).launch(source.grid, passed, source.constants)
     return results
 

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from meshgen.codegen.expr import (
-    Expr, bounds, constant, delinearize, evaluate, linearize, render, substitute, variable, variables,
+    Expr,
+    bounds,
+    constant,
+    delinearize,
+    evaluate,
+    linearize,
+    render,
+    substitute,
+    variable,
+    variables,
 )  # fmt: skip
 
 SIZES = {"a": 3, "b": 4, "c": 6}

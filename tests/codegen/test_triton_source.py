@@ -69,14 +69,32 @@ def test_sum_of_squares_and_sum_share_one_pass() -> None:
     assert source.text.count("tl.load(") == 1
 
 
-@pytest.mark.parametrize("shape, dims", [((300, 70), (0,)), ((5, 7, 9), (0, 1)), ((5, 7, 9), (0, 2)), ((4, 9), (0, 1)), ((130, 1), (0,)), ((3, 4), ())])
+@pytest.mark.parametrize(
+    "shape, dims",
+    [((300, 70), (0,)), ((5, 7, 9), (0, 1)), ((5, 7, 9), (0, 2)), ((4, 9), (0, 1)), ((130, 1), (0,)), ((3, 4), ())],
+)
 @pytest.mark.parametrize("kind", ["add", "maximum"])
 def test_reductions_over_any_dims(shape: tuple[int, ...], dims: tuple[int, ...], kind: str) -> None:
     b = Body(f"f32[{','.join(map(str, shape))}]")
     check(b.done(b.reduce(kind, b.inputs[0], *dims)), length=int(np.prod([shape[d] for d in dims])))
 
 
-@pytest.mark.parametrize("kind, dtype", [("add", "i32"), ("maximum", "i32"), ("minimum", "i32"), ("multiply", "f32"), ("and", "i1"), ("or", "i1"), ("and", "i32"), ("or", "i32"), ("xor", "i32"), ("minimum", "bf16"), ("add", "bf16")])
+@pytest.mark.parametrize(
+    "kind, dtype",
+    [
+        ("add", "i32"),
+        ("maximum", "i32"),
+        ("minimum", "i32"),
+        ("multiply", "f32"),
+        ("and", "i1"),
+        ("or", "i1"),
+        ("and", "i32"),
+        ("or", "i32"),
+        ("xor", "i32"),
+        ("minimum", "bf16"),
+        ("add", "bf16"),
+    ],
+)
 def test_kinds_of_reductions(kind: str, dtype: str) -> None:
     b = Body(f"{dtype}[5,11]")
     check(b.done(b.reduce(kind, b.inputs[0], 1)), length=11)
@@ -136,7 +154,25 @@ def test_power_of_floats() -> None:
     check(b.done(b.op("power", *b.inputs)), args=[x, y], ulps=16)
 
 
-@pytest.mark.parametrize("op", ["add", "subtract", "multiply", "divide", "remainder", "maximum", "minimum", "and", "or", "xor", "power", "shift_left", "shift_right_logical", "shift_right_arithmetic"])
+@pytest.mark.parametrize(
+    "op",
+    [
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "remainder",
+        "maximum",
+        "minimum",
+        "and",
+        "or",
+        "xor",
+        "power",
+        "shift_left",
+        "shift_right_logical",
+        "shift_right_arithmetic",
+    ],
+)
 @pytest.mark.parametrize("dtype", ["i32", "i64", "i8", "ui32"])
 def test_integers(op: str, dtype: str) -> None:
     b = Body(f"{dtype}[40]", f"{dtype}[40]")
@@ -172,7 +208,23 @@ def test_compare_and_select(direction: str, dtype: str) -> None:
     check(b.done(b.op("select", pred, x, y), pred))
 
 
-@pytest.mark.parametrize("source, target", [("f32", "bf16"), ("bf16", "f32"), ("f32", "i32"), ("i32", "f32"), ("i1", "f32"), ("i32", "i1"), ("f32", "f16"), ("i32", "i64"), ("f64", "f32"), ("i8", "i32"), ("ui8", "bf16"), ("f32", "i1")])
+@pytest.mark.parametrize(
+    "source, target",
+    [
+        ("f32", "bf16"),
+        ("bf16", "f32"),
+        ("f32", "i32"),
+        ("i32", "f32"),
+        ("i1", "f32"),
+        ("i32", "i1"),
+        ("f32", "f16"),
+        ("i32", "i64"),
+        ("f64", "f32"),
+        ("i8", "i32"),
+        ("ui8", "bf16"),
+        ("f32", "i1"),
+    ],
+)
 def test_convert(source: str, target: str) -> None:
     b = Body(f"{source}[3,21]")
     check(b.done(b.op("convert", b.inputs[0], to=f"{target}[3,21]")), ulps=0.5)
@@ -186,7 +238,10 @@ def test_bitcast(source: str, target: str) -> None:
 
 def test_clamp_and_scalars() -> None:
     b = Body("f32[]", "f32[4,5]", "f32[]")
-    check(b.done(b.op("clamp", *b.inputs)), args=[np.asarray(-0.5, np.float32), random_args(b.graph)[1], np.asarray(0.5, np.float32)])
+    check(
+        b.done(b.op("clamp", *b.inputs)),
+        args=[np.asarray(-0.5, np.float32), random_args(b.graph)[1], np.asarray(0.5, np.float32)],
+    )
     b = Body("f32[]", "f32[]")
     check(b.done(b.op("add", *b.inputs)))
 
@@ -200,7 +255,9 @@ def test_causal_mask() -> None:
     check(b.done(b.op("select", wide, x, b.splat(-1e9, x))))
 
 
-@pytest.mark.parametrize("low, high, interior", [((1, 0), (2, 3), (0, 0)), ((-1, 2), (0, -2), (0, 0)), ((0, 1), (1, 0), (2, 1))])
+@pytest.mark.parametrize(
+    "low, high, interior", [((1, 0), (2, 3), (0, 0)), ((-1, 2), (0, -2), (0, 0)), ((0, 1), (1, 0), (2, 1))]
+)
 def test_pad(low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]) -> None:
     b = Body("f32[4,6]", "f32[]")
     check(b.done(b.op("pad", *b.inputs, low=low, high=high, interior=interior)), ulps=0)
@@ -215,7 +272,9 @@ def test_index_maps_compose() -> None:
     check(b.done(b.op("reshape", turned, to="f32[5,2]")), ulps=0)
 
 
-@pytest.mark.parametrize("shape, perm", [((40, 200), (1, 0)), ((3, 70, 65), (0, 2, 1)), ((33, 4, 64), (2, 1, 0)), ((64, 1, 128), (2, 1, 0))])
+@pytest.mark.parametrize(
+    "shape, perm", [((40, 200), (1, 0)), ((3, 70, 65), (0, 2, 1)), ((33, 4, 64), (2, 1, 0)), ((64, 1, 128), (2, 1, 0))]
+)
 def test_transpose_in_square_tiles(shape: tuple[int, ...], perm: tuple[int, ...]) -> None:
     b = Body(f"bf16[{','.join(map(str, shape))}]")
     source = check(b.done(b.op("exponential", b.op("transpose", b.inputs[0], perm=perm))))

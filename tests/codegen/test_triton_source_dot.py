@@ -18,7 +18,9 @@ def gelu(b: Body, x: Value) -> Value:
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f32", "f16", "f64"])
-@pytest.mark.parametrize("m, k, n", [(5, 7, 9), (1, 33, 1), (70, 20, 40), (16, 64, 32), (1, 1, 1), (3, 1, 2), (130, 65, 70)])
+@pytest.mark.parametrize(
+    "m, k, n", [(5, 7, 9), (1, 33, 1), (70, 20, 40), (16, 64, 32), (1, 1, 1), (3, 1, 2), (130, 65, 70)]
+)
 def test_products_of_any_size(m: int, k: int, n: int, dtype: str) -> None:
     b = Body(f"{dtype}[{m},{k}]", f"{dtype}[{k},{n}]")
     check(b.done(b.dot(*b.inputs, ((1,), (0,)))), length=k, ulps=8 * k**0.5)
@@ -47,8 +49,8 @@ def test_attention_scores_with_scale_and_mask(dtype: str) -> None:
 
 
 def test_operands_are_read_through_index_maps() -> None:
-    b = Body("f32[4,3,10,6]", "f32[24,5]", "f32[]")
-    x, w, zero = b.inputs
+    b = Body("f32[4,3,10,6]", "f32[24,5]")
+    x, w = b.inputs
     turned = b.op("transpose", x, perm=(0, 2, 1, 3))
     flat = b.op("reshape", turned, to="f32[40,18]")
     part = b.op("slice", w, start=(2, 0), limit=(20, 5), stride=(1, 1))
@@ -111,5 +113,3 @@ def test_many_tiles_in_groups() -> None:
     b = Body("bf16[300,32]", "bf16[32,140]")
     source = check(b.done(b.dot(*b.inputs, ((1,), (0,)))), length=32)
     assert source.grid[0] > 8
-
-

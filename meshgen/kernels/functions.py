@@ -1,0 +1,201 @@
+"""Triton functions that generated kernels call: what Triton lacks without libdevice.
+
+They are text, because each kernel's module holds a copy of those that it uses and needs nothing else.
+"""
+
+from __future__ import annotations
+
+FUNCTIONS: dict[str, str] = {
+    "tanh_f32": '''
+@triton.jit
+def tanh_f32(x):
+    """Hyperbolic tangent to 2 ulp; a polynomial near 0, where 1 - 2 / (exp(2x) + 1) cancels (Cephes' tanhf)."""
+    s = x * x
+    p = (((-5.70498872745e-3 * s + 2.06390887954e-2) * s - 5.37397155531e-2) * s + 1.33314422036e-1) * s - 3.33332819422e-1
+    far = 2 * tl.sigmoid(2 * x) - 1
+    return tl.where(tl.abs(x) < 0.625, p * s * x + x, far)
+''',
+    "expm1": '''
+@triton.jit
+def expm1(x):
+    """exp(x) - 1 without cancellation (Kahan)."""
+    u = tl.exp(x)
+    near = tl.where(u == 1, x, (u - 1) * x / tl.log(tl.where((u == 1) | (u == 0), 2, u)))
+    return tl.where(tl.abs(x) < 1, near, u - 1)
+''',
+    "log1p": '''
+@triton.jit
+def log1p(x):
+    """log(1 + x) without cancellation (Kahan)."""
+    u = 1 + x
+    near = tl.where(u == 1, x, tl.log(u) * x / tl.where(u == 1, 1, u - 1))
+    return tl.where(tl.abs(x) < 1, near, tl.log(u))
+''',
+    "tanh_f64": '''
+@triton.jit
+def tanh_f64(x):
+    """Hyperbolic tangent from exp(-2|x|) - 1."""
+    a = tl.abs(x)
+    e = expm1(-2 * a)
+    t = -e / (e + 2)
+    return tl.where(x < 0, -t, t)
+''',
+    "cbrt": '''
+@triton.jit
+def cbrt(x):
+    """Cube root: exp and log give a start, one Newton step the rest."""
+    a = tl.abs(x)
+    safe = tl.where(a == 0, 1, a)
+    y = tl.exp(tl.log(safe) / 3)
+    y = y - (y - safe / (y * y)) / 3
+    y = tl.where((a == 0) | (a == float("inf")), a, y)
+    return tl.where(x < 0, -y, y)
+''',
+    "round_even": '''
+@triton.jit
+def round_even(x, big):
+    """Round to nearest, ties to even: adding and taking away `big` = 2^(mantissa bits) drops the fraction."""
+    a = tl.abs(x)
+    r = tl.where(a < big, (a + big) - big, a)
+    return tl.where(x < 0, -r, r)
+''',
+    "round_away": '''
+@triton.jit
+def round_away(x):
+    """Round to nearest, ties away from zero."""
+    a = tl.abs(x)
+    r = tl.floor(a)
+    r = tl.where(a - r >= 0.5, r + 1, r)
+    return tl.where(x < 0, -r, r)
+''',
+    "sign_of": '''
+@triton.jit
+def sign_of(x):
+    """-1, 0 or 1; NaN stays NaN."""
+    return tl.where(x > 0, x * 0 + 1, tl.where(x < 0, x * 0 - 1, x))
+''',
+    "sign_of_float": '''
+@triton.jit
+def sign_of_float(x):
+    """-1, 0 or 1; NaN stays NaN. Infinity must not be multiplied by 0."""
+    return tl.where(x > 0, 1.0, tl.where(x < 0, -1.0, x))
+''',
+    "power": '''
+@triton.jit
+def power(x, y):
+    """x ** y for floats: a negative base needs an integral exponent."""
+    a = tl.abs(x)
+    r = tl.exp2(y * tl.log2(tl.where(a == 0, 1, a)))
+    r = tl.where(a == 0, tl.where(y > 0, 0.0, float("inf")), r)
+    whole = tl.floor(y) == y
+    odd = tl.floor(y * 0.5) * 2 != y
+    r = tl.where(x < 0, tl.where(whole, tl.where(odd, -r, r), float("nan")), r)
+    return tl.where((y == 0) | (x == 1), 1.0, r)
+''',
+    "integer_power": '''
+@triton.jit
+def integer_power(x, y):
+    """x ** y for integers by squaring; a negative exponent gives 0, or a power of -1 or 1."""
+    r = x * 0 + 1
+    base = x
+    left = tl.where(y < 0, 0 - y, y)
+    for _ in range(6):
+        r = tl.where(left % 2 == 1, r * base, r)
+        base = base * base
+        left = left // 2
+    inverse = tl.where(x == 1, x, tl.where(x == -1, tl.where(y % 2 == 0, x * x, x), x * 0))
+    return tl.where(y < 0, inverse, r)
+''',
+    "erf_inv": '''
+@triton.jit
+def erf_inv(x):
+    """Inverse error function in single precision (Giles, "Approximating the erfinv function", 2010)."""
+    w = -tl.log((1 - x) * (1 + x))
+    c = w - 2.5
+    p = 2.81022636e-08 * c + 3.43273939e-07
+    p = p * c - 3.5233877e-06
+    p = p * c - 4.39150654e-06
+    p = p * c + 0.00021858087
+    p = p * c - 0.00125372503
+    p = p * c - 0.00417768164
+    p = p * c + 0.246640727
+    p = p * c + 1.50140941
+    t = tl.sqrt(tl.maximum(w, 5.0)) - 3
+    q = -0.000200214257 * t + 0.000100950558
+    q = q * t + 0.00134934322
+    q = q * t - 0.00367342844
+    q = q * t + 0.00573950773
+    q = q * t - 0.0076224613
+    q = q * t + 0.00943887047
+    q = q * t + 1.00167406
+    q = q * t + 2.83297682
+    r = tl.where(w < 5, p, q) * x
+    return tl.where(tl.abs(x) == 1, x * float("inf"), r)
+''',
+    "popcount": '''
+@triton.jit
+def popcount(x):
+    """Number of set bits of an unsigned 32-bit integer."""
+    x = x - ((x >> 1) & 0x55555555)
+    x = (x & 0x33333333) + ((x >> 2) & 0x33333333)
+    x = (x + (x >> 4)) & 0x0F0F0F0F
+    return (x * 0x01010101) >> 24
+''',
+    "smear": '''
+@triton.jit
+def smear(x):
+    """All bits below the highest set bit of an unsigned 32-bit integer are set too."""
+    x = x | (x >> 1)
+    x = x | (x >> 2)
+    x = x | (x >> 4)
+    x = x | (x >> 8)
+    return x | (x >> 16)
+''',
+    "arc_tangent": '''
+@triton.jit
+def arc_tangent(y, x):
+    """Angle of (x, y): a polynomial for the octant (Cephes' atanf), then its place in the circle."""
+    a = tl.abs(x)
+    b = tl.abs(y)
+    low = tl.minimum(a, b)
+    high = tl.maximum(a, b)
+    t = tl.where(high == 0, 0.0, tl.where(low == high, 1.0, low / tl.where(high == 0, 1.0, high)))
+    steep = t > 0.4142135623730950
+    z = tl.where(steep, (t - 1) / (t + 1), t)
+    s = z * z
+    p = ((8.05374449538e-2 * s - 1.38776856032e-1) * s + 1.99777106478e-1) * s - 3.33329491539e-1
+    r = p * s * z + z + tl.where(steep, 0.7853981633974483, 0.0)
+    r = tl.where(b > a, 1.5707963267948966 - r, r)
+    r = tl.where(x < 0, 3.141592653589793 - r, r)
+    return tl.where(y < 0, -r, r)
+''',
+    "nan_maximum": '''
+@triton.jit
+def nan_maximum(a, b):
+    """Maximum that keeps NaN."""
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+''',
+    "nan_minimum": '''
+@triton.jit
+def nan_minimum(a, b):
+    """Minimum that keeps NaN."""
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+''',
+    "product": """
+@triton.jit
+def product(a, b):
+    return a * b
+""",
+    "both": """
+@triton.jit
+def both(a, b):
+    return a & b
+""",
+    "either": """
+@triton.jit
+def either(a, b):
+    return a | b
+""",
+}
+# Functions that a function calls.
+NEEDS: dict[str, tuple[str, ...]] = {"tanh_f64": ("expm1",)}

@@ -1,0 +1,240 @@
+"""Fusion: which kernels come out, and that they compute the same as the program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bodies import ONE, Body, check, random_args
+from test_triton_source import layer_norm, softmax
+
+from meshgen.codegen.fuse import fuse
+from meshgen.codegen.fusion_split import split_reductions
+from meshgen.ir.evaluate import evaluate
+from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
+
+Array = np.ndarray[Any, Any]
+
+
+def fused(graph: Graph) -> Module:
+    return fuse(Module(ONE, graph, "partition"))
+
+
+def launches(module: Module) -> list[str]:
+    return [n.attrs["kernel"] for n in module.graph.nodes if n.op == "kernel"]
+
+
+def run(module: Module, args: Sequence[Array]) -> list[Array]:
+    """The fused program by the reference; collectives over one device are the identity."""
+    values: dict[Value, Array] = dict(zip(module.graph.inputs, args, strict=True))
+    for node in module.graph.nodes:
+        operands = [values[v] for v in node.operands]
+        match node.op:
+            case "kernel":
+                results = evaluate(module.kernels[node.attrs["kernel"]], operands)
+            case "view":
+                results = [operands[0].reshape(node.result.type.sizes)]
+            case "constant":
+                results = [node.attrs["value"]]
+            case _:
+                assert node.op == "all_reduce"
+                results = operands
+        values.update(zip(node.results, results, strict=True))
+    return [values[v] for v in module.graph.outputs]
+
+
+def agrees(graph: Graph, bound: float = 1e-4) -> Module:
+    """The fused program computes the same, and each of its kernels can be generated and computes its body."""
+    module = fused(graph)
+    args = random_args(graph)
+    expected = evaluate(_without_collectives(graph), args)
+    for got, want in zip(run(module, args), expected, strict=True):
+        np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(want, np.float64), atol=bound, rtol=bound)
+    for body in module.kernels.values():
+        check(body, ulps=64, length=64)
+    return module
+
+
+def _without_collectives(graph: Graph) -> Graph:
+    nodes = [Node("reshape", n.operands, n.results) if n.op == "all_reduce" else n for n in graph.nodes]
+    return Graph(graph.name, graph.inputs, nodes, graph.outputs)
+
+
+def all_reduce(b: Body, x: Value) -> Value:
+    return b.graph.add("all_reduce", [x], [x.type], {"axes": ("x",), "kind": "sum"}).result
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f32"])
+def test_softmax_and_layer_norm_are_one_kernel_each(dtype: str) -> None:
+    assert launches(agrees(softmax((3, 5, 16), dtype, 2), 0.02)) == ["softmax"]
+    assert launches(agrees(layer_norm("2,5", 16, dtype), 0.1)) == ["normalize"]
+
+
+def test_epilogues_prologues_and_collectives() -> None:
+    """out = all_reduce(tanh(x @ w + b) @ v) + x, and its row sums."""
+    b = Body("f32[6,8]", "f32[8,12]", "f32[12]", "f32[12,8]")
+    x, w, bias, v = b.inputs
+    h = b.dot(x, w, ((1,), (0,)))
+    h = b.op("tanh", b.op("add", h, b.wide(bias, h, (1,))))
+    y = b.op("add", all_reduce(b, b.dot(h, v, ((1,), (0,)))), x)
+    module = agrees(b.done(y, b.reduce("add", y, 1)))
+    assert launches(module) == ["dot_tanh_add", "dot", "reduce_add_add"] or len(launches(module)) == 3
+    assert [n.op for n in module.graph.nodes] == ["kernel", "kernel", "all_reduce", "kernel"]
+
+
+def test_an_epilogue_does_not_wait_for_a_collective() -> None:
+    b = Body("f32[6,8]", "f32[8,8]", "f32[6,8]")
+    x, w, other = b.inputs
+    sent = all_reduce(b, b.op("negate", other))
+    module = agrees(b.done(b.op("add", b.dot(x, w, ((1,), (0,))), sent)))
+    dot = next(n for n in module.graph.nodes if n.op == "kernel" and n.attrs["kernel"] == "dot")
+    assert dot.operands == [x, w]
+
+
+def test_equal_bodies_share_a_kernel() -> None:
+    b = Body("f32[6,8]", "f32[8,8]", "f32[8,8]")
+    x, w, v = b.inputs
+    h = b.op("tanh", b.dot(x, w, ((1,), (0,))))
+    module = agrees(b.done(b.op("tanh", b.dot(h, v, ((1,), (0,))))))
+    assert launches(module) == ["dot_tanh", "dot_tanh"] and list(module.kernels) == ["dot_tanh"]
+
+
+def test_reshapes_around_collectives_are_views() -> None:
+    b = Body("f32[6,8]")
+    flat = b.op("reshape", all_reduce(b, b.op("reshape", b.inputs[0], to="f32[48]")), to="f32[4,12]")
+    module = agrees(b.done(flat, b.inputs[0]))
+    assert [n.op for n in module.graph.nodes] == ["view", "all_reduce", "view"]
+
+
+def test_a_transpose_before_a_collective_is_stored_by_the_dot() -> None:
+    b = Body("f32[6,8]", "f32[8,5]")
+    turned = b.op("transpose", b.dot(*b.inputs, ((1,), (0,))), perm=(1, 0))
+    module = agrees(b.done(all_reduce(b, turned)))
+    assert len(launches(module)) == 1
+
+
+def test_outputs_of_every_kind() -> None:
+    """An input, the same value twice, a constant, a broadcast, an array constant, and a 0-d value."""
+    b = Body("f32[3,4]")
+    (x,) = b.inputs
+    table = b.graph.add("constant", [], [TensorType((4,), "f32")], {"value": np.arange(4, dtype=np.float32)}).result
+    y = b.op("add", x, b.wide(table, x, (1,)))
+    agrees(b.done(x, y, y, b.constant(3.0, "f32"), b.splat(1.0, x), table, b.reduce("add", y, 0, 1)))
+
+
+def test_cheap_values_are_computed_in_every_reader() -> None:
+    b = Body("f32[64,32]")
+    (x,) = b.inputs
+    y = b.op("multiply", x, x)
+    rows, columns = b.reduce("add", y, 1), b.reduce("add", y, 0)
+    assert len(launches(agrees(b.done(rows, columns)))) == 2
+
+
+def test_big_sums_are_split_in_a_fixed_order() -> None:
+    b = Body("f32[4096,96]")
+    graph = b.done(b.reduce("add", b.inputs[0], 0))
+    split = split_reductions(graph)
+    assert [n.op for n in split.nodes].count("reduce") == 2
+    args = random_args(graph)
+    np.testing.assert_allclose(evaluate(split, args)[0], args[0].astype(np.float64).sum(0), atol=4096 * 2.0**-24 * 256)
+    b = Body("f32[40,9]")
+    assert [n.op for n in split_reductions(b.done(b.reduce("add", b.inputs[0], 0))).nodes] == ["constant", "reduce"]
+
+
+def test_fusion_is_deterministic() -> None:
+    def names() -> list[str]:
+        return [
+            str((n.op, n.attrs.get("kernel"), [v.type for v in n.operands]))
+            for n in fused(random_program(5)).graph.nodes
+        ]
+
+    assert names() == names()
+
+
+def test_regions_are_fused_too() -> None:
+    b = Body("f32[5]", "i1[]")
+    x, pred = b.inputs
+    scale = b.op("multiply", x, b.splat(2.0, x))
+    branches = []
+    for op in ("tanh", "negate"):
+        branch = Graph(op)
+        inner = branch.add(op, [scale], [x.type]).result
+        branch.outputs = [branch.add("add", [inner, scale], [x.type]).result]
+        branches.append(branch)
+    node = Node("if", [pred], [Value(x.type)], regions=tuple(branches))
+    b.graph.nodes.append(node)
+    module = fused(b.done(node.result))
+    found = next(n for n in module.graph.nodes if n.op == "if")
+    assert [[n.op for n in r.nodes] for r in found.regions] == [["kernel"], ["kernel"]]
+    assert launches(module) == ["multiply"]
+
+
+def random_program(seed: int) -> Graph:
+    """A random mix of everything that kernels are made of, over three shapes that fit each other."""
+    rng = np.random.default_rng(seed)
+    b = Body("f32[6,8]", "f32[8]", "f32[8,8]", "f32[6]")
+    wide, rows, columns = [b.inputs[0]], [b.inputs[3]], [b.inputs[1]]
+
+    def one(values: list[Value]) -> Value:
+        return values[int(rng.integers(max(0, len(values) - 4), len(values)))]
+
+    for _ in range(int(rng.integers(6, 22))):
+        x = one(wide)
+        match int(rng.integers(12)):
+            case 0 | 1:
+                wide.append(b.op(str(rng.choice(["tanh", "negate", "logistic"])), x))
+            case 2 | 3:
+                wide.append(b.op(str(rng.choice(["add", "subtract", "maximum"])), x, one(wide)))
+            case 4:
+                rows.append(b.reduce(str(rng.choice(["add", "maximum"])), x, 1))
+            case 5:
+                columns.append(b.op("tanh", b.reduce("add", x, 0)))
+            case 6:
+                wide.append(b.op("subtract", x, b.wide(one(rows), x, (0,))))
+            case 7:
+                wide.append(b.op("add", x, b.wide(one(columns), x, (1,))))
+            case 8:
+                wide.append(b.op("tanh", b.dot(x, b.inputs[2], ((1,), (0,)))))
+            case 9:
+                turned = b.op("transpose", x, perm=(1, 0))
+                wide.append(b.op("transpose", b.op("sine", b.op("reverse", turned, dims=(0,))), perm=(1, 0)))
+            case 10:
+                wide.append(all_reduce(b, x))
+            case _:
+                cut = b.op("slice", x, start=(1, 0), limit=(4, 8), stride=(1, 1))
+                wide.append(b.op("concatenate", cut, b.op("cosine", cut), dim=0))
+    outputs = [wide[-1], rows[-1], columns[-1], *([one(wide)] if rng.random() < 0.5 else [])]
+    return b.done(*outputs)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_programs(seed: int) -> None:
+    module = agrees(random_program(seed))
+    seen = set(module.graph.inputs)
+    for node in module.graph.nodes:
+        assert all(v in seen for v in node.operands), "a value is read before it is made"
+        seen.update(node.results)
+        assert node.op in ("kernel", "view", "constant", "all_reduce")
+
+
+CASES = Path(__file__).parents[3] / "shared" / "cases" / "jax"
+
+
+@pytest.mark.skipif(not CASES.exists(), reason="the cases are not in this checkout")
+def test_a_transformer_block_is_twelve_kernels() -> None:
+    from meshgen.frontend.mlir import read_mlir
+    from meshgen.sharding.materialize import materialize
+    from meshgen.sharding.optimize import optimize
+    from meshgen.sharding.partition import partition
+    from meshgen.sharding.propagate import propagate
+
+    module = read_mlir(CASES / "block_dp_tp_bf16.shardy.mlir")
+    module = fuse(partition(optimize(materialize(propagate(module)))))
+    assert launches(module) == [
+        "normalize", "dot", "dot", "dot", "dot_multiply_select", "softmax", "dot_2", "dot_3", "normalize_2",
+        "dot_multiply_tanh", "dot_4", "add",
+    ]  # fmt: skip
+    assert len(module.kernels) == 10

@@ -1,0 +1,127 @@
+"""Simplification keeps the meaning, folds what is known, and never builds big arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bodies import Body, random_args
+
+from meshgen.codegen.simplify import simplify
+from meshgen.ir.evaluate import evaluate
+from meshgen.ir.graph import Graph, Node, TensorType, Value
+
+
+def ops(graph: Graph) -> list[str]:
+    return [n.op for n in graph.nodes]
+
+
+def same(graph: Graph) -> Graph:
+    """The simplified graph, after checking that it computes the same."""
+    found = simplify(graph)
+    args = random_args(graph)
+    for got, want in zip(evaluate(found, args), evaluate(graph, args), strict=True):
+        np.testing.assert_array_equal(got, want)
+        assert got.dtype == want.dtype
+    assert [v.type for v in found.outputs] == [v.type for v in graph.outputs]
+    assert found.inputs == graph.inputs
+    return found
+
+
+def test_common_subexpressions_are_made_once() -> None:
+    b = Body("f32[4]")
+    (x,) = b.inputs
+    graph = b.done(b.op("add", b.op("tanh", x), b.op("tanh", x)), b.op("subtract", b.op("tanh", x), b.splat(1.0, x)))
+    assert ops(same(graph)).count("tanh") == 1
+
+
+def test_dead_code_goes_and_unused_inputs_stay() -> None:
+    b = Body("f32[4]", "f32[9]")
+    b.op("sine", b.inputs[0])
+    assert ops(same(b.done(b.op("cosine", b.inputs[0])))) == ["cosine"]
+
+
+def test_scalars_are_folded_without_arrays() -> None:
+    b = Body("f32[1000,1000]")
+    (x,) = b.inputs
+    big = b.op("multiply", b.splat(3.0, x), b.op("exponential", b.splat(0.0, x)))
+    graph = same(b.done(b.op("add", x, big)))
+    assert ops(graph) == ["constant", "broadcast_in_dim", "add"]
+    assert graph.nodes[0].attrs["value"].shape == () and graph.nodes[0].attrs["value"] == 3
+
+
+def test_an_array_of_one_number_becomes_a_splat() -> None:
+    b = Body("f32[4,5]")
+    full = b.graph.add("constant", [], [TensorType((4, 5), "f32")], {"value": np.full((4, 5), 2, np.float32)}).result
+    table = b.graph.add("constant", [], [TensorType((5,), "f32")], {"value": np.arange(5, dtype=np.float32)}).result
+    y = b.op("add", b.op("multiply", b.inputs[0], full), b.wide(table, full, (1,)))
+    graph = same(b.done(y))
+    assert sorted(n.attrs["value"].shape for n in graph.nodes if n.op == "constant") == [(), (5,)]
+
+
+@pytest.mark.parametrize(
+    "identity", ["add 0", "subtract 0", "multiply 1", "divide 1", "maximum -inf", "minimum inf", "power 1"]
+)
+def test_identities(identity: str) -> None:
+    op, number = identity.split()
+    b = Body("f32[3,5]")
+    (x,) = b.inputs
+    assert ops(same(b.done(b.op("negate", b.op(op, x, b.splat(float(number), x)))))) == ["negate"]
+
+
+def test_what_is_no_identity_stays() -> None:
+    b = Body("f32[3,5]")
+    (x,) = b.inputs
+    graph = b.done(
+        b.op("multiply", x, b.splat(0.0, x)), b.op("maximum", x, b.splat(0.0, x)), b.op("divide", x, b.splat(3.0, x))
+    )
+    assert {"multiply", "maximum", "divide"} <= set(ops(same(graph)))  # NaN * 0 is NaN; x / 3 is not x * (1/3)
+
+
+def test_chains_of_index_maps() -> None:
+    b = Body("f32[4,6]")
+    (x,) = b.inputs
+    y = b.op("reshape", b.op("reshape", x, to="f32[24]"), to="f32[4,6]")
+    z = b.op("transpose", b.op("transpose", y, perm=(1, 0)), perm=(1, 0))
+    column = b.op(
+        "broadcast_in_dim",
+        b.op("broadcast_in_dim", b.reduce("add", z, 1), to="f32[4,1]", dims=(0,)),
+        to="f32[4,6]",
+        dims=(0, 1),
+    )
+    graph = same(b.done(b.op("add", z, column)))
+    assert ops(graph) == ["constant", "reduce", "broadcast_in_dim", "add"]
+
+
+def test_converts() -> None:
+    b = Body("bf16[8]", "f32[8]")
+    x, y = b.inputs
+    exact = b.op("convert", b.op("convert", x, to="f32[8]"), to="bf16[8]")
+    rounding = b.op("convert", b.op("convert", y, to="bf16[8]"), to="f32[8]")
+    graph = same(b.done(b.op("negate", exact), rounding))
+    assert ops(graph) == ["convert", "convert", "negate"] or ops(graph) == ["negate", "convert", "convert"]
+
+
+def test_empty_values_are_not_computed() -> None:
+    b = Body("f32[0,4]", "f32[0,3]", "f32[2,3]")
+    x, y, z = b.inputs
+    graph = b.done(b.dot(x, y, ((0,), (0,))), b.reduce("add", x, 0), b.op("concatenate", y, z, dim=0))
+    assert set(ops(same(graph))) == {"constant", "broadcast_in_dim"}
+
+
+def test_regions_see_what_outer_values_became() -> None:
+    b = Body("f32[]")
+    (x,) = b.inputs
+    outer = b.op("add", x, b.constant(0.0, "f32"))  # becomes x
+    branch = Graph("branch")
+    branch.outputs = [branch.add("negate", [outer], [outer.type]).result]
+    other = Graph("other", outputs=[outer])
+    pred = b.op("compare", x, outer, to="i1[]", direction="LT", compare_type="")
+    node = Node("if", [pred], [Value(x.type)], regions=(branch, other))
+    b.graph.nodes.append(node)
+    same(b.done(node.result))
+
+
+def test_dead_collectives_go_on_every_device() -> None:
+    b = Body("f32[4]")
+    b.graph.add("all_reduce", b.inputs, [b.inputs[0].type], {"axes": ("x",), "kind": "sum"})
+    assert ops(simplify(b.done(b.op("negate", b.inputs[0])))) == ["negate"]
