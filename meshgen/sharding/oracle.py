@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from meshgen.errors import Diagnostic, NumbersDiffer
 from meshgen.ir.evaluate import evaluate
-from meshgen.ir.graph import Module, TensorType, is_float
+from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value, dtype_name, is_float
 from meshgen.ir.tolerance import error_bound
-from meshgen.runtime.simulate import check_arguments, simulate
+from meshgen.runtime.simulate import check_arguments, simulate, simulate_shards
 from meshgen.sharding.generate import random_arguments
 
 Array = np.ndarray[Any, Any]
 Pipeline = Callable[[Module], Module]
+_RESHARDS = ("all_gather", "all_slice", "all_to_all", "all_reduce", "reduce_scatter", "to_partial", "permute", "retile",
+             "update_halo")  # fmt: skip
+_REDUCTIONS = ("all_reduce", "reduce_scatter", "reduce_to")
 _GREATEST = float(np.finfo(np.float64).max)
 
 
@@ -69,29 +73,68 @@ class CheckResult:
 
 
 def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = None, seed: int = 0) -> CheckResult:
-    """Compare the program at stage import with what `pipeline` makes of it (stage partition or fuse).
+    """Compare a program with what `pipeline` makes of it (stage partition or fuse).
 
     Args:
-        module: stage import: `evaluate` says what it means.
-        pipeline: the passes under test.
+        module: the program as it was entered, at any stage up to partition. Up to optimize it means what it computes
+            on one device (collectives only move values); at stage partition what all ranks do as it stands.
+        pipeline: the passes under test, from that stage to partition or fuse.
         args: global arguments; without them, seeded random ones without zeros.
     Raises:
         MeshgenError: the pipeline refuses the program, or the arguments do not fit.
     """
     local = pipeline(module)
     args = check_arguments(local, random_arguments(module, seed) if args is None else args)
-    wanted, bounds = evaluate(module.graph, args), error_bound(module.graph, args)
+    wanted, bounds = _local_meaning(module, args) if module.stage == "partition" else _meaning(module.graph, args)
     faults: list[Diagnostic] = []
     try:
         found = simulate(local, args, tolerance=bounds)
     except NumbersDiffer as error:  # replicas: go on with one of them, to say how far all outputs are off
         faults += error.diagnostics
         found = simulate(local, args, tolerance=None)
-    types = [value.type for value in module.graph.outputs]
+    types = local.out_types
     outputs = [compare(*each) for each in zip(types, wanted, found, bounds, strict=True)]
     faults += [_fault(number, output) for number, output in enumerate(outputs) if not output.ok]
     worst = max(outputs, key=_excess, default=OutputCheck(TensorType((), "f32"), True, 0.0, 0.0))
     return CheckResult(not faults, worst.max_abs_error, worst.tolerance, outputs, tuple(faults))
+
+
+def _meaning(graph: Graph, args: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+    """Outputs on one device and their bounds. A collective between shardings leaves the global value as it is."""
+    put: dict[Value, Value] = {}
+    whole = _without_collectives(graph, put)
+    return evaluate(whole, args), error_bound(whole, args)
+
+
+def _without_collectives(graph: Graph, put: dict[Value, Value]) -> Graph:
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        operands = [put.get(v, v) for v in node.operands]
+        if node.op in _RESHARDS:
+            put[node.result] = operands[0]
+        else:
+            bodies = tuple(_without_collectives(body, put) for body in node.regions)
+            nodes.append(replace(node, operands=operands, regions=bodies))
+    return Graph(graph.name, graph.inputs, nodes, [put.get(v, v) for v in graph.outputs])
+
+
+def _local_meaning(module: Module, args: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+    """Outputs of all ranks as the program stands.
+
+    Passes may only change where and in which order devices' values are summed: where nothing is, results are the
+    same bits. Else every op and device may round once more, by a unit roundoff of the largest value that is summed
+    or delivered. That later functions may magnify an error is not counted.
+    """
+    nodes = [node for node in module.graph.nodes if node.op in _REDUCTIONS]
+    summed = [*(node.operands[0] for node in nodes), *module.graph.outputs]
+    shards = simulate_shards(replace(module, graph=replace(module.graph, outputs=summed)), args)
+    floats = [(v.type.dtype, each) for v, each in zip(summed, shards, strict=True) if is_float(v.type.dtype)]
+    unit = max((float(ml_dtypes.finfo(DTYPES[dtype]).eps) for dtype, _ in floats), default=0.0)
+    arrays = (np.abs(array.astype(np.float64)) for _, each in floats for array in each)
+    largest = max((float(np.max(a, initial=0.0, where=np.isfinite(a))) for a in arrays), default=0.0)
+    allowed = unit * largest * module.mesh.size * len(module.graph.nodes) if nodes else 0.0
+    wanted = simulate(module, args, tolerance=None)
+    return wanted, [np.full(w.shape, allowed if is_float(dtype_name(w.dtype)) else 0.0) for w in wanted]
 
 
 def compare(type_: TensorType, wanted: Array, found: Array, bound: Array | float) -> OutputCheck:

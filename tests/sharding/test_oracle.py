@@ -20,7 +20,7 @@ from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
 from meshgen.sharding.shrink import shrink
 from meshgen.spec import P
-from tests.sharding.local_programs import tensor
+from tests.sharding.local_programs import Program, tensor
 
 GROUPS = 10  # of 16 random programs each, so that a failure names a few seeds
 
@@ -158,3 +158,31 @@ def test_shrink_keeps_only_what_fails() -> None:
 def test_shrink_returns_what_cannot_be_smaller() -> None:
     module = random_program(0)
     assert shrink(module, lambda candidate: candidate is module) is module
+
+
+@pytest.mark.parametrize("stage", ["propagate", "materialize", "optimize"])
+def test_a_program_may_be_entered_at_every_stage(stage: str) -> None:
+    passes = {"propagate": [propagate], "materialize": [propagate, materialize]}
+    passes["optimize"] = [*passes["materialize"], optimize]
+    rest = {"propagate": lambda m: partition(materialize(m)), "materialize": partition, "optimize": partition}[stage]
+    for seed in range(40):
+        module = random_program(seed)
+        for each in passes[stage]:
+            module = each(module)
+        assert check(module, pipeline=rest).ok, f"seed {seed}"
+
+
+def test_a_program_of_local_tensors_is_held_against_itself() -> None:
+    """Where devices sum, the sum may be made elsewhere; that a value is wrong is seen."""
+    p = Program(x=4)
+    a, b = p.input("f32[8]", P(partial="x")), p.input("f32[8]", P(partial="x"))
+    both = [p.add("all_reduce", [v], "f32[8]", axes=("x",), kind="sum") for v in (a, b)]
+    written = p.local(p.add("add", both, "f32[8]"))
+    p = Program(x=4)
+    a, b = p.input("f32[8]", P(partial="x")), p.input("f32[8]", P(partial="x"))
+    total = p.add("add", [a, b], "f32[8]", P(partial="x"))
+    folded = p.local(p.add("all_reduce", [total], "f32[8]", axes=("x",), kind="sum"))
+    lost = p.local(p.add("all_reduce", [a], "f32[8]", axes=("x",), kind="sum"))
+    assert check(written, pipeline=lambda module: module).max_abs_error == 0
+    assert check(written, pipeline=lambda module: folded).ok
+    assert not check(written, pipeline=lambda module: lost).ok
