@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from meshgen.codegen import memory
 from meshgen.codegen.costs import default_costs
 from meshgen.codegen.timeline import Costs, Task, exposures, start_times
+from meshgen.codegen.unroll import communicates
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.runtime.plan import COLLECTIVES, COMMUNICATION, COMPUTE, STREAMS, Buffer, Item, Schedule
@@ -97,13 +98,13 @@ def collect(module: Module, costs: Costs) -> Program:
 
 def _wrap(node: Node, kernels: dict[str, Graph]) -> str:
     """A kernel for one op that was not fused; returns its name. Raises CodegenError MG0301 if it communicates."""
-    if any(_communicates(region) for region in node.regions):
+    if any(communicates(region) for region in node.regions):
         raise CodegenError(
             Diagnostic(
                 "MG0301",
                 f"'{node.op}' has collectives in its body, which a static schedule cannot hold",
                 node.loc,
-                hint="unroll the loop, or keep what it carries replicated",
+                hint="only loops that count to a constant can hold collectives; or keep what it carries replicated",
             )
         )
     name = next(name for n in itertools.count() if (name := f"{node.op}_{n}") not in kernels)
@@ -112,10 +113,6 @@ def _wrap(node: Node, kernels: dict[str, Graph]) -> str:
     body = Node(node.op, [inputs[v] for v in node.operands], results, dict(node.attrs), node.loc, None, node.regions)
     kernels[name] = Graph(name, list(inputs.values()), [body], results)
     return name
-
-
-def _communicates(graph: Graph) -> bool:
-    return any(node.op in COLLECTIVES or any(_communicates(r) for r in node.regions) for node in graph.nodes)
 
 
 def orders(tasks: Sequence[Task]) -> list[list[int]]:

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from meshgen.codegen.schedule import schedule
+from meshgen.codegen.unroll import unroll
+from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
+from meshgen.mesh import make_mesh
+from meshgen.runtime.checker import check
+from meshgen.runtime.simulate import simulate
+from meshgen.spec import P
+from tests.codegen.programs import costs, f32
+
+INT = TensorType((), "i32")
+
+
+def number(graph: Graph, value: int) -> Value:
+    return graph.add("constant", [], [INT], {"value": np.array(value, np.int32)}).result
+
+
+def looped(trips: int, *, communicates: bool = True) -> Module:
+    """x = tanh(sum over x of x) * captured, `trips` times."""
+    local = f32(3, 2)
+    graph = Graph("main", [Value(local, "x"), Value(local, "scale")])
+    x, scale = graph.inputs
+    condition = Graph("condition", [Value(INT), Value(local)])
+    test = condition.add("compare", [condition.inputs[0], number(condition, trips)], [TensorType((), "i1")],
+                         {"direction": "LT", "compare_type": "SIGNED"})  # fmt: skip
+    condition.outputs = [test.result]
+    body = Graph("body", [Value(INT), Value(local)])
+    total = body.inputs[1]
+    if communicates:
+        total = body.add("all_reduce", [total], [local], {"axes": ("x",), "kind": "sum"}).result
+    squashed = body.add("tanh", [total], [local]).result
+    scaled = body.add("multiply", [squashed, scale], [local]).result
+    body.outputs = [body.add("add", [body.inputs[0], number(body, 1)], [INT]).result, scaled]
+    start = number(graph, 0)
+    loop = Node("while", [start, x], [Value(INT), Value(local)], regions=(condition, body))
+    graph.nodes.append(loop)
+    graph.outputs = [loop.results[1]]
+    return Module(
+        make_mesh({"x": 2}), graph, "partition", in_types=[f32(6, 2)] * 2, out_types=[f32(6, 2)],
+        in_shardings=[P("x", None)] * 2, out_shardings=[P("x", None)],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("trips", [0, 1, 5])
+def test_a_loop_that_communicates_is_written_out_and_computes_the_same(trips):
+    module = looped(trips)
+    flat = unroll(module)
+    ops = [node.op for node in flat.graph.nodes]
+    assert "while" not in ops and ops.count("all_reduce") == trips
+    args = [np.random.default_rng(n).standard_normal((6, 2)).astype(np.float32) for n in range(2)]
+    np.testing.assert_array_equal(simulate(flat, args)[0], simulate(module, args)[0])
+    check(schedule(flat, costs=costs()), module.mesh)
+    assert [node.op for node in module.graph.nodes] == ["constant", "while"]
+
+
+def test_other_loops_stay():
+    module = looped(5, communicates=False)
+    assert unroll(module) is module
+
+
+def test_loops_of_unknown_length_stay():
+    module = looped(5)
+    module.graph.nodes[0].op = "process_index"
+    module.graph.nodes[0].attrs = {"axes": ("x",)}
+    assert "while" in [node.op for node in unroll(module).graph.nodes]
