@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute
 
 from meshgen.errors import Diagnostic, ProgramError
-from meshgen.ir import bridge, bridge_linalg_named, bridge_scf, bridge_tosa
+from meshgen.ir import bridge, bridge_linalg_named, bridge_scf, bridge_shard_queries, bridge_tosa
 from meshgen.ir.bridge import Exporter, Importer, Reading, Slot
 from meshgen.ir.bridge_shard import encode_split, fitted, typed
 from meshgen.ir.bridge_tensor import drop_lazy
@@ -28,7 +28,12 @@ from meshgen.ir.dialects.shard_attrs import SplitAttr, Wish, WishAttr, named
 from meshgen.ir.graph import Annotation, Module, Node, NodeSharding, TensorType, Value
 from meshgen.spec import Sharding
 
-PAYLOADS = (bridge_linalg_named, bridge_scf, bridge_tosa)  # importing them has filled the registries
+PAYLOADS = (
+    bridge_linalg_named,
+    bridge_scf,
+    bridge_shard_queries,
+    bridge_tosa,
+)  # importing them has filled the registries
 TYPED_STAGES = ("materialize", "optimize")
 MOVES = ("permute", "retile", "update_halo")
 

@@ -1,0 +1,64 @@
+"""Questions about grids and devices."""
+
+import numpy as np
+import pytest
+
+from meshgen.ir.evaluate import evaluate
+from meshgen.ir.text import parse_text
+
+
+def answers(body: str, count: int, grid: str = "10x20x30") -> list[list[int]]:
+    """The numbers that a program returns."""
+    types = ", ".join(["index"] * count)
+    names = ", ".join(f"%r{i}" for i in range(count))
+    module = parse_text(
+        f"shard.grid @g(shape = {grid})\nfunc.func @f(%x: tensor<1xi32>) -> ({types}) {{\n{body}\nreturn {names} : {types}\n}}"
+    )
+    return [int(value) for value in evaluate(module.graph, [np.zeros(1, "i4")])]
+
+
+def test_neighbours_of_the_document() -> None:
+    """Device (1, 2, 3) of 10x20x30 along axis 1: 633 and 693."""
+    constants = "\n".join(f"%c{i} = arith.constant {i} : index" for i in (1, 2, 3))
+    assert answers(
+        f"{constants}\n%r0, %r1 = shard.neighbors_linear_indices on @g[%c1, %c2, %c3] split_axes = [1] : index, index",
+        2,
+    ) == [633, 693]
+
+
+def test_no_neighbour_at_the_ends() -> None:
+    zero = "%c0 = arith.constant 0 : index"
+    assert answers(
+        f"{zero}\n%r0, %r1 = shard.neighbors_linear_indices on @g[%c0] split_axes = [0] : index, index", 2, "1"
+    ) == [-1, -1]
+
+
+def test_grid_shape() -> None:
+    assert answers("%r0, %r1, %r2 = shard.grid_shape @g : index, index, index", 3) == [10, 20, 30]
+    assert answers("%r0 = shard.grid_shape @g axes = [2] : index", 1) == [30]
+
+
+@pytest.mark.parametrize(
+    ("definition", "device", "expected"),
+    [
+        ("split_axes = [[0]]", "[1, 0]", [4, 9]),
+        ("split_axes = [[0], [1]]", "[0, 3]", [4, 0]),
+        ("split_axes = [[], [1]] sharded_dims_offsets = [0, 1, 3, 6, 9]", "[0, 2]", [8, 3]),
+    ],
+)
+def test_shard_shape(definition: str, device: str, expected: list[int]) -> None:
+    """8 x 9 on 2 x 4 devices: ceil(9 / 4) = 3, so that the last device has no column."""
+    body = f"%s = shard.sharding @g {definition} : !shard.sharding\n%r0, %r1 = shard.shard_shape dims = [8, 9] sharding = %s device = {device} : index, index"
+    assert answers(body, 2, "2x4") == expected
+
+
+def test_process_indices() -> None:
+    module = parse_text("""shard.grid @g(shape = 2x3)
+func.func @f() -> (index, index, index) {
+  %i, %j = shard.process_multi_index on @g : index, index
+  %n = shard.process_linear_index on @g : index
+  return %i, %j, %n : index, index, index
+}""")
+    axes = [node.attrs["axes"] for node in module.graph.nodes if node.op == "process_index"]
+    assert axes == [("0",), ("1",), ("0", "1")]
+    assert module.stage == "partition"
