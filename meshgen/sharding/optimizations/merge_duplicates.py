@@ -8,7 +8,7 @@ from typing import Any
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, SHARDING_OPS, Walk, meaning, walk
 
-_PURE = (*SHARDING_OPS, *ELEMENTWISE, "transpose", "reshape", "broadcast_in_dim", "slice", "reverse")
+_PURE = ELEMENTWISE | {*SHARDING_OPS, "transpose", "reshape", "broadcast_in_dim", "slice", "reverse"}
 
 
 def merge_duplicates(module: Module) -> Module:

@@ -19,7 +19,8 @@ from meshgen.spec import Sharding
 
 MOVES = ("all_gather", "all_to_all", "permute", "retile")  # they move data and compute nothing
 SHARDING_OPS = ("all_reduce", "reduce_scatter", *MOVES, *LOCAL_OPS)
-ELEMENTWISE = (*(op for op in UNARY if op != "optimization_barrier"), *BINARY, "convert", "select", "clamp")
+ELEMENTWISE = frozenset((*UNARY, *BINARY, "convert", "select", "clamp")) - {"optimization_barrier"}
+_COMMUNICATES = frozenset(COMMUNICATIONS)
 _EFFECTS = ("send", "recv", "custom_call", "optimization_barrier", "rng_bit_generator")
 
 
@@ -46,7 +47,7 @@ def price(op: str, attrs: Mapping[str, Any], source: Value, result: Value, mesh:
 
 def price_of(node: Node, mesh: Mesh) -> Price:
     """The price of a node; computing costs nothing here."""
-    if node.op not in COMMUNICATIONS:
+    if node.op not in _COMMUNICATES:
         return Price(0, 0.0)
     ends = [*node.operands[:1], *node.results[:1]]  # a send has no result, a recv no operand
     return price(node.op, node.attrs, ends[0], ends[-1], mesh)

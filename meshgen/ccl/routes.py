@@ -1,0 +1,126 @@
+"""The messages of a transfer between two shardings: who sends which part of the tensor to whom.
+
+A device sends nothing to itself. Devices that hold the same tile share what is asked of them: whole requests as
+far as they can be dealt out evenly, to the nearest holder first; the rest is cut into a piece for each holder. So no device
+sends more than `exchange` predicts, up to the rounding of these cuts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from meshgen.mesh import Mesh
+from meshgen.spec import Sharding
+
+Box = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, order=True)
+class Message:
+    """A part of the global tensor, as rows [start, stop) of each dim, that one rank sends to another."""
+
+    sender: int
+    receiver: int
+    box: Box
+
+    @property
+    def elements(self) -> int:
+        return _volume(self.box)
+
+
+def routes(source: Sharding, target: Sharding, shape: Sequence[int], mesh: Mesh) -> tuple[Message, ...]:
+    """The messages by which every rank gets what it misses under the target; summands go between holders of the same one."""
+    requests: dict[tuple[int, ...], list[tuple[int, Box]]] = {}
+    holders: dict[tuple[int, ...], list[int]] = {}
+    for rank in range(mesh.size):
+        holders.setdefault(_tile_of(source, mesh, rank), []).append(rank)
+    tiles = _Tiles(source, tuple(shape), mesh)
+    for rank in range(mesh.size):
+        held, own = source.ranges(shape, mesh, rank), _tile_of(source, mesh, rank)
+        for tile, box in tiles.meeting(target.ranges(shape, mesh, rank), own[-1]):
+            if tile != own:
+                for part in _difference(box, held):
+                    requests.setdefault(tile, []).append((rank, part))
+    found = [m for tile, asked in requests.items() for m in _dealt(asked, holders[tile], mesh)]
+    return tuple(sorted(found))
+
+
+def _tile_of(source: Sharding, mesh: Mesh, rank: int) -> tuple[int, ...]:
+    """Numbers of the rank's tile in every dim, and of its summand."""
+    return tuple(mesh.index(rank, axes) for axes in (*source.dims, source.partial_axes))
+
+
+@dataclass(frozen=True)
+class _Tiles:
+    """The tiles of the source, without halo."""
+
+    source: Sharding
+    shape: tuple[int, ...]
+    mesh: Mesh
+
+    def meeting(self, box: Box, summand: int) -> Iterator[tuple[tuple[int, ...], Box]]:
+        """Tiles that have elements in common with a box, with these."""
+        rows = [self._rows(dim, *ends) for dim, ends in enumerate(box)]
+        for picked in itertools.product(*rows):
+            yield (*(number for number, _ in picked), summand), tuple(common for _, common in picked)
+
+    def _rows(self, dim: int, start: int, stop: int) -> list[tuple[int, tuple[int, int]]]:
+        source, size = replace(self.source, halo=()), self.shape[dim]
+        if source.offsets and source.offsets[dim]:
+            bounds = list(source.offsets[dim])
+        else:
+            tile = source.tile(dim, size, self.mesh)
+            bounds = [min(i * tile, size) for i in range(source.parts(dim, self.mesh) + 1)]
+        pairs = enumerate(itertools.pairwise(bounds))
+        return [(i, (max(a, start), min(b, stop))) for i, (a, b) in pairs if max(a, start) < min(b, stop)]
+
+
+def _difference(box: Box, held: Box) -> Iterator[Box]:
+    """Parts of a box outside of another one: along each dim what lies before and behind."""
+    if any(max(a, c) >= min(b, d) for (a, b), (c, d) in zip(box, held, strict=True)):
+        yield box
+        return
+    left = list(box)
+    for dim, ((start, stop), (first, last)) in enumerate(zip(box, held, strict=True)):
+        for part in ((start, max(start, first)), (min(stop, last), stop)):
+            if part[0] < part[1]:
+                yield (*left[:dim], part, *left[dim + 1 :])
+        left[dim] = max(start, first), min(stop, last)
+
+
+def _dealt(asked: list[tuple[int, Box]], holders: list[int], mesh: Mesh) -> Iterator[Message]:
+    """Requests for one tile dealt out to its holders; what would go to some of them only is cut into equal pieces."""
+    ordered = sorted(asked, key=lambda request: (-_volume(request[1]), request))
+    whole = len(ordered) // len(holders) * len(holders)
+    for start in range(0, whole, len(holders)):
+        free = list(holders)
+        for receiver, box in ordered[start : start + len(holders)]:
+            sender = min(free, key=lambda other: (_distance(other, receiver, mesh), other))
+            free.remove(sender)
+            yield Message(sender, receiver, box)
+    for receiver, box in ordered[whole:]:
+        for sender, piece in zip(holders, _cut(box, len(holders)), strict=True):
+            if _volume(piece):
+                yield Message(sender, receiver, piece)
+
+
+def _cut(box: Box, count: int) -> list[Box]:
+    """The box in pieces along its longest dim."""
+    if not box:
+        return [box, *[((0, 0),)] * (count - 1)]
+    dim = max(range(len(box)), key=lambda d: box[d][1] - box[d][0])
+    start, stop = box[dim]
+    ends = [start + (stop - start) * i // count for i in range(count + 1)]
+    return [(*box[:dim], pair, *box[dim + 1 :]) for pair in itertools.pairwise(ends)]
+
+
+def _distance(left: int, right: int, mesh: Mesh) -> int:
+    """Number of coordinates in which two ranks differ."""
+    return sum(a != b for a, b in zip(mesh.coordinates(left), mesh.coordinates(right), strict=True))
+
+
+def _volume(box: Box) -> int:
+    return math.prod(stop - start for start, stop in box)

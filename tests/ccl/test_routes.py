@@ -1,0 +1,85 @@
+"""Messages of a transfer: everybody gets all that is missing, once, and nobody sends more than the cost model says."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from meshgen.ccl.exchange import exchange
+from meshgen.ccl.routes import routes
+from meshgen.mesh import Mesh, make_mesh
+from meshgen.spec import P, Sharding, fit
+from tests.sharding.reshard_oracle import random_sharding
+
+XY = make_mesh({"x": 2, "y": 4})
+
+
+def mask(sharding: Sharding, shape: tuple[int, ...], mesh: Mesh, rank: int) -> np.ndarray:
+    found = np.zeros(shape, int)
+    found[tuple(slice(a, max(a, b)) for a, b in sharding.ranges(shape, mesh, rank))] = 1
+    return found
+
+
+def check(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> None:
+    sent: Counter[int] = Counter()
+    received = [mask(source, shape, mesh, r) * 0 for r in range(mesh.size)]
+    largest = 0
+    for message in routes(source, target, shape, mesh):
+        place = tuple(slice(a, b) for a, b in message.box)
+        assert mask(source, shape, mesh, message.sender)[place].all(), "a sender holds what it sends"
+        assert message.sender != message.receiver
+        received[message.receiver][place] += 1
+        sent[message.sender] += message.elements
+        largest = max(largest, message.elements // max(b - a for a, b in message.box))
+    for rank in range(mesh.size):
+        missing = mask(target, shape, mesh, rank) * (1 - mask(source, shape, mesh, rank))
+        np.testing.assert_array_equal(received[rank], missing)
+    model = exchange(source, target, shape, mesh)
+    assert max((int(r.sum()) for r in received), default=0) == model.received
+    slack = largest * mesh.size  # a row too many for each request that had to be cut
+    assert max(sent.values(), default=0) <= model.sent + slack
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_shardings(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mesh = [XY, make_mesh({"x": 2, "y": 3, "z": 2}), make_mesh({"x": 6})][seed % 3]
+    shape = [(8, 12), (10, 3), (7,), (4, 6, 5), (0, 4)][seed % 5]
+    source, target = (random_sharding(rng, len(shape), mesh) for _ in range(2))
+    check(source, target, shape, mesh)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (fit(P("y"), 2), Sharding((("y",), ()), halo=((2, 3), (0, 0)))),
+        (Sharding((("y",), ()), halo=((2, 3), (0, 0))), fit(P(None, "y"), 2)),
+        (Sharding((("y",), ()), offsets=((0, 1, 1, 9, 10), ())), fit(P("x", "y"), 2)),
+        (fit(P("y:(1)2"), 2), fit(P("y:(2)2"), 2)),
+    ],
+    ids=str,
+)
+def test_halos_offsets_and_parts_of_axes(source: Sharding, target: Sharding) -> None:
+    check(source, target, (10, 6), XY)
+
+
+def test_replicas_share_the_load() -> None:
+    """Quarters to halves: three devices ask for each quarter, which two devices hold."""
+    found = routes(fit(P("y"), 1), fit(P("x"), 1), (64,), XY)
+    sent = Counter[int]()
+    for message in found:
+        sent[message.sender] += message.elements
+    assert set(sent.values()) == {24}
+
+
+def test_summands_stay_apart() -> None:
+    source, target = fit(P("y", partial="x"), 1), fit(P(partial="x"), 1)
+    for message in routes(source, target, (8,), XY):
+        assert XY.coordinate(message.sender, "x") == XY.coordinate(message.receiver, "x")
+
+
+def test_what_everybody_holds_is_not_sent() -> None:
+    assert routes(fit(P(), 1), fit(P("x"), 1), (8,), XY) == ()
+    assert routes(Sharding(()), Sharding(()), (), XY) == ()
