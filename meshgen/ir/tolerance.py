@@ -23,7 +23,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from meshgen.ir.evaluate import Evaluator
+from meshgen.ir.evaluate import Evaluator, last_uses
 from meshgen.ir.evaluate_common import Array
 from meshgen.ir.evaluate_control import case_branch
 from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_float
@@ -41,18 +41,21 @@ class _Tracker:
         self._random = np.random.default_rng(0)
         self._twins: dict[Node, Node] = {}
         self._whole: dict[Graph, frozenset[Value]] = {}
+        self._last: dict[Graph, dict[int, list[Value]]] = {}
 
     def graph(
         self, graph: Graph, args: Sequence[Tracked], outer: Mapping[Value, Tracked] | None = None
     ) -> list[Tracked]:
         values: dict[Value, Tracked] = {**(outer or {}), **dict(zip(graph.inputs, args, strict=True))}
         if graph not in self._whole:
-            self._whole[graph] = _needed_whole(graph)
-        for node in graph.nodes:
+            self._whole[graph], self._last[graph] = _needed_whole(graph), last_uses(graph)
+        for number, node in enumerate(graph.nodes):
             operands = [values[v] for v in node.operands]
             for value, found in zip(node.results, self._node(node, operands, values), strict=True):
                 whole = value in self._whole[graph]
                 values[value] = replace(found, magnitude=absolute(found.value)) if whole else found
+            for value in self._last[graph].get(number, ()):
+                values.pop(value, None)
         return [values[v] for v in graph.outputs]
 
     def _node(self, node: Node, operands: list[Tracked], values: Mapping[Value, Tracked]) -> list[Tracked]:
@@ -212,7 +215,7 @@ def _interval(tracked: Tracked) -> Array:
 def error_bound(graph: Graph, args: Sequence[Array], *, tf32: bool = False, evaluator: Evaluator | None = None) -> list[Array]:  # fmt: skip
     """Per output, per element: how far two conforming executions on these arguments may lie apart.
 
-    Integers and booleans get 0 where nothing uncertain decides them, inf where anything may come out.
+    Integers and booleans get 0 where nothing uncertain decides them, else at least 1 (inf where anything may come out).
     Args:
         tf32: dots of f32 may round their inputs to tf32 (11 bits).
         evaluator: gives meaning to ops that ask for the rank.

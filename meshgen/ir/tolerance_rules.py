@@ -70,7 +70,7 @@ _STEPS: dict[str, Callable[[Tracked], Array]] = {
 
 def _function(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     value = results[0]
-    return [rounded(node, _FUNCTIONS[node.op](operands[0]), value, absolute(value), FUNCTION_UNITS)]
+    return [rounded(value, _FUNCTIONS[node.op](operands[0]), absolute(value), FUNCTION_UNITS)]
 
 
 def _step(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
@@ -85,14 +85,14 @@ def _same_error(node: Node, operands: list[Tracked], results: list[Array], tf32:
 
 def _add(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     a, b = operands
-    return [rounded(node, a.error + b.error, results[0], a.magnitude + b.magnitude)]
+    return [rounded(results[0], a.error + b.error, a.magnitude + b.magnitude, parents=operands)]
 
 
 def _multiply(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     a, b = operands
     left, right = absolute(a.value), absolute(b.value)
     error = left * b.error + a.error * right + a.error * b.error
-    return [rounded(node, error, results[0], np.maximum(a.magnitude * right, left * b.magnitude))]
+    return [rounded(results[0], error, np.maximum(a.magnitude * right, left * b.magnitude), parents=operands)]
 
 
 def _divide(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
@@ -102,7 +102,7 @@ def _divide(node: Node, operands: list[Tracked], results: list[Array], tf32: boo
     bottom = absolute(b.value)
     error = (a.error + np.abs(in_f64(a) / in_f64(b)) * b.error) / (bottom - b.error)
     error = np.where(bottom > b.error, error, np.where((a.error == 0) & (b.error == 0), 0.0, np.inf))
-    return [rounded(node, error, results[0], a.magnitude / bottom, FUNCTION_UNITS)]
+    return [rounded(results[0], error, a.magnitude / bottom, FUNCTION_UNITS)]
 
 
 def _power(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
@@ -113,7 +113,7 @@ def _power(node: Node, operands: list[Tracked], results: list[Array], tf32: bool
             error = np.maximum(error, np.abs(np.power(in_f64(a) + i * a.error, in_f64(b) + j * b.error) - here))
     crosses = (a.error > 0) & (absolute(a.value) <= a.error)  # the sign of the base is not known
     error = np.where(crosses, np.maximum(error, np.abs(here)), error)
-    return [rounded(node, error, results[0], absolute(results[0]), FUNCTION_UNITS)]
+    return [rounded(results[0], error, absolute(results[0]), FUNCTION_UNITS)]
 
 
 def _atan2(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
@@ -121,13 +121,13 @@ def _atan2(node: Node, operands: list[Tracked], results: list[Array], tf32: bool
     radius, moved = np.hypot(in_f64(y), in_f64(x)), x.error + y.error
     cut = (in_f64(x) - x.error < 0) & (absolute(y.value) <= y.error) & (moved > 0)
     error = np.where((moved >= radius) | cut, 2 * math.pi, math.pi / 2 * moved / (radius - moved))
-    return [rounded(node, np.where(moved == 0, 0.0, error), results[0], absolute(results[0]), FUNCTION_UNITS)]
+    return [rounded(results[0], np.where(moved == 0, 0.0, error), absolute(results[0]), FUNCTION_UNITS)]
 
 
 def _remainder(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     a, b = operands
     jump = np.where((a.error == 0) & (b.error == 0), 0.0, absolute(b.value) + b.error)
-    return [rounded(node, a.error + jump, results[0], absolute(results[0]))]
+    return [rounded(results[0], a.error + jump, absolute(results[0]))]
 
 
 def _extreme(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
@@ -173,7 +173,7 @@ def _convert(node: Node, operands: list[Tracked], results: list[Array], tf32: bo
     target, source = dtype_name(value.dtype), dtype_name(x.value.dtype)
     if is_float(target):
         narrows = not is_float(source) or UNIT[target] > UNIT[source]
-        return [rounded(node, x.error, value, x.magnitude, 1 if narrows else 0)]
+        return [rounded(value, x.error, x.magnitude, 1, operands) if narrows else Tracked(value, x.error, x.magnitude)]
     if target == "i1":
         near = (x.error > 0) & (absolute(x.value) <= x.error)
         return [Tracked(value, np.where(near, 1.0, 0.0), absolute(value))]

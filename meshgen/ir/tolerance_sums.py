@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from meshgen.ir.tolerance_values import (
     Rule,
     Tracked,
     absolute,
+    fits,
+    holds_integers,
     in_f64,
     spread_bound,
 )
@@ -47,7 +50,7 @@ def _reduce(node: Node, operands: list[Tracked], results: list[Array], tf32: boo
     dtype = dtype_name(value.dtype)
     if kind == "add" and dtype != "i1":
         parts = (_shadow(node, [a, b]) for a, b in zip(_addends(x), _addends(init), strict=True))
-        return [_summed(value, *parts, terms=x.value.size // max(value.size, 1) + 1)]
+        return [_summed(value, *parts, terms=x.value.size // max(value.size, 1) + 1, parents=operands)]
     if kind in ("maximum", "minimum"):
         largest = Node("reduce", node.operands, node.results, {**node.attrs, "kind": "maximum"})
         return [Tracked(value, _shadow(largest, [np.asarray(x.error), np.asarray(init.error)]), absolute(value))]
@@ -67,7 +70,16 @@ def _addends(x: Tracked) -> tuple[Array, Array, Array]:
     return np.asarray(x.error), x.magnitude, np.square(in_f64(x))
 
 
-def _summed(value: Array, error: Array, magnitude: Array, spread: Array, *, terms: int, unit: float = 0.0) -> Tracked:
+def _summed(
+    value: Array,
+    error: Array,
+    magnitude: Array,
+    spread: Array,
+    *,
+    terms: int,
+    parents: Sequence[Tracked],
+    unit: float = 0.0,
+) -> Tracked:
     """A sum of `terms` terms, whose inputs may be rounded to `unit`.
 
     `spread` is the sum of squares of the terms. Partial sums are typically no greater than its root and the sum
@@ -77,10 +89,14 @@ def _summed(value: Array, error: Array, magnitude: Array, spread: Array, *, term
     dtype = dtype_name(value.dtype)
     if not is_float(dtype):
         return Tracked(value, error, magnitude)
+    if fits(magnitude, dtype).all() and all(np.all(holds_integers([x])) for x in parents):
+        return Tracked(value, error, magnitude)
+    kept = magnitude == 0
     worst = sum_units(dtype, terms, PARTIAL_ROUNDINGS) + unit * (2 + unit)
     typical = sum_units(dtype, math.sqrt(terms), math.sqrt(PARTIAL_ROUNDINGS)) + 2 * unit
-    error = error + worst * (magnitude + error) + terms * LEAST[dtype]
-    return Tracked(value, error, magnitude, typical * (absolute(value) + np.sqrt(spread)) + LEAST[dtype])
+    error = error + np.where(kept, 0.0, worst * (magnitude + error) + terms * LEAST[dtype])
+    rounding = np.where(kept, 0.0, typical * (absolute(value) + np.sqrt(spread)) + LEAST[dtype])
+    return Tracked(value, error, magnitude, rounding)
 
 
 def _bilinear(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
@@ -96,7 +112,7 @@ def _bilinear(node: Node, operands: list[Tracked], results: list[Array], tf32: b
     magnitude = np.maximum(_shadow(node, [a.magnitude, right + b.error]), _shadow(node, [left + a.error, b.magnitude]))
     spread = _shadow(node, [np.square(left), np.square(right)])
     unit = TF32_UNIT if tf32 and dtype_name(a.value.dtype) == "f32" else 0.0
-    return [_summed(value, error, magnitude, spread, terms=_terms(node, a.value, b.value), unit=unit)]
+    return [_summed(value, error, magnitude, spread, terms=_terms(node, a.value, b.value), parents=operands, unit=unit)]
 
 
 def _terms(node: Node, a: Array, b: Array) -> int:
@@ -112,7 +128,7 @@ def _reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf
     value, (x, init) = results[0], operands
     if kind == "add":
         parts = (_shadow(node, [a, b]) for a, b in zip(_addends(x), _addends(init), strict=True))
-        return [_summed(value, *parts, terms=math.prod(node.attrs["window_dimensions"]) + 1)]
+        return [_summed(value, *parts, terms=math.prod(node.attrs["window_dimensions"]) + 1, parents=operands)]
     largest = Graph("maximum", node.regions[0].inputs)
     largest.outputs = [largest.add("maximum", largest.inputs, [largest.inputs[0].type]).result]
     twin = Node(node.op, node.operands, node.results, node.attrs, regions=(largest,))
@@ -130,7 +146,7 @@ def _scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: bo
     twin = Node(node.op, node.operands, node.results, node.attrs, regions=(add,))
     pairs = [*zip(_addends(x), _addends(updates), strict=True), (np.ones(x.value.shape), np.ones(updates.value.shape))]
     error, magnitude, spread, terms = (_shadow(twin, [np.array(a), indices.value, b]) for a, b in pairs)
-    return [_summed(value, error, magnitude, spread, terms=int(terms.max(initial=1)))]
+    return [_summed(value, error, magnitude, spread, terms=int(terms.max(initial=1)), parents=[x, updates])]
 
 
 SUM_RULES: dict[str, Rule] = {

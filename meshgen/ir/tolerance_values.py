@@ -65,13 +65,32 @@ def spread_bound(operands: Sequence[Tracked], result: Array) -> Tracked:
     return unknown(result) if any(t.is_uncertain for t in operands) else exact(result)
 
 
-def rounded(node: Node, error: Array, value: Array, magnitude: Array, units: float = 1) -> Tracked:
-    """Add the rounding of `units` unit roundoffs of the result's type on its magnitude."""
+def rounded(value: Array, error: Array, magnitude: Array, units: float = 1, parents: Sequence[Tracked] = ()) -> Tracked:
+    """Add the rounding of `units` unit roundoffs of the result's type on its magnitude.
+
+    Nothing is rounded where the value is 0 by all its parts, or where the op keeps integers (`parents`) that fit.
+    """
     dtype = dtype_name(value.dtype)
     if not is_float(dtype):
         return Tracked(value, error, magnitude)
-    error = error + units * UNIT[dtype] * (magnitude + error) + LEAST[dtype]
-    return Tracked(value, error, magnitude, units * UNIT[dtype] * absolute(value) + LEAST[dtype])
+    kept = (magnitude == 0) | (fits(magnitude, dtype) & holds_integers(parents)) if parents else False
+    worst, typical = units * UNIT[dtype] * (magnitude + error), units * UNIT[dtype] * absolute(value)
+    return Tracked(
+        value, error + np.where(kept, 0.0, worst + LEAST[dtype]), magnitude, np.where(kept, 0.0, typical + LEAST[dtype])
+    )
+
+
+def fits(magnitude: Array, dtype: str) -> Array:
+    """Where integers of this magnitude are exact in a float type."""
+    return magnitude <= 1 / UNIT[dtype]
+
+
+def holds_integers(parents: Sequence[Tracked]) -> Array | bool:
+    """Where all of these are integers and certain."""
+    found: Array | bool = True
+    for x in parents:
+        found = found & (x.error == 0) & (np.rint(in_f64(x)) == in_f64(x))
+    return found
 
 
 def in_f64(tracked: Tracked) -> Array:

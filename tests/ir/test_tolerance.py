@@ -99,9 +99,7 @@ def test_near_ties_make_choices_uncertain() -> None:
     near[1:] += np.float32([0.5, -0.5])
     decided, chosen = error_bound(graph, [x, near])
     assert decided[1:].tolist() == [0, 0] and chosen[1:].tolist() == [0, 0]
-    assert (decided[0] in (0, np.inf) and chosen[0] in (0, pytest.approx(abs(x[0] - near[0]), rel=0.1))) or chosen[
-        0
-    ] > 0
+    assert decided[0] >= 1 and chosen[0] >= abs(x[0] - near[0]) / 2
 
 
 def test_argmax_is_certain_without_rivals() -> None:
