@@ -57,8 +57,12 @@ def _import_functions(functions: Sequence[func.FuncOp], reading: Reading) -> Non
     entry = _entry(functions, reading)
     private: dict[str, Graph] = {}
     for function in functions:  # kernels must be known before their launches are read
+        name = function.sym_name.data
+        if name in reading.module.kernels or name in private:
+            reading.fault("MG0104", f"@{name} is defined twice", function)
         table = reading.module.kernels if KERNEL in function.attributes else private
-        table[function.sym_name.data] = Graph(function.sym_name.data)
+        table[name] = Graph(name)
+    _raise(reading)
     for function in functions:
         name = function.sym_name.data
         if function is not entry:
@@ -96,7 +100,11 @@ def _refuse_unknown(top: Operation, reading: Reading) -> None:
 def _verify(top: Operation, reading: Reading) -> None:
     """What the definitions of the operations say: counts of operands and results, properties, regions."""
     for operation in top.walk():
-        if operation is top or isinstance(operation, func.CallOp):  # calls are checked when they are inlined
+        if operation is top:
+            continue
+        if isinstance(operation, func.CallOp):  # what it calls is checked when it is inlined
+            if not isinstance(operation.properties.get("callee"), builtin.SymbolRefAttr):
+                reading.fault("MG0104", "func.call: needs the property callee = @name", operation)
             continue
         try:
             operation.verify(verify_nested_ops=False)

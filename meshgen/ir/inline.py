@@ -28,9 +28,10 @@ def _inlined(graph: Graph, functions: Mapping[str, Graph], done: dict[str, Graph
     for node in graph.nodes:
         node.operands = [replaced.get(value, value) for value in node.operands]
         node.regions = tuple(_inlined(region, functions, done, active, faults) for region in node.regions)
-        if node.op != "call":
+        body = _callee(node, functions, done, active, faults) if node.op == "call" else None
+        if body is None:
             result.nodes.append(node)
-        elif (body := _callee(node, functions, done, active, faults)) is not None:
+        else:
             outputs = _copy(body, node.operands, result)
             for old, new in zip(node.results, outputs, strict=True):
                 replaced[old] = new

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from functools import lru_cache
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def parse_text(text: str, file: str = "-") -> Module:
         top = parser.parse_module()
     except ParseError as error:
         raise _located(error.msg, parser, parser.undefined_at() or error.span.start) from error
-    except (VerifyException, ValueError, RecursionError) as error:
+    except (VerifyException, ValueError, OverflowError, RecursionError, struct.error) as error:
         message = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise _located(message, parser, parser.pos) from error
     module = bridge_shard_stages.complete(import_module(top, Source(parser.locate, parser.name_of)))

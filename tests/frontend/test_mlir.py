@@ -1,0 +1,78 @@
+"""MLIR as a program: text, file, stdin; and inlining of private functions."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from meshgen.errors import ProgramError, UsageError
+from meshgen.frontend.mlir import read_mlir
+from meshgen.ir.evaluate import evaluate
+
+TEXT = """module @jit_f {
+  func.func public @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
+    %a = call @outer(%x) : (tensor<3xf32>) -> tensor<3xf32>
+    %b = call @outer(%a) : (tensor<3xf32>) -> tensor<3xf32>
+    return %a, %b : tensor<3xf32>, tensor<3xf32>
+  }
+  func.func private @outer(%arg0: tensor<3xf32>) -> tensor<3xf32> {
+    %0 = call @inner(%arg0, %arg0) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    %h = stablehlo.negate %0 : tensor<3xf32>
+    %1 = call @inner(%h, %arg0) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+    return %1 : tensor<3xf32>
+  }
+  func.func private @inner(%arg0: tensor<3xf32>, %arg1: tensor<3xf32>) -> tensor<3xf32> {
+    %0 = stablehlo.subtract %arg0, %arg1 : tensor<3xf32>
+    %1 = stablehlo.add %0, %arg0 : tensor<3xf32>
+    return %1 : tensor<3xf32>
+  }
+}
+"""
+
+
+def test_nested_and_repeated_calls_are_inlined() -> None:
+    module = read_mlir(TEXT)
+    assert module.name == "jit_f" and module.stage == "import"
+    assert [node.op for node in module.graph.nodes] == ["subtract", "add", "negate", "subtract", "add"] * 2
+    values = list(module.graph.values())
+    assert len(set(map(id, values))) == len(values)
+    x = np.array([1, 2, -3], np.float32)
+    inner = lambda a, b: a - b + a  # noqa: E731
+    outer = lambda a: inner(-inner(a, a), a)  # noqa: E731
+    a, b = evaluate(module.graph, [x])
+    np.testing.assert_array_equal(a, outer(x))
+    np.testing.assert_array_equal(b, outer(outer(x)))
+
+
+def test_results_of_calls_keep_the_names_of_the_caller() -> None:
+    graph = read_mlir(TEXT).graph
+    assert [value.name for value in graph.outputs] == ["a", "b"]
+    assert str(graph.nodes[2].loc) == "<text>:9" and graph.nodes[2].result.name == "h"
+
+
+def test_file_and_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "m.mlir"
+    path.write_text(TEXT)
+    assert str(read_mlir(path).graph.nodes[0].loc) == f"{path}:14"
+    assert str(read_mlir(str(path)).graph.nodes[0].loc) == f"{path}:14"
+    monkeypatch.setattr("sys.stdin", io.StringIO(TEXT))
+    assert str(read_mlir("-").graph.nodes[0].loc) == "-:14"
+
+
+def test_the_only_public_function_is_the_program() -> None:
+    module = read_mlir(TEXT.replace("@main", "@forward"))
+    assert module.graph.name == "forward"
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="MG0002"):
+        read_mlir(tmp_path / "missing.mlir")
+    binary = tmp_path / "m.mlirbc"
+    binary.write_bytes(b"ML\xefR\xff\xfe")
+    with pytest.raises(ProgramError, match="bytecode"):
+        read_mlir(binary)
+    with pytest.raises(ProgramError, match="MG0102"):
+        read_mlir(" ")

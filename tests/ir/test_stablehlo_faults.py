@@ -1,0 +1,127 @@
+"""What is refused: all faults at once, with the line and the way out; never a traceback."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from meshgen.errors import MeshgenError, ProgramError
+from meshgen.ir.text import parse_text
+
+F = "tensor<4x6xf32>"
+
+
+def faults(text: str, file: str = "m.mlir") -> list[tuple[str, str]]:
+    with pytest.raises(ProgramError) as caught:
+        parse_text(text, file)
+    return [(found.code, str(found.loc)) for found in caught.value.diagnostics]
+
+
+def function(*lines: str) -> str:
+    return f"func.func @main(%x: {F}) -> {F} {{\n" + "\n".join(lines) + f"\nreturn %x : {F}\n}}\n"
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "// nothing\n"])
+def test_empty(text: str) -> None:
+    assert faults(text) == [("MG0102", "m.mlir")]
+
+
+def test_all_unsupported_operations_are_listed_once_before_any_other_fault() -> None:
+    text = function(
+        f"%0 = stablehlo.fft %x : {F}",
+        f'%1 = "custom.thing"(%x) : ({F}) -> {F}',
+        f"%2 = stablehlo.fft %x : {F}",
+        "%3 = (",
+    )
+    assert faults(text) == [("MG0103", "m.mlir:2"), ("MG0103", "m.mlir:3")]
+
+
+def test_malformed_operations_are_reported_together() -> None:
+    text = function(
+        f"%0 = stablehlo.transpose %x, dims = [0, 1] : ({F}) -> tensor<6x4xf32>",
+        f'%1 = "stablehlo.add"(%x) : ({F}) -> {F}',
+    )
+    assert faults(text) == [("MG0104", "m.mlir:3")]  # what has the wrong form comes before what has the wrong shape
+    text = function(
+        f"%0 = stablehlo.transpose %x, dims = [0, 1] : ({F}) -> tensor<6x4xf32>",
+        f"%1 = stablehlo.slice %x [0:5, 0:6] : ({F}) -> tensor<5x6xf32>",
+    )
+    assert faults(text) == [("MG0104", "m.mlir:2"), ("MG0104", "m.mlir:3")]
+
+
+def test_syntax_error_shows_line_and_caret_of_text_that_is_no_file() -> None:
+    with pytest.raises(ProgramError) as caught:
+        parse_text(function(f"%0 = stablehlo.add %x %x : {F}"), "-")
+    shown = str(caught.value)
+    assert "-:2: error MG0101" in shown
+    line, caret = shown.splitlines()[-2:]
+    assert line[caret.index("^")] == "%" and line[: caret.index("^")].endswith("stablehlo.add %x ")
+
+
+def test_syntax_error_of_a_file_points_into_it(tmp_path: Path) -> None:
+    path = tmp_path / "m.mlir"
+    path.write_text(function("%0 = stablehlo.add %x, %x : tensor<4x6xf99>"))
+    with pytest.raises(ProgramError) as caught:
+        parse_text(path.read_text(), str(path))
+    assert "  | %0 = stablehlo.add" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "line, place",
+    [
+        (f"%0 = stablehlo.add %x, %nowhere : {F}", "m.mlir:2"),
+        ("%0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<3xf32>", "m.mlir:2"),
+        ("%0 = stablehlo.constant dense<300> : tensor<3xi8>", "m.mlir:2"),
+        ('%0 = stablehlo.constant dense<"0x00"> : tensor<3xf32>', "m.mlir:2"),
+        (f'%0 = stablehlo.add %x, %x {{a = "b : {F}', "m.mlir:2"),
+        (f"%0 = stablehlo.add %x, %x : {F}\n%0 = stablehlo.add %x, %x : {F}", "m.mlir:3"),
+    ],
+)
+def test_text_that_does_not_parse(line: str, place: str) -> None:
+    assert faults(function(line)) == [("MG0101", place)]
+
+
+def test_use_before_definition() -> None:
+    text = function(f"%0 = stablehlo.tanh %1 : {F}", f"%1 = stablehlo.tanh %x : {F}")
+    assert faults(text) == [("MG0104", "m.mlir:3")]
+
+
+def test_types_that_are_not_supported() -> None:
+    text = function("%0 = stablehlo.iota dim = 0 : tensor<4xcomplex<f32>>")
+    assert faults(text) == [("MG0103", "m.mlir:2")]
+
+
+def test_functions() -> None:
+    one = "func.func @a() { return }\n"
+    assert faults(one + one.replace("@a", "@b")) == [("MG0104", "m.mlir:2")]
+    assert faults(one.replace("@a", "private @a")) == [("MG0102", "None")]
+    call = f"%0 = func.call @f(%x) : ({F}) -> {F}"
+    assert faults(function(call)) == [("MG0104", "m.mlir:2")]
+    recursive = function(call) + function(call).replace("@main", "private @f")
+    assert faults(recursive) == [("MG0103", "m.mlir:6")]
+    wrong = function(call) + "func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
+    assert faults(wrong) == [("MG0104", "m.mlir:2")]
+    assert faults(f"func.func @main(%x: {F}) {{\n %0 = stablehlo.tanh %x : {F}\n}}")[0][0] == "MG0104"
+
+
+def test_time_to_refuse_an_open_string_is_linear() -> None:
+    assert faults(function('%0 = "' + "a" * 5000))[0][0] == "MG0101"
+
+
+def test_damaged_text_never_escapes_as_another_exception() -> None:
+    rng = random.Random(11)
+    text = function(
+        f"%c = stablehlo.constant dense<1.0> : {F}",
+        f"%0 = stablehlo.dot_general %x, %c, contracting_dims = [1] x [1] : ({F}, {F}) -> tensor<4x4xf32>",
+        '"stablehlo.case"(%k) ({\nstablehlo.return\n}) : (tensor<i32>) -> ()',
+    ).replace("(%x", "(%k: tensor<i32>, %x")
+    parse_text(text)
+    for _ in range(300):
+        start, size = rng.randrange(len(text)), rng.randint(0, 3)
+        damaged = text[:start] + rng.choice(["", "(", "]", '"', "%", "-1", ":", "<"]) + text[start + size :]
+        try:
+            parse_text(damaged)
+        except MeshgenError as error:
+            assert all(found.message for found in error.diagnostics)

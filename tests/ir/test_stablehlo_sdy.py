@@ -1,0 +1,94 @@
+"""Shardy's meshes and shardings as JAX emits them."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshgen.errors import ProgramError
+from meshgen.ir.graph import Annotation
+from meshgen.ir.text import parse_text, print_text
+from meshgen.spec import Sharding
+
+MESH = 'sdy.mesh @mesh = <["a"=2, "b"=4]>\n'
+
+
+def with_argument(sharding: str, rank: int = 2, mesh: str = MESH) -> str:
+    kind = f"tensor<{'8x' * rank}f32>"
+    return f"{mesh}func.func @main(%x: {kind} {{sdy.sharding = #sdy.sharding<{sharding}>}}) -> {kind} {{\n  return %x : {kind}\n}}\n"
+
+
+@pytest.mark.parametrize(
+    "text, dims, is_open, partial",
+    [
+        ('@mesh, [{"a"}, {}]', (("a",), ()), (), ()),
+        ('@mesh, [{"b", "a"}, {?}]', (("b", "a"), ()), (False, True), ()),
+        ('@mesh, [{"a", "b":(1)2}, {"b":(2)2, ?}p1]', (("a", "b:(1)2"), ("b:(2)2",)), (False, True), ()),
+        ('@mesh, [{?}, {"a"}], replicated={"b"}', ((), ("a",)), (), ()),
+        ('@mesh, [{}, {"a"}], unreduced={"b"}', ((), ("a",)), (), (("b", "sum"),)),
+        ('mesh<["a"=2, "b"=4]>, [{}, {"b"}]', ((), ("b",)), (), ()),
+    ],
+)
+def test_sharding_of_an_argument(text: str, dims: object, is_open: object, partial: object) -> None:
+    (found,) = parse_text(with_argument(text), "m.mlir").in_annotations
+    assert isinstance(found, Annotation)
+    assert (found.sharding.dims, found.open_dims, found.sharding.partial) == (dims, is_open, partial)
+    assert found.required and str(found.loc) == "m.mlir:2"
+
+
+def test_scalar_and_absent_shardings() -> None:
+    module = parse_text(with_argument("@mesh, []", rank=0))
+    assert module.in_annotations[0] is not None and module.in_annotations[0].sharding == Sharding(())
+    assert module.out_annotations == [None]
+    assert str(module.mesh) == "Mesh(a=2, b=4)" and module.mesh.name == "mesh"
+
+
+def test_constraint_becomes_a_required_annotation_and_is_printed_as_shard() -> None:
+    text = MESH + (
+        "func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {\n"
+        '  %y = sdy.sharding_constraint %x <@mesh, [{"b"}, {?}]> : tensor<8x8xf32>\n'
+        "  return %y : tensor<8x8xf32>\n}\n"
+    )
+    module = parse_text(text)
+    node = next(node for node in module.graph.nodes if node.op == "annotate")
+    assert node.attrs["sharding"].dims == (("b",), ()) and node.attrs["open_dims"] == (False, True)
+    assert node.attrs["required"] and node.attrs["as_result"]
+    again = parse_text(print_text(module))
+    assert [n.attrs["sharding"] for n in again.graph.nodes if n.op == "annotate"] == [node.attrs["sharding"]]
+
+
+def test_sharding_of_a_result_of_an_operation() -> None:
+    text = MESH + (
+        "func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {\n"
+        '  %y = stablehlo.tanh %x {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {"a"}]>]>} : tensor<8x8xf32>\n'
+        "  return %y : tensor<8x8xf32>\n}\n"
+    )
+    graph = parse_text(text).graph
+    assert [node.op for node in graph.nodes] == ["tanh", "annotate"]
+    assert graph.outputs == graph.nodes[1].results and graph.outputs[0].name == "y"
+
+
+@pytest.mark.parametrize(
+    "text, code",
+    [
+        (with_argument('@mesh, [{"a"}]'), "MG0204"),
+        (with_argument('@mesh, [{"a"}, {"a"}]'), "MG0203"),
+        (with_argument('@mesh, [{"c"}, {}]'), "MG0202"),
+        (with_argument("@other, [{}, {}]"), "MG0201"),
+        (with_argument("@mesh"), "MG0204"),
+        (with_argument("@mesh, [{}, {}]", mesh=MESH + 'sdy.mesh @second = <["a"=4]>\n'), "MG0201"),
+    ],
+)
+def test_shardings_that_do_not_fit(text: str, code: str) -> None:
+    with pytest.raises(ProgramError) as caught:
+        parse_text(text)
+    assert code in [found.code for found in caught.value.diagnostics]
+
+
+def test_manual_computation_is_refused() -> None:
+    text = MESH + (
+        "func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {\n"
+        '  %y = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"a"}]>] out_shardings=[<@mesh, [{"a"}]>] manual_axes={"a"} (%z: tensor<4xf32>) {\n'
+        "    sdy.return %z : tensor<4xf32>\n  } : (tensor<8xf32>) -> tensor<8xf32>\n  return %y : tensor<8xf32>\n}\n"
+    )
+    with pytest.raises(ProgramError, match=r"MG0103: operation sdy.manual_computation is not supported"):
+        parse_text(text)
