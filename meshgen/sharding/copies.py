@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 
 from meshgen.ccl.cost import COMMUNICATIONS, link_axes
 from meshgen.errors import Location
@@ -31,6 +32,12 @@ class Party:
     text: str
     why: tuple[str, ...] = ()
     loc: Location | None = None
+
+    def __str__(self) -> str:
+        """With the place; of a path only the file's name, so that the module does not depend on where it was made."""
+        if self.loc is None:
+            return self.text
+        return f"{self.text} ({replace(self.loc, file=PurePath(self.loc.file).name)})"
 
 
 class Names:
@@ -118,7 +125,7 @@ class Copies:
     def _why(self, step: Step, plan: ReshardPlan, number: int, user: Party) -> str:
         """Edge, shardings, which step of how many, and what propagation noted on the axes that are moved."""
         count = f" (step {number + 1} of {len(plan.steps)})" if len(plan.steps) > 1 else ""
-        text = f"{self.producer.text} gives {plan.source}, {user.text} needs {plan.target}{count}"
+        text = f"{self.producer} gives {plan.source}, {user} needs {plan.target}{count}"
         axes = link_axes(step.op, step.attrs, self.mesh) if step.op in COMMUNICATIONS else tuple(step.attrs["axes"])
         ends = ((end, line) for end in (self.producer, user) for line in end.why)
         notes = [f"{end.text}: {line}" for end, line in ends if any(overlaps(line.split(" ")[0], a) for a in axes)]
@@ -160,8 +167,3 @@ def _cheapest_next(produced: Sharding, targets: list[Sharding], cost: CostOf) ->
         tree[target] = source
         left.remove(target)
     return tree
-
-
-def at(party: Party, loc: Location | None) -> Party:
-    """The party with its place named in its text."""
-    return replace(party, text=f"{party.text} ({loc})", loc=loc) if loc else party

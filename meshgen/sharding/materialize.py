@@ -62,7 +62,7 @@ def _all_nodes(graph: Graph) -> Iterator[Node]:
 
 
 def _party(text: str, why: tuple[str, ...], name: str = "", loc: Location | None = None) -> Party:
-    return Party(text + (f" '{name}'" if name else "") + (f" ({loc})" if loc else ""), why, loc)
+    return Party(text + (f" '{name}'" if name else ""), why, loc)
 
 
 def _input(module: Module, number: int) -> Party:

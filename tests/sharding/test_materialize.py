@@ -28,7 +28,7 @@ def chain(*uses: Sharding, produced: Sharding = ROWS, why: tuple[str, ...] = ())
     """An input in `produced` with one tanh per use, each needing and giving another sharding."""
     graph = Graph("main", [Value(T, "v")])
     for number, lies in enumerate(uses):
-        node = graph.add("tanh", graph.inputs, [T], name=f"t{number}", loc=Location("model.py", 10 + number))
+        node = graph.add("tanh", graph.inputs, [T], name=f"t{number}", loc=Location("somewhere/model.py", 10 + number))
         node.sharding = NodeSharding((lies,), (lies,), (), why)
     graph.outputs = [node.result for node in graph.nodes]
     return Module(XY, graph, "propagate", in_shardings=[produced], out_shardings=list(uses))
@@ -68,9 +68,9 @@ def test_every_collective_tells_its_edge_and_what_propagation_noted() -> None:
     done = materialize(chain(WHOLE, why=("x splits loop m (64)", "y is used")))
     (gather,) = [node for node in done.graph.nodes if node.op == "all_gather"]
     assert gather.attrs["why"] == (
-        "input 0 'v' gives [{x}, {}], tanh 't0' (model.py:10) needs [{}, {}]; tanh 't0' (model.py:10): x splits loop m (64)"
+        "input 0 'v' gives [{x}, {}], tanh 't0' (model.py:10) needs [{}, {}]; tanh 't0': x splits loop m (64)"
     )
-    assert gather.loc == Location("model.py", 10)
+    assert gather.loc == Location("somewhere/model.py", 10)
 
 
 def test_annotations_leave_and_what_they_ask_stays() -> None:
