@@ -137,3 +137,18 @@ def test_loops_are_followed() -> None:
     graph.outputs = loop.results
     value, left = error_bound(graph, [np.float32(1.1), np.int32(20)])
     assert left == 0 and 0 < value < 2 * 20 * 1.01 * 2.0**-24 * 1.1**21
+
+
+def test_bodies_that_ask_for_the_rank() -> None:
+    from meshgen.ir.evaluate import Evaluator
+    from meshgen.mesh import make_mesh
+    from meshgen.runtime.simulate import rank_handlers
+
+    kind = TensorType((3,), "f32")
+    graph = Graph("body", [Value(kind)])
+    warm = graph.add("tanh", graph.inputs, [kind]).result
+    mask = {"dim": 0, "axes": ("x",), "size": 5, "fill": 0.0}
+    graph.outputs = [graph.add("mask_padding", [warm], [kind], mask).result]
+    evaluator = Evaluator(rank_handlers(make_mesh({"x": 2}), 1))
+    (bound,) = error_bound(graph, [np.float32([1, 2, np.nan])], evaluator=evaluator)
+    assert np.isfinite(bound).all() and 0 < bound[:2].max() < 1e-5
