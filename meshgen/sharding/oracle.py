@@ -149,7 +149,7 @@ def compare(type_: TensorType, wanted: Array, found: Array, bound: Array | float
         excess = np.where(error == 0, np.where(np.isinf(allowed), -1.0, 0.0), error / allowed)
     excess = np.where(np.isnan(excess), 0.0, excess)  # inf / inf: nothing is known of the place
     worst = np.unravel_index(int(np.argmax(excess)), error.shape)
-    unbounded, ok = int(np.count_nonzero(np.isinf(allowed))), bool(np.all(error <= allowed))
+    unbounded, ok = int(np.count_nonzero(np.isinf(allowed))), bool(np.all((error == 0) | (error <= allowed)))
     place = tuple(int(i) for i in worst)
     return OutputCheck(type_, ok, float(error[worst]), float(allowed[worst]), place, unbounded)
 
