@@ -1,0 +1,30 @@
+"""Small programs that several tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MLP = """module @mlp {
+  sdy.mesh @mesh = <["x"=2, "y"=2]>
+  func.func public @main(%x: tensor<8x12xf32> {X}, %w1: tensor<12x16xf32> {W1}, %w2: tensor<16x12xf32> {W2}) -> (tensor<8x12xf32> {Y}) {
+    %h = stablehlo.dot_general %x, %w1, contracting_dims = [1] x [0] : (tensor<8x12xf32>, tensor<12x16xf32>) -> tensor<8x16xf32>
+    %t = stablehlo.tanh %h : tensor<8x16xf32>
+    %y = stablehlo.dot_general %t, %w2, contracting_dims = [1] x [0] : (tensor<8x16xf32>, tensor<16x12xf32>) -> tensor<8x12xf32>
+    return %y : tensor<8x12xf32>
+  }
+}
+"""
+
+
+def mlp(
+    x: Sequence[str] = ("x", ""),
+    w1: Sequence[str] = ("", "y"),
+    w2: Sequence[str] = ("y", ""),
+    y: Sequence[str] = ("x", ""),
+) -> str:
+    """A two-layer MLP whose arguments and result are split as given: an axis per dim, or nothing."""
+    text = MLP
+    for name, axes in (("{X}", x), ("{W1}", w1), ("{W2}", w2), ("{Y}", y)):
+        dims = ", ".join(f'{{"{axis}"}}' if axis else "{}" for axis in axes)
+        text = text.replace(name, f"{{sdy.sharding = #sdy.sharding<@mesh, [{dims}]>}}")
+    return text

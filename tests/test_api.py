@@ -1,0 +1,180 @@
+"""The Python interface: every kind of program, specs by name and number, what an executable tells and does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.errors import ArgumentError, MeshgenError, ShardingError, UsageError
+from tests.programs import mlp
+
+MESH = mg.make_mesh({"dp": 2, "tp": 4})
+ARGS = {"x": "f32[8,12]", "params": {"w1": "f32[12,16]", "w2": "f32[16,12]"}}
+EPS = float(np.finfo(np.float32).eps)
+
+
+def model(x: Any, params: dict[str, Any]) -> dict[str, Any]:
+    h = mg.tanh(x @ params["w1"])
+    return {"y": h @ params["w2"], "h": h}
+
+
+def arrays() -> tuple[Any, dict[str, Any]]:
+    rng = np.random.default_rng(0)
+    x, w1, w2 = (rng.standard_normal(shape).astype(np.float32) for shape in [(8, 12), (12, 16), (16, 12)])
+    return x, {"w1": w1, "w2": w2}
+
+
+def compiled(**options: Any) -> mg.Executable:
+    specs = {"x": mg.P("dp"), "*.w1": mg.P(None, "tp"), "params.w2": mg.P("tp", None)}
+    return mg.compile(model, MESH, args=ARGS, in_specs=specs, target="cpu", **options)
+
+
+@pytest.fixture(scope="module")
+def executable() -> mg.Executable:
+    return compiled(out_specs={"result.0": mg.P("dp")})
+
+
+def test_calling_simulates_all_ranks_in_the_traced_structure(executable: mg.Executable) -> None:
+    x, params = arrays()
+    got = executable(x, params)
+    h = np.tanh(x.astype(np.float64) @ params["w1"])
+    bound = 64 * EPS * (np.abs(h) @ np.abs(params["w2"]) + np.abs(x).sum(1, keepdims=True) * 16)
+    assert list(got) == ["y", "h"]
+    assert np.all(np.abs(got["y"] - h @ params["w2"]) <= bound)
+    assert np.all(np.abs(got["h"] - h) <= 64 * EPS * np.abs(x) @ np.abs(params["w1"]) + EPS)
+    by_name = executable(x, params=params)
+    np.testing.assert_array_equal(by_name["y"], got["y"])
+
+
+def test_the_records_tell_what_runs(executable: mg.Executable) -> None:
+    (row,) = executable.comms
+    assert (row.kind, row.axes, row.group_size, row.reduction) == ("all_reduce", ("tp",), 4, "sum")
+    assert "params.w2" in row.why
+    assert executable.comms.count("all_reduce") == 1 and executable.comms.count("all_gather") == 0
+    local = 4 * 12 * 4
+    assert row.ring_bytes == 2 * 3 * local // 4 == executable.cost.ring_bytes
+    assert executable.memory.peak_bytes >= executable.memory.input_bytes > 0
+    assert executable.cost.kernels == 2
+    for shown in (executable.comms, executable.memory, executable.cost):
+        assert len(str(shown).splitlines()) > 2
+    assert "all_reduce" in executable.comms._repr_html_()
+    assert "2 kernels, 1 collectives" in repr(executable)
+
+
+def test_every_stage_is_text_that_reads_back(executable: mg.Executable) -> None:
+    from meshgen.ir.text import parse_text, print_text
+
+    assert list(executable.stages) == ["import", "propagate", "materialize", "optimize", "partition", "fuse"]
+    for stage in executable.stages:
+        text = executable.as_text(stage)
+        assert print_text(parse_text(text)) == text
+    with pytest.raises(UsageError, match="no stage 'nope'"):
+        executable.as_text("nope")
+
+
+def test_explain_names_who_decided(executable: mg.Executable) -> None:
+    assert "annotated as [{}, {tp}] (required)" in executable.explain("params.w1")
+    line = model.__code__.co_firstlineno + 1
+    assert "dot_general" in executable.explain(line) and "tanh" in executable.explain(line)
+    assert "all_reduce" in executable.explain()
+
+
+def test_saved_modules_run_and_are_reproducible(executable: mg.Executable, tmp_path: Path) -> None:
+    first, second = tmp_path / "a.mgx", tmp_path / "b.mgx"
+    executable.save(first)
+    compiled(out_specs={"result.0": mg.P("dp")}).save(second)
+    assert first.read_bytes() == second.read_bytes()
+    x, params = arrays()
+    y, h = mg.load(first)(x, params["w1"], params["w2"])
+    want = executable(x, params)
+    np.testing.assert_allclose(y, want["y"], rtol=0, atol=0)
+    np.testing.assert_allclose(h, want["h"], rtol=0, atol=0)
+
+
+def test_weights_are_stored(executable: mg.Executable, tmp_path: Path) -> None:
+    x, params = arrays()
+    executable.save(tmp_path / "w.mgx", weights={f"params.{name}": array for name, array in params.items()})
+    module = mg.load(tmp_path / "w.mgx")
+    assert [b.name for b in module.inputs] == ["x"]
+    np.testing.assert_array_equal(module(x)[0], executable(x, params)["y"])
+
+
+def test_global_arguments_are_sliced_by_every_rank() -> None:
+    x, params = arrays()
+    sliced = compiled(arguments="global")
+    assert [str(value.type) for value in sliced.fused.graph.inputs] == ["f32[8,12]", "f32[12,16]", "f32[16,12]"]
+    np.testing.assert_array_equal(sliced(x, params)["y"], compiled()(x, params)["y"])
+
+
+def test_programs_are_text_paths_modules_and_xdsl(tmp_path: Path) -> None:
+    text = mlp()
+    path = tmp_path / "mlp.mlir"
+    path.write_text(text)
+    module = mg.lower(text, stage="import")
+    shapes = {mg.compile(source, target="cpu").comms.counts["all_reduce"] for source in (text, path, str(path), module)}
+    assert shapes == {1}
+    assert mg.lower(path, stage="partition").stage == "partition"
+
+
+def test_a_sequence_of_integers_is_a_spec() -> None:
+    module = mg.lower(model, MESH, args=ARGS, in_specs=[[[0], []], None, [["tp"]]], stage="import")
+    wishes = [wish.sharding.dims if wish else None for wish in module.in_annotations]
+    assert wishes == [(("dp",), ()), None, (("tp",), ())]
+
+
+def test_progress_is_told() -> None:
+    told: list[str] = []
+    compiled(progress=lambda what, done, total: told.append(what))
+    assert told == ["propagate", "materialize", "optimize", "partition", "fuse"]
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "text"),
+    [
+        ({"in_specs": {"nope": mg.P("dp"), "x": mg.P("dp")}}, UsageError, "no input 'nope'"),
+        ({"in_specs": [mg.P("dp")]}, UsageError, "1 input specs were given, but there are 3"),
+        ({"out_specs": mg.P("dp")}, UsageError, "1 output specs were given, but there are 2"),
+        ({"in_specs": {"x": mg.P("qq")}}, ShardingError, "mesh axis 'qq'"),
+        ({"in_specs": {"x": mg.P("dp", "dp")}}, ShardingError, "MG0203"),
+        ({"in_specs": {"x": mg.P(None, None, "dp")}}, ShardingError, "3 dims.*rank 2"),
+        ({"in_specs": {"x": [[7]]}}, ShardingError, "axis number"),
+        ({"target": "tpu"}, UsageError, "'tpu' is no target"),
+        ({"arguments": "some"}, UsageError, "'some'"),
+        ({"args": None}, UsageError, "args="),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, Any], kind: type[MeshgenError], text: str) -> None:
+    with pytest.raises(kind, match=f"(?s){text}"):
+        mg.compile(model, MESH, **{"args": ARGS, "target": "cpu"} | options)
+
+
+def test_faults_of_all_annotations_come_at_once() -> None:
+    with pytest.raises(ShardingError) as caught:
+        mg.compile(model, MESH, args=ARGS, in_specs={"x": mg.P("q"), "params.w1": mg.P("r")}, target="cpu")
+    assert re.findall(r"'([qr])' is not in", str(caught.value)) == ["q", "r"]
+
+
+@pytest.mark.parametrize("thing", [3, None, object()])
+def test_other_objects_are_no_programs(thing: Any) -> None:
+    with pytest.raises(UsageError, match="is no program"):
+        mg.compile(thing, MESH)
+
+
+def test_arguments_that_do_not_fit_are_all_named(executable: mg.Executable) -> None:
+    x, params = arrays()
+    with pytest.raises(ArgumentError, match="1 arrays were given, but the program takes 3"):
+        executable(x)
+    with pytest.raises(ArgumentError, match=r"(?s)'x' is float64.*'params.w1' is float32\[12, 3\]"):
+        executable(x.astype(np.float64), params | {"w1": params["w1"][:, :3]})
+
+
+def test_public_names_are_found_and_listed() -> None:
+    assert {"compile", "matmul", "softmax", "P"} <= set(dir(mg))
+    assert callable(mg.spec) and callable(mg.sum)
+    with pytest.raises(AttributeError, match="nope"):
+        mg.nope  # noqa: B018

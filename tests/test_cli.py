@@ -1,0 +1,248 @@
+"""The command line on a small program: what each command prints, writes and returns."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from meshgen.cli import main
+from tests.programs import mlp
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the program, and the module compiled from it."""
+    directory = tmp_path_factory.mktemp("cli")
+    (directory / "mlp.mlir").write_text(mlp())
+    assert (
+        main(["compile", str(directory / "mlp.mlir"), "--target", "cpu", "-o", str(directory / "mlp.mgx"), "--json"])
+        == 0
+    )
+    return directory
+
+
+def document(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
+    """What a command prints with `--json`: one document and nothing else."""
+    capsys.readouterr()
+    assert main([*map(str, words), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_explain_holds_the_figures_of_the_design(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    got = document(capsys, "explain", place / "mlp.mlir")
+    assert got["mesh"] == {"x": 2, "y": 2}
+    assert got["counts"] == {"all_reduce": 1}
+    (row,) = got["collectives"]
+    local = 4 * 12 * 4  # rows of one x shard, all columns, f32
+    expected = {
+        "kind": "all_reduce",
+        "axes": ["y"],
+        "group_size": 2,
+        "dtype": "f32",
+        "local_bytes": local,
+        "ring_bytes": local,
+        "reduction": "sum",
+        "times": 1,
+    }
+    assert {key: row[key] for key in expected} == expected
+    assert "%w2" in row["why"] and "mlp.mlir:3" in row["why"]
+    assert (got["ring_bytes"], got["kernels"], got["distinct_kernels"]) == (local, 2, 2)
+    # x, w1 -> t and t, w2 -> y, each buffer once per kernel
+    assert got["device_bytes"] == 4 * (4 * 12 + 12 * 8 + 4 * 8 + 4 * 8 + 8 * 12 + 4 * 12)
+    assert got["flops_per_device"] >= 2 * (4 * 12 * 8 + 4 * 8 * 12)
+    assert got["peak_memory_bytes"] >= 4 * (4 * 12 + 12 * 8 + 8 * 12 + 4 * 12)
+    assert 0 < got["exposed_seconds"] <= got["step_seconds"]
+    assert list(got["seconds"]) == ["import", "propagate", "materialize", "optimize", "partition", "fuse", "schedule"]
+
+
+@pytest.mark.parametrize(
+    ("what", "values"), [("t", ["t"]), ("%t", ["t"]), ("4", ["h"]), ("x", ["x"]), ("3", ["x", "w1", "w2"])]
+)
+def test_explain_answers_for_a_value_or_a_line(
+    place: Path, capsys: pytest.CaptureFixture[str], what: str, values: list[str]
+) -> None:
+    got = document(capsys, "explain", place / "mlp.mlir", what)["explanations"]
+    assert [row["value"] for row in got] == values
+    assert all(row["why"] for row in got)
+
+
+def test_check_compares_all_ranks_with_the_program(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    got = document(capsys, "check", place / "mlp.mlir")
+    check = got["check"]
+    assert check["ok"] and check["max_abs_error"] <= check["tolerance"]
+    assert [(o["shape"], o["dtype"]) for o in check["outputs"]] == [([8, 12], "f32")]
+    assert got["counts"] == {"all_reduce": 1}
+
+
+def test_compile_prints_reasons_kernels_and_where_time_went(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(
+            [
+                "compile",
+                str(place / "mlp.mlir"),
+                "--target",
+                "cpu",
+                "-o",
+                str(place / "again.mgx"),
+                "--dump",
+                str(place / "dump"),
+            ]
+        )
+        == 0
+    )
+    text = capsys.readouterr().out
+    for part in (
+        "Collectives: 1",
+        "hidden",
+        "exposed",
+        "%w2",
+        "Kernels: 2 launches",
+        "Memory:",
+        "Where time went",
+        "again.mgx",
+    ):
+        assert part in text
+    assert (place / "again.mgx").read_bytes() == (place / "mlp.mgx").read_bytes()
+    assert [p.name for p in sorted((place / "dump").glob("*.mlir"))] == [
+        "00_import.mlir", "01_propagate.mlir", "02_materialize.mlir", "03_optimize.mlir", "04_partition.mlir", "05_fuse.mlir"
+    ]  # fmt: skip
+    assert len(list((place / "dump" / "kernels").glob("*.py"))) == 2
+
+
+def test_run_compares_with_arrays_and_programs(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    module, results = str(place / "mlp.mgx"), str(place / "y.npz")
+    x = np.linspace(-1, 1, 96, dtype=np.float32).reshape(8, 12)
+    np.save(place / "x.npy", x)
+    np.savez(place / "w.npz", w1=np.ones((12, 16), np.float32), w2=np.full((16, 12), 0.5, np.float32))
+    inputs = ["--input", f"x=@{place / 'x.npy'}", "--input", f"@{place / 'w.npz'}"]
+    assert main(["run", module, *inputs, "--output", results]) == 0
+    (y,) = np.load(results).values()
+    want = (
+        np.tanh(x.sum(1, keepdims=True) * np.ones((1, 16), np.float32)).sum(1, keepdims=True) * 0.5 * np.ones((1, 12))
+    )
+    np.testing.assert_allclose(y, want, rtol=0, atol=1e-5)  # 16 terms of about 0.5, sums of 12
+    assert main(["run", module, *inputs, "--expect", results]) == 0
+    assert main(["run", module, "--expect", str(place / "mlp.mlir")]) == 0
+    assert main(["run", module, "--expect", results]) == 3  # other, random inputs
+    assert main(["run", module, *inputs, "--expect", results, "--tolerance", "-1"]) == 3
+    capsys.readouterr()
+
+
+def test_run_interprets_the_generated_kernels(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("triton")
+    got = document(capsys, "run", place / "mlp.mgx", "--kernels")
+    assert [row["ok"] for row in got["kernel_checks"]] == [True, True]
+    got = document(capsys, "run", place / "mlp.mgx", "--device", "interpret", "--expect", place / "mlp.mlir")
+    assert [row["ok"] for row in got["compared"]] == [True]
+
+
+def test_opt_enters_at_every_stage(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    passes = ["propagate", "materialize", "optimize", "partition", "fuse"]
+    whole = document(capsys, "opt", place / "mlp.mlir", "--passes", ",".join(passes))["text"]
+    source = place / "mlp.mlir"
+    for name in passes:
+        step = place / f"{name}.mlir"
+        assert main(["opt", str(source), "--passes", name, "-o", str(step)]) == 0
+        source = step
+    assert without_places(source.read_text()) == without_places(whole)
+
+
+def without_places(text: str) -> str:
+    """Reasons name the file that was read, which is another one at each stage."""
+    return re.sub(r"\S+\.mlir:\d+", "PLACE", text)
+
+
+def test_inspect_shows_the_module(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    got = document(capsys, "inspect", place / "mlp.mgx")
+    assert [b["name"] for b in got["inputs"]] == ["x", "w1", "w2"]
+    assert [b["local_shape"] for b in got["inputs"]] == [[4, 12], [12, 8], [8, 12]]
+    assert [row["launch"] for row in got["schedule"]].count("all_reduce over y") == 1
+    name = got["kernel_list"][0]["name"]
+    assert main(["inspect", str(place / "mlp.mgx"), "--kernel", name]) == 0
+    assert "@triton.jit" in capsys.readouterr().out
+    assert main(["inspect", str(place / "mlp.mgx"), "--stage", "partition"]) == 0
+    assert "shard.all_reduce" in capsys.readouterr().out
+    assert main(["inspect", str(place / "mlp.mgx"), "--schedule"]) == 0
+    assert "Schedule of every rank" in capsys.readouterr().out
+
+
+def test_diff_says_what_changed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "other.mlir").write_text(mlp(w1=("", ""), w2=("", "")))
+    assert (
+        main(["compile", str(place / "other.mlir"), "--target", "cpu", "-o", str(place / "other.mgx"), "--json"]) == 0
+    )
+    same = document(capsys, "diff", place / "mlp.mgx", place / "mlp.mgx")
+    changed = document(capsys, "diff", place / "mlp.mgx", place / "other.mgx")["changed"]
+    assert same["changed"] == {}
+    assert changed["collectives: all_reduce"] == {"before": 1, "after": 0}
+
+
+def test_report_is_one_page(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(place / "mlp.mlir"), "-o", str(place / "mlp.html")]) == 0
+    page = (place / "mlp.html").read_text()
+    assert "all_reduce" in page and "<svg" in page and "src=" not in page and "http" not in page
+    capsys.readouterr()
+
+
+def test_doctor_names_what_is_missing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from meshgen.commands import doctor
+
+    assert document(capsys, "doctor")["missing"] == []
+    monkeypatch.setitem(doctor.NEEDS, "no-such-package", ("nothing", "pip install no-such-package"))
+    assert main(["doctor"]) == 5
+    assert "pip install no-such-package" in capsys.readouterr().out
+
+
+def test_bench_needs_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        import cupy  # pyright: ignore[reportMissingImports]  # an extra
+
+        has_gpu = cupy.cuda.runtime.getDeviceCount() > 0
+    except Exception:
+        has_gpu = False
+    if has_gpu:
+        pytest.skip("there is a GPU")
+    assert main(["bench"]) == 5
+    assert "MG0602" in capsys.readouterr().err
+
+
+def test_a_python_function_is_a_program(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "model_for_cli.py").write_text("import meshgen as mg\n\ndef model(x, w):\n    return mg.softmax(x @ w)\n")
+    monkeypatch.chdir(place)
+    words = [
+        "check",
+        "model_for_cli:model",
+        "--mesh",
+        "a=3",
+        "--arg",
+        "f32[7,4]",
+        "--arg",
+        "f32[4,5]",
+        "--spec",
+        "x=a",
+        "--out-spec",
+        "result=a,_",
+    ]
+    got = document(capsys, *words)
+    assert got["check"]["ok"] and got["mesh"] == {"a": 3} and got["counts"] == {}
+
+
+def test_stdin_is_a_program(place: Path) -> None:
+    call = [sys.executable, "-m", "meshgen", "opt", "-"]
+    outcome = subprocess.run(call, input=mlp(), capture_output=True, text=True, cwd=Path(__file__).resolve().parents[1])
+    assert outcome.returncode == 0, outcome.stderr
+    assert "stablehlo.tanh" in outcome.stdout and outcome.stderr == ""
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("meshgen ")

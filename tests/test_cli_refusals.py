@@ -1,0 +1,188 @@
+"""Bad input: each kind with its own message and exit code, all faults at once, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from meshgen import cli
+from tests.programs import mlp
+
+UNKNOWN = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = "stablehlo.frobnicate"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %b = "stablehlo.transmogrify"(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+"""
+CONFLICT = """shard.grid @mesh(shape = 2x2)
+func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %s = shard.sharding @mesh split_axes = [[0]] : !shard.sharding
+  %t = shard.sharding @mesh split_axes = [[1]] : !shard.sharding
+  %a = shard.shard %x to %s : tensor<8x8xf32>
+  %b = shard.shard %x to %t : tensor<8x8xf32>
+  %c = stablehlo.add %a, %b : tensor<8x8xf32>
+  return %c : tensor<8x8xf32>
+}
+"""
+
+PROGRAMS: list[tuple[str, str, int, str, str]] = [
+    ("unknown operations, all of them", UNKNOWN, 1, "MG0103", r"(?s)frobnicate.*transmogrify"),
+    ("unknown axis", mlp(x=("q", "")), 1, "MG0202", r"'q'"),
+    ("axis used twice", mlp(x=("x", "x")), 1, "MG0203", r"'x'"),
+    ("annotation of the wrong rank", mlp(x=("x",)), 1, "MG0204", r"1 dims.*rank 2"),
+    ("two faults", mlp(x=("q", ""), w1=("", "y", "")), 1, "MG0204", r"(?s)MG0202|MG0204"),
+    ("conflicting required annotations", CONFLICT, 1, "MG0205", r"\[\{1\}, \{\}\], but also \[\{0\}, \{\}\]"),
+    ("empty", "", 1, "MG0102", "empty"),
+    ("only a comment", "// nothing\n", 1, "MG0102", "empty"),
+    ("no MLIR", "this is { not MLIR", 1, "MG0101", ""),
+    ("wrong types", mlp().replace("-> tensor<8x16xf32>", "-> tensor<8x17xf32>", 1), 1, "MG010[14]", "1[67]"),
+    ("a mesh with a zero", mlp().replace('"x"=2', '"x"=0'), 1, "MG0201", "size 0"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "number", "message"), [row[1:] for row in PROGRAMS], ids=[row[0] for row in PROGRAMS]
+)
+@pytest.mark.parametrize("command", ["check", "explain", "opt"])
+def test_a_bad_program_is_refused(
+    command: str, text: str, code: int, number: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "program.mlir"
+    path.write_text(text)
+    words = [command, str(path), *(["--passes", "propagate"] if command == "opt" else [])]
+    assert cli.main([*words, "--json"]) == code
+    out, err = capsys.readouterr()
+    assert re.search(f"error {number}: ", err) and re.search(message, err), err
+    assert "Traceback" not in err
+    found = json.loads(out)
+    assert found["exit_code"] == code and any(re.fullmatch(number, d["code"]) for d in found["diagnostics"])
+
+
+def test_a_refusal_points_at_the_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "program.mlir"
+    path.write_text(UNKNOWN)
+    assert cli.main(["check", str(path)]) == 1
+    err = capsys.readouterr().err
+    assert f"{path}:2: error" in err and f"{path}:3: error" in err
+    assert re.search(r'\| +%a = "stablehlo.frobnicate".*\n +\| +\^', err)
+
+
+USAGE: list[tuple[str, list[str], int, str, str]] = [
+    ("no command", [], 2, "MG0001", "which command"),
+    ("unknown command", ["frobnicate"], 2, "MG0001", "frobnicate"),
+    ("unknown option", ["check", "GOOD", "--frobnicate"], 2, "MG0001", "frobnicate"),
+    ("no output", ["compile", "GOOD"], 2, "MG0001", "-o"),
+    ("missing file", ["check", "nowhere.mlir"], 2, "MG0002", "nowhere.mlir"),
+    ("a directory", ["check", "."], 2, "MG0002", r"\."),
+    ("missing module", ["run", "nowhere.mgx"], 2, "MG0002", "nowhere.mgx"),
+    ("a module as a program", ["check", "MODULE"], 2, "MG0002", "compiled module"),
+    ("a format that is not read", ["check", "model.onnx"], 2, "MG0002", "does not read .onnx"),
+    ("no such function", ["check", "json:frobnicate"], 2, "MG0002", "frobnicate"),
+    ("function without types", ["check", "meshgen.frontend.tracer_reduce:softmax"], 2, "MG0001", "args"),
+    ("mesh that is none", ["check", "GOOD", "--mesh", "dp"], 1, "MG0201", "NAME=SIZE"),
+    ("mesh with a zero", ["check", "GOOD", "--mesh", "x=0,y=2"], 1, "MG0201", "size 0"),
+    ("mesh without the program's axes", ["check", "GOOD", "--mesh", "z=2"], 1, "MG0202", "'x'"),
+    ("spec that is none", ["check", "GOOD", "--spec", "x"], 2, "MG0001", "NAME=SPEC"),
+    (
+        "spec of nothing",
+        ["check", "GOOD", "--spec", "nope=x", "--spec", "neither=y"],
+        2,
+        "MG0001",
+        "(?s)'nope'.*'neither'",
+    ),
+    ("target that is none", ["check", "GOOD", "--target", "tpu"], 2, "MG0001", "'tpu'"),
+    ("pass that is none", ["opt", "GOOD", "--passes", "frobnicate"], 2, "MG0001", "frobnicate"),
+    ("pass out of order", ["opt", "GOOD", "--passes", "materialize"], 1, "MG0104", "propagat"),
+    ("value that is none", ["explain", "GOOD", "nope"], 2, "MG0001", "'nope'"),
+    ("more devices than the module has", ["run", "MODULE", "--devices", "64"], 5, "MG0603", "4 devices.*64"),
+    ("input that is none", ["run", "MODULE", "--input", "x"], 2, "MG0001", "NAME=@FILE"),
+    ("input file that is missing", ["run", "MODULE", "--input", "x=@nowhere.npy"], 2, "MG0002", "nowhere.npy"),
+    ("input that is no array", ["run", "MODULE", "--input", "x=@GOOD"], 2, "MG0002", "arrays"),
+    ("GPU that is absent", ["run", "MODULE", "--device", "cuda"], 5, "MG0602", ""),
+    (
+        "output in a missing directory",
+        ["compile", "GOOD", "--target", "cpu", "-o", "nowhere/out.mgx"],
+        2,
+        "MG0003",
+        "nowhere",
+    ),
+    ("stage that is none", ["inspect", "MODULE", "--stage", "nope"], 2, "MG0001", "'nope'"),
+]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    directory = tmp_path_factory.mktemp("refusals")
+    good, module = directory / "good.mlir", directory / "module.mgx"
+    good.write_text(mlp())
+    assert cli.main(["compile", str(good), "--target", "cpu", "-o", str(module), "--json"]) == 0
+    return {"GOOD": str(good), "MODULE": str(module), "DIRECTORY": str(directory)}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "number", "message"), [row[1:] for row in USAGE], ids=[row[0] for row in USAGE]
+)
+def test_bad_usage_is_told(
+    words: list[str],
+    code: int,
+    number: str,
+    message: str,
+    files: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(files["DIRECTORY"])
+    for name in ("GOOD", "MODULE"):
+        words = [word.replace(name, files[name]) for word in words]
+    assert cli.main(words) == code
+    err = capsys.readouterr().err
+    assert f"error {number}: " in err and re.search(message, err), err
+    assert "Traceback" not in err
+
+
+def truncated(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def modified(content: bytes) -> bytes:
+    middle = content.index(b"kernels/")
+    return content[: middle + 200] + bytes([content[middle + 200] ^ 1]) + content[middle + 201 :]
+
+
+def emptied(content: bytes) -> bytes:
+    return b""
+
+
+@pytest.mark.parametrize("damage", [truncated, modified, emptied])
+@pytest.mark.parametrize("command", ["run", "inspect"])
+def test_a_damaged_module_is_refused(
+    command: str,
+    damage: Callable[[bytes], bytes],
+    files: dict[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bad = tmp_path / "bad.mgx"
+    bad.write_bytes(damage(Path(files["MODULE"]).read_bytes()))
+    assert cli.main([command, str(bad)]) == 1
+    assert re.search("error MG050[12]: ", capsys.readouterr().err)
+
+
+def test_an_internal_error_leaves_a_reproducer(
+    files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: object) -> None:
+        raise ZeroDivisionError("our own fault")
+
+    monkeypatch.setattr("meshgen.sharding.propagate.propagate", broken)
+    assert cli.main(["check", files["GOOD"], "--json"]) == 70
+    out, err = capsys.readouterr()
+    assert "Traceback" not in err and "our own fault" in err
+    place = Path(json.loads(out)["reproducer"])
+    assert "ZeroDivisionError" in (place / "traceback.txt").read_text()
+    assert (place / "command.txt").read_text() == f"meshgen check {files['GOOD']} --json\n"
+    assert (place / "input1.mlir").read_text() == mlp()
