@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.mesh import Mesh
+from meshgen.sharding.alternatives import alternatives
 from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.choices import AxisProblem, AxisSolution, Label, View, edges, labels_of
 from meshgen.sharding.control import flatten
@@ -37,19 +38,35 @@ class Decision:
 def propagate(module: Module) -> Module:
     """The module with `sharding` on every node and shardings of its inputs and outputs.
 
-    Required annotations are kept exactly (law 2). Raises ShardingError with all faults of the annotations,
-    ProgramError for an op without a rule.
+    Required annotations are kept exactly (law 2). Of equal programs (`alternatives`) the cheapest is taken.
+    Raises ShardingError with all faults of the annotations, ProgramError for an op without a rule.
     """
-    refs = [axis for wish in _wishes(module) for axis in wish.used_axes]
-    parts = AxisParts.of(module.mesh, refs)
+    solved = [_solve(candidate) for candidate in (module, *alternatives(module))]
+    best = min(solved, key=lambda found: round(found.seconds, 12))
+    return _annotated(best.module, best.sites, best.decisions, best.parts)
+
+
+@dataclass(frozen=True)
+class _Solved:
+    module: Module
+    parts: AxisParts
+    sites: list[Site]
+    decisions: dict[str, Decision]
+
+    @property
+    def seconds(self) -> float:
+        return sum(decision.solution.seconds for decision in self.decisions.values())
+
+
+def _solve(module: Module) -> _Solved:
+    parts = AxisParts.of(module.mesh, [axis for wish in _wishes(module) for axis in wish.used_axes])
     sites = sites_of(module, parts)
     decisions: dict[str, Decision] = {}
     for _ in range(ROUNDS if len(parts.all()) > 1 else 1):
         for axis in parts.all():
-            decisions[axis] = _decide(
-                sites, Link.of(module.mesh, axis), {a: d for a, d in decisions.items() if a != axis}, module
-            )
-    return _annotated(module, sites, decisions, parts)
+            others = {a: d for a, d in decisions.items() if a != axis}
+            decisions[axis] = _decide(sites, Link.of(module.mesh, axis), others, module)
+    return _Solved(module, parts, sites, decisions)
 
 
 def _wishes(module: Module) -> list[Sharding]:
