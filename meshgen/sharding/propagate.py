@@ -24,6 +24,7 @@ from meshgen.sharding.states import Link
 from meshgen.spec import Sharding
 
 ROUNDS = 2
+WORTH_REWRITING = 0.97  # another program is taken only if its estimated time is below this part of the user's
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,9 @@ def propagate(module: Module) -> Module:
     Required annotations are kept exactly (law 2). Of equal programs (`alternatives`) the cheapest is taken.
     Raises ShardingError with all faults of the annotations, ProgramError for an op without a rule.
     """
-    solved = [_solve(candidate) for candidate in (module, *alternatives(module))]
-    best = min(solved, key=lambda found: round(found.seconds, 12))
+    best = _solve(module)
+    for other in map(_solve, alternatives(module)):
+        best = other if other.seconds < WORTH_REWRITING * best.seconds else best
     return _annotated(best.module, best.sites, best.decisions, best.parts)
 
 
