@@ -12,6 +12,7 @@ from dataclasses import replace
 from meshgen.codegen.fusion_bodies import Cutter, Kernels
 from meshgen.codegen.fusion_groups import CONTROL, Group, Grouping
 from meshgen.codegen.fusion_split import split_reductions
+from meshgen.codegen.fusion_traffic import lower_traffic
 from meshgen.codegen.simplify import COLLECTIVES, captured, simplify
 from meshgen.ir.graph import Graph, Module, Node, Value
 
@@ -26,7 +27,9 @@ def fuse(module: Module) -> Module:
 def fuse_graph(graph: Graph, kernels: Kernels) -> Graph:
     """One function, or one region of a control flow op; values that outlive kernels keep their identity."""
     graph = split_reductions(simplify(graph))
-    return _Writer(graph, Grouping(graph), kernels).write()
+    grouping = Grouping(graph)
+    lower_traffic(grouping)
+    return _Writer(graph, grouping, kernels).write()
 
 
 class _Writer:
@@ -35,9 +38,10 @@ class _Writer:
     def __init__(self, graph: Graph, grouping: Grouping, kernels: Kernels) -> None:
         self._graph, self._grouping, self._kernels = graph, grouping, kernels
         self._out = Graph(graph.name, list(graph.inputs))
-        self._cutter = Cutter(
-            grouping.producer, lambda node: node.results[0] not in grouping.owner and not self._stays(node)
-        )
+        self._users: dict[Value, list[Group]] = {}
+        for group in grouping.groups:
+            for value in group.reads:
+                self._users.setdefault(value, []).append(group)
         self._present: set[Value] = set(graph.inputs)
 
     def write(self) -> Graph:
@@ -81,13 +85,19 @@ class _Writer:
         if group.kind == "opaque":
             for value in first.operands:
                 self._view(value)
-        body, reads = self._cutter.cut(members, outputs)
+        body, reads = Cutter(self._grouping.producer, lambda node: self._copied(node, group)).cut(members, outputs)
         name = self._kernels.name_of(body)
         self._out.nodes.append(Node("kernel", reads, outputs, {"kernel": name}, members[-1].loc))
         self._present.update(outputs)
 
+    def _copied(self, node: Node, group: Group) -> bool:
+        """Whether the kernel of a group computes a node of nobody's or of another group again."""
+        if node in group.extra:
+            return True
+        return node.results[0] not in self._grouping.owner and not self._stays(node)
+
     def _leaves(self, value: Value, group: Group) -> bool:
-        return value in self._grouping.must or any(value in g.reads for g in self._grouping.groups if g is not group)
+        return value in self._grouping.must or any(g is not group for g in self._users.get(value, ()))
 
 
 def _in_order(grouping: Grouping) -> list[Group]:

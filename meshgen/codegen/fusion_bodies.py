@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from meshgen.codegen.fusion_space import LAYOUT, MADE
+from meshgen.codegen.fusion_space import LAYOUT, LOOKUPS, MADE, POINTWISE
 from meshgen.codegen.simplify import attribute_key
 from meshgen.ir.graph import Graph, Node, Value
 
@@ -16,6 +16,7 @@ _TELLING = (
     "negate", "compare", "convert", "transpose", "pad", "slice", "all_slice", "mask_padding", "to_partial", "reverse",
     "broadcast_in_dim", "reshape", "iota",
 )  # fmt: skip
+_KNOWN = POINTWISE | LAYOUT | MADE | LOOKUPS | {"dot_general", "reduce"}
 _WORDS = 3
 _SHORT = {"broadcast_in_dim": "broadcast", "exponential": "exp", "logistic": "sigmoid"}
 
@@ -92,6 +93,8 @@ def _wish(nodes: Sequence[Node]) -> str:
         return "softmax"
     if "rsqrt" in ops and "add" in kinds:
         return "normalize"
+    if rare := [n.op for n in nodes if n.op not in _KNOWN]:
+        return rare[0]
     words = ["dot"] if "dot_general" in ops else [f"reduce_{kind}" for kind in sorted(kinds)]
     other = [op for op in dict.fromkeys(n.op for n in nodes) if op in _TELLING]
     if words or any(op not in LAYOUT for op in other):

@@ -3,8 +3,8 @@
 Index maps, constants, masks from iota and the like belong to no group: every kernel that reads through them
 computes them again. The other nodes join a group that made or read one of their operands if the joined kernel
 can be generated (`fusion_space`), and the graph of groups stays without cycles. A dot takes the element-wise ops after it as its
-epilogue as far as that does not add to what has to be written. Last, element-wise groups that only feed other kernels and are cheaper
-to compute again than to write and read are dissolved into their readers.
+epilogue as far as that does not add to what has to be written. `fusion_traffic` then trades
+traffic for arithmetic.
 """
 
 from __future__ import annotations
@@ -36,15 +36,22 @@ EXPENSIVE = frozenset(
     ]
 )
 _MOST_MEMBERS = 160
-_MOST_INPUTS = 24
-_EPILOGUE_NODES = 64
-_TINY_BYTES = 4096  # what is computed again rather than launched for
+MOST_INPUTS = 24
+EPILOGUE_NODES = 64
 _LEAST_PROGRAMS = 64  # a reduction with fewer rows than this does not take a big element-wise kernel along
 
 
 @dataclass(eq=False)
 class Group:
-    """Nodes of one kernel. `kind` is map, reduce, dot, or opaque: a collective, control flow, or no known op."""
+    """Nodes of one kernel.
+
+    Attributes:
+        kind: map, reduce, dot, or opaque: a collective, control flow, or no known op.
+        members: the nodes that only this group computes, in the order in which they joined.
+        extra: nodes of other groups that this one computes again for itself.
+        before, after: groups that it needs, and that need it, directly.
+        reads: values from memory; level: longest way from a group that needs no other.
+    """
 
     number: int
     kind: str
@@ -53,6 +60,7 @@ class Group:
     before: dict[Group, None] = field(default_factory=dict)
     after: dict[Group, None] = field(default_factory=dict)
     reads: dict[Value, None] = field(default_factory=dict)
+    extra: dict[Node, None] = field(default_factory=dict)
     level: int = 0
 
 
@@ -72,7 +80,6 @@ class Grouping:
         self.readers = self._node_readers()
         for node in graph.nodes:
             self._visit(node)
-        self._dissolve()
 
     # ---- what is free
 
@@ -160,10 +167,10 @@ class Grouping:
         """Take the node into the group's space, if that is legal and worthwhile."""
         sources = self.node_sources(node)
         makers = [self.owner[v] for v in sources if v in self.owner]
-        if any(maker is not group and self._depends(maker, group) for maker in makers):
+        if any(maker is not group and self.depends(maker, group) for maker in makers):
             return False
         outside = {*group.reads, *(v for v in sources if self.owner.get(v) is not group)}
-        if len(outside) > _MOST_INPUTS or (node.op == "reduce" and not self._parallel_enough(node, group)):
+        if len(outside) > MOST_INPUTS or (node.op == "reduce" and not self._parallel_enough(node, group)):
             return False
         if group.kind == "map" and node.op == "reduce" and any(n.op in LOOKUPS for n in group.members):
             return group.space.add(node)
@@ -204,9 +211,9 @@ class Grouping:
             if value in group.space.index and group.kind in ("map", "reduce"):
                 self._placed.setdefault(value, []).append(group)
             if maker is not None:
-                self._order(maker, group)
+                self.order(maker, group)
 
-    def _order(self, first: Group, then: Group) -> None:
+    def order(self, first: Group, then: Group) -> None:
         first.after[then] = None
         then.before[first] = None
         stack = [(first, then)]
@@ -216,7 +223,7 @@ class Grouping:
                 later.level = earlier.level + 1
                 stack += [(later, g) for g in later.after]
 
-    def _depends(self, group: Group, on: Group) -> bool:
+    def depends(self, group: Group, on: Group) -> bool:
         """Whether `group` needs, over others, what `on` makes."""
         stack, seen = [group], {group}
         while stack:
@@ -243,7 +250,7 @@ class Grouping:
         values = {dot.result}
         open_uses = set(self.readers.get(dot.result, ()))
         for node in self.graph.nodes[self.position[dot] + 1 :]:
-            if not open_uses or len(region) > _EPILOGUE_NODES:
+            if not open_uses or len(region) > EPILOGUE_NODES:
                 break
             open_uses.discard(node)
             if self.is_free(node):
@@ -287,56 +294,9 @@ class Grouping:
         if self.position[node] > self.position[dot]:
             return False
         makers = [self.owner[v] for v in self.node_sources(dot) if v in self.owner]
-        return any(self._depends(maker, self.owner[node.results[0]]) for maker in makers)
+        return any(self.depends(maker, self.owner[node.results[0]]) for maker in makers)
 
-    # ---- dissolving
-
-    def _dissolve(self) -> None:
-        """Compute element-wise groups inside their readers where that moves fewer bytes."""
-        users: dict[Value, dict[Group, None]] = {}
-        for group in self.groups:
-            for value in group.reads:
-                users.setdefault(value, {})[group] = None
-        for group in sorted(self.groups, key=lambda g: (-g.level, -g.number)):
-            made = [v for node in group.members for v in node.results]
-            readers = list(dict.fromkeys(g for v in made for g in users.get(v, ())))
-            if not self._dissolves(group, made, readers):
-                continue
-            for reader in readers:
-                for value in made:
-                    reader.reads.pop(value, None)
-                reader.reads.update(group.reads)
-                reader.before.pop(group, None)
-                for earlier in group.before:
-                    earlier.after.pop(group, None)
-                    self._order(earlier, reader)
-                for value in group.reads:
-                    users.setdefault(value, {})[reader] = None
-            for value in group.reads:
-                users[value].pop(group, None)
-            for value in made:
-                del self.owner[value]
-            group.members.clear()
-        self.groups = [g for g in self.groups if g.members]
-
-    def _dissolves(self, group: Group, made: Sequence[Value], readers: Sequence[Group]) -> bool:
-        if group.kind != "map" or not readers or any(v in self.must for v in made):
-            return False
-        if any(r.kind == "opaque" or self._multiplies(r, made) for r in readers):
-            return False
-        written = [v for v in made if any(v in r.reads for r in readers)]
-        out = sum(v.type.nbytes for v in written)
-        ops = [n for n in group.members if n.op in POINTWISE or n.op in LOOKUPS]
-        costly = any(n.op in EXPENSIVE for n in ops)
-        grows = any(r.space.size > 8 * max(v.type.size for v in written) for r in readers)
-        if any(len(r.reads) + len(group.reads) > _MOST_INPUTS for r in readers) or (grows and (costly or len(ops) > 4)):
-            return False
-        if len(readers) == 1 or (out <= _TINY_BYTES and len(ops) <= 8):
-            return True
-        read = sum(v.type.nbytes for v in group.reads)
-        return not costly and len(ops) <= 8 and read * len(readers) <= out * (len(readers) + 1)
-
-    def _multiplies(self, reader: Group, made: Sequence[Value]) -> bool:
+    def multiplies(self, reader: Group, made: Sequence[Value]) -> bool:
         """Whether a dot of the reader has one of the values as an operand: that would be computed once per tile."""
         return reader.kind == "dot" and any(v in made for v in self.node_sources(reader.members[0]))
 
