@@ -8,14 +8,9 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntAttr, StringAttr
 from xdsl.ir import Operation
 
 from meshgen.ir.bridge import IMPORTERS, Importer, imports
-from meshgen.ir.bridge_linalg import (
-    Place,
-    contract,
-    neutral,
-    refuse,
-    structured,
-    transposed,
-)
+from meshgen.ir.bridge_linalg import refuse, structured
+from meshgen.ir.bridge_linalg_body import Place, neutral, transposed
+from meshgen.ir.bridge_linalg_reduce import contract
 from meshgen.ir.bridge_payload import BINARY, Builder, apply_operation, fill_number, finish
 from meshgen.ir.dialects.upstream import LINALG_NAMED
 from meshgen.ir.graph import Value

@@ -10,7 +10,8 @@ from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir import bridge
 from meshgen.ir.bridge import IMPORTERS, Importer, imports
-from meshgen.ir.bridge_linalg import neutral, refuse
+from meshgen.ir.bridge_linalg import refuse
+from meshgen.ir.bridge_linalg_body import neutral
 from meshgen.ir.bridge_payload import (
     BINARY,
     TOSA_COMPARE,

@@ -14,7 +14,7 @@ X = np.random.default_rng(0).normal(size=(3, 5)).astype("f4")
 W = np.random.default_rng(1).normal(size=(5, 4)).astype("f4")
 Y = np.random.default_rng(2).normal(size=(3, 4)).astype("f4")
 T = np.random.default_rng(3).normal(size=(2, 3, 5)).astype("f4")
-I = np.array([[-7, 3, 0, 2, 5], [1, -2, 9, 4, -8], [6, 6, -6, 1, 0]], "i4")
+N = np.array([[-7, 3, 0, 2, 5], [1, -2, 9, 4, -8], [6, 6, -6, 1, 0]], "i4")
 
 
 def run(body: str, result: str, *arguments: np.ndarray) -> np.ndarray:
@@ -50,7 +50,7 @@ CASES: dict[str, tuple[str, str, tuple[np.ndarray, ...], Callable[[], np.ndarray
     "generic_matmul_transposed": (GENERIC.format(out="tensor<4x3xf32>", init="", maps="affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (j, i)>", kinds='"parallel", "parallel", "reduction"', ins=f"%a0, %a1 : {A}, {B}", start="%a2", arguments="%x: f32, %y: f32, %acc: f32", body="%m = arith.mulf %x, %y : f32\n %v = arith.addf %acc, %m : f32\n linalg.yield %v : f32"), "tensor<4x3xf32>", (X, W, Y.T.copy()), lambda: (X @ W + Y).T),
     "generic_broadcast_and_transpose": (GENERIC.format(out="tensor<5x3xf32>", init="", maps="affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>", kinds='"parallel", "parallel"', ins=f"%a0, %a1 : {A}, tensor<5xf32>", start="%e", arguments="%x: f32, %y: f32, %o: f32", body="%v = arith.subf %x, %y : f32\n linalg.yield %v : f32"), "tensor<5x3xf32>", (X, W[:, 0].copy()), lambda: X.T - W[:, :1]),
     "generic_reads_its_output": (GENERIC.format(out=A, init="", maps="affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>", kinds='"parallel", "parallel"', ins=f"%a0 : {A}", start="%a1", arguments="%x: f32, %o: f32", body="%v = arith.subf %x, %o : f32\n linalg.yield %v : f32"), A, (X, 2 * X), lambda: X - 2 * X),
-    "generic_index": (GENERIC.format(out="tensor<3x5xi32>", init="", maps="affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>", kinds='"parallel", "parallel"', ins="%a0 : tensor<3x5xi32>", start="%e", arguments="%x: i32, %o: i32", body="%i = linalg.index 1 : index\n %k = arith.index_cast %i : index to i32\n %v = arith.addi %x, %k : i32\n linalg.yield %v : i32"), "tensor<3x5xi32>", (I,), lambda: I + np.arange(5, dtype="i4")),
+    "generic_index": (GENERIC.format(out="tensor<3x5xi32>", init="", maps="affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>", kinds='"parallel", "parallel"', ins="%a0 : tensor<3x5xi32>", start="%e", arguments="%x: i32, %o: i32", body="%i = linalg.index 1 : index\n %k = arith.index_cast %i : index to i32\n %v = arith.addi %x, %k : i32\n linalg.yield %v : i32"), "tensor<3x5xi32>", (N,), lambda: N + np.arange(5, dtype="i4")),
     "sum": (reduction("addf %x, %acc", "0.0"), "tensor<5xf32>", (X,), lambda: X.sum(0)),
     "sum_from_ten": (reduction("addf %acc, %x", "10.0"), "tensor<5xf32>", (X,), lambda: X.sum(0) + 10),
     "difference": (reduction("subf %acc, %x", "1.0"), "tensor<5xf32>", (X,), lambda: 1 - X.sum(0)),
@@ -72,8 +72,8 @@ CASES: dict[str, tuple[str, str, tuple[np.ndarray, ...], Callable[[], np.ndarray
     "tosa_clamp": (f"%r = tosa.clamp %a0 {{min_val = -0.5 : f32, max_val = 0.25 : f32}} : ({A}) -> {A}", A, (X,), lambda: X.clip(-0.5, 0.25)),
     "tosa_cast_rounds": ("%c = \"tosa.const\"() <{values = dense<[0.5, 1.5, -2.6]> : tensor<3xf32>}> : () -> tensor<3xf32>\n%r = tosa.cast %c : (tensor<3xf32>) -> tensor<3xi32>", "tensor<3xi32>", (X,), lambda: np.array([0, 2, -3])),
     "compare_and_select": (f"%c = arith.cmpf ogt, %a0, %a1 : {A}\n%r = arith.select %c, %a0, %a1 : tensor<3x5xi1>, {A}", A, (X, -X), lambda: np.abs(X)),
-    "unsigned_division": ("%r = arith.divui %a0, %a1 : tensor<3x5xi32>", "tensor<3x5xi32>", (I, np.full((3, 5), 3, "i4")), lambda: (I.view("u4") // 3).view("i4")),
-    "unsigned_extension": ("%r = arith.extui %a0 : tensor<3x5xi32> to tensor<3x5xi64>", "tensor<3x5xi64>", (I,), lambda: I.view("u4").astype("i8")),
+    "unsigned_division": ("%r = arith.divui %a0, %a1 : tensor<3x5xi32>", "tensor<3x5xi32>", (N, np.full((3, 5), 3, "i4")), lambda: (N.view("u4") // 3).view("i4")),
+    "unsigned_extension": ("%r = arith.extui %a0 : tensor<3x5xi32> to tensor<3x5xi64>", "tensor<3x5xi64>", (N,), lambda: N.view("u4").astype("i8")),
     "unordered_comparison": ("%n = arith.constant dense<0x7FC00000> : tensor<3x5xf32>\n%c = arith.cmpf ult, %a0, %n : tensor<3x5xf32>\n%r = arith.extui %c : tensor<3x5xi1> to tensor<3x5xi32>", "tensor<3x5xi32>", (X,), lambda: np.ones((3, 5))),
     "maxnum_ignores_nan": ("%n = arith.constant dense<0x7FC00000> : tensor<3x5xf32>\n%r = arith.maxnumf %a0, %n : tensor<3x5xf32>", A, (X,), lambda: X),
     "extract_slice": (f"%r = tensor.extract_slice %a0[1, 0] [1, 3] [1, 2] : {A} to tensor<3xf32>", "tensor<3xf32>", (X,), lambda: X[1, ::2]),
