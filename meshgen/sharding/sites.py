@@ -17,6 +17,7 @@ from meshgen.spec import Sharding, fit
 
 # Dots as kernels reach them on one H100 (f32 without tf32): weighs redundant compute against bytes.
 FLOPS_PER_SECOND = {"bf16": 600e12, "f16": 600e12, "f32": 50e12, "f64": 50e12}
+FREE_OPS = ("constant", "iota", "broadcast_in_dim", "reshape", "transpose", "slice")  # indices of what uses them
 BYTES_PER_SECOND = 10e12  # element-wise work, mostly fused away
 
 
@@ -128,6 +129,6 @@ def _seconds(node: Node, site_rule: Rule) -> float:
         return (
             2 * math.prod(f.size for f in site_rule.factors) / FLOPS_PER_SECOND.get(node.operands[0].type.dtype, 600e12)
         )
-    if node.op in PSEUDO_OPS or node.op == "constant":
+    if node.op in PSEUDO_OPS or node.op in FREE_OPS:
         return 0.0
     return sum(v.type.nbytes for v in [*node.operands, *node.results]) / BYTES_PER_SECOND
