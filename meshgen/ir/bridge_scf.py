@@ -11,7 +11,7 @@ from meshgen.ir import bridge
 from meshgen.ir.bridge import IMPORTERS, Importer, imports
 from meshgen.ir.bridge_linalg import refuse
 from meshgen.ir.bridge_payload import Builder, kind_of
-from meshgen.ir.bridge_shard import constant
+from meshgen.ir.bridge_shard_sharding import constant
 from meshgen.ir.dialects.upstream import SCF
 from meshgen.ir.graph import Graph, TensorType, Value
 

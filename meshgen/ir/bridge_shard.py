@@ -8,99 +8,39 @@ in the arguments' and results' attributes (`bridge_shard_stages.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from xdsl.dialects import builtin, func
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    I64,
     ArrayAttr,
     DenseArrayBase,
-    FloatAttr,
     IntegerAttr,
     StringAttr,
-    SymbolRefAttr,
     UnitAttr,
-    f64,
     i1,
-    i16,
     i64,
 )
-from xdsl.dialects.shard import GridOp, ShardAxesArrayAttr, ShardingType, ShardOp
+from xdsl.dialects.shard import ShardOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir import bridge
-from meshgen.ir.bridge import Exporter, Importer, Reading, exports, imports
-from meshgen.ir.dialects.shard import SHARD, GetShardingOp, ShardingOp
-from meshgen.ir.dialects.shard_attrs import PartialAttr, PlanAttr, SplitAttr, named
-from meshgen.ir.graph import Annotation, Node, NodeSharding, TensorType, Value
-from meshgen.mesh import NVLINK_BYTES_PER_SECOND, NVLINK_LATENCY_SECONDS, Axis, Mesh
-from meshgen.spec import Sharding, fit
-
-AXIS_NAMES, BANDWIDTH, LATENCY = "axis_names", "bandwidth", "latency"
-
-
-def read_grid(reading: Reading, op: Operation) -> None:
-    """`shard.grid`: axes named by `axis_names`, else by their numbers."""
-    assert isinstance(op, GridOp)
-    sizes = [None if size < 0 else size for size in op.shape.get_values()]
-    names = strings(op.attributes.get(AXIS_NAMES)) or [str(number) for number in range(len(sizes))]
-    bandwidth = floats(op.attributes.get(BANDWIDTH)) or [NVLINK_BYTES_PER_SECOND] * len(sizes)
-    latency = floats(op.attributes.get(LATENCY)) or [NVLINK_LATENCY_SECONDS] * len(sizes)
-    symbol = op.sym_name.data
-    if not len(sizes) == len(names) == len(bandwidth) == len(latency):
-        message = f"@{symbol} has {len(sizes)} axes, but {len(names)} names, {len(bandwidth)} bandwidths, {len(latency)} latencies"
-        reading.fault("MG0201", message, op)
-        names = [str(number) for number in range(len(sizes))]
-    axes = [Axis(*axis) for axis in zip(names, sizes, bandwidth, latency, strict=False)]
-    declare(reading, symbol, axes, op)
-
-
-def declare(reading: Reading, symbol: str, axes: Sequence[Axis], op: Operation) -> None:
-    """Add a mesh; where it is malformed, the faults, and a sound mesh so that reading goes on."""
-    try:
-        mesh = Mesh(tuple(axes), symbol)
-    except ShardingError as error:
-        reading.faults += [replace(fault, loc=reading.source.locate(op)) for fault in error.diagnostics]
-        sound = (replace(axis, name=str(n), size=max(axis.size or 1, 1)) for n, axis in enumerate(axes))
-        mesh = Mesh(tuple(sound), symbol)
-    reading.declare_mesh(symbol, mesh, op)
-
-
-def grid_op(mesh: Mesh) -> GridOp:
-    """The declaration of a mesh."""
-    shape = DenseArrayBase.from_list(i64, [DYNAMIC_INDEX if size is None else size for size in mesh.shape])
-    op = GridOp(properties={"sym_name": StringAttr(mesh.name), "shape": shape})
-    if mesh.names != tuple(str(number) for number in range(len(mesh.axes))):
-        op.attributes[AXIS_NAMES] = ArrayAttr(StringAttr(name) for name in mesh.names)
-    if any(axis.bandwidth != NVLINK_BYTES_PER_SECOND for axis in mesh.axes):
-        op.attributes[BANDWIDTH] = ArrayAttr(FloatAttr(axis.bandwidth, f64) for axis in mesh.axes)
-    if any(axis.latency != NVLINK_LATENCY_SECONDS for axis in mesh.axes):
-        op.attributes[LATENCY] = ArrayAttr(FloatAttr(axis.latency, f64) for axis in mesh.axes)
-    return op
-
-
-def strings(attribute: Attribute | None) -> list[str]:
-    """The strings of an array attribute."""
-    items = attribute.data if isinstance(attribute, ArrayAttr) else ()
-    return [item.data for item in items if isinstance(item, StringAttr)]
-
-
-def floats(attribute: Attribute | None) -> list[float]:
-    """The numbers of an array attribute."""
-    items = attribute.data if isinstance(attribute, ArrayAttr) else ()
-    return [float(item.value.data) for item in items if isinstance(item, FloatAttr)]
-
-
-def find_mesh(importer: Importer, symbol: str, op: Operation) -> Mesh | None:
-    """The mesh that an operation names; collects a fault if there is none."""
-    meshes = importer.reading.meshes
-    if symbol not in meshes:
-        known = ", ".join(f"@{name}" for name in meshes) or "none"
-        importer.fault("MG0201", f"there is no grid @{symbol}", op, f"declared grids: {known}")
-    return meshes.get(symbol)
+from meshgen.ir.bridge import Exporter, Importer, exports, imports
+from meshgen.ir.bridge_shard_grid import (
+    find_mesh,
+)
+from meshgen.ir.bridge_shard_sharding import (
+    fitted,
+    read_sharding,
+    sharding_of,
+    sharding_op,
+    typed,
+)
+from meshgen.ir.dialects.shard import SHARD, ShardingOp
+from meshgen.ir.dialects.shard_attrs import PlanAttr, named
+from meshgen.ir.graph import Annotation, Node, NodeSharding
+from meshgen.mesh import Mesh
+from meshgen.spec import Sharding
 
 
 @imports("shard.sharding")
@@ -119,100 +59,6 @@ def import_sharding(importer: Importer, op: Operation) -> None:
 def import_get_sharding(importer: Importer, op: Operation) -> None:
     """A handle without a value of its own."""
     del importer, op
-
-
-def sharding_of(importer: Importer, handle: SSAValue) -> Sharding | None:
-    """The sharding that a `!shard.sharding` value stands for; None where it is faulty (reported at its definition)."""
-    owner = handle.owner
-    if isinstance(owner, GetShardingOp):
-        annotated = owner.source.owner
-        if isinstance(annotated, ShardOp):
-            return sharding_of(importer, annotated.sharding)
-        return importer.value(owner.source).sharding
-    mesh = importer.reading.meshes.get(owner.grid.string_value()) if isinstance(owner, ShardingOp) else None
-    if mesh is None:
-        return None
-    assert isinstance(owner, ShardingOp)
-    sharding, faults = read_sharding(owner, mesh)
-    return None if faults or sharding.faults([None] * sharding.rank, mesh) else sharding
-
-
-def read_sharding(op: ShardingOp, mesh: Mesh) -> tuple[Sharding, list[Diagnostic]]:
-    """The sharding that `shard.sharding` defines, over as many dims as it has lists, and its faults."""
-    faults: list[Diagnostic] = []
-    halo_sizes = constants(op.static_halo_sizes, op.dynamic_halo_sizes, "halo size", faults)
-    offsets = constants(op.static_sharded_dims_offsets, op.dynamic_sharded_dims_offsets, "offset", faults)
-    sharding = named(Sharding(split_axes(op), () if op.partial is None else op.partial.data), mesh)
-    if faults or sharding.faults([None] * sharding.rank, mesh):
-        return sharding, faults
-    if halo_sizes and offsets:
-        return sharding, [Diagnostic("MG0204", "halo sizes and offsets exclude each other, but both are given")]
-    if halo_sizes:
-        return _with_halo(sharding, halo_sizes)
-    return _with_offsets(sharding, offsets, mesh) if offsets else (sharding, [])
-
-
-def split_axes(op: ShardingOp) -> tuple[tuple[str, ...], ...]:
-    """Axes per dim: `axes` where it is given (parts of axes), else `split_axes`."""
-    if isinstance(lists := op.attributes.get("axes"), ArrayAttr):
-        return tuple(tuple(strings(each)) for each in lists)
-    return axis_numbers(op.split_axes)
-
-
-def axis_numbers(axes: ShardAxesArrayAttr) -> tuple[tuple[str, ...], ...]:
-    """Numbers of axes per dim, as text."""
-    return tuple(tuple(str(number) for number in each.get_values()) for each in axes.axes)
-
-
-def constants(
-    static: DenseArrayBase[I64], dynamic: Sequence[SSAValue], what: str, faults: list[Diagnostic]
-) -> list[int]:
-    """A list of numbers, some of which are constants of the program; collects a fault where one is not known."""
-    rest, found = list(dynamic), list[int]()
-    for number in static.get_values():
-        if number != DYNAMIC_INDEX:
-            found.append(int(number))
-        elif (known := constant(rest.pop(0))) is not None:
-            found.append(known)
-        else:
-            faults.append(Diagnostic("MG0103", f"{what} is not known at compile time", hint="use a constant"))
-    return found
-
-
-def constant(value: SSAValue) -> int | None:
-    """The integer that an `arith.constant` defines."""
-    owner = value.owner
-    number = owner.properties.get("value") if isinstance(owner, Operation) and owner.name == "arith.constant" else None
-    return number.value.data if isinstance(number, IntegerAttr) else None
-
-
-def _with_halo(sharding: Sharding, sizes: Sequence[int]) -> tuple[Sharding, list[Diagnostic]]:
-    """Two sizes per split dim."""
-    split = [dim for dim, axes in enumerate(sharding.dims) if axes]
-    if len(sizes) != 2 * len(split):
-        message = (
-            f"{len(split)} split dims need {2 * len(split)} halo sizes (before, after), but there are {len(sizes)}"
-        )
-        return sharding, [Diagnostic("MG0204", message, hint="a dim that is not split has no halo")]
-    halo = [(0, 0)] * sharding.rank
-    for place, dim in enumerate(split):
-        halo[dim] = (sizes[2 * place], sizes[2 * place + 1])
-    return replace(sharding, halo=tuple(halo)), []
-
-
-def _with_offsets(sharding: Sharding, flat: Sequence[int], mesh: Mesh) -> tuple[Sharding, list[Diagnostic]]:
-    """One more offset per split dim than it has shards."""
-    try:
-        counts = [sharding.parts(dim, mesh) + 1 if axes else 0 for dim, axes in enumerate(sharding.dims)]
-    except ShardingError as error:
-        return sharding, list(error.diagnostics)
-    if sum(counts) != len(flat):
-        needed = " + ".join(str(count) for count in counts if count) or "none"
-        message = f"the split dims need {needed} offsets (one more than shards), but there are {len(flat)}"
-        return sharding, [Diagnostic("MG0204", message)]
-    starts = [sum(counts[:dim]) for dim in range(len(counts))]
-    rows = tuple(tuple(flat[start : start + count]) for start, count in zip(starts, counts, strict=True))
-    return replace(sharding, offsets=rows), []
 
 
 @imports("shard.shard")
@@ -262,14 +108,6 @@ def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Shar
     node.attrs.pop("sharding_option", None)
     _check_single(importer, op, source, node)
     _complete_signature(importer, op, source, Annotation(sharding, required, open_dims, loc), as_result)
-
-
-def fitted(sharding: Sharding, rank: int) -> Sharding:
-    """The sharding over `rank` dims: those left out are not split."""
-    missing = rank - sharding.rank
-    halo = sharding.halo + ((0, 0),) * missing if sharding.halo else ()
-    offsets = sharding.offsets + ((),) * missing if sharding.offsets else ()
-    return replace(fit(sharding, rank), halo=halo, offsets=offsets)
 
 
 def _check_single(importer: Importer, op: Operation, source: SSAValue, node: Node) -> None:
@@ -328,65 +166,6 @@ def export_annotate(exporter: Exporter, node: Node) -> Operation:
     return op
 
 
-def sharding_op(sharding: Sharding, mesh: Mesh) -> ShardingOp:
-    """The definition of a sharding, numbers of axes as upstream writes them."""
-    halo = [size for dim, pair in enumerate(sharding.halo) if sharding.dims[dim] for size in pair]
-    offsets = [offset for row in sharding.offsets for offset in row]
-    op = ShardingOp(
-        operands=[[], []],
-        result_types=[ShardingType()],
-        properties={
-            "grid": SymbolRefAttr(mesh.name),
-            "split_axes": numbered(sharding.dims or ((),), mesh),
-            "partial": PartialAttr(numbers(sharding.partial, mesh)) if sharding.partial else None,
-            "static_halo_sizes": DenseArrayBase.from_list(i64, halo),
-            "static_sharded_dims_offsets": DenseArrayBase.from_list(i64, offsets),
-        },
-    )
-    if has_parts(sharding.split_axes, mesh):
-        op.attributes["axes"] = ArrayAttr(ArrayAttr(StringAttr(axis) for axis in axes) for axes in sharding.dims)
-    return op
-
-
-def has_parts(axes: Sequence[str], mesh: Mesh) -> bool:
-    """Whether some of the axes are parts of mesh axes."""
-    return any(axis not in mesh.names for axis in axes)
-
-
-def axis_number(axis: str, mesh: Mesh) -> int:
-    """Number of the mesh axis that a reference names, or of which it names a part."""
-    return mesh.axes.index(mesh.axis(axis))
-
-
-def numbered(dims: Sequence[Sequence[str]], mesh: Mesh) -> ShardAxesArrayAttr:
-    """Axes per dim as upstream's attribute."""
-    lists = ([axis_number(axis, mesh) for axis in axes] for axes in dims)
-    return ShardAxesArrayAttr(ArrayAttr(DenseArrayBase.from_list(i16, axes) for axes in lists))
-
-
-def numbers(partial: Sequence[tuple[str, str]], mesh: Mesh) -> tuple[tuple[str, str], ...]:
-    """Whole axes by number, parts by name."""
-    return tuple((str(mesh.names.index(a)) if a in mesh.names else a, kind) for a, kind in partial)
-
-
-def decode_split(reading: Reading, attribute: Attribute, kind: TensorType) -> Sharding:
-    """`#shard.split`: the sharding over the mesh's axis names; one that does not fit is a fault."""
-    assert isinstance(attribute, SplitAttr)
-    symbol, sharding = attribute.data
-    mesh = reading.meshes.get(symbol, reading.module.mesh)
-    sharding = named(sharding, mesh)
-    if sharding.rank < kind.rank:
-        sharding = fitted(sharding, kind.rank)
-    faults = [replace(f, message=f"encoding of {kind}: {f.message}") for f in sharding.faults(kind.shape, mesh)]
-    reading.faults += [fault for fault in faults if fault not in reading.faults]
-    return sharding if not faults else Sharding.replicated(kind.rank)
-
-
-def encode_split(sharding: Sharding, mesh: Mesh) -> Attribute:
-    """The encoding of a tensor type on the module's mesh."""
-    return SplitAttr((mesh.name, sharding))
-
-
 def read_option(importer: Importer, node: Node, attribute: Attribute) -> None:
     """`sharding = [[], [0], ["tp"]]` on an operation: axes per loop of its rule."""
     if not isinstance(attribute, ArrayAttr):
@@ -422,11 +201,6 @@ def read_plan(importer: Importer, op: Operation, attribute: Attribute) -> None:
     node.sharding = NodeSharding(operands, results, named(Sharding(plan.option), mesh).dims, plan.why)
 
 
-def typed(values: Sequence[Value]) -> tuple[Sharding, ...]:
-    """Shardings of values; one without is replicated."""
-    return tuple(value.sharding or Sharding.replicated(value.type.rank) for value in values)
-
-
 def write_node(exporter: Exporter, node: Node) -> Mapping[str, Attribute]:
     """The option that the user gave, and what propagation decided."""
     found: dict[str, Attribute] = {}
@@ -445,10 +219,6 @@ def _option_axis(axis: str, mesh: Mesh) -> Attribute:
 
 
 bridge.DIALECTS.append(SHARD)
-bridge.MODULE_OPS["shard.grid"] = read_grid
-bridge.MODULE_HEAD.append(lambda module: [grid_op(module.mesh)] if module.mesh.axes else [])
-bridge.TYPE_DECODERS[SplitAttr.name] = decode_split
-bridge.TYPE_ENCODERS.append(encode_split)
 bridge.NODE_ATTRS["sharding"] = read_option
 bridge.RESULT_ATTRS["shard.plan"] = read_plan
 bridge.NODE_ATTR_WRITERS.append(write_node)

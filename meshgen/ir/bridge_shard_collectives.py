@@ -6,8 +6,8 @@ functions of their own. Every faulty operation still gets a node, so that all fa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -15,96 +15,35 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     FloatAttr,
-    IndexType,
     IntegerAttr,
     MemRefType,
     StringAttr,
     SymbolRefAttr,
-    UnitAttr,
-    f64,
-    i16,
     i64,
 )
-from xdsl.dialects.shard import BroadcastOp, GatherOp, RecvOp, ReductionKind, ScatterOp, SendOp
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.shard import RecvOp
+from xdsl.ir import Operation
 
 from meshgen.errors import Diagnostic
-from meshgen.ir.bridge import EXPORTERS, IMPORTERS, Exporter, Importer, exports, imports
-from meshgen.ir.bridge_shard import (
-    axis_number,
+from meshgen.ir.bridge import IMPORTERS, Importer, imports
+from meshgen.ir.bridge_shard import is_declared
+from meshgen.ir.bridge_shard_grid import (
     axis_numbers,
-    constants,
-    encode_split,
     find_mesh,
-    has_parts,
-    is_declared,
-    numbered,
     strings,
 )
+from meshgen.ir.bridge_shard_sharding import (
+    constants,
+)
+from meshgen.ir.bridge_shard_specs import KINDS, OF_SIZE, SPECS, Spec
 from meshgen.ir.dialects.shard_attrs import ReductionKindAttr, SplitAttr, named
 from meshgen.ir.dialects.shard_checks import collective_faults
 from meshgen.ir.dialects.shard_collectives import (
-    AllGatherOp,
-    AllReduceOp,
-    AllSliceOp,
-    AllToAllOp,
-    MaskPaddingOp,
-    PermuteOp,
-    ProcessIndexOp,
-    ReduceOp,
-    ReduceScatterOp,
-    RetileOp,
-    ShiftOp,
-    ToPartialOp,
     UpdateHaloOp,
 )
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
-
-KINDS = {
-    ReductionKind.SUM: "sum",
-    ReductionKind.MAX: "max",
-    ReductionKind.MIN: "min",
-    ReductionKind.PRODUCT: "product",
-    ReductionKind.BITWISE_AND: "and",
-    ReductionKind.BITWISE_OR: "or",
-    ReductionKind.BITWISE_XOR: "xor",
-}
-KIND_NAMES = {name: kind for kind, name in KINDS.items()}
-OF_SIZE = {ReductionKind.AVERAGE: "sum"}  # an average is a sum divided by the group's size
-
-
-@dataclass(frozen=True)
-class Spec:
-    """A collective over `axes`: its operation, its node, and what else it has.
-
-    Attributes:
-        dims: (property, attribute) of tensor dims.
-        root: (property, attribute) of a device's place in its group.
-    """
-
-    cls: type[Operation]
-    op: str
-    dims: tuple[tuple[str, str], ...] = ()
-    reduces: bool = False
-    root: tuple[str, str] | None = None
-
-
-SPECS = (
-    Spec(AllGatherOp, "all_gather", (("gather_axis", "dim"),)),
-    Spec(AllSliceOp, "all_slice", (("slice_axis", "dim"),)),
-    Spec(AllReduceOp, "all_reduce", reduces=True),
-    Spec(ReduceScatterOp, "reduce_scatter", (("scatter_axis", "dim"),), reduces=True),
-    Spec(AllToAllOp, "all_to_all", (("split_axis", "split_dim"), ("concat_axis", "concat_dim"))),
-    Spec(ToPartialOp, "to_partial", reduces=True),
-    Spec(BroadcastOp, "broadcast", root=("root", "root")),
-    Spec(GatherOp, "gather_to", (("gather_axis", "dim"),), root=("root", "root")),
-    Spec(ReduceOp, "reduce_to", reduces=True, root=("root", "root")),
-    Spec(ScatterOp, "scatter_from", (("scatter_axis", "dim"),), root=("root", "root")),
-    Spec(SendOp, "send", root=("destination", "destination")),
-    Spec(RecvOp, "recv", root=("source", "source")),
-)
 
 
 def axes_of(op: Operation, mesh: Mesh) -> tuple[str, ...]:
@@ -306,112 +245,4 @@ def import_mask_padding(importer: Importer, op: Operation) -> None:
     emit(importer, op, "mask_padding", attrs)
 
 
-def group(exporter: Exporter, node: Node) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
-    """Properties and attributes that all groups of devices have in text."""
-    mesh, axes = exporter.module.mesh, node.attrs.get("axes", ())
-    numbers = [axis_number(axis, mesh) for axis in axes]
-    properties: dict[str, Attribute] = {
-        "grid": SymbolRefAttr(mesh.name),
-        "grid_axes": DenseArrayBase.from_list(i16, numbers),
-    }
-    attributes: dict[str, Attribute] = {}
-    if has_parts(axes, mesh):
-        attributes["axes"] = ArrayAttr(StringAttr(axis) for axis in axes)
-    if why := node.attrs.get("why"):
-        attributes["why"] = StringAttr(why)
-    return properties, attributes
-
-
-def create(exporter: Exporter, node: Node, cls: type[Operation], properties: dict[str, Attribute],
-           attributes: dict[str, Attribute]) -> Operation:  # fmt: skip
-    """The operation of a collective node."""
-    return cls.create(
-        operands=exporter.operands(node),
-        result_types=exporter.types(node.results),
-        properties=properties,
-        attributes=attributes,
-    )
-
-
-def _index(number: int) -> IntegerAttr:
-    return IntegerAttr(number, IndexType())
-
-
-def _exporter_of(spec: Spec) -> Callable[[Exporter, Node], Operation]:
-    """The exporter of one kind of collective."""
-
-    def export_collective(exporter: Exporter, node: Node) -> Operation:
-        properties, attributes = group(exporter, node)
-        properties |= {name: _index(node.attrs[attr]) for name, attr in spec.dims}
-        if spec.reduces:
-            properties["reduction"] = ReductionKindAttr(KIND_NAMES[node.attrs["kind"]])
-        if spec.root:  # xDSL prints a `recv` from anywhere only if its source is there, though empty
-            properties[spec.root[0]] = DenseArrayBase.from_list(i64, list(node.attrs.get(spec.root[1], ())))
-        return create(exporter, node, spec.cls, properties, attributes)
-
-    return export_collective
-
-
-@exports("shift")
-def export_shift(exporter: Exporter, node: Node) -> Operation:
-    properties, attributes = group(exporter, node)
-    properties["shift_axis"] = _index(axis_number(node.attrs["shift_axis"], exporter.module.mesh))
-    properties["offset"] = IntegerAttr(node.attrs["offset"], i64)
-    if node.attrs.get("rotate"):
-        properties["rotate"] = UnitAttr()
-    return create(exporter, node, ShiftOp, properties, attributes)
-
-
-@exports("permute", "retile")
-def export_move(exporter: Exporter, node: Node) -> Operation:
-    """The attributes only where the types do not carry the same."""
-    properties, attributes = group(exporter, node)
-    del properties["grid_axes"]
-    mesh, attrs = exporter.module.mesh, node.attrs
-    here = (node.operands[0].sharding, node.result.sharding, node.result.type.shape)
-    if here != (attrs["source"], attrs["target"], attrs["shape"]):
-        attributes["source"] = encode_split(attrs["source"], mesh)
-        attributes["target"] = encode_split(attrs["target"], mesh)
-        attributes["shape"] = DenseArrayBase.from_list(i64, list(attrs["shape"]))
-    return create(exporter, node, PermuteOp if node.op == "permute" else RetileOp, properties, attributes)
-
-
-@exports("update_halo")
-def export_update_halo(exporter: Exporter, node: Node) -> Operation:
-    properties, attributes = group(exporter, node)
-    del properties["grid_axes"]
-    mesh, sharding, shape = exporter.module.mesh, node.attrs["sharding"], node.attrs["shape"]
-    halo = [size for dim, pair in enumerate(sharding.halo) if sharding.dims[dim] for size in pair]
-    properties["split_axes"] = numbered(sharding.dims, mesh)
-    properties["static_halo_sizes"] = DenseArrayBase.from_list(i64, halo)
-    if (node.result.sharding, node.result.type.shape) != (sharding, shape):
-        attributes["sharding"] = encode_split(sharding, mesh)
-        attributes["shape"] = DenseArrayBase.from_list(i64, list(shape))
-    return create(exporter, node, UpdateHaloOp, properties, attributes)
-
-
-@exports("process_index")
-def export_process_index(exporter: Exporter, node: Node) -> Operation:
-    properties, attributes = group(exporter, node)
-    return create(exporter, node, ProcessIndexOp, properties, attributes)
-
-
-@exports("mask_padding")
-def export_mask_padding(exporter: Exporter, node: Node) -> Operation:
-    properties, attributes = group(exporter, node)
-    fill = np.asarray(node.attrs["fill"]).item()
-    properties |= {
-        "dim": _index(node.attrs["dim"]),
-        "size": _index(node.attrs["size"]),
-        "fill": FloatAttr(fill, f64) if isinstance(fill, float) else IntegerAttr(int(fill), i64),
-    }
-    return create(exporter, node, MaskPaddingOp, properties, attributes)
-
-
-def _register(specs: Sequence[Spec]) -> None:
-    for spec in specs:
-        IMPORTERS[str(spec.cls.name)] = _importer_of(spec)
-        EXPORTERS[spec.op] = _exporter_of(spec)
-
-
-_register(SPECS)
+IMPORTERS.update((str(spec.cls.name), _importer_of(spec)) for spec in SPECS)

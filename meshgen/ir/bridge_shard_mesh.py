@@ -15,8 +15,9 @@ from xdsl.ir import Attribute, Operation
 from meshgen.errors import ShardingError
 from meshgen.ir import bridge
 from meshgen.ir.bridge import Importer, Reading, imports
-from meshgen.ir.bridge_shard import annotate, declare, flag, lists_of
+from meshgen.ir.bridge_shard import annotate, flag, lists_of
 from meshgen.ir.bridge_shard_collectives import emit, emit_on
+from meshgen.ir.bridge_shard_grid import declare
 from meshgen.ir.dialects.mesh import MESH, ClusterOp, MeshShardAttr
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Axis, Mesh

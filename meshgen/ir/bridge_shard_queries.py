@@ -12,7 +12,8 @@ from xdsl.ir import Operation
 from meshgen.errors import Diagnostic
 from meshgen.ir.bridge import Importer, imports
 from meshgen.ir.bridge_payload import Builder
-from meshgen.ir.bridge_shard import constants, find_mesh, fitted, sharding_of
+from meshgen.ir.bridge_shard_grid import find_mesh
+from meshgen.ir.bridge_shard_sharding import constants, fitted, sharding_of
 from meshgen.ir.dialects.shard import (
     GridShapeOp,
     NeighborsLinearIndicesOp,

@@ -19,18 +19,19 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute
 
 from meshgen.errors import Diagnostic, ProgramError
-from meshgen.ir import bridge, bridge_linalg_named, bridge_scf, bridge_shard_queries, bridge_tosa
+from meshgen.ir import bridge, bridge_linalg_named, bridge_scf, bridge_shard_printing, bridge_shard_queries, bridge_tosa
 from meshgen.ir.bridge import Exporter, Importer, Reading, Slot
-from meshgen.ir.bridge_shard import encode_split, fitted, typed
+from meshgen.ir.bridge_shard_sharding import encode_split, fitted, typed
 from meshgen.ir.bridge_tensor import drop_lazy
 from meshgen.ir.dialects.schedule import SCHED, BufferAttr, ItemAttr
 from meshgen.ir.dialects.shard_attrs import SplitAttr, Wish, WishAttr, named
 from meshgen.ir.graph import Annotation, Module, Node, NodeSharding, TensorType, Value
 from meshgen.spec import Sharding
 
-PAYLOADS = (
+REGISTERED = (
     bridge_linalg_named,
     bridge_scf,
+    bridge_shard_printing,
     bridge_shard_queries,
     bridge_tosa,
 )  # importing them has filled the registries

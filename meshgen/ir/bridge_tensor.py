@@ -12,7 +12,7 @@ from meshgen.errors import Diagnostic
 from meshgen.ir import bridge
 from meshgen.ir.bridge import Importer, imports
 from meshgen.ir.bridge_payload import LAZY, Builder, constant, finish, import_elementwise, kind_of
-from meshgen.ir.bridge_shard import constants
+from meshgen.ir.bridge_shard_sharding import constants
 from meshgen.ir.dialects.upstream import ARITH, MATH, TENSOR
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 
