@@ -1,4 +1,4 @@
-"""Grids, shardings and annotations of the `shard` dialect, to and from graphs.
+"""Annotations, options and plans of the `shard` dialect, to and from graphs.
 
 Upstream's meaning of `shard.shard`: without `annotate_for_users` it is the sharding in which the value is
 made, with it the one in which its users read it. In a program as a user writes it (no stage is declared) an
