@@ -9,6 +9,7 @@ traffic for arithmetic.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -246,41 +247,36 @@ class Grouping:
         space, region = Space(self.producer.get), {dot: None}
         space.start(dot)
         best, least = 1, dot.result.type.nbytes
-        tainted: set[Value] = set()
-        values = {dot.result}
-        open_uses = set(self.readers.get(dot.result, ()))
-        for node in self.graph.nodes[self.position[dot] + 1 :]:
-            if not open_uses or len(region) > EPILOGUE_NODES:
-                break
-            open_uses.discard(node)
-            if self.is_free(node):
+        values, tried = {dot.result}, {dot}
+        waiting = [(self.position[n], n) for n in self.readers.get(dot.result, ())]
+        heapq.heapify(waiting)
+        while waiting and len(region) < EPILOGUE_NODES:
+            node = heapq.heappop(waiting)[1]
+            if node in tried:
                 continue
-            sources = self.node_sources(node)
-            if not any(v in values or v in tainted for v in sources):
-                continue
-            fits = node.op in POINTWISE or node.op in LAYOUT
-            if (
-                not fits
-                or any(not (v in values or self._at_hand(v, dot, tainted)) for v in sources)
-                or not space.add(node)
-            ):
-                tainted.update(node.results)
+            tried.add(node)
+            if not self._extends(node, dot, values) or not space.add(node):
                 continue
             region[node] = None
             values.add(node.result)
-            open_uses.update(self.readers.get(node.result, ()))
+            for reader in self.readers.get(node.result, ()):
+                heapq.heappush(waiting, (self.position[reader], reader))
             written = sum(v.type.nbytes for v in values if self._read_outside(v, region))
             if written <= least:
                 best, least = len(region), written
         return list(region)[:best]
 
+    def _extends(self, node: Node, dot: Node, values: set[Value]) -> bool:
+        """Whether the node can follow in the dot's epilogue, as far as its operands go."""
+        if node.op not in POINTWISE and node.op not in LAYOUT:
+            return False
+        return all(v in values or self._at_hand(v, dot) for v in self.node_sources(node))
+
     def _read_outside(self, value: Value, region: dict[Node, None]) -> bool:
         return value in self.must or any(n not in region for n in self.readers.get(value, ()))
 
-    def _at_hand(self, value: Value, dot: Node, tainted: set[Value]) -> bool:
+    def _at_hand(self, value: Value, dot: Node) -> bool:
         """Whether an epilogue may read the value: made before the dot, and not by a collective that could overlap it."""
-        if value in tainted:
-            return False
         node = self.producer.get(value)
         if node is None or node.op == "constant":
             return True
