@@ -13,9 +13,9 @@ from meshgen.spec import Sharding
 
 State = int | str | None
 
-# A collective's fixed cost as propagation sees it: small, so that bytes decide before the number of collectives.
-LATENCY_SECONDS = 1e-6
-SLICE_SECONDS = 1e-9  # local work of slicing or masking: only to prefer having none
+# A collective's fixed cost as propagation sees it: bytes decide, the number of collectives only between equals.
+LATENCY_SECONDS = 1e-11
+SLICE_SECONDS = 1e-12  # local work of slicing or masking: only to prefer having none
 # Arguments that the user placed are moved on every step, so they stay where they are unless that costs much more:
 # gathering one (ZeRO, FSDP) is usual, laying one out anew is not.
 GATHER_ARGUMENT = 1.25

@@ -24,12 +24,13 @@ def required(*dims: object, rank: int = 2, **partial: str) -> Annotation:
     return Annotation(fit(P(*dims, partial=partial or None), rank))  # type: ignore[arg-type]
 
 
-def mlp(mesh: dict[str, int | None], specs: list[Annotation | None], out: Annotation | None) -> Module:
-    """tanh(x @ w1) @ w2 with 512 rows, E = 256, F = 1024."""
-    graph = Graph("main", [Value(t(512, 256), "x"), Value(t(256, 1024), "w1"), Value(t(1024, 256), "w2")])
-    hidden = graph.add("dot_general", graph.inputs[:2], [t(512, 1024)], MATMUL, name="h").result
-    active = graph.add("tanh", [hidden], [t(512, 1024)], name="a").result
-    graph.outputs = [graph.add("dot_general", [active, graph.inputs[2]], [t(512, 256)], MATMUL, name="y").result]
+def mlp(mesh: dict[str, int | None], specs: list[Annotation | None], out: Annotation | None, scale: int = 1) -> Module:
+    """tanh(x @ w1) @ w2 with 512 rows, E = 256, F = 1024, all times `scale`."""
+    rows, embed, ffn = 512 * scale, 256 * scale, 1024 * scale
+    graph = Graph("main", [Value(t(rows, embed), "x"), Value(t(embed, ffn), "w1"), Value(t(ffn, embed), "w2")])
+    hidden = graph.add("dot_general", graph.inputs[:2], [t(rows, ffn)], MATMUL, name="h").result
+    active = graph.add("tanh", [hidden], [t(rows, ffn)], name="a").result
+    graph.outputs = [graph.add("dot_general", [active, graph.inputs[2]], [t(rows, embed)], MATMUL, name="y").result]
     return Module(make_mesh(mesh), graph, in_annotations=specs, out_annotations=[out])
 
 
@@ -51,7 +52,7 @@ def test_data_parallel_keeps_the_batch_and_moves_nothing() -> None:
 
 def test_two_dimensional_weight_stationary_does_not_move_weights() -> None:
     specs = [required(None, ("x", "y", "z")), required("x", ("y", "z")), required(("y", "z"), "x")]
-    done = propagate(mlp({"x": 2, "y": 2, "z": 2}, list(specs), required(None, ("x", "y", "z"))))
+    done = propagate(mlp({"x": 2, "y": 2, "z": 2}, list(specs), required(None, ("x", "y", "z")), scale=4))
     for node, weight in ((done.graph.nodes[0], specs[1]), (done.graph.nodes[2], specs[2])):
         assert node.sharding and node.sharding.operands[1] == weight.sharding
 
