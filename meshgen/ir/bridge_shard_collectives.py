@@ -163,6 +163,14 @@ def import_shift(importer: Importer, op: Operation) -> None:
     emit(importer, op, "shift", attrs)
 
 
+@imports("shard.fetch_rows")
+def import_fetch_rows(importer: Importer, op: Operation) -> None:
+    mesh = find_mesh(importer, _symbol(op), op) or importer.reading.module.mesh
+    attrs: dict[str, object] = {"axes": axes_of(op, mesh)}
+    attrs |= {name: _integer(op, name) for name in ("dim", "base", "step", "limit")}
+    emit(importer, op, "fetch_rows", attrs | ({"wrap": True} if "wrap" in op.properties else {}))
+
+
 @imports("shard.permute", "shard.retile")
 def import_move(importer: Importer, op: Operation) -> None:
     """Shardings and global shape from the attributes, or from the types' encodings."""

@@ -32,6 +32,7 @@ from meshgen.ir.bridge_shard_sharding import (
 from meshgen.ir.bridge_shard_specs import KIND_NAMES, SPECS, Spec
 from meshgen.ir.dialects.shard_attrs import ReductionKindAttr
 from meshgen.ir.dialects.shard_collectives import (
+    FetchRowsOp,
     MaskPaddingOp,
     PermuteOp,
     ProcessIndexOp,
@@ -96,6 +97,16 @@ def export_shift(exporter: Exporter, node: Node) -> Operation:
     if node.attrs.get("rotate"):
         properties["rotate"] = UnitAttr()
     return create(exporter, node, ShiftOp, properties, attributes)
+
+
+@exports("fetch_rows")
+def export_fetch_rows(exporter: Exporter, node: Node) -> Operation:
+    properties, attributes = group(exporter, node)
+    properties |= {name: IntegerAttr(node.attrs[name], i64) for name in ("base", "step", "limit")}
+    properties["dim"] = _index(node.attrs["dim"])
+    if node.attrs.get("wrap"):
+        properties["wrap"] = UnitAttr()
+    return create(exporter, node, FetchRowsOp, properties, attributes)
 
 
 @exports("permute", "retile")

@@ -44,6 +44,7 @@ OPERATIONS = {
     "to_partial": "%r = shard.to_partial %x on @g grid_axes = [0] : tensor<4x6xf32> -> tensor<4x6xf32>",
     "permute": '%r = shard.permute %x on @g {source = #shard.split<@g, [[0], []]>} : tensor<4x6xf32> -> tensor<4x6xf32>',
     "retile": '%r = shard.retile %x on @g : tensor<4x6xf32> -> tensor<4x6xf32, #shard.split<@g, [["a:(1)2"], [1]] partial = sum[0] max["tp"] halo = [[1, 0], [0, 2]]>>',
+    "fetch_rows": "%r = shard.fetch_rows %x on @g grid_axes = [0] dim = 0 base = -1 step = 4 limit = 8 wrap : tensor<4x6xf32> -> tensor<6x6xf32>",
     "process_index": "%r = shard.process_index on @g grid_axes = [0, 1] : tensor<i32>",
     "mask_padding": "%r = shard.mask_padding %x on @g grid_axes = [0] dim = 0 size = 7 fill = 0.000000e+00 : f64 : tensor<4x6xf32> -> tensor<4x6xf32>",
 }  # fmt: skip

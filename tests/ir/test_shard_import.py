@@ -97,6 +97,11 @@ COLLECTIVES = [
     ("shard.send %x on @g grid_axes = [0] destination = [1] : (tensor<8x6xf32>) -> tensor<8x6xf32>", "send", {"axes": ("0",), "destination": (1,)}),
     ("shard.recv %x on @g grid_axes = [0] : (tensor<8x6xf32>) -> tensor<8x6xf32>", "recv", {"axes": ("0",)}),
     ("shard.shift %x on @g grid_axes = [0] shift_axis = 0 offset = -1 rotate : tensor<8x6xf32> -> tensor<8x6xf32>", "shift", {"axes": ("0",), "shift_axis": "0", "offset": -1, "rotate": True}),
+    (
+        "shard.fetch_rows %x on @g grid_axes = [0] dim = 0 base = -1 step = 8 limit = 15 : tensor<8x6xf32> -> tensor<10x6xf32>",
+        "fetch_rows",
+        {"axes": ("0",), "dim": 0, "base": -1, "step": 8, "limit": 15},
+    ),
     ("shard.to_partial %x on @g grid_axes = [0] reduction = min : tensor<8x6xf32> -> tensor<8x6xf32>", "to_partial", {"axes": ("0",), "kind": "min"}),
     ("shard.all_reduce %x on @g : tensor<8x6xf32> -> tensor<8x6xf32>", "all_reduce", {"axes": (), "kind": "sum"}),
     ('shard.all_reduce %x on @g grid_axes = [1] {axes = ["1:(2)2"]} : tensor<8x6xf32> -> tensor<8x6xf32>', "all_reduce", {"axes": ("1:(2)2",), "kind": "sum"}),

@@ -98,7 +98,7 @@ def _type_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
     elif source.sharding is not None or result.sharding is not None:
         plain = Sharding.replicated(source.type.rank)  # a type without encoding among others that have one
         yield from _global_faults(node, mesh, source.sharding or plain, result.sharding or plain)
-    elif node.op not in ("permute", "retile", "update_halo"):
+    elif node.op not in ("permute", "retile", "update_halo", "fetch_rows"):
         yield from _local_faults(node, mesh, exact)
 
 

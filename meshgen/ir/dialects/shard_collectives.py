@@ -1,11 +1,11 @@
-"""The collectives of the `shard` dialect: upstream's, in its syntax, and four of our own.
+"""The collectives of the `shard` dialect: upstream's, in its syntax, and some of our own.
 
 Types are local shapes, or global ones with a `#shard.split` encoding on both sides (stages `materialize` and
 `optimize`); `shard_checks.py` says which shapes and encodings each op allows. A group over parts of axes is
 given by the further attribute `axes = ["x:(1)2"]`, which then stands for `grid_axes`.
 
 Ours: `permute` and `retile` (between two shardings), `to_partial` (a replicated value as a sum with one
-non-neutral term), `mask_padding`, `process_index`.
+non-neutral term), `mask_padding`, `process_index`, `fetch_rows`.
 """
 
 from __future__ import annotations
@@ -224,6 +224,28 @@ class MaskPaddingOp(CollectiveCommunicationOp):
 
 
 @irdl_op_definition
+class FetchRowsOp(CollectiveCommunicationOp):
+    """Rows [index * step + base, ...) of the group's tiles joined along `dim`, as many as the result has.
+
+    The joined tensor has `limit` rows; with `wrap` rows are counted modulo `limit`, without it those outside are
+    undefined.
+    """
+
+    name = "shard.fetch_rows"
+    input = operand_def(TensorType)
+    dim = prop_def(IntegerAttr.constr(IndexTypeConstr))
+    base = prop_def(IntegerAttr[I64])
+    step = prop_def(IntegerAttr[I64])
+    limit = prop_def(IntegerAttr[I64])
+    wrap = opt_prop_def(UnitAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        _GROUP + "`dim` `=` $dim `base` `=` $base `step` `=` $step `limit` `=` $limit (`wrap` $wrap^)? " + _TYPES
+    )
+
+
+@irdl_op_definition
 class UpdateHaloOp(IRDLOperation):
     """Fetch the halo rows from the neighbours along `split_axes`.
 
@@ -285,5 +307,6 @@ class UpdateHaloOp(IRDLOperation):
 GROUP_COLLECTIVES = (
     AllGatherOp, AllReduceOp, AllSliceOp, AllToAllOp, BroadcastOp, GatherOp, RecvOp, ReduceOp, ReduceScatterOp,
     ScatterOp, SendOp, ShiftOp, ToPartialOp, MaskPaddingOp,
+    FetchRowsOp,
 )  # fmt: skip
 COLLECTIVE_OPS = (*GROUP_COLLECTIVES, PermuteOp, RetileOp, UpdateHaloOp, ProcessIndexOp)
