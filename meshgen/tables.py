@@ -52,7 +52,9 @@ def bytes_text(count: float) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """A time with three digits: `12.5 us`."""
+    """A time with three digits: `12.5 us`; less than a picosecond is rounding."""
+    if seconds < 1e-12:
+        return "0 us"
     if seconds >= 1:
         return f"{seconds:.3g} s"
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"

@@ -1,0 +1,105 @@
+"""Writes the pages that follow from the code: operations, diagnostics, command line.
+
+python docs/generate.py          writes them; `tests/test_docs.py` fails while they are out of date
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from importlib import import_module
+from pathlib import Path
+
+from meshgen.cli import COMMANDS
+from meshgen.codegen import fusion_space
+from meshgen.errors import CODES
+from meshgen.ir.evaluate import HANDLERS
+from meshgen.ir.infer import INFERENCE
+from meshgen.sharding import partition
+from meshgen.sharding.partitioners.registry import PARTITIONERS
+from meshgen.sharding.rules import RULES
+
+PLACE = Path(__file__).parent
+NOTE = "<!-- written by docs/generate.py: change the code, then run `make docs` -->\n"
+KERNELS = (
+    fusion_space.POINTWISE | fusion_space.LAYOUT | fusion_space.MADE | fusion_space.LOOKUPS | {"reduce", "dot_general"}
+)
+CONTROL = ("case", "if", "while")  # partitioned by `partition` itself; their bodies are fused
+AREAS = {
+    "00": "How meshgen was called",
+    "01": "Reading a program",
+    "02": "Mesh and shardings",
+    "03": "Code generation",
+    "04": "Schedule",
+    "05": "The module file",
+    "06": "Running",
+}
+
+
+def operations() -> str:
+    """A row per payload operation: which parts of meshgen know it."""
+    assert partition.partition is not None  # importing it fills the table of partitioners
+    names = sorted({*HANDLERS, *RULES} - {"annotate"})
+    columns = {
+        "types and checks": set(INFERENCE),
+        "NumPy reference": set(HANDLERS),
+        "sharding rule": {*RULES, *CONTROL},
+        "partition": {*PARTITIONERS, *CONTROL},
+        "kernels": {*KERNELS, *CONTROL},
+    }
+    rows = [[f"`{name}`", *("yes" if name in known else "" for known in columns.values())] for name in names]
+    counts = ", ".join(f"{column}: {sum(name in known for name in names)}" for column, known in columns.items())
+    return f"# Operations\n\n{NOTE}\nStableHLO mnemonics. {counts}.\n\n" + _table(["operation", *columns], rows)
+
+
+def diagnostics() -> str:
+    """The numbers of all faults."""
+    parts = [f"# Diagnostics\n\n{NOTE}\nEvery fault has a number, a place in the program, the figures and a way out.\n"]
+    for area, title in AREAS.items():
+        rows = [[f"`{code}`", text] for code, text in CODES.items() if code[2:4] == area]
+        parts.append(f"## {title}\n\n" + _table(["number", "fault"], rows))
+    return "\n".join(parts)
+
+
+def command_line() -> str:
+    """The options of every command."""
+    codes = (import_module("meshgen.cli").__doc__ or "").split("\n\n")[1].replace("\n", " ")
+    parts = [f"# Command line\n\n{NOTE}\n{codes}\n"]
+    for name, purpose in COMMANDS.items():
+        parser = ArgumentParser(prog=f"meshgen {name}", description=purpose)
+        import_module(f"meshgen.commands.{name}").add_arguments(parser)
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
+        parts.append(
+            f"## meshgen {name}\n\n{purpose[:1].upper() + purpose[1:]}.\n\n"
+            + _table(["argument", "meaning"], _options(parser))
+        )
+    return "\n".join(parts)
+
+
+def _options(parser: ArgumentParser) -> list[list[str]]:
+    """A row per argument. `argparse` lays its help out differently from one Python to the next; this does not."""
+    rows: list[list[str]] = []
+    for action in parser._actions[1:]:  # the first is --help
+        values = "" if action.nargs == 0 else action.metavar or ",".join(action.choices or ()) or action.dest.upper()
+        words = " ".join(filter(None, ("/".join(action.option_strings), str(values))))
+        meaning = (action.help or "").replace("%(default)s", str(action.default)).replace("|", "\\|")
+        rows.append([f"`{words}`".replace("|", "\\|"), meaning])
+    return rows
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def pages() -> dict[Path, str]:
+    """The text of each generated page."""
+    return {
+        PLACE / "ops.md": operations(),
+        PLACE / "diagnostics.md": diagnostics(),
+        PLACE / "cli.md": command_line(),
+    }
+
+
+if __name__ == "__main__":
+    for page, text in pages().items():
+        page.write_text(text)

@@ -1,0 +1,38 @@
+"""Generated pages are current, and the documents name what exists."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from meshgen.errors import CODES
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_generated_pages_are_current() -> None:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec and spec.loader
+    generate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    stale = [page.name for page, text in generate.pages().items() if page.read_text() != text]
+    assert stale == [], "run `make docs`"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_documents_name_files_that_exist(document: Path) -> None:
+    text = document.read_text()
+    links = [target for target in re.findall(r"\]\(([^)#:]+)\)", text) if not target.startswith("http")]
+    named = re.findall(r"`((?:meshgen|tests|docs|examples|bench)/[\w/.]+?)/?`", text)
+    missing = [name for name in links if not (document.parent / name).exists()]
+    missing += [name for name in named if not (ROOT / name).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "meshgen").rglob("*.py")), ids=lambda path: path.name)
+def test_every_number_in_the_code_is_a_known_fault(path: Path) -> None:
+    assert set(re.findall(r"MG\d{4}", path.read_text())) <= set(CODES)
