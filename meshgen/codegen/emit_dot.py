@@ -65,8 +65,9 @@ def emit_dot(evaluator: Evaluator, body: Graph, space: Space, device: Device) ->
     node = space.dot
     assert node is not None
     problem = problem_of(node)
+    count = len(space.dots)
     tile = choose_tile(
-        problem.m, problem.n, problem.k, problem.batch, problem.dtype, device.name, device.multiprocessors
+        problem.m, problem.n, problem.k, problem.batch * count, problem.dtype, device.name, device.multiprocessors
     )
     if not uses_tensor_cores(problem):
         tile = Tile(32, 32, 1, 4, 1, 1.0)
@@ -74,7 +75,7 @@ def emit_dot(evaluator: Evaluator, body: Graph, space: Space, device: Device) ->
     emitter.head()
     emitter.loop()
     emitter.epilogue()
-    blocks = -(-problem.m // tile.m) * -(-problem.n // tile.n) * problem.batch
+    blocks = -(-problem.m // tile.m) * -(-problem.n // tile.n) * problem.batch * count
     constants = {"BLOCK_M": tile.m, "BLOCK_N": tile.n} | ({"BLOCK_K": tile.k} if tile.k > 1 else {})
     return Launch((blocks, 1, 1), constants, tile.num_warps, tile.num_stages)
 
@@ -129,6 +130,8 @@ class _Dot:
         rows, cols = -(-p.m // t.m), -(-p.n // t.n)
         wide = ".to(tl.int64)" if needs_wide(self.body) else ""
         write(f"tile = tl.program_id(0){wide}")
+        if len(self.space.dots) > 1:
+            self._choose_dot(rows * cols * p.batch)
         if p.batch > 1:
             write(f"batch = tile // {rows * cols}  # over {p.batch}")
             write(f"tile = tile % {rows * cols}")
@@ -149,6 +152,24 @@ class _Dot:
             write(f"tile_n = {'tile' if rows == 1 and cols > 1 else '0'}")
         write(f"m = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]  # over {p.m}")
         write(f"n = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]  # over {p.n}")
+
+    def _choose_dot(self, blocks: int) -> None:
+        """Several dots of one left operand: each program does one of them, neighbours in turn to share its tiles."""
+        evaluator, dots = self.evaluator, self.space.dots
+        names = [
+            (evaluator.pointer_of[d.operands[1]], evaluator.results[self.body.outputs.index(d.result)]) for d in dots
+        ]
+        right, result = evaluator.names.pointer("right"), evaluator.names.pointer("product_out")
+        evaluator.write(f"which = tile % {len(dots)}")
+        evaluator.write(f"tile = tile // {len(dots)}  # over {blocks}")
+        for number, (source, target) in enumerate(names):
+            if number:
+                evaluator.write(f"if which == {number}:")
+            indent = "    " if number else ""
+            evaluator.write(f"{indent}{right} = {source}")
+            evaluator.write(f"{indent}{result} = {target}")
+        evaluator.pointer_of[dots[0].operands[1]] = right
+        evaluator.targets[self.body.outputs.index(dots[0].result)] = result
 
     def loop(self) -> None:
         p, t, evaluator = self.problem, self.tile, self.evaluator
@@ -275,6 +296,8 @@ class _Dot:
 
     def epilogue(self) -> None:
         for number, value in enumerate(self.body.outputs):
+            if value in [d.result for d in self.space.dots[1:]]:
+                continue  # written through the first dot's pointer
             self.evaluator.store(number, where(self.space, value, self.table), (self.m, self.n))
 
 

@@ -104,8 +104,9 @@ class Evaluator:
         self.producer = body.producers()
         self.pointers = [self.names.pointer(self.wish(v, f"x{i}")) for i, v in enumerate(body.inputs)]
         self.results = [self.names.pointer(f"{self.wish(v, 'x')}_out") for v in body.outputs]
+        self.targets = list(self.results)  # where stores go, if not through a result's own pointer
         self.stands: dict[Value, tuple[Index, Code]] = {}
-        self._pointer_of = dict(zip(body.inputs, self.pointers, strict=True))
+        self.pointer_of = dict(zip(body.inputs, self.pointers, strict=True))
         self._scopes: list[dict[tuple[Value, Index, Guards], Code]] = [{}]
         self.data_over: dict[Var, tuple[Var, ...]] = {}
 
@@ -186,7 +187,7 @@ class Evaluator:
         text += "".join(f" + {v.text} * 0" for v in dict.fromkeys(wider))
         reach = tuple(v for v in self.tile.edges if v in over or v in wider)
         conditions = [self.tile.edges[v] for v in reach if self.tile.edges[v]] + [g.text for g in guards]
-        pointer = self._pointer_of[value]
+        pointer = self.pointer_of[value]
         return (pointer if text == "0" else f"{pointer} + {text}"), both(conditions)
 
     def load(self, value: Value, index: Index, guards: Guards = (), raw: bool = False, other: str = "0") -> Code:
@@ -257,7 +258,7 @@ class Evaluator:
         value, inner, conditions, fill = self.read_through(node, index)
         if not conditions:
             return self.value(value, inner, guards)
-        if isinstance(fill, str) and not guards and value in self._pointer_of:
+        if isinstance(fill, str) and not guards and value in self.pointer_of:
             return self.load(value, inner, conditions, other=fill)
         other = self.value(fill, (), ()).text if isinstance(fill, Value) else fill
         code = self.value(value, inner, (*guards, *conditions))
@@ -312,7 +313,7 @@ class Evaluator:
         offset = ex.linearize(index, value.type.sizes)
         over = (*self.over(offset), *(v for v in span if v not in self.over(offset)))
         mask = both([self.tile.edges[v] for v in over if self.tile.edges[v]])
-        pointer = self.results[number] + ("" if offset == ZERO else f" + {ex.render(offset)}")
+        pointer = self.targets[number] + ("" if offset == ZERO else f" + {ex.render(offset)}")
         pointer += "".join(f" + {v.text} * 0" for v in over[len(self.over(offset)) :])
         dtype = value.type.dtype
         stored = f"{code.text}.to(tl.{TRITON_TYPES[dtype]})" if dtype in NARROW else code.text

@@ -39,6 +39,7 @@ EXPENSIVE = frozenset(
 _MOST_MEMBERS = 160
 MOST_INPUTS = 24
 EPILOGUE_NODES = 64
+_MOST_SIBLINGS = 8
 _LEAST_PROGRAMS = 64  # a reduction with fewer rows than this does not take a big element-wise kernel along
 
 
@@ -76,6 +77,7 @@ class Grouping:
         self.groups: list[Group] = []
         self._sources: dict[Value, tuple[Value, ...]] = {}
         self._placed: dict[Value, list[Group]] = {}
+        self._multiplied: dict[Value, list[Group]] = {}
         self.must = _must_exist(graph)
         self.forced = self._forced()
         self.readers = self._node_readers()
@@ -144,7 +146,7 @@ class Grouping:
         if node.op == "constant" or self.is_free(node) or any(v in self.owner for v in node.results):
             return
         if node.op == "dot_general":
-            self._new("dot", self._with_epilogue(node))
+            self._visit_dot(node)
         elif node.op in POINTWISE or node.op in LAYOUT or node.op == "reduce":
             group = next((g for g in self._candidates(node) if self._joins(node, g)), None)
             if group is None:
@@ -153,6 +155,29 @@ class Grouping:
                 self._take(group, node)
         else:
             self._new("map" if node.op in LOOKUPS or node.op in MADE else "opaque", [node])
+
+    def _visit_dot(self, dot: Node) -> None:
+        """A group of its own with an epilogue, or beside a dot that has the same left operand and no epilogue."""
+        nodes = self._with_epilogue(dot)
+        sibling = next((g for g in self._siblings(dot) if g.space.add(dot)), None) if len(nodes) == 1 else None
+        if sibling is None:
+            self._new("dot", nodes)
+        else:
+            self._take(sibling, dot)
+
+    def _siblings(self, dot: Node) -> list[Group]:
+        """Groups of plain dots of the same left operand, if the right one is at hand when they run."""
+        left, right = dot.operands
+        if self.sources(right) != (right,) or right in self.sources(left) or not self._at_hand(right, dot):
+            return []
+        maker = self.owner.get(right)
+        if maker is not None and (maker.kind == "opaque" or maker.kind == "dot"):
+            return []
+        groups = dict.fromkeys(g for v in self.sources(left) for g in self._multiplied.get(v, ()))
+        found = [g for g in groups if len(g.members) == len(g.space.dots) < _MOST_SIBLINGS]
+        plain = [g for g in found if all(self.sources(n.operands[1]) == (n.operands[1],) for n in g.members)]
+        plain = [g for g in plain if not any(n.operands[1] in self.sources(left) for n in g.members)]
+        return [g for g in plain if maker is None or not self.depends(maker, g)]
 
     def _candidates(self, node: Node) -> list[Group]:
         """Groups that made or read an operand: reducing ones first, then the latest."""
@@ -209,6 +234,8 @@ class Grouping:
             if maker is group:
                 continue
             group.reads[value] = None
+            if node.op == "dot_general":
+                self._multiplied.setdefault(value, []).append(group)
             if value in group.space.index and group.kind in ("map", "reduce"):
                 self._placed.setdefault(value, []).append(group)
             if maker is not None:
@@ -294,7 +321,8 @@ class Grouping:
 
     def multiplies(self, reader: Group, made: Sequence[Value]) -> bool:
         """Whether a dot of the reader has one of the values as an operand: that would be computed once per tile."""
-        return reader.kind == "dot" and any(v in made for v in self.node_sources(reader.members[0]))
+        dots = [n for n in reader.members if n.op == "dot_general"]
+        return any(v in made for n in dots for v in self.node_sources(n))
 
 
 def _must_exist(graph: Graph) -> dict[Value, None]:

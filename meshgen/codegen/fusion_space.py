@@ -139,7 +139,7 @@ class Space:
         index: where each placed value stands; values from outside are placed by their first use.
         fixed: values that depend on a dot or a reduce of the kernel: readable only where they stand.
         reduced: variables that the kernel's reduces sum out; empty before the first.
-        dot: the kernel's dot_general, if any.
+        dot: the kernel's first dot_general, if any; `dots` all: they have the left operand in common.
     """
 
     def __init__(self, producer: Callable[[Value], Node | None]) -> None:
@@ -151,6 +151,7 @@ class Space:
         self.reduced: tuple[Var, ...] = ()
         self.has_reduce = False
         self.dot: Node | None = None
+        self.dots: list[Node] = []
         self._producer = producer
 
     def start(self, node: Node) -> None:
@@ -162,6 +163,7 @@ class Space:
         self.index[spanning] = index
         if node.op == "dot_general":
             self.dot = node
+            self.dots.append(node)
             self.fixed.add(node.result)
         if node.op == "reduce":
             placed = self._reduce_index(node)
@@ -171,6 +173,8 @@ class Space:
 
     def add(self, node: Node) -> bool:
         """Take a further node in if it can be generated with the rest; otherwise change nothing."""
+        if node.op == "dot_general":
+            return self._add_sibling(node)
         if node.op == "reduce":
             placed = self._reduce_index(node)
             if placed is None or not self._readable(node.operands[0], self.locate(node.operands[0]) or ()):
@@ -179,7 +183,7 @@ class Space:
             self.members.add(node.result)
             return True
         index = self._result_index(node)
-        if index is None or not self._operands_readable(node, index):
+        if index is None or len(self.dots) > 1 or not self._operands_readable(node, index):
             return False
         self.index[node.result] = index
         self.members.add(node.result)
@@ -188,6 +192,21 @@ class Space:
         for operand in node.operands:
             if operand.type.shape == node.result.type.shape and node.op in POINTWISE:
                 self.index.setdefault(operand, index)
+        return True
+
+    def _add_sibling(self, node: Node) -> bool:
+        """Take in a dot that differs from the first in its right operand only; such kernels have no epilogue."""
+        first = self.dot
+        if first is None or len(self.members) != len(self.dots):
+            return False
+        like = node.attrs == first.attrs and node.operands[0] is first.operands[0]
+        types = [v.type for v in (*node.operands, node.result)] == [v.type for v in (*first.operands, first.result)]
+        if not (like and types):
+            return False
+        self.dots.append(node)
+        self.index[node.result] = self.index[first.result]
+        self.fixed.add(node.result)
+        self.members.add(node.result)
         return True
 
     def locate(self, value: Value) -> Index | None:

@@ -212,7 +212,11 @@ class _Traffic:
         written = [v for n in (*group.members, *dot.members) for v in n.results if self._is_written(v)]
         if len(group.members) + len(dot.members) > EPILOGUE_NODES or len(written) > _MOST_OUTPUTS:
             return None
-        if any(n.op in LOOKUPS for n in group.members) or len(group.reads) + len(dot.reads) > MOST_INPUTS:
+        if (
+            len(dot.space.dots) > 1
+            or any(n.op in LOOKUPS for n in group.members)
+            or len(group.reads) + len(dot.reads) > MOST_INPUTS
+        ):
             return None
         for value in group.reads:
             maker = self.of.owner.get(value)

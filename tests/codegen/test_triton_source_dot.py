@@ -113,3 +113,11 @@ def test_many_tiles_in_groups() -> None:
     b = Body("bf16[300,32]", "bf16[32,140]")
     source = check(b.done(b.dot(*b.inputs, ((1,), (0,)))), length=32)
     assert source.grid[0] > 8
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f32"])
+def test_several_dots_of_one_left_operand(dtype: str) -> None:
+    b = Body(f"{dtype}[2,9,24]", *[f"{dtype}[24,3,8]"] * 3)
+    x, *weights = b.inputs
+    source = check(b.done(*(b.dot(x, w, ((2,), (0,))) for w in weights)), length=24, ulps=16)
+    assert source.text.count("tl.dot(") == 1
