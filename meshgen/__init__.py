@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from meshgen.api import compile, lower
     from meshgen.errors import MeshgenError
     from meshgen.executable import Executable
+    from meshgen.frontend.op_rule import op_rule
     from meshgen.frontend.tracer import Tensor, annotate, spec, trace
     from meshgen.mesh import Mesh, make_mesh
     from meshgen.runtime.module import load
@@ -25,6 +26,7 @@ _PLACES = {
     "meshgen.api": ("compile", "lower"),
     "meshgen.errors": ("MeshgenError",),
     "meshgen.executable": ("Executable",),
+    "meshgen.frontend.op_rule": ("op_rule",),
     "meshgen.frontend.tracer": ("Tensor", "annotate", "spec", "trace"),
     "meshgen.mesh": ("Mesh", "make_mesh"),
     "meshgen.runtime.module": ("load",),
@@ -43,6 +45,7 @@ __all__ = [
     "load",
     "lower",
     "make_mesh",
+    "op_rule",
     "spec",
     "trace",
 ]
