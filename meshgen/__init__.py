@@ -1,6 +1,7 @@
 """meshgen: an SPMD compiler. One-device tensor programs, a mesh and a few annotations become deployable GPU programs.
 
-Public names are looked up on first use, so that the runtime part imports without the compiler.
+Public names are looked up on first use, so that the runtime part imports without the compiler. `__init__.pyi` has
+their types.
 """
 
 from __future__ import annotations
@@ -8,17 +9,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from meshgen.api import compile, lower
-    from meshgen.errors import MeshgenError
-    from meshgen.executable import Executable
-    from meshgen.frontend.op_rule import op_rule
-    from meshgen.frontend.tracer import Tensor, annotate, spec, trace
-    from meshgen.mesh import Mesh, make_mesh
-    from meshgen.runtime.module import load
-    from meshgen.spec import P, Sharding
+from typing import Any
 
 __version__ = "0.1.0"
 
@@ -33,22 +24,7 @@ _PLACES = {
     "meshgen.spec": ("P", "Sharding"),
 }
 _HOME = {name: place for place, names in _PLACES.items() for name in names}
-__all__ = [
-    "Executable",
-    "Mesh",
-    "MeshgenError",
-    "P",
-    "Sharding",
-    "Tensor",
-    "annotate",
-    "compile",
-    "load",
-    "lower",
-    "make_mesh",
-    "op_rule",
-    "spec",
-    "trace",
-]
+__all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]  # one list of names, not two
 
 
 def __getattr__(name: str) -> Any:

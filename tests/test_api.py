@@ -178,3 +178,11 @@ def test_public_names_are_found_and_listed() -> None:
     assert callable(mg.spec) and callable(mg.sum)
     with pytest.raises(AttributeError, match="nope"):
         mg.nope  # noqa: B018
+
+
+def test_every_public_name_has_a_type() -> None:
+    from meshgen.frontend.tracer import OPS
+
+    stub = (Path(mg.__file__).parent / "__init__.pyi").read_text()
+    typed = set(re.findall(r" as (\w+)$|^(?!__)(\w+) = ", stub, re.M))
+    assert {first or second for first, second in typed} == {*mg.__all__, *OPS} - {"getitem"}

@@ -1,0 +1,90 @@
+"""Types of the public names; `__init__.py` looks them up on first use."""
+
+from meshgen.api import compile as compile
+from meshgen.api import lower as lower
+from meshgen.errors import MeshgenError as MeshgenError
+from meshgen.executable import Executable as Executable
+from meshgen.frontend.op_rule import op_rule as op_rule
+from meshgen.frontend.tracer import Tensor as Tensor
+from meshgen.frontend.tracer import annotate as annotate
+from meshgen.frontend.tracer import spec as spec
+from meshgen.frontend.tracer import trace as trace
+from meshgen.frontend.tracer_elementwise import abs_
+from meshgen.frontend.tracer_elementwise import add as add
+from meshgen.frontend.tracer_elementwise import astype as astype
+from meshgen.frontend.tracer_elementwise import ceil as ceil
+from meshgen.frontend.tracer_elementwise import clip as clip
+from meshgen.frontend.tracer_elementwise import cos as cos
+from meshgen.frontend.tracer_elementwise import divide as divide
+from meshgen.frontend.tracer_elementwise import equal as equal
+from meshgen.frontend.tracer_elementwise import erf as erf
+from meshgen.frontend.tracer_elementwise import exp as exp
+from meshgen.frontend.tracer_elementwise import expm1 as expm1
+from meshgen.frontend.tracer_elementwise import floor as floor
+from meshgen.frontend.tracer_elementwise import gelu as gelu
+from meshgen.frontend.tracer_elementwise import greater as greater
+from meshgen.frontend.tracer_elementwise import greater_equal as greater_equal
+from meshgen.frontend.tracer_elementwise import isfinite as isfinite
+from meshgen.frontend.tracer_elementwise import less as less
+from meshgen.frontend.tracer_elementwise import less_equal as less_equal
+from meshgen.frontend.tracer_elementwise import log as log
+from meshgen.frontend.tracer_elementwise import log1p as log1p
+from meshgen.frontend.tracer_elementwise import logical_and as logical_and
+from meshgen.frontend.tracer_elementwise import logical_not as logical_not
+from meshgen.frontend.tracer_elementwise import logical_or as logical_or
+from meshgen.frontend.tracer_elementwise import maximum as maximum
+from meshgen.frontend.tracer_elementwise import minimum as minimum
+from meshgen.frontend.tracer_elementwise import multiply as multiply
+from meshgen.frontend.tracer_elementwise import negative as negative
+from meshgen.frontend.tracer_elementwise import not_equal as not_equal
+from meshgen.frontend.tracer_elementwise import power as power
+from meshgen.frontend.tracer_elementwise import relu as relu
+from meshgen.frontend.tracer_elementwise import rsqrt as rsqrt
+from meshgen.frontend.tracer_elementwise import sigmoid as sigmoid
+from meshgen.frontend.tracer_elementwise import sign as sign
+from meshgen.frontend.tracer_elementwise import silu as silu
+from meshgen.frontend.tracer_elementwise import sin as sin
+from meshgen.frontend.tracer_elementwise import sqrt as sqrt
+from meshgen.frontend.tracer_elementwise import square as square
+from meshgen.frontend.tracer_elementwise import subtract as subtract
+from meshgen.frontend.tracer_elementwise import tanh as tanh
+from meshgen.frontend.tracer_elementwise import where as where
+from meshgen.frontend.tracer_linear import einsum as einsum
+from meshgen.frontend.tracer_linear import matmul as matmul
+from meshgen.frontend.tracer_reduce import all_, any_, max_, min_, sum_
+from meshgen.frontend.tracer_reduce import layer_norm as layer_norm
+from meshgen.frontend.tracer_reduce import log_softmax as log_softmax
+from meshgen.frontend.tracer_reduce import mean as mean
+from meshgen.frontend.tracer_reduce import prod as prod
+from meshgen.frontend.tracer_reduce import softmax as softmax
+from meshgen.frontend.tracer_reduce import std as std
+from meshgen.frontend.tracer_reduce import var as var
+from meshgen.frontend.tracer_shapes import arange as arange
+from meshgen.frontend.tracer_shapes import broadcast_to as broadcast_to
+from meshgen.frontend.tracer_shapes import concatenate as concatenate
+from meshgen.frontend.tracer_shapes import expand_dims as expand_dims
+from meshgen.frontend.tracer_shapes import full as full
+from meshgen.frontend.tracer_shapes import iota as iota
+from meshgen.frontend.tracer_shapes import ones as ones
+from meshgen.frontend.tracer_shapes import pad as pad
+from meshgen.frontend.tracer_shapes import reshape as reshape
+from meshgen.frontend.tracer_shapes import split as split
+from meshgen.frontend.tracer_shapes import squeeze as squeeze
+from meshgen.frontend.tracer_shapes import stack as stack
+from meshgen.frontend.tracer_shapes import swapaxes as swapaxes
+from meshgen.frontend.tracer_shapes import take as take
+from meshgen.frontend.tracer_shapes import transpose as transpose
+from meshgen.frontend.tracer_shapes import zeros as zeros
+from meshgen.mesh import Mesh as Mesh
+from meshgen.mesh import make_mesh as make_mesh
+from meshgen.runtime.module import load as load
+from meshgen.spec import P as P
+from meshgen.spec import Sharding as Sharding
+
+__version__: str
+abs = abs_
+all = all_
+any = any_
+max = max_
+min = min_
+sum = sum_
