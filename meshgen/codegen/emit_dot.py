@@ -213,7 +213,8 @@ class _Dot:
         pointers = [self._pointers(i, load) if load and load.stride is not None else "" for i, load in enumerate(loads)]
         evaluator.open(f"for start in range(0, {p.k}, BLOCK_K):")
         if bounded or not whole:
-            evaluator.write("k = start + tl.arange(0, BLOCK_K)")
+            wide = ".to(tl.int64)" if needs_wide(self.body) else ""
+            evaluator.write(f"k = start + tl.arange(0, BLOCK_K){wide}")
             evaluator.write("k_col = k[None, :]")
             evaluator.write("k_row = k[:, None]")
         a, b = (self._operand(i, loads[i], pointers[i]) for i in (0, 1))

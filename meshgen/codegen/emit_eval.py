@@ -101,6 +101,7 @@ class Evaluator:
         self.helpers: dict[str, None] = {}
         self.coordinates: dict[tuple[str, ...], str] = {}
         self.tile = Tile()
+        self._spans: dict[str, frozenset[str]] = {}
         self.producer = body.producers()
         self.pointers = [self.names.pointer(self.wish(v, f"x{i}")) for i, v in enumerate(body.inputs)]
         self.results = [self.names.pointer(f"{self.wish(v, 'x')}_out") for v in body.outputs]
@@ -124,7 +125,14 @@ class Evaluator:
     def assign(self, wish: str, text: str) -> str:
         name = self.names.fresh(wish)
         self.write(f"{name} = {text}")
+        self._spans[name] = self.spans(text)
         return name
+
+    def spans(self, text: str) -> frozenset[str]:
+        """Names of the tile variables that a piece of source varies with."""
+        names = {v.text for v in self.tile.edges}
+        words = re.findall(r"[A-Za-z_]\w*", text)
+        return frozenset().union(*({w} & names | self._spans.get(w, frozenset()) for w in words))
 
     def open(self, line: str) -> None:
         """Start a loop: a scope of its own."""

@@ -85,6 +85,11 @@ class _Reduce:
         self.table: dict[Var, Expr] = spread(rest, self.kept) | spread(space.reduced, self.out)
 
     @property
+    def wide(self) -> str:
+        """Positions in 64 bits where they need it."""
+        return ".to(tl.int64)" if needs_wide(self.body) else ""
+
+    @property
     def flat(self) -> bool:
         """Whether the tile has one dim only."""
         return self.shape.kept == 1 or self.shape.reduced == 1
@@ -97,14 +102,16 @@ class _Reduce:
 
     def emit(self) -> None:
         shape, evaluator = self.shape, self.evaluator
+        wide = self.wide
         if shape.kept > 1:
-            wide = ".to(tl.int64)" if needs_wide(self.body) else ""
             evaluator.write(
                 f"{self.kept_name} = tl.program_id(0){wide} * KEPT + tl.arange(0, KEPT){self.slot(False)}"
                 f"  # {shape.kept} kept"
             )
         if shape.reduced > 1 and not shape.loops:
-            evaluator.write(f"{self.out_name} = tl.arange(0, REDUCED){self.slot(True)}  # {shape.reduced} reduced")
+            evaluator.write(
+                f"{self.out_name} = tl.arange(0, REDUCED){wide}{self.slot(True)}  # {shape.reduced} reduced"
+            )
         evaluator.tile.edges = self._edges()
         for nodes in self._levels():
             self._level(nodes)
@@ -150,7 +157,7 @@ class _Reduce:
 
     def _open_loop(self) -> None:
         self.evaluator.open(f"for start in range(0, {self.shape.reduced}, REDUCED):")
-        self.evaluator.write(f"{self.out_name} = start + tl.arange(0, REDUCED){self.slot(True)}")
+        self.evaluator.write(f"{self.out_name} = start + tl.arange(0, REDUCED){self.wide}{self.slot(True)}")
 
     def _level(self, nodes: list[Node]) -> None:
         evaluator, partial = self.evaluator, dict[Node, str]()
@@ -196,7 +203,8 @@ class _Reduce:
                 "i32" if code.dtype == "i1" else code.dtype,
             )
             text = self.evaluator.assign("part", f"tl.where({edge}, {text}, {neutral})")
-        return f"tl.broadcast_to({text}, {self._tile()})" if not edge or self.shape.kept > 1 else text
+        full = {v.text for v in self.evaluator.tile.edges} <= self.evaluator.spans(text)
+        return text if full else f"tl.broadcast_to({text}, {self._tile()})"
 
     def _combine(self, node: Node, left: str, right: str) -> str:
         kind = node.attrs["kind"]

@@ -1,0 +1,54 @@
+"""What kernels cost: operations, bytes and seconds."""
+
+from __future__ import annotations
+
+from bodies import Body
+
+from meshgen.codegen.roofline import DEVICES, device_of, kernel_bytes, kernel_flops, kernel_seconds
+from meshgen.ir.graph import Graph
+from meshgen.kernels.matmul import candidates, choose_tile
+
+
+def product(m: int, k: int, n: int, dtype: str = "bf16") -> Graph:
+    b = Body(f"{dtype}[{m},{k}]", f"{dtype}[{k},{n}]")
+    return b.done(b.dot(*b.inputs, ((1,), (0,))))
+
+
+def test_a_product() -> None:
+    body = product(64, 128, 32)
+    assert kernel_flops(body) == 2 * 64 * 128 * 32
+    assert kernel_bytes(body) == 2 * (64 * 128 + 128 * 32 + 64 * 32)
+
+
+def test_a_repeated_operand_is_read_once_and_a_lookup_reads_what_it_returns() -> None:
+    b = Body("f32[8,4]", "f32[1000,4]")
+    x, table = b.inputs
+    part = b.op("slice", table, start=(0, 0), limit=(8, 4), stride=(1, 1))
+    body = b.done(b.op("add", b.op("multiply", x, x), part))
+    assert kernel_bytes(body) == 3 * 8 * 4 * 4
+    assert kernel_flops(body) == 2 * 8 * 4
+
+
+def test_seconds_grow_with_work_and_contain_the_launch() -> None:
+    small, large = (kernel_seconds(product(s, s, s), "cuda:sm_90") for s in (256, 8192))
+    assert DEVICES["sm_90"].launch_seconds < small < large
+    assert large > 2 * 8192**3 / 989e12
+    assert kernel_seconds(product(8192, 8192, 8192), "sm_80") > large
+
+
+def test_targets() -> None:
+    assert device_of("cuda:sm_80,sm_90").name == "sm_80"
+    assert device_of("cpu").name == "sm_90"
+    assert device_of("cuda:sm_89").name == "sm_80"  # the newest that is not newer
+
+
+def test_tiles_follow_the_problem() -> None:
+    big = choose_tile(8192, 8192, 8192, 1, "bf16", "sm_90", 132)
+    assert (big.m, big.n, big.k, big.num_warps, big.num_stages) == (128, 256, 64, 8, 3)
+    assert choose_tile(1, 4096, 4096, 1, "bf16", "sm_90", 132).m == 16
+    few = choose_tile(512, 512, 512, 1, "bf16", "sm_90", 132)
+    assert few.m * few.n < big.m * big.n
+    for arch, device in DEVICES.items():
+        for dtype, size in (("bf16", 2), ("f32", 4), ("f64", 8)):
+            for tile in candidates(dtype, arch):
+                assert (tile.m + tile.n) * tile.k * size * tile.num_stages <= device.shared_bytes

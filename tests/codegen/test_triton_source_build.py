@@ -1,0 +1,44 @@
+"""Generated kernels compiled for devices that are not there: what the compiler made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bodies import ONE, Body
+from test_triton_source import layer_norm, softmax
+
+from meshgen.codegen.build import BuiltKernel, build_kernels, request_of
+from meshgen.codegen.triton_source import kernel_source
+from meshgen.ir.graph import Graph
+
+
+def built(body: Graph, arch: str, directory: Path) -> BuiltKernel:
+    source = kernel_source("kernel", body, ONE, f"cuda:{arch}")
+    return build_kernels([request_of("kernel", source, body)], [arch], directory, workers=1)["kernel", arch]
+
+
+def product(m: int, k: int, n: int) -> Graph:
+    b = Body(f"bf16[{m},{k}]", f"bf16[{k},{n}]", f"bf16[{n}]")
+    x, w, bias = b.inputs
+    y = b.dot(x, w, ((1,), (0,)))
+    return b.done(b.op("tanh", b.op("add", y, b.wide(bias, y, (1,)))))
+
+
+@pytest.mark.parametrize("m", [4096, 512])
+def test_bf16_products_use_tensor_cores_and_asynchronous_copies(m: int, tmp_path: Path) -> None:
+    found = built(product(m, 1024, m), "sm_90", tmp_path)
+    assert found.instructions["HGMMA"] and found.instructions["LDGSTS"]
+    assert found.spill_bytes == found.stack_bytes == 0
+
+
+def test_products_on_the_older_architecture(tmp_path: Path) -> None:
+    found = built(product(4096, 1024, 4096), "sm_80", tmp_path)
+    assert found.instructions["HMMA"] and found.instructions["LDGSTS"]
+    assert found.spill_bytes == 0
+
+
+def test_rows_stay_in_registers(tmp_path: Path) -> None:
+    norm = built(layer_norm("4,256", 4096, "bf16"), "sm_90", tmp_path)
+    assert norm.spill_bytes == 0 and norm.regs <= 64
+    assert built(softmax((64, 16384), "f32", 1), "sm_90", tmp_path).spill_bytes == 0
