@@ -15,8 +15,8 @@ from meshgen.sharding.control import PSEUDO_OPS, flatten, identity_rule
 from meshgen.sharding.rules import Rule, rule_of
 from meshgen.spec import Sharding, fit
 
-# Dots as kernels reach them on one H100 (f32 without tf32): weighs redundant compute against bytes.
-FLOPS_PER_SECOND = {"bf16": 600e12, "f16": 600e12, "f32": 50e12, "f64": 50e12}
+# Dots as small kernels reach them on one H100 (f32 without tf32): redundant compute must save clearly more traffic.
+FLOPS_PER_SECOND = {"bf16": 200e12, "f16": 200e12, "f32": 30e12, "f64": 30e12}
 FREE_OPS = ("constant", "iota", "broadcast_in_dim", "reshape", "transpose", "slice")  # indices of what uses them
 BYTES_PER_SECOND = 10e12  # element-wise work, mostly fused away
 
@@ -127,7 +127,7 @@ def _refined(wish: Annotation, parts: AxisParts) -> Annotation:
 def _seconds(node: Node, site_rule: Rule) -> float:
     if node.op == "dot_general":
         return (
-            2 * math.prod(f.size for f in site_rule.factors) / FLOPS_PER_SECOND.get(node.operands[0].type.dtype, 600e12)
+            2 * math.prod(f.size for f in site_rule.factors) / FLOPS_PER_SECOND.get(node.operands[0].type.dtype, 200e12)
         )
     if node.op in PSEUDO_OPS or node.op in FREE_OPS:
         return 0.0
