@@ -1,7 +1,8 @@
 """From single ops to kernels: `fuse` turns a `partition`-stage module into a `fuse`-stage one.
 
 Every payload op ends up in a kernel or, as a reshape of something that is in memory, in a `view`; collectives
-and control flow stay. Kernels that are equal up to names share one body.
+and control flow stay. Kernels that are equal up to names share one body. Control flow without collectives is one
+unit of work, which is not cut into kernels.
 """
 
 from __future__ import annotations
@@ -76,8 +77,7 @@ class _Writer:
         if first.op in COLLECTIVES or first.op in CONTROL:
             for value in (*first.operands, *captured(first)):
                 self._view(value)
-            regions = tuple(fuse_graph(r, self._kernels) if first.op in CONTROL else r for r in first.regions)
-            self._out.nodes.append(replace(first, regions=regions) if regions else first)
+            self._out.nodes.append(replace(first, regions=tuple(self._region(r) for r in first.regions)))
             self._present.update(first.results)
             return
         members = sorted(group.members, key=self._grouping.position.__getitem__)
@@ -90,6 +90,10 @@ class _Writer:
         self._out.nodes.append(Node("kernel", reads, outputs, {"kernel": name}, members[-1].loc))
         self._present.update(outputs)
 
+    def _region(self, region: Graph) -> Graph:
+        """A region with collectives holds kernels; one without is computed as a whole, with the node around it."""
+        return fuse_graph(region, self._kernels) if communicates(region) else simplify(region)
+
     def _copied(self, node: Node, group: Group) -> bool:
         """Whether the kernel of a group computes a node of nobody's or of another group again."""
         if node in group.extra:
@@ -98,6 +102,11 @@ class _Writer:
 
     def _leaves(self, value: Value, group: Group) -> bool:
         return value in self._grouping.must or any(g is not group for g in self._users.get(value, ()))
+
+
+def communicates(graph: Graph) -> bool:
+    """Whether the graph holds a collective, in its regions too."""
+    return any(n.op in COLLECTIVES or any(communicates(r) for r in n.regions) for n in graph.nodes)
 
 
 def _in_order(grouping: Grouping) -> list[Group]:

@@ -169,7 +169,8 @@ def test_fusion_is_deterministic() -> None:
     assert names() == names()
 
 
-def test_regions_are_fused_too() -> None:
+@pytest.mark.parametrize("sends", [True, False])
+def test_regions_that_communicate_are_fused_too(sends: bool) -> None:
     b = Body("f32[5]", "i1[]")
     x, pred = b.inputs
     scale = b.op("multiply", x, b.splat(2.0, x))
@@ -177,13 +178,16 @@ def test_regions_are_fused_too() -> None:
     for op in ("tanh", "negate"):
         branch = Graph(op)
         inner = branch.add(op, [scale], [x.type]).result
+        if sends:
+            inner = branch.add("all_reduce", [inner], [x.type], {"axes": ("x",), "kind": "sum"}).result
         branch.outputs = [branch.add("add", [inner, scale], [x.type]).result]
         branches.append(branch)
     node = Node("if", [pred], [Value(x.type)], regions=tuple(branches))
     b.graph.nodes.append(node)
     module = fused(b.done(node.result))
     found = next(n for n in module.graph.nodes if n.op == "if")
-    assert [[n.op for n in r.nodes] for r in found.regions] == [["kernel"], ["kernel"]]
+    inside = [[n.op for n in r.nodes] for r in found.regions]
+    assert inside == ([["kernel", "all_reduce", "kernel"]] * 2 if sends else [["tanh", "add"], ["negate", "add"]])
     assert launches(module) == ["multiply"]
 
 
