@@ -1,8 +1,8 @@
 """From single ops to kernels: `fuse` turns a `partition`-stage module into a `fuse`-stage one.
 
 Every payload op ends up in a kernel or, as a reshape of something that is in memory, in a `view`; collectives
-and control flow stay. Kernels that are equal up to names share one body. Control flow without collectives is one
-unit of work, which is not cut into kernels.
+and control flow stay. Kernels that are equal up to names share one body. Control flow without collectives is the
+body of one kernel, with the values from outside that its regions use among the inputs.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import heapq
 from dataclasses import replace
 
 from meshgen.codegen.fusion_bodies import Cutter, Kernels
-from meshgen.codegen.fusion_groups import CONTROL, Group, Grouping
+from meshgen.codegen.fusion_groups import Group, Grouping
 from meshgen.codegen.fusion_split import split_reductions
 from meshgen.codegen.fusion_traffic import lower_traffic
 from meshgen.codegen.simplify import COLLECTIVES, captured, simplify
+from meshgen.codegen.unroll import communicates
 from meshgen.ir.graph import Graph, Module, Node, Value
 
 
@@ -74,25 +75,22 @@ class _Writer:
 
     def _group(self, group: Group) -> None:
         (first, *_) = group.members
-        if first.op in COLLECTIVES or first.op in CONTROL:
+        if first.op in COLLECTIVES or any(communicates(r) for r in first.regions):
             for value in (*first.operands, *captured(first)):
                 self._view(value)
-            self._out.nodes.append(replace(first, regions=tuple(self._region(r) for r in first.regions)))
+            regions = tuple(fuse_graph(region, self._kernels) for region in first.regions)
+            self._out.nodes.append(replace(first, regions=regions))
             self._present.update(first.results)
             return
         members = sorted(group.members, key=self._grouping.position.__getitem__)
         outputs = [v for node in members for v in node.results if self._leaves(v, group)]
         if group.kind == "opaque":
-            for value in first.operands:
+            for value in (*first.operands, *captured(first)):
                 self._view(value)
         body, reads = Cutter(self._grouping.producer, lambda node: self._copied(node, group)).cut(members, outputs)
         name = self._kernels.name_of(body)
         self._out.nodes.append(Node("kernel", reads, outputs, {"kernel": name}, members[-1].loc))
         self._present.update(outputs)
-
-    def _region(self, region: Graph) -> Graph:
-        """A region with collectives holds kernels; one without is computed as a whole, with the node around it."""
-        return fuse_graph(region, self._kernels) if communicates(region) else simplify(region)
 
     def _copied(self, node: Node, group: Group) -> bool:
         """Whether the kernel of a group computes a node of nobody's or of another group again."""
@@ -102,11 +100,6 @@ class _Writer:
 
     def _leaves(self, value: Value, group: Group) -> bool:
         return value in self._grouping.must or any(g is not group for g in self._users.get(value, ()))
-
-
-def communicates(graph: Graph) -> bool:
-    """Whether the graph holds a collective, in its regions too."""
-    return any(n.op in COLLECTIVES or any(communicates(r) for r in n.regions) for n in graph.nodes)
 
 
 def _in_order(grouping: Grouping) -> list[Group]:

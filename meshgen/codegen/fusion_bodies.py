@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from meshgen.codegen.fusion_space import LAYOUT, LOOKUPS, MADE, POINTWISE
-from meshgen.codegen.simplify import attribute_key
+from meshgen.codegen.simplify import attribute_key, captured, rewire
 from meshgen.ir.graph import Graph, Node, Value
 
 # Telling words first; what is not listed is left out of names.
@@ -43,8 +43,11 @@ class Cutter:
                 now[value] = body.inputs[-1]
                 return now[value]
             operands = [copy(v) for v in node.operands]
+            for outer in captured(node):
+                copy(outer)
+            regions = tuple(rewire(region, now) for region in node.regions)
             results = [Value(v.type, v.name, loc=v.loc) for v in node.results]
-            body.nodes.append(Node(node.op, operands, results, dict(node.attrs), node.loc, None, node.regions))
+            body.nodes.append(Node(node.op, operands, results, dict(node.attrs), node.loc, None, regions))
             now.update(zip(node.results, results, strict=True))
             return now[value]
 
@@ -74,12 +77,13 @@ class Kernels:
         return self._names[key]
 
 
-def _structure(body: Graph) -> Any:
-    """What two bodies have in common that differ in names and places only."""
-    number = {value: n for n, value in enumerate(body.values())}
+def _structure(body: Graph, outer: Mapping[Value, Any] | None = None) -> Any:
+    """What two bodies have in common that differ in names and places only; `outer` numbers values around a region."""
+    depth = 0 if outer is None else 1 + max((level for level, _ in outer.values()), default=0)
+    number: dict[Value, Any] = {**(outer or {}), **{value: (depth, n) for n, value in enumerate(body.values())}}
     nodes = tuple(
         (n.op, tuple(number[v] for v in n.operands), tuple(v.type for v in n.results), attribute_key(n.attrs),
-         tuple(_structure(region) for region in n.regions))
+         tuple(_structure(region, number) for region in n.regions))
         for n in body.nodes
     )  # fmt: skip
     return tuple(v.type for v in body.inputs), nodes, tuple(number[v] for v in body.outputs)

@@ -17,7 +17,6 @@ from meshgen.codegen.fusion_space import LAYOUT, LOOKUPS, MADE, POINTWISE, Space
 from meshgen.codegen.simplify import COLLECTIVES, captured
 from meshgen.ir.graph import Graph, Node, Value
 
-CONTROL = frozenset({"while", "case", "if"})
 EXPENSIVE = frozenset(
     [
         "exponential",

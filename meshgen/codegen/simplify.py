@@ -67,7 +67,7 @@ class _Simplifier:
         if key is not None and key in self._known:
             return self._known[key]
         results = [Value(v.type, v.name, v.sharding, v.loc) for v in node.results]
-        regions = tuple(_rewire(region, self._now) for region in node.regions)
+        regions = tuple(rewire(region, self._now) for region in node.regions)
         copy = Node(node.op, operands, results, dict(node.attrs), node.loc, node.sharding, regions)
         self._out.nodes.append(copy)
         self._made.update(dict.fromkeys(results, copy))
@@ -351,10 +351,10 @@ def without_dead_code(graph: Graph) -> Graph:
     return Graph(graph.name, list(graph.inputs), kept[::-1], list(graph.outputs))
 
 
-def _rewire(region: Graph, now: dict[Value, Value]) -> Graph:
+def rewire(region: Graph, now: dict[Value, Value]) -> Graph:
     """A region that uses what outer values have become."""
     nodes = [
-        replace(n, operands=[now.get(v, v) for v in n.operands], regions=tuple(_rewire(r, now) for r in n.regions))
+        replace(n, operands=[now.get(v, v) for v in n.operands], regions=tuple(rewire(r, now) for r in n.regions))
         for n in region.nodes
     ]
     return Graph(region.name, list(region.inputs), nodes, [now.get(v, v) for v in region.outputs])
