@@ -108,6 +108,10 @@ class Grouping:
             )
         return self._sources[value]
 
+    def copied(self, value: Value) -> Node | None:
+        """The node that makes the value, where that is computed by whoever needs it."""
+        return None if value in self.owner else self.producer.get(value)
+
     def view_root(self, value: Value) -> Value:
         """The value behind plain reshapes."""
         node = self.producer.get(value)
@@ -210,7 +214,7 @@ class Grouping:
         return (rows if last in node.attrs["dims"] else rows // 64) >= _LEAST_PROGRAMS
 
     def _new(self, kind: str, nodes: Sequence[Node]) -> Group:
-        space = Space(self.producer.get)
+        space = Space(self.copied)
         group = Group(len(self.groups), kind, space)
         self.groups.append(group)
         if kind != "opaque":
@@ -270,7 +274,7 @@ class Grouping:
 
         Taken as far as the bytes that the kernel has to write are least, and at equal bytes as far as possible.
         """
-        space, region = Space(self.producer.get), {dot: None}
+        space, region = Space(self.copied), {dot: None}
         space.start(dot)
         best, least = 1, dot.result.type.nbytes
         values, tried = {dot.result}, {dot}

@@ -134,6 +134,8 @@ def backward(node: Node, index: Index) -> Index:
 class Space:
     """The iteration space of one kernel as it grows node by node.
 
+    `producer` gives the node that makes a value, where the kernel would copy it rather than read the value.
+
     Attributes:
         dims: the space's variables, in the order of the dims of the value that spans it.
         index: where each placed value stands; values from outside are placed by their first use.
@@ -220,13 +222,17 @@ class Space:
         return None if source is None else forward(node, source, self.reduced)
 
     def depends(self, value: Value) -> bool:
-        """Whether a value depends on a dot or reduce of this kernel."""
-        if value in self.fixed:
-            return True
-        node = self._producer(value)
-        if value in self.members or node is None or node.op not in LAYOUT:
-            return False
-        return any(self.depends(v) for v in node.operands)
+        """Whether a value depends on a dot or reduce of this kernel, over nodes that the kernel would copy too."""
+        stack, seen = [value], set[Value]()
+        while stack:
+            current = stack.pop()
+            if current in self.fixed:
+                return True
+            node = None if current in self.members or current in seen else self._producer(current)
+            seen.add(current)
+            if node is not None:
+                stack += node.operands
+        return False
 
     def _result_index(self, node: Node) -> Index | None:
         if node.op in LAYOUT:
@@ -249,9 +255,11 @@ class Space:
         if value in self.fixed:
             return self.index[value] == index
         node = self._producer(value)
-        if value in self.members or node is None or node.op not in LAYOUT or not self.depends(value):
+        if value in self.members or node is None or not self.depends(value):
             return True
-        return self._readable_through(node, index)
+        if node.op in POINTWISE:
+            return all(self._readable(v, index if v.type.rank else ()) for v in node.operands)
+        return node.op in LAYOUT and self._readable_through(node, index)
 
     def _readable_through(self, node: Node, index: Index) -> bool:
         if node.op in ("pad", "all_slice"):

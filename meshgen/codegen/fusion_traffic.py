@@ -225,7 +225,8 @@ class _Traffic:
             waits = maker.members[0].op in COLLECTIVES and not self.of.depends(dot, maker)
             if waits or self.of.depends(maker, dot):
                 return None
-        space = Space(self.of.producer.get)
+        extra = {v for g in (group, dot) for n in g.extra for v in n.results}
+        space = Space(lambda v: self.of.producer[v] if v in extra else self.of.copied(v))
         space.start(dot.members[0])
         rest = [*dot.members[1:], *sorted(group.members, key=self.of.position.__getitem__)]
         return space if all(space.add(node) for node in rest) else None
