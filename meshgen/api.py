@@ -67,6 +67,13 @@ def plan(graph: Any, mesh: Mesh | Mapping[str, int] | None = None, *, args: Args
     options, timing = Options(target, arguments), Timing()
     with timing.of("import"):
         module, rebuild = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs)
+    return plan_module(module, options, timing, rebuild, progress)
+
+
+def plan_module(
+    module: Module, options: Options, timing: Timing, rebuild: Rebuild = None, progress: Progress | None = None
+) -> Executable:
+    """From a module that was read to its schedule."""
     stages = run_stages(module, options, timing, "fuse", progress)
     with timing.of("schedule"):
         schedule = make_schedule(stages["fuse"], options)

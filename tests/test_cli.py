@@ -236,6 +236,19 @@ def test_a_python_function_is_a_program(
     assert got["check"]["ok"] and got["mesh"] == {"a": 3} and got["counts"] == {}
 
 
+def test_an_axis_of_unknown_size_is_tried(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "open.mlir").write_text(
+        "shard.grid @g(shape = ?x3)\nfunc.func @main(%x: tensor<8x12xf32>) -> tensor<8x12xf32> {\n"
+        "  %s = shard.sharding @g split_axes = [[0]] : !shard.sharding\n  %a = shard.shard %x to %s : tensor<8x12xf32>\n"
+        "  %b = stablehlo.tanh %a : tensor<8x12xf32>\n  return %b : tensor<8x12xf32>\n}\n"
+    )
+    assert main(["check", str(place / "open.mlir"), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["mesh"] == {"0": 2, "1": 3} and "tried with 2 devices" in err
+    assert main(["compile", str(place / "open.mlir"), "-o", str(place / "open.mgx")]) == 1
+    assert "give it with --mesh" in capsys.readouterr().err
+
+
 def test_stdin_is_a_program(place: Path) -> None:
     call = [sys.executable, "-m", "meshgen", "opt", "-"]
     outcome = subprocess.run(call, input=mlp(), capture_output=True, text=True, cwd=Path(__file__).resolve().parents[1])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from meshgen import api
-from meshgen.commands.common import Output, add_program, add_target, program_options
+from meshgen.commands.common import Output, add_program, add_target, planned
 from meshgen.errors import NumbersDiffer
 from meshgen.sharding.oracle import check
 from meshgen.tables import comms_table
@@ -18,8 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    with output.progress() as progress:
-        executable = api.plan(**program_options(options), target=options.target, progress=progress)
+    executable = planned(options, output)
     result = check(next(iter(executable.stages.values())), pipeline=lambda _: executable.fused, seed=options.seed)
     output.tables(comms_table(executable.comms))
     verdict = "ok" if result.ok else "NUMBERS DIFFER"

@@ -7,15 +7,18 @@ import json
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console, RenderableType
 
+from meshgen import api
 from meshgen.errors import Diagnostic, ShardingError, UsageError
+from meshgen.executable import Executable
 from meshgen.mesh import Mesh, parse_mesh
-from meshgen.pipeline import Progress
+from meshgen.pipeline import Options, Progress, Timing
 from meshgen.spec import Sharding, parse_sharding
 from meshgen.tables import WIDTH, render
 
@@ -114,6 +117,25 @@ def program_options(options: argparse.Namespace) -> dict[str, Any]:
         "out_specs": _specs(options.out_spec) or None,
         "arguments": options.arguments,
     }
+
+
+TRIAL_SIZE = 2  # devices along a mesh axis whose size is unknown until load
+
+
+def planned(options: argparse.Namespace, output: Output) -> Executable:
+    """The program as scheduled, without binaries. Mesh axes of unknown size are tried at `TRIAL_SIZE`, and that is said."""
+    chosen, timing = program_options(options), Timing()
+    choice = Options(options.target, chosen.pop("arguments"))
+    with timing.of("import"):
+        module, _ = api.read(**chosen)
+    if unknown := [axis.name for axis in module.mesh.axes if axis.size is None]:
+        axes = tuple(replace(axis, size=axis.size or TRIAL_SIZE) for axis in module.mesh.axes)
+        module = replace(module, mesh=replace(module.mesh, axes=axes))
+        output.note(
+            f"note: mesh axis {', '.join(unknown)} has no size yet, tried with {TRIAL_SIZE} devices; --mesh gives another"
+        )
+    with output.progress() as progress:
+        return api.plan_module(module, choice, timing, progress=progress)
 
 
 def mesh_option(text: str | None) -> Mesh | None:

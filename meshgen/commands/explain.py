@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from meshgen import api
-from meshgen.commands.common import Output, add_program, add_target, program_options
+from meshgen.commands.common import Output, add_program, add_target, planned
 from meshgen.explain import explanations
 from meshgen.tables import cost_table
 
@@ -17,8 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    with output.progress() as progress:
-        executable = api.plan(**program_options(options), target=options.target, progress=progress)
+    executable = planned(options, output)
     what = int(options.what) if options.what and options.what.isdigit() else options.what
     if what is None:
         output.tables(cost_table(executable.cost))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from meshgen import api
-from meshgen.commands.common import Output, add_program, add_target, program_options
+from meshgen.commands.common import Output, add_program, add_target, planned
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,8 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    with output.progress() as progress:
-        executable = api.plan(**program_options(options), target=options.target, progress=progress)
+    executable = planned(options, output)
     executable.report(options.output)
     output.text(options.output)
     output.document(executable.record() | {"output": options.output})
