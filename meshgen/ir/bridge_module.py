@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 from xdsl.dialects import builtin, func
@@ -191,7 +192,7 @@ def _export_call(exporter: Exporter, node: Node) -> Operation:
 
 @bridge.exports("view")
 def _export_view(exporter: Exporter, node: Node) -> Operation:
-    operation = EXPORTERS["reshape"](exporter, node)
+    operation = EXPORTERS["reshape"](exporter, replace(node, op="reshape"))
     operation.attributes["meshgen.view"] = builtin.UnitAttr()
     return operation
 
