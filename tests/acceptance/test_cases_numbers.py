@@ -1,0 +1,73 @@
+"""Programs that JAX lowered give JAX's numbers: checked, compiled, and run with the arguments that JAX was given."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from meshgen.cli import main
+from meshgen.runtime.module import load
+from tests.acceptance.cases import CASES, PROGRAMS, arguments, needs_cases, recipe, small
+
+pytestmark = needs_cases
+
+
+def document(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, dict[str, Any]]:
+    """The exit code of a command, and what it prints with `--json`."""
+    capsys.readouterr()
+    code = main([*map(str, words), "--json"])
+    out, err = capsys.readouterr()
+    return code, json.loads(out or "{}") | {"stderr": err}
+
+
+@pytest.mark.parametrize("form", ["shardy", "generic"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_check_is_ok(name: str, form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, got = document(capsys, "check", small(name, form), "--target", "cpu")
+    assert code == 0, got["stderr"]
+    assert got["check"]["ok"] and got["check"]["max_abs_error"] <= got["check"]["tolerance"]
+    with np.load(CASES / "small" / f"{name}.npz") as expected:
+        assert [tuple(o["shape"]) for o in got["check"]["outputs"]] == [expected[k].shape for k in expected.files]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_both_forms_are_one_program(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = ("mesh", "counts", "ring_bytes", "peak_memory_bytes", "kernels", "device_bytes")
+    pretty, generic = (document(capsys, "explain", small(name, form))[1] for form in ("shardy", "generic"))
+    assert {key: pretty[key] for key in keys} == {key: generic[key] for key in keys}
+
+
+def run_case(name: str, device: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Compile the program, run the module, and compare with what JAX computed."""
+    module, inputs = place / f"{name}.mgx", place / "inputs.npz"
+    code, got = document(capsys, "compile", small(name), "--target", "cpu", "-o", module)
+    assert code == 0, got["stderr"]
+    names = [binding.name for binding in load(module).inputs]
+    np.savez(inputs, allow_pickle=False, **dict(zip(names, arguments(name), strict=True)))
+    words = ["--device", device, "--input", f"@{inputs}", "--expect", CASES / "small" / f"{name}.npz"]
+    code, got = document(capsys, "run", module, *words, "--tolerance", recipe(name)["small"]["tol"])
+    assert code == 0, f"{got.get('compared')} {got['stderr']}"
+    assert got["compared"] and all(row["ok"] for row in got["compared"])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_module_gives_the_numbers_of_jax(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_case(name, "reference", tmp_path, capsys)
+
+
+@pytest.mark.parametrize("name", ["block_dp_tp", "block_dp_tp_bf16", "softmax_sharded"])
+def test_its_kernels_give_the_numbers_of_jax(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("triton")
+    run_case(name, "interpret", tmp_path, capsys)
+
+
+def test_wrong_arguments_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The comparison can fail: other inputs give other numbers, and exit code 3."""
+    module = tmp_path / "softmax.mgx"
+    assert document(capsys, "compile", small("softmax_sharded"), "--target", "cpu", "-o", module)[0] == 0
+    words = ["--expect", CASES / "small" / "softmax_sharded.npz", "--tolerance", 1e-3]
+    assert document(capsys, "run", module, *words)[0] == 3
