@@ -17,24 +17,6 @@ from meshgen.codegen.fusion_space import LAYOUT, LOOKUPS, MADE, POINTWISE, Space
 from meshgen.codegen.simplify import COLLECTIVES, captured
 from meshgen.ir.graph import Graph, Node, Value
 
-EXPENSIVE = frozenset(
-    [
-        "exponential",
-        "exponential_minus_one",
-        "log",
-        "log_plus_one",
-        "logistic",
-        "tanh",
-        "sine",
-        "cosine",
-        "tan",
-        "erf",
-        "erf_inv",
-        "power",
-        "atan2",
-        "cbrt",
-    ]
-)
 _MOST_MEMBERS = 160
 MOST_INPUTS = 24
 EPILOGUE_NODES = 64

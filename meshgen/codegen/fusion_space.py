@@ -68,6 +68,24 @@ BINARY = frozenset(
         "compare",
     ]
 )
+EXPENSIVE = frozenset(  # many instructions per element: worth writing down rather than computing twice
+    [
+        "exponential",
+        "exponential_minus_one",
+        "log",
+        "log_plus_one",
+        "logistic",
+        "tanh",
+        "sine",
+        "cosine",
+        "tan",
+        "erf",
+        "erf_inv",
+        "power",
+        "atan2",
+        "cbrt",
+    ]
+)
 POINTWISE = UNARY | BINARY | {"select", "clamp", "to_partial"}
 # Index maps: never stored for their own sake, but read through by whoever uses the result.
 LAYOUT = frozenset({"broadcast_in_dim", "reshape", "transpose", "reverse", "slice", "pad", "mask_padding", "all_slice"})

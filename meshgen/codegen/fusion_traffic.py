@@ -9,28 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meshgen.codegen.fusion_groups import EPILOGUE_NODES, MOST_INPUTS, Group, Grouping
-from meshgen.codegen.fusion_space import LOOKUPS, POINTWISE, Space
+from meshgen.codegen.fusion_space import EXPENSIVE, LOOKUPS, POINTWISE, Space
 from meshgen.codegen.simplify import COLLECTIVES
 from meshgen.ir.graph import Node, Value
 
-EXPENSIVE = frozenset(
-    [
-        "exponential",
-        "exponential_minus_one",
-        "log",
-        "log_plus_one",
-        "logistic",
-        "tanh",
-        "sine",
-        "cosine",
-        "tan",
-        "erf",
-        "erf_inv",
-        "power",
-        "atan2",
-        "cbrt",
-    ]
-)
 _TINY_BYTES = 4096  # what is computed again rather than launched for
 _BIG_BYTES = 2**16  # what is worth computing again
 _RECIPE_NODES = 16
