@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.executable import Executable
-from meshgen.frontend.tracer import SpecLike, trace
+from meshgen.frontend.tracer import SpecLike, spec, trace
 from meshgen.ir.graph import Annotation, Module, Value
+from meshgen.ir.sizes import input_names, with_shapes
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages, verify_program
 from meshgen.runtime.module import LoadedModule
@@ -36,7 +37,8 @@ def compile(graph: Any, mesh: Mesh | Mapping[str, int] | None = None, *, args: A
             `jax.jit(f).lower(...)` or `jax.export` returns; a Module; an xDSL module.
         mesh: the devices; may be left out where the program declares its mesh.
         args: for a Python function, the type of each parameter (`"bf16[8,512]"`, or anything with shape and
-            dtype), nested in dicts, lists and tuples as the function takes them.
+            dtype), nested in dicts, lists and tuples as the function takes them; for other programs, types or
+            shapes of inputs whose sizes they leave open, in order or by name.
         in_specs: required shardings of inputs: by name (`*` matches), or one per input; None leaves it open.
         out_specs: the same for outputs (`result`, `result.0`, ...); a single sharding is that of the only output.
         target: `cuda:sm_90`, `cuda:sm_90,sm_80` (no GPU is needed), or `cpu`: no binaries.
@@ -82,7 +84,7 @@ def plan_module(
 
 def lower(graph: Any, mesh: Mesh | Mapping[str, int] | None = None, *, stage: str, args: Args = None,
           in_specs: Specs = None, out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local") -> Module:  # fmt: skip
-    """The program at `stage`: import, propagate, materialize, optimize, partition or fuse. Else as `compile`."""
+    """The program at `stage`: import, propagate, materialize, optimize, partition, fuse or schedule. Else as `compile`."""
     module, _ = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs)
     return run_stages(module, Options(target, arguments), Timing(), stage)[stage]
 
@@ -93,7 +95,9 @@ def read(graph: Any, mesh: Mesh | Mapping[str, int] | None = None, *, args: Args
     mesh = mesh if mesh is None or isinstance(mesh, Mesh) else make_mesh(mesh)
     module, rebuild = _import(graph, mesh, args)
     if mesh is not None:
-        module = replace(module, mesh=mesh)
+        module = replace(module, mesh=module.mesh.completed(mesh))
+    if rebuild is None and args is not None:
+        module = with_shapes(module, _shapes(args, input_names(module.graph)))
     verify_program(module)
     inputs, outputs = module.graph.inputs, module.graph.outputs
     wishes = _annotations("input", _names(inputs, "arg"), inputs, in_specs, module.mesh, module.in_annotations)
@@ -112,7 +116,7 @@ def _import(graph: Any, mesh: Mesh | None, args: Args) -> tuple[Module, Rebuild]
     if is_jax(graph):
         return from_jax(graph), None
     if type(graph).__module__.startswith("xdsl."):
-        return _read_mlir(str(graph)), None
+        return _read_mlir(str(graph), mesh), None
     if not callable(graph):
         raise UsageError(
             Diagnostic("MG0001", f"a {type(graph).__name__} is no program", hint="pass a function, MLIR text or a path")
@@ -126,16 +130,28 @@ def _import(graph: Any, mesh: Mesh | None, args: Args) -> tuple[Module, Rebuild]
 def _from_text(graph: str | Path, mesh: Mesh | None, args: Args) -> tuple[Module, Rebuild]:
     text = str(graph)
     if isinstance(graph, str) and (text == "-" or "\n" in text or "{" in text):
-        return _read_mlir(text), None
+        return _read_mlir(text, mesh), None
     if isinstance(graph, str) and ":" in text and not Path(text).exists() and Path(text).suffix != ".mlir":
         return _import(_function(text), mesh, args)
-    return _read_mlir(Path(text)), None
+    return _read_mlir(Path(text), mesh), None
 
 
-def _read_mlir(source: str | Path) -> Module:
+def _read_mlir(source: str | Path, mesh: Mesh | None) -> Module:
     from meshgen.frontend.mlir import read_mlir
 
-    return read_mlir(source)
+    return read_mlir(source, mesh)
+
+
+def _shapes(args: Sequence[Any] | Mapping[str, Any], names: Sequence[str]) -> dict[str, Sequence[int]]:
+    """Shapes of inputs by name, from types, arrays or shapes; None leaves one as it is."""
+    if not isinstance(args, Mapping) and len(args) > len(names):
+        raise UsageError(Diagnostic("MG0001", f"{len(args)} args were given, but the program takes {len(names)}"))
+    pairs = args.items() if isinstance(args, Mapping) else zip(names, args, strict=False)
+    return {name: given if _is_shape(given) else spec(given).sizes for name, given in pairs if given is not None}
+
+
+def _is_shape(given: Any) -> bool:
+    return isinstance(given, (tuple, list)) and all(isinstance(size, int) for size in cast("Sequence[Any]", given))
 
 
 def _function(reference: str) -> Any:

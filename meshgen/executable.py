@@ -122,9 +122,15 @@ class Executable:
         """The program at a stage, as text that `meshgen opt` reads. Raises UsageError for a stage it lacks."""
         from meshgen.ir.text import print_text
 
+        if stage == "schedule":
+            from meshgen.codegen.schedule_stage import scheduled
+
+            return print_text(scheduled(self.fused, self.plan))
         if stage not in self.stages:
             raise UsageError(
-                Diagnostic("MG0001", f"there is no stage '{stage}'", hint=f"the stages are {', '.join(self.stages)}")
+                Diagnostic(
+                    "MG0001", f"there is no stage '{stage}'", hint=f"the stages are {', '.join(self.stages)}, schedule"
+                )
             )
         return print_text(self.stages[stage])
 
@@ -148,7 +154,7 @@ class Executable:
         """
         from meshgen.codegen.package import write_module
 
-        stages = {stage: self.as_text(stage) for stage in self.stages}
+        stages = {stage: self.as_text(stage) for stage in (*self.stages, "schedule")}
         report = {key: value for key, value in self.record().items() if key != "seconds"}  # the same bytes every time
         write_module(
             path,

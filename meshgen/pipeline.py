@@ -93,12 +93,19 @@ def _fuse(module: Module, options: Options) -> Module:
     return fuse(module)
 
 
+def _schedule(module: Module, options: Options) -> Module:
+    from meshgen.codegen.schedule_stage import scheduled
+
+    return scheduled(module, make_schedule(module, options))
+
+
 STAGES: Mapping[str, Callable[[Module, Options], Module]] = {
     "propagate": _propagate,
     "materialize": _materialize,
     "optimize": _optimize,
     "partition": _partition,
     "fuse": _fuse,
+    "schedule": _schedule,
 }
 
 

@@ -70,7 +70,7 @@ def test_every_stage_is_text_that_reads_back(executable: mg.Executable) -> None:
     from meshgen.ir.text import parse_text, print_text
 
     assert list(executable.stages) == ["import", "propagate", "materialize", "optimize", "partition", "fuse"]
-    for stage in executable.stages:
+    for stage in (*executable.stages, "schedule"):
         text = executable.as_text(stage)
         assert print_text(parse_text(text)) == text
     with pytest.raises(UsageError, match="no stage 'nope'"):

@@ -111,7 +111,7 @@ def test_compile_prints_reasons_kernels_and_where_time_went(place: Path, capsys:
         assert part in text
     assert (place / "again.mgx").read_bytes() == (place / "mlp.mgx").read_bytes()
     assert [p.name for p in sorted((place / "dump").glob("*.mlir"))] == [
-        "00_import.mlir", "01_propagate.mlir", "02_materialize.mlir", "03_optimize.mlir", "04_partition.mlir", "05_fuse.mlir"
+        "00_import.mlir", "01_propagate.mlir", "02_materialize.mlir", "03_optimize.mlir", "04_partition.mlir", "05_fuse.mlir", "06_schedule.mlir"
     ]  # fmt: skip
     assert len(list((place / "dump" / "kernels").glob("*.py"))) == 2
 
@@ -144,7 +144,7 @@ def test_run_interprets_the_generated_kernels(place: Path, capsys: pytest.Captur
 
 
 def test_opt_enters_at_every_stage(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    passes = ["propagate", "materialize", "optimize", "partition", "fuse"]
+    passes = ["propagate", "materialize", "optimize", "partition", "fuse", "schedule"]
     whole = document(capsys, "opt", place / "mlp.mlir", "--passes", ",".join(passes))["text"]
     source = place / "mlp.mlir"
     for name in passes:
@@ -246,7 +246,7 @@ def test_an_axis_of_unknown_size_is_tried(place: Path, capsys: pytest.CaptureFix
     out, err = capsys.readouterr()
     assert json.loads(out)["mesh"] == {"0": 2, "1": 3} and "tried with 2 devices" in err
     assert main(["compile", str(place / "open.mlir"), "-o", str(place / "open.mgx")]) == 1
-    assert "give it with --mesh" in capsys.readouterr().err
+    assert "--mesh" in capsys.readouterr().err
 
 
 def test_stdin_is_a_program(place: Path) -> None:

@@ -82,6 +82,13 @@ def add_program(parser: argparse.ArgumentParser) -> None:
         help="type of the function's next parameter, such as f32[8,16]",
     )
     parser.add_argument(
+        "--shape",
+        metavar="NAME=SIZES",
+        action="append",
+        default=[],
+        help="shape of an input whose sizes the program leaves open, such as x=8x64",
+    )
+    parser.add_argument(
         "--spec",
         metavar="NAME=SPEC",
         action="append",
@@ -112,30 +119,29 @@ def program_options(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "graph": read_program(options.program),
         "mesh": mesh_option(options.mesh),
-        "args": options.arg or None,
+        "args": _shapes(options.shape) or options.arg or None,
         "in_specs": _specs(options.spec) or None,
         "out_specs": _specs(options.out_spec) or None,
         "arguments": options.arguments,
     }
 
 
-TRIAL_SIZE = 2  # devices along a mesh axis whose size is unknown until load
-
-
 def planned(options: argparse.Namespace, output: Output) -> Executable:
-    """The program as scheduled, without binaries. Mesh axes of unknown size are tried at `TRIAL_SIZE`, and that is said."""
+    """The program as scheduled, without binaries. Mesh axes of unknown size that it uses get a nominal one; a note says so."""
+    module, choice, timing = program(options)
+    if unknown := unknown_axes(module):
+        module = replace(module, mesh=nominal_mesh(module))
+        output.note(f"note: the size of mesh axis {', '.join(unknown)} is unknown: planned for {module.mesh}; --mesh gives another")
+    with output.progress() as progress:
+        return api.plan_module(module, choice, timing, progress=progress)
+
+
+def program(options: argparse.Namespace) -> tuple[Module, Options, Timing]:
+    """The program as it was entered, and what was chosen for its way."""
     chosen, timing = program_options(options), Timing()
     choice = Options(options.target, chosen.pop("arguments"))
     with timing.of("import"):
-        module, _ = api.read(**chosen)
-    if unknown := [axis.name for axis in module.mesh.axes if axis.size is None]:
-        axes = tuple(replace(axis, size=axis.size or TRIAL_SIZE) for axis in module.mesh.axes)
-        module = replace(module, mesh=replace(module.mesh, axes=axes))
-        output.note(
-            f"note: mesh axis {', '.join(unknown)} has no size yet, tried with {TRIAL_SIZE} devices; --mesh gives another"
-        )
-    with output.progress() as progress:
-        return api.plan_module(module, choice, timing, progress=progress)
+        return api.read(**chosen)[0], choice, timing
 
 
 def mesh_option(text: str | None) -> Mesh | None:
@@ -162,6 +168,20 @@ def read_program(name: str) -> Any:
             )
         )
     return name if ":" in name and not path.exists() else path
+
+
+def _shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {}
+    faults: list[Diagnostic] = []
+    for text in texts:
+        name, equals, sizes = text.partition("=")
+        if name and equals and all(size.isdigit() for size in sizes.split("x")):
+            found[name] = tuple(map(int, sizes.split("x")))
+        else:
+            faults.append(Diagnostic("MG0001", f"'{text}' is not NAME=SIZES", hint="write for example x=8x64"))
+    if faults:
+        raise UsageError(*faults)
+    return found
 
 
 def _specs(texts: Sequence[str]) -> dict[str, Sharding]:

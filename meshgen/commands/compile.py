@@ -43,7 +43,7 @@ def dump(executable: Executable, place: Path) -> None:
     """One numbered file per stage, one per kernel. Raises UsageError MG0003."""
     try:
         (place / "kernels").mkdir(parents=True, exist_ok=True)
-        for number, stage in enumerate(executable.stages):
+        for number, stage in enumerate((*executable.stages, "schedule")):
             (place / f"{number:02}_{stage}.mlir").write_text(executable.as_text(stage))
         for name, source in executable.sources.items():
             (place / "kernels" / f"{name}.py").write_text(source.text)

@@ -1,0 +1,65 @@
+"""The schedule as a stage of the program: launches in issue order, each with its slot, its results with their places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from meshgen.ir.dialects.schedule import Place, Slot
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.runtime.plan import Schedule
+
+UNLAUNCHED = ("view", "constant")  # values that exist without a launch
+
+
+def scheduled(module: Module, plan: Schedule) -> Module:
+    """A `fuse`-stage module in the order of `plan`, which was made from it.
+
+    Views stand where they are first needed and constants first, because neither is launched.
+    """
+    graph = module.graph
+    launched = [node for node in graph.nodes if node.op not in UNLAUNCHED]
+    number_of = {value: number for number, value in enumerate(graph.values())}
+    slots = _slots(plan)
+    order = _issue_order(launched, number_of, plan)
+    views = {node.result: node for node in graph.nodes if node.op == "view"}
+    nodes = [_placed(node, number_of, plan) for node in graph.nodes if node.op == "constant"]
+    for slot, node in zip(slots, order, strict=True):
+        nodes += _views(node.operands, views, number_of, plan)
+        nodes.append(_placed(node, number_of, plan, slot))
+    nodes += _views(graph.outputs, views, number_of, plan)
+    return replace(module, stage="schedule", graph=Graph(graph.name, graph.inputs, nodes, graph.outputs))
+
+
+def _slots(plan: Schedule) -> list[Slot]:
+    exposure = {e.item: (e.hidden, e.exposed) for e in plan.exposures}
+    return [
+        Slot(item.stream, item.waits, item.records, item.seconds, item.start, exposure.get(number))
+        for number, item in enumerate(plan.items)
+    ]
+
+
+def _issue_order(launched: Sequence[Node], number_of: Mapping[Value, int], plan: Schedule) -> list[Node]:
+    """The node of each item: results tell them apart; what has none stays in program order."""
+    by_results = {tuple(number_of[v] for v in node.results): node for node in launched if node.results}
+    silent = iter([node for node in launched if not node.results])
+    return [by_results[item.outputs] if item.outputs else next(silent) for item in plan.items]
+
+
+def _views(
+    values: Sequence[Value], views: dict[Value, Node], number_of: Mapping[Value, int], plan: Schedule
+) -> list[Node]:
+    """The views among `values` that were not written yet, each after the view that it is of."""
+    found: list[Node] = []
+    for value in values:
+        if node := views.pop(value, None):
+            found += [*_views(node.operands, views, number_of, plan), _placed(node, number_of, plan)]
+    return found
+
+
+def _placed(node: Node, number_of: Mapping[Value, int], plan: Schedule, slot: Slot | None = None) -> Node:
+    places: list[Place] = []
+    for value in node.results:
+        buffer = plan.buffers[number_of[value]]
+        places.append(Place(number_of[value], buffer.name, buffer.kind, buffer.storage, buffer.offset))
+    return replace(node, attrs=node.attrs | {"places": tuple(places)} | ({"slot": slot} if slot else {}))
