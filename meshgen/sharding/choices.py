@@ -60,14 +60,9 @@ def labels_of(
             if any(kind in origins.get(node.operands[i], {}) for i in way.operands):
                 operands_ = tuple(kind if i in way.operands else None for i in range(len(node.operands)))
                 found.append(Label(None, way, operands_, (kind,) * len(node.results)))
-    if not node.operands or not node.results:  # inputs and outputs may also have a partial state that was asked for
-        value = site.value
-        states = [
-            s
-            for s in origins.get(value, {})
-            if isinstance(s, str) and site.wish and state_of(site.wish.sharding, link.axis) == s
-        ]
-        found += [Label(None, None, (s,) * len(node.operands), (s,) * len(node.results)) for s in states]
+    asked = site.wish and state_of(site.wish.sharding, link.axis)
+    if isinstance(asked, str) and all(asked not in (*label.operands, *label.results) for label in found):
+        found.append(Label(None, None, (asked,) * len(node.operands), (asked,) * len(node.results)))
     found.append(Label(None, None, (None,) * len(node.operands), (None,) * len(node.results)))
     return found
 

@@ -42,15 +42,18 @@ def axis_orders(sites: list[Site], chosen: dict[Site, dict[str, Label]], axes: l
 
 
 def _fixed(sites: list[Site], wanted: Orders) -> list[tuple[Site, int, tuple[str, ...]]]:
-    """Orders that annotations and per-op options state, the largest values first."""
+    """Orders that annotations and per-op options state, the largest values first; axes that they leave open come last."""
     found: list[tuple[int, int, Site, int, tuple[str, ...]]] = []
     for number, site in enumerate(sites):
         stated = dict(enumerate(site.option or ()))
         if site.wish:
             maps = (site.rule.results or site.rule.operands)[0]
             stated = {factors[0]: axes for factors, axes in zip(maps, site.wish.sharding.dims, strict=True) if factors}
-        for factor, order in stated.items():
-            if len(order) > 1 and set(order) == set(wanted[site].get(factor, ())):
+        for factor, named in stated.items():
+            on = wanted[site].get(factor, ())
+            order = tuple(axis for axis in named if axis in on)  # not those of size 1
+            if order and len(on) > 1:
+                order += tuple(axis for axis in on if axis not in order)
                 found.append((-site.value.type.nbytes, number, site, factor, order))
     return [item[2:] for item in sorted(found, key=lambda item: item[:2])]
 

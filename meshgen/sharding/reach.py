@@ -1,7 +1,8 @@
 """Which states along one mesh axis the annotations can reach, and from which annotation each comes.
 
 An annotation seeds its value; every rule ties the dims that share a factor; a sharded reduction makes its
-result partial and linear ops pass that on. The fixed point is a set, so it does not depend on the order of
+result partial and linear ops pass that on. A partial value that was asked for seeds the reductions that can make
+it. The fixed point is a set, so it does not depend on the order of
 traversal; origins go to the seed that is fewest ties away, in program order.
 """
 
@@ -49,9 +50,11 @@ def reach(sites: list[Site], axis: str, size: int, covered: Covered) -> dict[Val
     for site in sites:
         for value in dict.fromkeys([*site.node.operands, *site.node.results]):
             touching.setdefault(value, []).append(site)
+    makers = {value: site for site in sites for value in site.node.results}
     for site in sites:
         for value, state, origin in _seeds(site, axis):
-            add(value, state, origin)
+            for source, made in [(value, state), *_sources(value, state, makers, size)]:
+                add(source, made, origin)
     while queue:
         value, state = queue.popleft()
         for site in touching[value]:
@@ -74,6 +77,20 @@ def _seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:
             where = f" ({site.node.loc})" if site.node.loc else ""
             origin = f"sharding option of '{site.node.op}'{where}"
             found += [(value, state, origin) for value, state in _states_of_factor(site, factor)]
+    return found
+
+
+def _sources(value: Value, state: State, makers: dict[Value, Site], size: int) -> list[tuple[Value, State]]:
+    """What makes a partial value: reductions of its kind that the axis splits, behind ops that are linear in them."""
+    found: list[tuple[Value, State]] = []
+    pending = [value] if isinstance(state, str) else []
+    for value in pending:  # grows
+        if site := makers.get(value):
+            for number, factor in enumerate(site.rule.factors):
+                if factor.kind == "reduce" and factor.reduction == state and fits(site.rule, number, size):
+                    found += _states_of_factor(site, number)
+            linear = [site.node.operands[i] for way in site.rule.linear if state in way.kinds for i in way.operands]
+            pending += [operand for operand in dict.fromkeys(linear) if operand not in pending]
     return found
 
 
