@@ -70,7 +70,7 @@ class TextParser(Parser):
         self._location_aliases: dict[str, str] = dict(_LOCATION_ALIAS.findall(text)) if "loc(" in text else {}
         if self._location_aliases:  # MLIR prints them after their uses: take them out, in place
             text = _LOCATION_ALIAS.sub(lambda match: " " * len(match[0]), text)
-        super().__init__(context, text, file)
+        super().__init__(context, "", file)  # its own lexer would read the first token of a text
         self._parser_state.lexer = TextLexer(Input(text, file))
         self._parser_state.current_token = self._parser_state.lexer.lex()
         self._file = file
