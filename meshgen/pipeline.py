@@ -89,8 +89,9 @@ def _partition(module: Module, options: Options) -> Module:
 
 def _fuse(module: Module, options: Options) -> Module:
     from meshgen.codegen.fuse import fuse
+    from meshgen.codegen.unroll import unroll
 
-    return fuse(module)
+    return fuse(unroll(module))
 
 
 def _schedule(module: Module, options: Options) -> Module:
