@@ -112,11 +112,22 @@ def edges(sites: list[Site]) -> list[tuple[Value, tuple[int, int], list[tuple[in
 
 @dataclass(frozen=True)
 class View:
-    """What the other axes leave: bytes of each value, work of each site, edges that they reshard already."""
+    """What the other axes leave: bytes of each value where it is made and used, work, edges that they reshard."""
 
     nbytes: Callable[[Value], float]
+    used_bytes: Callable[[tuple[int, int]], float]  # (site, operand)
     work: Callable[[Site], float]
     moved: frozenset[tuple[int, int]]  # (site, operand)
+
+
+def _placed(sites: list[Site]) -> set[Value]:
+    """Inputs that the user placed, and what annotations make of them."""
+    found: set[Value] = set()
+    for site in sites:
+        is_input = site.node.op == "input" or (site.node.op == "annotate" and site.node.operands[0] in found)
+        if is_input and site.wish is not None and site.wish.required:
+            found.add(site.value)
+    return found
 
 
 class AxisProblem:
@@ -126,6 +137,7 @@ class AxisProblem:
         self.sites, self.link, self.labels, self.view = sites, link, labels, view
         self.sizes = [len(options) for options in labels]
         self.tables: list[Table] = []
+        self.placed = _placed(sites)
 
     def solve(self) -> AxisSolution:
         for number, site in enumerate(self.sites):
@@ -176,20 +188,21 @@ class AxisProblem:
     def _add_edge(self, value: Value, producer: tuple[int, int], uses: list[tuple[int, int]]) -> None:
         made = [label.results[producer[1]] for label in self.labels[producer[0]]]
         wanted = [[label.operands[i] for label in self.labels[site]] for site, i in uses]
-        seconds = self._prices(value, self.sites[producer[0]], [made, *wanted])
+        prices = [self._prices(value, use, self.sites[producer[0]].times, [made, *wanted]) for use in uses]
         copies = self._shared_states(made, wanted)
         weights = [self._weight(self.sites[producer[0]], use) for use in uses]
         if not copies:
-            for (site, _), states, weight in zip(uses, wanted, weights, strict=True):
+            for (site, _), states, weight, seconds in zip(uses, wanted, weights, prices, strict=True):
                 if any(m != w for m in made for w in states):
                     self._add((producer[0], site), np.array([[seconds[m, w] * weight for w in states] for m in made]))
             return
         copy = len(self.sizes)
         options: list[State | tuple[()]] = [(), *copies]  # (): no copy
         self.sizes.append(len(options))
-        price = [[0.0 if isinstance(c, tuple) else seconds[m, c] * max(weights) for c in options] for m in made]
+        dearest = {pair: max(table[pair] for table in prices) for pair in prices[0]}
+        price = [[0.0 if isinstance(c, tuple) else dearest[m, c] * max(weights) for c in options] for m in made]
         self._add((producer[0], copy), np.array(price))
-        for (site, _), states, weight in zip(uses, wanted, weights, strict=True):
+        for (site, _), states, weight, seconds in zip(uses, wanted, weights, prices, strict=True):
             near = [[FORBIDDEN if isinstance(c, tuple) else seconds[c, w] for c in options] for w in states]
             costs = [[[min(seconds[m, w] * weight, n) for n in near[i]] for i, w in enumerate(states)] for m in made]
             self._add((producer[0], site, copy), np.array(costs))
@@ -199,10 +212,14 @@ class AxisProblem:
         times = self.sites[use[0]].times / maker.times if maker.node.op == "carry" else 1.0
         return times * (SAME_EDGE if use in self.view.moved else 1.0)
 
-    def _prices(self, value: Value, maker: Site, ends: list[list[State]]) -> dict[tuple[State, State], float]:
-        """Seconds between all states that occur at the ends of an edge."""
-        nbytes = self.view.nbytes(value) * maker.times
-        is_argument = maker.node.op == "input" and maker.wish is not None and maker.wish.required
+    def _prices(
+        self, value: Value, use: tuple[int, int], times: float, ends: list[list[State]]
+    ) -> dict[tuple[State, State], float]:
+        """Seconds between all states that occur at the ends of an edge.
+
+        What other axes gather on the edge counts in full and what they cut counts as cut: that is what this axis adds.
+        """
+        nbytes, is_argument = self.view.used_bytes(use) * times, value in self.placed
         states = dict.fromkeys(state for side in ends for state in side)
         return {(s, t): self.link.seconds(s, t, nbytes, is_argument=is_argument) for s in states for t in states}
 

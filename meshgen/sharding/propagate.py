@@ -106,6 +106,7 @@ def _view(sites: list[Site], others: dict[str, Decision], module: Module) -> Vie
     local: dict[Value, float] = {
         v: float(v.type.nbytes) for site in sites for v in (*site.node.operands, *site.node.results)
     }
+    used = {(n, i): float(v.type.nbytes) for n, site in enumerate(sites) for i, v in enumerate(site.node.operands)}
     work: dict[Site, float] = {site: site.seconds for site in sites}
     moved: set[tuple[int, int]] = set()
     for axis, decision in others.items():
@@ -114,10 +115,13 @@ def _view(sites: list[Site], others: dict[str, Decision], module: Module) -> Vie
             work[site] /= size if label.factor is not None else 1
             for value, state in zip(site.node.results, label.results, strict=True):
                 local[value] /= size if isinstance(state, int) else 1
+        for number, label in enumerate(labels):
+            for i, state in enumerate(label.operands):
+                used[number, i] /= size if isinstance(state, int) else 1
         for _, (maker, result), uses in edges(sites):
             made = labels[maker].results[result]
             moved |= {(site, i) for site, i in uses if made is not None and labels[site].operands[i] != made}
-    return View(local.__getitem__, work.__getitem__, frozenset(moved))
+    return View(local.__getitem__, used.__getitem__, work.__getitem__, frozenset(moved))
 
 
 def _annotated(module: Module, sites: list[Site], decisions: dict[str, Decision], parts: AxisParts) -> Module:
