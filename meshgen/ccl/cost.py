@@ -75,6 +75,7 @@ _RING: dict[str, Callable[[_Call], int]] = {
     "send": _one_message,
     "recv": _one_message,
     "shift": _one_message,
+    "permute_pairs": _one_message,
 }
 COMMUNICATIONS = (*_RING, *TRANSFERS)
 

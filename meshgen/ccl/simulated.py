@@ -184,6 +184,14 @@ def _shift(node: Node, mesh: Mesh, shards: Shards) -> Shards:
     return results
 
 
+def _permute_pairs(node: Node, mesh: Mesh, shards: Shards) -> Shards:
+    """Targets get what their sources have; the others zeros."""
+    results = [np.zeros(node.result.type.sizes, node.result.type.numpy_dtype)] * mesh.size
+    for source, target in node.attrs["pairs"]:
+        results[target] = shards[source]
+    return results
+
+
 def _send(node: Node, mesh: Mesh, shards: Shards, mailbox: Mailbox) -> Shards:
     mailbox.letters.append((tuple(node.attrs["axes"]), _root(node, mesh, "destination"), list(shards)))
     return list(shards)
@@ -262,6 +270,7 @@ _COLLECTIVES: dict[str, Callable[[Node, Mesh, Shards], Shards]] = {
     "reduce_to": _reduce_to,
     "scatter_from": _scatter_from,
     "shift": _shift,
+    "permute_pairs": _permute_pairs,
 }
 _POINT_TO_POINT = {"send": _send, "recv": _recv}
 COLLECTIVES = (*_COLLECTIVES, *_POINT_TO_POINT)

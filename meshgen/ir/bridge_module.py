@@ -26,9 +26,10 @@ from meshgen.ir.bridge import EXPORTERS, IMPORTERS, MODULE_OPS, Exporter, Import
 from meshgen.ir.graph import STAGES, Graph, Module, Node
 from meshgen.ir.infer import verify_node
 from meshgen.ir.inline import inline_calls
+from meshgen.mesh import Mesh
 
 KERNEL = "meshgen.kernel"
-_STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return")
+_STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return", "sdy.return")
 
 
 def import_module(top: builtin.ModuleOp, source: Source) -> Module:

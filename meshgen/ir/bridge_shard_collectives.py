@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     i64,
 )
-from xdsl.dialects.shard import RecvOp
+from xdsl.dialects.shard import RecvOp, ShardAxesArrayAttr
 from xdsl.ir import Operation
 
 from meshgen.errors import Diagnostic
@@ -161,6 +161,15 @@ def import_shift(importer: Importer, op: Operation) -> None:
         "rotate": "rotate" in op.properties,
     }
     emit(importer, op, "shift", attrs)
+
+
+@imports("shard.permute_pairs")
+def import_permute_pairs(importer: Importer, op: Operation) -> None:
+    mesh = find_mesh(importer, _symbol(op), op) or importer.reading.module.mesh
+    attribute = op.properties["pairs"]
+    assert isinstance(attribute, ShardAxesArrayAttr)
+    pairs = tuple(tuple(int(number) for number in pair.get_values()) for pair in attribute.axes)
+    emit(importer, op, "permute_pairs", {"axes": axes_of(op, mesh), "pairs": pairs})
 
 
 @imports("shard.fetch_rows")

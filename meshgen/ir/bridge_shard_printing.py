@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     i16,
     i64,
 )
+from xdsl.dialects.shard import ShardAxesArrayAttr
 from xdsl.ir import Attribute, Operation
 
 from meshgen.ir.bridge import EXPORTERS, Exporter, exports
@@ -35,6 +36,7 @@ from meshgen.ir.dialects.shard_collectives import (
     FetchRowsOp,
     MaskPaddingOp,
     PermuteOp,
+    PermutePairsOp,
     ProcessIndexOp,
     RetileOp,
     ShiftOp,
@@ -97,6 +99,14 @@ def export_shift(exporter: Exporter, node: Node) -> Operation:
     if node.attrs.get("rotate"):
         properties["rotate"] = UnitAttr()
     return create(exporter, node, ShiftOp, properties, attributes)
+
+
+@exports("permute_pairs")
+def export_permute_pairs(exporter: Exporter, node: Node) -> Operation:
+    properties, attributes = group(exporter, node)
+    pairs = (DenseArrayBase.from_list(i16, list(pair)) for pair in node.attrs["pairs"])
+    properties["pairs"] = ShardAxesArrayAttr(ArrayAttr(pairs))
+    return create(exporter, node, PermutePairsOp, properties, attributes)
 
 
 @exports("fetch_rows")

@@ -19,17 +19,29 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute
 
 from meshgen.errors import Diagnostic, ProgramError
-from meshgen.ir import bridge, bridge_linalg_named, bridge_scf, bridge_shard_printing, bridge_shard_queries, bridge_tosa
+from meshgen.ir import (
+    bridge,
+    bridge_collectives,
+    bridge_linalg_named,
+    bridge_manual,
+    bridge_scf,
+    bridge_shard_printing,
+    bridge_shard_queries,
+    bridge_tosa,
+)
 from meshgen.ir.bridge import Exporter, Importer, Reading, Slot
 from meshgen.ir.bridge_shard_sharding import encode_split, fitted, typed
 from meshgen.ir.bridge_tensor import drop_lazy
 from meshgen.ir.dialects.schedule import SCHED, BufferAttr, ItemAttr
 from meshgen.ir.dialects.shard_attrs import SplitAttr, Wish, WishAttr, named
 from meshgen.ir.graph import Annotation, Module, Node, NodeSharding, TensorType, Value
+from meshgen.ir.manual import settle_manual
 from meshgen.spec import Sharding
 
 REGISTERED = (
+    bridge_collectives,
     bridge_linalg_named,
+    bridge_manual,
     bridge_scf,
     bridge_shard_printing,
     bridge_shard_queries,
@@ -123,14 +135,14 @@ def complete(module: Module) -> Module:
 
     Raises ProgramError where a program is annotated and written out at once.
     """
-    graph = module.graph
+    module.graph = graph = settle_manual(module.graph, module.mesh)
     drop_lazy(graph)
     if module.stage in TYPED_STAGES:
         module.in_shardings = module.in_shardings or list(typed(graph.inputs))
         module.out_shardings = module.out_shardings or list(typed(graph.outputs))
     if module.stage != "import" or not module.mesh.axes:
         return module
-    moves = [node for node in graph.nodes if "axes" in node.attrs or node.op in MOVES]
+    moves = [node for node in graph.nodes if _is_move(node)]
     annotated = any(node.op == "annotate" for node in graph.nodes)
     encoded = any(value.sharding is not None for node in graph.nodes for value in node.results)
     if moves and annotated:
@@ -146,6 +158,11 @@ def complete(module: Module) -> Module:
     return module
 
 
+def _is_move(node: Node) -> bool:
+    """Whether a node tells devices apart; a manual computation is a node of the global program."""
+    return node.op != "manual" and ("axes" in node.attrs or node.op in MOVES)
+
+
 def _complete_global(module: Module) -> None:
     """Stage `materialize`: types without an encoding are replicated."""
     graph = module.graph
@@ -159,7 +176,7 @@ def _complete_global(module: Module) -> None:
 
 def _as_typed(node: Node) -> NodeSharding | None:
     """What the types say; collectives have none."""
-    if "axes" in node.attrs or node.op in MOVES:
+    if _is_move(node):
         return None
     return NodeSharding(typed(node.operands), typed(node.results), node.attrs.get("sharding_option", ()))
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from meshgen.ir.graph import Graph, TensorType
 from meshgen.ir.infer_site import Inference, Site, agree, shapes_agree
+from meshgen.mesh import split_ref
 
 
 def _fits(left: TensorType, right: TensorType) -> bool:
@@ -137,18 +138,54 @@ def _check_updates(site: Site, x: TensorType, indices: TensorType, update: Tenso
     site.require(shapes_agree(batch, rest), f"there are {list(batch)} indices, but {list(rest)} updates")
 
 
+# What the body of a manual computation may tell devices apart by; the other mesh operations are of the whole program.
+MANUAL_OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_slice", "to_partial", "broadcast",
+              "shift", "permute_pairs")  # fmt: skip
+
+
+def _manual(site: Site) -> list[TensorType] | None:
+    """Operands and shardings agree in number and rank. Sizes of tiles are those of a mesh: the reader checks them."""
+    if not _count(site, 1):
+        return None
+    body, axes = site.regions[0], site.attrs["axes"]
+    results = site.results or []
+    for what, types, values in (("in", site.operands, body.inputs), ("out", results, body.outputs)):
+        shardings = site.attrs[f"{what}_shardings"]
+        ends = zip(types, values, shardings, strict=False)
+        same = len(types) == len(values) == len(shardings)
+        fits = all(t.dtype == v.type.dtype and t.rank == v.type.rank == s.rank for t, v, s in ends)
+        site.require(same and fits, f"{what}_shardings do not fit the values {_text(types)}")
+    _check_body(site, body, axes)
+    return None
+
+
+def _check_body(site: Site, body: Graph, axes: Sequence[str]) -> None:
+    for node in body.nodes:
+        if node.op in MANUAL_OPS:
+            used = node.attrs.get("axes", ())
+            other = [axis for axis in used if split_ref(axis)[0] not in axes]
+            site.require(not other, f"'{node.op}' in it is over {other}, but manual are {list(axes)}")
+        elif node.op != "process_index" and ("axes" in node.attrs or node.op in _WHOLE_PROGRAM):
+            site.fault(f"'{node.op}' cannot stand in it")
+        for region in node.regions:
+            _check_body(site, region, axes)
+
+
+_WHOLE_PROGRAM = ("permute", "retile", "update_halo", "annotate", "manual")
 _INTS = "ints"
 ATTRS: dict[str, dict[str, str]] = {
     "sort": {"dim": "int"},
     "top_k": {"k": "int"},
+    "manual": {"in_shardings": "any", "out_shardings": "any", "axes": "names"},
     "scatter": {**dict.fromkeys(("update_window_dims", "inserted_window_dims", "input_batching_dims",
                                  "scatter_indices_batching_dims", "scatter_dims_to_operand_dims"), _INTS),
                 "index_vector_dim": "int"},
 }  # fmt: skip
 ARITY = {"top_k": 1, "rng_bit_generator": 1}
-AT_LEAST = {"while": 0, "if": 1, "case": 1, "sort": 1, "scatter": 3}
+AT_LEAST = {"while": 0, "if": 1, "case": 1, "sort": 1, "scatter": 3, "manual": 0}
 INFERENCE: dict[str, Inference] = {
     "while": _while,
+    "manual": _manual,
     "if": _if,
     "case": _case,
     "sort": _sort,

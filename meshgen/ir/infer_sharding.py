@@ -10,6 +10,7 @@ import numpy as np
 
 from meshgen.ir.graph import TensorType
 from meshgen.ir.infer_site import Inference, Site, shapes_agree
+from meshgen.ir.replica_groups import pair_faults
 from meshgen.mesh import Mesh
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
@@ -63,6 +64,12 @@ def _shift(site: Site) -> list[TensorType] | None:
     return [site.operands[0]]
 
 
+def _permute_pairs(site: Site) -> list[TensorType] | None:
+    message = pair_faults(site.attrs["pairs"])
+    site.require(not message, message)
+    return [site.operands[0]]
+
+
 def _process_index(site: Site) -> list[TensorType] | None:
     return [TensorType((), "i32")]
 
@@ -81,7 +88,12 @@ def _kernel(site: Site) -> list[TensorType] | None:
 def tile_faults(site: Site, mesh: Mesh) -> None:
     """What is wrong with the local sizes of a collective on this mesh."""
     assert site.results is not None, "only whole nodes are verified"
-    if not site.operands:
+    if site.op == "permute_pairs":
+        message = pair_faults(site.attrs["pairs"], mesh.size)
+        site.require(not message, message)
+    if site.op == "manual":
+        site.fault("a manual computation stands before partition only: partition writes its body out")
+    if not site.operands or site.op == "manual":
         return
     x, result, count = site.operands[0], site.results[0], mesh.group_size(site.attrs["axes"])
     gathered = {"all_gather": "dim", "gather_to": "dim", "all_to_all": "concat_dim"}.get(site.op)
@@ -120,17 +132,20 @@ ATTRS: dict[str, dict[str, str]] = {
     "send": {**_AXES, "destination": "any"},
     "recv": _AXES,
     "shift": {**_AXES, "shift_axis": "str", "offset": "int"},
+    "permute_pairs": {**_AXES, "pairs": "any"},
     "process_index": _AXES,
     "mask_padding": {"dim": "int", **_AXES, "size": "int", "fill": "any"},
     "kernel": {"kernel": "str"},
 }
 COLLECTIVE_OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_slice", "to_partial", "permute",
-                  "retile", "update_halo", "fetch_rows", *_ROOTED, "send", "recv", "shift")  # fmt: skip
+                  "retile", "update_halo", "fetch_rows", *_ROOTED, "send", "recv", "shift",
+                  "permute_pairs")  # fmt: skip
 ARITY = {**dict.fromkeys(COLLECTIVE_OPS, 1), "annotate": 1, "process_index": 0, "mask_padding": 1}
 AT_LEAST = {"kernel": 0}
 INFERENCE: dict[str, Inference] = {
     **dict.fromkeys(COLLECTIVE_OPS, _collective),
     "shift": _shift,
+    "permute_pairs": _permute_pairs,
     "annotate": _annotate,
     "process_index": _process_index,
     "mask_padding": _mask_padding,

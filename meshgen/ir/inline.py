@@ -32,7 +32,7 @@ def _inlined(graph: Graph, functions: Mapping[str, Graph], done: dict[str, Graph
         if body is None:
             result.nodes.append(node)
         else:
-            outputs = _copy(body, node.operands, result)
+            outputs = copy_nodes(body, node.operands, result)
             for old, new in zip(node.results, outputs, strict=True):
                 replaced[old] = new
                 if old.name and new not in node.operands and (not new.name or new.name.isdecimal()):
@@ -71,7 +71,7 @@ def _call_fault(node: Node, functions: Mapping[str, Graph], active: tuple[str, .
     return Diagnostic("MG0104", f"@{name} is {want}, but it is called as {have}", node.loc)
 
 
-def _copy(body: Graph, arguments: list[Value], target: Graph) -> list[Value]:
+def copy_nodes(body: Graph, arguments: list[Value], target: Graph) -> list[Value]:
     """Append a copy of a body over other arguments to `target`; returns what stands for its outputs."""
     values = dict(zip(body.inputs, arguments, strict=True))
     for node in body.nodes:
@@ -95,5 +95,5 @@ def _copy_value(value: Value) -> Value:
 def _copy_region(region: Graph) -> Graph:
     inputs = [_copy_value(value) for value in region.inputs]
     copy = Graph(region.name, inputs)
-    copy.outputs = _copy(region, inputs, copy)
+    copy.outputs = copy_nodes(region, inputs, copy)
     return copy

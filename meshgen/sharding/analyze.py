@@ -17,7 +17,7 @@ from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
 from meshgen.mesh import Mesh
 
-_CONTROL = ("while", "case", "if")
+_CONTROL = ("while", "case", "if", "manual")
 _VIEWS = ("reshape", "optimization_barrier")  # no storage of their own
 # Ops that compute nothing: they move, choose or make data.
 _NO_ARITHMETIC = (
@@ -149,7 +149,7 @@ class _Reader:
                 total += self.flops(self._kernels[node.attrs["kernel"]])
             elif node.op == "while":
                 total += self._trips(node, graph) * sum(self.flops(region) for region in node.regions)
-            elif node.op in ("case", "if"):
+            elif node.op in ("case", "if", "manual"):
                 total += max(self.flops(region) for region in node.regions)
             else:
                 total += self._node_flops(node)

@@ -22,7 +22,8 @@ from meshgen.sharding.states import LATENCY_SECONDS, SAME_EDGE, Link, State, sta
 from meshgen.sharding.windows import rows_moved
 
 FORBIDDEN = 1e6  # seconds; finite, so that a problem without solution still has a least bad one
-ENDS = ("input", "output", "decision")  # where a value must be whole unless the user asked for a partial one
+# Where a value must be whole unless the user asked for a partial one.
+ENDS = ("input", "output", "decision", "manual_operand", "manual_result")
 HINT_SECONDS = 2e-6  # what keeping a hint is worth on top of the traffic that it saves
 
 

@@ -2,7 +2,8 @@
 
 A carried value of a loop is one site that ties its initial value, the body's result, the body's and the
 condition's argument and the loop's result: it lies the same everywhere. A result of `case` or `if` is a site
-that ties the branches' results. So loops and branches are no special case of reach or of the choice.
+that ties the branches' results. Operands and results of a manual computation are sites with required annotations;
+its body is not looked into. So loops and branches are no special case of reach or of the choice.
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ from meshgen.sharding.rules.registry import letters
 from meshgen.sharding.rules.rule import ALL_KINDS
 
 # Sites that are no operation: they only tie values, or stand for the ends of the program.
-PSEUDO_OPS = ("input", "output", "annotate", "carry", "branch_argument", "branch_result", "decision")
+PSEUDO_OPS = (
+    "input",
+    "output",
+    "annotate",
+    "carry",
+    "branch_argument",
+    "branch_result",
+    "decision",
+    "manual_operand",
+    "manual_result",
+)
 UNKNOWN_TRIPS = 8.0  # a loop whose trip count cannot be read off is weighed like this many
 
 
@@ -27,6 +38,8 @@ def flatten(graph: Graph, times: float) -> list[tuple[Node, float]]:
             found += _loop(node, times, trip_count(node, producers) or UNKNOWN_TRIPS)
         elif node.op in ("case", "if"):
             found += _branches(node, times)
+        elif node.op == "manual":
+            found += [(end, times) for end in _manual_ends(node)]
         else:
             found.append((node, times))
     return found
@@ -56,6 +69,16 @@ def _branches(node: Node, times: float) -> list[tuple[Node, float]]:
         ends = [region.outputs[number] for region in node.regions]
         found.append((Node("branch_result", ends, [result], loc=node.loc), times))
     return found
+
+
+def _manual_ends(node: Node) -> list[Node]:
+    """A manual computation is an end of the program for what it is given, and another for what it gives."""
+    operands = zip(node.operands, node.attrs["in_shardings"], strict=True)
+    results = zip(node.results, node.attrs["out_shardings"], strict=True)
+    return [
+        *(Node("manual_operand", [value], [], {"sharding": sharding}, node.loc) for value, sharding in operands),
+        *(Node("manual_result", [], [value], {"sharding": sharding}, node.loc) for value, sharding in results),
+    ]
 
 
 def identity_rule(node: Node) -> Rule:

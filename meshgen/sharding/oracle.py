@@ -13,8 +13,10 @@ from meshgen.errors import Diagnostic, NumbersDiffer
 from meshgen.ir.evaluate import evaluate
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value, dtype_name, is_float
 from meshgen.ir.tolerance import error_bound
+from meshgen.mesh import Mesh
 from meshgen.runtime.simulate import check_arguments, simulate, simulate_shards
 from meshgen.sharding.generate import random_arguments
+from meshgen.sharding.lockstep import on_one_device
 
 Array = np.ndarray[Any, Any]
 Pipeline = Callable[[Module], Module]
@@ -85,7 +87,9 @@ def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = 
     """
     local = pipeline(module)
     args = check_arguments(local, random_arguments(module, seed) if args is None else args)
-    wanted, bounds = _local_meaning(module, args) if module.stage == "partition" else _meaning(module.graph, args)
+    wanted, bounds = (
+        _local_meaning(module, args) if module.stage == "partition" else _meaning(module.graph, module.mesh, args)
+    )
     faults: list[Diagnostic] = []
     try:
         found = simulate(local, args, tolerance=bounds)
@@ -99,10 +103,10 @@ def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = 
     return CheckResult(not faults, worst.max_abs_error, worst.tolerance, outputs, tuple(faults))
 
 
-def _meaning(graph: Graph, args: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+def _meaning(graph: Graph, mesh: Mesh, args: Sequence[Array]) -> tuple[list[Array], list[Array]]:
     """Outputs on one device and their bounds. A collective between shardings leaves the global value as it is."""
     put: dict[Value, Value] = {}
-    whole = _without_collectives(graph, put)
+    whole = _without_collectives(on_one_device(graph, mesh), put)
     return evaluate(whole, args), error_bound(whole, args)
 
 

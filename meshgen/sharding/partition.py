@@ -82,8 +82,8 @@ def _write(graph: Graph, builder: LocalBuilder, made: dict[Value, Value]) -> Non
     """Append the local form of the graph's nodes; `made` maps global values to local ones."""
     for node in graph.nodes:
         builder.loc = node.loc
-        bodies = tuple(_local_body(body, builder.mesh, made) for body in node.regions)
-        site = Site(replace(node, regions=bodies), [made[value] for value in node.operands], builder)
+        bodies = () if node.op == "manual" else tuple(_local_body(body, builder.mesh, made) for body in node.regions)
+        site = Site(replace(node, regions=bodies or node.regions), [made[value] for value in node.operands], builder)
         results = PARTITIONERS[node.op](site) if node.op in PARTITIONERS else site.clone()
         builder.sources.update((value, (node, site.operands)) for value in node.results)
         for value, local in zip(node.results, results, strict=True):
@@ -120,7 +120,8 @@ def _graph_faults(graph: Graph, mesh: Mesh) -> list[Diagnostic]:
         if _value_faults(value, mesh):
             broken.add(value)
     for node in graph.nodes:
-        found += [d for body in node.regions for d in _graph_faults(body, mesh)]
+        bodies = () if node.op == "manual" else node.regions  # those of manual computations are local already
+        found += [d for body in bodies for d in _graph_faults(body, mesh)]
         wrong = [d for value in node.results for d in _value_faults(value, mesh)]
         found += wrong
         if wrong:

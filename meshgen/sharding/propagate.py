@@ -74,7 +74,7 @@ def _solve(module: Module) -> _Solved:
 def _wishes(module: Module) -> list[Sharding]:
     asked = [w.sharding for w in [*module.in_annotations, *module.out_annotations] if w]
     for node, _ in flatten(module.graph, 1.0):
-        if node.op == "annotate":
+        if node.op in ("annotate", "manual_operand", "manual_result"):
             asked.append(node.attrs["sharding"])
         if option := node.attrs.get("sharding_option"):
             asked.append(Sharding(tuple(tuple(axes) for axes in option)))
@@ -142,7 +142,7 @@ def _annotated(module: Module, sites: list[Site], decisions: dict[str, Decision]
         operands, results = (tuple(_as_wished(site, s, module.mesh) for s in side) for side in (operands, results))
         found[site.node] = NodeSharding(operands, results, option, why)
     made = {value: s for node, lies in found.items() for value, s in zip(node.results, lies.results, strict=True)}
-    graph = _with_shardings(module.graph, found, made)
+    graph = _with_shardings(module.graph, found, made, module.mesh)
     inputs = [found[s.node].results[0] for s in sites if s.node.op == "input"]
     outputs = [found[s.node].operands[0] for s in sites if s.node.op == "output"]
     return replace(
@@ -154,7 +154,9 @@ def _annotated(module: Module, sites: list[Site], decisions: dict[str, Decision]
     )
 
 
-def _with_shardings(graph: Graph, found: dict[Node, NodeSharding], made: dict[Value, Sharding]) -> Graph:
+def _with_shardings(
+    graph: Graph, found: dict[Node, NodeSharding], made: dict[Value, Sharding], mesh: Mesh
+) -> Graph:
     """A copy of the graph and its regions with `sharding` on every node.
 
     Loops and branches carry how their values lie; a region's inputs and outputs lie like the op's results
@@ -169,13 +171,23 @@ def _with_shardings(graph: Graph, found: dict[Node, NodeSharding], made: dict[Va
             lies = NodeSharding(results if node.op == "while" else arguments, results)
         regions = node.regions
         if node.op in ("while", "case", "if"):
-            regions = tuple(_with_shardings(region, found, made) for region in regions)
+        if node.op == "manual":
+            lies = NodeSharding(node.attrs["in_shardings"], node.attrs["out_shardings"], (), _manual_why(node, mesh))
+            regions = tuple(_with_shardings(region, found, made, mesh) for region in regions)
         nodes.append(replace(node, sharding=lies, regions=regions))
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)
 
 
 def _as_wished(site: Site, sharding: Sharding, mesh: Mesh) -> Sharding:
     """A wish that was kept, in the user's own words: with axes of size 1, halo and offsets."""
+def _manual_why(node: Node, mesh: Mesh) -> tuple[str, ...]:
+    """A line per axis: the program says how operands lie along manual axes, along the others they are whole."""
+    return tuple(
+        f"{axis} is {'manual here' if axis in node.attrs['axes'] else 'not manual here: what the body uses is whole along it'}"
+        for axis in mesh.names
+    )
+
+
     asked = site.asked
     if asked is None or sharding.canonical(mesh) != replace(asked, halo=(), offsets=()).canonical(mesh):
         return sharding

@@ -79,7 +79,7 @@ def _padded(wishes: Sequence[Annotation | None], sites: list[Node]) -> list[Anno
 
 
 def _annotation(node: Node) -> Annotation | None:
-    if node.op != "annotate":
+    if node.op not in ("annotate", "manual_operand", "manual_result"):
         return None
     attrs = node.attrs
     return Annotation(attrs["sharding"], attrs.get("required", True), tuple(attrs.get("open_dims", ())), node.loc)

@@ -1,70 +1,33 @@
-"""Shardy's dialect, as far as JAX emits it: meshes, shardings of arguments and results, constraints. Read only."""
+"""Shardy's dialect, as far as JAX emits it: meshes, shardings of arguments and results, constraints. Read only, but for
+manual computations (`bridge_manual.py`)."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import lru_cache
 
 from xdsl.dialects.builtin import SymbolNameConstraint
-from xdsl.ir import Attribute, Data, Dialect, Operation
-from xdsl.irdl import IRDLOperation, irdl_attr_definition, irdl_op_definition, operand_def, prop_def, result_def
-from xdsl.parser import AttrParser, Parser
+from xdsl.ir import Attribute, Dialect, Operation
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir import bridge
 from meshgen.ir.bridge import Importer, Reading, Slot, imports
+from meshgen.ir.dialects.sdy_attributes import (
+    ManualAxesAttr,
+    MeshAttr,
+    ShardingAttr,
+    ShardingPerValueAttr,
+    read_spelled,
+)
+from meshgen.ir.dialects.sdy_manual import ManualComputationOp, ReturnOp
 from meshgen.ir.graph import Annotation, TensorType
-from meshgen.ir.parser import TextParser
 from meshgen.mesh import Axis, Mesh
 from meshgen.spec import Sharding
 
-_BODY = re.compile(r"<((?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*)>")
 _MESH_AXIS = re.compile(r'"([^"]+)"\s*=\s*(\d+)')
-_AXIS = re.compile(r'"([^"]+)"(?::(\(\d+\)\d+))?')
-_DIM = re.compile(r"\{([^{}]*)\}")
 _DEVICES = re.compile(r"device_ids\s*=\s*\[([\d,\s]*)\]")
-_CLAUSE = re.compile(r"(replicated|unreduced)\s*=\s*\{([^{}]*)\}")
-_PER_VALUE = re.compile(r"<([^<>]*)>")
-
-
-@dataclass(frozen=True)
-class Spelled:
-    """A sharding as `#sdy.sharding` spells it."""
-
-    mesh: str  # the symbol, or the axes of a mesh written in place
-    dims: tuple[tuple[str, ...], ...]
-    open_dims: tuple[bool, ...]
-    replicated: tuple[str, ...]
-    unreduced: tuple[str, ...]
-
-
-class Body(Data[str]):
-    """An attribute whose text between the brackets is kept as it is."""
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> str:
-        assert isinstance(parser, TextParser)
-        return parser.scan(_BODY, "'<...>' expected")[1]
-
-    def print_parameter(self, printer: Printer) -> None:
-        printer.print_string(f"<{self.data}>")
-
-
-@irdl_attr_definition
-class MeshAttr(Body):
-    name = "sdy.mesh"
-
-
-@irdl_attr_definition
-class ShardingAttr(Body):
-    name = "sdy.sharding"
-
-
-@irdl_attr_definition
-class ShardingPerValueAttr(Body):
-    name = "sdy.sharding_per_value"
 
 
 @irdl_op_definition
@@ -129,32 +92,12 @@ class ReshardOp(Constrained):
 
 
 bridge.DIALECTS.append(
-    Dialect("sdy", [MeshOp, ShardingConstraintOp, ReshardOp], [MeshAttr, ShardingAttr, ShardingPerValueAttr])
-)
-
-
-@lru_cache(maxsize=4096)
-def read_spelled(body: str) -> Spelled:
-    """Parse the text between the brackets of a sharding. Raises ValueError where it is no sharding."""
-    head, bracket, rest = body.partition(", [") if body.startswith("@") else body.rpartition(", [")
-    dims_text, closing, tail = rest.partition("]")
-    if not bracket or not closing:
-        raise ValueError(f"'<{body}>' is no sharding")
-    dims = [match[1] for match in _DIM.finditer(dims_text)]
-    clauses = {name: _axes(text) for name, text in _CLAUSE.findall(tail)}
-    is_open = tuple("?" in _AXIS.sub("", dim) for dim in dims)
-    none: tuple[str, ...] = ()
-    return Spelled(
-        head.removeprefix("@"),
-        tuple(_axes(dim) for dim in dims),
-        is_open,
-        clauses.get("replicated", none),
-        clauses.get("unreduced", none),
+    Dialect(
+        "sdy",
+        [MeshOp, ShardingConstraintOp, ReshardOp, ManualComputationOp, ReturnOp],
+        [MeshAttr, ShardingAttr, ShardingPerValueAttr, ManualAxesAttr],
     )
-
-
-def _axes(text: str) -> tuple[str, ...]:
-    return tuple(f"{name}:{part}" if part else name for name, part in _AXIS.findall(text))
+)
 
 
 def read_mesh(body: str, name: str) -> Mesh:
@@ -191,7 +134,7 @@ def _annotate(importer: Importer, operation: Operation, body: str) -> None:
     """Add the annotation of `operation`'s result (or operand, for a constraint) as a node."""
     source = operation.operands[0]
     kind = importer.type(source)
-    wish = _checked(importer, operation, body, kind)
+    wish = checked(importer, operation, body, kind)
     attrs = {
         "sharding": wish.sharding,
         "required": True,
@@ -201,7 +144,7 @@ def _annotate(importer: Importer, operation: Operation, body: str) -> None:
     importer.convert(operation, "annotate", attrs)
 
 
-def _checked(importer: Importer, operation: Operation, body: str, kind: TensorType) -> Annotation:
+def checked(importer: Importer, operation: Operation, body: str, kind: TensorType) -> Annotation:
     """The annotation; its faults are collected with the place of the operation."""
     reading = importer.reading
     try:
@@ -244,10 +187,9 @@ def _read_results(importer: Importer, operation: Operation, attribute: Attribute
     """`sdy.sharding` on an operation annotates its results."""
     if not isinstance(attribute, ShardingPerValueAttr):
         return
-    bodies = _PER_VALUE.findall(attribute.data)
-    for result, body in zip(operation.results, bodies, strict=False):
+    for result, body in zip(operation.results, attribute.bodies, strict=False):
         value = importer.value(result)
-        wish = _checked(importer, operation, body, value.type)
+        wish = checked(importer, operation, body, value.type)
         attrs = {"sharding": wish.sharding, "required": True, "as_result": True, "open_dims": wish.open_dims}
         (annotated,) = importer.emit("annotate", [value], [value.type], attrs, operation)
         annotated.name, value.name = value.name, ""

@@ -5,7 +5,7 @@ Types are local shapes, or global ones with a `#shard.split` encoding on both si
 given by the further attribute `axes = ["x:(1)2"]`, which then stands for `grid_axes`.
 
 Ours: `permute` and `retile` (between two shardings), `to_partial` (a replicated value as a sum with one
-non-neutral term), `mask_padding`, `process_index`, `fetch_rows`.
+non-neutral term), `mask_padding`, `process_index`, `fetch_rows`, `permute_pairs`.
 """
 
 from __future__ import annotations
@@ -162,6 +162,21 @@ class ShiftOp(CollectiveCommunicationOp):
 
 
 @irdl_op_definition
+class PermutePairsOp(CollectiveCommunicationOp):
+    """For each [source, target] of `pairs`, devices by number, the target receives the source's tensor.
+
+    Who is no target has zeros. `grid_axes` are the axes along which pairs move.
+    """
+
+    name = "shard.permute_pairs"
+    input = operand_def(TensorType)
+    pairs = prop_def(ShardAxesArrayAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = _GROUP + "`pairs` `=` $pairs " + _TYPES
+
+
+@irdl_op_definition
 class ToPartialOp(CollectiveCommunicationOp):
     """A replicated value as a reduction: the first device of each group keeps it, the others hold the neutral element."""
 
@@ -307,6 +322,6 @@ class UpdateHaloOp(IRDLOperation):
 GROUP_COLLECTIVES = (
     AllGatherOp, AllReduceOp, AllSliceOp, AllToAllOp, BroadcastOp, GatherOp, RecvOp, ReduceOp, ReduceScatterOp,
     ScatterOp, SendOp, ShiftOp, ToPartialOp, MaskPaddingOp,
-    FetchRowsOp,
+    FetchRowsOp, PermutePairsOp,
 )  # fmt: skip
 COLLECTIVE_OPS = (*GROUP_COLLECTIVES, PermuteOp, RetileOp, UpdateHaloOp, ProcessIndexOp)

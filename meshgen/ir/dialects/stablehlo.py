@@ -10,6 +10,7 @@ from xdsl.ir import Dialect
 
 from meshgen.ir import bridge
 from meshgen.ir.dialects import (
+    stablehlo_collectives,
     stablehlo_contraction,
     stablehlo_control,
     stablehlo_elementwise,
@@ -27,6 +28,7 @@ FAMILIES = (
     stablehlo_reduce,
     stablehlo_windows,
     stablehlo_control,
+    stablehlo_collectives,
 )
 bridge.DIALECTS.append(Dialect("stablehlo", [op for op in OPERATIONS if op.name.startswith("stablehlo.")], ATTRIBUTES))
 bridge.DIALECTS.append(Dialect("chlo", [op for op in OPERATIONS if op.name.startswith("chlo.")]))

@@ -1,0 +1,84 @@
+"""`sdy.manual_computation`: a part of the program that is written per device, with collectives (JAX's shard_map)."""
+
+from __future__ import annotations
+
+import re
+
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsTerminator
+
+from meshgen.ir.dialects.sdy_attributes import ManualAxesAttr, ShardingPerValueAttr
+from meshgen.ir.dialects.stablehlo_reduce import Return
+from meshgen.ir.parser import TextParser
+
+_SHARDINGS = re.compile(r"\[(?:[^<>\[\]]|<(?:[^<>]|<[^<>]*>)*>)*\]")
+
+
+@irdl_op_definition
+class ManualComputationOp(IRDLOperation):
+    """`sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{}]>] manual_axes={"x"}
+    (%b: tensor<2xf32>) {...} : (tensor<8xf32>) -> tensor<2xf32>`: the body works on the tiles of each device."""
+
+    name = "sdy.manual_computation"
+    arguments = var_operand_def()
+    in_shardings = prop_def(ShardingPerValueAttr)
+    out_shardings = prop_def(ShardingPerValueAttr)
+    manual_axes = prop_def(ManualAxesAttr)
+    body = region_def()
+    outputs = var_result_def()
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ManualComputationOp:
+        assert isinstance(parser, TextParser)
+        operands = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+        ins, outs = (_parse_shardings(parser, name) for name in ("in_shardings", "out_shardings"))
+        parser.parse_keyword("manual_axes")
+        parser.parse_punctuation("=")
+        axes = ManualAxesAttr(ManualAxesAttr.parse_parameter(parser))
+        body = parser.parse_region(parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_argument))
+        attributes = parser.parse_optional_attr_dict()
+        values, results = parser.parse_signature(operands)
+        properties = {"in_shardings": ins, "out_shardings": outs, "manual_axes": axes}
+        return cls.create(
+            operands=values, result_types=results, properties=properties, attributes=attributes, regions=[body]
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string("(")
+        printer.print_list(self.operands, printer.print_operand)
+        printer.print_string(
+            f") in_shardings={self.in_shardings.data} out_shardings={self.out_shardings.data} manual_axes="
+        )
+        self.manual_axes.print_parameter(printer)
+        printer.print_string(" (")
+        printer.print_list(self.body.block.args, printer.print_block_argument)
+        printer.print_string(") ")
+        printer.print_region(self.body, print_entry_block_args=False)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_function_type(self.operand_types, self.result_types)
+
+
+def _parse_shardings(parser: TextParser, name: str) -> ShardingPerValueAttr:
+    """`name=[<...>, <...>]`"""
+    parser.parse_keyword(name)
+    parser.parse_punctuation("=")
+    return ShardingPerValueAttr(parser.scan(_SHARDINGS, "list of shardings expected")[0])
+
+
+@irdl_op_definition
+class ReturnOp(Return):
+    """`sdy.return %a : tensor<2xf32>`"""
+
+    name = "sdy.return"
+    traits = traits_def(IsTerminator())

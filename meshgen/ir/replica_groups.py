@@ -1,0 +1,103 @@
+"""Groups of devices and pairs of devices, as StableHLO lists them, as axes of a mesh."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.mesh import Mesh
+
+Groups = Sequence[Sequence[int]]
+Pairs = Sequence[tuple[int, int]]
+
+
+def group_faults(groups: Groups, mesh: Mesh) -> str:
+    """What is wrong with replica groups on this mesh; empty if every device is in one group of equal size."""
+    members = [device for group in groups for device in group]
+    sizes = sorted({len(group) for group in groups})
+    if len(sizes) > 1:
+        return f"replica groups have different sizes, {' and '.join(map(str, sizes))}"
+    if sorted(members) != list(range(mesh.size)):
+        return f"replica groups name {len(members)} devices {members[:16]}, but {mesh} has the devices 0 to {mesh.size - 1}, each once"
+    return ""
+
+
+def find_axes(groups: Groups, mesh: Mesh) -> tuple[str, ...] | None:
+    """The axes, outer to inner, whose groups are these (in any order, but each in its own); None where none are.
+
+    Args: groups: every device of the mesh is in one of them, and they have one size.
+    """
+    first = next(list(group) for group in groups if 0 in group)
+    axes: list[str] = []
+    for count, stride in _strides(first):
+        parts = _parts(count, stride, mesh)
+        if parts is None:
+            return None
+        axes = [*parts, *axes]
+    wanted = sorted(tuple(group) for group in groups)
+    return tuple(axes) if sorted(mesh.groups(axes)) == wanted else None
+
+
+def _strides(group: Sequence[int]) -> list[tuple[int, int]]:
+    """Counts and strides of a group that starts with 0 and is a grid of devices, inner to outer."""
+    found: list[tuple[int, int]] = []
+    done = 1
+    while done < len(group):
+        stride, count = group[done], 1
+        while done * count < len(group) and group[done * count] == stride * count:
+            count += 1
+        found.append((count, stride))
+        done *= count
+    return found
+
+
+def _parts(count: int, stride: int, mesh: Mesh) -> list[str] | None:
+    """The axes, or parts of axes, that `count` devices at distance `stride` walk, outer to inner."""
+    found: list[str] = []
+    below = 1  # devices along the axes that are minor to the one in hand
+    for axis, size in zip(reversed(mesh.names), reversed(mesh.sizes), strict=True):
+        inner = stride // below
+        if count > 1 and size > 1 and stride % below == 0 and inner < size:
+            length = min(count, size // inner)
+            if size % (inner * length) or count % length:
+                return None
+            found.insert(0, axis if length == size else f"{axis}:({size // (inner * length)}){length}")
+            stride, count = stride * length, count // length
+        below *= size
+    return found if count == 1 else None
+
+
+def find_shift(pairs: Pairs, mesh: Mesh) -> tuple[str, int] | None:
+    """The axis and offset by which every device sends to the one further along, around the end; None if there is none."""
+    table = dict(pairs)
+    if len(table) != mesh.size:
+        return None
+    for axis in mesh.names:
+        lines = mesh.groups((axis,))
+        offset = lines[0].index(table[lines[0][0]]) if table[lines[0][0]] in lines[0] else 0
+        turned = {device: line[(i + offset) % len(line)] for line in lines for i, device in enumerate(line)}
+        if offset and turned == table:
+            return axis, offset
+    return None
+
+
+def moving_axes(pairs: Pairs, mesh: Mesh) -> tuple[str, ...]:
+    """The axes along which some pair moves."""
+    places = [(mesh.coordinates(source), mesh.coordinates(target)) for source, target in pairs]
+    return tuple(axis for i, axis in enumerate(mesh.names) if any(a[i] != b[i] for a, b in places))
+
+
+def pair_faults(pairs: object, devices: int | None = None) -> str:
+    """What is wrong with (source, target) pairs: each device sends at most once and receives at most once."""
+    if not isinstance(pairs, tuple) or not all(_is_pair(pair) for pair in pairs):
+        return f"pairs {pairs!r} are no pairs of devices"
+    for side, name in ((0, "source"), (1, "target")):
+        numbers = [pair[side] for pair in pairs]
+        if len(set(numbers)) < len(numbers):
+            return f"a device is the {name} of more than one pair: {list(map(list, pairs))}"
+        if devices is not None and any(number >= devices for number in numbers):
+            return f"pairs name device {max(numbers)}, but the mesh has {devices} devices"
+    return ""
+
+
+def _is_pair(pair: object) -> bool:
+    return isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(n, int) and n >= 0 for n in pair)
