@@ -182,9 +182,9 @@ def _annotations(word: str, names: Sequence[str], values: Sequence[Value], specs
     found = [*old, *[None] * (len(values) - len(old))]
     if specs is None:
         return found
-    for number, spec in _matched(word, names, specs):
-        if spec is not None:
-            sharding = _sharding(spec, values[number], mesh)
+    for number, wish in _matched(word, names, specs):
+        if wish is not None:
+            sharding = _sharding(wish, values[number], mesh)
             found[number] = Annotation(sharding, True, (False,) * sharding.rank, values[number].loc)
     return found
 
@@ -197,7 +197,7 @@ def _matched(word: str, names: Sequence[str], specs: Specs) -> list[tuple[int, S
             hint = f"the {word}s are {', '.join(names)}"
             raise UsageError(*(Diagnostic("MG0001", f"there is no {word} '{name}'", hint=hint) for name in missing))
         return [
-            (i, spec) for pattern, spec in specs.items() for i, name in enumerate(names) if fnmatchcase(name, pattern)
+            (i, wish) for pattern, wish in specs.items() for i, name in enumerate(names) if fnmatchcase(name, pattern)
         ]
     rows: Sequence[Any] = [specs] if isinstance(specs, Sharding) else list(specs or ())
     if len(rows) != len(names):

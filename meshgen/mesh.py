@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from meshgen.errors import Diagnostic, ShardingError
 
@@ -81,6 +81,21 @@ class Mesh:
     def size(self) -> int:
         """Number of devices."""
         return math.prod(self.sizes)
+
+    def with_sizes(self, sizes: Mapping[str, int]) -> Mesh:
+        """The mesh with these sizes for these axes; names that it does not have are ignored."""
+        axes = tuple(replace(axis, size=sizes.get(axis.name, axis.size)) for axis in self.axes)
+        return replace(self, axes=axes)
+
+    def completed(self, given: Mesh) -> Mesh:
+        """What a user who gives `given` for this mesh means.
+
+        If it names some of the axes and no others, it gives their sizes; else it is another mesh in place of
+        this one.
+        """
+        if not set(given.names) < set(self.names):
+            return given
+        return self.with_sizes({axis.name: axis.size for axis in given.axes if axis.size is not None})
 
     def axis(self, ref: str) -> Axis:
         """The axis that `ref` names, or of which it names a part. Raises ShardingError if there is none."""

@@ -125,6 +125,10 @@ class Sharding:
         for dim, offsets in enumerate(self.offsets):
             if not offsets:
                 continue
+            if unknown := [axis for axis in self.dims[dim] if mesh.axis(axis).size is None]:
+                text = f"dim {dim} has offsets, but the size of mesh axis '{unknown[0]}' that splits it is unknown"
+                found.append(Diagnostic("MG0201", text, hint="give it with --mesh"))
+                continue
             parts = mesh.group_size(self.dims[dim])
             if len(offsets) != parts + 1:
                 found.append(

@@ -1,13 +1,47 @@
-"""`meshgen check IN`: law 1 on a program: unpartitioned against all ranks simulated."""
+"""`meshgen check IN`: law 1 on a program: unpartitioned against all ranks simulated.
+
+Mesh axes whose size is unknown are tried with several sizes; the program passes if it does with all.
+"""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from meshgen.commands.common import Output, add_program, add_target, planned
+from meshgen import api
+from meshgen.commands.common import Output, add_program, add_target, program
 from meshgen.errors import NumbersDiffer
-from meshgen.sharding.oracle import check
+from meshgen.executable import Executable
+from meshgen.records import mesh_record
+from meshgen.sharding.oracle import CheckResult, check
+from meshgen.sharding.unknown import trial_meshes
 from meshgen.tables import comms_table
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The program for one mesh, and the oracle's verdict."""
+
+    executable: Executable
+    result: CheckResult
+
+    @property
+    def verdict(self) -> str:
+        result, mesh = self.result, self.executable.mesh
+        start = "ok" if result.ok else "NUMBERS DIFFER"
+        error = f"largest error {result.max_abs_error:.3g}, allowed {result.tolerance:.3g}"
+        return f"{start}: {error}; {mesh.size} ranks of {mesh}"
+
+    def record(self) -> dict[str, Any]:
+        comms = self.executable.comms
+        return {
+            "mesh": mesh_record(self.executable.mesh),
+            "counts": comms.counts,
+            "ring_bytes": comms.ring_bytes,
+            "check": self.result.record(),
+        }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,13 +51,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    executable = planned(options, output)
-    result = check(next(iter(executable.stages.values())), pipeline=lambda _: executable.fused, seed=options.seed)
-    output.tables(comms_table(executable.comms))
-    verdict = "ok" if result.ok else "NUMBERS DIFFER"
-    ranks = executable.mesh.size
-    output.text(f"{verdict}: largest error {result.max_abs_error:.3g}, allowed {result.tolerance:.3g}; {ranks} ranks")
-    for fault in result.faults:
-        output.note(str(fault))
-    output.document(executable.record() | {"check": result.record()})
-    return 0 if result.ok else NumbersDiffer.exit_code
+    trials = _trials(options, output)
+    if len(trials) > 1:
+        output.note(f"note: sizes of mesh axes are unknown: tried {len(trials)} meshes; --mesh gives one")
+    for trial in trials:
+        output.tables(comms_table(trial.executable.comms))
+        output.text(trial.verdict)
+        for fault in trial.result.faults:
+            output.note(str(fault))
+    shown = next((trial for trial in trials if not trial.result.ok), trials[len(trials) // 2])
+    document = shown.executable.record() | {"check": shown.result.record()}
+    output.document(document | ({"trials": [trial.record() for trial in trials]} if len(trials) > 1 else {}))
+    return 0 if all(trial.result.ok for trial in trials) else NumbersDiffer.exit_code
+
+
+def _trials(options: argparse.Namespace, output: Output) -> Sequence[Trial]:
+    module, choice, timing = program(options)
+    found: list[Trial] = []
+    with output.progress() as progress:
+        for mesh in trial_meshes(module):
+            tried = replace(module, mesh=mesh)
+            executable = api.plan_module(tried, choice, timing, progress=progress)
+            fused = executable.fused
+            found.append(Trial(executable, check(tried, pipeline=lambda _, fused=fused: fused, seed=options.seed)))
+    return found

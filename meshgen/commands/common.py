@@ -17,8 +17,10 @@ from rich.console import Console, RenderableType
 from meshgen import api
 from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.executable import Executable
+from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh, parse_mesh
 from meshgen.pipeline import Options, Progress, Timing
+from meshgen.sharding.unknown import nominal_mesh, unknown_axes
 from meshgen.spec import Sharding, parse_sharding
 from meshgen.tables import WIDTH, render
 
@@ -131,7 +133,9 @@ def planned(options: argparse.Namespace, output: Output) -> Executable:
     module, choice, timing = program(options)
     if unknown := unknown_axes(module):
         module = replace(module, mesh=nominal_mesh(module))
-        output.note(f"note: the size of mesh axis {', '.join(unknown)} is unknown: planned for {module.mesh}; --mesh gives another")
+        output.note(
+            f"note: the size of mesh axis {', '.join(unknown)} is unknown: planned for {module.mesh}; --mesh gives another"
+        )
     with output.progress() as progress:
         return api.plan_module(module, choice, timing, progress=progress)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import Any
 
 from meshgen.commands.common import Output
@@ -35,7 +36,7 @@ def figures(path: str) -> dict[str, Any]:
     plan, comms = module.schedule, comms_of(module.schedule, module.mesh)
     launches = [item for item in plan.items if not item.is_collective]
     return {f"collectives: {kind}": count for kind, count in comms.counts.items()} | {
-        "devices": module.mesh.size,
+        "devices": math.prod(size or 1 for size in module.mesh.shape),
         "ring bytes": comms.ring_bytes,
         "kernels": len(launches),
         "distinct kernels": len({item.kernel for item in launches}),

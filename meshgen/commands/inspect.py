@@ -42,7 +42,8 @@ def show(module: LoadedModule, output: Output, schedule: bool) -> None:
     """The module's tables."""
     bindings = [("in", b) for b in module.manifest.inputs] + [("out", b) for b in module.outputs]
     rows = [(b.name, way, b.type, b.sharding, list(b.local_shape), "yes" if b.stored else "") for way, b in bindings]
-    title = f"{module.name}: {module.mesh}, {module.mesh.size} ranks, arguments {module.manifest.arguments}"
+    ranks = module.mesh.size if module.mesh.is_static else "?"
+    title = f"{module.name}: {module.mesh}, {ranks} ranks, arguments {module.manifest.arguments}"
     output.tables(
         table_of(title, ("name", "", "type", "sharding", "local shape", "stored"), rows, left=("", "type", "sharding")),
         kernel_table(kernels(module)),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.commands.common import Array, Output, load_arrays
+from meshgen.commands.common import Array, Output, load_arrays, mesh_option
 from meshgen.commands.comparison import compare
 from meshgen.errors import ArgumentError, Diagnostic, MissingError, NumbersDiffer, UsageError
 from meshgen.ir.graph import TensorType
@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="reference",
         help="NumPy, the module's Triton kernels on the CPU, or GPUs (default: %(default)s)",
     )
+    parser.add_argument("--mesh", metavar="AXES", help="sizes of mesh axes that the module leaves open, such as dp=4")
     parser.add_argument(
         "--devices", type=int, metavar="N", help="devices to run on; the module's mesh must have as many"
     )
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    module = load(options.module)
+    module = load(options.module, mesh_option(options.mesh))
     if options.devices is not None and options.devices != module.mesh.size:
         _refuse_devices(options.devices, module)
     return run_kernels(module, options.seed, output) if options.kernels else run_step(module, options, output)
@@ -63,6 +64,7 @@ def run_kernels(module: LoadedModule, seed: int, output: Output) -> int:
     """Each distinct kernel by itself."""
     from meshgen.commands.kernel_check import check_kernels
 
+    module.require_sizes()
     begin = time.perf_counter()
     rows = check_kernels(module, seed)
     seconds = time.perf_counter() - begin

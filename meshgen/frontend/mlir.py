@@ -8,18 +8,20 @@ from pathlib import Path
 from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
 from meshgen.ir.graph import Module
 from meshgen.ir.text import parse_text
+from meshgen.mesh import Mesh
 
 
-def read_mlir(source: str | Path) -> Module:
+def read_mlir(source: str | Path, mesh: Mesh | None = None) -> Module:
     """The module of MLIR text: `source` is the text itself, a path, or `-` for stdin.
 
-    A string is a path unless it has a line break or a brace. Raises UsageError (MG0002) where the file cannot
+    A string is a path unless it has a line break or a brace. `mesh` has sizes of mesh axes that the text leaves
+    open. Raises UsageError (MG0002) where the file cannot
     be read, ProgramError where the text is refused (see `parse_text`).
     """
     if source == "-":
-        return parse_text(sys.stdin.read(), "-")
+        return parse_text(sys.stdin.read(), "-", mesh)
     if isinstance(source, str) and ("\n" in source or "{" in source or not source.strip()):
-        return parse_text(source, "<text>")
+        return parse_text(source, "<text>", mesh)
     path = Path(source)
     try:
         text = path.read_text(encoding="utf-8")
@@ -29,4 +31,4 @@ def read_mlir(source: str | Path) -> Module:
         message = f"byte {error.start} is not UTF-8; MLIR bytecode is not supported"
         hint = "print the module as text (mlir-opt, or as_text() in JAX)"
         raise ProgramError(Diagnostic("MG0101", message, Location(str(path), 0), hint=hint)) from error
-    return parse_text(text, str(path))
+    return parse_text(text, str(path), mesh)

@@ -9,7 +9,7 @@ and attributes of the module, attributes of arguments, results and operations, e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdsl.dialects import builtin
@@ -98,6 +98,7 @@ class Reading:
     module: Module = field(default_factory=lambda: Module(NO_MESH, Graph("main")))
     meshes: dict[str, Mesh] = field(default_factory=dict[str, Mesh])
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    given: Mesh | None = None  # what the user said of the mesh
     _types: dict[Attribute, tuple[TensorType, Attribute | None]] = field(
         default_factory=dict[Attribute, tuple[TensorType, Attribute | None]]
     )
@@ -108,14 +109,22 @@ class Reading:
         self.faults.append(Diagnostic(code, message, loc, hint=hint))
 
     def declare_mesh(self, symbol: str, mesh: Mesh, source: Operation) -> None:
-        """Add a mesh. One without axes is only known by name; two different ones are a fault."""
+        """Add a mesh, with sizes that it leaves open from the user.
+
+        One without axes is only known by name; two different ones are a fault.
+        """
+        if self.given and not mesh.is_static and set(self.given.names) <= set(mesh.names):
+            mesh = replace(mesh.completed(self.given), name=mesh.name)
         self.meshes[symbol] = mesh
         current = self.module.mesh
         if not current.axes:
             self.module.mesh = mesh
         elif mesh.axes and mesh.axes != current.axes:
             self.fault(
-                "MG0201", f"@{symbol} is {mesh}, but @{current.name} is {current}: a program has one mesh", source
+                "MG0201",
+                f"@{symbol} is {mesh}, but @{current.name} is {current}: a program has one mesh",
+                source,
+                "write a program per mesh (a pipeline stage each), or one mesh with an axis for the stages",
             )
 
     def annotate(self, slot: Slot, annotation: Annotation) -> None:

@@ -32,13 +32,13 @@ KERNEL = "meshgen.kernel"
 _STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return", "sdy.return")
 
 
-def import_module(top: builtin.ModuleOp, source: Source) -> Module:
-    """The module of an xDSL module; calls of private functions are inlined.
+def import_module(top: builtin.ModuleOp, source: Source, given: Mesh | None = None) -> Module:
+    """The module of an xDSL module; calls of private functions are inlined. `given` has sizes that the mesh leaves open.
 
     Raises ProgramError with all faults: first those of operations that are not supported, then malformed
     ones, then those found in the conversion.
     """
-    reading = Reading(source)
+    reading = Reading(source, given=given)
     _refuse_unknown(top, reading)
     _verify(top, reading)
     if top.sym_name is not None:

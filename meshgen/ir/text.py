@@ -19,6 +19,7 @@ from meshgen.ir.dialects import sdy, stablehlo
 from meshgen.ir.graph import Module
 from meshgen.ir.parser import TextParser, base_name
 from meshgen.ir.printer import TextPrinter
+from meshgen.mesh import Mesh
 
 FAMILIES = (
     stablehlo,
@@ -33,8 +34,8 @@ _OPERATION = re.compile(
 )  # fmt: skip
 
 
-def parse_text(text: str, file: str = "-") -> Module:
-    """The module that `text` says. `file` is its name in diagnostics.
+def parse_text(text: str, file: str = "-", mesh: Mesh | None = None) -> Module:
+    """The module that `text` says. `file` is its name in diagnostics; `mesh` has sizes that the text leaves open.
 
     Private functions are inlined. Raises ProgramError: MG0102 for an empty text,
     MG0103 for operations that are not supported (all of them), MG0101 with line and caret where the text does
@@ -52,7 +53,7 @@ def parse_text(text: str, file: str = "-") -> Module:
     except (VerifyException, ValueError, OverflowError, RecursionError, struct.error) as error:
         message = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise _located(message, parser, parser.pos) from error
-    module = bridge_shard_stages.complete(import_module(top, Source(parser.locate, parser.name_of)))
+    module = bridge_shard_stages.complete(import_module(top, Source(parser.locate, parser.name_of), mesh))
     check_module(module)
     return module
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, MissingError
 from meshgen.ir.evaluate import HANDLERS
 from meshgen.ir.graph import Graph, TensorType, dtype_name
 from meshgen.ir.infer import verify_node
-from meshgen.mesh import Mesh
+from meshgen.mesh import Mesh, make_mesh
 from meshgen.runtime import manifest as manifests
 from meshgen.runtime import tensors
 from meshgen.runtime.checker import check
@@ -103,9 +104,23 @@ class LoadedModule:
         Raises:
             ArgumentError: MG0601, with everything that does not fit.
             MissingError: MG0602, the device is not there.
+            ShardingError: MG0201, the size of a mesh axis is unknown.
         """
+        self.require_sizes()
         arrays = self._arguments(args)
         return run_plan(self.manifest, self._constants, arrays, self._launcher(device))
+
+    def require_sizes(self) -> None:
+        """Raises ShardingError MG0201 while the number of devices along an axis is unknown."""
+        unknown = [axis.name for axis in self.mesh.axes if axis.size is None]
+        if unknown:
+            hint = f"load(path, mesh={{'{unknown[0]}': 2}}) or meshgen run --mesh {unknown[0]}=2 gives it"
+            raise ShardingError(
+                *(
+                    Diagnostic("MG0201", f"the size of mesh axis '{name}' is unknown until load", hint=hint)
+                    for name in unknown
+                )
+            )
 
     def _arguments(self, args: Sequence[Any] | Mapping[str, Any]) -> list[Array]:
         """All inputs of the plan, stored ones included."""
@@ -151,11 +166,14 @@ def _misfit(binding: Binding, array: Array) -> str:
     return f"argument '{binding.name}' is {have}, but the program takes {binding.type}"
 
 
-def load(path: str | Path) -> LoadedModule:
+def load(path: str | Path, mesh: Mesh | Mapping[str, int] | None = None) -> LoadedModule:
     """Open a module file and check all of it.
 
+    Args:
+        mesh: sizes of mesh axes that the module leaves open (it holds for every size); others must be as compiled.
     Raises:
         UsageError: MG0002, the file is missing or cannot be read.
+        ShardingError: MG0201, MG0202, the mesh is not the module's.
         ModuleError: MG0501, it is no module; MG0502, it is damaged; MG0503, it is newer than this meshgen.
         ScheduleError: its schedule has a race or can deadlock.
     """
@@ -170,12 +188,37 @@ def load(path: str | Path) -> LoadedModule:
         raise damaged(path, str(error)[:300]) from error
     except MeshgenError as error:
         raise damaged(path, error.diagnostics[0].message) from error
+    one = manifest.mesh.with_sizes({axis.name: 1 for axis in manifest.mesh.axes if axis.size is None})
     try:
-        _check_contents(path, container, manifest, constants, weights)
+        _check_contents(path, container, replace(manifest, mesh=one), constants, weights)
     except ShardingError as error:
         raise damaged(path, error.diagnostics[0].message) from error
-    check(manifest.plan, manifest.mesh)
+    check(manifest.plan, one)
+    if mesh is not None:
+        manifest = replace(manifest, mesh=_bound(manifest.mesh, mesh if isinstance(mesh, Mesh) else make_mesh(mesh)))
+        check(manifest.plan, manifest.mesh if manifest.mesh.is_static else one)
     return LoadedModule(container, manifest, constants, weights)
+
+
+def _bound(mesh: Mesh, given: Mesh) -> Mesh:
+    """The module's mesh with the sizes that are given for axes of unknown size. Raises ShardingError for others."""
+    have = {axis.name: axis.size for axis in mesh.axes}
+    wanted = {axis.name: axis.size for axis in given.axes if axis.size is not None}
+    faults = [
+        Diagnostic("MG0202", f"mesh axis '{name}' is not in the module's {mesh}") for name in wanted if name not in have
+    ]
+    faults += [
+        Diagnostic(
+            "MG0201",
+            f"the module was compiled for {size} devices along mesh axis '{name}', not {wanted[name]}",
+            hint="compile the program again for this mesh",
+        )
+        for name, size in have.items()
+        if size is not None and wanted.get(name, size) != size
+    ]
+    if faults:
+        raise ShardingError(*faults)
+    return mesh.with_sizes(wanted)
 
 
 def _checked_manifest(container: Container, path: Path) -> dict[str, Any]:

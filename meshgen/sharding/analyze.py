@@ -12,10 +12,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from meshgen.ccl.cost import COMMUNICATIONS, link_axes, ring_bytes, seconds_of
+from meshgen.ccl.volume import Formula, formula_of, total
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
 from meshgen.mesh import Mesh
+from meshgen.sharding.unknown import nominal_mesh
 
 _CONTROL = ("while", "case", "if", "manual")
 _VIEWS = ("reshape", "optimization_barrier")  # no storage of their own
@@ -42,6 +44,7 @@ class CollectiveRecord:
     why: str
     line: int | None
     seconds: float
+    formula: Formula  # the bytes in terms of the numbers of devices
 
 
 @dataclass(frozen=True)
@@ -71,29 +74,60 @@ class Analysis:
         """Time of all collectives one after the other on idle links."""
         return sum(record.seconds * record.times for record in self.collectives)
 
+    @property
+    def formula(self) -> Formula:
+        """`ring_bytes` in terms of the numbers of devices along the axes."""
+        return total((record.times, record.formula) for record in self.collectives)
+
+    def formulas_by_kind(self) -> dict[str, Formula]:
+        """The same for each kind of collective."""
+        kinds = sorted({record.kind for record in self.collectives})
+        return {k: total((r.times, r.formula) for r in self.collectives if r.kind == k) for k in kinds}
+
+    def formula_record(self) -> dict[str, Any]:
+        """Formulas as text, and their value on the mesh."""
+        return {
+            "total": str(self.formula),
+            "by_kind": {kind: str(formula) for kind, formula in self.formulas_by_kind().items()},
+            "collectives": [
+                {"kind": r.kind, "axes": list(r.axes), "times": r.times, "formula": str(r.formula)}
+                for r in self.collectives
+            ],
+            "devices": {f"n_{axis.name}": axis.size for axis in self.mesh.axes},
+            "ring_bytes": self.ring_bytes,
+        }
+
     def to_json(self) -> dict[str, Any]:
         """The part of `explain --json` that does not need kernels or a schedule."""
         return {
             "mesh": {axis.name: axis.size for axis in self.mesh.axes},
-            "collectives": [{**asdict(record), "axes": list(record.axes)} for record in self.collectives],
+            "collectives": [
+                {**asdict(record), "axes": list(record.axes), "formula": str(record.formula)}
+                for record in self.collectives
+            ],
             "counts": self.counts,
             "ring_bytes": self.ring_bytes,
             "peak_memory_bytes": self.peak_memory_bytes,
             "flops_per_device": self.flops_per_device,
             "communication_seconds": self.communication_seconds,
+            "formula": self.formula_record(),
         }
 
 
 def analyze(module: Module) -> Analysis:
-    """The analysis of a module. Raises UsageError (MG0001) for a stage at which values have no shardings yet."""
+    """The analysis of a module; mesh axes of unknown size that it uses are taken at a nominal one.
+
+    Raises UsageError (MG0001) for a stage at which values have no shardings yet.
+    """
     if module.stage in ("import", "propagate"):
         hint = "analyze it after materialize"
         raise UsageError(
             Diagnostic("MG0001", f"a program at stage '{module.stage}' has no collectives yet", None, (), hint)
         )
-    reader = _Reader(module.mesh, module.kernels)
+    mesh = nominal_mesh(module)
+    reader = _Reader(mesh, module.kernels)
     records = tuple(reader.collectives(module.graph, 1))
-    return Analysis(module.mesh, records, reader.peak(module.graph), reader.flops(module.graph))
+    return Analysis(mesh, records, reader.peak(module.graph), reader.flops(module.graph))
 
 
 class _Reader:
@@ -139,6 +173,7 @@ class _Reader:
             why=str(node.attrs.get("why", "")),
             line=node.loc.line if node.loc else None,
             seconds=seconds_of(node.op, node.attrs, moved, self._mesh),
+            formula=formula_of(node.op, node.attrs, ends[0], ends[-1], self._mesh),
         )
 
     def flops(self, graph: Graph) -> float:

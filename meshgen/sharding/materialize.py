@@ -17,11 +17,13 @@ from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.copies import Copies, Names, Party
 from meshgen.sharding.reshard import same_layout
+from meshgen.sharding.unknown import at_nominal_sizes
 from meshgen.spec import Sharding
 
 _CONTROL = ("while", "case", "if")
 
 
+@at_nominal_sizes
 def materialize(module: Module) -> Module:
     """The module with `Value.sharding` on all values, resharding collectives on edges, and no annotations.
 

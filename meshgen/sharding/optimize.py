@@ -19,6 +19,7 @@ from meshgen.sharding.optimizations.reassociate import reassociate
 from meshgen.sharding.optimizations.replan import replan
 from meshgen.sharding.optimizations.rewrite import total_bytes, without_dead
 from meshgen.sharding.optimizations.sink_moves import sink_moves
+from meshgen.sharding.unknown import at_nominal_sizes
 
 Pass = Callable[[Module], Module]
 PASSES: tuple[Pass, ...] = (
@@ -37,6 +38,7 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
+@at_nominal_sizes
 def optimize(module: Module) -> Module:
     """The module with less and better placed communication, never more.
 

@@ -18,8 +18,10 @@ from meshgen.mesh import Mesh
 from meshgen.sharding.partitioners import PARTITIONERS, LocalBuilder, Site, lies, local_type
 from meshgen.sharding.partitioners.legality import CONTROL, find_control_fault, find_fault
 from meshgen.sharding.rules import RULES, rule_of
+from meshgen.sharding.unknown import for_all_sizes
 
 
+@for_all_sizes
 def partition(module: Module, arguments: str = "local") -> Module:
     """The program of one device, the same for all: local types, positions from process indices.
 

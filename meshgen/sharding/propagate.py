@@ -21,6 +21,7 @@ from meshgen.sharding.order import axis_orders
 from meshgen.sharding.reach import Origins, reach
 from meshgen.sharding.sites import Site, sites_of
 from meshgen.sharding.states import Link
+from meshgen.sharding.unknown import at_nominal_sizes
 from meshgen.spec import Sharding
 
 ROUNDS = 2
@@ -36,6 +37,7 @@ class Decision:
     candidates: tuple[int, ...]  # number of labels that each site had
 
 
+@at_nominal_sizes
 def propagate(module: Module) -> Module:
     """The module with `sharding` on every node and shardings of its inputs and outputs.
 
@@ -169,17 +171,15 @@ def _with_shardings(
             results = tuple(made[value] for value in node.results)
             arguments = (Sharding(()), *(made[value] for value in node.regions[0].inputs))
             lies = NodeSharding(results if node.op == "while" else arguments, results)
-        regions = node.regions
-        if node.op in ("while", "case", "if"):
         if node.op == "manual":
             lies = NodeSharding(node.attrs["in_shardings"], node.attrs["out_shardings"], (), _manual_why(node, mesh))
+        regions = node.regions
+        if node.op in ("while", "case", "if"):
             regions = tuple(_with_shardings(region, found, made, mesh) for region in regions)
         nodes.append(replace(node, sharding=lies, regions=regions))
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)
 
 
-def _as_wished(site: Site, sharding: Sharding, mesh: Mesh) -> Sharding:
-    """A wish that was kept, in the user's own words: with axes of size 1, halo and offsets."""
 def _manual_why(node: Node, mesh: Mesh) -> tuple[str, ...]:
     """A line per axis: the program says how operands lie along manual axes, along the others they are whole."""
     return tuple(
@@ -188,6 +188,8 @@ def _manual_why(node: Node, mesh: Mesh) -> tuple[str, ...]:
     )
 
 
+def _as_wished(site: Site, sharding: Sharding, mesh: Mesh) -> Sharding:
+    """A wish that was kept, in the user's own words: with axes of size 1, halo and offsets."""
     asked = site.asked
     if asked is None or sharding.canonical(mesh) != replace(asked, halo=(), offsets=()).canonical(mesh):
         return sharding

@@ -33,7 +33,7 @@ def test_a_record_holds_what_the_command_line_promises() -> None:
     assert record.pop("seconds") == pytest.approx(8e-6 + 1536 / 370e9)
     assert record == {
         "kind": "all_reduce", "axes": ["y"], "group_size": 4, "dtype": "f32", "local_bytes": 1024,
-        "ring_bytes": 1536, "reduction": "sum", "times": 1, "why": "because", "line": 7,
+        "ring_bytes": 1536, "reduction": "sum", "times": 1, "why": "because", "line": 7, "formula": "2*(n_y-1)/n_y * 1024",
     }  # fmt: skip
 
 

@@ -27,7 +27,8 @@ def collective_faults(node: Node, mesh: Mesh, *, exact: bool = False) -> list[Di
         exact: local sizes must divide evenly, as upstream demands; else a last tile may be short, and a
             size S over n devices is ceil(S / n) locally.
     """
-    found = list(_axis_faults(node.attrs.get("axes", ()), mesh))
+    is_global = any(value.sharding is not None for value in (*node.operands, *node.results))
+    found = list(_axis_faults(node.attrs.get("axes", ()), mesh, is_global))
     if not found and node.operands:
         found += _dim_faults(node)
         found += _root_faults(node, mesh)
@@ -41,12 +42,12 @@ def _diagnostic(op: str, fault: Fault, loc: Location | None) -> Diagnostic:
     return Diagnostic(fault[0], f"{op}: {fault[1]}", loc)
 
 
-def _axis_faults(axes: Sequence[str], mesh: Mesh) -> Iterator[Fault]:
+def _axis_faults(axes: Sequence[str], mesh: Mesh, is_global: bool) -> Iterator[Fault]:
     for number, ref in enumerate(axes):
         try:
             if mesh.axis(ref).size is not None:
                 mesh.axis_size(ref)
-            else:
+            elif not is_global:
                 yield "MG0201", f"the size of mesh axis '{ref}' is unknown, so its groups are"
         except ShardingError as error:
             yield from ((d.code, d.message) for d in error.diagnostics)
@@ -150,7 +151,8 @@ def _global_faults(node: Node, mesh: Mesh, source: Sharding, target: Sharding) -
 
 def _kept(node: Node, mesh: Mesh) -> tuple[str, ...]:
     """The collective's axes without those of size 1, as prime parts."""
-    return _prime_parts(tuple(a for a in node.attrs.get("axes", ()) if mesh.axis_size(a) > 1), mesh)
+    axes = node.attrs.get("axes", ())
+    return _prime_parts(tuple(a for a in axes if mesh.axis(a).size is None or mesh.axis_size(a) > 1), mesh)
 
 
 def _prime_parts(axes: tuple[str, ...], mesh: Mesh) -> tuple[str, ...]:

@@ -1,0 +1,161 @@
+"""Tensor dims whose size is unknown: which there are, and the program for sizes that the user gives.
+
+Programs are read with them, but every later stage computes shapes, so sizes must be given before propagation.
+Giving those of the inputs gives all others: types are inferred again, operation by operation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
+from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
+from meshgen.ir.infer import infer_types
+from meshgen.ir.infer_site import shapes_agree
+
+_CONTROL = ("while", "case", "if")
+
+
+def input_names(graph: Graph) -> list[str]:
+    """What the user calls the inputs."""
+    return [value.name or f"arg{number}" for number, value in enumerate(graph.inputs)]
+
+
+def refuse_unknown_dims(module: Module) -> None:
+    """Raises ProgramError (MG0208) if tensor dims have unknown sizes: all those of the inputs, else of results."""
+    faults = [
+        _unknown(f"input '{name}'", value.type, value.loc, f"give it with --shape {name}={_example(value.type)}")
+        for name, value in zip(input_names(module.graph), module.graph.inputs, strict=True)
+        if None in value.type.shape
+    ]
+    if not faults:
+        faults = [
+            _unknown(
+                f"result %{value.name or '?'} of '{node.op}'", value.type, node.loc, "write its size in the program"
+            )
+            for node in module.graph.nodes
+            for value in node.results
+            if None in value.type.shape
+        ]
+    if faults:
+        raise ProgramError(*faults)
+
+
+def _unknown(what: str, kind: TensorType, loc: Location | None, hint: str) -> Diagnostic:
+    dims = [str(d) for d, size in enumerate(kind.shape) if size is None]
+    many = "sizes of dims" if len(dims) > 1 else "size of dim"
+    return Diagnostic(
+        "MG0208",
+        f"{what} is {kind}: the {many} {', '.join(dims)} {'are' if len(dims) > 1 else 'is'} unknown",
+        loc,
+        hint=hint,
+    )
+
+
+def _example(kind: TensorType) -> str:
+    return "x".join(str(size or 8) for size in kind.shape)
+
+
+def with_shapes(module: Module, shapes: Mapping[str, Sequence[int]]) -> Module:
+    """The program for inputs of these shapes, by name; known sizes must agree.
+
+    Raises:
+        UsageError: MG0001 for names that no input has and shapes that do not fit.
+        ProgramError: MG0104 where a given size contradicts what the program says, MG0208 where it leaves one open.
+    """
+    graph = module.graph
+    names = input_names(graph)
+    faults = [
+        Diagnostic("MG0001", f"there is no input '{name}'", hint=f"the inputs are {', '.join(names)}")
+        for name in shapes
+        if name not in names
+    ]
+    kinds = [value.type for value in graph.inputs]
+    for number, name in enumerate(names):
+        if name in shapes:
+            given = kinds[number].with_shape(shapes[name])
+            if not shapes_agree(given.shape, kinds[number].shape):
+                faults.append(
+                    Diagnostic("MG0001", f"input '{name}' is {kinds[number]}, not {given}", graph.inputs[number].loc)
+                )
+            kinds[number] = given
+    if faults:
+        raise UsageError(*faults)
+    writer = _Writer()
+    result = writer.graph(graph, kinds, {})
+    if writer.faults:
+        raise ProgramError(*writer.faults)
+    return replace(module, graph=result)
+
+
+@dataclass
+class _Writer:
+    """Writes graphs anew with the types that follow from those of their inputs; collects what is wrong."""
+
+    faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
+
+    def graph(self, old: Graph, kinds: Sequence[TensorType], outer: Mapping[Value, Value]) -> Graph:
+        inputs = [Value(kind, v.name, v.sharding, v.loc) for v, kind in zip(old.inputs, kinds, strict=True)]
+        new = Graph(old.name, inputs)
+        put = {**outer, **dict(zip(old.inputs, inputs, strict=True))}
+        for node in old.nodes:
+            new.nodes.append(self._node(node, [put[value] for value in node.operands], put))
+            put.update(zip(node.results, new.nodes[-1].results, strict=True))
+        new.outputs = [put[value] for value in old.outputs]
+        return new
+
+    def _node(self, node: Node, operands: list[Value], put: Mapping[Value, Value]) -> Node:
+        regions = node.regions
+        if node.op in _CONTROL:
+            inner = operands if node.op == "while" else operands[1:]
+            regions = tuple(self.graph(region, [v.type for v in inner], put) for region in regions)
+        types = self._types(node, [value.type for value in operands], regions)
+        results = [Value(t, v.name, v.sharding, v.loc) for t, v in zip(types, node.results, strict=True)]
+        return replace(node, operands=operands, results=results, regions=regions)
+
+    def _types(self, node: Node, operands: Sequence[TensorType], regions: tuple[Graph, ...]) -> list[TensorType]:
+        """Types of the results: inferred, else what the op leaves of the declared ones. Where that fails, these."""
+        declared = [value.type for value in node.results]
+        if any(None in kind.shape for kind in operands):  # a fault has been found for what makes it
+            return declared
+        try:
+            inferred = infer_types(node.op, node.attrs, operands, regions, node.loc)
+        except ProgramError as error:
+            self.faults += error.diagnostics
+            return declared
+        if inferred is None:
+            inferred = [_completed(node, operands[0] if operands else None, kind) for kind in declared]
+        found = [kind.with_shape(new.shape) for kind, new in zip(declared, inferred, strict=True)]
+        faults = [fault for pair in zip(declared, found, strict=True) if (fault := _fault(node, *pair))]
+        self.faults += faults
+        return declared if faults else found
+
+
+def _fault(node: Node, declared: TensorType, found: TensorType) -> Diagnostic | None:
+    """What is wrong with the type that a result has got."""
+    if None in found.shape:
+        return _unknown(f"the result of '{node.op}'", found, node.loc, "write its size in the program")
+    if not shapes_agree(declared.shape, found.shape):
+        return Diagnostic(
+            "MG0104", f"'{node.op}' makes {found} of these sizes, but the program says {declared}", node.loc
+        )
+    return None
+
+
+def _completed(node: Node, x: TensorType | None, result: TensorType) -> TensorType:
+    """A result whose type the op leaves to the program, with sizes from its operand where they follow from it."""
+    if x is None or None not in result.shape:
+        return result
+    shape = list(result.shape)
+    if node.op == "broadcast_in_dim":
+        for size, dim in zip(x.shape, node.attrs["dims"], strict=True):
+            shape[dim] = size if shape[dim] is None and size != 1 else shape[dim]
+    elif node.op == "reshape":
+        known = math.prod(size for size in shape if size is not None)
+        if shape.count(None) == 1 and known and x.size % known == 0:
+            shape[shape.index(None)] = x.size // known
+    elif node.op in ("convert", "bitcast_convert") and x.rank == result.rank:
+        shape = list(x.shape)
+    return result.with_shape(shape)

@@ -1,0 +1,168 @@
+"""Mesh axes whose size is unknown until load.
+
+Up to `optimize` a program keeps such an axis: passes choose as if it had a nominal size, which they note in
+`Module.attrs`. Local shapes need the size, so `partition` refuses an axis that the program uses. One that it
+does not use has no influence: the program is made as for one device along it, and holds for every number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
+
+from meshgen.errors import Diagnostic, Location, ShardingError
+from meshgen.ir.graph import Graph, Module, Node, NodeSharding
+from meshgen.ir.sizes import refuse_unknown_dims
+from meshgen.mesh import Mesh, split_ref
+from meshgen.spec import Sharding
+
+NOMINAL_SIZE = 2
+TRIAL_SIZES = (1, 2, 3)
+Rest = ParamSpec("Rest")
+
+
+def unknown_axes(module: Module) -> dict[str, Location | None]:
+    """Axes of unknown size that the program uses, in mesh order, and where each is first used."""
+    first: dict[str, Location | None] = {}
+    for ref, loc in _references(module):
+        first.setdefault(split_ref(ref)[0], loc)
+    return {axis.name: first[axis.name] for axis in module.mesh.axes if axis.size is None and axis.name in first}
+
+
+def nominal_mesh(module: Module) -> Mesh:
+    """The module's mesh with a size for every axis: the nominal one where it is unknown, 1 where it has no influence."""
+    if module.mesh.is_static:
+        return module.mesh
+    used = unknown_axes(module)
+    units = _units(module)
+    sizes = {
+        axis.name: math.lcm(NOMINAL_SIZE, units.get(axis.name, 1)) if axis.name in used else 1
+        for axis in module.mesh.axes
+        if axis.size is None
+    }
+    return module.mesh.with_sizes(sizes)
+
+
+def trial_meshes(module: Module) -> list[Mesh]:
+    """Meshes to try a program on: each unknown axis has each of `TRIAL_SIZES` once, different axes different ones.
+
+    An axis of which the program names parts has multiples of them. The mesh itself where all sizes are known.
+    """
+    unknown = [axis.name for axis in module.mesh.axes if axis.size is None]
+    if not unknown:
+        return [module.mesh]
+    units, count = _units(module), len(TRIAL_SIZES)
+    return [
+        module.mesh.with_sizes({a: TRIAL_SIZES[(t + i) % count] * units.get(a, 1) for i, a in enumerate(unknown)})
+        for t in range(count)
+    ]
+
+
+def at_nominal_sizes(stage: Callable[[Module], Module]) -> Callable[[Module], Module]:
+    """A pass that chooses as if unknown axes had nominal sizes, and leaves them unknown.
+
+    Raises ProgramError (MG0208) for tensor dims whose size is unknown.
+    """
+
+    @wraps(stage)
+    def run(module: Module) -> Module:
+        refuse_unknown_dims(module)
+        if module.mesh.is_static:
+            return stage(module)
+        if module.stage == "partition":  # local types hold for one size only
+            refuse_unknown_axes(module)
+        nominal = nominal_mesh(module)
+        result = stage(replace(module, mesh=nominal))
+        taken = [[name, nominal.axis_size(name)] for name in unknown_axes(module)]
+        return replace(
+            result, mesh=module.mesh, attrs={**result.attrs, "nominal_sizes": taken} if taken else result.attrs
+        )
+
+    return run
+
+
+def for_all_sizes(
+    stage: Callable[Concatenate[Module, Rest], Module],
+) -> Callable[Concatenate[Module, Rest], Module]:
+    """A pass that needs the sizes of all axes that the program uses. Raises ShardingError (MG0201) with those that miss."""
+
+    @wraps(stage)
+    def run(module: Module, *args: Rest.args, **kwargs: Rest.kwargs) -> Module:
+        if module.mesh.is_static:
+            return stage(module, *args, **kwargs)
+        refuse_unknown_axes(module)
+        result = stage(replace(module, mesh=nominal_mesh(module)), *args, **kwargs)
+        return replace(result, mesh=module.mesh)
+
+    return run
+
+
+def refuse_unknown_axes(module: Module) -> None:
+    """Raises ShardingError (MG0201) if the program uses axes of unknown size: each, with the first place."""
+    faults = [
+        Diagnostic(
+            "MG0201",
+            f"the program uses mesh axis '{name}' of {module.mesh}, whose size is unknown",
+            loc,
+            hint=f"give it, for example --mesh {name}=4",
+        )
+        for name, loc in unknown_axes(module).items()
+    ]
+    if faults:
+        raise ShardingError(*faults)
+
+
+def _units(module: Module) -> dict[str, int]:
+    """Per axis what its size must be a multiple of: the parts that the program names."""
+    units: dict[str, int] = {}
+    for ref, _ in _references(module):
+        name, pre, size = split_ref(ref)
+        if size is not None:
+            units[name] = math.lcm(units.get(name, 1), pre * size)
+    return units
+
+
+def _references(module: Module) -> Iterator[tuple[str, Location | None]]:
+    """Every reference to a mesh axis, and where it stands."""
+    for wish in [*module.in_annotations, *module.out_annotations]:
+        if wish:
+            yield from ((ref, wish.loc) for ref in wish.sharding.used_axes)
+    for sharding in [*module.in_shardings, *module.out_shardings]:
+        yield from ((ref, None) for ref in sharding.used_axes)
+    for graph in (module.graph, *module.kernels.values()):
+        yield from _graph_references(graph)
+
+
+def _graph_references(graph: Graph) -> Iterator[tuple[str, Location | None]]:
+    for value in graph.values():
+        if value.sharding:
+            yield from ((ref, value.loc) for ref in value.sharding.used_axes)
+    for node in graph.nodes:
+        yield from ((ref, node.loc) for ref in _node_references(node))
+        for region in node.regions:
+            yield from _graph_references(region)
+
+
+def _node_references(node: Node) -> Iterator[str]:
+    lies: NodeSharding | None = node.sharding
+    if lies:
+        for sharding in (*lies.operands, *lies.results):
+            yield from sharding.used_axes
+    yield from _attr_references(node.attrs)
+
+
+def _attr_references(attrs: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in attrs.items():
+        shardings = (value,) if isinstance(value, Sharding) else value if isinstance(value, tuple) else ()
+        for sharding in shardings:
+            if isinstance(sharding, Sharding):  # a manual computation has several
+                yield from sharding.used_axes
+        if name == "axes":
+            yield from value
+        elif name == "shift_axis":
+            yield value
+        elif name == "sharding_option":
+            yield from (axis for axes in value for axis in axes)

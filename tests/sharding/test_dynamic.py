@@ -1,0 +1,268 @@
+"""Sizes that are unknown until load: of mesh axes, and of tensor dims."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.cli import main
+from meshgen.errors import MeshgenError, ProgramError, ShardingError, UsageError
+from meshgen.ir.graph import Module
+from meshgen.ir.sizes import with_shapes
+from meshgen.ir.text import parse_text, print_text
+from meshgen.mesh import Mesh, make_mesh
+from meshgen.sharding.materialize import materialize
+from meshgen.sharding.optimize import optimize
+from meshgen.sharding.oracle import check
+from meshgen.sharding.partition import partition
+from meshgen.sharding.propagate import propagate
+from meshgen.sharding.unknown import NOMINAL_SIZE, TRIAL_SIZES, nominal_mesh, trial_meshes, unknown_axes
+
+UNUSED = """
+shard.grid @g(shape = ?x2)
+func.func @f(%x: tensor<7x12xf32>) -> tensor<7x12xf32> {
+  %s = shard.sharding @g split_axes = [[1]] : !shard.sharding
+  %xs = shard.shard %x to %s : tensor<7x12xf32>
+  %a = stablehlo.abs %xs : tensor<7x12xf32>
+  return %a : tensor<7x12xf32>
+}
+"""
+USED = UNUSED.replace("[[1]]", "[[1], [0]]").replace("stablehlo.abs", "stablehlo.tanh")
+DOT = """
+sdy.mesh @mesh = <["x"=2, "y"=3]>
+func.func @main(%x: tensor<?x?xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %w: tensor<6x8xf32>) -> tensor<?x8xf32> {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<?x?xf32>, tensor<6x8xf32>) -> tensor<?x8xf32>
+  %c = stablehlo.constant dense<1.0> : tensor<8xf32>
+  %1 = stablehlo.broadcast_in_dim %c, dims = [1] : (tensor<8xf32>) -> tensor<5x8xf32>
+  %2 = stablehlo.tanh %0 : tensor<?x8xf32>
+  %3 = stablehlo.reshape %2 : (tensor<?x8xf32>) -> tensor<?x2x4xf32>
+  %4 = stablehlo.convert %3 : (tensor<?x2x4xf32>) -> tensor<?x2x4xbf16>
+  %5 = stablehlo.convert %4 : (tensor<?x2x4xbf16>) -> tensor<?x2x4xf32>
+  %6 = stablehlo.reshape %5 : (tensor<?x2x4xf32>) -> tensor<?x8xf32>
+  %7 = stablehlo.add %6, %1 : (tensor<?x8xf32>, tensor<5x8xf32>) -> tensor<?x8xf32>
+  return %7 : tensor<?x8xf32>
+}
+"""
+
+
+def lowered(module: Module) -> Module:
+    return partition(optimize(materialize(propagate(module))))
+
+
+def codes(error: pytest.ExceptionInfo[MeshgenError]) -> list[str]:
+    return [d.code for d in error.value.diagnostics]
+
+
+def test_a_given_mesh_completes_or_replaces() -> None:
+    mesh = make_mesh({"x": None, "y": 2})
+    assert mesh.completed(make_mesh({"x": 3})).shape == (3, 2)
+    assert mesh.completed(make_mesh({"y": 4})).shape == (None, 4)
+    assert mesh.completed(make_mesh({"y": 4, "x": 1})).names == ("y", "x")
+    assert mesh.completed(make_mesh({"z": 4})).names == ("z",)
+
+
+def test_only_used_axes_matter() -> None:
+    assert unknown_axes(parse_text(UNUSED)) == {}
+    (place,) = unknown_axes(parse_text(USED, "f.mlir")).values()
+    assert place is not None and place.line == 5
+    assert nominal_mesh(parse_text(UNUSED)).sizes == (1, 2)
+    assert nominal_mesh(parse_text(USED)).sizes == (NOMINAL_SIZE, 2)
+
+
+def test_trials_give_each_axis_each_size_once() -> None:
+    module = replace(parse_text(UNUSED), mesh=make_mesh({"0": None, "1": 2, "2": None}))
+    sizes = [mesh.sizes for mesh in trial_meshes(module)]
+    assert sorted(first for first, _, _ in sizes) == sorted(last for _, _, last in sizes) == list(TRIAL_SIZES)
+    assert all(first != last and middle == 2 for first, middle, last in sizes)
+    known = parse_text(UNUSED.replace("?", "3"))
+    assert trial_meshes(known) == [known.mesh]
+
+
+def test_parts_of_an_unknown_axis_bound_its_size() -> None:
+    text = UNUSED.replace("[[1]]", "[[1]]").replace("?x2", "?x?")
+    module = parse_text(text)
+    graph = replace(module.graph)
+    for node in graph.nodes:
+        if node.op == "annotate":
+            node.attrs["sharding"] = mg.P("1:(2)3", None)
+    module = replace(module, in_annotations=[None], out_annotations=[None])
+    assert nominal_mesh(module).shape == (1, 6)
+    assert [mesh.sizes[1] for mesh in trial_meshes(module)] == [12, 18, 6]
+
+
+def test_an_unused_axis_has_no_influence() -> None:
+    local = lowered(parse_text(UNUSED))
+    assert local.mesh.shape == (None, 2) and local.graph.inputs[0].type.shape == (4, 12)
+    known = lowered(parse_text(UNUSED.replace("?", "3")))
+    assert [n.op for n in local.graph.nodes] == [n.op for n in known.graph.nodes]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 13])
+def test_a_used_axis_works_for_every_size(size: int) -> None:
+    module = parse_text(USED, mesh=make_mesh({"0": size}))
+    assert module.mesh.sizes == (size, 2)
+    assert check(module, pipeline=lowered).ok
+
+
+def test_stages_before_partition_keep_the_size_open() -> None:
+    module = parse_text(USED, "used.mlir")
+    for stage in (propagate, materialize, optimize):
+        module = stage(module)
+        assert module.mesh.shape == (None, 2) and module.attrs["nominal_sizes"] == [["0", NOMINAL_SIZE]]
+        again = parse_text(print_text(module))
+        assert again.mesh.shape == (None, 2) and print_text(again) == print_text(module)
+    assert propagate(parse_text(USED)).in_shardings[0] == mg.P("1", "0")
+    with pytest.raises(ShardingError) as error:
+        partition(module)
+    (fault,) = error.value.diagnostics
+    assert fault.code == "MG0201" and "'0'" in fault.message and "--mesh 0=" in fault.hint
+
+
+def test_compiling_a_used_axis_says_where_it_is_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "used.mlir"
+    file.write_text(USED)
+    assert main(["compile", str(file), "--target", "cpu", "-o", str(tmp_path / "m.mgx")]) == 1
+    error = capsys.readouterr().err
+    assert "used.mlir:5" in error and "MG0201" in error and "--mesh 0=4" in error
+    assert main(["check", str(file), "--mesh", "0=5", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["mesh"] == {"0": 5, "1": 2}
+
+
+def test_check_tries_several_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "used.mlir"
+    file.write_text(USED)
+    assert main(["check", str(file), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [trial["mesh"]["0"] for trial in document["trials"]] == list(TRIAL_SIZES)
+    assert all(trial["check"]["ok"] for trial in document["trials"])
+
+
+def test_offsets_need_the_size() -> None:
+    text = USED.replace("[[1], [0]]", "[[0]]").replace(
+        "split_axes = [[0]]", "split_axes = [[0]] sharded_dims_offsets = [0, 3, 7]"
+    )
+    with pytest.raises(ProgramError) as error:
+        parse_text(text)
+    assert set(codes(error)) == {"MG0201"}
+    assert check(parse_text(text, mesh=make_mesh({"0": 2})), pipeline=lowered).ok
+
+
+def test_a_module_keeps_an_unused_axis_open_until_load(tmp_path: Path) -> None:
+    path = tmp_path / "m.mgx"
+    mg.compile(UNUSED, target="cpu").save(path)
+    x = np.arange(84, dtype=np.float32).reshape(7, 12) - 40
+    assert mg.load(path).mesh.shape == (None, 2)
+    with pytest.raises(ShardingError, match="unknown until load"):
+        mg.load(path)(x)
+    for size in (1, 3):
+        loaded = mg.load(path, mesh={"0": size})
+        assert loaded.mesh.size == 2 * size
+        np.testing.assert_array_equal(loaded(x), np.abs(x))
+    with pytest.raises(ShardingError, match="compiled for 2 devices"):
+        mg.load(path, mesh={"1": 3})
+    with pytest.raises(ShardingError, match="not in the module's"):
+        mg.load(path, mesh={"z": 3})
+
+
+def test_run_takes_the_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m.mgx"
+    mg.compile(UNUSED, target="cpu").save(path)
+    assert main(["run", str(path)]) == 1 and "--mesh 0=2" in capsys.readouterr().err
+    assert main(["run", str(path), "--mesh", "0=2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ranks"] == 4
+    assert main(["inspect", str(path)]) == 0
+    assert "? ranks" in capsys.readouterr().out
+
+
+def test_unknown_dims_are_read_and_all_listed() -> None:
+    module = parse_text(DOT, "dot.mlir")
+    assert module.graph.inputs[0].type.shape == (None, None) and parse_text(print_text(module)).graph.inputs[0].type == module.graph.inputs[0].type  # fmt: skip
+    with pytest.raises(ProgramError) as error:
+        propagate(module)
+    (fault,) = error.value.diagnostics
+    assert fault.code == "MG0208" and "dims 0, 1" in fault.message and "--shape x=8x8" in fault.hint
+    assert fault.loc is not None and fault.loc.line == 3
+
+
+def test_given_shapes_make_all_others() -> None:
+    module = with_shapes(parse_text(DOT), {"x": (5, 6)})
+    assert [node.result.type.shape for node in module.graph.nodes] == [
+        (5, 8), (8,), (5, 8), (5, 8), (5, 2, 4), (5, 2, 4), (5, 2, 4), (5, 8), (5, 8),
+    ][: len(module.graph.nodes)]  # fmt: skip
+    assert all(None not in value.type.shape for value in module.graph.values())
+    assert check(module, pipeline=lowered).ok
+
+
+@pytest.mark.parametrize(
+    "shapes, code, text",
+    [
+        ({"z": (5, 6)}, "MG0001", "no input 'z'"),
+        ({"w": (6, 9)}, "MG0001", "not f32[6,9]"),
+        ({"x": (5, 6, 1)}, "MG0001", "not f32[5,6,1]"),
+        ({"x": (5, 7)}, "MG0104", "dot_general"),
+        ({"x": (4, 6)}, "MG0104", "add"),
+    ],
+)
+def test_shapes_that_contradict_the_program(shapes: dict[str, tuple[int, ...]], code: str, text: str) -> None:
+    with pytest.raises(MeshgenError) as error:
+        with_shapes(parse_text(DOT), shapes)
+    assert code in codes(error) and text in str(error.value)
+
+
+def test_a_size_that_nothing_determines_is_refused() -> None:
+    text = DOT.replace("tensor<?x8xf32>\n  %c", "tensor<?x8xf32>\n  %i = stablehlo.iota dim = 0 : tensor<?xf32>\n  %c")
+    with pytest.raises(ProgramError) as error:
+        with_shapes(parse_text(text), {"x": (5, 6)})
+    assert codes(error) == ["MG0208"] and "iota" in str(error.value)
+
+
+def test_sizes_inside_loops_follow() -> None:
+    text = """
+func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %c = stablehlo.constant dense<0> : tensor<i32>
+  %n = stablehlo.constant dense<3> : tensor<i32>
+  %k = stablehlo.constant dense<1> : tensor<i32>
+  %0:2 = stablehlo.while(%i = %c, %y = %x) : tensor<i32>, tensor<?x4xf32>
+    cond {
+      %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    } do {
+      %j = stablehlo.add %i, %k : tensor<i32>
+      %z = stablehlo.tanh %y : tensor<?x4xf32>
+      stablehlo.return %j, %z : tensor<i32>, tensor<?x4xf32>
+    }
+  return %0#1 : tensor<?x4xf32>
+}
+"""
+    module = with_shapes(parse_text(text), {"x": (6, 4)})
+    assert module.graph.outputs[0].type.shape == (6, 4)
+    (loop,) = (node for node in module.graph.nodes if node.op == "while")
+    assert loop.regions[1].outputs[1].type.shape == (6, 4)
+    module = replace(module, mesh=Mesh(make_mesh({"x": 2}).axes))
+    assert check(module, pipeline=lowered).ok
+
+
+def test_shapes_from_python_and_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for args in ({"x": (5, 6)}, {"x": "f32[5,6]"}, ["f32[5,6]"], [(5, 6), None]):
+        assert mg.lower(DOT, stage="partition", args=args).out_types[0].shape == (5, 8)
+    with pytest.raises(UsageError, match="takes 2"):
+        mg.lower(DOT, stage="partition", args=[None] * 3)
+    file = tmp_path / "dot.mlir"
+    file.write_text(DOT)
+    assert main(["check", str(file)]) == 1 and "MG0208" in capsys.readouterr().err
+    assert main(["check", str(file), "--shape", "x=5x6", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["check"]["outputs"][0]["shape"] == [5, 8]
+    assert main(["check", str(file), "--shape", "x=5xb"]) == 2 and "MG0001" in capsys.readouterr().err
+
+
+def test_two_meshes_are_refused() -> None:
+    text = UNUSED.replace("func.func", "shard.grid @h(shape = 4)\nfunc.func", 1)
+    with pytest.raises(ProgramError) as error:
+        parse_text(text)
+    (fault,) = error.value.diagnostics
+    assert fault.code == "MG0201" and "a program has one mesh" in fault.message and "pipeline stage" in fault.hint
