@@ -47,9 +47,10 @@ class Names:
         self._counts = dict.fromkeys(taken, 0)
 
     def fresh(self, base: str, suffix: str) -> str:
-        """`base_suffix`, with a number where it is taken; values without a name stay without."""
+        """`base_suffix`, with a count where it is taken; `v4_suffix` of a number; none of no name."""
         if not base:
             return ""
+        base = f"v{base}" if base[0].isdecimal() else base
         name = f"{base}_{suffix}"
         while name in self._counts:
             self._counts[f"{base}_{suffix}"] += 1

@@ -1,0 +1,132 @@
+"""The RFC's walk-through: weight-stationary MLPs, from their annotations to a schedule, with the text of every stage.
+
+The golden texts are rewritten with `MESHGEN_REWRITE_GOLDEN=1 pytest tests/acceptance/test_rfc.py`; read the diff.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from meshgen import api
+from meshgen.cli import main
+from meshgen.executable import Executable
+from meshgen.ir.graph import Value
+from meshgen.ir.text import parse_text, print_text
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+GOLDEN = DATA / "golden"
+PASSES = ["propagate", "materialize", "optimize", "partition", "fuse", "schedule"]
+STAGES = ["import", *PASSES]
+FIGURE_2B = ["rfc_fig2b_plain", "rfc_fig2b_annotated", "rfc_fig2b_option"]
+COMMUNICATION = ("all_gather", "all_reduce", "reduce_scatter", "all_to_all", "permute", "retile")
+
+
+def hand_bytes() -> int:
+    """Figure 2b by hand for x[2,4,8], h[2,4,32] in f32 on x=y=z=2: AG_yz(x) + RS_x(h) + AG_x(h) + RS_yz(out)."""
+    x_per_x = 2 * 4 * (8 // 2) * 4  # also the output's: the same shape
+    h_per_yz = 2 * 4 * (32 // 4) * 4
+    return 2 * (x_per_x * 3 // 4) + 2 * (h_per_yz // 2)
+
+
+def planned(name: str) -> Executable:
+    return api.plan(DATA / f"{name}.mlir", target="cpu")
+
+
+def communicated_weights(executable: Executable) -> list[str]:
+    """Collectives whose operand is a weight (an input but the first), or what was only moved of one."""
+    graph = executable.stages["partition"].graph
+    weights: set[Value] = set(graph.inputs[1:])
+    found: list[str] = []
+    for node in graph.nodes:
+        if any(value in weights for value in node.operands):
+            if node.op in COMMUNICATION:
+                found.append(node.op)
+            if node.op in (*COMMUNICATION, "all_slice", "slice", "reshape", "transpose"):
+                weights.update(node.results)
+    return found
+
+
+def test_figure_2a_gathers_its_input_and_scatters_its_sum() -> None:
+    executable = planned("rfc_fig2a")
+    assert executable.comms.counts == {"all_gather": 1, "reduce_scatter": 1}
+    x = 2 * 4 * 8 * 4  # bytes of x, and of the output
+    assert executable.cost.ring_bytes == 2 * (x // 2)
+    assert communicated_weights(executable) == []
+
+
+def test_figure_2a_as_an_option_of_the_product_is_the_same() -> None:
+    executable = planned("rfc_fig2a_option")
+    assert executable.comms.counts == {"all_gather": 1, "reduce_scatter": 1}
+    assert communicated_weights(executable) == []
+
+
+@pytest.mark.parametrize("name", FIGURE_2B)
+def test_figure_2b_leaves_the_weights_where_they_are(name: str) -> None:
+    executable = planned(name)
+    assert communicated_weights(executable) == []
+    assert executable.cost.ring_bytes <= hand_bytes()
+
+
+@pytest.mark.parametrize("name", ["rfc_fig2a", "rfc_fig2a_option", *FIGURE_2B, "rfc_fig2b_materialized"])
+def test_numbers_are_those_of_the_whole_program(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = DATA / f"{name}.mlir"
+    code = main(["check", str(path), "--target", "cpu"])
+    assert code == 0, capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Text of figure 2a at every stage, as the command line prints it."""
+    place, found = tmp_path_factory.mktemp("stages"), {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(DATA)  # reasons name the file as it was given
+        for number, stage in enumerate(STAGES):
+            path = place / f"{stage}.mlir"
+            assert main(["opt", "rfc_fig2a.mlir", "--passes", ",".join(PASSES[:number]), "-o", str(path)]) == 0
+            found[stage] = path.read_text()
+    return found
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_text_is_golden(stage: str, texts: dict[str, str]) -> None:
+    path = GOLDEN / f"rfc_fig2a_{STAGES.index(stage):02}_{stage}.mlir"
+    if os.environ.get("MESHGEN_REWRITE_GOLDEN"):
+        path.write_text(texts[stage])
+    assert texts[stage] == path.read_text()
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_text_reads_and_prints_back(stage: str, texts: dict[str, str]) -> None:
+    module = parse_text(texts[stage])
+    assert module.stage == stage
+    assert print_text(module) == texts[stage]
+
+
+def without_places(text: str) -> str:
+    """Without the file and line that a reason names: at each stage another file was read."""
+    return re.sub(r"\S*\.mlir:\d+", "PLACE", text)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_text_can_be_entered(stage: str, texts: dict[str, str], tmp_path: Path) -> None:
+    start, end = tmp_path / "start.mlir", tmp_path / "end.mlir"
+    start.write_text(texts[stage])
+    rest = PASSES[STAGES.index(stage) :]
+    assert main(["opt", str(start), "--passes", ",".join(rest), "-o", str(end)]) == 0
+    assert without_places(end.read_text()) == without_places(texts["schedule"])
+
+
+def test_stages_are_as_the_design_says(texts: dict[str, str]) -> None:
+    """Global types with shardings after materialize, local ones after partition, one call per kernel after fuse."""
+    assert "shard.shard %" in texts["propagate"] and "shard.all_gather" not in texts["propagate"]
+    for stage in ("materialize", "optimize"):
+        assert "shard.shard %" not in texts[stage]
+        assert texts[stage].count("shard.all_gather") == texts[stage].count("shard.reduce_scatter") == 1
+        assert "tensor<2x4x8xf32, #shard.split<@mesh0, [[], [], [0]]>>" in texts[stage]
+    assert "%arg0: tensor<2x4x4xf32>" in texts["partition"]
+    assert texts["fuse"].count("func.call") == texts["schedule"].count("func.call") == 2
+    assert "stream" not in texts["fuse"] and "stream 1" in texts["schedule"]
