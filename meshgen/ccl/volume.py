@@ -136,8 +136,7 @@ def formula_of(op: str, attrs: Mapping[str, Any], source: Value, result: Value, 
     if op in LOCAL_OPS:
         return Formula()
     if op not in _RING:
-        local = [_local_type(value, mesh) for value in (source, result)]
-        moved = ring_bytes(op, attrs, *local, mesh)
+        moved = ring_bytes(op, attrs, _local_type(source, mesh), _local_type(result, mesh), mesh)
         return Formula(((1, Product(moved)),) if moved else ())
     group = Devices.over(group_axes(op, attrs))
     share, rows = _RING[op](attrs, _sizes(source), _sizes(result), group)

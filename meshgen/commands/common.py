@@ -122,8 +122,8 @@ def program_options(options: argparse.Namespace) -> dict[str, Any]:
         "graph": read_program(options.program),
         "mesh": mesh_option(options.mesh),
         "args": _shapes(options.shape) or options.arg or None,
-        "in_specs": _specs(options.spec) or None,
-        "out_specs": _specs(options.out_spec) or None,
+        "in_specs": specs_option(options.spec) or None,
+        "out_specs": specs_option(options.out_spec) or None,
         "arguments": options.arguments,
     }
 
@@ -188,7 +188,8 @@ def _shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def _specs(texts: Sequence[str]) -> dict[str, Sharding]:
+def specs_option(texts: Sequence[str]) -> dict[str, Sharding]:
+    """Shardings by name. Raises UsageError with all that is malformed."""
     found: dict[str, Sharding] = {}
     faults: list[Diagnostic] = []
     for text in texts:

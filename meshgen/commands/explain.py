@@ -1,25 +1,53 @@
-"""`meshgen explain IN [VALUE|LINE]`: why each collective and sharding is as it is, and what the step costs."""
+"""`meshgen explain IN [VALUE|LINE]`: why each collective and sharding is as it is, what the step costs, and what if."""
 
 from __future__ import annotations
 
 import argparse
 
-from meshgen.commands.common import Output, add_program, add_target, planned
-from meshgen.explain import explanations
-from meshgen.tables import cost_table
+from meshgen import api
+from meshgen.commands.common import Output, add_program, add_target, planned, specs_option
+from meshgen.executable import Executable
+from meshgen.explain import explanations, formula_record
+from meshgen.pipeline import Timing
+from meshgen.tables import comms_table, cost_table
+from meshgen.what_if import annotated_with, comparison, comparison_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_program(parser)
     add_target(parser)
+    parser.add_argument(
+        "--what-if",
+        metavar="VALUE=SPEC",
+        action="append",
+        default=[],
+        help="compare with the program where this value has this required sharding, such as %%h=dp,_",
+    )
     parser.add_argument("what", nargs="?", metavar="VALUE|LINE", help="a value's name, or a line of the program")
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
     executable = planned(options, output)
+    if options.what_if:
+        return what_if(executable, options.what_if, output)
     what = int(options.what) if options.what and options.what.isdigit() else options.what
     if what is None:
         output.tables(cost_table(executable.cost))
     output.text(executable.explain(what))
-    output.document(executable.record() | {"explanations": explanations(executable, what)})
+    document = executable.record() | formula_record(executable)
+    output.document(document | {"explanations": explanations(executable, what)})
+    return 0
+
+
+def what_if(before: Executable, texts: list[str], output: Output) -> int:
+    """Plan the program with the annotations too, and show both."""
+    wishes = specs_option(texts)
+    module = annotated_with(next(iter(before.stages.values())), wishes)
+    after = api.plan_module(module, before.options, Timing())
+    rows = comparison(before, after)
+    output.tables(comparison_table(rows, wishes), comms_table(after.comms))
+    changes = {figure: {"before": old, "after": new} for figure, old, new in rows}
+    output.document(
+        after.record() | {"what_if": {name: str(spec) for name, spec in wishes.items()}, "changes": changes}
+    )
     return 0

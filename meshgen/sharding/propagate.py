@@ -18,7 +18,7 @@ from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.choices import AxisProblem, AxisSolution, Label, View, edges, labels_of
 from meshgen.sharding.control import flatten
 from meshgen.sharding.order import axis_orders
-from meshgen.sharding.reach import Origins, reach
+from meshgen.sharding.reach import Origins, Steps, reach
 from meshgen.sharding.sites import Site, sites_of
 from meshgen.sharding.states import Link
 from meshgen.sharding.unknown import at_nominal_sizes
@@ -35,6 +35,7 @@ class Decision:
     solution: AxisSolution
     origins: dict[Value, Origins]
     candidates: tuple[int, ...]  # number of labels that each site had
+    steps: Steps  # over which ties the annotations reached them
 
 
 @at_nominal_sizes
@@ -44,14 +45,13 @@ def propagate(module: Module) -> Module:
     Required annotations are kept exactly (law 2). Of equal programs (`alternatives`) the cheapest is taken.
     Raises ShardingError with all faults of the annotations, ProgramError for an op without a rule.
     """
-    best = _solve(module)
-    for other in map(_solve, alternatives(module)):
-        best = other if other.seconds < WORTH_REWRITING * best.seconds else best
-    return _annotated(best.module, best.sites, best.decisions, best.parts)
+    return annotated(solve(module))
 
 
 @dataclass(frozen=True)
-class _Solved:
+class Solved:
+    """A program, or one that is equal to it, and the decision along each part of each axis."""
+
     module: Module
     parts: AxisParts
     sites: list[Site]
@@ -62,7 +62,15 @@ class _Solved:
         return sum(decision.solution.seconds for decision in self.decisions.values())
 
 
-def _solve(module: Module) -> _Solved:
+def solve(module: Module) -> Solved:
+    """The cheapest program with its decisions; all sizes must be known. Raises as `propagate` does."""
+    best = _solve(module)
+    for other in map(_solve, alternatives(module)):
+        best = other if other.seconds < WORTH_REWRITING * best.seconds else best
+    return best
+
+
+def _solve(module: Module) -> Solved:
     parts = AxisParts.of(module.mesh, [axis for wish in _wishes(module) for axis in wish.used_axes])
     sites = sites_of(module, parts)
     decisions: dict[str, Decision] = {}
@@ -70,7 +78,7 @@ def _solve(module: Module) -> _Solved:
         for axis in parts.all():
             others = {a: d for a, d in decisions.items() if a != axis}
             decisions[axis] = _decide(sites, Link.of(module.mesh, axis), others, module)
-    return _Solved(module, parts, sites, decisions)
+    return Solved(module, parts, sites, decisions)
 
 
 def _wishes(module: Module) -> list[Sharding]:
@@ -97,10 +105,11 @@ def _decide(sites: list[Site], link: Link, others: dict[str, Decision], module: 
     def covered(site: Site, factor: int) -> bool:
         return count(site, factor) == site.rule.factors[factor].size
 
-    origins = reach(sites, link.axis, link.size, covered)
+    steps: Steps = {}
+    origins = reach(sites, link.axis, link.size, covered, steps)
     labels = [labels_of(site, link, origins, covered, count) for site in sites]
     solution = AxisProblem(sites, link, labels, _view(sites, others, module)).solve()
-    return Decision(solution, origins, tuple(len(options) for options in labels))
+    return Decision(solution, origins, tuple(len(options) for options in labels), steps)
 
 
 def _view(sites: list[Site], others: dict[str, Decision], module: Module) -> View:
@@ -126,8 +135,9 @@ def _view(sites: list[Site], others: dict[str, Decision], module: Module) -> Vie
     return View(local.__getitem__, used.__getitem__, work.__getitem__, frozenset(moved))
 
 
-def _annotated(module: Module, sites: list[Site], decisions: dict[str, Decision], parts: AxisParts) -> Module:
-    """The decisions written onto a copy of the graph's nodes (values are shared with the input module)."""
+def annotated(solved: Solved) -> Module:
+    """The decisions written onto a copy of the graph's nodes (values are shared with the solved module)."""
+    module, sites, decisions, parts = solved.module, solved.sites, solved.decisions, solved.parts
     chosen = {site: {axis: d.solution.labels[i] for axis, d in decisions.items()} for i, site in enumerate(sites)}
     orders = axis_orders(sites, chosen, parts.all())
     found: dict[Node, NodeSharding] = {}
@@ -156,9 +166,7 @@ def _annotated(module: Module, sites: list[Site], decisions: dict[str, Decision]
     )
 
 
-def _with_shardings(
-    graph: Graph, found: dict[Node, NodeSharding], made: dict[Value, Sharding], mesh: Mesh
-) -> Graph:
+def _with_shardings(graph: Graph, found: dict[Node, NodeSharding], made: dict[Value, Sharding], mesh: Mesh) -> Graph:
     """A copy of the graph and its regions with `sharding` on every node.
 
     Loops and branches carry how their values lie; a region's inputs and outputs lie like the op's results

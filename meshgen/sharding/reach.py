@@ -17,6 +17,7 @@ from meshgen.sharding.sites import Site
 from meshgen.sharding.states import State, state_of
 
 Origins = dict[State, str]
+Steps = dict[tuple[Value, State], tuple[Value, State, Site]]  # where a state came from, and the site that ties both
 Covered = Callable[[Site, int], bool]  # whether other axes already split a factor completely
 
 
@@ -36,9 +37,15 @@ def fits(rule: Rule, factor: int, size: int) -> bool:
     return all(part == (factor,) for dims in (*rule.operands, *rule.results) for part in dims if factor in part)
 
 
-def reach(sites: list[Site], axis: str, size: int, covered: Covered) -> dict[Value, Origins]:
-    """Per value the states that annotations reach along the axis, each with the annotation it comes from."""
+def reach(
+    sites: list[Site], axis: str, size: int, covered: Covered, steps: Steps | None = None
+) -> dict[Value, Origins]:
+    """Per value the states that annotations reach along the axis, each with the annotation it comes from.
+
+    Fills `steps` with the tie over which each state was reached first; states that are annotated have none.
+    """
     table: dict[Value, Origins] = {}
+    steps = {} if steps is None else steps
     touching: dict[Value, list[Site]] = {}
     queue: deque[tuple[Value, State]] = deque()
 
@@ -53,12 +60,17 @@ def reach(sites: list[Site], axis: str, size: int, covered: Covered) -> dict[Val
     makers = {value: site for site in sites for value in site.node.results}
     for site in sites:
         for value, state, origin in _seeds(site, axis):
-            for source, made in [(value, state), *_sources(value, state, makers, size)]:
+            add(value, state, origin)
+            for source, made in _sources(value, state, makers, size):
+                if made not in table.get(source, {}):
+                    steps[source, made] = value, state, makers[value]
                 add(source, made, origin)
     while queue:
         value, state = queue.popleft()
         for site in touching[value]:
             for other, new in _ties(site, value, state, size, covered):
+                if new not in table.get(other, {}):
+                    steps[other, new] = value, state, site
                 add(other, new, table[value][state])
     return table
 

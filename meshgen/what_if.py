@@ -1,0 +1,118 @@
+"""What if a value were annotated: the program propagated again with the annotation, and both compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rich.console import Group
+
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.executable import Executable
+from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
+from meshgen.ir.sizes import input_names
+from meshgen.spec import Sharding, fit
+from meshgen.tables import bytes_text, seconds_text, table_of
+
+FIGURES = ("ring_bytes", "peak_memory_bytes", "flops_per_device", "step_seconds", "exposed_seconds")
+
+
+def annotated_with(module: Module, wishes: Mapping[str, Sharding]) -> Module:
+    """The program with required annotations on values: `%h`, an input's name, or the line of the op that makes it.
+
+    An annotation that the value has gives way. Raises UsageError (MG0001) for values that there are not.
+    """
+    if module.stage != "import":
+        text = f"the program entered at stage '{module.stage}', after its shardings were chosen"
+        raise UsageError(Diagnostic("MG0001", text, hint="ask about the program as it was before propagation"))
+    for name, sharding in wishes.items():
+        module = _annotated(module, name, sharding)
+    return module
+
+
+def _annotated(module: Module, name: str, sharding: Sharding) -> Module:
+    number, value = _named(module.graph, name)
+    wish = fit(sharding, value.type.rank)
+    if number is not None:
+        found = [*module.in_annotations, *[None] * (len(module.graph.inputs) - len(module.in_annotations))]
+        found[number] = Annotation(wish, True, (False,) * wish.rank, value.loc)
+        return replace(module, in_annotations=found)
+    return replace(module, graph=_insert(module.graph, value, wish))
+
+
+def _named(graph: Graph, name: str) -> tuple[int | None, Value]:
+    """The input's number, or None, and the value. Raises UsageError for none and for several."""
+    plain = name.lstrip("%")
+    inputs = input_names(graph)
+    if plain in inputs and not (name.isdigit()):
+        number = inputs.index(plain)
+        return number, graph.inputs[number]
+    made = [value for value in _made(graph) if value.name == plain]
+    if not made and name.isdigit():
+        made = [value for value in _made(graph) if value.loc and value.loc.line == int(name)]
+    if len(made) == 1:
+        return None, made[0]
+    if made:
+        raise UsageError(
+            Diagnostic(
+                "MG0001",
+                f"'{name}' is {len(made)} values",
+                hint="annotate one by its name: " + ", ".join(f"%{v.name}" for v in made),
+            )
+        )
+    names = [*inputs, *(v.name for v in _made(graph) if v.name)]
+    raise UsageError(Diagnostic("MG0001", f"there is no value '{name}'", hint=f"values are {', '.join(names[:40])}"))
+
+
+def _made(graph: Graph) -> list[Value]:
+    found: list[Value] = []
+    for node in graph.nodes:
+        found += node.results
+        found += [value for region in node.regions for value in _made(region)]
+    return found
+
+
+def _insert(graph: Graph, value: Value, wish: Sharding) -> Graph:
+    """The graph with an annotation behind the node that makes the value, inside regions too."""
+    put: dict[Value, Value] = {}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        operands = [put.get(v, v) for v in node.operands]
+        regions = tuple(_insert(region, value, wish) for region in node.regions)
+        attrs = node.attrs
+        if value in node.results and node.op == "annotate":
+            attrs = {**attrs, "sharding": wish, "required": True, "open_dims": ()}
+        nodes.append(replace(node, operands=operands, regions=regions, attrs=attrs))
+        if value in node.results and node.op != "annotate":
+            noted = Value(value.type, f"{value.name}_noted" if value.name else "", loc=value.loc)
+            options = {"sharding": wish, "required": True, "as_result": True, "open_dims": ()}
+            nodes.append(Node("annotate", [value], [noted], options, node.loc))
+            put[value] = noted
+    return Graph(graph.name, graph.inputs, nodes, [put.get(v, v) for v in graph.outputs])
+
+
+def comparison(before: Executable, after: Executable) -> list[tuple[str, Any, Any]]:
+    """Rows of (figure, before, after): collectives and bytes of each kind, then totals."""
+    kinds = sorted({row.kind for executable in (before, after) for row in executable.comms})
+    rows: list[tuple[str, Any, Any]] = []
+    for kind in kinds:
+        rows.append((kind, before.comms.count(kind), after.comms.count(kind)))
+        rows.append((f"{kind} bytes", _kind_bytes(before, kind), _kind_bytes(after, kind)))
+    old, new = before.record(), after.record()
+    return rows + [(figure, old[figure], new[figure]) for figure in FIGURES]
+
+
+def _kind_bytes(executable: Executable, kind: str) -> int:
+    return sum(row.ring_bytes * row.times for row in executable.comms if row.kind == kind)
+
+
+def comparison_table(rows: list[tuple[str, Any, Any]], wishes: Mapping[str, Sharding]) -> Group:
+    def shown(figure: str, count: float) -> str:
+        if figure.endswith("bytes"):
+            return bytes_text(count)
+        return seconds_text(count) if figure.endswith("seconds") else f"{count:.4g}"
+
+    title = "If " + " and ".join(f"{name} were {sharding}" for name, sharding in wishes.items())
+    table = [(figure, shown(figure, old), shown(figure, new)) for figure, old, new in rows]
+    return table_of(title, ("", "before", "after"), table)

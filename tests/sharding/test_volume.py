@@ -1,0 +1,170 @@
+"""Communication volume as formulas: equal to what `ring_bytes` says, whatever the numbers of devices."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from meshgen.ccl.volume import Devices, Formula, formula_of
+from meshgen.cli import main
+from meshgen.ir.graph import Module, TensorType, Value
+from meshgen.ir.text import parse_text
+from meshgen.mesh import Mesh, make_mesh
+from meshgen.sharding.analyze import analyze
+from meshgen.sharding.materialize import materialize
+from meshgen.sharding.optimize import optimize
+from meshgen.sharding.propagate import propagate
+from meshgen.spec import P, Sharding
+from tests.programs import mlp
+
+MESH = make_mesh({"x": 2, "y": 4})
+OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+}  # fmt: skip
+
+
+def valued(text: str, mesh: Mesh) -> Fraction:
+    """The value of a formula's text: an evaluator of its own, that shares nothing with the formula."""
+
+    def walk(node: ast.expr) -> Fraction:
+        if isinstance(node, ast.BinOp):
+            return OPERATORS[type(node.op)](walk(node.left), walk(node.right))
+        if isinstance(node, ast.Call):
+            assert isinstance(node.func, ast.Name) and node.func.id == "ceil"
+            return Fraction(math.ceil(walk(node.args[0])))
+        if isinstance(node, ast.Name):
+            return Fraction(mesh.axis_size(node.id.removeprefix("n_")))
+        assert isinstance(node, ast.Constant) and isinstance(node.value, int)
+        return Fraction(node.value)
+
+    return walk(ast.parse(text, mode="eval").body)
+
+
+def formula(op: str, shape: tuple[int, ...], source: Sharding, target: Sharding, result: tuple[int, ...] | None = None, **attrs: object) -> Formula:  # fmt: skip
+    given = Value(TensorType(shape, "f32"), sharding=source)
+    made = Value(TensorType(result or shape, "f32"), sharding=target)
+    return formula_of(op, attrs, given, made, MESH)
+
+
+@pytest.mark.parametrize(
+    "found, text",
+    [
+        (formula("all_reduce", (8, 128), P(None, None, partial="y"), P(None, None), axes=("y",), kind="sum"), "2*(n_y-1)/n_y * 4096"),
+        (formula("all_reduce", (8, 128), P("x", None, partial="y"), P("x", None), axes=("y",), kind="sum"), "2*(n_y-1)/n_y * ceil(8/n_x) * 512"),
+        (formula("all_gather", (10, 4), P("x", None), P(None, None), axes=("x",), dim=0), "(n_x-1) * ceil(10/n_x) * 16"),
+        (formula("all_gather", (16, 4), P(("x", "y"), None), P(None, None), axes=("x", "y"), dim=0), "(n_x*n_y-1) * ceil(16/(n_x*n_y)) * 16"),
+        (formula("reduce_scatter", (8, 4), P(None, None, partial="y"), P("y", None), axes=("y",), dim=0, kind="sum"), "(n_y-1) * ceil(8/n_y) * 16"),
+        (formula("all_to_all", (8, 6), P("y", None), P(None, "y"), axes=("y",), split_dim=1, concat_dim=0), "(n_y-1) * ceil(8/n_y) * ceil(6/n_y) * 4"),
+        (formula("all_gather", (8,), P("y:(1)2"), P(None), axes=("y:(1)2",), dim=0), "16"),
+        (formula("all_slice", (8,), P(None), P("y"), axes=("y",), dim=0), "0"),
+    ],
+)  # fmt: skip
+def test_formulas_of_single_collectives(found: Formula, text: str) -> None:
+    assert str(found) == text
+    for sizes in ((1, 1), (2, 4), (3, 5), (8, 16), (7, 1)):
+        mesh = make_mesh({"x": sizes[0], "y": sizes[1]})
+        assert found.at(mesh) == math.ceil(valued(text, mesh))
+
+
+def test_groups_as_text() -> None:
+    assert [str(Devices.over(refs)) for refs in ((), ("x",), ("x", "y:(1)2"), ("y:(2)2",))] == [
+        "1",
+        "n_x",
+        "2*n_x",
+        "2",
+    ]
+
+
+def planned(text: str) -> Module:
+    return optimize(materialize(propagate(parse_text(text))))
+
+
+PROGRAMS = {
+    "mlp": mlp(),
+    "gathered": mlp(w1=("x", "y"), w2=("y", "x")),
+    "moved": mlp(x=("y", ""), y=("", "x")),
+    "scattered": mlp(y=("x", "y")),
+    "uneven": mlp(w1=("", "y"), w2=("y", "")).replace("12", "13").replace("16", "10"),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("sizes", [(1, 1), (2, 2), (3, 4), (4, 1), (5, 8)])
+def test_formulas_are_the_ring_bytes_of_every_mesh(name: str, sizes: tuple[int, int]) -> None:
+    module = planned(PROGRAMS[name])
+    mesh = make_mesh({"x": sizes[0], "y": sizes[1]})
+    here = analyze(module)
+    there = analyze(replace(module, mesh=mesh))  # the same program, as another mesh would run it
+    assert len(here.collectives) == len(there.collectives) > 0
+    for record, other in zip(here.collectives, there.collectives, strict=True):
+        assert record.formula.at(mesh) == other.ring_bytes == math.ceil(valued(str(record.formula), mesh))
+    assert here.formula.at(mesh) == there.ring_bytes
+    assert sum(f.at(mesh) for f in here.formulas_by_kind().values()) == there.ring_bytes
+
+
+def test_loops_multiply() -> None:
+    text = """
+sdy.mesh @mesh = <["x"=4]>
+func.func @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %w: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
+    -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
+  %c = stablehlo.constant dense<0> : tensor<i32>
+  %n = stablehlo.constant dense<3> : tensor<i32>
+  %k = stablehlo.constant dense<1> : tensor<i32>
+  %0:2 = stablehlo.while(%i = %c, %y = %x) : tensor<i32>, tensor<8x8xf32>
+    cond {
+      %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    } do {
+      %j = stablehlo.add %i, %k : tensor<i32>
+      %d = stablehlo.dot_general %y, %w, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      %z = stablehlo.tanh %d : tensor<8x8xf32>
+      stablehlo.return %j, %z : tensor<i32>, tensor<8x8xf32>
+    }
+  return %0#1 : tensor<8x8xf32>
+}
+"""
+    analysis = analyze(planned(text))
+    assert analysis.formula.at(analysis.mesh) == analysis.ring_bytes > 0
+    assert any(record.times == 3 for record in analysis.collectives)
+
+
+def test_an_axis_of_unknown_size_has_a_formula() -> None:
+    text = GRID
+    analysis = analyze(planned(text))
+    assert str(analysis.formula) == "2*(n_0-1)/n_0 * ceil(8/n_1) * 64"
+    assert analysis.to_json()["formula"]["by_kind"] == {"all_reduce": str(analysis.formula)}
+
+
+GRID = """
+shard.grid @g(shape = ?x2)
+func.func @f(%x: tensor<8x12xf32>, %w: tensor<12x16xf32>) -> tensor<8x16xf32> {
+  %s = shard.sharding @g split_axes = [[1], [0]] : !shard.sharding
+  %xs = shard.shard %x to %s : tensor<8x12xf32>
+  %t = shard.sharding @g split_axes = [[0], []] : !shard.sharding
+  %ws = shard.shard %w to %t : tensor<12x16xf32>
+  %a = stablehlo.dot_general %xs, %ws, contracting_dims = [1] x [0] : (tensor<8x12xf32>, tensor<12x16xf32>) -> tensor<8x16xf32>
+  %b = stablehlo.tanh %a : tensor<8x16xf32>
+  %r = shard.sharding @g split_axes = [[1], []] : !shard.sharding
+  %c = shard.shard %b to %r : tensor<8x16xf32>
+  return %c : tensor<8x16xf32>
+}
+"""
+
+
+def test_explain_prints_formulas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mlp.mlir"
+    file.write_text(mlp())
+    assert main(["explain", str(file), "--target", "cpu", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["formula"]["by_kind"]["all_reduce"] == document["formula"]["total"]
+    assert valued(document["formula"]["total"], make_mesh(document["mesh"])) == document["ring_bytes"]
+    assert main(["explain", str(file), "--target", "cpu"]) == 0
+    assert document["formula"]["total"] in capsys.readouterr().out

@@ -1,0 +1,179 @@
+"""`explain`: chains from a value to an annotation, collectives by value and line, and what if."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import meshgen as mg
+from meshgen import api
+from meshgen.cli import main
+from meshgen.errors import UsageError
+from meshgen.explain import collectives_about, explanations
+from meshgen.ir.text import parse_text
+from meshgen.sharding.oracle import check
+from meshgen.sharding.propagate import annotated, propagate, solve
+from meshgen.spec import P
+from meshgen.what_if import annotated_with
+from tests.programs import mlp
+
+CHAIN = """sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<4x8xf32> {
+  %b = stablehlo.tanh %a : tensor<8x4xf32>
+  %c = stablehlo.transpose %b, dims = [1, 0] : (tensor<8x4xf32>) -> tensor<4x8xf32>
+  %d = stablehlo.exponential %c : tensor<4x8xf32>
+  return %d : tensor<4x8xf32>
+}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    place = tmp_path / "p.mlir"
+    place.write_text(CHAIN)
+    return place
+
+
+def document(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main([*map(str, words), "--target", "cpu", "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_chain_leads_over_the_rules_to_the_annotation(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (record,) = document(capsys, "explain", file, "%d")["explanations"]
+    (chain,) = record["chains"]
+    assert (chain["axis"], chain["state"]) == ("x", "splits dim 1")
+    ties = [(t["value"], t["state"], t["op"], t["location"]["line"]) for t in chain["ties"]]
+    assert ties == [
+        ("%c", "splits dim 1", "exponential", 5),
+        ("%b", "splits dim 0", "transpose", 4),
+        ("%a", "splits dim 0", "tanh", 3),
+    ]
+    assert chain["ties"][1]["rule"] == "a b -> b a"
+    assert chain["annotation"].startswith("required annotation [{x}, {}] of input %a")
+
+
+def test_an_input_needs_no_tie(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (record,) = document(capsys, "explain", file, "a")["explanations"]
+    assert record["chains"][0]["ties"] == [] and "input %a" in record["chains"][0]["annotation"]
+
+
+def test_text_shows_the_chain(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(file), "4", "--target", "cpu"]) == 0
+    out = capsys.readouterr().out
+    assert "%c = transpose" in out and "as %b splits dim 0, by transpose 'a b -> b a'" in out and "%d" not in out
+
+
+def test_every_split_of_every_value_has_a_chain_to_an_annotation() -> None:
+    module = parse_text(mlp())
+    executable = api.plan(module, target="cpu")
+    for record in explanations(executable):
+        axes = {axis for axis in ("x", "y") if axis in record["sharding"]}
+        assert {chain["axis"] for chain in record["chains"]} == axes, record["value"]
+        assert all("annotation [" in chain["annotation"] for chain in record["chains"])
+
+
+def test_explaining_solves_the_program_as_compiling_did() -> None:
+    module = parse_text(mlp(w1=("x", "y")))
+    first, second = propagate(module), annotated(solve(module))
+    assert first.in_shardings == second.in_shardings
+    assert [n.sharding for n in first.graph.nodes] == [n.sharding for n in second.graph.nodes]
+
+
+def test_collectives_are_found_by_value_and_line() -> None:
+    executable = api.plan(mlp(), target="cpu")
+    assert [row.kind for row in collectives_about(executable, "%y")] == ["all_reduce"]
+    assert [row.kind for row in collectives_about(executable, 6)] == ["all_reduce"]
+    assert len(collectives_about(executable, "h")) == 0
+    assert "all_reduce" in executable.explain("y") and "all_reduce" not in executable.explain("h")
+
+
+def test_values_in_loops_are_explained() -> None:
+    text = CHAIN.replace(
+        "  %d = stablehlo.exponential %c : tensor<4x8xf32>\n",
+        """  %z = stablehlo.constant dense<0> : tensor<i32>
+  %n = stablehlo.constant dense<3> : tensor<i32>
+  %k = stablehlo.constant dense<1> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %z, %u = %c) : tensor<i32>, tensor<4x8xf32>
+    cond {
+      %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    } do {
+      %j = stablehlo.add %i, %k : tensor<i32>
+      %v = stablehlo.tanh %u : tensor<4x8xf32>
+      stablehlo.return %j, %v : tensor<i32>, tensor<4x8xf32>
+    }
+  %d = stablehlo.exponential %w#1 : tensor<4x8xf32>
+""",
+    )
+    (record,) = explanations(api.plan(text, target="cpu"), "v")
+    assert record["op"] == "tanh" and record["sharding"] == "[{}, {x}]"
+    assert record["chains"][0]["ties"][-1]["op"] == "tanh" and "input %a" in record["chains"][0]["annotation"]
+
+
+def test_what_if_adds_a_required_annotation(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = document(capsys, "explain", file)
+    assert before["counts"] == {}
+    after = document(capsys, "explain", file, "--what-if", "%c=x,_")
+    assert after["changes"]["ring_bytes"] == {"before": 0, "after": after["ring_bytes"]} and after["ring_bytes"] > 0
+    assert after["changes"]["all_to_all"] == {"before": 0, "after": 1}
+    assert document(capsys, "explain", file, "--what-if", "4=x,_")["counts"] == after["counts"]
+    main(["explain", str(file), "--what-if", "%c=x,_", "--target", "cpu"])
+    assert "If %c were [{x}, {}]" in capsys.readouterr().out
+
+
+def test_what_if_of_an_input_replaces_its_annotation(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    after = document(capsys, "explain", file, "--what-if", "a=_,x", "--what-if", "d=x,_")
+    assert after["counts"] == {} and after["what_if"] == {"a": "[{}, {x}]", "d": "[{x}, {}]"}
+
+
+@pytest.mark.parametrize("name", ["%c", "b", "3", "a"])
+def test_what_if_keeps_the_meaning(name: str) -> None:
+    module = annotated_with(parse_text(CHAIN), {name: P(None, "x")})
+
+    def lowered(entered: Any) -> Any:
+        return mg.lower(entered, stage="partition")
+
+    assert check(module, pipeline=lowered).ok
+    assert parse_text(CHAIN).graph.nodes[0].op == "tanh"  # the program itself is not changed
+
+
+def test_an_annotated_value_gets_the_new_annotation() -> None:
+    text = CHAIN.replace("  %c =", '  %s = sdy.sharding_constraint %b <@mesh, [{"x"}, {}]> : tensor<8x4xf32>\n  %c =').replace("%c = stablehlo.transpose %b", "%c = stablehlo.transpose %s")  # fmt: skip
+    module = annotated_with(parse_text(text), {"s": P(None, "x")})
+    wishes = [node.attrs["sharding"] for node in module.graph.nodes if node.op == "annotate"]
+    assert wishes == [P(None, "x")]
+
+
+@pytest.mark.parametrize(
+    "wish, text", [("nope=x,_", "no value 'nope'"), ("99=x,_", "no value '99'"), ("c", "NAME=SPEC")]
+)
+def test_bad_questions_are_usage_errors(file: Path, capsys: pytest.CaptureFixture[str], wish: str, text: str) -> None:
+    assert main(["explain", str(file), "--what-if", wish]) == 2
+    error = capsys.readouterr().err
+    assert text in error and "MG0001" in error
+
+
+def test_what_if_of_a_bad_sharding_is_located(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(file), "--what-if", "c=q,_"]) == 1
+    error = capsys.readouterr().err
+    assert "MG0202" in error and "p.mlir:4" in error
+
+
+def test_what_if_needs_the_program_as_entered() -> None:
+    late = propagate(parse_text(CHAIN))
+    with pytest.raises(UsageError, match="after its shardings were chosen"):
+        annotated_with(replace(late), {"c": P("x")})
+
+
+def test_a_line_of_several_values_is_ambiguous(tmp_path: Path) -> None:
+    text = CHAIN.replace(
+        "  %c = stablehlo.transpose", "  %q = stablehlo.abs %b : tensor<8x4xf32>  %c = stablehlo.transpose"
+    )
+    with pytest.raises(UsageError, match="is 2 values"):
+        annotated_with(parse_text(text), {"4": P("x")})
