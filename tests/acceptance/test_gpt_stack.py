@@ -84,8 +84,8 @@ def seconds_per_op(layers: int) -> tuple[float, Executable]:
 
 
 def unnumbered_sources(executable: Executable) -> list[str]:
-    """The kernels' sources; the last arguments have other numbers where there are more layers."""
-    return sorted(re.sub(r"\barg\d+", "arg", source.text) for source in executable.sources.values())
+    """The kernels' sources; the last arguments and values have other numbers where there are more layers."""
+    return sorted(re.sub(r"\b(arg|v)\d+", r"\1", source.text) for source in executable.sources.values())
 
 
 def test_repeated_layers_share_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,126 @@
+"""Kernels of a transformer block as a person would write them: few, each row read once, everything cheap in the dots."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from meshgen import api
+from meshgen.codegen.build import build_kernels, request_of
+from meshgen.executable import Executable
+from tests.acceptance.cases import ROOT, needs_cases, realistic, small
+
+EXAMPLE = ROOT / "examples" / "transformer_block.mlir"
+MAX_LAUNCHES = 12
+PROGRAMS = [
+    pytest.param(EXAMPLE, id="example"),
+    pytest.param(realistic("block_dp_tp_bf16"), id="block_dp_tp_bf16", marks=needs_cases),
+]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A generated kernel: its source, the ops of its body, and its loads and stores of whole rows (`row * N + col`)."""
+
+    text: str
+    ops: tuple[str, ...]
+    row_loads: tuple[str, ...]
+    row_stores: tuple[str, ...]
+
+
+def kernels(executable: Executable) -> list[Kernel]:
+    """The kernel of every launch, in order."""
+    found: list[Kernel] = []
+    for item in executable.plan.items:
+        if not item.is_collective:
+            text = executable.sources[item.kernel].text
+            ops = tuple(node.op for node in executable.plan.kernels[item.kernel].nodes)
+            loads = tuple(re.findall(r"tl\.load\((\w+) \+ row\b", text))
+            found.append(Kernel(text, ops, loads, tuple(re.findall(r"tl\.store\((\w+) \+ row\b", text))))
+    return found
+
+
+@pytest.fixture(params=PROGRAMS, scope="module")
+def executable(request: pytest.FixtureRequest) -> Executable:
+    return api.plan(request.param, target="cuda:sm_90,sm_80")
+
+
+def test_a_block_is_few_kernels(executable: Executable) -> None:
+    assert 0 < executable.cost.kernels <= MAX_LAUNCHES
+    assert executable.comms.counts == {"all_reduce": 2}
+
+
+def test_no_op_is_outside_of_a_kernel_or_a_collective(executable: Executable) -> None:
+    ops = {node.op for node in executable.fused.graph.nodes}
+    assert ops <= {"kernel", "view", "all_reduce"}
+
+
+def test_a_normalization_is_one_kernel_that_reads_its_row_once(executable: Executable) -> None:
+    """Two layer norms: each its mean, its variance and what follows in one kernel."""
+    norms = [k for k in kernels(executable) if "rsqrt" in k.ops]
+    assert len(norms) == 2
+    for norm in norms:
+        assert norm.ops.count("reduce") == 2
+        assert len(norm.row_loads) == len(set(norm.row_loads)) and len(norm.row_stores) == len(set(norm.row_stores))
+    first, second = norms
+    assert (len(first.row_loads), len(first.row_stores)) == (1, 1)
+    # The second normalizes a sum: it reads what is added, and writes the sum for the next residual.
+    assert (len(second.row_loads), len(second.row_stores)) == (2, 2)
+
+
+def test_a_softmax_is_one_kernel_that_reads_its_row_once(executable: Executable) -> None:
+    (softmax,) = (k for k in kernels(executable) if "exponential" in k.ops)
+    assert softmax.ops.count("reduce") == 2 and "divide" in softmax.ops
+    assert (len(softmax.row_loads), len(softmax.row_stores)) == (1, 1)
+
+
+def test_reductions_keep_their_row_in_registers(executable: Executable) -> None:
+    """No loop over a row, so that what was loaded once is there for all passes over it."""
+    for kernel in kernels(executable):
+        if "reduce" in kernel.ops:
+            assert "for " not in re.sub(r'"""(.|\n)*?"""', "", kernel.text)
+
+
+def test_cheap_ops_are_in_the_epilogues_of_dots(executable: Executable) -> None:
+    """Beside dots and reductions there is one kernel: the residual sum after the last all_reduce."""
+    found = kernels(executable)
+    plain = [k for k in found if "dot_general" not in k.ops and "reduce" not in k.ops]
+    assert len(plain) == 1
+    assert set(plain[0].ops) <= {"add", "convert", "broadcast_in_dim", "reshape"}
+    gelu = [k for k in found if "tanh" in k.ops]
+    assert len(gelu) == 1 and "dot_general" in gelu[0].ops
+    assert gelu[0].ops.count("add") >= 2  # the bias, and the sum within GELU
+
+
+def test_dots_write_their_product_once(executable: Executable) -> None:
+    """In the type of the next reader: no kernel between them casts."""
+    for kernel in kernels(executable):
+        if "dot_general" in kernel.ops:
+            dots = kernel.text.count("tl.dot(")
+            assert 1 <= dots <= kernel.ops.count("dot_general")
+            assert kernel.text.count("tl.store(") == 1
+            assert ".to(tl.bfloat16))" in kernel.text
+
+
+def build(executable: Executable, cache: Path) -> None:
+    """Build all kernels for both architectures, and require that no register spills."""
+    requests = [request_of(name, s, executable.plan.kernels[name]) for name, s in executable.sources.items()]
+    built = build_kernels(requests, ["sm_80", "sm_90"], cache_dir=cache)
+    assert set(built) == {(name, arch) for name in executable.sources for arch in ("sm_80", "sm_90")}
+    spilling = {key: kernel.spill_bytes for key, kernel in built.items() if kernel.spill_bytes}
+    assert spilling == {}
+    assert all(kernel.cubin.startswith(b"\x7fELF") for kernel in built.values())
+
+
+def test_binaries_do_not_spill(tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    build(api.plan(EXAMPLE, target="cuda:sm_90,sm_80"), tmp_path)
+
+
+@needs_cases
+def test_binaries_of_the_small_case_do_not_spill(tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    build(api.plan(small("block_dp_tp_bf16"), target="cuda:sm_90,sm_80"), tmp_path)
