@@ -145,7 +145,8 @@ def complete(module: Module) -> Module:
     moves = [node for node in graph.nodes if _is_move(node)]
     annotated = any(node.op == "annotate" for node in graph.nodes)
     encoded = any(value.sharding is not None for node in graph.nodes for value in node.results)
-    if moves and annotated:
+    asked = any(wish is not None for wish in (*module.in_annotations, *module.out_annotations))
+    if moves and (annotated or (asked and not encoded)):
         message = f"{moves[0].op}: a program with annotations has collectives already"
         hint = "annotate the program, or write all collectives"
         raise ProgramError(Diagnostic("MG0104", message, moves[0].loc, hint=hint))

@@ -33,7 +33,10 @@ def _settled(graph: Graph, mesh: Mesh, manual: tuple[str, ...], faults: list[Dia
         operands = [put.get(value, value) for value in node.operands]
         inner = (*manual, *node.attrs["axes"]) if node.op == "manual" else manual
         regions = tuple(_settled(region, mesh, inner, faults) for region in node.regions)
-        if manual and node.op == "manual":
+        if node.op == "manual" and not manual:
+            attrs = {**node.attrs, "axes": _all_axes(node)}
+            result.nodes.append(replace(node, operands=operands, regions=regions, attrs=attrs))
+        elif node.op == "manual":
             made = _written_out(replace(node, operands=operands, regions=regions), mesh, result)
             put.update(zip(node.results, made, strict=True))
         elif manual and node.op == "annotate":
@@ -46,6 +49,15 @@ def _settled(graph: Graph, mesh: Mesh, manual: tuple[str, ...], faults: list[Dia
             result.nodes.append(node)
     result.outputs = [put.get(value, value) for value in graph.outputs]
     return result
+
+
+def _all_axes(node: Node) -> tuple[str, ...]:
+    """The manual axes of a node and of what is in it."""
+    found = [*node.attrs["axes"]] if node.op == "manual" else []
+    for region in node.regions:
+        for inner in region.nodes:
+            found += _all_axes(inner)
+    return tuple(dict.fromkeys(found))
 
 
 def _annotated(node: Node, manual: Sequence[str]) -> Diagnostic:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation, prop_def, region_def, traits_def, var_operand_def, var_result_def
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
@@ -18,6 +18,7 @@ from meshgen.ir.graph import Node
 from meshgen.ir.parser import TextParser
 
 KINDS = ("add", "maximum", "minimum", "multiply", "and", "or", "xor")
+_CONSTRAINT = "sdy.sharding_constraint"
 
 
 class Return(IRDLOperation):
@@ -145,15 +146,26 @@ def fold_region(mnemonic: str, type: Attribute) -> Region:
 
 
 def applied_op(region: Region) -> Operation | None:
-    """The only operation of a region that combines its two arguments, in either order where that is the same."""
+    """The only operation of a region that combines its two arguments, in either order where that is the same.
+
+    Sharding constraints, which JAX writes into regions too, mean nothing on scalars.
+    """
     block = region.block
-    operation, terminator = block.first_op, block.last_op
-    if operation is None or terminator is None or operation.next_op is not terminator or len(block.args) != 2:
+    operations = [operation for operation in block.ops if operation.name != _CONSTRAINT]
+    if len(operations) != 2 or len(block.args) != 2:
         return None
+    operation, _ = operations
     is_plain = operation.name.partition(".")[2] in KINDS and not operation.attributes
-    if not is_plain or {*operation.operands} != {*block.args} or tuple(terminator.operands) != tuple(operation.results):
+    combined, given = ([_unconstrained(ssa) for ssa in each.operands] for each in operations)
+    if not is_plain or {*combined} != {*block.args} or given != list(operation.results):
         return None
     return operation
+
+
+def _unconstrained(ssa: SSAValue) -> SSAValue:
+    while isinstance(ssa.owner, Operation) and ssa.owner.name == _CONSTRAINT:
+        ssa = ssa.owner.operands[0]
+    return ssa
 
 
 REDUCE = define(Reduce, "stablehlo.reduce")

@@ -1,0 +1,65 @@
+"""JAX's shard_map, lowered over an abstract mesh in process, against NumPy: the numbers of all ranks and law 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from meshgen.api import compile as compile_program
+from meshgen.api import read
+from meshgen.sharding.oracle import check
+
+jax = pytest.importorskip("jax")
+lax, P = jax.lax, jax.sharding.PartitionSpec
+MESH = jax.sharding.AbstractMesh((2, 4), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+A = np.arange(96, dtype=np.float32).reshape(8, 12) - 50  # sums of these are exact
+EDGE = [(0, 1), (1, 2), (2, 3)]
+RING = [(3, 0), *EDGE]
+
+
+def _ring_sum(a: Any) -> Any:
+    def step(carry: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], None]:
+        block, total = carry
+        return (lax.ppermute(block, "y", RING), total + block), None
+
+    return lax.scan(step, (a, a * 0), None, length=4)[0][1]
+
+
+def _nested(a: Any) -> Any:
+    inner = jax.shard_map(lambda b: lax.psum(b, "y"), in_specs=P(None, "y"), out_specs=P(), axis_names={"y"}, check_vma=False)  # fmt: skip
+    return inner(a) * 2
+
+
+def _tiles(array: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+    return np.split(array, 4, 1)
+
+
+SUMMED = np.add.reduce(_tiles(A))
+CASES: dict[str, tuple[Callable[[Any], Any], Any, Any, np.ndarray[Any, Any], frozenset[str]]] = {
+    "psum": (lambda a: lax.psum(a, "y"), P("x", "y"), P("x", None), SUMMED, frozenset()),
+    "pmax of both": (lambda a: lax.pmax(a, ("x", "y")), P("x", "y"), P(), np.maximum.reduce([t for r in np.split(A, 2) for t in _tiles(r)]), frozenset()),
+    "gather in the other order": (lambda a: lax.all_gather(a, ("y", "x"), tiled=True), P(("y", "x")), P(), A, frozenset()),
+    "scatter": (lambda a: lax.psum_scatter(a, "y", tiled=True), P(None, "x"), P("y", "x"), 4 * A, frozenset()),
+    "exchange": (lambda a: lax.all_to_all(a, "y", 1, 0, tiled=True), P("y"), P(None, "y"), A, frozenset()),
+    "to the right, zeros first": (lambda a: lax.ppermute(a, "y", EDGE), P(None, "y"), P(None, "y"), np.concatenate([A[:, :3] * 0, A[:, :9]], 1), frozenset()),
+    "index": (lambda a: a + lax.axis_index("x") * 10, P("x"), P("x"), A + np.repeat([[0], [10]], 4, 0), frozenset()),
+    "ring": (_ring_sum, P("x", "y"), P("x"), SUMMED, frozenset()),
+    "nested": (_nested, P("x"), P("x"), 2 * SUMMED, frozenset({"x"})),
+    "some axes": (lambda a: lax.psum(a, "x").sum(1), P("x"), P(), (A[:4] + A[4:]).sum(1), frozenset({"x"})),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_shard_map(name: str) -> None:
+    body, ins, outs, expected, axes = CASES[name]
+    names = {"axis_names": set(axes)} if axes else {}
+    mapped = jax.jit(jax.shard_map(body, mesh=MESH, in_specs=ins, out_specs=outs, check_vma=False, **names))
+    lowered = mapped.trace(A).lower(lowering_platforms=("cpu",))
+    executable = compile_program(lowered, target="cpu")
+    np.testing.assert_array_equal(np.asarray(executable(A)), expected)
+    module, _ = read(lowered)
+    result = check(module, pipeline=lambda _: executable.fused, args=[A])
+    assert result.ok and not result.outputs[0].unbounded, result.faults
