@@ -79,6 +79,21 @@ class Sharding:
         partial = tuple(sorted(((a, k) for a, k in self.partial if keep(a)), key=lambda pair: mesh.order(pair[0])))
         return Sharding(dims, partial, self.halo if any(any(h) for h in self.halo) else (), self.offsets)
 
+    def without_even_offsets(self, shape: Sequence[int | None], mesh: Mesh) -> Sharding:
+        """The same without offsets that are where equal tiles would begin anyway. The sharding must be sound."""
+        if not any(self.offsets):
+            return replace(self, offsets=())
+        offsets = tuple(self._uneven(dim, size, mesh) for dim, size in enumerate(shape))
+        return replace(self, offsets=offsets if any(offsets) else ())
+
+    def _uneven(self, dim: int, size: int | None, mesh: Mesh) -> tuple[int, ...]:
+        if size is None or not self.offsets[dim]:
+            return self.offsets[dim]
+        count = self.parts(dim, mesh)
+        tile = -(-size // count)
+        even = tuple(min(i * tile, size) for i in range(count + 1))
+        return () if self.offsets[dim] == even else self.offsets[dim]
+
     def faults(self, shape: Sequence[int | None], mesh: Mesh) -> list[Diagnostic]:
         """All that is wrong with this sharding for a tensor of `shape` on `mesh`; empty if it is sound."""
         found: list[Diagnostic] = []

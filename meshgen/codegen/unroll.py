@@ -1,7 +1,7 @@
-"""Loops that communicate, written out: a static schedule needs every collective by itself.
+"""Control flow that communicates, written out: a static schedule needs every collective by itself.
 
-Only loops whose trips are known and whose body holds collectives; others stay one launch. Copies of a body are
-the same kernels, so they are generated and compiled once.
+Loops whose trips are known become copies of their body: the same kernels, so they are generated and compiled once.
+Of branches all are computed, and one is selected. What holds no collectives stays one launch.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from meshgen.ir.graph import Graph, Module, Node, Value
+import numpy as np
+
+from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
 from meshgen.runtime.plan import COLLECTIVES
 
@@ -17,7 +19,7 @@ MOST_NODES = 100_000  # of one loop written out; beyond it the loop stays and sc
 
 
 def unroll(module: Module) -> Module:
-    """The module (stage `partition`) with every loop that communicates written out; itself if there is none."""
+    """The module (stage `partition`) with control flow that communicates written out; itself if there is none."""
     if not any(_communicates(node) for node in module.graph.nodes):
         return module
     graph = Graph(module.graph.name, list(module.graph.inputs))
@@ -49,19 +51,49 @@ def _trips(node: Node, producers: Mapping[Value, Node]) -> int | None:
 def _emit(node: Node, env: dict[Value, Value], into: Graph, producers: Mapping[Value, Node]) -> None:
     """Add a copy of the node, or of its body once per trip; `env` maps old values to new ones."""
     trips = _trips(node, producers)
-    if trips is None:
-        copy = _copy(node, env)
-        into.nodes.append(copy)
-        return
-    body = node.regions[1]
-    inner_producers = {**producers, **body.producers()}
-    state = [env[value] for value in node.operands]
-    for _ in range(trips):
-        inner = {**env, **dict(zip(body.inputs, state, strict=True))}
-        for child in body.nodes:
-            _emit(child, inner, into, inner_producers)
-        state = [inner[value] for value in body.outputs]
-    env.update(zip(node.results, state, strict=True))
+    if trips is not None:
+        state = [env[value] for value in node.operands]
+        for _ in range(trips):
+            state = _emit_body(node.regions[1], state, env, into, producers)
+        env.update(zip(node.results, state, strict=True))
+    elif node.op in ("if", "case") and _communicates(node) and all(_ends(region, producers) for region in node.regions):
+        choice, *handed = (env[value] for value in node.operands)
+        ways = [_emit_body(region, handed, env, into, producers) for region in node.regions]
+        env.update(zip(node.results, _selected(choice, ways, into), strict=True))
+    else:
+        into.nodes.append(_copy(node, env))
+
+
+def _emit_body(body: Graph, inputs: list[Value], env: Mapping[Value, Value], into: Graph,
+               producers: Mapping[Value, Node]) -> list[Value]:  # fmt: skip
+    """Add a copy of a region; returns what it gives."""
+    inner, inner_producers = {**env, **dict(zip(body.inputs, inputs, strict=True))}, {**producers, **body.producers()}
+    for child in body.nodes:
+        _emit(child, inner, into, inner_producers)
+    return [inner[value] for value in body.outputs]
+
+
+def _ends(body: Graph, producers: Mapping[Value, Node]) -> bool:
+    """Whether a branch may be computed where it is not taken: a loop in it could go on for ever."""
+    known = {**producers, **body.producers()}
+    loops_end = all(node.op != "while" or trip_count(node, known) is not None for node in body.nodes)
+    return loops_end and all(_ends(region, known) for node in body.nodes for region in node.regions)
+
+
+def _selected(choice: Value, ways: list[list[Value]], into: Graph) -> list[Value]:
+    """The results of the way that is chosen: by a predicate (true: the first) or a number (out of range: the last)."""
+    found = ways[-1]
+    for number in range(len(ways) - 2, -1, -1):
+        taken = choice
+        if choice.type.dtype != "i1":
+            wanted = into.add(
+                "constant", [], [choice.type], {"value": np.array(number, choice.type.numpy_dtype)}
+            ).result
+            attrs = {"direction": "EQ", "compare_type": "SIGNED"}
+            taken = into.add("compare", [choice, wanted], [TensorType((), "i1")], attrs).result
+        pairs = zip(ways[number], found, strict=True)
+        found = [into.add("select", [taken, this, other], [this.type]).result for this, other in pairs]
+    return found
 
 
 def _copy(node: Node, env: dict[Value, Value]) -> Node:

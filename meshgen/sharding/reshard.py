@@ -111,22 +111,22 @@ class _Terms:
             dims = tuple(self.parts.refine(axes) for axes in sharding.dims)
             pairs = tuple((part, kind) for axis, kind in sharding.partial for part in self.parts.refine((axis,)))
             sharding = replace(sharding, dims=dims, partial=pairs)
-        sharding = sharding.canonical(self.mesh)
-        if not sharding.offsets:
-            return sharding
-        offsets = tuple(_offsets(sharding, dim, size, self.mesh) for dim, size in enumerate(shape))
-        return replace(sharding, offsets=offsets if any(offsets) else ())
+        return sharding.canonical(self.mesh).without_even_offsets(shape, self.mesh)
 
     def merged(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         """Neighbouring parts as one axis again."""
         return self.parts.merge(axes) if self.parts else axes
 
-    def readable(self, sharding: Sharding) -> Sharding:
-        """A canonical sharding over merged axes."""
+    def readable(self, sharding: Sharding, ends: tuple[Sharding, ...]) -> Sharding:
+        """A canonical sharding over merged axes. A dim with a halo is split over axes of size 1 at least: those of an end."""
         kinds = dict(sharding.partial)
         runs = [tuple(g) for _, g in itertools.groupby(sharding.partial_axes, lambda axis: kinds[axis])]
         partial = tuple((axis, kinds[run[0]]) for run in runs for axis in self.merged(run))
-        return replace(sharding, dims=tuple(self.merged(axes) for axes in sharding.dims), partial=partial)
+        dims = tuple(self.merged(axes) for axes in sharding.dims)
+        if sharding.halo:
+            like = next(end for end in ends if end.halo == sharding.halo)
+            dims = tuple(axes or (like.dims[d] if any(sharding.halo[d]) else ()) for d, axes in enumerate(dims))
+        return replace(sharding, dims=dims, partial=partial)
 
 
 def _nest(refs: list[str]) -> bool:
@@ -137,18 +137,11 @@ def _nest(refs: list[str]) -> bool:
     return all(b % a == 0 for found in cuts.values() for a, b in itertools.pairwise(sorted(found)))
 
 
-def _offsets(sharding: Sharding, dim: int, size: int, mesh: Mesh) -> tuple[int, ...]:
-    count = sharding.parts(dim, mesh)
-    tile = -(-size // count)
-    even = tuple(min(i * tile, size) for i in range(count + 1))
-    return () if sharding.offsets[dim] == even else sharding.offsets[dim]
-
-
 def _steps(problem: Problem, terms: _Terms, source: Sharding, target: Sharding, path: Path) -> Iterator[Step]:
     """The path in the user's terms; the last step ends in the target as it was written."""
     state, before = source, source
     for number, move in enumerate(path):
-        after = target if number == len(path) - 1 else terms.readable(move.sharding)
+        after = target if number == len(path) - 1 else terms.readable(move.sharding, (source, target))
         attrs = dict(move.attrs)
         if "source" in attrs:
             attrs |= {"source": before, "target": replace(after, partial=before.partial)}

@@ -62,6 +62,7 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
             if wrong := _faults(wish, value, node.loc, module.mesh):
                 faults += wrong
                 continue
+            wish = replace(wish, sharding=wish.sharding.without_even_offsets(value.type.shape, module.mesh))
         option = _option(node, faults, module.mesh)
         site_rule = identity_rule(node) if node.op in PSEUDO_OPS else rule_of(node)
         refined = wish and _refined(wish, parts)

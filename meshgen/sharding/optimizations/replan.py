@@ -23,8 +23,7 @@ def replan(module: Module) -> Module:
 
 
 def _replan(node: Node, walk: Walk) -> Sequence[Value] | None:
-    target = node.result.sharding
-    if node.op not in SHARDING_OPS or target is None:
+    if node.op not in SHARDING_OPS or (target := node.result.sharding) is None:
         return None
     chain = [node]
     spent = _cost(node, walk)

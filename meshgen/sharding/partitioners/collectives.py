@@ -16,6 +16,7 @@ from meshgen.spec import Sharding
 _GATHERS = {"all_gather": "dim", "all_to_all": "concat_dim"}  # the attribute with the dim that loses the axes
 _SPLITS = {"all_slice": "dim", "reduce_scatter": "dim", "all_to_all": "split_dim"}  # ... that gets them
 _REDUCES = ("all_reduce", "reduce_scatter")
+_IN_PLACE = ("all_reduce", "to_partial")  # element by element, so tiles may be of any sizes
 
 
 @partitioner("all_gather", "all_slice", "all_to_all", "all_reduce", "reduce_scatter", "to_partial")
@@ -59,7 +60,8 @@ def _check(site: Site, axes: tuple[str, ...]) -> None:
     op, attrs, ends = site.node.op, site.node.attrs, (site.sharding(0), lies(site.node.result))
     parts = AxisParts.of(site.mesh, [*axes, *(axis for sharding in ends for axis in sharding.used_axes)])
     source, target = (_normal(sharding, parts) for sharding in ends)
-    if any(s.halo or any(s.offsets) for s in (source, target)):
+    unequal = [s for s in (source, target) if s.halo or any(s.offsets)]
+    if unequal and (op not in _IN_PLACE or source.without_partial() != target.without_partial()):
         raise site.refuse(f"it cannot go from {ends[0]} to {ends[1]}: it works on equal tiles", "use retile")
     layout, moved = _Layout(list(source.dims), dict(source.partial)), parts.refine(axes)
     reached = all(
@@ -72,7 +74,7 @@ def _check(site: Site, axes: tuple[str, ...]) -> None:
     if op in _SPLITS:
         dim = attrs[_SPLITS[op]]
         layout.dims[dim] = (*layout.dims[dim], *moved)
-    end = Sharding(tuple(layout.dims), tuple(layout.partial.items())).canonical(site.mesh)
+    end = replace(source, dims=tuple(layout.dims), partial=tuple(layout.partial.items())).canonical(site.mesh)
     if not reached or end != target:
         raise site.refuse(f"over {list(axes)} it does not lead from {ends[0]} to {ends[1]}", "use retile")
     _check_nesting(site, source, target)

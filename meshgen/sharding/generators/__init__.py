@@ -1,0 +1,12 @@
+"""The vocabulary of the generated programs: one function per kind of op, which appends to the graph where it can."""
+
+from collections.abc import Callable
+
+from meshgen.sharding.generators import contraction, control, elementwise, lookup, movement, windows
+from meshgen.sharding.generators.writer import Writer
+
+OPS: tuple[Callable[[Writer], None], ...] = (
+    *elementwise.OPS, *movement.OPS, *contraction.OPS, *lookup.OPS, *windows.OPS, *control.OPS,
+)  # fmt: skip
+
+__all__ = ["OPS", "Writer"]

@@ -1,0 +1,119 @@
+"""Random meshes, shardings, annotations and options, at all the odd ends that a sharding has."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from meshgen.ir.graph import Annotation, Graph, Node, TensorType, Value
+from meshgen.mesh import Mesh, make_mesh
+from meshgen.sharding.generators.writer import Writer
+from meshgen.sharding.rules import rule_of
+from meshgen.spec import Sharding
+
+MAX_DEVICES = 8
+_KINDS = {
+    "f32": ("sum", "sum", "sum", "max", "min", "product"),
+    "bf16": ("sum", "max", "min"),
+    "i32": ("sum", "max", "min", "product", "and", "or", "xor"),
+    "i1": ("and", "or", "xor"),
+}
+_PARTS = {4: ((2, 2),), 8: ((2, 4), (4, 2), (2, 2, 2)), 6: ((2, 3),)}  # ways to cut an axis that nest
+
+
+def random_mesh(writer: Writer) -> Mesh:
+    """One to four axes, of size 1 too."""
+    sizes: list[int] = []
+    for _ in range(writer.integer(1, 5)):
+        sizes.append(writer.one_of([s for s in (1, 2, 2, 2, 3, 4, 5, 6, 8) if s * math.prod(sizes) <= MAX_DEVICES]))
+    return make_mesh({"xyzw"[i]: size for i, size in enumerate(sizes)})
+
+
+def random_sharding(writer: Writer, mesh: Mesh, kind: TensorType) -> Sharding:
+    """Each axis, or parts of it, splits some dim, or makes the value partial, or does nothing."""
+    dims: list[list[str]] = [[] for _ in kind.shape]
+    partial: list[tuple[str, str]] = []
+    for axis in _axes(writer, mesh):
+        if dims and writer.chance(0.65):
+            dims[writer.integer(0, len(dims))].append(axis)
+        elif kind.dtype in _KINDS and writer.chance(0.15):
+            partial.append((axis, writer.one_of(_KINDS[kind.dtype])))
+    found = Sharding(tuple(map(tuple, dims)), tuple(sorted(partial, key=lambda pair: mesh.order(pair[0]))))
+    if not found.split_axes or writer.chance(0.85):
+        return found
+    return _with_halo(writer, found) if writer.chance(0.5) else _with_offsets(writer, found, kind, mesh)
+
+
+def _axes(writer: Writer, mesh: Mesh) -> list[str]:
+    """The mesh axes in any order, some in parts, which then may be left out."""
+    found: list[str] = []
+    for number in writer.order(len(mesh.axes)):
+        axis = mesh.names[number]
+        parts = _PARTS.get(mesh.axis_size(axis))
+        if parts and writer.chance(0.25):
+            pieces = mesh.split_axis(axis, *writer.one_of(parts))
+            found += [pieces[i] for i in writer.order(len(pieces)) if writer.chance(0.75)]
+        else:
+            found.append(axis)
+    return found
+
+
+def _with_halo(writer: Writer, sharding: Sharding) -> Sharding:
+    """Up to two rows on either side of split dims, which may be wider than a shard."""
+    return replace(
+        sharding, halo=tuple((writer.integer(0, 3), writer.integer(0, 3)) if axes else (0, 0) for axes in sharding.dims)
+    )
+
+
+def _with_offsets(writer: Writer, sharding: Sharding, kind: TensorType, mesh: Mesh) -> Sharding:
+    """Shards of any sizes, empty ones too, along one dim."""
+    dim = writer.one_of([d for d, axes in enumerate(sharding.dims) if axes])
+    size = kind.sizes[dim]
+    inner = sorted(writer.integer(0, size + 1) for _ in range(sharding.parts(dim, mesh) - 1))
+    return replace(sharding, offsets=tuple((0, *inner, size) if d == dim else () for d in range(kind.rank)))
+
+
+def random_wish(writer: Writer, mesh: Mesh, value: Value) -> Annotation:
+    opened = tuple(writer.chance(0.3) for _ in value.type.shape)
+    return Annotation(random_sharding(writer, mesh, value.type), writer.chance(0.6), opened)
+
+
+def annotate_inside(writer: Writer, mesh: Mesh) -> None:
+    """`annotate` after some nodes, and options on some; the uses that follow see the annotated value."""
+    graph = writer.graph
+    nodes, graph.nodes = graph.nodes, []
+    renamed: dict[Value, Value] = {}
+    for node in nodes:
+        _rename(node, renamed)
+        graph.nodes.append(node)
+        if not node.regions and writer.chance(0.08):
+            node.attrs["sharding_option"] = _random_option(writer, mesh, node)
+        if len(node.results) == 1 and writer.chance(0.3):
+            wish = random_wish(writer, mesh, node.result)
+            attrs = {"sharding": wish.sharding, "required": wish.required, "as_result": writer.chance(0.7)}
+            noted = graph.add("annotate", [node.result], [node.result.type], {**attrs, "open_dims": wish.open_dims})
+            renamed[node.result] = noted.result
+    graph.outputs = [renamed.get(v, v) for v in graph.outputs]
+
+
+def _rename(node: Node, renamed: dict[Value, Value]) -> None:
+    node.operands = [renamed.get(v, v) for v in node.operands]
+    for region in node.regions:
+        _rename_in(region, renamed)
+
+
+def _rename_in(region: Graph, renamed: dict[Value, Value]) -> None:
+    for node in region.nodes:
+        _rename(node, renamed)
+    region.outputs = [renamed.get(v, v) for v in region.outputs]
+
+
+def _random_option(writer: Writer, mesh: Mesh, node: Node) -> tuple[tuple[str, ...], ...]:
+    """Axes on loops that may be split."""
+    factors = rule_of(node).factors
+    axes: list[list[str]] = [[] for _ in factors]
+    usable = [i for i, factor in enumerate(factors) if factor.kind in ("parallel", "reduce") and factor.size > 1]
+    for number in writer.order(len(mesh.axes)):
+        if usable and writer.chance(0.6):
+            axes[writer.one_of(usable)].append(mesh.names[number])
+    return tuple(map(tuple, axes))

@@ -1,0 +1,120 @@
+"""A random graph that grows op by op.
+
+Ops whose result jumps (compare, sort, floor) only see values that every partition computes to the same bits: those
+that no sum across devices went into.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from meshgen.ir.graph import DTYPES, Graph, TensorType, Value, is_float
+from meshgen.ir.infer import infer_types
+
+MAX_SIZE = 13
+MAX_ELEMENTS = 4096
+_DTYPES = ("f32", "f32", "f32", "f32", "bf16", "i32", "i32", "i1")
+Accept = Callable[[Value], bool]
+
+
+@dataclass
+class Writer:
+    """A graph under construction. `exact` holds the values with the same bits however they are partitioned."""
+
+    rng: np.random.Generator
+    graph: Graph = field(default_factory=lambda: Graph("main"))
+    values: list[Value] = field(default_factory=list[Value])
+    exact: list[Value] = field(default_factory=list[Value])
+
+    def integer(self, low: int, high: int) -> int:
+        return int(self.rng.integers(low, high))
+
+    def chance(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+    def one_of(self, options: Sequence[Any]) -> Any:
+        return options[self.integer(0, len(options))]
+
+    def order(self, count: int) -> list[int]:
+        """The numbers below `count` in any order."""
+        return [int(number) for number in self.rng.permutation(count)]
+
+    def shape(self, rank: int) -> tuple[int, ...]:
+        sizes = [self.integer(1, MAX_SIZE + 1) for _ in range(rank)]
+        while math.prod(sizes) > MAX_ELEMENTS // 4:
+            sizes[sizes.index(max(sizes))] //= 2
+        return tuple(sizes)
+
+    def new_input(self, kind: TensorType | None = None) -> Value:
+        kind = kind or TensorType(self.shape(self.integer(0, 5)), self.one_of(_DTYPES))
+        value = Value(kind, f"arg{len(self.graph.inputs)}")
+        self.graph.inputs.append(value)
+        self.exact.append(value)
+        self.values.append(value)
+        return value
+
+    def pick(self, accept: Accept = lambda value: True, *, exact: bool = False) -> Value | None:
+        """One of the values that fit, late ones more often: chains more than bushes."""
+        fitting = [value for value in (self.exact if exact else self.values) if accept(value)]
+        return fitting[max(self.integer(0, len(fitting)), self.integer(0, len(fitting)))] if fitting else None
+
+    def partner(self, value: Value, *, exact: bool = False) -> Value:
+        """Another operand of the same type: one that exists, the value itself included, or a new input."""
+        alike = [v for v in (self.exact if exact else self.values) if v.type == value.type]
+        return self.one_of(alike) if alike and self.chance(0.7) else self.new_input(value.type)
+
+    def add(self, op: str, operands: list[Value], kind: TensorType | None = None, attrs: Mapping[str, Any] | None = None,
+            *, regions: tuple[Graph, ...] = (), rounds: bool = False) -> Value:  # fmt: skip
+        """Append an op and return its first result.
+
+        Args:
+            kind: type of the only result; left out where the operands determine the types.
+            rounds: the last bits of its results depend on how devices share the work.
+        """
+        types = [kind] if kind else infer_types(op, attrs or {}, [v.type for v in operands], regions)
+        assert types, f"'{op}' needs its result type"
+        name = f"v{len(self.graph.nodes)}"
+        node = self.graph.add(op, operands, types, dict(attrs or {}), name=name)
+        node.regions = regions
+        self.values += node.results
+        if not rounds and all(v in self.exact for v in operands):
+            self.exact += node.results
+        return node.results[0]
+
+    def scalar(self, value: float, dtype: str) -> Value:
+        return self.add("constant", [], TensorType((), dtype), {"value": np.array(value, DTYPES[dtype])})
+
+    def constant(self, kind: TensorType) -> Value:
+        """Small numbers above 0, all the same or not."""
+        shape = kind.sizes if self.chance(0.5) else (1,) * kind.rank
+        value = np.asarray(self.rng.integers(1, 5, shape)).astype(DTYPES[kind.dtype])
+        return self.add("constant", [], kind, {"value": np.broadcast_to(value, kind.sizes)})
+
+
+def has_type(*dtypes: str, rank: int = 0, most: int = 9) -> Accept:
+    """Values of these element types (none named: of any) and of rank `rank` to `most`."""
+    return lambda value: rank <= value.type.rank <= most and (not dtypes or value.type.dtype in dtypes)
+
+
+def floats(value: Value) -> bool:
+    return is_float(value.type.dtype)
+
+
+def changed(sizes: Sequence[int], dim: int, size: int) -> tuple[int, ...]:
+    """The sizes with that of one dim replaced."""
+    return (*sizes[:dim], size, *sizes[dim + 1 :])
+
+
+def binary_body(op: str, dtype: str, attrs: Mapping[str, Any] | None = None, pairs: int = 1) -> Graph:
+    """A region of one op on its first two inputs; `pairs` of inputs in all."""
+    kind = TensorType((), dtype)
+    body = Graph("body", [Value(kind, f"{side}{i}") for i in range(pairs) for side in "ab"])
+    types = infer_types(op, attrs or {}, [kind, kind])
+    assert types, f"'{op}' has a type"
+    body.outputs = [body.add(op, body.inputs[:2], types, dict(attrs or {})).result]
+    return body
