@@ -82,13 +82,3 @@ def test_shardings_that_do_not_fit(text: str, code: str) -> None:
     with pytest.raises(ProgramError) as caught:
         parse_text(text)
     assert code in [found.code for found in caught.value.diagnostics]
-
-
-def test_manual_computation_is_refused() -> None:
-    text = MESH + (
-        "func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {\n"
-        '  %y = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"a"}]>] out_shardings=[<@mesh, [{"a"}]>] manual_axes={"a"} (%z: tensor<4xf32>) {\n'
-        "    sdy.return %z : tensor<4xf32>\n  } : (tensor<8xf32>) -> tensor<8xf32>\n  return %y : tensor<8xf32>\n}\n"
-    )
-    with pytest.raises(ProgramError, match=r"MG0103: operation sdy.manual_computation is not supported"):
-        parse_text(text)
