@@ -5,11 +5,15 @@ python docs/generate.py          writes them; `tests/test_docs.py` fails while t
 
 from __future__ import annotations
 
+import contextlib
+import io
+import sys
+import tempfile
 from argparse import ArgumentParser
 from importlib import import_module
 from pathlib import Path
 
-from meshgen.cli import COMMANDS
+from meshgen.cli import COMMANDS, main
 from meshgen.codegen import fusion_space
 from meshgen.errors import CODES
 from meshgen.ir.evaluate import HANDLERS
@@ -19,6 +23,9 @@ from meshgen.sharding.partitioners.registry import PARTITIONERS
 from meshgen.sharding.rules import RULES
 
 PLACE = Path(__file__).parent
+sys.path.insert(0, str(PLACE))
+from faults import FAULTS, Fault  # noqa: E402  (a file beside this one, which is no package)
+
 NOTE = "<!-- written by docs/generate.py: change the code, then run `make docs` -->\n"
 KERNELS = (
     fusion_space.POINTWISE | fusion_space.LAYOUT | fusion_space.MADE | fusion_space.LOOKUPS | {"reduce", "dot_general"}
@@ -52,12 +59,37 @@ def operations() -> str:
 
 
 def diagnostics() -> str:
-    """The numbers of all faults."""
+    """The numbers of all faults: what each means, an example, what to do."""
     parts = [f"# Diagnostics\n\n{NOTE}\nEvery fault has a number, a place in the program, the figures and a way out.\n"]
     for area, title in AREAS.items():
-        rows = [[f"`{code}`", text] for code, text in CODES.items() if code[2:4] == area]
-        parts.append(f"## {title}\n\n" + _table(["number", "fault"], rows))
+        numbers = [code for code in CODES if code[2:4] == area]
+        parts.append(f"## {title}\n\n" + _table(["number", "fault"], [[f"`{code}`", CODES[code]] for code in numbers]))
+        parts += [_fault(code, FAULTS[code]) for code in numbers]
     return "\n".join(parts)
+
+
+def _fault(code: str, fault: Fault) -> str:
+    text = f"### {code}: {CODES[code]}\n\n{fault.meaning}\n\n"
+    for file, content in fault.files.items():
+        text += f"`{file}`:\n```\n{content}```\n"
+    if fault.commands:
+        shown = "\n".join(f"$ {command}" for command in fault.commands)
+        text += f"```\n{shown}\n{refusal(code, fault)}```\n"
+    return f"{text}**What to do.** {fault.remedy}\n"
+
+
+def refusal(code: str, fault: Fault) -> str:
+    """What the last command of an example says, in a directory with its files."""
+    here = Path.cwd()
+    with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
+        for file, content in fault.files.items():
+            Path(file).write_text(content)
+        for command in fault.commands:
+            said = io.StringIO()
+            with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+                main(command.split()[1:])
+    assert Path.cwd() == here and code in said.getvalue(), f"the example of {code} says: {said.getvalue()}"
+    return said.getvalue()
 
 
 def command_line() -> str:
@@ -81,7 +113,7 @@ def _options(parser: ArgumentParser) -> list[list[str]]:
     for action in parser._actions[1:]:  # the first is --help
         values = "" if action.nargs == 0 else action.metavar or ",".join(action.choices or ()) or action.dest.upper()
         words = " ".join(filter(None, ("/".join(action.option_strings), str(values))))
-        meaning = (action.help or "").replace("%(default)s", str(action.default)).replace("|", "\\|")
+        meaning = (action.help or "").replace("%(default)s", str(action.default)).replace("%%", "%").replace("|", "\\|")
         rows.append([f"`{words}`".replace("|", "\\|"), meaning])
     return rows
 

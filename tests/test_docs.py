@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,11 +15,16 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def test_generated_pages_are_current() -> None:
+def generator() -> Any:
     spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
     assert spec and spec.loader
     generate = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generate)
+    return generate
+
+
+def test_generated_pages_are_current() -> None:
+    generate = generator()
     stale = [page.name for page, text in generate.pages().items() if page.read_text() != text]
     assert stale == [], "run `make docs`"
 
@@ -36,3 +42,12 @@ def test_documents_name_files_that_exist(document: Path) -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "meshgen").rglob("*.py")), ids=lambda path: path.name)
 def test_every_number_in_the_code_is_a_known_fault(path: Path) -> None:
     assert set(re.findall(r"MG\d{4}", path.read_text())) <= set(CODES)
+
+
+def test_every_fault_is_explained() -> None:
+    assert list(generator().FAULTS) == list(CODES)
+
+
+def test_every_fault_is_provoked_by_a_test() -> None:
+    texts = [path.read_text() for path in (ROOT / "tests").rglob("test_*.py")]
+    assert [code for code in CODES if not any(code in text for text in texts)] == []

@@ -167,7 +167,8 @@ def test_sizes_that_are_unknown_are_refused() -> None:
     module = Module(make_mesh({"x": 2}), Graph("main", [value], [], [value]), "materialize")
     with pytest.raises(ShardingError, match="unknown until load"):
         partition(module)
-    module = replace(module, mesh=make_mesh({"x": None}), graph=Graph("main"))
+    value = Value(TensorType((4, 3), "f32"), "a", P("x", None))
+    module = replace(module, mesh=make_mesh({"x": None}), graph=Graph("main", [value], [], [value]))
     with pytest.raises(ShardingError, match="MG0201"):
         partition(module)
 

@@ -1,0 +1,196 @@
+"""What each fault means and what to do about it, with a program that has it where one is short.
+
+`docs/generate.py` runs the commands of an example in an empty directory and prints what meshgen says, so that
+examples are never out of date. An entry for each number of `meshgen.errors.CODES`, no more: a test checks it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+PROGRAM = """sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func @main(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %b = stablehlo.tanh %a : tensor<8x4xf32>
+  return %b : tensor<8x4xf32>
+}
+"""
+CHECK = ("meshgen check p.mlir",)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`meaning` and `remedy` are sentences. The last of `commands` is refused with the fault."""
+
+    meaning: str
+    remedy: str
+    commands: tuple[str, ...] = ()
+    files: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def _program(*changes: tuple[str, str]) -> dict[str, str]:
+    text = PROGRAM
+    for old, new in changes:
+        text = text.replace(old, new)
+    return {"p.mlir": text}
+
+
+def _constraints(*shardings: str) -> dict[str, str]:
+    """A program on which several shardings of one value are asked for."""
+    lines = "".join(
+        f"  %s{i} = shard.sharding @g split_axes = {dims} : !shard.sharding\n  %v{i} = shard.shard %b to %s{i} : tensor<8x4xf32>\n"
+        for i, dims in enumerate(shardings)
+    )
+    head = "shard.grid @g(shape = ?x2)\nfunc.func @main(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {\n  %b = stablehlo.tanh %a : tensor<8x4xf32>\n"
+    return {"p.mlir": f"{head}{lines}  return %v0 : tensor<8x4xf32>\n}}\n"}
+
+
+FAULTS: dict[str, Fault] = {
+    "MG0001": Fault(
+        "An option or an argument of a Python call does not exist, has no such form, or names what the program does not have.",
+        "The message lists what there is; `meshgen COMMAND --help` says what each option takes.",
+        ("meshgen check p.mlir --spec q=x,_",),
+        _program(),
+    ),
+    "MG0002": Fault(
+        "The program, an array or a module cannot be read: there is no such file, it may not be read, or it is of another kind.",
+        "Check the path. Programs are `.mlir` text or `pkg.mod:function`; modules are `.mgx`; arrays are `.npy` and `.npz`.",
+        ("meshgen check q.mlir",),
+    ),
+    "MG0003": Fault(
+        "An output file or directory cannot be written.",
+        "Check that the directory exists and may be written.",
+        ("meshgen opt p.mlir -o nowhere/q.mlir",),
+        _program(),
+    ),
+    "MG0101": Fault(
+        "The text is not MLIR that meshgen reads. The caret stands where reading stopped.",
+        "Mind the place before the caret too. MLIR bytecode is not read: print the module as text.",
+        CHECK,
+        _program((" : tensor<8x4xf32>\n  return", " tensor<8x4xf32>\n  return")),
+    ),
+    "MG0102": Fault(
+        "The text has no program.", "Give the text of a module or a function.", CHECK, {"p.mlir": "// nothing\n"}
+    ),
+    "MG0103": Fault(
+        "The program uses an operation, element type or form that this version does not support. All of them are listed, "
+        "before any work is done.",
+        "Write the operation with others, or give a Python function a rule for it (`mg.op_rule`). `docs/ops.md` lists what there is.",
+        CHECK,
+        _program(("stablehlo.tanh", "stablehlo.cholesky")),
+    ),
+    "MG0104": Fault(
+        "An operation is not what its definition says: shapes or element types do not agree, an attribute is missing or "
+        "out of range. Every stage is checked, so texts that were edited by hand are too.",
+        "The message has both sides. Mend the operation at the caret.",
+        CHECK,
+        _program(
+            (
+                "%b = stablehlo.tanh %a : tensor<8x4xf32>",
+                "%b = stablehlo.transpose %a, dims = [1, 0] : (tensor<8x4xf32>) -> tensor<8x4xf32>",
+            )
+        ),
+    ),
+    "MG0201": Fault(
+        "The mesh has a size below 1, an axis twice, is not the one that a module was compiled for, or lacks a size that is needed: "
+        "an axis of size `?` that the program uses has one from `--mesh` when it is compiled, one that it does not use when it is loaded.",
+        "Declare one mesh; give open sizes with `--mesh dp=4`. A program has one mesh: write one per pipeline stage, or an axis for stages.",
+        ("meshgen compile p.mlir -o p.mgx",),
+        _constraints("[[0], []]"),
+    ),
+    "MG0202": Fault(
+        "A sharding, collective or option names a mesh axis that the mesh does not have.",
+        "Use one of the axes in the message, or give another mesh with `--mesh`.",
+        ("meshgen check p.mlir --spec a=dp,_",),
+        _program(),
+    ),
+    "MG0203": Fault(
+        "A mesh axis splits two dims of one value, or splits a dim and makes it partial too. Each device has one coordinate along an axis.",
+        "Use the axis once; parts of an axis (`x:(1)2` and `x:(2)4` of `x=8`) are different axes.",
+        ("meshgen check p.mlir --spec a=x,x",),
+        _program(),
+    ),
+    "MG0204": Fault(
+        "A sharding has another rank than its tensor, an unknown kind of partial value, a halo on a dim that is not split, or offsets "
+        "that do not fit the dim.",
+        "Give one entry per tensor dim, `_` where it is not split.",
+        ("meshgen check p.mlir --spec a=x,_,_",),
+        _program(),
+    ),
+    "MG0205": Fault(
+        "Two required annotations say where the same value is made, and differ. A value is made in one place.",
+        "Keep one, make one a hint (`required = false`), or annotate for the users (`annotate_for_users`): then it is resharded.",
+        CHECK,
+        _constraints("[[1], []]", "[[], [1]]"),
+    ),
+    "MG0206": Fault(
+        "An operation or collective of a program that already has shardings cannot work on shards as they are, for instance because rows "
+        "that belong together lie on several devices. Propagation never makes such programs; texts of later stages may.",
+        "Reshard the operand first, or enter the program before propagation and let it be resharded.",
+    ),
+    "MG0207": Fault(
+        "There is no way from one sharding of a value to another: a transfer would have to reduce, or sizes are unknown.",
+        "Reduce first, with all_reduce or reduce_scatter, and give sizes.",
+    ),
+    "MG0208": Fault(
+        "A tensor dim has size `?`. Programs are read with open sizes, but shards, kernels and buffers need them; all open dims are listed.",
+        "Give the inputs' shapes, `--shape a=8x4` or `args={'a': (8, 4)}`: all others follow.",
+        CHECK,
+        _program(("8x4", "?x4")),
+    ),
+    "MG0301": Fault(
+        "No kernel can be generated for an operation with these element types, or a loop has collectives and cannot be written out.",
+        "Run it with `--target cpu` on the reference device; write loops with collectives so that they count to a constant.",
+    ),
+    "MG0302": Fault(
+        "Triton or its assembler refuses the source that meshgen generated.",
+        "This is a fault of meshgen: report it with the file that the message names.",
+    ),
+    "MG0303": Fault(
+        "A kernel needs more shared memory or threads than the architecture has, or a step needs more device memory than the limit.",
+        "Split more values over more devices, or compile for another architecture.",
+    ),
+    "MG0401": Fault(
+        "The order of launches on the streams of a schedule could wait for itself. Schedules that meshgen makes are proven free of this; "
+        "one that was edited may not be.",
+        "Give every event a launch that records it before it is waited for.",
+    ),
+    "MG0402": Fault(
+        "Two launches of a schedule touch the same bytes, one of them writes, and no stream or event orders them.",
+        "Let the later one wait for the earlier one's event.",
+    ),
+    "MG0501": Fault(
+        "The file is not a module that meshgen wrote.",
+        "Write one with `meshgen compile`.",
+        ("meshgen run p.mgx",),
+        {"p.mgx": "not a module\n"},
+    ),
+    "MG0502": Fault(
+        "The file is a module, but a digest, a bound or a value in it is wrong: it was damaged, cut off or changed.",
+        "Copy it again, or write it again with `meshgen compile`.",
+    ),
+    "MG0503": Fault(
+        "The module was written by a newer meshgen, in a format that this one does not know.", "Use the newer meshgen."
+    ),
+    "MG0601": Fault(
+        "An argument of a run is missing, has no such name, or another shape or element type than the program takes.",
+        "Pass global arrays as the signature in the message says.",
+    ),
+    "MG0602": Fault(
+        "A Python package, a GPU or a kernel's binary for its architecture is not there.",
+        "`meshgen doctor` shows what is missing and how to install it; `--device reference` needs none of it.",
+    ),
+    "MG0603": Fault(
+        "The module is for another number of devices than there are.",
+        "Compile the program for a mesh of that many devices.",
+        ("meshgen compile p.mlir --target cpu -o p.mgx", "meshgen run p.mgx --devices 3"),
+        _program(),
+    ),
+    "MG0604": Fault(
+        "Something failed while a module ran: memory is too small, a kernel touched memory outside its arguments, or ranks would wait for each other.",
+        "Use fewer simulated ranks or smaller inputs; report kernels that fail, with the module.",
+    ),
+    "MG0605": Fault(
+        "Results differ from what was expected by more than rounding explains.",
+        "`meshgen check` names the output and the place; report programs that it rejects.",
+    ),
+}
