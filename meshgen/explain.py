@@ -46,10 +46,14 @@ def formula_record(executable: Executable) -> dict[str, Any]:
 def formula_tables(executable: Executable) -> list[Any]:
     """What each kind moves in terms of the numbers of devices."""
     analysis = formulas(executable)
-    if analysis is None or not analysis.collectives:
+    if analysis is None or not executable.comms:
         return []
-    rows = [(kind, analysis.counts[kind], formula) for kind, formula in analysis.formulas_by_kind().items()]
+    rows: list[tuple[object, ...]] = [
+        (kind, analysis.counts[kind], formula) for kind, formula in analysis.formulas_by_kind().items()
+    ]
     rows.append(("total", sum(analysis.counts.values()), analysis.formula))
+    if added := executable.comms.ring_bytes - analysis.ring_bytes:
+        rows.append(("made by partition", "", f"{added} on this mesh"))
     title = "Bytes per device in the numbers of devices along the axes, for this plan"
     return ["", table_of(title, ("kind", "count", "bytes"), rows, left=("bytes",))]
 
