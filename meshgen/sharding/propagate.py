@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from meshgen.errors import ShardingError
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.alternatives import alternatives
 from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.choices import AxisProblem, AxisSolution, Label, View, edges, labels_of
 from meshgen.sharding.control import flatten
+from meshgen.sharding.kept import unkept
 from meshgen.sharding.order import axis_orders
 from meshgen.sharding.reach import Origins, Steps, reach
 from meshgen.sharding.sites import Site, sites_of
@@ -42,7 +44,7 @@ class Decision:
 def propagate(module: Module) -> Module:
     """The module with `sharding` on every node and shardings of its inputs and outputs.
 
-    Required annotations are kept exactly (law 2). Of equal programs (`alternatives`) the cheapest is taken.
+    Required annotations and options are kept exactly (law 2), or refused (MG0206). Of equal programs (`alternatives`) the cheapest is taken.
     Raises ShardingError with all faults of the annotations, ProgramError for an op without a rule.
     """
     return annotated(solve(module))
@@ -67,6 +69,8 @@ def solve(module: Module) -> Solved:
     best = _solve(module)
     for other in map(_solve, alternatives(module)):
         best = other if other.seconds < WORTH_REWRITING * best.seconds else best
+    if faults := unkept(best.sites, {axis: d.solution.labels for axis, d in best.decisions.items()}):
+        raise ShardingError(*faults)
     return best
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from meshgen.ir.graph import Annotation, Graph, Node, TensorType, Value
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.sharding.generators.writer import Writer
+from meshgen.sharding.reach import fits
 from meshgen.sharding.rules import rule_of
 from meshgen.spec import Sharding
 
@@ -109,10 +110,12 @@ def _rename_in(region: Graph, renamed: dict[Value, Value]) -> None:
 
 
 def _random_option(writer: Writer, mesh: Mesh, node: Node) -> tuple[tuple[str, ...], ...]:
-    """Axes on loops that may be split."""
-    factors = rule_of(node).factors
+    """Axes on loops that may be split by any number: dims of their own."""
+    rule = rule_of(node)
+    factors = rule.factors
     axes: list[list[str]] = [[] for _ in factors]
-    usable = [i for i, factor in enumerate(factors) if factor.kind in ("parallel", "reduce") and factor.size > 1]
+    splittable = [i for i, factor in enumerate(factors) if factor.kind in ("parallel", "reduce") and factor.size > 1]
+    usable = [i for i in splittable if fits(rule, i, factors[i].size + 1)]
     for number in writer.order(len(mesh.axes)):
         if usable and writer.chance(0.6):
             axes[writer.one_of(usable)].append(mesh.names[number])
