@@ -173,10 +173,11 @@ class AxisProblem:
         return cost + (FORBIDDEN if site.wish.required else HINT_SECONDS)
 
     def _fetching(self, site: Site, factor: int) -> float:
-        """Time that the op itself communicates: to fetch the rows of a window, to gather what is to be combined."""
+        """Time that the op itself communicates: to fetch the rows of a window, to gather what is to be combined or the tiles' totals."""
         total = 0.0
-        if site.rule.factors[factor].kind == "combine":
+        if (loop := site.rule.factors[factor]).kind in ("combine", "scan"):
             nbytes = sum(self.view.nbytes(value) for value in site.node.results) * (self.link.size - 1)
+            nbytes /= loop.size if loop.kind == "scan" else 1
             total += (nbytes / self.link.bandwidth + LATENCY_SECONDS) * site.times
         for window in site.rule.windows:
             if window.factor == factor:

@@ -17,6 +17,8 @@ def row_fetch(total: int, window: Window, size: int, count: int) -> RowFetch:
         count: devices that split both.
     """
     tile = -(-total // count)
+    if window.stride < 0:  # -1, a dim that is reversed: the first row of a result's tile is the last that it needs
+        return RowFetch(count, -(-size // count), window.base - tile + 1, -tile, tile, size)
     rows = (tile - 1) * window.stride + window.width if tile else 0
     limit = max(0, min(size, (total - 1) * window.stride + window.base + window.width))
     return RowFetch(count, -(-size // count), window.base, tile * window.stride, rows, limit)

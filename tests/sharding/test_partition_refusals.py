@@ -74,9 +74,10 @@ def test_nothing_becomes_partial_by_itself() -> None:
     assert "nothing makes" in _message(p, p.add("negate", [p.input("f32[8]")], "f32[8]", P(partial="x")))
 
 
-def test_a_dim_that_is_reversed_must_be_whole() -> None:
+def test_a_dim_that_is_sorted_must_be_whole() -> None:
     p = Program(x=2)
-    assert "must be whole" in _message(p, p.add("reverse", [p.input("f32[9]", P("x"))], "f32[9]", P("x"), dims=(0,)))
+    found = p.add("sort", [p.input("f32[9]", P("x"))], "f32[9]", P("x"), dim=0, is_stable=True)
+    assert "must be whole" in _message(p, found)
 
 
 def test_a_reshape_of_uneven_tiles_is_refused() -> None:

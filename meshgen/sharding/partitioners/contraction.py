@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from meshgen.ir.evaluate_common import neutral
-from meshgen.ir.graph import TensorType, Value, is_float
+from meshgen.ir.graph import TensorType, Value
 from meshgen.sharding.partitioners.builder import Scalar
 from meshgen.sharding.partitioners.registry import Site, partitioner
+from meshgen.sharding.partitioners.scans import IDEMPOTENT, neutral_scalar
 from meshgen.sharding.partitioners.windows import fetched
 from meshgen.sharding.rules.rule import reduction_kind
-
-_IDEMPOTENT = ("maximum", "minimum", "and", "or")  # combining a value with itself gives it back
 
 
 @partitioner("reduce")
@@ -20,10 +18,10 @@ def reduce(site: Site) -> list[Value]:
     """The initial value counts once: where devices reduce a part each, one device of the group begins with it."""
     dims, combiner = site.node.attrs["dims"], site.node.attrs["kind"]
     operand, init = site.operands
-    fill = _neutral(combiner, operand.type.dtype)
+    fill = neutral_scalar(combiner, operand.type.dtype)
     operand = site.builder.mask_padding(operand, site.node.operands[0], site.sharding(0), dims, fill)
     axes = tuple(axis for dim in dims for axis in site.axes(0, dim))
-    if axes and combiner not in _IDEMPOTENT and not _is_neutral(site, init, fill):
+    if axes and combiner not in IDEMPOTENT and not _is_neutral(site, init, fill):
         init = site.builder.emit("to_partial", [init], init.type, axes=axes, kind=reduction_kind(combiner))
     return site.clone([operand, init])
 
@@ -59,11 +57,5 @@ def convolution(site: Site) -> list[Value]:
 
 def _contracted(site: Site, number: int, dims: Sequence[int]) -> Value:
     local = site.operands[number]
-    fill = _neutral("add", local.type.dtype)
+    fill = neutral_scalar("add", local.type.dtype)
     return site.builder.mask_padding(local, site.node.operands[number], site.sharding(number), dims, fill)
-
-
-def _neutral(combiner: str, dtype: str) -> Scalar:
-    """The neutral element as a Python scalar."""
-    value = neutral(combiner, dtype)
-    return bool(value) if dtype == "i1" else float(value) if is_float(dtype) else int(value)

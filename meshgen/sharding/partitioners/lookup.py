@@ -47,7 +47,7 @@ def _component(site: Site, number: int) -> _Component:
     attrs, builder = site.node.attrs, site.builder
     dim = attrs["start_index_map"][number]
     size = site.node.operands[0].type.sizes[dim]
-    index = _clamped(site, _extracted(site, number), size - attrs["slice_sizes"][dim])
+    index = clamped(site, _extracted(site, number), size - attrs["slice_sizes"][dim])
     axes = site.axes(0, dim)
     if not _is_searched(site, dim):
         return _Component(index, None)
@@ -72,7 +72,7 @@ def _extracted(site: Site, number: int) -> Value:
     return site.builder.emit("slice", [indices], indices.type.with_shape(shape), **attrs)
 
 
-def _clamped(site: Site, index: Value, last: int) -> Value:
+def clamped(site: Site, index: Value, last: int) -> Value:
     """Into [0, last] in the indices' own type, where wider values are not cut off, then as positions."""
     builder, limits = site.builder, ml_dtypes.iinfo(index.type.numpy_dtype)
     if last > _INDEX_MAX:

@@ -1,4 +1,4 @@
-"""Partitioners of ops that move elements of a tile. Dims that are reversed are whole (`legality`)."""
+"""Partitioners of ops that move elements of a tile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from meshgen.ir.graph import Value
 from meshgen.sharding.partitioners.registry import Site, partitioner
 
 
-@partitioner("broadcast_in_dim", "transpose", "reverse")
+@partitioner("broadcast_in_dim", "transpose")
 def same_attributes(site: Site) -> list[Value]:
     return site.clone()
 

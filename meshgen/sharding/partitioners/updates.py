@@ -1,4 +1,4 @@
-"""Partitioners of ops that cut or write windows at run-time places, sort, or combine in a region.
+"""Partitioners of ops that sort or combine in a region.
 
 Dims that such an op looks along are whole (`legality`); along the others it does the same to every tile.
 """
@@ -10,7 +10,7 @@ from meshgen.sharding.partitioners.registry import Site, partitioner
 from meshgen.sharding.partitioners.windows import global_rows
 
 
-@partitioner("dynamic_update_slice", "scatter", "sort", "top_k", "select_and_scatter")
+@partitioner("sort", "select_and_scatter")
 def along_whole_dims(site: Site) -> list[Value]:
     return site.clone()
 
@@ -55,9 +55,3 @@ def _combined(site: Site, parts: list[Value], inits: list[Value], axes: tuple[st
         stacked.append(builder.emit("all_gather", [row], full, axes=axes, dim=0, why=site.why("what the others found")))
     types = [part.type for part in parts]
     return builder.emit_all("reduce_region", [*stacked, *inits], types, {"dims": (0,)}, site.node.regions)
-
-
-@partitioner("dynamic_slice")
-def dynamic_slice(site: Site) -> list[Value]:
-    """Dims that are taken whole are taken whole from the tile: their start is clamped to 0 on both."""
-    return site.clone(slice_sizes=site.local_types()[0].sizes)

@@ -14,8 +14,10 @@ import numpy as np
 from meshgen.ir.graph import TensorType, Value
 from meshgen.sharding.partitioners.builder import INDEX
 from meshgen.sharding.partitioners.registry import Site, lies, partitioner
+from meshgen.sharding.partitioners.scans import scan
 from meshgen.sharding.rules import rule_of
 from meshgen.sharding.rules.rule import Window
+from meshgen.sharding.rules.windows import scanned_dim
 from meshgen.sharding.windows import row_fetch
 
 
@@ -40,6 +42,12 @@ def pad(site: Site) -> list[Value]:
     for dim in rows:
         low[dim] = high[dim] = 0
     return site.clone([value, site.operands[1]], low=tuple(low), high=tuple(high))
+
+
+@partitioner("reverse")
+def reverse(site: Site) -> list[Value]:
+    """Of a split dim the rows from the other end are fetched first; a device then reverses what it has."""
+    return site.clone([fetched(site, 0, None)[0]])
 
 
 @partitioner("concatenate")
@@ -85,6 +93,8 @@ def _roll(site: Site, dim: int, axes: tuple[str, ...]) -> Value | None:
 @partitioner("reduce_window")
 def reduce_window(site: Site) -> list[Value]:
     """What lies outside the operand is the initial value."""
+    if (dim := scanned_dim(site.node)) is not None and site.axes(0, dim):
+        return scan(site, dim)
     count = len(site.operands) // 2
     low, high = list(site.node.attrs["low"]), list(site.node.attrs["high"])
     values: list[Value] = []

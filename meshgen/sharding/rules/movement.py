@@ -35,11 +35,12 @@ def transpose(node: Node) -> Rule:
 
 @sharding_rule("reverse")
 def reverse(node: Node) -> Rule:
-    """Reversed dims stay whole."""
+    """A tile of a reversed dim is made of the rows as far from the other end."""
     operand = node.operands[0].type
     names = letters(operand.rank)
     dims = " ".join(names) or "()"
-    return rule(f"{dims} -> {dims}", [operand], [operand], whole=[names[d] for d in node.attrs["dims"]], linear=_MOVES)
+    rows = {(names[d], 0): (operand.sizes[d] - 1, -1, 1) for d in node.attrs["dims"] if operand.sizes[d]}
+    return rule(f"{dims} -> {dims}", [operand], [operand], linear=_MOVES, windows=rows)
 
 
 @sharding_rule("slice", "pad", "concatenate")

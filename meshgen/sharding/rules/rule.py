@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from meshgen.ir.graph import TensorType
 
-Kind = Literal["parallel", "reduce", "combine", "window", "whole"]
+Kind = Literal["parallel", "reduce", "combine", "scan", "window", "whole"]
 DimMap = tuple[tuple[int, ...], ...]
 _REDUCTIONS = {
     "add": "sum",
@@ -38,7 +38,8 @@ def reduction_kind(combiner: str) -> str:
 @dataclass(frozen=True)
 class Factor:
     """One loop. `parallel` may be sharded; `reduce` too, but leaves a partial result; `combine` too, but the op
-    itself gathers and combines what the devices have; `window` too, but a tile of the result needs other rows of the
+    itself gathers and combines what the devices have; `scan` too, but the op exchanges one row per device, the total
+    of its tile; `window` too, but a tile of the result needs other rows of the
     operands than their tiles have; `whole` must not be.
 
     `size` is that of the result's dim for a window.
@@ -62,7 +63,7 @@ class Linear:
 class Window:
     """Rows [r, s) of a window factor need rows [r stride + base, (s - 1) stride + base + width) of an operand's dim.
 
-    Rows outside the operand are the op's padding.
+    A stride of -1 (width 1) is that of a reversed dim, whose rows are needed in the other order. Rows outside the operand are the op's padding.
     """
 
     factor: int
@@ -123,6 +124,7 @@ def rule(
     *,
     reduce: Mapping[str, str] | None = None,
     combine: Sequence[str] = (),
+    scan: Sequence[str] = (),
     whole: Sequence[str] = (),
     linear: Sequence[Linear] = (),
     sizes: Mapping[str, int] | None = None,
@@ -137,6 +139,7 @@ def rule(
     notes = _Notes(
         tuple(sorted((reduce or {}).items())),
         tuple(combine),
+        tuple(scan),
         tuple(whole),
         tuple(linear),
         tuple(sorted((sizes or {}).items())),
@@ -150,6 +153,7 @@ class _Notes(NamedTuple):
 
     reduce: tuple[tuple[str, str], ...]
     combine: tuple[str, ...]
+    scan: tuple[str, ...]
     whole: tuple[str, ...]
     linear: tuple[Linear, ...]
     sizes: tuple[tuple[str, int], ...]
@@ -173,7 +177,7 @@ def _parsed(notation: str, operands: tuple[TensorType, ...], results: tuple[Tens
         _collect(notation, dims, kind, table, order, set())
     for dims, kind in zip(sides[0], operands, strict=True):
         _collect(notation, dims, kind, table, order, notes.windowed)
-    for name in (*dict(notes.reduce), *notes.combine, *notes.whole, *sorted(notes.windowed)):
+    for name in (*dict(notes.reduce), *notes.combine, *notes.scan, *notes.whole, *sorted(notes.windowed)):
         if name not in order:
             raise ValueError(f"rule '{notation}' has no factor '{name}'")
     loops = tuple(_factor(name, table[name], notes) for name in _loop_order(order, sides))
@@ -223,6 +227,8 @@ def _factor(name: str, size: int, notes: _Notes) -> Factor:
         return Factor(name, size, "reduce", reduction)
     if name in notes.combine:
         return Factor(name, size, "combine")
+    if name in notes.scan:
+        return Factor(name, size, "scan")
     if name in notes.windowed:
         return Factor(name, size, "window")
     return Factor(name, size, "whole" if name in notes.whole else "parallel")

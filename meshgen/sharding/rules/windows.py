@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from meshgen.ir.evaluate_window import fold_kind
 from meshgen.ir.graph import Node
 from meshgen.sharding.rules.registry import letters, sharding_rule
 from meshgen.sharding.rules.rule import Linear, Rule, rule
@@ -10,6 +11,10 @@ from meshgen.sharding.rules.rule import Linear, Rule, rule
 @sharding_rule("reduce_window")
 def reduce_window(node: Node) -> Rule:
     """A tile of the result needs the rows under its windows; dims that are dilated first stay whole."""
+    if (dim := scanned_dim(node)) is not None:
+        names = letters(node.operands[0].type.rank)
+        text = f"{' '.join(names)}, () -> {' '.join(names)}"
+        return rule(text, [v.type for v in node.operands], [node.result.type], scan=[names[dim]])
     count, attrs = len(node.operands) // 2, node.attrs
     names, moving = letters(node.operands[0].type.rank), _windowed(node)
     stuck = [d for d in moving if attrs["base_dilations"][d] != 1]
@@ -28,6 +33,22 @@ def reduce_window(node: Node) -> Rule:
         for i in range(count)
     }
     return rule(text, [v.type for v in node.operands], [v.type for v in node.results], whole=whole, windows=rows)
+
+
+def scanned_dim(node: Node) -> int | None:
+    """The dim of a cumulative op: each window reaches from one end of the dim to its row. None if it is none.
+
+    Its region must be one op with a neutral element, so that totals of tiles can be put together.
+    """
+    attrs, moving = node.attrs, _windowed(node)
+    if len(node.operands) != 2 or len(moving) != 1 or fold_kind(node.regions[0]) is None:
+        return None
+    dim = moving[0]
+    size = node.operands[0].type.sizes[dim]
+    ones = {attrs[name][dim] for name in ("window_strides", "base_dilations", "window_dilations")}
+    ends = sorted((attrs["low"][dim], attrs["high"][dim]))
+    covers = size > 1 and attrs["window_dimensions"][dim] == size and ends == [0, size - 1] and ones == {1}
+    return dim if covers else None
 
 
 def _span(size: int, dilation: int) -> int:

@@ -1,0 +1,177 @@
+"""Partitioners of ops that cut or write at places known only at run time: dynamic slices, updates and scatter.
+
+Along a split dim a device knows which of the places lie in its tile: it reads or writes those. Nothing is
+communicated here; what was read is a partial sum (rows that a device does not have are zeros).
+"""
+
+from __future__ import annotations
+
+from meshgen.ir.evaluate_common import integer_range
+from meshgen.ir.graph import TensorType, Value
+from meshgen.sharding.partitioners.builder import INDEX
+from meshgen.sharding.partitioners.lookup import clamped
+from meshgen.sharding.partitioners.registry import Site, partitioner
+from meshgen.sharding.partitioners.scans import IDEMPOTENT
+from meshgen.sharding.rules.rule import reduction_kind
+from meshgen.sharding.rules.updates import scatter_reduction
+
+_NOWHERE = -(2**30)  # an index that no update of a scatter can reach
+
+
+def _split_dims(site: Site, window: tuple[int, ...]) -> list[int]:
+    """Dims of operand 0 that are split and of which only a part is taken."""
+    sizes = site.node.operands[0].type.sizes
+    return [d for d, size in enumerate(sizes) if window[d] != size and site.axes(0, d)]
+
+
+def _start(site: Site, dim: int, first: int, taken: int) -> Value:
+    """The clamped global start of a window along a dim (operand `first` + dim), as a position."""
+    return clamped(site, site.operands[first + dim], site.node.operands[0].type.sizes[dim] - taken)
+
+
+def _in_tile(site: Site, dim: int, start: Value) -> Value:
+    """A global position as one of the device's tile."""
+    begin = site.builder.tile_start(site.axes(0, dim), site.operands[0].type.sizes[dim])
+    return site.builder.elementwise("subtract", start, begin)
+
+
+def _rows_from(site: Site, start: Value, count: int) -> Value:
+    """start, start + 1, ..."""
+    row = site.builder.emit("iota", [], TensorType((count,), INDEX), dim=0)
+    return site.builder.elementwise("add", site.builder.spread(start, (count,)), row)
+
+
+def _looked_up(site: Site, value: Value, dim: int, rows: Value) -> tuple[Value, Value]:
+    """Rows of a value along a dim, and for every element whether its row exists (others hold anything)."""
+    builder, size = site.builder, value.type.sizes[dim]
+    zero = builder.splat(0, rows.type)
+    inside = builder.elementwise(
+        "and", builder.compare(rows, "GE", zero), builder.compare(rows, "LT", builder.splat(size, rows.type))
+    )
+    safe = builder.emit("clamp", [zero, rows, builder.splat(size - 1, rows.type)], rows.type)
+    shape = tuple(rows.type.sizes[0] if d == dim else s for d, s in enumerate(value.type.sizes))
+    attrs = {
+        "offset_dims": tuple(d for d in range(len(shape)) if d != dim), "collapsed_slice_dims": (dim,),
+        "operand_batching_dims": (), "start_indices_batching_dims": (), "start_index_map": (dim,),
+        "index_vector_dim": 1, "slice_sizes": tuple(1 if d == dim else s for d, s in enumerate(value.type.sizes)),
+        "indices_are_sorted": False,
+    }  # fmt: skip
+    found = builder.emit("gather", [value, safe], value.type.with_shape(shape), **attrs)
+    return found, builder.emit("broadcast_in_dim", [inside], TensorType(shape, "i1"), dims=(dim,))
+
+
+@partitioner("dynamic_slice")
+def dynamic_slice(site: Site) -> list[Value]:
+    """Dims that are taken whole are taken whole from the tile, as their start is clamped to 0 on both.
+
+    Of a split dim each device looks up the rows that it has; the others are zeros.
+    """
+    builder, taken = site.builder, site.node.attrs["slice_sizes"]
+    value, wanted = site.operands[0], site.local_types()[0]
+    split = _split_dims(site, taken)
+    sizes = [value.type.sizes[d] if d in split else size for d, size in enumerate(wanted.sizes)]
+    if tuple(sizes) != value.type.sizes or not split:
+        operands = [value, *site.operands[1:]]
+        value = builder.emit("dynamic_slice", operands, value.type.with_shape(sizes), slice_sizes=tuple(sizes))
+    for dim in split:
+        rows = _rows_from(site, _in_tile(site, dim, _start(site, dim, 1, taken[dim])), taken[dim])
+        value, inside = _looked_up(site, value, dim, rows)
+        value = builder.emit("select", [inside, value, builder.splat(0, value.type)], value.type)
+    return [value]
+
+
+@partitioner("dynamic_update_slice")
+def dynamic_update_slice(site: Site) -> list[Value]:
+    """Along split dims a device writes the rows of the update that fall into its tile.
+
+    A window as large as the update (or the tile) is put where it covers those rows; what else it covers keeps its value.
+    """
+    builder, (operand, update) = site.builder, site.operands[:2]
+    taken = site.node.operands[1].type.sizes
+    split = _split_dims(site, taken)
+    if not split:
+        return site.clone()
+    if 0 in taken:
+        return [operand]
+    sizes = operand.type.sizes
+    starts = [_window_start(site, dim, taken[dim], sizes[dim]) for dim in range(len(sizes))]
+    masks: list[Value] = []
+    for dim in split:
+        here = _in_tile(site, dim, _start(site, dim, 2, taken[dim]))
+        first = builder.elementwise("subtract", starts[dim], here)
+        update, inside = _looked_up(site, update, dim, _rows_from(site, first, min(taken[dim], sizes[dim])))
+        masks = [_along(site, mask, dim, update.type) for mask in masks] + [inside]
+    mask = masks[0]
+    for other in masks[1:]:
+        mask = builder.elementwise("and", mask, other)
+    old = builder.emit("dynamic_slice", [operand, *starts], update.type, slice_sizes=update.type.sizes)
+    new = builder.emit("select", [mask, update, old], update.type)
+    return [builder.emit("dynamic_update_slice", [operand, new, *starts], operand.type)]
+
+
+def _window_start(site: Site, dim: int, taken: int, tile: int) -> Value:
+    """Where the window is put in the tile along a dim."""
+    builder, scalar = site.builder, TensorType((), INDEX)
+    if taken == site.node.operands[0].type.sizes[dim]:
+        return builder.splat(0, scalar)
+    start = _start(site, dim, 2, taken)
+    if not site.axes(0, dim):
+        return start
+    last = builder.splat(tile - min(taken, tile), scalar)
+    return builder.emit("clamp", [builder.splat(0, scalar), _in_tile(site, dim, start), last], scalar)
+
+
+def _along(site: Site, mask: Value, dim: int, kind: TensorType) -> Value:
+    """A mask that says the same along `dim`, after that dim of the update has become another size."""
+    if mask.type.sizes == kind.sizes:
+        return mask
+    start, limit = (0,) * kind.rank, tuple(1 if d == dim else s for d, s in enumerate(mask.type.sizes))
+    attrs = {"start": start, "limit": limit, "stride": (1,) * kind.rank}
+    row = site.builder.emit("slice", [mask], TensorType(limit, "i1"), **attrs)
+    return site.builder.emit("broadcast_in_dim", [row], TensorType(kind.shape, "i1"), dims=tuple(range(kind.rank)))
+
+
+@partitioner("scatter")
+def scatter(site: Site) -> list[Value]:
+    """Along split dims in which places are written, indices are moved into the tile; what misses it is dropped.
+
+    Where the updates are split, each device combines its own; the operand counts once.
+    """
+    attrs, count = site.node.attrs, len(site.operands) // 2
+    indices, vector = site.operands[count], attrs["index_vector_dim"]
+    written = [d for d in attrs["inserted_window_dims"] if site.axes(0, d)]
+    places = [d for d in range(indices.type.rank) if d != vector and d not in attrs["scatter_indices_batching_dims"]]
+    axes = tuple(axis for d in places for axis in site.axes(count, d))
+    if not written and not axes:
+        return site.clone()
+    moved = _moved_indices(site, written, count)
+    moved = site.builder.mask_padding(moved, site.node.operands[count], site.sharding(count), places, _NOWHERE)
+    operands = list(site.operands)
+    operands[count] = moved
+    kind = scatter_reduction(site.node)
+    if axes and kind and kind not in IDEMPOTENT:
+        to_partial = {"axes": axes, "kind": reduction_kind(kind)}
+        operands[0] = site.builder.emit("to_partial", [operands[0]], operands[0].type, **to_partial)
+    return site.clone(operands, indices_are_sorted=False)
+
+
+def _moved_indices(site: Site, written: list[int], number: int) -> Value:
+    """The indices as positions in the tile; far outside stays far outside, also of wider and unsigned types."""
+    builder, indices = site.builder, site.operands[number]
+    least, most = integer_range(indices.type.dtype)
+    ends = [builder.splat(end, indices.type) for end in (max(least, _NOWHERE), min(most, -_NOWHERE))]
+    safe = builder.convert(builder.emit("clamp", [ends[0], indices, ends[1]], indices.type), INDEX)
+    dims, vector = site.node.attrs["scatter_dims_to_operand_dims"], site.node.attrs["index_vector_dim"]
+    starts = [
+        builder.tile_start(site.axes(0, d), site.operands[0].type.sizes[d]) if d in written else None for d in dims
+    ]
+    for position, start in enumerate(starts):
+        if start is None:
+            continue
+        shift = builder.spread(start, safe.type.sizes)
+        if len(dims) > 1:
+            column = builder.emit("iota", [], safe.type, dim=vector)
+            here = builder.compare(column, "EQ", builder.splat(position, column.type))
+            shift = builder.emit("select", [here, shift, builder.splat(0, shift.type)], shift.type)
+        safe = builder.elementwise("subtract", safe, shift)
+    return safe

@@ -1,0 +1,154 @@
+"""Partitioners of ops that look along a whole dim, but need little of other tiles: cumulative ops and top_k.
+
+A device works on its tile; what it must know of the others is one row (the total of each tile) or k candidates.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshgen.ir.evaluate_common import neutral
+from meshgen.ir.evaluate_window import fold_kind
+from meshgen.ir.graph import TensorType, Value, is_float
+from meshgen.sharding.partitioners.builder import INDEX, Scalar
+from meshgen.sharding.partitioners.registry import Site, partitioner
+
+IDEMPOTENT = ("maximum", "minimum", "and", "or")  # combining a value with itself gives it back
+
+
+def neutral_scalar(combiner: str, dtype: str) -> Scalar:
+    """The neutral element of a reduce kind as a Python scalar."""
+    value = neutral(combiner, dtype)
+    return bool(value) if dtype == "i1" else float(value) if is_float(dtype) else int(value)
+
+
+def scan(site: Site, dim: int) -> list[Value]:
+    """A cumulative op along a split dim: scan the tile, gather all tiles' totals, combine those on the near side.
+
+    In the tile and among the totals the neutral element stands for the initial value, which is put in at the end.
+    """
+    builder, attrs = site.builder, site.node.attrs
+    combiner = fold_kind(site.node.regions[0])
+    assert combiner, "the rule lets only plain regions be split"
+    is_forward = attrs["low"][dim] > 0
+    operand, init = site.operands
+    fill = neutral_scalar(combiner, operand.type.dtype)
+    local = builder.mask_padding(operand, site.node.operands[0], site.sharding(0), () if is_forward else (dim,), fill)
+    tile = local.type.sizes[dim]
+    ends = {"low": tile - 1, "high": 0} if is_forward else {"low": 0, "high": tile - 1}
+    changed = {name: _replaced(attrs[name], dim, n) for name, n in {"window_dimensions": tile, **ends}.items()}
+    (partial,) = site.clone([local, builder.splat(fill, init.type)], **changed)
+    before = _before(site, dim, _row(site, partial, dim, tile - 1 if is_forward else 0), fill, is_forward)
+    dims = tuple(d for d in range(local.type.rank) if d != dim)
+    kind = local.type.with_shape(local.type.sizes[d] for d in dims)
+    is_simple = combiner in IDEMPOTENT or _is_known_as(site, init, fill)
+    first = init if is_simple else builder.splat(fill, init.type)
+    start = builder.emit("reduce", [before, first], kind, dims=(dim,), kind=combiner)
+    spread = builder.emit("broadcast_in_dim", [start], local.type, dims=dims)
+    found = builder.elementwise(combiner, *((spread, partial) if is_forward else (partial, spread)))
+    if is_simple:
+        return [found]
+    repeated = _repeated(site, dim, tile, is_forward)
+    return [builder.elementwise(combiner, builder.emit("broadcast_in_dim", [repeated], local.type, dims=(dim,)), found)]
+
+
+def _is_known_as(site: Site, init: Value, fill: Scalar) -> bool:
+    """Whether the initial value is a constant that changes nothing, also one that was spread to a 0-d value."""
+    if (constant := site.builder.constants.get(init)) is not None:
+        return bool(constant == fill)
+    value = site.node.operands[1]
+    while (made := site.builder.sources.get(value)) and made[0].op == "broadcast_in_dim" and not value.type.rank:
+        value = made[0].operands[0]
+    return bool(made and made[0].op == "constant" and not value.type.rank and made[0].attrs["value"] == fill)
+
+
+def _repeated(site: Site, dim: int, tile: int, is_forward: bool) -> Value:
+    """The initial value as often as it counts in each row of the tile: once, and once for every row of padding."""
+    builder, init, size = site.builder, site.operands[1], site.node.operands[0].type.sizes[dim]
+    kind = init.type.with_shape((size,))
+    ones = dict.fromkeys(("window_strides", "base_dilations", "window_dilations"), (1,))
+    ends = {"low": (0 if is_forward else size - 1,), "high": (size - 1 if is_forward else 0,)}
+    fill = neutral_scalar(fold_kind(site.node.regions[0]) or "", init.type.dtype)
+    operands = [builder.spread(init, (size,)), builder.splat(fill, init.type)]
+    attrs = {"window_dimensions": (size,), **ones, **ends}
+    (counted,) = builder.emit_all("reduce_window", operands, [kind], attrs, site.node.regions)
+    return builder.emit("all_slice", [counted], kind.with_shape((tile,)), axes=site.axes(0, dim), dim=0)
+
+
+def _before(site: Site, dim: int, total: Value, fill: Scalar, is_forward: bool) -> Value:
+    """The totals of all tiles in a row along the dim, with the neutral element for those that do not count here."""
+    builder, axes = site.builder, site.axes(0, dim)
+    sizes = _replaced(total.type.sizes, dim, site.mesh.group_size(axes))
+    full = total.type.with_shape(sizes)
+    totals = builder.emit("all_gather", [total], full, axes=axes, dim=dim, why=site.why("the totals of other tiles"))
+    number = builder.emit("iota", [], TensorType(full.shape, INDEX), dim=dim)
+    here = builder.spread(builder.process_index(axes), sizes)
+    counts = builder.compare(number, "LT" if is_forward else "GT", here)
+    return builder.emit("select", [counts, totals, builder.splat(fill, full)], full)
+
+
+def _row(site: Site, value: Value, dim: int, row: int) -> Value:
+    start, limit = [0] * value.type.rank, [*value.type.sizes]
+    start[dim], limit[dim] = row, row + 1
+    attrs = {"start": tuple(start), "limit": tuple(limit), "stride": (1,) * value.type.rank}
+    return site.builder.emit("slice", [value], value.type.with_shape(_replaced(limit, dim, 1)), **attrs)
+
+
+def _replaced(sizes: tuple[int, ...] | list[int], dim: int, size: int) -> tuple[int, ...]:
+    return tuple(size if d == dim else s for d, s in enumerate(sizes))
+
+
+@partitioner("top_k")
+def top_k(site: Site) -> list[Value]:
+    """Each device offers the top k of its tile; all gather the offers in order, and take the top k of those.
+
+    Of equals the first wins: offers stand in the order of tiles, and in each the first of equals comes first.
+    Padding is below all that is (the lowest NaN), and behind it where something equal is.
+    """
+    node, builder = site.node, site.builder
+    dim, k = node.operands[0].type.rank - 1, node.attrs["k"]
+    axes = site.axes(0, dim)
+    if not axes or not k:
+        return site.clone()
+    local = _with_lowest(site, dim, axes)
+    tile = local.type.sizes[dim]
+    kind = local.type.with_shape(_replaced(local.type.sizes, dim, min(k, tile)))
+    places = TensorType(kind.shape, INDEX)
+    offers, rows = builder.emit_all("top_k", [local], [kind, places], {"k": min(k, tile)})
+    rows = builder.elementwise("add", builder.spread(builder.tile_start(axes, tile), kind.sizes), rows)
+    offers, rows = (_gathered(site, value, dim, axes) for value in (offers, rows))
+    values, chosen = builder.emit_all("top_k", [offers], site.local_types(), {"k": k})
+    return [values, _picked(site, rows, chosen)]
+
+
+def _with_lowest(site: Site, dim: int, axes: tuple[str, ...]) -> Value:
+    """The operand with the lowest value of its type in its padding: for floats all bits set, the lowest in total order."""
+    builder, local, size = site.builder, site.operands[0], site.node.operands[0].type.sizes[dim]
+    if size % site.mesh.group_size(axes) == 0:
+        return local
+    dtype = local.type.numpy_dtype
+    lowest = neutral("maximum", local.type.dtype)
+    if is_float(local.type.dtype):
+        lowest = np.full(dtype.itemsize, 0xFF, np.uint8).view(dtype)[0]
+    row = builder.emit("iota", [], TensorType(local.type.shape, INDEX), dim=dim)
+    first = builder.spread(builder.tile_start(axes, local.type.sizes[dim]), local.type.sizes)
+    row = builder.elementwise("add", first, row)
+    inside = builder.compare(row, "LT", builder.splat(size, row.type))
+    fill = builder.emit("constant", [], local.type, value=np.broadcast_to(lowest, local.type.sizes))
+    return builder.emit("select", [inside, local, fill], local.type)
+
+
+def _gathered(site: Site, value: Value, dim: int, axes: tuple[str, ...]) -> Value:
+    full = value.type.with_shape(_replaced(value.type.sizes, dim, value.type.sizes[dim] * site.mesh.group_size(axes)))
+    return site.builder.emit("all_gather", [value], full, axes=axes, dim=dim, why=site.why("candidates of other tiles"))
+
+
+def _picked(site: Site, rows: Value, chosen: Value) -> Value:
+    """rows[..., chosen[..., i]]."""
+    outer = tuple(range(rows.type.rank - 1))
+    attrs = {
+        "offset_dims": (), "collapsed_slice_dims": (rows.type.rank - 1,), "operand_batching_dims": outer,
+        "start_indices_batching_dims": outer, "start_index_map": (rows.type.rank - 1,),
+        "index_vector_dim": rows.type.rank, "slice_sizes": (1,) * rows.type.rank, "indices_are_sorted": False,
+    }  # fmt: skip
+    return site.builder.emit("gather", [rows, chosen], chosen.type, **attrs)

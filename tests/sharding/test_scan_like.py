@@ -1,0 +1,267 @@
+"""Ops that look along a split dim but need little of other tiles: cumulative ops, top_k, reverse, run-time places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from meshgen.errors import ShardingError
+from meshgen.ir.evaluate import evaluate
+from meshgen.ir.graph import Annotation, Graph, Module, TensorType, Value
+from meshgen.mesh import make_mesh
+from meshgen.sharding.analyze import analyze
+from meshgen.sharding.materialize import materialize
+from meshgen.sharding.optimize import optimize
+from meshgen.sharding.partition import partition
+from meshgen.sharding.propagate import propagate
+from meshgen.spec import P, Sharding, fit
+from tests.sharding.local_programs import Program, node_of, ops, tensor, whole_numbers
+
+DEVICES = [1, 2, 3, 8]  # of 13 rows: even never, 8 devices leave one empty
+
+
+def _matches(p: Program, args: list[Any], *outputs: Value) -> None:
+    """All ranks together make what the program makes on one device."""
+    p.graph.outputs = list(outputs)
+    for found, wanted in zip(p.run(args, *outputs), evaluate(p.graph, args), strict=True):
+        assert_array_equal(found, wanted)
+
+
+def _region(op: str, dtype: str) -> Graph:
+    scalar = TensorType((), dtype)
+    body = Graph("body", [Value(scalar), Value(scalar)])
+    body.outputs = [body.inputs[1]] if op == "replace" else [body.add(op, body.inputs, [scalar]).result]
+    return body
+
+
+def _scan(p: Program, x: Value, init: Value, dim: int, *, forward: bool = True, op: str = "add") -> Value:
+    size, rank = x.type.sizes[dim], x.type.rank
+    ends = {"low" if forward else "high": size - 1}
+    attrs: dict[str, Any] = {
+        "window_dimensions": size, "window_strides": 1, "base_dilations": 1, "window_dilations": 1,
+        "low": 0, "high": 0, **ends,
+    }  # fmt: skip
+    rest = {"low": 0, "high": 0}
+    spread = {name: tuple(n if d == dim else rest.get(name, 1) for d in range(rank)) for name, n in attrs.items()}
+    found = p.add("reduce_window", [x, init], str(x.type), x.sharding, **spread)
+    p.graph.nodes[-1].regions = (_region(op, x.type.dtype),)
+    return found
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+@pytest.mark.parametrize("forward", [True, False])
+@pytest.mark.parametrize("op, init", [("add", 0), ("add", 7), ("maximum", -9), ("minimum", 2), ("multiply", 2)])
+def test_cumulative(devices: int, forward: bool, op: str, init: int) -> None:
+    p = Program(y=2, x=devices)
+    x, start = p.input("i32[3,13]", P("y", "x")), p.input("i32[]")
+    _matches(p, [whole_numbers("i32[3,13]"), np.int32(init)], _scan(p, x, start, 1, forward=forward, op=op))
+
+
+def test_a_cumulative_sum_gathers_one_row_per_device() -> None:
+    p = Program(x=4)
+    x, zero = p.input("f32[20,6]", P("x")), p.input("f32[]")
+    program = p.local(_scan(p, x, zero, 0))
+    gathered = node_of(program, "all_gather")
+    assert gathered.operands[0].type == tensor("f32[1,6]")
+    assert "totals of other tiles" in gathered.attrs["why"]
+    assert "fetch_rows" not in ops(program)
+
+
+def test_cumulative_over_two_axes_of_one_dim() -> None:
+    p = Program(x=2, y=3)
+    x, start = p.input("f32[13]", P(("y", "x"))), p.input("f32[]")
+    _matches(p, [whole_numbers("f32[13]"), np.float32(3)], _scan(p, x, start, 0))
+
+
+def test_a_window_that_pads_both_ends_is_no_cumulative_op() -> None:
+    p = Program(x=2)
+    x, init = p.input("f32[5]", P("x")), p.input("f32[]")
+    attrs = {"window_dimensions": (5,), "low": (2,), "high": (2,)}
+    ones = dict.fromkeys(("window_strides", "base_dilations", "window_dilations"), (1,))
+    pooled = p.add("reduce_window", [x, init], "f32[5]", P("x"), **attrs, **ones)
+    p.graph.nodes[-1].regions = (_region("add", "f32"),)
+    assert "fetch_rows" in ops(p.local(pooled))
+    _matches(p, [whole_numbers("f32[5]"), np.float32(0)], pooled)
+
+
+def _top_k(p: Program, x: Value, k: int, spec: Sharding | None = None) -> list[Value]:
+    shape = (*x.type.sizes[:-1], k)
+    kinds = [TensorType(shape, x.type.dtype), TensorType(shape, "i32")]
+    values = p.graph.add("top_k", [x], kinds, {"k": k}).results
+    for value in values:
+        value.sharding = fit(spec or P(), len(shape))
+    return values
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+@pytest.mark.parametrize("k", [0, 1, 2, 5, 13])
+@pytest.mark.parametrize("dtype", ["f32", "i8", "ui8", "bf16"])
+def test_top_k(devices: int, k: int, dtype: str) -> None:
+    """Few different values, so that the order of equals counts; the lowest value of the type is among them."""
+    p = Program(y=2, x=devices)
+    x = p.input(f"{dtype}[3,13]", P("y", "x"))
+    lowest = np.iinfo(x.type.numpy_dtype).min if "i" in dtype else -np.inf
+    draw = np.random.default_rng(k).integers(0, 4, (3, 13))
+    args = np.where(draw == 0, lowest, draw).astype(x.type.numpy_dtype)
+    _matches(p, [args], *_top_k(p, x, k, P("y")))
+
+
+def test_top_k_of_not_a_number() -> None:
+    p = Program(x=4)
+    x = p.input("f32[10]", P("x"))
+    row = np.float32([1, np.nan, -np.inf, -np.nan, 3, -np.inf, np.inf, -np.nan, 2, -0.0])
+    _matches(p, [row], *_top_k(p, x, 10))
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+@pytest.mark.parametrize("size", [1, 8, 13])
+def test_reverse(devices: int, size: int) -> None:
+    p = Program(x=devices, y=2)
+    x = p.input(f"i32[{size},5,2]", P("x", "y"))
+    turned = p.add("reverse", [x], str(x.type), P("x", "y"), dims=(0, 1))
+    _matches(p, [np.arange(size * 10, dtype=np.int32).reshape(size, 5, 2)], turned)
+
+
+def test_reverse_moves_no_more_than_a_tile() -> None:
+    p = Program(x=4)
+    x = p.input("f32[16,3]", P("x"))
+    program = p.local(p.add("reverse", [x], "f32[16,3]", P("x"), dims=(0,)))
+    assert analyze(program).ring_bytes == 4 * 3 * 4
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+@pytest.mark.parametrize("start", [-3, 0, 4, 9, 100])
+@pytest.mark.parametrize("taken", [1, 4, 12])
+def test_dynamic_slice(devices: int, start: int, taken: int) -> None:
+    p = Program(y=2, x=devices)
+    x, row, column = p.input("f32[13,6]", P("x", "y")), p.input("i64[]"), p.input("i64[]")
+    kind = f"f32[{taken},6]"
+    part = p.add("dynamic_slice", [x, row, column], kind, P(None, "y", partial="x"), slice_sizes=(taken, 6))
+    assert devices == 1 or not analyze(p.local(part)).collectives
+    _matches(p, [whole_numbers("f32[13,6]"), np.int64(start), np.int64(5)], part)
+
+
+@pytest.mark.parametrize("dtype, kind", [("i1", "or"), ("ui8", "sum")])
+def test_dynamic_slice_of_two_split_dims_and_one_that_is_not(dtype: str, kind: str) -> None:
+    p = Program(y=2, x=3)
+    x = p.input(f"{dtype}[7,5,4]", P("x", "y"))
+    starts = [p.input("ui8[]") for _ in range(3)]
+    partial = fit(P(partial={"x": kind, "y": kind}), 3)
+    partial = Sharding(partial.dims, (("y", kind), ("x", kind)))
+    part = p.add("dynamic_slice", [x, *starts], f"{dtype}[3,2,2]", partial, slice_sizes=(3, 2, 2))
+    args = np.random.default_rng(0).integers(0, 2, (7, 5, 4)).astype(x.type.numpy_dtype)
+    _matches(p, [args, np.uint8(3), np.uint8(2), np.uint8(200)], part)
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+@pytest.mark.parametrize("start", [-3, 0, 4, 9, 100])
+@pytest.mark.parametrize("taken", [0, 1, 4, 12])
+def test_dynamic_update_slice_stays_split_without_communication(devices: int, start: int, taken: int) -> None:
+    p = Program(y=2, x=devices)
+    x, update = p.input("f32[13,6]", P("x", "y")), p.input(f"f32[{taken},6]", P(None, "y"))
+    starts = [p.input("i32[]"), p.input("i32[]")]
+    written = p.add("dynamic_update_slice", [x, update, *starts], "f32[13,6]", P("x", "y"))
+    assert not analyze(p.local(written)).collectives
+    args = [whole_numbers("f32[13,6]"), whole_numbers(f"f32[{taken},6]", 1), np.int32(start), np.int32(0)]
+    _matches(p, args, written)
+
+
+@pytest.mark.parametrize("place", [(0, 0, 0), (2, 3, 1), (6, 1, 9)])
+def test_dynamic_update_slice_over_several_dims(place: tuple[int, int, int]) -> None:
+    p = Program(y=2, x=3)
+    x, update = p.input("i32[7,5,4]", P("x", "y")), p.input("i32[5,2,3]")
+    starts = [p.input("i32[]") for _ in range(3)]
+    written = p.add("dynamic_update_slice", [x, update, *starts], "i32[7,5,4]", P("x", "y"))
+    args = [whole_numbers("i32[7,5,4]"), whole_numbers("i32[5,2,3]", 1), *map(np.int32, place)]
+    _matches(p, args, written)
+
+
+ROWS = {
+    "update_window_dims": (1,), "inserted_window_dims": (0,), "input_batching_dims": (),
+    "scatter_indices_batching_dims": (), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1,
+    "indices_are_sorted": False, "unique_indices": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+@pytest.mark.parametrize("op", ["add", "replace", "maximum"])
+@pytest.mark.parametrize("dtype", ["i32", "i64", "ui8"])
+def test_scatter_into_split_rows_is_local(devices: int, op: str, dtype: str) -> None:
+    p = Program(y=2, x=devices)
+    x, index = p.input("f32[13,4]", P("x", "y")), p.input(f"{dtype}[6,1]")
+    update = p.input("f32[6,4]", P(None, "y"))
+    written = p.add("scatter", [x, index, update], "f32[13,4]", P("x", "y"), **ROWS)
+    p.graph.nodes[-1].regions = (_region(op, "f32"),)
+    assert not analyze(p.local(written)).collectives
+    places = [3, 12, 12, 0, 13, 250] if dtype == "ui8" else [3, 12, 12, -1, 13, 2**40 if dtype == "i64" else 99]
+    places = np.array(places).astype(index.type.numpy_dtype)[:, None]
+    _matches(p, [whole_numbers("f32[13,4]"), places, whole_numbers("f32[6,4]", 1)], written)
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+@pytest.mark.parametrize("op, kind", [("add", "sum"), ("multiply", "product"), ("minimum", "min")])
+def test_scatter_of_split_updates_is_partial_and_counts_the_operand_once(devices: int, op: str, kind: str) -> None:
+    p = Program(y=2, x=devices)
+    x, index = p.input("f32[7,4]", P("y")), p.input("i32[13,1]", P("x"))
+    update = p.input("f32[13,4]", P("x"))
+    part = p.add("scatter", [x, index, update], "f32[7,4]", P("y", partial={"x": kind}), **ROWS)
+    p.graph.nodes[-1].regions = (_region(op, "f32"),)
+    places = np.random.default_rng(0).integers(-2, 9, (13, 1)).astype(np.int32)
+    _matches(p, [whole_numbers("f32[7,4]"), places, whole_numbers("f32[13,4]", 1)], part)
+
+
+def test_scatter_of_points_in_two_dims_of_which_one_is_split() -> None:
+    p = Program(x=3)
+    x, index, update = p.input("i32[7,4]", P("x")), p.input("i32[9,2]"), p.input("i32[9]")
+    points = {**ROWS, "update_window_dims": (), "inserted_window_dims": (0, 1), "scatter_dims_to_operand_dims": (1, 0)}
+    written = p.add("scatter", [x, index, update], "i32[7,4]", P("x"), **points)
+    p.graph.nodes[-1].regions = (_region("add", "i32"),)
+    places = np.random.default_rng(0).integers(-1, 8, (9, 2)).astype(np.int32)
+    _matches(p, [whole_numbers("i32[7,4]"), places, whole_numbers("i32[9]", 1)], written)
+
+
+def test_scatter_that_replaces_needs_its_updates_whole() -> None:
+    p = Program(x=2)
+    x, index, update = p.input("f32[8,4]"), p.input("i32[6,1]", P("x")), p.input("f32[6,4]", P("x"))
+    written = p.add("scatter", [x, index, update], "f32[8,4]", P(), **ROWS)
+    p.graph.nodes[-1].regions = (_region("replace", "f32"),)
+    with pytest.raises(ShardingError, match="must be whole"):
+        p.local(written)
+
+
+def _compiled(graph: Graph, mesh: dict[str, int], ins: list[Sharding], outs: list[Sharding]) -> Module:
+    wishes = [
+        [Annotation(fit(s, v.type.rank)) for s, v in zip(specs, values, strict=True)]
+        for specs, values in ((ins, graph.inputs), (outs, graph.outputs))
+    ]
+    module = Module(make_mesh(mesh), graph, in_annotations=list(wishes[0]), out_annotations=list(wishes[1]))
+    return partition(optimize(materialize(propagate(module))))
+
+
+def test_propagation_keeps_the_split_of_a_sum_along_it_and_of_a_cache() -> None:
+    p = Program(x=8)
+    x, zero = p.input("f32[1024,64]"), p.input("f32[]")
+    p.graph.outputs = [_scan(p, x, zero, 0)]
+    program = _compiled(p.graph, {"x": 8}, [P("x"), P()], [P("x")])
+    assert analyze(program).ring_bytes == 7 * 64 * 4
+
+    p = Program(x=8)
+    cache, row, at, zero = p.input("f32[4096,64]"), p.input("f32[1,64]"), p.input("i32[]"), p.input("i32[]")
+    p.graph.outputs = [p.add("dynamic_update_slice", [cache, row, at, zero], "f32[4096,64]")]
+    assert analyze(_compiled(p.graph, {"x": 8}, [P("x"), P(), P(), P()], [P("x")])).ring_bytes == 0
+
+
+def test_a_small_dynamic_slice_is_reduced_and_top_k_gathers_candidates() -> None:
+    p = Program(x=8)
+    x, at, zero = p.input("f32[4096,64]"), p.input("i32[]"), p.input("i32[]")
+    p.graph.outputs = [p.add("dynamic_slice", [x, at, zero], "f32[16,64]", slice_sizes=(16, 64))]
+    counts = analyze(_compiled(p.graph, {"x": 8}, [P("x"), P(), P()], [P()])).counts
+    assert counts == {"all_reduce": 1}
+
+    p = Program(x=8)
+    p.graph.outputs = _top_k(p, p.input("f32[32,4096]"), 4)
+    found = analyze(_compiled(p.graph, {"x": 8}, [P(None, "x")], [P(), P()]))
+    assert found.ring_bytes == 7 * 32 * 4 * (4 + 4)
