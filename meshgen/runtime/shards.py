@@ -42,8 +42,12 @@ def shard_array(array: Array, sharding: Sharding, mesh: Mesh, rank: int) -> Arra
 
 
 def _held(array: Array, sharding: Sharding, mesh: Mesh, rank: int) -> Array:
-    """The array, or the neutral element for a rank that is not first along a partial axis."""
-    for axis, kind in sharding.partial:
+    """The array, or the neutral element for a rank that is not first along a partial axis.
+
+    Where kinds differ the innermost such axis, the last, decides: what lies along it is reduced first, to what its
+    first rank holds.
+    """
+    for axis, kind in reversed(sharding.partial):
         if mesh.coordinate(rank, axis):
             return np.broadcast_to(neutral(kind, dtype_name(array.dtype)), array.shape)
     return array

@@ -20,6 +20,7 @@ from meshgen.sharding.lockstep import on_one_device
 
 Array = np.ndarray[Any, Any]
 Pipeline = Callable[[Module], Module]
+Run = Callable[[Module, Sequence[Array]], Sequence[Array]]
 _RESHARDS = ("all_gather", "all_slice", "all_to_all", "all_reduce", "reduce_scatter", "to_partial", "permute", "retile",
              "update_halo")  # fmt: skip
 _REDUCTIONS = ("all_reduce", "reduce_scatter", "reduce_to")
@@ -74,7 +75,8 @@ class CheckResult:
         }
 
 
-def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = None, seed: int = 0) -> CheckResult:
+def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = None, seed: int = 0,
+          runs: Sequence[Run] = ()) -> CheckResult:  # fmt: skip
     """Compare a program with what `pipeline` makes of it (stage partition or fuse).
 
     Args:
@@ -82,6 +84,7 @@ def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = 
             on one device (collectives only move values); at stage partition what all ranks do as it stands.
         pipeline: the passes under test, from that stage to partition or fuse.
         args: global arguments; without them, seeded random ones without zeros.
+        runs: further ways to run what the pipeline made, held to the same results.
     Raises:
         MeshgenError: the pipeline refuses the program, or the arguments do not fit.
     """
@@ -98,7 +101,9 @@ def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = 
         found = simulate(local, args, tolerance=None)
     types = local.out_types
     outputs = [compare(*each) for each in zip(types, wanted, found, bounds, strict=True)]
-    faults += [_fault(number, output) for number, output in enumerate(outputs) if not output.ok]
+    for run in runs:
+        outputs += [compare(*each) for each in zip(types, wanted, run(local, args), bounds, strict=True)]
+    faults += [_fault(number % len(types), output) for number, output in enumerate(outputs) if not output.ok]
     worst = max(outputs, key=_excess, default=OutputCheck(TensorType((), "f32"), True, 0.0, 0.0))
     return CheckResult(not faults, worst.max_abs_error, worst.tolerance, outputs, tuple(faults))
 

@@ -162,18 +162,29 @@ def _reductions(problem: Problem, state: Sharding) -> Iterator[Move]:
         yield Move("all_reduce", {"axes": axes, "kind": kind}, _without(state, axes))
 
 
+def missing_summands(state: Sharding, target: Sharding) -> tuple[tuple[str, str], ...] | None:
+    """The partial axes that the target has and the state has not; None if some of the state's must be reduced first.
+
+    An axis can be added only inside of those of other kinds: what is reduced before it would not stay neutral.
+    """
+    if any(pair not in target.partial for pair in state.partial):
+        return None
+    missing = tuple(pair for pair in target.partial if pair not in state.partial)
+    for number, (_, kind) in enumerate(target.partial):
+        inner = [pair for pair in target.partial[number:] if pair in state.partial]
+        if target.partial[number] in missing and any(other != kind for _, other in inner):
+            return None
+    return missing
+
+
 def _to_partial(problem: Problem, state: Sharding) -> Iterator[Move]:
-    """The last step, once all else is as the target: partial along axes that replicate."""
+    """The last step, once all else is as the target: partial along axes that replicate, outer ones first."""
     target = problem.target
-    missing = [pair for pair in target.partial if pair not in state.partial]
-    if (
-        not missing
-        or replace(target, partial=state.partial) != state
-        or any(p not in target.partial for p in state.partial)
-    ):
+    missing = missing_summands(state, target)
+    if not missing or replace(target, partial=state.partial) != state:
         return
     kind = missing[0][1]
-    added = tuple(axis for axis, other in missing if other == kind)
+    added = tuple(axis for axis, _ in itertools.takewhile(lambda pair: pair[1] == kind, missing))
     partial = tuple(pair for pair in target.partial if pair in state.partial or pair[0] in added)
     yield Move("to_partial", {"axes": added, "kind": kind}, replace(state, partial=partial))
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from meshgen.ccl.cost import transfer_of
-from meshgen.sharding.reshard_moves import TRANSFERS, Move, Problem, moves
+from meshgen.sharding.reshard_moves import TRANSFERS, Move, Problem, missing_summands, moves
 from meshgen.spec import Sharding
 
 PICOSECONDS = 1e12  # times are compared as whole numbers
@@ -40,7 +40,7 @@ def straight(problem: Problem, start: Sharding) -> Path:
     path: list[Move] = []
     state = start
     while state != problem.target:
-        kept = all(pair in problem.target.partial for pair in state.partial)
+        kept = missing_summands(state, problem.target) is not None
         order = (*TRANSFERS, "to_partial") if kept else ("all_reduce",)
         move = next(move for move in moves(problem, state) if move.op in order)
         path.append(move)

@@ -1,7 +1,7 @@
 """Delta debugging: a smaller program that still fails in the same way.
 
-Moves are tried in order of what they take away: outputs, ops, annotations, mesh axes, axes of single
-annotations, sizes of dims. A move that keeps the failure is kept; it ends when no move does.
+Moves are tried in order of what they take away: outputs, ops, annotations, options, mesh axes, halos and offsets,
+axes of single annotations, sizes of dims. A move that keeps the failure is kept; it ends when no move does.
 """
 
 from __future__ import annotations
@@ -95,6 +95,15 @@ def _fewer_annotations(module: Module) -> Iterator[Module]:
                 yield replace(module, **{field: [*wishes[:number], None, *wishes[number + 1 :]]})
 
 
+def _fewer_options(module: Module) -> Iterator[Module]:
+    nodes = module.graph.nodes
+    for number, node in enumerate(nodes):
+        if "sharding_option" in node.attrs:
+            attrs = {key: value for key, value in node.attrs.items() if key != "sharding_option"}
+            changed = [*nodes[:number], replace(node, attrs=attrs), *nodes[number + 1 :]]
+            yield replace(module, graph=replace(module.graph, nodes=changed))
+
+
 def _fewer_devices(module: Module) -> Iterator[Module]:
     mesh = module.mesh
     for name in mesh.names:
@@ -105,6 +114,13 @@ def _fewer_devices(module: Module) -> Iterator[Module]:
             if 0 < size < mesh.axis_size(name):
                 sizes = {n: size if n == name else mesh.axis_size(n) for n in mesh.names}
                 yield replace(module, mesh=make_mesh(sizes, mesh.name))
+
+
+def _plainer_tiles(module: Module) -> Iterator[Module]:
+    """One annotation without its halo or offsets."""
+    for number, sharding in enumerate(_shardings(module)):
+        if sharding.halo or sharding.offsets:
+            yield _with_shardings(module, lambda other: replace(other, halo=(), offsets=()), number)
 
 
 def _fewer_axes(module: Module) -> Iterator[Module]:
@@ -127,6 +143,8 @@ _MOVES: tuple[Callable[[Module], Iterator[Module]], ...] = (
     _fewer_outputs,
     _fewer_nodes,
     _fewer_annotations,
+    _fewer_options,
+    _plainer_tiles,
     _fewer_devices,
     _fewer_axes,
     _smaller_dims,
@@ -175,20 +193,27 @@ def _shardings(module: Module) -> list[Sharding]:
 
 def _resharded(module: Module, keep: Callable[[str], bool], only: int | None = None) -> Module:
     """The annotations (or the `only` one of them, in order of `_shardings`) with the axes that are to be kept."""
-    count = iter(range(len(_shardings(module))))
 
     def cut(sharding: Sharding) -> Sharding:
-        if only is not None and next(count) != only:
-            return sharding
         dims = tuple(tuple(ref for ref in axes if keep(ref)) for axes in sharding.dims)
         return replace(sharding, dims=dims, partial=tuple(pair for pair in sharding.partial if keep(pair[0])))
 
-    def cut_wish(wish: Annotation | None) -> Annotation | None:
-        return wish and replace(wish, sharding=cut(wish.sharding))
+    return _with_shardings(module, cut, only)
 
-    inputs, outputs = ([cut_wish(w) for w in side] for side in (module.in_annotations, module.out_annotations))
+
+def _with_shardings(module: Module, change: Callable[[Sharding], Sharding], only: int | None = None) -> Module:
+    """The annotations (or the `only` one of them, in order of `_shardings`) changed."""
+    count = iter(range(len(_shardings(module))))
+
+    def changed(sharding: Sharding) -> Sharding:
+        return change(sharding) if only is None or next(count) == only else sharding
+
+    def changed_wish(wish: Annotation | None) -> Annotation | None:
+        return wish and replace(wish, sharding=changed(wish.sharding))
+
+    inputs, outputs = ([changed_wish(w) for w in side] for side in (module.in_annotations, module.out_annotations))
     nodes = [
-        replace(n, attrs={**n.attrs, "sharding": cut(n.attrs["sharding"])}) if n.op == "annotate" else n
+        replace(n, attrs={**n.attrs, "sharding": changed(n.attrs["sharding"])}) if n.op == "annotate" else n
         for n in module.graph.nodes
     ]
     graph = replace(module.graph, nodes=nodes)
@@ -214,10 +239,18 @@ def _resized(module: Module, old: int, new: int) -> Module:
             changed["value"] = np.resize(changed["value"], value(node.result).type.sizes)
         return changed
 
-    graph = module.graph
-    nodes = [
-        replace(n, operands=[value(v) for v in n.operands], results=[value(v) for v in n.results], attrs=attrs(n))
-        for n in graph.nodes
-    ]
-    resized = Graph(graph.name, [value(v) for v in graph.inputs], nodes, [value(v) for v in graph.outputs])
-    return replace(module, graph=resized)
+    def resized(graph: Graph) -> Graph:
+        inputs, outputs = ([value(v) for v in side] for side in (graph.inputs, graph.outputs))
+        nodes = [
+            replace(
+                node,
+                operands=[value(v) for v in node.operands],
+                results=[value(v) for v in node.results],
+                attrs=attrs(node),
+                regions=tuple(map(resized, node.regions)),
+            )
+            for node in graph.nodes
+        ]
+        return Graph(graph.name, inputs, nodes, outputs)
+
+    return replace(module, graph=resized(module.graph))

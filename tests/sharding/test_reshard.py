@@ -164,6 +164,19 @@ def test_kinds_that_differ_are_reduced_innermost_first() -> None:
     run_plan(found, x, XY, rng)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_kinds_that_differ_are_made_and_undone_in_order(seed: int) -> None:
+    """An outer axis of another kind cannot be made partial beside an inner one that is: that is reduced first."""
+    rng = np.random.default_rng(seed)
+    mesh = make_mesh({"x": 2, "y": 2, "z": 2})
+    x = rng.integers(-99, 99, (6, 3), dtype=np.int32)
+    ends = [
+        P("x" if "x" not in kinds and rng.integers(2) else None, None, partial=kinds)
+        for kinds in ({a: str(rng.choice(["sum", "product", "xor"])) for a in "xyz" if rng.integers(2)} for _ in "st")
+    ]
+    run_plan(plan(ends[0], ends[1], TensorType(x.shape, "i32"), mesh), x, mesh, rng)
+
+
 @pytest.mark.parametrize("rows", [16, 10, 5, 3])
 def test_halos_and_offsets(rows: int) -> None:
     rng = np.random.default_rng(3)

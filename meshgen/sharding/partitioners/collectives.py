@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from meshgen.ir.graph import Value
+from meshgen.mesh import Mesh
 from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.partitioners.registry import Site, lies, partitioner
 from meshgen.spec import Sharding
@@ -67,8 +68,8 @@ def _check(site: Site, axes: tuple[str, ...]) -> None:
     reached = all(
         [
             op not in _GATHERS or _drop(layout.dims, attrs[_GATHERS[op]], moved),
-            op not in _REDUCES or _reduce(layout.partial, moved, attrs["kind"]),
-            op != "to_partial" or _add_partial(layout.partial, moved, attrs["kind"]),
+            op not in _REDUCES or _reduce(layout.partial, moved, attrs["kind"], site.mesh),
+            op != "to_partial" or _add_partial(layout.partial, moved, attrs["kind"], site.mesh),
         ]
     )
     if op in _SPLITS:
@@ -88,14 +89,20 @@ def _drop(dims: list[tuple[str, ...]], dim: int, axes: tuple[str, ...]) -> bool:
     return True
 
 
-def _reduce(partial: dict[str, str], axes: tuple[str, ...], kind: str) -> bool:
-    return all(partial.pop(axis, None) == kind for axis in axes)
+def _reduce(partial: dict[str, str], axes: tuple[str, ...], kind: str, mesh: Mesh) -> bool:
+    return all(partial.pop(axis, None) == kind for axis in axes) and _is_innermost(partial, axes, kind, mesh)
 
 
-def _add_partial(partial: dict[str, str], axes: tuple[str, ...], kind: str) -> bool:
-    fresh = not any(axis in partial for axis in axes)
+def _add_partial(partial: dict[str, str], axes: tuple[str, ...], kind: str, mesh: Mesh) -> bool:
+    fresh = not any(axis in partial for axis in axes) and _is_innermost(partial, axes, kind, mesh)
     partial.update(dict.fromkeys(axes, kind))
     return fresh
+
+
+def _is_innermost(partial: dict[str, str], axes: tuple[str, ...], kind: str, mesh: Mesh) -> bool:
+    """Whether partial axes of other kinds lie outside of all of these: kinds do not commute, inner ones come first."""
+    others = [mesh.order(axis) for axis, other in partial.items() if other != kind]
+    return not others or max(others) < min(map(mesh.order, axes))
 
 
 def _check_nesting(site: Site, source: Sharding, target: Sharding) -> None:
