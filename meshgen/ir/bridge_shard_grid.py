@@ -48,7 +48,9 @@ def declare(reading: Reading, symbol: str, axes: Sequence[Axis], op: Operation) 
         mesh = Mesh(tuple(axes), symbol)
     except ShardingError as error:
         reading.faults += [replace(fault, loc=reading.source.locate(op)) for fault in error.diagnostics]
-        sound = (replace(axis, name=str(n), size=max(axis.size or 1, 1)) for n, axis in enumerate(axes))
+        names = [axis.name for axis in axes]
+        names = [name if names.count(name) == 1 else f"{name}#{n}" for n, name in enumerate(names)]
+        sound = (replace(a, name=n, size=max(a.size or 1, 1)) for n, a in zip(names, axes, strict=True))
         mesh = Mesh(tuple(sound), symbol)
     reading.declare_mesh(symbol, mesh, op)
 

@@ -14,6 +14,7 @@ from xdsl.printer import Printer
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir import bridge
 from meshgen.ir.bridge import Importer, Reading, Slot, imports
+from meshgen.ir.bridge_shard_grid import declare
 from meshgen.ir.dialects.sdy_attributes import (
     ManualAxesAttr,
     MeshAttr,
@@ -23,7 +24,7 @@ from meshgen.ir.dialects.sdy_attributes import (
 )
 from meshgen.ir.dialects.sdy_manual import ManualComputationOp, ReturnOp
 from meshgen.ir.graph import Annotation, TensorType
-from meshgen.mesh import Axis, Mesh
+from meshgen.mesh import Axis
 from meshgen.spec import Sharding
 
 _MESH_AXIS = re.compile(r'"([^"]+)"\s*=\s*(\d+)')
@@ -100,9 +101,9 @@ bridge.DIALECTS.append(
 )
 
 
-def read_mesh(body: str, name: str) -> Mesh:
-    """The mesh that `["x"=2, "y"=4]` declares."""
-    return Mesh(tuple(Axis(axis, int(size)) for axis, size in _MESH_AXIS.findall(body)), name)
+def read_axes(body: str) -> list[Axis]:
+    """The axes that `["x"=2, "y"=4]` declares."""
+    return [Axis(axis, int(size)) for axis, size in _MESH_AXIS.findall(body)]
 
 
 def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
@@ -161,12 +162,11 @@ def checked(importer: Importer, operation: Operation, body: str, kind: TensorTyp
 def _read_mesh_op(reading: Reading, operation: Operation) -> None:
     assert isinstance(operation, MeshOp)
     symbol = operation.sym_name.data
-    mesh = read_mesh(operation.mesh.data, symbol)
     if devices := _DEVICES.search(operation.mesh.data):
         order = tuple(int(number) for number in devices[1].split(",") if number.strip())
         if order and order != tuple(range(len(order))):
             reading.module.attrs["device_ids"] = list(order)
-    reading.declare_mesh(symbol, mesh, operation)
+    declare(reading, symbol, read_axes(operation.mesh.data), operation)
 
 
 def _read_argument(reading: Reading, attribute: Attribute, slot: Slot) -> None:
