@@ -124,7 +124,7 @@ def make_schedule(module: Module, options: Options) -> Schedule:
 def run_stages(
     module: Module, options: Options, timing: Timing, last: str = "fuse", progress: Progress | None = None
 ) -> dict[str, Module]:
-    """All stages from the module's own to `last`, by name; the module itself is the first.
+    """All stages from the module's own to `last`, by name; the module itself is the first (optimised, if local).
 
     Raises UsageError where `last` lies before the module's stage, and what the passes raise.
     """
@@ -137,6 +137,9 @@ def run_stages(
                 hint=f"the stages are {', '.join(order)}",
             )
         )
+    if module.stage == "partition":  # written with collectives by the user: passes that hold on local values apply
+        with timing.of("optimize"):
+            module = _optimize(module, options)
     found = {module.stage: module}
     wanted = order[order.index(module.stage) + 1 : order.index(last) + 1]
     for number, stage in enumerate(wanted):

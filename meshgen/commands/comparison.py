@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -10,28 +11,53 @@ import numpy as np
 
 from meshgen.commands.common import Array
 from meshgen.errors import ArgumentError, Diagnostic
+from meshgen.ir.graph import TensorType, dtype_name
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Expected results by name or number, and per result how far rounding may take each element, where it is known."""
+
+    arrays: Mapping[str, Array]
+    bounds: Sequence[Array] | None = None
 
 
 def compare(
-    names: Sequence[str], results: Sequence[Array], expected: Mapping[str, Array], tolerance: float | None
+    names: Sequence[str], results: Sequence[Array], expectation: Expected, tolerance: float | None
 ) -> list[dict[str, Any]]:
-    """Per result, its largest error relative to the largest expected value. Raises ArgumentError for a misfit."""
+    """Per result its largest error and what is allowed: element by element where bounds are known and no tolerance
+    is given, else relative to the largest expected value. Raises ArgumentError for a misfit.
+    """
+    expected = expectation.arrays
     if len(expected) != len(results):
         raise ArgumentError(
             Diagnostic("MG0601", f"{len(expected)} results are expected, but the program has {len(results)}")
         )
     rows: list[dict[str, Any]] = []
-    for name, got, key in zip(names, results, names if set(names) == set(expected) else expected, strict=True):
+    keys = names if set(names) == set(expected) else expected
+    for number, (name, got, key) in enumerate(zip(names, results, keys, strict=True)):
         want = expected[key]
         if want.shape != got.shape:
             raise ArgumentError(
                 Diagnostic("MG0601", f"result '{name}' has shape {list(got.shape)}, expected is {list(want.shape)}")
             )
         want = want.view(got.dtype) if want.dtype.kind == "V" else want
+        if expectation.bounds is not None and tolerance is None:
+            rows.append({"name": name, **_within(got, want, expectation.bounds[number])})
+            continue
         limit = default_tolerance(got) if tolerance is None else tolerance
         error = relative_error(got, want)
-        rows.append({"name": name, "error": error, "tolerance": limit, "ok": error <= limit})
+        measure = "error relative to the largest value"
+        rows.append({"name": name, "measure": measure, "error": error, "tolerance": limit, "ok": error <= limit})
     return rows
+
+
+def _within(got: Array, want: Array, bound: Array) -> dict[str, Any]:
+    """The comparison that `check` makes."""
+    from meshgen.sharding.oracle import compare as compared
+
+    found = compared(TensorType(got.shape, dtype_name(got.dtype)), want, got, bound)
+    return {"measure": "largest error", "error": found.max_abs_error, "tolerance": found.tolerance, "ok": found.ok}
 
 
 def relative_error(got: Array, want: Array) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.commands.common import Array, Output, load_arrays, mesh_option
-from meshgen.commands.comparison import compare
+from meshgen.commands.comparison import Expected, compare
 from meshgen.errors import ArgumentError, Diagnostic, MissingError, NumbersDiffer, UsageError
 from meshgen.ir.graph import TensorType
 from meshgen.runtime.module import DEVICES, LoadedModule, load
@@ -48,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tolerance",
         type=float,
-        help="largest error relative to the largest expected value (default: half of the digits of the type)",
+        help="largest error relative to the largest expected value (default: what rounding explains, for a program; half "
+        "of the digits of the type, for a file)",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the random inputs (default: %(default)s)")
 
@@ -78,7 +79,7 @@ def run_kernels(module: LoadedModule, seed: int, output: Output) -> int:
 def run_step(module: LoadedModule, options: argparse.Namespace, output: Output) -> int:
     """One step on all ranks."""
     args = arguments(module, options.input, options.seed)
-    expected = expectation(module, options.expect, args) if options.expect else None
+    expected = expectation(module, options.expect, args) if options.expect else Expected({})
     begin = time.perf_counter()
     results = module.run(args, options.device)
     seconds = time.perf_counter() - begin
@@ -89,30 +90,29 @@ def run_step(module: LoadedModule, options: argparse.Namespace, output: Output) 
     title = f"{module.name} on {module.mesh.size} ranks of {module.mesh}, {options.device}: {seconds:.2f} s"
     table = [(row["name"], row["type"], f"{row['mean']:.4g}", f"{row['largest']:.4g}") for row in rows]
     output.tables(table_of(title, ("result", "type", "mean", "largest"), table, left=("type",)))
-    compared = compare(names, results, expected, options.tolerance) if expected is not None else []
+    compared = compare(names, results, expected, options.tolerance) if options.expect else []
     for row in compared:
         verdict = "ok" if row["ok"] else "DIFFERS"
-        output.text(
-            f"{verdict}: {row['name']}: error {row['error']:.3g} of the largest value, allowed {row['tolerance']:.3g}"
-        )
+        output.text(f"{verdict}: {row['name']}: {row['measure']} {row['error']:.3g}, allowed {row['tolerance']:.3g}")
     record = {"device": options.device, "ranks": module.mesh.size, "seconds": seconds, "outputs": rows}
     output.document(record | {"compared": compared})
     return 0 if all(row["ok"] for row in compared) else NumbersDiffer.exit_code
 
 
-def expectation(module: LoadedModule, source: str, args: Mapping[str, Array]) -> dict[str, Array]:
+def expectation(module: LoadedModule, source: str, args: Mapping[str, Array]) -> Expected:
     """Expected results: the arrays of a file, or what an unpartitioned program makes of the same arguments."""
     if not source.endswith(".mlir"):
-        return load_arrays(source)
+        return Expected(load_arrays(source))
     from meshgen.frontend.mlir import read_mlir
-    from meshgen.ir.evaluate import evaluate
+    from meshgen.sharding.oracle import meaning
 
     graph = read_mlir(Path(source)).graph
     have, want = [v.type for v in graph.inputs], [b.type for b in module.inputs]
     if have != want:
         message = f"'{source}' takes ({', '.join(map(str, have))}), but the module ({', '.join(map(str, want))})"
         raise ArgumentError(Diagnostic("MG0601", message))
-    return {str(i): array for i, array in enumerate(evaluate(graph, list(args.values())))}
+    wanted, bounds = meaning(graph, module.mesh, list(args.values()))
+    return Expected({str(i): array for i, array in enumerate(wanted)}, bounds)
 
 
 def _refuse_devices(count: int, module: LoadedModule) -> None:

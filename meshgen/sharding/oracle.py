@@ -91,7 +91,7 @@ def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = 
     local = pipeline(module)
     args = check_arguments(local, random_arguments(module, seed) if args is None else args)
     wanted, bounds = (
-        _local_meaning(module, args) if module.stage == "partition" else _meaning(module.graph, module.mesh, args)
+        _local_meaning(module, args) if module.stage == "partition" else meaning(module.graph, module.mesh, args)
     )
     faults: list[Diagnostic] = []
     try:
@@ -108,7 +108,7 @@ def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = 
     return CheckResult(not faults, worst.max_abs_error, worst.tolerance, outputs, tuple(faults))
 
 
-def _meaning(graph: Graph, mesh: Mesh, args: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+def meaning(graph: Graph, mesh: Mesh, args: Sequence[Array]) -> tuple[list[Array], list[Array]]:
     """Outputs on one device and their bounds. A collective between shardings leaves the global value as it is."""
     put: dict[Value, Value] = {}
     whole = _without_collectives(on_one_device(graph, mesh), put)
