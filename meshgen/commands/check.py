@@ -1,6 +1,7 @@
 """`meshgen check IN`: law 1 on a program: unpartitioned against all ranks simulated.
 
-Mesh axes whose size is unknown are tried with several sizes; the program passes if it does with all.
+Mesh axes whose size is unknown are tried with several sizes; the program passes if it does with all. With `--random`
+it checks meshgen itself, on programs that it makes up.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from meshgen import api
 from meshgen.commands.common import Output, add_program, add_target, program
-from meshgen.errors import NumbersDiffer
+from meshgen.errors import Diagnostic, NumbersDiffer, UsageError
 from meshgen.executable import Executable
 from meshgen.records import mesh_record
 from meshgen.sharding.oracle import CheckResult, check
@@ -45,12 +47,18 @@ class Trial:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_program(parser)
+    add_program(parser, needed=False)
     add_target(parser)
+    parser.add_argument("--random", type=int, metavar="N", help="instead of IN: N random programs, from --seed on")
+    parser.add_argument("--keep", default=".", metavar="DIR", help="where small programs of failures are written")
     parser.add_argument("--seed", type=int, default=0, help="of the random arguments (default: %(default)s)")
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
+    if options.random is not None:
+        return _run_random(options, output)
+    if options.program is None:
+        raise UsageError(Diagnostic("MG0001", "which program?", hint="name one, or check random ones with --random N"))
     trials = _trials(options, output)
     if len(trials) > 1:
         output.note(f"note: sizes of mesh axes are unknown: tried {len(trials)} meshes; --mesh gives one")
@@ -63,6 +71,18 @@ def run(options: argparse.Namespace, output: Output) -> int:
     document = shown.executable.record() | {"check": shown.result.record()}
     output.document(document | ({"trials": [trial.record() for trial in trials]} if len(trials) > 1 else {}))
     return 0 if all(trial.result.ok for trial in trials) else NumbersDiffer.exit_code
+
+
+def _run_random(options: argparse.Namespace, output: Output) -> int:
+    from meshgen.commands.random_programs import check_random
+
+    with output.progress() as progress:
+        failures = check_random(options.random, options.seed, Path(options.keep), progress)
+    for failure in failures:
+        output.text(str(failure))
+    output.text(f"{options.random} random programs from seed {options.seed} on: {len(failures)} failures")
+    output.document({"programs": options.random, "failures": [failure.record() for failure in failures]})
+    return NumbersDiffer.exit_code if failures else 0
 
 
 def _trials(options: argparse.Namespace, output: Output) -> Sequence[Trial]:

@@ -70,9 +70,10 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is no JSON value")
 
 
-def add_program(parser: argparse.ArgumentParser) -> None:
+def add_program(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
     """The options that describe a program and its shardings."""
-    parser.add_argument("program", metavar="IN", help="a .mlir file, pkg.mod:function, or - for stdin")
+    what = "a .mlir file, pkg.mod:function, or - for stdin"
+    parser.add_argument("program", metavar="IN", nargs=None if needed else "?", help=what)
     parser.add_argument(
         "--mesh", metavar="AXES", help="the devices, such as dp=2,tp=4; else the mesh that the file declares"
     )

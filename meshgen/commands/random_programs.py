@@ -43,6 +43,10 @@ class Failure:
     fault: Fault
     path: Path
 
+    def record(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {"seed": self.seed, "kind": self.fault.kind, "message": self.fault.text, "path": str(self.path)}
+
     def __str__(self) -> str:
         return f"seed {self.seed}: {self.fault.kind}: {self.fault.text}\n  {self.path}"
 

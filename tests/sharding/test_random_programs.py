@@ -1,0 +1,82 @@
+"""Law 1 at scale: programs of every op under every kind of sharding, the whole way to a module that is run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from meshgen.cli import main
+from meshgen.commands.random_programs import check_random, find_fault, options_of
+from meshgen.frontend.mlir import read_mlir
+from meshgen.ir.evaluate import HANDLERS
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.mesh import split_ref
+from meshgen.sharding.generate import random_program
+from meshgen.sharding.partitioners import PARTITIONERS, Site
+from meshgen.spec import PARTIAL_KINDS, Sharding
+
+CASES, GROUPS = 2000, 40  # a failing group names its seeds
+UNUSED_OPS = {"real", "view"}  # of complex numbers, and of the fused stage
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_random_programs_keep_law_one(group: int, tmp_path: Path) -> None:
+    count = CASES // GROUPS
+    failures = check_random(count, group * count, tmp_path)
+    assert not failures, "\n".join(f"{failure}\n{failure.path.read_text()}" for failure in failures)
+
+
+def _nodes(graph: Graph) -> Iterator[Node]:
+    for node in graph.nodes:
+        yield node
+        for region in node.regions:
+            yield from _nodes(region)
+
+
+def _shardings(module: Module) -> list[Sharding]:
+    wishes = [wish.sharding for wish in (*module.in_annotations, *module.out_annotations) if wish]
+    return wishes + [node.attrs["sharding"] for node in module.graph.nodes if node.op == "annotate"]
+
+
+def test_the_programs_cover_all_ops_and_all_kinds_of_shardings() -> None:
+    ops, seen = Counter[str](), Counter[str]()
+    for seed in range(CASES // 2):
+        module = random_program(seed)
+        mesh = module.mesh
+        ops.update(node.op for node in _nodes(module.graph))
+        seen["option"] += any("sharding_option" in node.attrs for node in module.graph.nodes)
+        seen[f"{len(mesh.axes)} axes"] += 1
+        for sharding in _shardings(module):
+            refs = sharding.used_axes
+            seen.update(kind for _, kind in sharding.partial)
+            seen["halo"] += any(map(any, sharding.halo))
+            seen["offsets"] += any(sharding.offsets)
+            seen["parts of axes"] += any(split_ref(ref)[2] for ref in refs)
+            seen["size 1"] += any(mesh.axis_size(ref) == 1 for ref in refs)
+            seen["order of axes"] += any(sorted(axes, key=mesh.order) != list(axes) for axes in sharding.dims)
+            seen["several kinds"] += len({kind for _, kind in sharding.partial}) > 1
+    assert sorted(set(HANDLERS) - UNUSED_OPS - set(ops)) == []
+    wanted = [*PARTIAL_KINDS, "halo", "offsets", "parts of axes", "size 1", "order of axes", "several kinds", "option"]
+    wanted += [f"{count} axes" for count in range(1, 5)]
+    assert {what: seen[what] for what in wanted if seen[what] < 10} == {}
+
+
+def _forget(site: Site) -> list[Value]:
+    """all_reduce that leaves a partial sum."""
+    return site.operands
+
+
+def test_a_failure_is_shrunk_and_written_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                 capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    monkeypatch.setitem(PARTITIONERS, "all_reduce", _forget)
+    seed = next(s for s in range(200) if find_fault(random_program(s), options_of(s), s))
+    assert main(["check", "--random", "1", "--seed", str(seed), "--keep", str(tmp_path)]) == 3
+    shown, path = capsys.readouterr().out, tmp_path / f"random_{seed}.mlir"
+    assert f"seed {seed}: other numbers: error MG0605" in shown and str(path) in shown
+    small = read_mlir(path)
+    assert len(small.graph.nodes) <= 2 < len(random_program(seed).graph.nodes)
+    fault = find_fault(small, options_of(seed), seed)
+    assert fault and fault.kind == "other numbers"
