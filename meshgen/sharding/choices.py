@@ -157,7 +157,7 @@ class AxisProblem:
             cost = cost * math.ceil(size / self.link.size) / max(size, 1) + self._fetching(site, label.factor)
         if site.option is not None:
             asked = next((f for f, axes in enumerate(site.option) if self.link.axis in axes), None)
-            return cost if asked == label.factor and label.way is None else cost + FORBIDDEN
+            return cost if asked == label.factor else cost + FORBIDDEN  # partial operands split no loop
         states = label.results or label.operands
         if site.wish is None:
             return cost + (FORBIDDEN if site.node.op in ENDS and isinstance(states[0], str) else 0.0)
