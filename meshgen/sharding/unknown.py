@@ -156,10 +156,8 @@ def _node_references(node: Node) -> Iterator[str]:
 
 def _attr_references(attrs: Mapping[str, Any]) -> Iterator[str]:
     for name, value in attrs.items():
-        shardings = (value,) if isinstance(value, Sharding) else value if isinstance(value, tuple) else ()
-        for sharding in shardings:
-            if isinstance(sharding, Sharding):  # a manual computation has several
-                yield from sharding.used_axes
+        several: Any = value if isinstance(value, tuple) else (value,)  # a manual computation has a tuple of them
+        yield from (axis for each in several if isinstance(each, Sharding) for axis in each.used_axes)
         if name == "axes":
             yield from value
         elif name == "shift_axis":

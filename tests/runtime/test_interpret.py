@@ -140,7 +140,7 @@ def test_reductions_with_masked_rows() -> None:
 def test_memory_outside_the_arguments_is_refused() -> None:
     a = normal(10)
     kernel = InterpretedKernel(ELEMENTWISE.replace("{expression}", "x + y"), "kernel")
-    with pytest.raises(RuntimeFailure, match="MG0604.*reads outside its arguments"):
+    with pytest.raises(RuntimeFailure, match=r"MG0604.*reads outside its arguments"):
         kernel.launch((1,), [a, a.copy(), np.zeros(10, np.float32), 10**6], {"BLOCK": 64})
 
 
