@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, cast
 
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding
@@ -156,8 +156,9 @@ def _node_references(node: Node) -> Iterator[str]:
 
 def _attr_references(attrs: Mapping[str, Any]) -> Iterator[str]:
     for name, value in attrs.items():
-        several: Any = value if isinstance(value, tuple) else (value,)  # a manual computation has a tuple of them
-        yield from (axis for each in several if isinstance(each, Sharding) for axis in each.used_axes)
+        for each in cast("tuple[Any, ...]", value if isinstance(value, tuple) else (value,)):
+            if isinstance(each, Sharding):  # a manual computation has several
+                yield from each.used_axes
         if name == "axes":
             yield from value
         elif name == "shift_axis":
