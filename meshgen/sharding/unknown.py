@@ -160,8 +160,8 @@ def _attr_references(attrs: Mapping[str, Any]) -> Iterator[str]:
             if isinstance(each, Sharding):  # a manual computation has several
                 yield from each.used_axes
         if name == "axes":
-            yield from value
+            yield from cast("tuple[str, ...]", value)
         elif name == "shift_axis":
-            yield value
+            yield cast("str", value)
         elif name == "sharding_option":
             yield from (axis for axes in value for axis in axes)
