@@ -82,9 +82,10 @@ def _optimize(module: Module, options: Options) -> Module:
 
 
 def _partition(module: Module, options: Options) -> Module:
+    from meshgen.sharding.optimize import optimize_local
     from meshgen.sharding.partition import partition
 
-    return partition(module, options.arguments)
+    return optimize_local(partition(module, options.arguments))
 
 
 def _fuse(module: Module, options: Options) -> Module:

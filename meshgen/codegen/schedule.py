@@ -3,7 +3,7 @@
 Orders that are tried: the program's, and list schedules by longest path to the end. A list schedule starts a
 collective as soon as its input is ready and leaves what waits for it to the latest moment, because while a
 collective runs everything that does not need it goes first. The shortest predicted step that fits the memory
-limit wins; equal steps by bytes, then in the order above.
+limit wins; of steps that differ by less than the prediction is worth (2 %), the one with the fewest bytes, then the shortest.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.runtime.plan import COLLECTIVES, COMMUNICATION, COMPUTE, STREAMS, Buffer, Item, Schedule
 
+SAME_STEP = 1.02  # steps within this ratio of the shortest are equal
 Priority = Callable[[int], tuple[float, int]]
 
 
@@ -53,10 +54,12 @@ def schedule(module: Module, target: str = "cuda:sm_90", *, costs: Costs | None 
     """
     program = collect(module, costs or default_costs(target))
     timed = [(round(start_times(program.tasks, order)[1], 12), order) for order in orders(program.tasks)]
+    shortest = min(seconds for seconds, _ in timed)
+    timed = [(shortest if seconds <= shortest * SAME_STEP else seconds, order) for seconds, order in timed]
     plans: list[Schedule] = []
     for seconds in sorted({seconds for seconds, _ in timed}):
         plans += [assemble(program, order) for other, order in timed if other == seconds]
-        smallest = min(plans, key=lambda plan: plan.arena_bytes)
+        smallest = min(plans, key=lambda plan: (plan.arena_bytes, plan.step_seconds))
         if memory_limit is None or smallest.arena_bytes <= memory_limit:
             return smallest
     raise CodegenError(_too_big(min(plan.arena_bytes for plan in plans), memory_limit or 0))

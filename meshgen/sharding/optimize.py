@@ -1,15 +1,16 @@
 """Optimise: less communication for the same result. The list of passes is data; each lives in a file of its own.
 
-A pass is one walk. Whatever it does is checked against the cost model: a module that moves more bytes than before is dropped.
+A pass is one walk. Some work on the program of one device and run after partition. Whatever it does is checked against the cost model: a module that moves more bytes than before is dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from meshgen.ir.graph import Module
 from meshgen.sharding.optimizations.cancel_pairs import cancel_pairs
+from meshgen.sharding.optimizations.combine import combine
 from meshgen.sharding.optimizations.drop_trivial import drop_trivial
 from meshgen.sharding.optimizations.fold_reductions import fold_reductions
 from meshgen.sharding.optimizations.merge_duplicates import merge_duplicates
@@ -36,6 +37,7 @@ PASSES: tuple[Pass, ...] = (
     replan,
     merge_duplicates,
 )
+LOCAL_PASSES: tuple[Pass, ...] = (combine,)  # on local values, after partition
 
 
 @at_nominal_sizes
@@ -46,10 +48,21 @@ def optimize(module: Module) -> Module:
         module: at stage materialize; a program with local types (stage partition) gets the rules that need no sharding.
     """
     module = replace(module, graph=without_dead(module.graph))
+    module = _improved(module, (*PASSES, *LOCAL_PASSES) if module.stage == "partition" else PASSES)
+    return replace(module, stage="optimize" if module.stage == "materialize" else module.stage)
+
+
+def optimize_local(module: Module) -> Module:
+    """The program that `partition` wrote with what is seen best on local values: fewer, larger messages."""
+    return _improved(module, LOCAL_PASSES)
+
+
+def _improved(module: Module, passes: Sequence[Pass]) -> Module:
+    """The module after those of the passes that do not move more."""
     moved = total_bytes(module.graph, module.mesh)
-    for optimization in PASSES:
+    for optimization in passes:
         found = optimization(module)
         after = total_bytes(found.graph, module.mesh)
         if after <= moved:
             module, moved = found, after
-    return replace(module, stage="optimize" if module.stage == "materialize" else module.stage)
+    return module

@@ -112,7 +112,7 @@ def test_top_k(devices: int, k: int, dtype: str) -> None:
 def test_top_k_of_not_a_number() -> None:
     p = Program(x=4)
     x = p.input("f32[10]", P("x"))
-    row = np.float32([1, np.nan, -np.inf, -np.nan, 3, -np.inf, np.inf, -np.nan, 2, -0.0])
+    row = np.array([1, np.nan, -np.inf, -np.nan, 3, -np.inf, np.inf, -np.nan, 2, -0.0], np.float32)
     _matches(p, [row], *_top_k(p, x, 10))
 
 

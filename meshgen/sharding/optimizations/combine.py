@@ -1,0 +1,168 @@
+"""Small collectives that do not wait for each other become one message: each alone takes a latency to start.
+
+Works on a local program (stage partition), where every value is a plain buffer: buffers are flattened, joined, sent
+once, and cut apart. The joined message goes where its last part stood. Nothing else waits for it: a part may go later
+only as far as the first node that is more than a map of elements (`due`), and nodes in between that use the part move
+behind the message. So the order of all other work stays, and no cycle can arise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from meshgen.ccl.cost import link_axes
+from meshgen.ir.evaluate_common import bits
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.mesh import Mesh
+from meshgen.sharding.optimizations.messages import MESSAGES, Writer
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, LOCAL_OPS, price_of, used_values
+
+# What may be put off until the message is there, if it is small; anything else stays where it is.
+_LIGHT = ELEMENTWISE | {
+    "bitcast_convert", "broadcast_in_dim", "concatenate", "constant", "dynamic_slice", "iota", "mask_padding", "pad",
+    "process_index", "reduce", "reshape", "reverse", "slice", "transpose", *LOCAL_OPS,
+}  # fmt: skip
+_LIGHT_BYTES = 1 << 20  # larger values would be held longer
+_FULL = 4  # a message is long enough when its bytes take this many latencies
+_TINY = 256  # ... and this fraction of that fits always
+_COPIES = 4  # a part is read and written before and after the message
+_COPY_BYTES_PER_SECOND = 3e12  # HBM3 of an H100 SXM, 90 % of 3.35 TB/s (its data sheet)
+
+
+def combine(module: Module) -> Module:
+    """Before: `%a = all_reduce %x on t   %b = all_reduce %y on t`, small, `%y` not made from `%a`.
+
+    After: `%m = all_reduce (concatenate (reshape %x), (reshape %y)) on t   %a = reshape (slice %m)   %b = ...`;
+    all_gather and reduce_scatter alike. Only among the same axes, kind and dtype (gathers: width of the dtype).
+    """
+    return replace(module, graph=_combined(module.graph, module.mesh))
+
+
+@dataclass
+class _Bucket:
+    """Collectives that will be one message, in program order."""
+
+    due: int
+    moved: int = 0  # bytes
+    members: list[Node] = field(default_factory=list[Node])
+
+    def takes(self, place: int, moved: int, limit: float) -> bool:
+        return place < self.due and (self.moved + moved <= limit or moved * _TINY <= limit)
+
+
+def _combined(graph: Graph, mesh: Mesh) -> Graph:
+    nodes = [
+        replace(n, regions=tuple(_combined(region, mesh) for region in n.regions)) if n.regions else n
+        for n in graph.nodes
+    ]
+    graph = replace(graph, nodes=nodes)
+    found = [bucket.members for bucket in _buckets(graph, mesh) if len(bucket.members) > 1]
+    return replace(graph, nodes=_reordered(nodes, found, mesh)) if found else graph
+
+
+def _buckets(graph: Graph, mesh: Mesh) -> list[_Bucket]:
+    """Collectives by the message that they go into, each in exactly one."""
+    due = _due(graph)
+    found: list[_Bucket] = []
+    opened: dict[Any, _Bucket] = {}
+    for place, node in enumerate(graph.nodes):
+        if node.op not in MESSAGES or not _is_small(node, mesh):
+            continue
+        moved, limit, key = price_of(node, mesh).ring_bytes, _limit(node, mesh), _key(node, mesh)
+        last = due.get(node.result, len(graph.nodes))
+        bucket = opened.get(key)
+        if bucket is None or not bucket.takes(place, moved, limit):
+            bucket = opened[key] = _Bucket(last)
+            found.append(bucket)
+        bucket.members.append(node)
+        bucket.moved += moved
+        bucket.due = min(bucket.due, last)
+    return found
+
+
+def _due(graph: Graph) -> dict[Value, int]:
+    """For each value the place of the first node that cannot be put off and needs it, maybe through others that can."""
+    due: dict[Value, int] = {}
+    for place in range(len(graph.nodes) - 1, -1, -1):
+        node = graph.nodes[place]
+        needed = place
+        if _is_light(node):
+            needed = min((due.get(value, len(graph.nodes)) for value in node.results), default=place)
+        for value in _used(node):
+            due[value] = min(due.get(value, needed), needed)
+    return due
+
+
+def _is_light(node: Node) -> bool:
+    values = (*node.operands, *node.results)
+    return node.op in _LIGHT and not node.regions and all(v.type.nbytes <= _LIGHT_BYTES for v in values)
+
+
+def _used(node: Node) -> list[Value]:
+    return [*node.operands, *(value for region in node.regions for value in used_values(region))]
+
+
+def _key(node: Node, mesh: Mesh) -> tuple[Any, ...]:
+    """Collectives of the same key may share a message. A gather moves bits; a reduction knows numbers of one type."""
+    dtype, axes = node.result.type.dtype, tuple(node.attrs["axes"])
+    if node.op == "all_reduce":
+        axes = tuple(sorted(axes, key=mesh.order))  # the order of a group does not matter to it
+    word = bits(dtype) if node.op == "all_gather" and bits(dtype) % 8 == 0 else dtype
+    return node.op, axes, node.attrs.get("kind"), word
+
+
+def _link(node: Node, mesh: Mesh) -> tuple[float, float]:
+    """Latency and bandwidth of the slowest link that a collective uses."""
+    links = [mesh.axis(axis) for axis in link_axes(node.op, node.attrs, mesh)]
+    return max(link.latency for link in links), min(link.bandwidth for link in links)
+
+
+def _limit(node: Node, mesh: Mesh) -> float:
+    """Bytes that a message may move."""
+    latency, bandwidth = _link(node, mesh)
+    return _FULL * latency * bandwidth
+
+
+def _is_small(node: Node, mesh: Mesh) -> bool:
+    """Whether copying the buffers into and out of a message takes less than an eighth of the latency that it saves."""
+    if not price_of(node, mesh).ring_bytes:
+        return False
+    copied = _COPIES * max(node.operands[0].type.nbytes, node.result.type.nbytes)
+    return copied / _COPY_BYTES_PER_SECOND <= _link(node, mesh)[0] / 8
+
+
+def _reordered(nodes: Sequence[Node], found: list[list[Node]], mesh: Mesh) -> list[Node]:
+    """The nodes with each group's message where its last member was, and behind it what had to wait for it."""
+    group_of = {node: group for group in found for node in group}
+    kept: list[Node] = []
+    late: list[Node] = []
+    missing: set[Value] = set()
+    for node in nodes:
+        group = group_of.get(node)
+        if group is None and missing.isdisjoint(_used(node)):
+            kept.append(node)
+        elif group is None:
+            late.append(node)
+            missing.update(node.results)
+        elif node is not group[-1]:
+            missing.update(node.results)
+        else:
+            kept += Writer(mesh).message(group)
+            missing.difference_update(value for member in group for value in member.results)
+            late = _released(late, kept, missing)
+    assert not late, "a node waited for a message that never came"
+    return kept
+
+
+def _released(late: list[Node], kept: list[Node], missing: set[Value]) -> list[Node]:
+    """Move what has waited long enough to `kept`; returns what waits on."""
+    rest: list[Node] = []
+    for node in late:
+        if missing.isdisjoint(_used(node)):
+            kept.append(node)
+            missing.difference_update(node.results)
+        else:
+            rest.append(node)
+    return rest
