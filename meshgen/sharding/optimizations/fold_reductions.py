@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
-from meshgen.sharding.optimizations.rewrite import Walk, merged_why, walk
+from meshgen.sharding.optimizations.rewrite import Walk, merged_why, price, price_of, walk
 
 _IDEMPOTENT = ("max", "min", "and", "or")
 
@@ -49,4 +49,7 @@ def _reduce_and_slice(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | 
         return None
     attrs = {"axes": node.attrs["axes"], "dim": node.attrs["dim"], "kind": inner.attrs["kind"]}
     attrs |= merged_why([inner, node], "all_reduce and slice joined")
+    joined = price("reduce_scatter", attrs, inner.operands[0], node.result, walk.mesh)
+    if joined.ring_bytes > price_of(inner, walk.mesh).ring_bytes:
+        return None  # fewer rows than devices: the scattered rows are padded to one for each
     return [walk.emit("reduce_scatter", inner.operands, attrs, node.result, node.result.sharding, loc=node.loc)]
