@@ -64,7 +64,7 @@ def _rewritten(node: Node, moved: dict[Value, tuple[int, int]], producers: dict[
     for name in attrs:
         attrs[name][dim] = node.attrs[name][cut]
     shape = [node.result.type.shape[cut] if d == dim else size for d, size in enumerate(whole.type.shape)]
-    part = Value(whole.type.with_shape(shape), node.result.name and f"{node.result.name}_operand", loc=node.loc)
+    part = Value(whole.type.with_shape(shape), node.result.name and f"v{node.result.name}_operand", loc=node.loc)
     sliced = Node("slice", [whole], [part], {name: tuple(rows) for name, rows in attrs.items()}, node.loc)
     operands = [part if number == operand else value for number, value in enumerate(dot.operands)]
     return [sliced, Node("dot_general", operands, [node.result], dict(dot.attrs), dot.loc)]
