@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
 
 from meshgen.errors import Diagnostic, Location
-from meshgen.ir.graph import DTYPES, Annotation, Graph, Module, Node, TensorType, Value
+from meshgen.ir.graph import DTYPES, STAGES, Annotation, Graph, Module, Node, TensorType, Value
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
@@ -129,7 +129,9 @@ class Reading:
 
     def annotate(self, slot: Slot, annotation: Annotation) -> None:
         """Set the annotation of an argument or result; a sharding that does not fit is a fault."""
-        for found in annotation.sharding.faults(slot.type.shape, self.module.mesh):
+        is_local = STAGES.index(self.module.stage) >= STAGES.index("partition")  # the annotation is of the global value
+        shape = (None,) * slot.type.rank if is_local else slot.type.shape
+        for found in annotation.sharding.faults(shape, self.module.mesh):
             place = "argument" if slot.side == "in" else "result"
             message = f"{place} {slot.index} ({slot.type}): {found.message}"
             self.faults.append(Diagnostic(found.code, message, slot.loc, hint=found.hint))

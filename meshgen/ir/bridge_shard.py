@@ -95,6 +95,8 @@ def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Shar
              open_dims: tuple[bool, ...] = ()) -> None:  # fmt: skip
     """An annotation node for `op`; checks that the sharding fits, and completes the signature."""
     reading, kind = importer.reading, importer.type(source)
+    if kind.rank == 0 and sharding.dims == ((),):  # upstream wants at least one list
+        sharding = replace(sharding, dims=(), halo=(), offsets=())
     if sharding.rank > kind.rank:
         message = f"the sharding has {sharding.rank} lists of axes, but {kind} has rank {kind.rank}"
         importer.fault("MG0204", message, op, "give at most one list per tensor dim")
@@ -103,6 +105,8 @@ def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Shar
     sharding = fitted(sharding, kind.rank)
     loc = reading.source.locate(op)
     reading.faults += [replace(f, loc=loc) for f in sharding.faults(kind.shape, reading.module.mesh)]
+    if not reading.faults:
+        sharding = sharding.without_even_offsets(kind.shape, reading.module.mesh)  # written beside uneven ones
     attrs = {"sharding": sharding, "required": required, "as_result": as_result, "open_dims": open_dims}
     node = importer.convert(op, "annotate", attrs, operands=[source])
     node.attrs.pop("sharding_option", None)
@@ -154,7 +158,7 @@ def is_declared(op: Operation) -> bool:
 @exports("annotate")
 def export_annotate(exporter: Exporter, node: Node) -> Operation:
     """`shard.shard`; its `shard.sharding` is put before it by `shardings_before`."""
-    definition = sharding_op(node.attrs["sharding"], exporter.module.mesh)
+    definition = sharding_op(node.attrs["sharding"], node.result.type.shape, exporter.module.mesh)
     exporter.before(definition)
     exporter.names[definition.result] = "sharding"  # numbers stay free for values that are called so
     for_users = None if node.attrs["as_result"] else UnitAttr()

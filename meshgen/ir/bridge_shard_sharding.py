@@ -132,10 +132,11 @@ def fitted(sharding: Sharding, rank: int) -> Sharding:
     return replace(fit(sharding, rank), halo=halo, offsets=offsets)
 
 
-def sharding_op(sharding: Sharding, mesh: Mesh) -> ShardingOp:
-    """The definition of a sharding, numbers of axes as upstream writes them."""
+def sharding_op(sharding: Sharding, shape: Sequence[int | None], mesh: Mesh) -> ShardingOp:
+    """The definition of a sharding, numbers of axes as upstream writes them; offsets are those of all split dims."""
     halo = [size for dim, pair in enumerate(sharding.halo) if sharding.dims[dim] for size in pair]
-    offsets = [offset for row in sharding.offsets for offset in row]
+    rows = enumerate(sharding.offsets if any(sharding.offsets) else ())
+    offsets = [n for dim, row in rows for n in row or _even_offsets(sharding, dim, shape[dim], mesh)]
     op = ShardingOp(
         operands=[[], []],
         result_types=[ShardingType()],
@@ -150,6 +151,14 @@ def sharding_op(sharding: Sharding, mesh: Mesh) -> ShardingOp:
     if has_parts(sharding.split_axes, mesh):
         op.attributes["axes"] = ArrayAttr(ArrayAttr(StringAttr(axis) for axis in axes) for axes in sharding.dims)
     return op
+
+
+def _even_offsets(sharding: Sharding, dim: int, size: int | None, mesh: Mesh) -> list[int]:
+    """Where the equal tiles of a split dim begin, and its end."""
+    if not sharding.dims[dim] or size is None:
+        return []
+    tile = sharding.tile(dim, size, mesh)
+    return [min(number * tile, size) for number in range(sharding.parts(dim, mesh) + 1)]
 
 
 def decode_split(reading: Reading, attribute: Attribute, kind: TensorType) -> Sharding:

@@ -38,7 +38,10 @@ _TOP_K = re.compile(r"k\s*=\s*(\d+)\s*\)")
 
 
 class While(IRDLOperation):
-    """`stablehlo.while(%i = %a, %s = %b) : types cond {...} do {...}`: both regions have the arguments %i, %s."""
+    """`stablehlo.while(%i = %a, %s = %b) : types cond {...} do {...}`: both regions have the arguments %i, %s.
+
+    Where the operands' types are not those of the arguments and results (in an encoding): `(types) -> (types)`.
+    """
 
     arguments = var_operand_def()
     cond = region_def()
@@ -50,12 +53,16 @@ class While(IRDLOperation):
         assert isinstance(parser, TextParser)
         pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _parse_assignment(parser))
         types: list[Attribute] = []
+        given: list[Attribute] = []
         start = parser.pos
         if pairs:
             parser.parse_punctuation(":")
-            types = list(parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type))
+            if (function := parser.parse_optional_function_type()) is not None:
+                given, types = list(function.inputs.data), list(function.outputs.data)
+            else:
+                given = types = list(parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type))
         attributes = parser.parse_optional_attr_dict_with_keyword()
-        values = parser.resolve_operands([operand for _, operand in pairs], types, start)
+        values = parser.resolve_operands([operand for _, operand in pairs], given, start)
         arguments = list(zip([name for name, _ in pairs], types, strict=True))
         parser.parse_keyword("cond")
         cond = parser.parse_named_region(arguments)
@@ -74,7 +81,10 @@ class While(IRDLOperation):
             printer.print_string(" = ")
             printer.print_operand(operand)
         printer.print_string(") : " if self.operands else ")")
-        printer.print_list(self.operand_types, printer.print_attribute)
+        if list(self.operand_types) == list(self.result_types):
+            printer.print_list(self.operand_types, printer.print_attribute)
+        else:
+            printer.print_function_type(self.operand_types, self.result_types)
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string("\n    cond ")
         printer.print_region(self.cond, print_entry_block_args=False)

@@ -136,6 +136,9 @@ class Select(HloOperation):
         self.head(printer)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
+        if not self.on_true.type == self.on_false.type == self.result.type:
+            printer.print_function_type(self.operand_types, self.result_types)
+            return
         printer.print_attribute(self.pred.type)
         printer.print_string(", ")
         printer.print_attribute(self.result.type)
