@@ -152,7 +152,13 @@ def test_a_dot_does_not_wait_but_light_users_do() -> None:
     p = Program(x=2)
     first = _reduced(p, "f32[4,4]")
     scaled = p.add("negate", [first], "f32[4,4]")
-    dims: dict[str, Any] = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "precision": ()}
+    dims: dict[str, Any] = {
+        "lhs_batch": (),
+        "rhs_batch": (),
+        "lhs_contract": (1,),
+        "rhs_contract": (0,),
+        "precision": (),
+    }
     used = p.add("dot_general", [scaled, scaled], "f32[4,4]", **dims)
     late = _reduced(p, "f32[4]")
     _check(p, [used, late], ["all_reduce", "all_reduce"])
