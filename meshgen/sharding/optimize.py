@@ -14,12 +14,14 @@ from meshgen.sharding.optimizations.combine import combine
 from meshgen.sharding.optimizations.drop_trivial import drop_trivial
 from meshgen.sharding.optimizations.fold_reductions import fold_reductions
 from meshgen.sharding.optimizations.merge_duplicates import merge_duplicates
+from meshgen.sharding.optimizations.merge_statistics import merge_statistics
 from meshgen.sharding.optimizations.narrow_moves import narrow_moves
 from meshgen.sharding.optimizations.raise_slices import raise_slices
 from meshgen.sharding.optimizations.reassociate import reassociate
 from meshgen.sharding.optimizations.replan import replan
 from meshgen.sharding.optimizations.rewrite import total_bytes, without_dead
 from meshgen.sharding.optimizations.sink_moves import sink_moves
+from meshgen.sharding.optimizations.untie_reductions import untie_reductions
 from meshgen.sharding.unknown import at_nominal_sizes
 
 Pass = Callable[[Module], Module]
@@ -37,7 +39,7 @@ PASSES: tuple[Pass, ...] = (
     replan,
     merge_duplicates,
 )
-LOCAL_PASSES: tuple[Pass, ...] = (combine,)  # on local values, after partition
+LOCAL_PASSES: tuple[Pass, ...] = (untie_reductions, merge_statistics, combine)  # on local values, after partition
 
 
 @at_nominal_sizes
