@@ -229,8 +229,8 @@ def _item_to_json(item: Item) -> Json:
 
 def _item_from_json(v: Json) -> Item:
     return Item(
-        op=_text(v["op"]), kernel=_text(v["kernel"]), attrs=attrs_from_json(v["attrs"]), inputs=_counts(v["inputs"]),
-        outputs=_counts(v["outputs"]), stream=_count(v["stream"]), waits=_counts(v["waits"]),
+        op=_text(v["op"]), kernel=_text(v["kernel"]), attrs=attrs_from_json(v["attrs"]), inputs=_each(v["inputs"], _count),
+        outputs=_each(v["outputs"], _count), stream=_count(v["stream"]), waits=_each(v["waits"], _count),
         records=None if v["records"] is None else _count(v["records"]), seconds=float(v["seconds"]),
         start=float(v["start"]), why=_text(v["why"]),
     )  # fmt: skip

@@ -62,10 +62,19 @@ def labels_of(
                 operands_ = tuple(kind if i in way.operands else None for i in range(len(node.operands)))
                 found.append(Label(None, way, operands_, (kind,) * len(node.results)))
     asked = site.wish and state_of(site.wish.sharding, link.axis)
+    if isinstance(asked, int) and site.wish and site.wish.required and not _has(found, asked):
+        factor = (rule.results or rule.operands)[0][asked][0]  # of a single row: nothing else is split by it
+        operands, results = rule.places(factor)
+        found.append(Label(factor, None, tuple(operands), tuple(results)))
     if isinstance(asked, str) and all(asked not in (*label.operands, *label.results) for label in found):
         found.append(Label(None, None, (asked,) * len(node.operands), (asked,) * len(node.results)))
     found.append(Label(None, None, (None,) * len(node.operands), (None,) * len(node.results)))
     return found
+
+
+def _has(labels: list[Label], state: State) -> bool:
+    """Whether a label puts the value of an end of the program, or of an annotation, in a state."""
+    return any((label.results or label.operands)[0] == state for label in labels)
 
 
 def _is_reached(site: Site, factor: int, origins: dict[Value, Origins]) -> bool:

@@ -9,6 +9,7 @@ dim comes from the annotations, by `order`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from meshgen.errors import ShardingError
@@ -155,7 +156,7 @@ def annotated(solved: Solved) -> Module:
         )
         option = tuple(parts.merge(orders[site].get(f, ())) for f in range(len(site.rule.factors)))
         why = tuple(_reason(site, axis, decisions[axis], number) for axis in labels if _uses(labels[axis]))
-        operands, results = (tuple(_as_wished(site, s, module.mesh) for s in side) for side in (operands, results))
+        operands, results = (tuple(_as_wished(site, s, parts) for s in side) for side in (operands, results))
         found[site.node] = NodeSharding(operands, results, option, why)
     made = {value: s for node, lies in found.items() for value, s in zip(node.results, lies.results, strict=True)}
     graph = _with_shardings(module.graph, found, made, module.mesh)
@@ -200,12 +201,23 @@ def _manual_why(node: Node, mesh: Mesh) -> tuple[str, ...]:
     )
 
 
-def _as_wished(site: Site, sharding: Sharding, mesh: Mesh) -> Sharding:
-    """A wish that was kept, in the user's own words: with axes of size 1, halo and offsets."""
+def _as_wished(site: Site, sharding: Sharding, parts: AxisParts) -> Sharding:
+    """What was kept of a wish in the user's own words: with axes of size 1, halo and offsets."""
     asked = site.asked
-    if asked is None or sharding.canonical(mesh) != replace(asked, halo=(), offsets=()).canonical(mesh):
+    if asked is None:
         return sharding
-    return asked
+
+    def plain(refs: Sequence[str]) -> list[str]:
+        return [part for part in parts.refine(refs) if parts.mesh.axis_size(part) != 1]
+
+    pairs = zip(asked.dims, sharding.dims, strict=True)
+    dims = tuple(wanted if plain(wanted) == plain(found) else found for wanted, found in pairs)
+    kinds, found_kinds = (
+        [(part, kind) for axis, kind in each.partial for part in plain([axis])] for each in (asked, sharding)
+    )
+    partial = asked.partial if kinds == found_kinds else sharding.partial
+    is_kept = (dims, partial) == (asked.dims, asked.partial) or (site.wish is not None and site.wish.required)
+    return Sharding(dims, partial, asked.halo if is_kept else (), asked.offsets if is_kept else ())
 
 
 def _sharding(

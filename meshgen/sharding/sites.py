@@ -122,7 +122,14 @@ def _refined(wish: Annotation, parts: AxisParts) -> Annotation:
     sharding = wish.sharding
     dims = tuple(parts.refine(axes) for axes in sharding.dims)
     partial = tuple((part, kind) for axis, kind in sharding.partial for part in parts.refine((axis,)))
-    return Annotation(Sharding(dims, partial, sharding.halo, sharding.offsets), wish.required, wish.open_dims, wish.loc)
+    opened = tuple(is_open and not _is_uneven(sharding, dim) for dim, is_open in enumerate(wish.open_dims))
+    return Annotation(Sharding(dims, partial, sharding.halo, sharding.offsets), wish.required, opened, wish.loc)
+
+
+def _is_uneven(sharding: Sharding, dim: int) -> bool:
+    """Whether a dim has a halo or offsets: they are those of its shards, so no axis can be added."""
+    halo, offsets = sharding.halo[dim : dim + 1], sharding.offsets[dim : dim + 1]
+    return any(map(any, halo)) or any(offsets)
 
 
 def _seconds(node: Node, site_rule: Rule) -> float:
