@@ -101,21 +101,31 @@ def _refuse_unknown(top: Operation, reading: Reading) -> None:
 
 def _verify(top: Operation, reading: Reading) -> None:
     """What the definitions of the operations say: counts of operands and results, properties, regions."""
-    for operation in top.walk():
-        if operation is top:
-            continue
-        if isinstance(operation, func.CallOp):  # what it calls is checked when it is inlined
-            if not isinstance(operation.properties.get("callee"), builtin.SymbolRefAttr):
-                reading.fault("MG0104", "func.call: needs the property callee = @name", operation)
-            continue
-        try:
-            operation.verify(verify_nested_ops=False)
-        except VerifyException as error:
-            message = str(error).strip().splitlines()[-1]
-            reading.fault("MG0104", f"{operation.name}: {message}", operation)
-        if not isinstance(operation, func.FuncOp) and any(len(region.blocks) != 1 for region in operation.regions):
-            reading.fault("MG0104", f"{operation.name}: a region has one block", operation)
+    _verify_inside(top, reading)
     _raise(reading)
+
+
+def _verify_inside(parent: Operation, reading: Reading) -> None:
+    """Every operation in the regions of `parent`, and what is in those that are well-formed."""
+    for operation in (op for region in parent.regions for block in region.blocks for op in block.ops):
+        count = len(reading.faults)
+        _verify_one(operation, reading)
+        if len(reading.faults) == count:  # what is in a malformed one may ask for what that lacks
+            _verify_inside(operation, reading)
+
+
+def _verify_one(operation: Operation, reading: Reading) -> None:
+    if isinstance(operation, func.CallOp):  # what it calls is checked when it is inlined
+        if not isinstance(operation.properties.get("callee"), builtin.SymbolRefAttr):
+            reading.fault("MG0104", "func.call: needs the property callee = @name", operation)
+        return
+    try:
+        operation.verify(verify_nested_ops=False)
+    except VerifyException as error:
+        message = str(error).strip().splitlines()[-1]
+        reading.fault("MG0104", f"{operation.name}: {message}", operation)
+    if not isinstance(operation, func.FuncOp) and any(len(region.blocks) != 1 for region in operation.regions):
+        reading.fault("MG0104", f"{operation.name}: a region has one block", operation)
 
 
 def _entry(functions: Sequence[func.FuncOp], reading: Reading) -> func.FuncOp:

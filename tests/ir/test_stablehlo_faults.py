@@ -51,6 +51,11 @@ def test_malformed_operations_are_reported_together() -> None:
     assert faults(text) == [("MG0104", "m.mlir:2"), ("MG0104", "m.mlir:3")]
 
 
+def test_what_is_in_a_malformed_operation_is_not_asked() -> None:
+    text = f'"func.func"() <{{sym_name = "main"}}> ({{\n^bb0(%x: {F}):\n"func.return"(%x) : ({F}) -> ()\n}}) : () -> ()'
+    assert faults(text) == [("MG0104", "m.mlir:1")]
+
+
 def test_syntax_error_shows_line_and_caret_of_text_that_is_no_file() -> None:
     with pytest.raises(ProgramError) as caught:
         parse_text(function(f"%0 = stablehlo.add %x %x : {F}"), "-")
