@@ -19,6 +19,7 @@ from meshgen.errors import Diagnostic, ShardingError
 # NVLink 4 (H100 / H200 SXM) per GPU and direction as NCCL's ring uses it, and its launch-to-finish latency.
 NVLINK_BYTES_PER_SECOND = 370e9
 NVLINK_LATENCY_SECONDS = 8e-6
+MOST_DEVICES = 1 << 20  # exact volumes of uneven tiles are computed over the devices along the axes that matter
 _SUB_AXIS = re.compile(r"(.+):\((\d+)\)(\d+)")
 
 
@@ -49,6 +50,9 @@ class Mesh:
             for axis in self.axes
             if axis.size is not None and axis.size < 1
         ]
+        count = math.prod(axis.size or 1 for axis in self.axes)
+        if count > MOST_DEVICES:
+            faults.append(Diagnostic("MG0201", f"the mesh has {count:,} devices; it can have {MOST_DEVICES:,}"))
         names = [axis.name for axis in self.axes]
         faults += [
             Diagnostic("MG0201", f"mesh axis '{n}' is declared twice") for i, n in enumerate(names) if n in names[:i]

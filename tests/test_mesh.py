@@ -78,6 +78,7 @@ def test_unknown_sizes_wait_for_load() -> None:
         ("dp=2,dp=2", "not a new NAME=SIZE"),
         ("dp", "not a new NAME=SIZE"),
         ("dp=-1", "size -1"),
+        ("dp=1024,tp=1025", "1,049,600 devices; it can have 1,048,576"),
         ("", "not a new NAME=SIZE"),
     ],
 )

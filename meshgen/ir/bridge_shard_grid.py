@@ -50,7 +50,7 @@ def declare(reading: Reading, symbol: str, axes: Sequence[Axis], op: Operation) 
         reading.faults += [replace(fault, loc=reading.source.locate(op)) for fault in error.diagnostics]
         names = [axis.name for axis in axes]
         names = [name if names.count(name) == 1 else f"{name}#{n}" for n, name in enumerate(names)]
-        sound = (replace(a, name=n, size=max(a.size or 1, 1)) for n, a in zip(names, axes, strict=True))
+        sound = (replace(a, name=n, size=1) for n, a in zip(names, axes, strict=True))
         mesh = Mesh(tuple(sound), symbol)
     reading.declare_mesh(symbol, mesh, op)
 

@@ -48,6 +48,7 @@ REGISTERED = (
     bridge_tosa,
 )  # importing them has filled the registries
 TYPED_STAGES = ("materialize", "optimize")
+LOCAL_STAGES = ("partition", "fuse", "schedule")
 MOVES = ("permute", "retile", "update_halo")
 
 
@@ -140,6 +141,7 @@ def complete(module: Module) -> Module:
     if module.stage in TYPED_STAGES:
         module.in_shardings = module.in_shardings or list(typed(graph.inputs))
         module.out_shardings = module.out_shardings or list(typed(graph.outputs))
+    _refuse_gaps(module)
     if module.stage != "import" or not module.mesh.axes:
         return module
     moves = [node for node in graph.nodes if _is_move(node)]
@@ -157,6 +159,23 @@ def complete(module: Module) -> Module:
     else:
         _wish_from_types(module)
     return module
+
+
+def _refuse_gaps(module: Module) -> None:
+    """Raise ProgramError where a signature says of some ends only, or of none at a stage that needs it, how they lie."""
+    sides = (
+        ("arguments", module.graph.inputs, module.in_shardings, module.in_types),
+        ("results", module.graph.outputs, module.out_shardings, module.out_types),
+    )
+    for ends, values, layouts, types in sides:
+        for name, table, is_needed in (
+            ("shard.layout", layouts, module.stage != "import"),
+            ("shard.global", types, module.stage in LOCAL_STAGES),
+        ):
+            if len(table) not in ((len(values),) if is_needed else (0, len(values))):
+                message = f"{len(table)} of {len(values)} {ends} have {name} at stage '{module.stage}'"
+                hint = "all of them have it" if is_needed else "all of them have it, or none"
+                raise ProgramError(Diagnostic("MG0104", message, values[0].loc, hint=hint))
 
 
 def _is_move(node: Node) -> bool:

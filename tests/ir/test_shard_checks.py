@@ -8,6 +8,7 @@ from meshgen.ir.text import parse_text
 FAULTS = [
     # grids
     ("", "0", "%x", "MG0201", "has size 0"),
+    ("", "9999999x9999999", "%x", "MG0201", "99,999,980,000,001 devices"),
     ('{axis_names = ["a"]}', "2x3", "%x", "MG0201", "2 axes, but 1 names"),
     ('{axis_names = ["a", "a"]}', "2x3", "%x", "MG0201", "declared twice"),
 ]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from meshgen.codegen.fuse import fuse
+from meshgen.errors import ProgramError
 from meshgen.ir.dialects.schedule import Place, Slot
 from meshgen.ir.encode import graph_to_json
 from meshgen.ir.graph import Annotation, Graph, Module, TensorType
@@ -77,6 +78,19 @@ def test_every_stage_can_be_entered(name: str) -> None:
         module, read = stage(module), stage(parse_text(print_text(read)))
         assert print_text(read).count("shard.all_") == print_text(module).count("shard.all_")
         assert [node.op for node in read.graph.nodes] == [node.op for node in module.graph.nodes]
+
+
+@pytest.mark.parametrize("stage, name", [("propagate", "layout"), ("partition", "layout"), ("partition", "global")])
+def test_a_signature_with_gaps_is_refused(stage: str, name: str) -> None:
+    module = parse_text(UNEVEN)
+    for step in STAGES:
+        module = step(module)
+        if module.stage == stage:
+            break
+    text = print_text(module)
+    with pytest.raises(ProgramError, match=f"MG0104: 1 of 2 arguments have shard.{name} at stage '{stage}'") as caught:
+        parse_text(text.replace(f"shard.{name} =", f"my.{name} =", 1), "m.mlir")
+    assert str(caught.value.diagnostics[0].loc).startswith("m.mlir:")
 
 
 def test_global_arguments() -> None:
