@@ -7,8 +7,8 @@ error carries all the faults of one check. Its class decides the exit code of th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
 
 CODES: dict[str, str] = {
     # MG00xx: how meshgen was called.   MG01xx: reading a program.   MG02xx: mesh and shardings.
@@ -54,6 +54,11 @@ class Location:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.line else self.file
+
+
+def place_text(loc: Location | None) -> str:
+    """A place in what is written down: of a path only the file's name, so that it does not depend on where that lay."""
+    return "" if loc is None else str(replace(loc, file=PurePath(loc.file).name))
 
 
 @dataclass(frozen=True)

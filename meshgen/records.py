@@ -30,9 +30,16 @@ class Collective:
     reduction: str
     times: int
     why: str
+    source: str
     seconds: float
     hidden_seconds: float
     exposed_seconds: float
+
+    @property
+    def line(self) -> int | None:
+        """The line of the program that it comes from."""
+        line = self.source.rpartition(":")[2]
+        return int(line) if line.isdecimal() else None
 
 
 @dataclass(frozen=True)
@@ -149,6 +156,7 @@ def _collective(item: Item, plan: Schedule, mesh: Mesh, hidden: float) -> Collec
         reduction=str(item.attrs.get("kind", "")),
         times=1,
         why=item.why,
+        source=item.source,
         seconds=item.seconds,
         hidden_seconds=hidden,
         exposed_seconds=max(0.0, item.seconds - hidden),

@@ -63,6 +63,7 @@ def seconds_text(seconds: float) -> str:
 def comms_table(comms: Comms) -> Group:
     rows = [
         (
+            number,
             row.kind + (f" {row.reduction}" if row.reduction else ""),
             ",".join(row.axes),
             f"{row.dtype}[{','.join(map(str, row.shape))}]",
@@ -72,14 +73,14 @@ def comms_table(comms: Comms) -> Group:
             seconds_text(row.exposed_seconds),
             row.why,
         )
-        for row in comms
+        for number, row in enumerate(comms)
     ]
     title = f"Collectives: {len(comms)}, {bytes_text(comms.ring_bytes)} per device"
     return table_of(
         title,
-        ("kind", "axes", "operand", "bytes", "moved", "hidden", "exposed", "why"),
+        ("#", "kind", "axes", "operand", "bytes", "moved", "hidden", "exposed", "why"),
         rows,
-        left=("axes", "operand", "why"),
+        left=("kind", "axes", "operand", "why"),
     )
 
 

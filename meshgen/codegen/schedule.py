@@ -17,8 +17,9 @@ from meshgen.codegen import memory
 from meshgen.codegen.costs import default_costs
 from meshgen.codegen.timeline import Costs, Task, exposures, start_times
 from meshgen.codegen.unroll import communicates
-from meshgen.errors import CodegenError, Diagnostic
+from meshgen.errors import CodegenError, Diagnostic, place_text
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.reasons import reason_of
 from meshgen.runtime.plan import COLLECTIVES, COMMUNICATION, COMPUTE, STREAMS, Buffer, Item, Schedule
 
 SAME_STEP = 1.02  # steps within this ratio of the shortest are equal
@@ -200,7 +201,8 @@ def assemble(program: Program, order: Sequence[int]) -> Schedule:
             records=event_of.get(place),
             seconds=program.tasks[n].seconds,
             start=start[n],
-            why=str(program.nodes[n].attrs.get("why", "")),
+            why="" if program.names[n] else reason_of(program.nodes[n]),
+            source=place_text(program.nodes[n].loc),
         )
         for place, n in enumerate(order)
     )
@@ -255,7 +257,12 @@ def _plan_buffers(program: Program, order: Sequence[int], waits: Sequence[Sequen
     offset_of = dict(zip(roots, offsets, strict=True))
     buffers = tuple(
         Buffer(
-            v.name or f"b{n}", v.type, kinds[program.root[v]], number_of[program.root[v]], offset_of[program.root[v]]
+            v.name or f"b{n}",
+            v.type,
+            kinds[program.root[v]],
+            number_of[program.root[v]],
+            offset_of[program.root[v]],
+            place_text(v.loc),
         )
         for n, v in enumerate(values)
     )

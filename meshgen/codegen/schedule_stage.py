@@ -34,7 +34,7 @@ def scheduled(module: Module, plan: Schedule) -> Module:
 def _slots(plan: Schedule) -> list[Slot]:
     exposure = {e.item: (e.hidden, e.exposed) for e in plan.exposures}
     return [
-        Slot(item.stream, item.waits, item.records, item.seconds, item.start, exposure.get(number))
+        Slot(item.stream, item.waits, item.records, item.seconds, item.start, exposure.get(number), item.source)
         for number, item in enumerate(plan.items)
     ]
 
@@ -61,5 +61,5 @@ def _placed(node: Node, number_of: Mapping[Value, int], plan: Schedule, slot: Sl
     places: list[Place] = []
     for value in node.results:
         buffer = plan.buffers[number_of[value]]
-        places.append(Place(number_of[value], buffer.name, buffer.kind, buffer.storage, buffer.offset))
+        places.append(Place(number_of[value], buffer.name, buffer.kind, buffer.storage, buffer.offset, buffer.source))
     return replace(node, attrs=node.attrs | {"places": tuple(places)} | ({"slot": slot} if slot else {}))

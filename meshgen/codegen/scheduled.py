@@ -12,6 +12,7 @@ from typing import Any
 
 from meshgen.ir.dialects.schedule import Place, Slot
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.reasons import reason_of
 from meshgen.runtime.plan import Buffer, Exposure, Item, Schedule
 
 PLACED = ("slot", "places")
@@ -30,7 +31,9 @@ def scheduled(module: Module, plan: Schedule) -> Module:
     for number, item in enumerate(plan.items):
         node = makers[values[item.outputs[0]]]
         attrs: dict[str, Any] = {"kernel": item.kernel} if item.kernel else dict(node.attrs)
-        attrs["slot"] = Slot(item.stream, item.waits, item.records, item.seconds, item.start, exposures.get(number))
+        attrs["slot"] = Slot(
+            item.stream, item.waits, item.records, item.seconds, item.start, exposures.get(number), item.source
+        )
         operands = [values[buffer] for buffer in item.inputs]
         _add(graph, replace(node, op=item.op, operands=operands, attrs=attrs, regions=()), made, plan, numbers)
         _add_ready(graph, waiting, made, plan, numbers)
@@ -45,13 +48,13 @@ def scheduled(module: Module, plan: Schedule) -> Module:
 
 def _row(plan: Schedule, number: int) -> list[int | str]:
     buffer = plan.buffers[number]
-    return [number, buffer.name, buffer.kind, buffer.storage, buffer.offset]
+    return [number, buffer.name, buffer.kind, buffer.storage, buffer.offset, buffer.source]
 
 
 def _add(graph: Graph, node: Node, made: set[Value], plan: Schedule, numbers: dict[Value, int]) -> None:
     """Append a node whose results have their places."""
     buffers = [(numbers[result], plan.buffers[numbers[result]]) for result in node.results]
-    places = tuple(Place(n, b.name, b.kind, b.storage, b.offset) for n, b in buffers)
+    places = tuple(Place(n, b.name, b.kind, b.storage, b.offset, b.source) for n, b in buffers)
     graph.nodes.append(replace(node, attrs={**node.attrs, "places": places}))
     made.update(node.results)
 
@@ -77,7 +80,9 @@ def plan_of(module: Module) -> Schedule:
         if slot.exposure is not None:
             exposures.append(Exposure(len(items), *slot.exposure))
         items.append(_item(node, slot, number_of))
-    buffers = {p.number: Buffer(p.name, value.type, p.kind, p.storage, p.offset) for value, p in places.items()}
+    buffers = {
+        p.number: Buffer(p.name, value.type, p.kind, p.storage, p.offset, p.source) for value, p in places.items()
+    }
     return Schedule(
         tuple(items),
         tuple(buffers[number] for number in sorted(buffers)),
@@ -110,5 +115,6 @@ def _item(node: Node, slot: Slot, number_of: dict[Value, int]) -> Item:
         records=slot.records,
         seconds=slot.seconds,
         start=slot.start,
-        why="" if kernel else str(node.attrs.get("why", "")),
+        why="" if kernel else reason_of(node),
+        source=slot.source,
     )

@@ -7,7 +7,8 @@ import argparse
 from meshgen import api
 from meshgen.commands.common import Output, add_program, add_target, planned, specs_option
 from meshgen.executable import Executable
-from meshgen.explain import explanations, formula_record
+from meshgen.explain import explain_collective, explanations, formula_record
+from meshgen.explain_collectives import collective_text
 from meshgen.pipeline import Timing
 from meshgen.tables import comms_table, cost_table
 from meshgen.what_if import annotated_with, comparison, comparison_table
@@ -23,6 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="compare with the program where this value has this required sharding, such as %%h=dp,_",
     )
+    parser.add_argument(
+        "--collective", metavar="N", type=int, help="explain one collective, by its number in the table (from 0)"
+    )
     parser.add_argument("what", nargs="?", metavar="VALUE|LINE", help="a value's name, or a line of the program")
 
 
@@ -30,6 +34,11 @@ def run(options: argparse.Namespace, output: Output) -> int:
     executable = planned(options, output)
     if options.what_if:
         return what_if(executable, options.what_if, output)
+    if options.collective is not None:
+        records = explain_collective(executable, options.collective)
+        output.text("\n".join(map(collective_text, records)))
+        output.document(executable.record() | {"explained": records})
+        return 0
     what = int(options.what) if options.what and options.what.isdigit() else options.what
     if what is None:
         output.tables(cost_table(executable.cost))

@@ -215,12 +215,14 @@ def _binding_from_json(v: Json) -> Binding:
 def _buffer_to_json(b: Buffer) -> Json:
     return {
         "name": b.name, "dtype": b.type.dtype, "shape": list(b.type.sizes), "bytes": b.type.nbytes,
-        "offset": b.offset, "kind": b.kind, "storage": b.storage,
+        "offset": b.offset, "kind": b.kind, "storage": b.storage, "source": b.source,
     }  # fmt: skip
 
 
 def _buffer_from_json(v: Json) -> Buffer:
-    return Buffer(_text(v["name"]), _type(v), _text(v["kind"]), _count(v["storage"]), _count(v["offset"]))
+    return Buffer(
+        _text(v["name"]), _type(v), _text(v["kind"]), _count(v["storage"]), _count(v["offset"]), _text(v["source"])
+    )
 
 
 def _item_to_json(item: Item) -> Json:
@@ -232,7 +234,7 @@ def _item_from_json(v: Json) -> Item:
         op=_text(v["op"]), kernel=_text(v["kernel"]), attrs=attrs_from_json(v["attrs"]), inputs=_each(v["inputs"], _count),
         outputs=_each(v["outputs"], _count), stream=_count(v["stream"]), waits=_each(v["waits"], _count),
         records=None if v["records"] is None else _count(v["records"]), seconds=float(v["seconds"]),
-        start=float(v["start"]), why=_text(v["why"]),
+        start=float(v["start"]), why=_text(v["why"]), source=_text(v["source"]),
     )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ class Buffer:
         kind: inputs and constants are in place before a step and stay for the next; outputs stay until it ends.
         storage: number of the buffer whose bytes these are: its own number, or for a view the viewed one's.
         offset: byte offset in the arena, a multiple of `ALIGNMENT`.
+        source: file and line of the program that it comes from; empty where that is not known.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Buffer:
     kind: str
     storage: int
     offset: int
+    source: str = ""
 
     @property
     def end(self) -> int:
@@ -62,6 +64,7 @@ class Item:
         waits: events that the stream waits for first.
         records: event that is recorded on the stream when the item is done; None: nobody waits for it.
         seconds, start: predicted duration, and start since the beginning of the step.
+        source: file and line of the program that it comes from; empty where that is not known.
     """
 
     op: str
@@ -75,6 +78,7 @@ class Item:
     seconds: float = 0.0
     start: float = 0.0
     why: str = ""
+    source: str = ""
 
     @property
     def end(self) -> float:

@@ -16,6 +16,7 @@ from meshgen.ccl.volume import Formula, formula_of, total
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
+from meshgen.ir.reasons import reason_of
 from meshgen.mesh import Mesh
 from meshgen.sharding.unknown import nominal_mesh
 
@@ -170,7 +171,7 @@ class _Reader:
             ring_bytes=moved,
             reduction=str(node.attrs.get("kind", "")),
             times=times,
-            why=str(node.attrs.get("why", "")),
+            why=reason_of(node),
             line=node.loc.line if node.loc else None,
             seconds=seconds_of(node.op, node.attrs, moved, self._mesh),
             formula=formula_of(node.op, node.attrs, ends[0], ends[-1], self._mesh),

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import PurePath
+from dataclasses import dataclass, field
 
 from meshgen.ccl.cost import COMMUNICATIONS, link_axes
-from meshgen.errors import Location
+from meshgen.errors import Location, place_text
 from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh, overlaps
 from meshgen.sharding.reshard import ReshardPlan, Step, plan_reshard, same_layout
@@ -34,10 +33,10 @@ class Party:
     loc: Location | None = None
 
     def __str__(self) -> str:
-        """With the place; of a path only the file's name, so that the module does not depend on where it was made."""
+        """With the place."""
         if self.loc is None:
             return self.text
-        return f"{self.text} ({replace(self.loc, file=PurePath(self.loc.file).name)})"
+        return f"{self.text} ({place_text(self.loc)})"
 
 
 class Names:
@@ -114,11 +113,10 @@ class Copies:
 
     def _append(self, plan: ReshardPlan, origin: Value, user: Party) -> Value:
         for number, step in enumerate(plan.steps):
-            result = Value(
-                self.value.type, self.names.fresh(self.value.name, _SUFFIXES[step.op]), step.sharding, user.loc
-            )
+            loc = user.loc or self.producer.loc
+            result = Value(self.value.type, self.names.fresh(self.value.name, _SUFFIXES[step.op]), step.sharding, loc)
             attrs = {**step.attrs, "why": self._why(step, plan, number, user)}
-            self.nodes.append(Node(step.op, [origin], [result], attrs, user.loc))
+            self.nodes.append(Node(step.op, [origin], [result], attrs, loc))
             self.made.append(result)
             origin = result
         return origin

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from meshgen.errors import Diagnostic, Location, ProgramError
-from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
+from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.copies import Copies, Names, Party
 from meshgen.sharding.reshard import same_layout
@@ -38,7 +38,7 @@ def materialize(module: Module) -> Module:
     graph = Graph(module.graph.name, inputs)
     for number, (old, new) in enumerate(zip(module.graph.inputs, inputs, strict=True)):
         writer.define(old, new, _input(module, number), graph.nodes)
-    ends = [_party(f"output {number}", ()) for number in range(len(module.graph.outputs))]
+    ends = [_output(module, number) for number in range(len(module.graph.outputs))]
     writer.write(module.graph, graph, module.out_shardings, ends)
     return replace(module, graph=graph, stage="materialize")
 
@@ -69,9 +69,16 @@ def _party(text: str, why: tuple[str, ...], name: str = "", loc: Location | None
 
 def _input(module: Module, number: int) -> Party:
     value = module.graph.inputs[number]
-    wish = module.in_annotations[number] if number < len(module.in_annotations) else None
-    note = f" annotated {'as required' if wish.required else 'by a hint'}" if wish else ""
-    return _party(f"input {number}{note}", (), value.name, value.loc)
+    return _party(f"input {number}{_note(module.in_annotations, number)}", (), value.name, value.loc)
+
+
+def _output(module: Module, number: int) -> Party:
+    return _party(f"output {number}{_note(module.out_annotations, number)}", ())
+
+
+def _note(wishes: Sequence[Annotation | None], number: int) -> str:
+    wish = wishes[number] if number < len(wishes) else None
+    return f" annotated {'as required' if wish.required else 'by a hint'}" if wish else ""
 
 
 class _Writer:

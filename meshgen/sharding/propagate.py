@@ -37,7 +37,7 @@ class Decision:
 
     solution: AxisSolution
     origins: dict[Value, Origins]
-    candidates: tuple[int, ...]  # number of labels that each site had
+    problem: AxisProblem  # what it was chosen from
     steps: Steps  # over which ties the annotations reached them
 
 
@@ -113,8 +113,8 @@ def _decide(sites: list[Site], link: Link, others: dict[str, Decision], module: 
     steps: Steps = {}
     origins = reach(sites, link.axis, link.size, covered, steps)
     labels = [labels_of(site, link, origins, covered, count) for site in sites]
-    solution = AxisProblem(sites, link, labels, _view(sites, others, module)).solve()
-    return Decision(solution, origins, tuple(len(options) for options in labels), steps)
+    problem = AxisProblem(sites, link, labels, _view(sites, others, module))
+    return Decision(problem.solve(), origins, problem, steps)
 
 
 def _view(sites: list[Site], others: dict[str, Decision], module: Module) -> View:
@@ -251,7 +251,7 @@ def _uses(label: Label) -> bool:
 def _reason(site: Site, axis: str, decision: Decision, number: int) -> str:
     """Who put the axis there: the loop or partial value, the annotation, and how many other choices lost."""
     label = decision.solution.labels[number]
-    lost = decision.candidates[number] - 2
+    lost = decision.problem.sizes[number] - 2
     tail = f"; {lost} other choice{'s' if lost > 1 else ''} would move more" if lost > 0 else ""
     pairs = [*zip(site.node.operands, label.operands, strict=True), *zip(site.node.results, label.results, strict=True)]
     origin = next((o for v, s in pairs if s is not None and (o := decision.origins.get(v, {}).get(s))), "")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from meshgen.errors import place_text
 from meshgen.ir.graph import Value
 from meshgen.sharding.rules import Rule
 from meshgen.sharding.sites import Site
@@ -18,6 +19,12 @@ from meshgen.sharding.states import State, state_of
 
 Origins = dict[State, str]
 Steps = dict[tuple[Value, State], tuple[Value, State, Site]]  # where a state came from, and the site that ties both
+_SUBJECTS = {
+    "input": "input",
+    "output": "output",
+    "manual_operand": "the manual computation's operand",
+    "manual_result": "the manual computation's result",
+}
 Covered = Callable[[Site, int], bool]  # whether other axes already split a factor completely
 
 
@@ -59,7 +66,7 @@ def reach(
             touching.setdefault(value, []).append(site)
     makers = {value: site for site in sites for value in site.node.results}
     for site in sites:
-        for value, state, origin in _seeds(site, axis):
+        for value, state, origin in seeds(site, axis):
             add(value, state, origin)
             for source, made in _sources(value, state, makers, size):
                 if made not in table.get(source, {}):
@@ -75,18 +82,19 @@ def reach(
     return table
 
 
-def _seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:
+def seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:
+    """The states that the user asks of a site's values along an axis, each with what asks for it."""
     found: list[tuple[Value, State, str]] = []
     if site.wish:
         state = state_of(site.wish.sharding, axis)
         strength = "required" if site.wish.required else "hint"
-        where = f" ({site.wish.loc})" if site.wish.loc else ""
-        subject = f"{'output' if site.node.op == 'output' else 'input' if site.node.op == 'input' else 'value'} %{site.value.name or '?'}"
+        where = f" ({place_text(site.wish.loc)})" if site.wish.loc else ""
+        subject = f"{_SUBJECTS.get(site.node.op, 'value')} %{site.value.name or '?'}"
         if state is not None:
             found.append((site.value, state, f"{strength} annotation {site.wish.sharding} of {subject}{where}"))
     for factor, axes in enumerate(site.option or ()):
         if axis in axes:
-            where = f" ({site.node.loc})" if site.node.loc else ""
+            where = f" ({place_text(site.node.loc)})" if site.node.loc else ""
             origin = f"sharding option of '{site.node.op}'{where}"
             found += [(value, state, origin) for value, state in _states_of_factor(site, factor)]
     return found

@@ -16,7 +16,7 @@ from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh, split_ref
 from meshgen.sharding.reshard_moves import TRANSFERS, Problem
-from meshgen.sharding.reshard_search import PICOSECONDS, Cost, Path, cheapest, straight
+from meshgen.sharding.reshard_search import PICOSECONDS, Cost, Path, cheapest, straight, without
 from meshgen.sharding.sites import AxisParts
 from meshgen.spec import Sharding
 
@@ -70,6 +70,20 @@ def plan_reshard(type: TensorType, source: Sharding, target: Sharding, mesh: Mes
         raise ShardingError(*faults)
     # Element types of one width have the same plans.
     return _plan(TensorType(type.sizes, f"ui{8 * type.numpy_dtype.itemsize}"), source, target, mesh)
+
+
+def other_plans(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> list[ReshardPlan]:
+    """What else would do: for each op of the cheapest plan the cheapest one without it; cheapest first."""
+    best = plan_reshard(type, source, target, mesh)
+    terms = _Terms.of(mesh, [*source.used_axes, *target.used_axes])
+    start, goal = (terms.canonical(sharding, type.sizes) for sharding in (source, target))
+    problem = Problem(type, goal, mesh, terms.axes)
+    found: list[ReshardPlan] = []
+    for op in dict.fromkeys(step.op for step in best.steps):
+        if path := without(problem, start, op):
+            plan = ReshardPlan(source, target, tuple(_steps(problem, terms, source, target, path)), best.bound_bytes)
+            found += [plan] if plan not in found else []
+    return sorted(found, key=lambda plan: plan.cost)
 
 
 def same_layout(left: Sharding, right: Sharding, type: TensorType, mesh: Mesh) -> bool:

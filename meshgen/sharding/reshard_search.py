@@ -65,6 +65,11 @@ def cheapest(problem: Problem, start: Sharding) -> Path:
     return _shortest(problem, start, is_plain) or path
 
 
+def without(problem: Problem, start: Sharding, op: str) -> Path | None:
+    """The path of least cost that does without an op; None if there is none."""
+    return _shortest(problem, start, lambda move, _: move.op != op)
+
+
 def _shortest(problem: Problem, start: Sharding, allows: Callable[[Move, Cost], bool]) -> Path | None:
     """The cheapest path of allowed moves; None if there is none.
 

@@ -19,7 +19,10 @@ from meshgen.ir.dialects.shard_attrs import parse_list
 
 @dataclass(frozen=True)
 class Slot:
-    """When an item runs. `hidden` / `exposed` (s) belong to collectives: how much of it hides behind kernels."""
+    """When an item runs. `hidden` / `exposed` (s) belong to collectives: how much of it hides behind kernels.
+
+    `source` is the place of the program that it comes from.
+    """
 
     stream: int
     waits: tuple[int, ...] = ()
@@ -27,17 +30,19 @@ class Slot:
     seconds: float = 0.0
     start: float = 0.0
     exposure: tuple[float, float] | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value lies: number of its buffer, kind, the buffer whose bytes it shares, byte offset."""
+    """Where a value lies: number of its buffer, kind, the buffer whose bytes it shares, byte offset; and where it comes from."""
 
     number: int
     name: str
     kind: str
     storage: int
     offset: int
+    source: str = ""
 
 
 def _number(parser: AttrParser) -> float:
@@ -51,6 +56,16 @@ def _clause(parser: AttrParser, word: str) -> bool:
         return False
     parser.parse_punctuation("=")
     return True
+
+
+def _source(parser: AttrParser) -> str:
+    return parser.parse_str_literal() if _clause(parser, "source") else ""
+
+
+def _print_source(printer: Printer, source: str) -> None:
+    if source:
+        printer.print_string(" source = ")
+        printer.print_string_literal(source)
 
 
 @irdl_attr_definition
@@ -74,7 +89,8 @@ class ItemAttr(Data[Slot]):
                 parser.parse_keyword("exposed")
                 parser.parse_punctuation("=")
                 exposure = (hidden, _number(parser))
-        return Slot(stream, waits, records, seconds, start, exposure)
+            source = _source(parser)
+        return Slot(stream, waits, records, seconds, start, exposure, source)
 
     def print_parameter(self, printer: Printer) -> None:
         slot = self.data
@@ -88,6 +104,7 @@ class ItemAttr(Data[Slot]):
             words.append(f'hidden = "{slot.exposure[0]!r}" exposed = "{slot.exposure[1]!r}"')
         with printer.in_angle_brackets():
             printer.print_string(" ".join(words))
+            _print_source(printer, slot.source)
 
 
 @irdl_attr_definition
@@ -106,7 +123,8 @@ class BufferAttr(Data[Place]):
                 parser.parse_keyword(word)
                 parser.parse_punctuation("=")
                 numbers.append(parser.parse_integer())
-        return Place(number, name, kind, *numbers)
+            source = _source(parser)
+        return Place(number, name, kind, numbers[0], numbers[1], source)
 
     def print_parameter(self, printer: Printer) -> None:
         place = self.data
@@ -114,6 +132,7 @@ class BufferAttr(Data[Place]):
             printer.print_string(f"{place.number} ")
             printer.print_string_literal(place.name)
             printer.print_string(f" {place.kind} storage = {place.storage} offset = {place.offset}")
+            _print_source(printer, place.source)
 
 
 SCHED = Dialect("sched", [], [ItemAttr, BufferAttr])

@@ -1,0 +1,150 @@
+"""Why a collective is there: the edges that it serves, who put its axes there, and what would have done instead.
+
+Its reason is text that is carried through all stages; the edges are those of stage `materialize` whose text it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from meshgen.ccl.cost import COMMUNICATIONS
+from meshgen.errors import Location
+from meshgen.executable import Executable
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.mesh import Mesh, overlaps
+from meshgen.records import Collective
+from meshgen.sharding.chains import Reasons
+from meshgen.sharding.control import PSEUDO_OPS
+from meshgen.sharding.propagate import Solved
+from meshgen.sharding.reshard import ReshardPlan, other_plans
+from meshgen.sharding.rivals import rivals
+from meshgen.sharding.sites import Site
+from meshgen.spec import Sharding
+from meshgen.tables import bytes_text, seconds_text
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A value on its way to a use that needs it otherwise."""
+
+    value: Value
+    source: Sharding
+    target: Sharding
+    places: tuple[Location, ...]  # of what makes it and of what uses it
+    whys: tuple[str, ...]  # of its steps
+
+
+def collective_records_of(
+    executable: Executable, solved: Solved | None, reasons: Reasons | None, numbers: Sequence[int]
+) -> list[dict[str, Any]]:
+    """What there is to say of the collectives of these numbers, as plain values."""
+    module = executable.stages.get("materialize")
+    edges = list(_edges(module)) if module else []
+    return [_record(executable, edges, solved, reasons, number) for number in numbers]
+
+
+def _record(
+    executable: Executable, edges: Sequence[Edge], solved: Solved | None, reasons: Reasons | None, number: int
+) -> dict[str, Any]:
+    row: Collective = executable.comms[number]
+    mine = [edge for edge in edges if any(why in row.why for why in edge.whys)]
+    places = {place for edge in mine for place in edge.places}
+    lines = {place.line for place in places} or ({row.line} if row.line else set[int]())
+    sites = [site for site in solved.sites if site.node.loc and site.node.loc.line in lines] if solved else []
+    others = dict.fromkeys(rival for site in sites if _is_op(site) and solved for rival in rivals(solved, site))
+    values = [edge.value for edge in mine] or [value for site in sites if _is_op(site) for value in site.node.operands]
+    return asdict(row) | {
+        "number": number,
+        "edges": [_edge_record(edge, solved.module.mesh if solved else executable.mesh) for edge in mine],
+        "chains": [entry for value in dict.fromkeys(values) for entry in _chains(value, row, solved, reasons)],
+        "rivals": [
+            rival.record() | {"text": str(rival)}
+            for rival in others
+            if any(overlaps(rival.axis, axis) for axis in row.axes)
+        ],
+    }
+
+
+def _is_op(site: Site) -> bool:
+    return site.node.op not in PSEUDO_OPS
+
+
+def _chains(value: Value, row: Collective, solved: Solved | None, reasons: Reasons | None) -> Iterator[dict[str, Any]]:
+    """Who put the axes of a collective on a value."""
+    if solved is None or reasons is None:
+        return
+    for same in [v for site in solved.sites for v in site.node.results if _is_same(v, value)][:1]:
+        for chain in reasons.chains(same):
+            if any(overlaps(chain.axis, axis) for axis in row.axes):
+                yield {"value": reasons.name(same)} | chain.record() | {"text": chain.lines()}
+
+
+def _edge_record(edge: Edge, mesh: Mesh) -> dict[str, Any]:
+    plans = other_plans(edge.value.type, edge.source, edge.target, mesh)
+    return {
+        "value": edge.value.name,
+        "source": str(edge.source),
+        "target": str(edge.target),
+        "alternatives": [_plan_record(plan) for plan in plans],
+    }
+
+
+def _is_same(value: Value, other: Value) -> bool:
+    return (value.name, value.loc, value.type) == (other.name, other.loc, other.type)
+
+
+def _plan_record(plan: ReshardPlan) -> dict[str, Any]:
+    return {"steps": [step.op for step in plan.steps], "ring_bytes": plan.ring_bytes, "seconds": plan.seconds}
+
+
+def _edges(module: Module) -> Iterator[Edge]:
+    """The edges of a materialised program on which something moves."""
+    for graph in _graphs(module.graph):
+        makers, users = graph.producers(), graph.uses()
+        for node in graph.nodes:
+            if "why" not in node.attrs or _edge_text(makers.get(node.operands[0])) == _edge_text(node):
+                continue  # not the first step of an edge
+            steps = [node]
+            while following := [u for u, _ in users[steps[-1].results[0]] if _edge_text(u) == _edge_text(node)]:
+                steps.append(following[0])
+            if any(step.op in COMMUNICATIONS for step in steps):
+                yield _edge(steps, makers.get(node.operands[0]))
+
+
+def _graphs(graph: Graph) -> Iterator[Graph]:
+    yield graph
+    for node in graph.nodes:
+        for region in node.regions if node.op in ("while", "case", "if") else ():
+            yield from _graphs(region)
+
+
+def _edge_text(node: Node | None) -> str:
+    """What the steps of one edge have in common: both ends."""
+    return str(node.attrs.get("why", "")).split("; ")[0].split(" (step ")[0] if node else ""
+
+
+def _edge(steps: Sequence[Node], maker: Node | None) -> Edge:
+    start, end = steps[0].operands[0], steps[-1].results[0]
+    assert start.sharding is not None and end.sharding is not None, "values are sharded after materialize"
+    places = [steps[0].loc, maker.loc if maker else start.loc]
+    whys = tuple(str(step.attrs["why"]) for step in steps)
+    return Edge(start, start.sharding, end.sharding, tuple(place for place in places if place), whys)
+
+
+def collective_text(record: dict[str, Any]) -> str:
+    """The same for people."""
+    kind = " ".join(filter(None, (record["kind"], record["reduction"])))
+    where = f"  at {record['source']}" if record["source"] else ""
+    takes = f"{seconds_text(record['seconds'])}, {seconds_text(record['hidden_seconds'])} of it hidden"
+    head = f"#{record['number']} {kind} over {', '.join(record['axes'])}: {bytes_text(record['ring_bytes'])}, {takes}{where}"
+    lines = [f"because {record['why']}"]
+    for chain in record["chains"]:
+        lines += [f"{chain['value']}: {chain['text'][0]}", *chain["text"][1:]]
+    for edge in record["edges"]:
+        for plan in edge["alternatives"]:
+            way = ", ".join(plan["steps"])
+            lines.append(f"instead: {way}: {bytes_text(plan['ring_bytes'])}, {seconds_text(plan['seconds'])}")
+    lines += [f"instead: {rival['text']}" for rival in record["rivals"]]
+    return "\n".join([head, *(f"    {line}" for line in lines)])

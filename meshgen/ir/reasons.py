@@ -1,0 +1,14 @@
+"""Why a collective is there, as text: what a pass noted, or that the user wrote it."""
+
+from __future__ import annotations
+
+from meshgen.errors import place_text
+from meshgen.ir.graph import Node
+
+
+def reason_of(node: Node) -> str:
+    """The reason that a collective carries; one that carries none stands in the program."""
+    if why := node.attrs.get("why"):
+        return str(why)
+    where = f" ({place_text(node.loc)})" if node.loc else ""
+    return f"the program says {node.op} here{where}"
