@@ -14,7 +14,7 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.executable import Executable
 from meshgen.frontend.tracer import SpecLike, spec, trace
 from meshgen.ir.graph import Annotation, Module, Value
-from meshgen.ir.sizes import input_names, with_shapes
+from meshgen.ir.sizes import has_open_results, input_names, with_shapes
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages, verify_program
 from meshgen.runtime.module import LoadedModule
@@ -98,6 +98,8 @@ def read(graph: Any, mesh: Mesh | Mapping[str, int] | None = None, *, args: Args
         module = replace(module, mesh=module.mesh.completed(mesh))
     if rebuild is None and args is not None:
         module = with_shapes(module, _shapes(args, input_names(module.graph)))
+    elif has_open_results(module):
+        module = with_shapes(module, {})
     verify_program(module)
     inputs, outputs = module.graph.inputs, module.graph.outputs
     wishes = _annotations("input", _names(inputs, "arg"), inputs, in_specs, module.mesh, module.in_annotations)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from meshgen.errors import Diagnostic, ProgramError, UsageError
 from meshgen.ir.graph import Graph, Module
+from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Schedule
 
 Progress = Callable[[str, int, int], None]  # what is being done, steps done, of how many
@@ -163,15 +164,21 @@ def run_stage(stage: str, module: Module, options: Options) -> Module:
     return result
 
 
-def node_faults(module: Module) -> list[Diagnostic]:
-    """Everything that is malformed in a module's graph and kernels."""
+def node_faults(module: Module, mesh: Mesh | None = None) -> list[Diagnostic]:
+    """Everything that is malformed in a module's graph and kernels; with a mesh, sizes of local tensors are checked too."""
     from meshgen.ir.infer import verify_node
 
     graphs: list[Graph] = [module.graph, *module.kernels.values()]
-    return [fault for graph in graphs for node in graph.nodes for fault in verify_node(node)]
+    return [fault for graph in graphs for node in graph.nodes for fault in verify_node(node, mesh)]
+
+
+def program_faults(module: Module) -> list[Diagnostic]:
+    """Everything that is malformed in a program that a user wrote."""
+    is_local = module.stage == "partition" and module.mesh.is_static
+    return node_faults(module, module.mesh if is_local else None)
 
 
 def verify_program(module: Module) -> None:
     """Refuse a program that a user wrote. Raises ProgramError with all faults at once."""
-    if faults := node_faults(module):
+    if faults := program_faults(module):
         raise ProgramError(*faults)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,9 @@ from meshgen import api
 from meshgen.commands.common import Output, add_program, add_target, program
 from meshgen.errors import Diagnostic, NumbersDiffer, UsageError
 from meshgen.executable import Executable
+from meshgen.ir.graph import Module
+from meshgen.ir.sizes import at_mesh
+from meshgen.pipeline import program_faults, verify_program
 from meshgen.records import mesh_record
 from meshgen.sharding.oracle import CheckResult, check
 from meshgen.sharding.unknown import trial_meshes
@@ -89,9 +92,17 @@ def _trials(options: argparse.Namespace, output: Output) -> Sequence[Trial]:
     module, choice, timing = program(options)
     found: list[Trial] = []
     with output.progress() as progress:
-        for mesh in trial_meshes(module):
-            tried = replace(module, mesh=mesh)
+        for tried in _at_trial_sizes(module):
             executable = api.plan_module(tried, choice, timing, progress=progress)
             fused = executable.fused
             found.append(Trial(executable, check(tried, pipeline=lambda _, fused=fused: fused, seed=options.seed)))
     return found
+
+
+def _at_trial_sizes(module: Module) -> list[Module]:
+    """The program on every mesh to try; those on which local tensors do not fit are left out, unless all are."""
+    tried = [at_mesh(module, mesh) for mesh in trial_meshes(module)]
+    sound = [each for each in tried if len(tried) == 1 or not program_faults(each)]
+    if not sound:
+        verify_program(tried[-1])
+    return sound

@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,9 @@ from meshgen import api
 from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.executable import Executable
 from meshgen.ir.graph import Module
+from meshgen.ir.sizes import at_mesh
 from meshgen.mesh import Mesh, parse_mesh
-from meshgen.pipeline import Options, Progress, Timing
+from meshgen.pipeline import Options, Progress, Timing, verify_program
 from meshgen.sharding.unknown import nominal_mesh, unknown_axes
 from meshgen.spec import Sharding, parse_sharding
 from meshgen.tables import WIDTH, render
@@ -133,7 +133,8 @@ def planned(options: argparse.Namespace, output: Output) -> Executable:
     """The program as scheduled, without binaries. Mesh axes of unknown size that it uses get a nominal one; a note says so."""
     module, choice, timing = program(options)
     if unknown := unknown_axes(module):
-        module = replace(module, mesh=nominal_mesh(module))
+        module = at_mesh(module, nominal_mesh(module))
+        verify_program(module)
         output.note(
             f"note: the size of mesh axis {', '.join(unknown)} is unknown: planned for {module.mesh}; --mesh gives another"
         )

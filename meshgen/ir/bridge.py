@@ -115,6 +115,10 @@ class Reading:
         """
         if self.given and not mesh.is_static and set(self.given.names) <= set(mesh.names):
             mesh = replace(mesh.completed(self.given), name=mesh.name)
+        if symbol in self.meshes:
+            self.fault(
+                "MG0201", f"@{symbol} is declared twice", source, "declare each mesh once, or give it another name"
+            )
         self.meshes[symbol] = mesh
         current = self.module.mesh
         if not current.axes:
@@ -139,7 +143,7 @@ class Reading:
         table[slot.index] = annotation
 
     def type(self, attribute: Attribute, source: Operation | SSAValue | None = None) -> TensorType:
-        """The tensor type of an xDSL type; a scalar type is a 0-d tensor. Collects a fault at `source` for others."""
+        """The tensor type of an xDSL type; a scalar is a 0-d tensor, an index an i64. Collects a fault at `source` for others."""
         return self._decoded(attribute, source)[0]
 
     def sharding(self, attribute: Attribute) -> Sharding | None:
@@ -158,7 +162,8 @@ class Reading:
 
     def _decode(self, attribute: Attribute, source: Operation | SSAValue | None) -> tuple[TensorType, Attribute | None]:
         is_tensor = isinstance(attribute, builtin.TensorType)
-        dtype = str(attribute.element_type if is_tensor else attribute)
+        element = attribute.element_type if is_tensor else attribute
+        dtype = "i64" if isinstance(element, builtin.IndexType) else str(element)
         shape = tuple(None if size < 0 else size for size in attribute.get_shape()) if is_tensor else ()
         if dtype not in DTYPES:
             self.fault("MG0103", f"type {attribute} is not supported", source, f"element types: {', '.join(DTYPES)}")

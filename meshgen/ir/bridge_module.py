@@ -76,7 +76,8 @@ def _import_functions(functions: Sequence[func.FuncOp], reading: Reading) -> Non
 
 def check_module(module: Module) -> None:
     """Shapes, types and attributes of all nodes. Raises ProgramError with all faults."""
-    mesh = module.mesh if STAGES.index(module.stage) >= STAGES.index("partition") else None
+    is_local = STAGES.index(module.stage) >= STAGES.index("partition") and module.mesh.is_static
+    mesh = module.mesh if is_local else None
     graphs = (module.graph, *module.kernels.values())
     if faults := [fault for graph in graphs for node in graph.nodes for fault in verify_node(node, mesh)]:
         raise ProgramError(*faults)

@@ -35,10 +35,11 @@ from meshgen.ir.bridge_shard_sharding import (
     sharding_of,
     sharding_op,
     typed,
+    wide_halo_faults,
 )
 from meshgen.ir.dialects.shard import SHARD, ShardingOp
 from meshgen.ir.dialects.shard_attrs import PlanAttr, named
-from meshgen.ir.graph import Annotation, Node, NodeSharding
+from meshgen.ir.graph import Annotation, Node, NodeSharding, Value
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
@@ -104,9 +105,11 @@ def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Shar
         return
     sharding = fitted(sharding, kind.rank)
     loc = reading.source.locate(op)
-    reading.faults += [replace(f, loc=loc) for f in sharding.faults(kind.shape, reading.module.mesh)]
+    mesh = reading.module.mesh
+    faults = sharding.faults(kind.shape, mesh) or wide_halo_faults(sharding, kind.shape, mesh)
+    reading.faults += [replace(f, loc=loc) for f in faults]
     if not reading.faults:
-        sharding = sharding.without_even_offsets(kind.shape, reading.module.mesh)  # written beside uneven ones
+        sharding = sharding.without_even_offsets(kind.shape, mesh)  # written beside uneven ones
     attrs = {"sharding": sharding, "required": required, "as_result": as_result, "open_dims": open_dims}
     node = importer.convert(op, "annotate", attrs, operands=[source])
     node.attrs.pop("sharding_option", None)
@@ -115,18 +118,40 @@ def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Shar
 
 
 def _check_single(importer: Importer, op: Operation, source: SSAValue, node: Node) -> None:
-    """A value is made in one sharding only: a second annotation for its maker must say the same."""
-    if not node.attrs["as_result"] or not node.attrs["required"]:
-        return
+    """A value is made, and read by a user, in one sharding only: further annotations of it must say the same.
+
+    Upstream leaves undefined what others mean. Printed programs may chain annotations: each reshards.
+    """
     value = importer.value(source)
     for other in importer.graph.nodes[:-1]:
-        same = other.op == "annotate" and other.attrs["as_result"] and other.attrs["required"]
-        if same and value in (other.operands[0], other.result) and other.attrs["sharding"] != node.attrs["sharding"]:
-            message = f"the value is annotated as made {node.attrs['sharding']}, but also {other.attrs['sharding']}"
-            importer.fault(
-                "MG0205", message, op, f"annotate one of them for its users (the other stands at {other.loc})"
-            )
-            return
+        if other.op != "annotate" or not (other.attrs["required"] and node.attrs["required"]):
+            continue
+        if other.attrs["sharding"] == node.attrs["sharding"] or (conflict := _conflict(other, node, value)) is None:
+            continue
+        if conflict != "made" and is_declared(op):
+            continue
+        message = f"the value is annotated as {conflict} {node.attrs['sharding']}, but also {other.attrs['sharding']}"
+        if conflict == "made after it was read":
+            message = f"the value is annotated as made {node.attrs['sharding']}, but a user reads it as {other.attrs['sharding']} before"
+        hint = f"annotate one of them for its users (the other stands at {other.loc})"
+        importer.fault("MG0205", message, op, hint if conflict == "made" else _CHAIN_HINTS[conflict].format(other.loc))
+        return
+
+
+_CHAIN_HINTS = {
+    "read": "annotate the value itself for each user, not what was annotated for one (at {})",
+    "made after it was read": "annotate where it is made first, then for its users (as at {})",
+}
+
+
+def _conflict(other: Node, node: Node, value: Value) -> str | None:
+    """How two annotations are of the same thing; None if they are not."""
+    made, chained = node.attrs["as_result"], value is other.result
+    if made and other.attrs["as_result"]:
+        return "made" if value in (other.operands[0], other.result) else None
+    if chained and not other.attrs["as_result"]:
+        return "made after it was read" if made else "read"
+    return None
 
 
 def _complete_signature(importer: Importer, op: Operation, source: SSAValue, wish: Annotation, as_result: bool) -> None:

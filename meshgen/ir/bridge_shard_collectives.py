@@ -6,12 +6,12 @@ functions of their own. Every faulty operation still gets a node, so that all fa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import (
-    I64,
     ArrayAttr,
     DenseArrayBase,
     FloatAttr,
@@ -19,9 +19,8 @@ from xdsl.dialects.builtin import (
     MemRefType,
     StringAttr,
     SymbolRefAttr,
-    i64,
 )
-from xdsl.dialects.shard import RecvOp, ShardAxesArrayAttr
+from xdsl.dialects.shard import ShardAxesArrayAttr
 from xdsl.ir import Operation
 
 from meshgen.errors import Diagnostic
@@ -55,12 +54,6 @@ def axes_of(op: Operation, mesh: Mesh) -> tuple[str, ...]:
     return named(Sharding((tuple(str(int(i)) for i in indices),)), mesh).dims[0]
 
 
-def _symbol(op: Operation) -> str:
-    grid = op.properties["grid"]
-    assert isinstance(grid, SymbolRefAttr)
-    return grid.string_value()
-
-
 def _integer(op: Operation, name: str) -> int:
     attribute = op.properties[name]
     assert isinstance(attribute, IntegerAttr)
@@ -68,19 +61,26 @@ def _integer(op: Operation, name: str) -> int:
 
 
 def _importer_of(spec: Spec) -> Callable[[Importer, Operation], None]:
-    """The importer of one kind of collective."""
+    """The importer of one kind of collective without a root."""
 
     def import_collective(importer: Importer, op: Operation) -> None:
-        mesh = find_mesh(importer, _symbol(op), op) or importer.reading.module.mesh
-        attrs: dict[str, object] = {"axes": axes_of(op, mesh)}
-        attrs |= {attr: _integer(op, name) for name, attr in spec.dims}
-        if spec.reduces:
-            attrs["kind"] = _kind(importer, op)
-        if spec.root and (place := _place(importer, op, spec.root[0])) is not None:
-            attrs[spec.root[1]] = place
-        emit(importer, op, spec.op, attrs)
+        emit(importer, op, spec.op, attrs_of(importer, op, spec, mesh_of(importer, op)))
 
     return import_collective
+
+
+def mesh_of(importer: Importer, op: Operation) -> Mesh:
+    """The mesh that an operation names; a fault, and the program's, where there is none."""
+    grid = op.properties["grid"]
+    assert isinstance(grid, SymbolRefAttr)
+    return find_mesh(importer, grid.string_value(), op) or importer.reading.module.mesh
+
+
+def attrs_of(importer: Importer, op: Operation, spec: Spec, mesh: Mesh) -> dict[str, Any]:
+    """Axes, tensor dims and kind of reduction."""
+    attrs: dict[str, Any] = {"axes": axes_of(op, mesh)}
+    attrs |= {attr: _integer(op, name) for name, attr in spec.dims}
+    return attrs | ({"kind": _kind(importer, op)} if spec.reduces else {})
 
 
 def _kind(importer: Importer, op: Operation) -> str:
@@ -90,18 +90,6 @@ def _kind(importer: Importer, op: Operation) -> str:
     if kind not in KINDS and kind not in OF_SIZE:
         importer.fault("MG0103", f"{op.name}: reduction '{kind}' has no defined meaning", op, f"use {', '.join(KINDS)}")
     return KINDS.get(kind) or OF_SIZE.get(kind, "sum")
-
-
-def _place(importer: Importer, op: Operation, name: str) -> tuple[int, ...] | None:
-    """A device's place in its group; the optional `source` of `recv` may be missing."""
-    attribute = op.properties.get(name)
-    if not isinstance(attribute, DenseArrayBase):
-        return None
-    faults: list[Diagnostic] = []
-    static = DenseArrayBase[I64].from_list(i64, [int(i) for i in attribute.get_values()])
-    place = constants(static, op.operands[1:], f"{op.name}: {name}", faults)
-    importer.reading.faults += [replace(fault, loc=importer.reading.source.locate(op)) for fault in faults]
-    return None if faults or (not place and isinstance(op, RecvOp)) else tuple(place)
 
 
 def emit(importer: Importer, op: Operation, name: str, attrs: Mapping[str, object]) -> None:
@@ -131,7 +119,19 @@ def emit_on(importer: Importer, op: Operation, source: Value, name: str, attrs: 
     mesh = importer.reading.module.mesh
     faults = collective_faults(node, mesh, exact=not is_declared(op))
     importer.reading.faults += faults
-    return _divided(importer, op, node, mesh) if _is_average(op) and not faults else value
+    if faults or not _is_average(op) or not has_sizes(importer, op, node.attrs["axes"]):
+        return value
+    return _divided(importer, op, node, mesh)
+
+
+def has_sizes(importer: Importer, op: Operation, axes: Sequence[str]) -> bool:
+    """Whether the sizes of the axes are known, which the operation needs when it is read; collects a fault for others."""
+    mesh = importer.reading.module.mesh
+    unknown = [axis for axis in axes if mesh.axis(axis).size is None]
+    for axis in unknown:
+        hint = f"give it, for example --mesh {axis}=4"
+        importer.fault("MG0201", f"{op.name}: the size of mesh axis '{axis}' is unknown", op, hint)
+    return not unknown
 
 
 def _is_average(op: Operation) -> bool:
@@ -152,7 +152,7 @@ def _divided(importer: Importer, op: Operation, node: Node, mesh: Mesh) -> Value
 
 @imports("shard.shift")
 def import_shift(importer: Importer, op: Operation) -> None:
-    mesh = find_mesh(importer, _symbol(op), op) or importer.reading.module.mesh
+    mesh = mesh_of(importer, op)
     axis = named(Sharding(((str(_integer(op, "shift_axis")),),)), mesh).dims[0][0]
     attrs = {
         "axes": axes_of(op, mesh),
@@ -165,7 +165,7 @@ def import_shift(importer: Importer, op: Operation) -> None:
 
 @imports("shard.permute_pairs")
 def import_permute_pairs(importer: Importer, op: Operation) -> None:
-    mesh = find_mesh(importer, _symbol(op), op) or importer.reading.module.mesh
+    mesh = mesh_of(importer, op)
     attribute = op.properties["pairs"]
     assert isinstance(attribute, ShardAxesArrayAttr)
     pairs = tuple(tuple(int(number) for number in pair.get_values()) for pair in attribute.axes)
@@ -174,7 +174,7 @@ def import_permute_pairs(importer: Importer, op: Operation) -> None:
 
 @imports("shard.fetch_rows")
 def import_fetch_rows(importer: Importer, op: Operation) -> None:
-    mesh = find_mesh(importer, _symbol(op), op) or importer.reading.module.mesh
+    mesh = mesh_of(importer, op)
     attrs: dict[str, object] = {"axes": axes_of(op, mesh)}
     attrs |= {name: _integer(op, name) for name in ("dim", "base", "step", "limit")}
     emit(importer, op, "fetch_rows", attrs | ({"wrap": True} if "wrap" in op.properties else {}))
@@ -183,7 +183,7 @@ def import_fetch_rows(importer: Importer, op: Operation) -> None:
 @imports("shard.permute", "shard.retile")
 def import_move(importer: Importer, op: Operation) -> None:
     """Shardings and global shape from the attributes, or from the types' encodings."""
-    mesh = find_mesh(importer, _symbol(op), op) or importer.reading.module.mesh
+    mesh = mesh_of(importer, op)
     value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
     source = _split(op, "source", mesh) or value.sharding
     target = _split(op, "target", mesh) or importer.reading.sharding(op.results[0].type)
@@ -209,7 +209,7 @@ def _sizes(op: Operation, name: str) -> tuple[int, ...]:
 def import_update_halo(importer: Importer, op: Operation) -> None:
     """Sharding and global shape from the attributes; in upstream's form from the local shape, halo included."""
     assert isinstance(op, UpdateHaloOp)
-    mesh = find_mesh(importer, _symbol(op), op) or importer.reading.module.mesh
+    mesh = mesh_of(importer, op)
     kind = importer.type(op.results[0])
     sharding, shape = _split(op, "sharding", mesh), _sizes(op, "shape")
     if sharding is None:
@@ -237,29 +237,36 @@ def _upstream_halo(importer: Importer, op: UpdateHaloOp, mesh: Mesh, kind: Tenso
         faults.append(Diagnostic("MG0204", f"update_halo: {len(dims)} lists of axes for {kind} of rank {kind.rank}"))
     faults = faults or Sharding(dims).faults([None] * len(dims), mesh)
     importer.reading.faults += [replace(f, loc=importer.reading.source.locate(op)) for f in faults]
-    if faults:
+    if faults or not has_sizes(importer, op, [axis for axes in dims for axis in axes]):
         return Sharding.replicated(kind.rank), kind.shape
     halo = [(0, 0)] * kind.rank
     for place, dim in enumerate(split):
         halo[dim] = (sizes[2 * place], sizes[2 * place + 1])
+        core = kind.sizes[dim] - sum(halo[dim])
+        if core < max(halo[dim]):
+            message = f"update_halo: dim {dim} has {kind.sizes[dim]} rows, {core} without its halo of {halo[dim]}: a halo comes from the direct neighbours, which have no more"
+            importer.fault(
+                "MG0204", message, op, f"make the dim at least {sum(halo[dim]) + max(halo[dim])}, or the halo smaller"
+            )
+            return Sharding.replicated(kind.rank), kind.shape
     shape = [(size - sum(halo[d])) * mesh.group_size(dims[d]) for d, size in enumerate(kind.sizes)]
     return Sharding(dims, (), tuple(halo)), tuple(shape)
 
 
 @imports("shard.process_index")
 def import_process_index(importer: Importer, op: Operation) -> None:
-    mesh = find_mesh(importer, _symbol(op), op) or importer.reading.module.mesh
+    mesh = mesh_of(importer, op)
     node = importer.convert(op, "process_index", {"axes": axes_of(op, mesh)})
     importer.reading.faults += collective_faults(node, mesh)
 
 
 @imports("shard.mask_padding")
 def import_mask_padding(importer: Importer, op: Operation) -> None:
-    mesh = find_mesh(importer, _symbol(op), op) or importer.reading.module.mesh
+    mesh = mesh_of(importer, op)
     fill = op.properties["fill"]
     number = fill.value.data if isinstance(fill, FloatAttr | IntegerAttr) else 0
     attrs = {"dim": _integer(op, "dim"), "axes": axes_of(op, mesh), "size": _integer(op, "size"), "fill": number}
     emit(importer, op, "mask_padding", attrs)
 
 
-IMPORTERS.update((str(spec.cls.name), _importer_of(spec)) for spec in SPECS)
+IMPORTERS.update((str(spec.cls.name), _importer_of(spec)) for spec in SPECS if not spec.root)

@@ -84,7 +84,7 @@ def find_mesh(importer: Importer, symbol: str, op: Operation) -> Mesh | None:
     """The mesh that an operation names; collects a fault if there is none."""
     meshes = importer.reading.meshes
     if symbol not in meshes:
-        known = ", ".join(f"@{name}" for name in meshes) or "none"
+        known = ", ".join(f"@{name}" for name in meshes if name) or "none"
         importer.fault("MG0201", f"there is no grid @{symbol}", op, f"declared grids: {known}")
     return meshes.get(symbol)
 

@@ -9,21 +9,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, Operation
 
-from meshgen.errors import ShardingError
+from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir import bridge
 from meshgen.ir.bridge import Importer, Reading, imports
 from meshgen.ir.bridge_shard import annotate, flag, lists_of
 from meshgen.ir.bridge_shard_collectives import emit, emit_on
-from meshgen.ir.bridge_shard_grid import declare
-from meshgen.ir.dialects.mesh import MESH, ClusterOp, MeshShardAttr
-from meshgen.ir.graph import TensorType
+from meshgen.ir.bridge_shard_grid import declare, find_mesh
+from meshgen.ir.dialects.mesh import MESH, ClusterOp, MeshShardAttr, SubClusterOp
+from meshgen.ir.dialects.shard_checks import collective_faults
+from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mesh import Axis, Mesh
 from meshgen.spec import Sharding, from_indices
 
 Lists = tuple[tuple[str, ...], ...]
+DEFAULT = ""  # the symbol of attributes that name no cluster
 
 
 def read_cluster(reading: Reading, op: Operation) -> None:
@@ -35,6 +37,51 @@ def read_cluster(reading: Reading, op: Operation) -> None:
     sizes = [*sizes[:rank], *[0] * (rank - len(sizes))]
     axes = [Axis(str(number), size if size > 0 else None) for number, size in enumerate(sizes)]
     declare(reading, op.sym_name.data, axes, op)
+
+
+def read_sub_cluster(reading: Reading, op: Operation) -> None:
+    """A mesh of some of a cluster's axes: they keep their names, so that what is said of it is said of the cluster."""
+    assert isinstance(op, SubClusterOp)
+    symbol, cluster = op.sym_name.data, op.cluster.string_value()
+    if (parent := reading.meshes.get(cluster)) is None:
+        reading.fault("MG0201", f"there is no cluster @{cluster} before @{symbol}", op, "declare the cluster first")
+        return
+    numbers, index = ([number.value.data for number in found] for found in (op.axes, op.index))
+    if wrong := [number for number in numbers if not 0 <= number < len(parent.axes)]:
+        hint = f"its axes are numbered 0 to {len(parent.axes) - 1}"
+        reading.fault("MG0202", f"@{symbol}: axis {wrong[0]} is not in {parent}", op, hint)
+        return
+    rest = [axis for number, axis in enumerate(parent.axes) if number not in numbers]
+    if index and len(index) != len(rest):
+        message = f"@{symbol}: the index has {len(index)} coordinates, but {parent} has {len(rest)} other axes"
+        reading.fault("MG0201", message, op)
+    for axis, coordinate in zip(rest, index, strict=False):
+        if not 0 <= coordinate < (axis.size or coordinate + 1):
+            message = f"@{symbol}: coordinate {coordinate} is outside axis '{axis.name}' of size {axis.size}"
+            reading.fault("MG0201", message, op)
+    if symbol in reading.meshes or len(set(numbers)) != len(numbers):
+        what = "is declared twice" if symbol in reading.meshes else f"lists an axis twice: {numbers}"
+        reading.fault("MG0201", f"@{symbol} {what}", op)
+        return
+    reading.meshes[symbol] = Mesh(tuple(parent.axes[number] for number in numbers), symbol)
+
+
+def read_function(reading: Reading, op: Operation) -> None:
+    """The attribute `mesh_cluster` of a function: what is meant where no cluster is named."""
+    attribute = op.attributes.get("mesh_cluster")
+    if not isinstance(attribute, SymbolRefAttr):
+        return
+    symbol = attribute.string_value()
+    if symbol in reading.meshes:
+        reading.meshes[DEFAULT] = reading.meshes[symbol]
+    else:
+        known = ", ".join(f"@{name}" for name in reading.meshes if name) or "none"
+        reading.fault("MG0201", f"there is no cluster @{symbol}", op, f"declared before: {known}")
+
+
+def _mesh(importer: Importer) -> Mesh:
+    """The function's cluster, or the only one."""
+    return importer.reading.meshes.get(DEFAULT, importer.reading.module.mesh)
 
 
 def decode_shard(reading: Reading, attribute: Attribute, kind: TensorType) -> Sharding:
@@ -62,9 +109,12 @@ def read_lists(reading: Reading, lists: Lists, mesh: Mesh, kind: TensorType, op:
 def import_annotate(importer: Importer, op: Operation) -> None:
     kind, attribute = importer.type(op.operands[0]), op.attributes.get("sharding")
     lists = attribute.data[1] if isinstance(attribute, MeshShardAttr) else lists_of(attribute)
-    mesh = importer.reading.module.mesh
+    symbol = attribute.data[0] if isinstance(attribute, MeshShardAttr) else DEFAULT
+    mesh = _mesh(importer) if symbol == DEFAULT else find_mesh(importer, symbol, op)
     sharding = None
-    if attribute is None:
+    if mesh is None:
+        pass
+    elif attribute is None:
         importer.fault("MG0104", "mesh.annotate has no sharding", op, "add sharding = [[0], []] or #mesh.shard<...>")
     else:
         sharding = read_lists(importer.reading, lists, mesh, kind, op)
@@ -83,13 +133,13 @@ def _axes(importer: Importer, op: Operation) -> tuple[str, ...]:
     """`mesh_axis = [0, 1]`, as names."""
     attribute = op.attributes.get("mesh_axis")
     items = attribute.data if isinstance(attribute, ArrayAttr) else (attribute,)
-    names = importer.reading.module.mesh.names
+    names = _mesh(importer).names
     numbers = [item.value.data for item in items if isinstance(item, IntegerAttr)]
     return tuple(names[number] if 0 <= number < len(names) else str(number) for number in numbers)
 
 
 def _named(importer: Importer, lists: Lists) -> Lists:
-    names = importer.reading.module.mesh.names
+    names = _mesh(importer).names
     return tuple(tuple(names[int(a)] if int(a) < len(names) else a for a in axes) for axes in lists)
 
 
@@ -172,8 +222,44 @@ def import_all_to_all(importer: Importer, op: Operation) -> None:
 
 @imports("mesh.collective_permute")
 def import_collective_permute(importer: Importer, op: Operation) -> None:
+    """To the devices of another sharding; with `mesh_axis` each shard to the next device along it, the last to the first."""
     source, target = _shardings(importer, op)
+    if "mesh_axis" in op.attributes:
+        _rotate(importer, op, source, target)
+        return
     emit(importer, op, "permute", {"source": source, "target": target, "shape": importer.type(op.results[0]).shape})
+
+
+def _rotate(importer: Importer, op: Operation, source: Sharding, target: Sharding) -> None:
+    """A manual computation on the shards, whose body is one shift."""
+    kind, axes, mesh = importer.type(op.results[0]), _axes(importer, op), importer.reading.module.mesh
+    value, loc = importer.value(op.operands[0]), importer.reading.source.locate(op)
+    importer.bind(op.results[0], value)
+    if source != target or len(axes) != 1:
+        message = f"{op.name} along {len(axes)} axes from {source} to {target}"
+        importer.fault("MG0204", message, op, "a rotation is along one mesh axis, and keeps the sharding")
+        return
+    tile = kind.with_shape(source.local_shape(kind.sizes, mesh))
+    body = Graph("", [Value(tile, loc=loc)])
+    shift = body.add(
+        "shift", body.inputs, [tile], {"axes": axes, "shift_axis": axes[0], "offset": 1, "rotate": True}, loc=loc
+    )
+    body.outputs = shift.results
+    if faults := [*collective_faults(shift, mesh), *_uneven(source, kind, mesh, loc)]:
+        importer.reading.faults += faults
+        return
+    used = tuple(dict.fromkeys((*source.used_axes, *axes)))
+    attrs = {"in_shardings": (source,), "out_shardings": (target,), "axes": used}
+    (result,) = importer.emit("manual", [value], [kind], attrs, op, (body,))
+    result.sharding = target
+    importer.bind(op.results[0], result)
+
+
+def _uneven(sharding: Sharding, kind: TensorType, mesh: Mesh, loc: Location | None) -> list[Diagnostic]:
+    if sharding.is_even(kind.sizes, mesh):
+        return []
+    message = f"collective_permute along a mesh axis: the shards of {kind} as {sharding} are not equal"
+    return [Diagnostic("MG0204", message, loc, hint="split dims that the devices divide")]
 
 
 @imports("mesh.idx")
@@ -195,7 +281,7 @@ def import_size(importer: Importer, op: Operation) -> None:
 
 
 def _query_axis(importer: Importer, op: Operation) -> str:
-    attribute, names = op.properties["axis"], importer.reading.module.mesh.names
+    attribute, names = op.properties["axis"], _mesh(importer).names
     number = attribute.value.data if isinstance(attribute, IntegerAttr) else -1
     if 0 <= number < len(names):
         return names[number]
@@ -205,4 +291,6 @@ def _query_axis(importer: Importer, op: Operation) -> str:
 
 bridge.DIALECTS.append(MESH)
 bridge.MODULE_OPS["mesh.cluster"] = read_cluster
+bridge.MODULE_OPS["mesh.sub_cluster"] = read_sub_cluster
+bridge.MODULE_OPS["func.func"] = read_function
 bridge.TYPE_DECODERS[MeshShardAttr.name] = decode_shard

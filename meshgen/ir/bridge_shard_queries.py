@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xdsl.dialects.builtin import I64, DenseArrayBase
-from xdsl.ir import Operation
+import numpy as np
+from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, DenseArrayBase
+from xdsl.ir import Operation, SSAValue
 
-from meshgen.errors import Diagnostic
 from meshgen.ir.bridge import Importer, imports
 from meshgen.ir.bridge_payload import Builder
 from meshgen.ir.bridge_shard_grid import find_mesh
-from meshgen.ir.bridge_shard_sharding import constants, fitted, sharding_of
+from meshgen.ir.bridge_shard_sharding import constant, fitted, sharding_of
 from meshgen.ir.dialects.shard import (
     GridShapeOp,
     NeighborsLinearIndicesOp,
@@ -22,26 +23,81 @@ from meshgen.ir.dialects.shard import (
     ShardShapeOp,
 )
 from meshgen.ir.graph import TensorType, Value
-from meshgen.mesh import Mesh
+from meshgen.mesh import Mesh, split_ref
+from meshgen.spec import Sharding
 
 INDEX = TensorType((), "i64")
+Number = int | Value  # known when the program is read, or computed when it runs
+
+
+class Indices:
+    """Arithmetic on indices: on numbers where they are known, else by nodes."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
+
+    def value(self, number: Number) -> Value:
+        return self.builder.constant(number, INDEX) if isinstance(number, int) else number
+
+    def apply(self, op: str, left: Number, right: Number) -> Number:
+        """add, subtract, multiply, divide or remainder of numbers that are not negative; maximum, minimum of any."""
+        if isinstance(left, int) and isinstance(right, int):
+            return _ARITHMETIC[op](left, right)
+        return self.builder.apply(op, self.value(left), self.value(right))
+
+    def joined(self, coordinates: Sequence[Number], sizes: Sequence[int]) -> Number:
+        """The number of a place, row-major."""
+        number: Number = 0
+        for coordinate, size in zip(coordinates, sizes, strict=True):
+            number = self.apply("add", self.apply("multiply", number, size), coordinate) if number != 0 else coordinate
+        return number
+
+    def split(self, number: Number, sizes: Sequence[int]) -> list[Number]:
+        """The place of a number, row-major."""
+        found: list[Number] = []
+        for size in reversed(sizes):
+            found.append(self.apply("remainder", number, size))
+            number = self.apply("divide", number, size)
+        return found[::-1]
+
+    def entry(self, table: Sequence[int], place: Number) -> Number:
+        """An entry of a table of known numbers."""
+        if isinstance(place, int):
+            return table[place]
+        row = TensorType((1,), "i64")
+        values = self.builder.node("constant", [], TensorType((len(table),), "i64"), value=np.asarray(table, np.int64))
+        found = self.builder.node("dynamic_slice", [values, place], row, slice_sizes=(1,))
+        return self.builder.node("reshape", [found], INDEX)
+
+
+_ARITHMETIC = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "divide": lambda a, b: a // b,
+    "remainder": lambda a, b: a % b,
+    "maximum": max,
+    "minimum": min,
+}
 
 
 def _axes(importer: Importer, op: Operation, mesh: Mesh, listed: Sequence[int]) -> tuple[str, ...]:
-    """Names of the listed axes, of all where none is; a fault for numbers that the mesh does not have."""
-    if wrong := [number for number in listed if not 0 <= number < len(mesh.axes)]:
-        importer.fault("MG0202", f"{op.name}: axis {wrong[0]} is not in {mesh}", op)
-        return ()
-    return tuple(mesh.names[number] for number in listed) if listed else mesh.names
+    """Names of the listed axes, of all where none is; faults for numbers that the mesh does not have."""
+    for number in listed:
+        if not 0 <= number < len(mesh.axes):
+            hint = f"its axes are numbered 0 to {len(mesh.axes) - 1}"
+            importer.fault("MG0202", f"{op.name}: axis {number} is not in {mesh}", op, hint)
+    known = tuple(mesh.names[number] for number in listed if 0 <= number < len(mesh.axes))
+    return known if listed else mesh.names
 
 
-def _bind(importer: Importer, op: Operation, values: Sequence[Value]) -> None:
+def _bind(importer: Importer, op: Operation, numbers: Sequence[Number]) -> None:
     """Bind the results; a fault where there are more or fewer than asked for."""
-    if len(values) != len(op.results):
-        importer.fault("MG0104", f"{op.name} has {len(op.results)} results, but gives {len(values)}", op)
-        values = [Builder(importer, op).constant(0, INDEX)] * len(op.results)
-    for result, value in zip(op.results, values, strict=True):
-        importer.bind(result, value)
+    if len(numbers) != len(op.results):
+        importer.fault("MG0104", f"{op.name} gives {len(numbers)} indices, but {len(op.results)} are declared", op)
+        numbers = [0] * len(op.results)
+    for result, number in zip(op.results, numbers, strict=True):
+        importer.bind(result, Indices(Builder(importer, op)).value(number))
 
 
 def _size(importer: Importer, op: Operation, mesh: Mesh, axis: str) -> int:
@@ -60,8 +116,8 @@ def _place(builder: Builder, axes: tuple[str, ...]) -> Value:
 def import_grid_shape(importer: Importer, op: Operation) -> None:
     assert isinstance(op, GridShapeOp)
     mesh = find_mesh(importer, op.grid.string_value(), op) or importer.reading.module.mesh
-    builder, axes = Builder(importer, op), _axes(importer, op, mesh, op.axes.get_values())
-    _bind(importer, op, [builder.constant(_size(importer, op, mesh, axis), INDEX) for axis in axes])
+    axes = _axes(importer, op, mesh, op.axes.get_values())
+    _bind(importer, op, [_size(importer, op, mesh, axis) for axis in axes])
 
 
 @imports("shard.process_multi_index")
@@ -81,66 +137,114 @@ def import_process_linear_index(importer: Importer, op: Operation) -> None:
 
 @imports("shard.neighbors_linear_indices")
 def import_neighbors(importer: Importer, op: Operation) -> None:
-    """The numbers before and after along one axis; -1 at the ends."""
+    """The numbers of the devices before and after in the group over the axes; -1 at its ends."""
     assert isinstance(op, NeighborsLinearIndicesOp)
     mesh = find_mesh(importer, op.grid.string_value(), op) or importer.reading.module.mesh
-    listed, builder, device = op.split_axes.get_values(), Builder(importer, op), importer.values(op.device)
+    listed, device = op.split_axes.get_values(), importer.values(op.device)
     axes = _axes(importer, op, mesh, listed)
-    if len(listed) != 1 or len(device) != len(mesh.axes):
-        message = f"neighbours along {len(listed)} axes of a device with {len(device)} coordinates"
-        importer.fault("MG0104", f"{message}; one axis and {len(mesh.axes)} coordinates are needed", op)
-    if len(axes) != 1 or len(device) != len(mesh.axes):
-        _bind(importer, op, [builder.constant(-1, INDEX)] * 2)
+    if len(device) != len(mesh.axes):
+        message = f"{op.name}: the device has {len(device)} coordinates, but {mesh} has {len(mesh.axes)} axes"
+        importer.fault("MG0104", message, op)
+    if not listed:
+        importer.fault("MG0104", f"{op.name}: split_axes names no axis", op, "name the axes, outer to inner")
+    if not axes or not listed or len(device) != len(mesh.axes):
+        _bind(importer, op, [-1, -1])
         return
-    strides = _strides([_size(importer, op, mesh, axis) for axis in mesh.names])
-    terms = [builder.apply("multiply", d, builder.constant(s, INDEX)) for d, s in zip(device, strides, strict=True)]
-    number = terms[0]
-    for term in terms[1:]:
-        number = builder.apply("add", number, term)
-    axis, nothing = listed[0], builder.constant(-1, INDEX)
-    stride = builder.constant(strides[axis], INDEX)
-    last = builder.constant(_size(importer, op, mesh, axes[0]) - 1, INDEX)
-    has_down = builder.compare("GT", device[axis], builder.constant(0, INDEX))
-    has_up = builder.compare("LT", device[axis], last)
-    down = builder.select(has_down, builder.apply("subtract", number, stride), nothing)
-    _bind(importer, op, [down, builder.select(has_up, builder.apply("add", number, stride), nothing)])
-
-
-def _strides(sizes: Sequence[int]) -> list[int]:
-    """Devices between neighbours along each axis, row-major."""
-    return [math.prod(sizes[place + 1 :]) for place in range(len(sizes))]
+    sizes = [_size(importer, op, mesh, axis) for axis in mesh.names]
+    places = [mesh.names.index(axis) for axis in axes]
+    index, group = Indices(Builder(importer, op)), [sizes[place] for place in places]
+    here = index.joined([device[place] for place in places], group)
+    found: list[Number] = []
+    for step, end in (("subtract", 0), ("add", math.prod(group) - 1)):
+        other: list[Number] = list(device)
+        for place, coordinate in zip(places, index.split(index.apply(step, here, 1), group), strict=True):
+            other[place] = coordinate
+        is_last = index.builder.compare("EQ", index.value(here), index.value(end))
+        there = index.value(index.joined(other, sizes))
+        found.append(index.builder.select(is_last, index.value(-1), there))
+    _bind(importer, op, found)
 
 
 @imports("shard.shard_shape")
 def import_shard_shape(importer: Importer, op: Operation) -> None:
-    """Rows that a device owns, halo included; the device must be known where shards are not all alike."""
+    """Rows of each dim that a device has: those it owns, and its halo."""
     assert isinstance(op, ShardShapeOp)
-    faults: list[Diagnostic] = []
-    dims = constants(op.dims, op.dims_dynamic, "shard_shape: size", faults)
     sharding, mesh = sharding_of(importer, op.sharding), importer.reading.module.mesh
-    if faults or sharding is None or sharding.rank > len(dims):
-        importer.reading.faults += [replace(fault, loc=importer.reading.source.locate(op)) for fault in faults]
-        _bind(importer, op, [Builder(importer, op).constant(0, INDEX)] * len(op.results))
+    dims = _numbers(importer, op.dims, op.dims_dynamic)
+    device = _numbers(importer, op.device, op.device_dynamic)
+    if sharding is None:
+        _bind(importer, op, [0] * len(op.results))
+        return
+    if _shape_faults(importer, op, sharding, dims, device, mesh):
+        _bind(importer, op, [0] * len(op.results))
         return
     sharding = fitted(sharding, len(dims))
-    importer.reading.faults += [replace(f, loc=importer.reading.source.locate(op)) for f in sharding.faults(dims, mesh)]
-    shape = sharding.local_shape(dims, mesh)
-    if not sharding.is_even(dims, mesh):
-        ranks = _rank(importer, op, mesh, op.device)
-        ranges = sharding.ranges(dims, mesh, ranks) if ranks is not None else [(0, size) for size in shape]
-        shape = tuple(stop - start for start, stop in ranges)
-    _bind(importer, op, [Builder(importer, op).constant(size, INDEX) for size in shape])
+    index = Indices(Builder(importer, op))
+    _bind(importer, op, [_rows(index, sharding, dim, size, device, mesh) for dim, size in enumerate(dims)])
 
 
-def _rank(importer: Importer, op: ShardShapeOp, mesh: Mesh, device: DenseArrayBase[I64]) -> int | None:
-    """The device's number; a fault where its coordinates are not constants of the mesh."""
-    faults: list[Diagnostic] = []
-    place = constants(device, op.device_dynamic, "shard_shape of unequal shards: device", faults)
-    for fault in faults:
-        importer.fault(fault.code, fault.message, op, fault.hint)
-    if faults:
-        return None
-    if len(place) != len(mesh.axes) or any(not 0 <= c < size for c, size in zip(place, mesh.sizes, strict=False)):
-        importer.fault("MG0104", f"shard_shape: device {place} is not in {mesh}", op)
-        return None
-    return mesh.rank(place)
+def _numbers(importer: Importer, static: DenseArrayBase[I64], dynamic: Sequence[SSAValue]) -> list[Number]:
+    """A list of numbers, some of which are values of the program."""
+    rest = iter(dynamic)
+    values = [None if number == DYNAMIC_INDEX else int(number) for number in static.get_values()]
+    found: list[Number] = []
+    for number in values:
+        if number is None:
+            value = next(rest)
+            number = constant(value)
+            found.append(importer.value(value) if number is None else number)
+        else:
+            found.append(number)
+    return found
+
+
+def _shape_faults(importer: Importer, op: ShardShapeOp, sharding: Sharding, dims: Sequence[Number],
+                  device: Sequence[Number], mesh: Mesh) -> bool:  # fmt: skip
+    """Whether the sharding does not fit the shape, or the device the mesh; collects the faults."""
+    before = len(importer.reading.faults)
+    loc = importer.reading.source.locate(op)
+    if sharding.rank > len(dims):
+        message = f"{op.name}: the sharding has {sharding.rank} lists of axes, but there are {len(dims)} dims"
+        importer.fault("MG0204", message, op, "give at most one list per dim")
+    else:
+        shape = [size if isinstance(size, int) else None for size in dims]
+        importer.reading.faults += [replace(f, loc=loc) for f in fitted(sharding, len(dims)).faults(shape, mesh)]
+    if len(device) != len(mesh.axes):
+        message = f"{op.name}: the device has {len(device)} coordinates, but {mesh} has {len(mesh.axes)} axes"
+        importer.fault("MG0104", message, op)
+        return True
+    for axis, coordinate in zip(mesh.axes, device, strict=True):
+        if isinstance(coordinate, int) and not 0 <= coordinate < (axis.size or coordinate + 1):
+            message = (
+                f"{op.name}: coordinate {coordinate} of the device is outside axis '{axis.name}' of size {axis.size}"
+            )
+            importer.fault("MG0104", message, op, f"coordinates along it are 0 to {(axis.size or 1) - 1}")
+    for axis in sharding.split_axes:
+        _size(importer, op, mesh, axis)
+    return len(importer.reading.faults) > before
+
+
+def _rows(index: Indices, sharding: Sharding, dim: int, size: Number, device: Sequence[Number], mesh: Mesh) -> Number:
+    """Rows of one dim: by the offsets, else what is left of the dim at the device's tile, at most a tile."""
+    axes = sharding.dims[dim]
+    if not axes:
+        return size
+    places = [_coordinate(index, device, axis, mesh) for axis in axes]
+    here = index.joined(places, [mesh.axis_size(axis) for axis in axes])
+    if sharding.offsets and sharding.offsets[dim]:
+        bounds = sharding.offsets[dim]
+        return index.entry([stop - start for start, stop in itertools.pairwise(bounds)], here)
+    count = sharding.parts(dim, mesh)
+    tile = index.apply("divide", index.apply("add", size, count - 1), count)
+    left = index.apply("subtract", size, index.apply("multiply", here, tile))
+    own = index.apply("maximum", index.apply("minimum", left, tile), 0)
+    return index.apply("add", own, sum(sharding.halo[dim]) if sharding.halo else 0)
+
+
+def _coordinate(index: Indices, device: Sequence[Number], ref: str, mesh: Mesh) -> Number:
+    """The device's coordinate along an axis or a part of one."""
+    name, pre, size = split_ref(ref)
+    whole = device[mesh.names.index(name)]
+    if size is None:
+        return whole
+    return index.split(whole, [pre, size, mesh.axis_size(name) // (pre * size)])[1]

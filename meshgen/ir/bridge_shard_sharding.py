@@ -132,6 +132,20 @@ def fitted(sharding: Sharding, rank: int) -> Sharding:
     return replace(fit(sharding, rank), halo=halo, offsets=offsets)
 
 
+def wide_halo_faults(sharding: Sharding, shape: Sequence[int | None], mesh: Mesh) -> list[Diagnostic]:
+    """Halos of the dialect come from the direct neighbours, so a shard must have as many rows. The sharding is sound."""
+    found: list[Diagnostic] = []
+    for dim, (size, halo) in enumerate(zip(shape, sharding.halo, strict=False)):
+        if size is None or any(mesh.axis(axis).size is None for axis in sharding.dims[dim]):
+            continue
+        tile, parts = sharding.tile(dim, size, mesh), sharding.parts(dim, mesh)
+        if max(halo) > tile:
+            message = f"dim {dim} has a halo of {halo} rows, but its shards have {tile} ({size} over {parts} devices): a halo comes from the direct neighbours"
+            hint = f"make it at most {tile}, or split the dim over fewer devices"
+            found.append(Diagnostic("MG0204", message, hint=hint))
+    return found
+
+
 def sharding_op(sharding: Sharding, shape: Sequence[int | None], mesh: Mesh) -> ShardingOp:
     """The definition of a sharding, numbers of axes as upstream writes them; offsets are those of all split dims."""
     halo = [size for dim, pair in enumerate(sharding.halo) if sharding.dims[dim] for size in pair]

@@ -27,6 +27,7 @@ from meshgen.ir import (
     bridge_scf,
     bridge_shard_printing,
     bridge_shard_queries,
+    bridge_shard_roots,
     bridge_tosa,
 )
 from meshgen.ir.bridge import Exporter, Importer, Reading, Slot
@@ -45,6 +46,7 @@ REGISTERED = (
     bridge_scf,
     bridge_shard_printing,
     bridge_shard_queries,
+    bridge_shard_roots,
     bridge_tosa,
 )  # importing them has filled the registries
 TYPED_STAGES = ("materialize", "optimize")
@@ -217,15 +219,16 @@ def _complete_local(module: Module) -> None:
     mesh, graph = module.mesh, module.graph
     module.stage, module.arguments = "partition", "local"
     module.in_annotations, module.out_annotations = [], []
-    count = mesh.size
+    count = mesh.size if mesh.is_static else None
     for values, types, shardings in (
         (graph.inputs, module.in_types, module.in_shardings),
         (graph.outputs, module.out_types, module.out_shardings),
     ):
         for value in values:
-            first, *rest = value.type.sizes if value.type.rank else (0,)
+            first, *rest = value.type.shape if value.type.rank else (0,)
             stacked = value.type.rank > 0
-            types.append(value.type.with_shape((first * count, *rest)) if stacked else value.type)
+            rows = None if first is None or count is None else first * count
+            types.append(value.type.with_shape((rows, *rest)) if stacked else value.type)
             shardings.append(Sharding((mesh.names, *[()] * len(rest)) if stacked else ()))
 
 

@@ -6,8 +6,11 @@ what holds for any sizes is checked; with one the tiles are.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
+from meshgen.ir.dialects.shard_checks import ROOT_ATTRS, place_faults
 from meshgen.ir.graph import TensorType
 from meshgen.ir.infer_site import Inference, Site, shapes_agree
 from meshgen.ir.replica_groups import pair_faults
@@ -95,6 +98,10 @@ def tile_faults(site: Site, mesh: Mesh) -> None:
         site.fault("a manual computation stands before partition only: partition writes its body out")
     if not site.operands or site.op == "manual":
         return
+    for name in ROOT_ATTRS:
+        if isinstance(place := site.attrs.get(name), tuple):
+            for _, message in place_faults(name, cast("tuple[int, ...]", place), site.attrs["axes"], mesh):
+                site.fault(message)
     x, result, count = site.operands[0], site.results[0], mesh.group_size(site.attrs["axes"])
     gathered = {"all_gather": "dim", "gather_to": "dim", "all_to_all": "concat_dim"}.get(site.op)
     split = {"all_slice": "dim", "reduce_scatter": "dim", "scatter_from": "dim", "all_to_all": "split_dim"}.get(site.op)

@@ -35,6 +35,7 @@ _INTEGERS = re.compile(r"\[([-\d,\s]*)\]")
 _LOCATION_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)[^\S\n]*$", re.MULTILINE)
 _POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)\b')
 _NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|[()]')
+_PACKS = {"shard.neighbors_linear_indices": 2}  # operations of several results that may be called by one name
 _ALIASES = {"mhlo": "stablehlo"}  # dialects whose operations and attributes are those of another
 
 
@@ -126,6 +127,13 @@ class TextParser(Parser):
         if text := self._pending.pop():
             self._locations[operation] = text
         return operation
+
+    def _parse_op_result_list(self) -> list[tuple[Span, int]]:
+        """One name may stand for all results of an operation whose documents write it so."""
+        found = super()._parse_op_result_list()
+        if len(found) == 1 and found[0][1] == 1:
+            return [(found[0][0], _PACKS.get(self._current_token.text, 1))]
+        return found
 
     def parse_optional_location(self) -> LocationAttr | None:
         """Keeps the text of `loc(...)`; the last one before the end of an operation is the operation's."""

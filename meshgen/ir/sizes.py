@@ -7,13 +7,17 @@ Giving those of the inputs gives all others: types are inferred again, operation
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
+from meshgen.ir.dialects.shard_checks import changed_dims
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.infer import infer_types
+from meshgen.ir.infer_sharding import COLLECTIVE_OPS
 from meshgen.ir.infer_site import shapes_agree
+from meshgen.mesh import Mesh
+from meshgen.spec import Sharding
 
 _CONTROL = ("while", "case", "if")
 
@@ -54,6 +58,18 @@ def _unknown(what: str, kind: TensorType, loc: Location | None, hint: str) -> Di
     )
 
 
+def _collective_shape(node: Node, x: TensorType, mesh: Mesh) -> list[int]:
+    """The shape that a collective makes: of global types the same, of local ones dims grow or shrink by the group."""
+    shape, count = list(x.sizes), mesh.group_size(node.attrs["axes"])
+    if node.result.sharding is None:
+        grows, shrinks = changed_dims(node)
+        if grows is not None and grows != shrinks:
+            shape[grows] *= count
+        if shrinks is not None and grows != shrinks:
+            shape[shrinks] = -(-shape[shrinks] // count)
+    return shape
+
+
 def _example(kind: TensorType) -> str:
     return "x".join(str(size or 8) for size in kind.shape)
 
@@ -83,17 +99,47 @@ def with_shapes(module: Module, shapes: Mapping[str, Sequence[int]]) -> Module:
             kinds[number] = given
     if faults:
         raise UsageError(*faults)
-    writer = _Writer()
+    writer = _Writer(module.mesh)
     result = writer.graph(graph, kinds, {})
     if writer.faults:
         raise ProgramError(*writer.faults)
-    return replace(module, graph=result)
+    return at_mesh(replace(module, graph=result), module.mesh)
+
+
+def at_mesh(module: Module, mesh: Mesh) -> Module:
+    """The module for a mesh of known sizes; the global types of a program on local tensors follow from them."""
+    module = replace(module, mesh=mesh)
+    if module.stage != "partition" or not mesh.is_static:
+        return module
+    ins, outs = (_grown(*each, mesh) for each in _signatures(module))
+    return replace(module, in_types=ins, out_types=outs)
+
+
+def has_open_results(module: Module) -> bool:
+    """Whether results have unknown sizes although all inputs' are known: they follow."""
+    known = all(None not in value.type.shape for value in module.graph.inputs)
+    return known and any(None in value.type.shape for value in module.graph.values())
+
+
+def _signatures(module: Module) -> Iterator[tuple[list[TensorType], list[Sharding], list[Value]]]:
+    yield module.in_types, module.in_shardings, module.graph.inputs
+    yield module.out_types, module.out_shardings, module.graph.outputs
+
+
+def _grown(types: list[TensorType], shardings: list[Sharding], values: list[Value], mesh: Mesh) -> list[TensorType]:
+    """Global types with their unknown sizes from those of the local values: as many rows as all tiles have."""
+    found: list[TensorType] = []
+    for kind, sharding, value in zip(types, shardings, values, strict=True):
+        sizes = (None if n is None else n * sharding.parts(d, mesh) for d, n in enumerate(value.type.shape))
+        found.append(kind.with_shape(new if old is None else old for old, new in zip(kind.shape, sizes, strict=True)))
+    return found
 
 
 @dataclass
 class _Writer:
     """Writes graphs anew with the types that follow from those of their inputs; collects what is wrong."""
 
+    mesh: Mesh
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
 
     def graph(self, old: Graph, kinds: Sequence[TensorType], outer: Mapping[Value, Value]) -> Graph:
@@ -126,7 +172,7 @@ class _Writer:
             self.faults += error.diagnostics
             return declared
         if inferred is None:
-            inferred = [_completed(node, operands[0] if operands else None, kind) for kind in declared]
+            inferred = [_completed(node, operands[0] if operands else None, kind, self.mesh) for kind in declared]
         found = [kind.with_shape(new.shape) for kind, new in zip(declared, inferred, strict=True)]
         faults = [fault for pair in zip(declared, found, strict=True) if (fault := _fault(node, *pair))]
         self.faults += faults
@@ -144,12 +190,14 @@ def _fault(node: Node, declared: TensorType, found: TensorType) -> Diagnostic | 
     return None
 
 
-def _completed(node: Node, x: TensorType | None, result: TensorType) -> TensorType:
+def _completed(node: Node, x: TensorType | None, result: TensorType, mesh: Mesh) -> TensorType:
     """A result whose type the op leaves to the program, with sizes from its operand where they follow from it."""
     if x is None or None not in result.shape:
         return result
     shape = list(result.shape)
-    if node.op == "broadcast_in_dim":
+    if node.op in COLLECTIVE_OPS and "axes" in node.attrs:
+        shape = _collective_shape(node, x, mesh)
+    elif node.op == "broadcast_in_dim":
         for size, dim in zip(x.shape, node.attrs["dims"], strict=True):
             shape[dim] = size if shape[dim] is None and size != 1 else shape[dim]
     elif node.op == "reshape":

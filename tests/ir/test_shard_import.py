@@ -95,7 +95,6 @@ COLLECTIVES = [
     ("shard.reduce %x on @g grid_axes = [1] root = [0] : (tensor<8x6xf32>) -> tensor<8x6xf32>", "reduce_to", {"axes": ("1",), "kind": "sum", "root": (0,)}),
     ("shard.scatter %x on @g grid_axes = [0] scatter_axis = 0 root = [1] : (tensor<8x6xf32>) -> tensor<4x6xf32>", "scatter_from", {"axes": ("0",), "dim": 0, "root": (1,)}),
     ("shard.send %x on @g grid_axes = [0] destination = [1] : (tensor<8x6xf32>) -> tensor<8x6xf32>", "send", {"axes": ("0",), "destination": (1,)}),
-    ("shard.recv %x on @g grid_axes = [0] : (tensor<8x6xf32>) -> tensor<8x6xf32>", "recv", {"axes": ("0",)}),
     ("shard.shift %x on @g grid_axes = [0] shift_axis = 0 offset = -1 rotate : tensor<8x6xf32> -> tensor<8x6xf32>", "shift", {"axes": ("0",), "shift_axis": "0", "offset": -1, "rotate": True}),
     (
         "shard.fetch_rows %x on @g grid_axes = [0] dim = 0 base = -1 step = 8 limit = 15 : tensor<8x6xf32> -> tensor<10x6xf32>",
@@ -120,6 +119,17 @@ def test_collectives(text: str, op: str, attrs: dict[str, object]) -> None:
     assert [(node.op, node.attrs) for node in module.graph.nodes] == [(op, attrs)]
     again = parse_text(print_text(module))
     assert [(node.op, node.attrs) for node in again.graph.nodes] == [(op, attrs)]
+
+
+def test_a_recv_takes_what_was_sent() -> None:
+    send = "%s = shard.send %x on @g grid_axes = [0] destination = [1] : (tensor<8x6xf32>) -> tensor<8x6xf32>"
+    recv = "%y = shard.recv %x on @g grid_axes = [0] : (tensor<8x6xf32>) -> tensor<8x6xf32>"
+    module = parse_text(
+        f"shard.grid @g(shape = 2x4)\nfunc.func @f(%x: tensor<8x6xf32>) -> tensor<8x6xf32> {{ {send} {recv} return %y : tensor<8x6xf32> }}"
+    )
+    for each in (module, parse_text(print_text(module))):
+        assert [node.op for node in each.graph.nodes] == ["send", "recv"]
+        assert each.graph.nodes[1].attrs == {"axes": ("0",)}
 
 
 def test_spmd_text_without_signature_stacks_the_tensors_of_all_devices() -> None:

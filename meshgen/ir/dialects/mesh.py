@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from abc import ABC
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, SymbolNameConstraint, TensorType, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FlatSymbolRefAttr,
+    IntegerAttr,
+    SymbolNameConstraint,
+    SymbolRefAttr,
+    TensorType,
+    i64,
+)
 from xdsl.ir import Attribute, Data, Dialect
 from xdsl.irdl import (
     AnyAttr,
@@ -85,6 +93,50 @@ class ClusterOp(IRDLOperation):
         printer.print_symbol_name(self.sym_name.data)
         sizes = ", ".join(str(size.value.data) for size in self.dim_sizes)
         printer.print_string(f"(rank = {self.rank.value.data}, dim_sizes = [{sizes}])")
+        printer.print_op_attributes(self.attributes)
+
+
+@irdl_op_definition
+class SubClusterOp(IRDLOperation):
+    """`mesh.sub_cluster @row(@mesh0, axes = [1])`: some axes of a cluster, under a name of their own.
+
+    Devices that differ along the other axes belong to different sub-clusters, which all do the same. With
+    `index = [0]`, coordinates along the other axes, one of them is meant: what the others have is unspecified.
+    """
+
+    name = "mesh.sub_cluster"
+    sym_name = prop_def(SymbolNameConstraint())
+    cluster = prop_def(FlatSymbolRefAttr)
+    axes = prop_def(ArrayAttr[IntegerAttr])
+    index = prop_def(ArrayAttr[IntegerAttr], default_value=ArrayAttr([]))
+    traits = traits_def(SymbolOpInterface())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SubClusterOp:
+        name = parser.parse_symbol_name()
+        lists: dict[str, tuple[int, ...]] = {"axes": (), "index": ()}
+        with parser.in_parens():
+            cluster = SymbolRefAttr(parser.parse_symbol_name())
+            for word in lists:
+                if word == "axes" or parser.parse_optional_punctuation(",") is not None:
+                    if word == "axes":
+                        parser.parse_punctuation(",")
+                    parser.parse_keyword(word)
+                    parser.parse_punctuation("=")
+                    lists[word] = parse_list(parser, parser.parse_integer)
+        numbers = {word: ArrayAttr(IntegerAttr(number, i64) for number in found) for word, found in lists.items()}
+        properties: dict[str, Attribute] = {"sym_name": name, "cluster": cluster, **numbers}
+        return cls(properties=properties, attributes=parser.parse_optional_attr_dict())
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        printer.print_string("(")
+        printer.print_symbol_name(self.cluster.string_value())
+        for word, numbers in (("axes", self.axes), ("index", self.index)):
+            if numbers.data or word == "axes":
+                printer.print_string(f", {word} = {[number.value.data for number in numbers]}")
+        printer.print_string(")")
         printer.print_op_attributes(self.attributes)
 
 
@@ -214,4 +266,4 @@ class SizeOp(QueryOp):
 TENSOR_OPS = (
     AnnotateOp, AllGatherOp, AllReduceOp, ReduceScatterOp, LocalSplitOp, AllToAllOp, CollectivePermuteOp,
 )  # fmt: skip
-MESH = Dialect("mesh", [ClusterOp, *TENSOR_OPS, IdxOp, SizeOp], [MeshShardAttr])
+MESH = Dialect("mesh", [ClusterOp, SubClusterOp, *TENSOR_OPS, IdxOp, SizeOp], [MeshShardAttr])

@@ -13,13 +13,14 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     FlatSymbolRefAttr,
     IndexType,
+    SymbolRefAttr,
     TensorType,
     i16,
     i64,
 )
 from xdsl.dialects.shard import GridOp, ShardAxesArrayAttr, ShardAxesAttr, ShardingType, ShardOp
 from xdsl.dialects.utils import DynamicIndexList
-from xdsl.ir import Dialect
+from xdsl.ir import Attribute, Dialect
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -32,10 +33,12 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from meshgen.ir.dialects.shard_attrs import PartialAttr, PlanAttr, ReductionKindAttr, SplitAttr, WishAttr
-from meshgen.ir.dialects.shard_collectives import COLLECTIVE_OPS
+from meshgen.ir.dialects.shard_attrs import PartialAttr, PlanAttr, ReductionKindAttr, SplitAttr, WishAttr, parse_list
+from meshgen.ir.dialects.shard_collectives import COLLECTIVE_OPS, parse_sizes, print_sizes
 
 _NO_SIZES = DenseArrayBase.from_list(i64, [])
 _NO_AXES = DenseArrayBase.from_list(i16, [])
@@ -43,7 +46,7 @@ _NO_AXES = DenseArrayBase.from_list(i16, [])
 
 @irdl_op_definition
 class ShardingOp(IRDLOperation):
-    """A sharding as a value. Halo sizes and offsets are flat lists over the split dims."""
+    """A sharding as a value. Halo sizes and offsets are flat lists over the split dims. The type may be left out."""
 
     name = "shard.sharding"
     grid = prop_def(FlatSymbolRefAttr)
@@ -56,14 +59,42 @@ class ShardingOp(IRDLOperation):
     result = result_def(ShardingType)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(Pure())
-    assembly_format = (
-        "$grid `split_axes` `=` $split_axes (`partial` `=` $partial^)? "
-        "(`halo_sizes` `=` custom<DynamicIndexList>($dynamic_halo_sizes, $static_halo_sizes)^)? "
-        "(`sharded_dims_offsets` `=` "
-        "custom<DynamicIndexList>($dynamic_sharded_dims_offsets, $static_sharded_dims_offsets)^)? "
-        "attr-dict `:` type($result)"
-    )
-    custom_directives = (DynamicIndexList,)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ShardingOp:
+        grid = SymbolRefAttr(parser.parse_symbol_name())
+        parser.parse_keyword("split_axes")
+        parser.parse_punctuation("=")
+        properties: dict[str, Attribute] = {"grid": grid}
+        properties["split_axes"] = ShardAxesArrayAttr.new(ShardAxesArrayAttr.parse_parameters(parser))
+        if parser.parse_optional_keyword("partial") is not None:
+            parser.parse_punctuation("=")
+            properties["partial"] = PartialAttr.new(PartialAttr.parse_parameter(parser))
+        halo, static_halo = parse_sizes(parser, "halo_sizes")
+        offsets, static_offsets = parse_sizes(parser, "sharded_dims_offsets")
+        properties |= {"static_halo_sizes": static_halo, "static_sharded_dims_offsets": static_offsets}
+        attributes = parser.parse_optional_attr_dict()
+        if parser.parse_optional_punctuation(":") is not None:
+            parser.parse_type()
+        return cls(
+            operands=[offsets, halo], result_types=[ShardingType()], properties=properties, attributes=attributes
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.grid.string_value())
+        printer.print_string(" split_axes = ")
+        self.split_axes.print_parameters(printer)
+        if self.partial is not None:
+            printer.print_string(" partial = ")
+            self.partial.print_parameter(printer)
+        print_sizes(printer, "halo_sizes", self.static_halo_sizes, self.dynamic_halo_sizes)
+        print_sizes(
+            printer, "sharded_dims_offsets", self.static_sharded_dims_offsets, self.dynamic_sharded_dims_offsets
+        )
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
 
 
 @irdl_op_definition
@@ -134,7 +165,10 @@ class ProcessLinearIndexOp(IRDLOperation):
 
 @irdl_op_definition
 class NeighborsLinearIndicesOp(IRDLOperation):
-    """Numbers of the devices before and after `device` along one split axis; negative where there is none."""
+    """Numbers of the devices before and after `device` in its group over `split_axes`; negative where there is none.
+
+    The documents write one type for both results, and one name (`%idx#0`, `%idx#1`).
+    """
 
     name = "shard.neighbors_linear_indices"
     grid = prop_def(FlatSymbolRefAttr)
@@ -143,10 +177,33 @@ class NeighborsLinearIndicesOp(IRDLOperation):
     neighbor_down = result_def(IndexType)
     neighbor_up = result_def(IndexType)
     traits = traits_def(Pure())
-    assembly_format = (
-        "`on` $grid `[` $device `]` `split_axes` `=` $split_axes attr-dict "
-        "`:` type($neighbor_down) `,` type($neighbor_up)"
-    )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> NeighborsLinearIndicesOp:
+        parser.parse_keyword("on")
+        grid = SymbolRefAttr(parser.parse_symbol_name())
+        device = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_unresolved_operand)
+        parser.parse_keyword("split_axes")
+        parser.parse_punctuation("=")
+        axes = DenseArrayBase.from_list(i16, parse_list(parser, parser.parse_integer))
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        return cls(
+            operands=[[parser.resolve_operand(value, IndexType()) for value in device]],
+            result_types=types * 2 if len(types) == 1 else types,
+            properties={"grid": grid, "split_axes": axes},
+            attributes=attributes,
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" on ")
+        printer.print_symbol_name(self.grid.string_value())
+        with printer.in_square_brackets():
+            printer.print_list(self.device, printer.print_operand)
+        printer.print_string(f" split_axes = {list(self.split_axes.get_values())}")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : index, index")
 
 
 LAYOUT_OPS = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import cast
 
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Node, TensorType
@@ -18,6 +19,11 @@ Fault = tuple[str, str]  # code, message
 DIM_ATTRS = ("dim", "split_dim", "concat_dim")
 ROOT_ATTRS = ("root", "destination", "source")
 CHANGES_DTYPE = ("all_reduce", "reduce_scatter", "reduce_to")
+TEXT_NAMES = {
+    "gather_to": "gather",
+    "reduce_to": "reduce",
+    "scatter_from": "scatter",
+}  # nodes with another name in text
 
 
 def collective_faults(node: Node, mesh: Mesh, *, exact: bool = False) -> list[Diagnostic]:
@@ -27,8 +33,7 @@ def collective_faults(node: Node, mesh: Mesh, *, exact: bool = False) -> list[Di
         exact: local sizes must divide evenly, as upstream demands; else a last tile may be short, and a
             size S over n devices is ceil(S / n) locally.
     """
-    is_global = any(value.sharding is not None for value in (*node.operands, *node.results))
-    found = list(_axis_faults(node.attrs.get("axes", ()), mesh, is_global))
+    found = list(_axis_faults(node.attrs.get("axes", ()), mesh))
     if not found and node.operands:
         found += _dim_faults(node)
         found += _root_faults(node, mesh)
@@ -39,16 +44,14 @@ def collective_faults(node: Node, mesh: Mesh, *, exact: bool = False) -> list[Di
 
 
 def _diagnostic(op: str, fault: Fault, loc: Location | None) -> Diagnostic:
-    return Diagnostic(fault[0], f"{op}: {fault[1]}", loc)
+    return Diagnostic(fault[0], f"{TEXT_NAMES.get(op, op)}: {fault[1]}", loc)
 
 
-def _axis_faults(axes: Sequence[str], mesh: Mesh, is_global: bool) -> Iterator[Fault]:
+def _axis_faults(axes: Sequence[str], mesh: Mesh) -> Iterator[Fault]:
     for number, ref in enumerate(axes):
         try:
             if mesh.axis(ref).size is not None:
                 mesh.axis_size(ref)
-            elif not is_global:
-                yield "MG0201", f"the size of mesh axis '{ref}' is unknown, so its groups are"
         except ShardingError as error:
             yield from ((d.code, d.message) for d in error.diagnostics)
             continue
@@ -64,21 +67,24 @@ def _dim_faults(node: Node) -> Iterator[Fault]:
             yield "MG0104", f"dim {dim} ({name}) is outside a tensor of rank {rank}"
 
 
+def place_faults(name: str, place: Sequence[int | None], axes: Sequence[str], mesh: Mesh) -> Iterator[Fault]:
+    """What is wrong with a device's place in its group; None is a coordinate that is known at run time only."""
+    text = f"[{', '.join('?' if coordinate is None else str(coordinate) for coordinate in place)}]"
+    if len(place) != len(axes):
+        yield "MG0104", f"{name} {text} has {len(place)} coordinates, but the groups have {len(axes)} axes"
+        return
+    for ref, coordinate in zip(axes, place, strict=True):
+        size = mesh.axis(ref).size and mesh.axis_size(ref)  # None: unknown yet
+        if coordinate is not None and not 0 <= coordinate < (size or coordinate + 1):
+            yield "MG0104", f"{name} {text}: coordinate {coordinate} is outside axis '{ref}' of size {size}"
+
+
 def _root_faults(node: Node, mesh: Mesh) -> Iterator[Fault]:
     axes = node.attrs.get("axes", ())
     for name in ROOT_ATTRS:
         place = node.attrs.get(name)
-        if not isinstance(place, tuple):
-            continue
-        if len(place) != len(axes):
-            yield "MG0104", f"{name} {list(place)} has {len(place)} coordinates, but the groups have {len(axes)} axes"
-            continue
-        for ref, coordinate in zip(axes, place, strict=True):
-            if not 0 <= coordinate < mesh.axis_size(ref):
-                yield (
-                    "MG0104",
-                    f"{name} {list(place)}: coordinate {coordinate} is outside axis '{ref}' of size {mesh.axis_size(ref)}",
-                )
+        if isinstance(place, tuple):
+            yield from place_faults(name, cast("tuple[int, ...]", place), axes, mesh)
     shift = node.attrs.get("shift_axis")
     if shift is not None and shift not in axes:
         yield "MG0104", f"shift axis '{shift}' is not among the axes {list(axes)}"
@@ -105,27 +111,38 @@ def _type_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
 
 def _local_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
     """Local shapes: gathers multiply one dim by the group size, slices and scatters divide it."""
-    source, result = node.operands[0].type, node.result.type
-    size = mesh.group_size(node.attrs.get("axes", ()))
-    grows, shrinks = _changed_dims(node)
-    if grows == shrinks:
+    source, result, axes = node.operands[0].type, node.result.type, node.attrs.get("axes", ())
+    grows, shrinks = changed_dims(node)
+    if any(mesh.axis(ref).size is None for ref in axes):
+        return  # checked once it is known (`infer_sharding.tile_faults`)
+    size = mesh.group_size(axes)
+    if grows == shrinks and grows is not None:
+        rows = source.shape[grows]
+        if exact and rows is not None and rows % size:
+            yield (
+                "MG0104",
+                f"dim {grows} of {source} is not a multiple of the {size} devices of a group ({rows} % {size} = {rows % size})",
+            )
         grows = shrinks = None
     for dim, (old, new) in enumerate(zip(source.shape, result.shape, strict=True)):
         if old is None or new is None:
             continue
-        if dim == grows:
-            small, big, expected = old, new, f"{old} * {size} = {old * size}"
-        elif dim == shrinks:
-            small, big, expected = new, old, f"{old} / {size} = {-(-old // size)}"
-        else:
-            small, big, expected = (new, old, str(old)) if old != new else (0, 0, "")
-        parts = size if dim in (grows, shrinks) else 1
-        if small * parts != big if exact else small != -(-big // parts):
-            yield "MG0104", f"dim {dim} of the result should be {expected}, but is {new} ({source} -> {result})"
+        where = f"dim {dim} of the result"
+        if dim == grows and (old * size != new if exact else old != -(-new // size)):
+            yield "MG0104", f"{where} should be {old} * {size} = {old * size}, but is {new} ({source} -> {result})"
+        elif dim == shrinks and exact and old % size:
+            yield (
+                "MG0104",
+                f"dim {dim} of {source} cannot be cut into {size} equal parts ({old} % {size} = {old % size})",
+            )
+        elif dim == shrinks and new != -(-old // size):
+            yield "MG0104", f"{where} should be {old} / {size} = {-(-old // size)}, but is {new} ({source} -> {result})"
+        elif dim not in (grows, shrinks) and old != new:
+            yield "MG0104", f"{where} should be {old}, but is {new} ({source} -> {result})"
 
 
-def _changed_dims(node: Node) -> tuple[int | None, int | None]:
-    """Dim that grows and dim that shrinks by the group size."""
+def changed_dims(node: Node) -> tuple[int | None, int | None]:
+    """Dim that grows and dim that shrinks by the group size, of local types."""
     attrs = node.attrs
     if node.op in ("all_gather", "gather_to"):
         return attrs["dim"], None

@@ -260,6 +260,22 @@ class FetchRowsOp(CollectiveCommunicationOp):
     )
 
 
+def parse_sizes(parser: Parser, name: str) -> tuple[list[SSAValue], DenseArrayBase[I64]]:
+    """`name = [1, %n]`, if it is there: the values, and the numbers with a mark where a value stands."""
+    if parser.parse_optional_keyword(name) is None:
+        return [], _NO_SIZES
+    parser.parse_punctuation("=")
+    unresolved, sizes = parse_dynamic_index_list_without_types(parser, DYNAMIC_INDEX)
+    return [parser.resolve_operand(value, i64) for value in unresolved], DenseArrayBase.from_list(i64, sizes)
+
+
+def print_sizes(printer: Printer, name: str, sizes: DenseArrayBase[I64], values: Sequence[SSAValue]) -> None:
+    """What `parse_sizes` reads."""
+    if len(sizes):
+        printer.print_string(f" {name} = ")
+        print_dynamic_index_list(printer, DYNAMIC_INDEX, values, sizes.get_values())
+
+
 @irdl_op_definition
 class UpdateHaloOp(IRDLOperation):
     """Fetch the halo rows from the neighbours along `split_axes`.
@@ -284,12 +300,7 @@ class UpdateHaloOp(IRDLOperation):
         parser.parse_keyword("split_axes")
         parser.parse_punctuation("=")
         axes = ShardAxesArrayAttr.new(ShardAxesArrayAttr.parse_parameters(parser))
-        sizes: Sequence[int] = []
-        dynamic: list[SSAValue] = []
-        if parser.parse_optional_keyword("halo_sizes") is not None:
-            parser.parse_punctuation("=")
-            unresolved, sizes = parse_dynamic_index_list_without_types(parser, DYNAMIC_INDEX)
-            dynamic = [parser.resolve_operand(value, i64) for value in unresolved]
+        dynamic, sizes = parse_sizes(parser, "halo_sizes")
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         source_type = parser.parse_type()
@@ -297,7 +308,7 @@ class UpdateHaloOp(IRDLOperation):
         return cls(
             operands=[parser.resolve_operand(source, source_type), dynamic],
             result_types=[result_type],
-            properties={"grid": grid, "split_axes": axes, "static_halo_sizes": DenseArrayBase.from_list(i64, sizes)},
+            properties={"grid": grid, "split_axes": axes, "static_halo_sizes": sizes},
             attributes=attributes,
         )
 
@@ -308,9 +319,7 @@ class UpdateHaloOp(IRDLOperation):
         printer.print_symbol_name(self.grid.string_value())
         printer.print_string(" split_axes = ")
         self.split_axes.print_parameters(printer)
-        if self.static_halo_sizes.get_values():
-            printer.print_string(" halo_sizes = ")
-            print_dynamic_index_list(printer, DYNAMIC_INDEX, self.halo_sizes, self.static_halo_sizes.get_values())
+        print_sizes(printer, "halo_sizes", self.static_halo_sizes, self.halo_sizes)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.destination.type)
