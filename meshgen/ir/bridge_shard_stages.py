@@ -32,6 +32,7 @@ from meshgen.ir import (
 )
 from meshgen.ir.bridge import Exporter, Importer, Reading, Slot
 from meshgen.ir.bridge_shard_sharding import encode_split, fitted, typed
+from meshgen.ir.bridge_shard_signature import check_signature
 from meshgen.ir.bridge_tensor import drop_lazy
 from meshgen.ir.dialects.schedule import SCHED, BufferAttr, ItemAttr
 from meshgen.ir.dialects.shard_attrs import SplitAttr, Wish, WishAttr, named
@@ -50,7 +51,6 @@ REGISTERED = (
     bridge_tosa,
 )  # importing them has filled the registries
 TYPED_STAGES = ("materialize", "optimize")
-LOCAL_STAGES = ("partition", "fuse", "schedule")
 MOVES = ("permute", "retile", "update_halo")
 
 
@@ -143,7 +143,7 @@ def complete(module: Module) -> Module:
     if module.stage in TYPED_STAGES:
         module.in_shardings = module.in_shardings or list(typed(graph.inputs))
         module.out_shardings = module.out_shardings or list(typed(graph.outputs))
-    _refuse_gaps(module)
+    check_signature(module)
     if module.stage != "import" or not module.mesh.axes:
         return module
     moves = [node for node in graph.nodes if _is_move(node)]
@@ -161,23 +161,6 @@ def complete(module: Module) -> Module:
     else:
         _wish_from_types(module)
     return module
-
-
-def _refuse_gaps(module: Module) -> None:
-    """Raise ProgramError where a signature says of some ends only, or of none at a stage that needs it, how they lie."""
-    sides = (
-        ("arguments", module.graph.inputs, module.in_shardings, module.in_types),
-        ("results", module.graph.outputs, module.out_shardings, module.out_types),
-    )
-    for ends, values, layouts, types in sides:
-        for name, table, is_needed in (
-            ("shard.layout", layouts, module.stage != "import"),
-            ("shard.global", types, module.stage in LOCAL_STAGES),
-        ):
-            if len(table) not in ((len(values),) if is_needed else (0, len(values))):
-                message = f"{len(table)} of {len(values)} {ends} have {name} at stage '{module.stage}'"
-                hint = "all of them have it" if is_needed else "all of them have it, or none"
-                raise ProgramError(Diagnostic("MG0104", message, values[0].loc, hint=hint))
 
 
 def _is_move(node: Node) -> bool:

@@ -93,6 +93,24 @@ def test_a_signature_with_gaps_is_refused(stage: str, name: str) -> None:
     assert str(caught.value.diagnostics[0].loc).startswith("m.mlir:")
 
 
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        (
+            "shard.global = tensor<5x8xf32>",
+            "shard.global = tensor<5x9xf32>",
+            r"MG0104: f32\[5,9\] as .* has tiles f32\[1,9\]",
+        ),
+        ("shard.global = tensor<5x8xf32>", "shard.global = tensor<5x8x1xf32>", "MG0204: the sharding has 2 dims"),
+    ],
+)
+def test_a_signature_that_does_not_fit_is_refused(old: str, new: str, message: str) -> None:
+    text = print_text(partition(materialize(propagate(parse_text(UNEVEN)))))
+    assert old in text
+    with pytest.raises(ProgramError, match=message):
+        parse_text(text.replace(old, new, 1), "m.mlir")
+
+
 def test_global_arguments() -> None:
     module = partition(materialize(propagate(parse_text(UNEVEN))), arguments="global")
     assert_equal(parse_text(print_text(module)), module)

@@ -170,7 +170,9 @@ def _read_mesh_op(reading: Reading, operation: Operation) -> None:
 
 
 def _read_argument(reading: Reading, attribute: Attribute, slot: Slot) -> None:
-    assert isinstance(attribute, ShardingAttr)
+    if not isinstance(attribute, ShardingAttr):
+        reading.faults.append(Diagnostic("MG0204", "sdy.sharding is not a #sdy.sharding<...>", slot.loc))
+        return
     try:
         wish = annotation(reading, attribute.data, slot.type)
     except ShardingError as error:

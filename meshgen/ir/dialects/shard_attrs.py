@@ -26,6 +26,7 @@ from meshgen.spec import PARTIAL_KINDS, Sharding
 
 T = TypeVar("T")
 Partial = tuple[tuple[str, str], ...]
+MOST_LOOPS = 192  # of an operation: three tensors of 64 dims, as many as NumPy's have
 
 
 def parse_list(parser: AttrParser, element: Callable[[], T]) -> tuple[T, ...]:
@@ -236,7 +237,7 @@ class PlanAttr(Data[NodeSharding]):
                 parser.parse_punctuation("=")
                 if word == "why":
                     why = parse_list(parser, parser.parse_str_literal)
-                elif (count := parser.parse_optional_integer()) is not None:
+                elif (count := _parse_count(parser)) is not None:
                     option = ((),) * count
                 else:
                     option = parse_list(parser, lambda: parse_axes(parser))
@@ -256,11 +257,19 @@ class PlanAttr(Data[NodeSharding]):
                     printer.print_list(plan.why, printer.print_string_literal)
 
 
+def _parse_count(parser: AttrParser) -> int | None:
+    """A number of dims or loops, if one is there."""
+    count = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
+    if count is not None and count > MOST_LOOPS:
+        parser.raise_error(f"an operation has at most {MOST_LOOPS} loops")
+    return count
+
+
 def _parse_ranks(parser: AttrParser) -> tuple[tuple[Sharding, ...], tuple[Sharding, ...]]:
     sides: list[list[Sharding]] = [[], []]
     with parser.in_parens():
         for side in sides:
-            while (rank := parser.parse_optional_integer()) is not None:
+            while (rank := _parse_count(parser)) is not None:
                 side.append(Sharding.replicated(rank))
                 parser.parse_optional_punctuation(",")
             if side is sides[0]:
