@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +15,21 @@ from meshgen.frontend.tracer import flatten
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.pipeline import Options, Progress, Timing
-from meshgen.records import Comms, Cost, Memory, collective_records, comms_of, cost_of, memory_of, mesh_record
+from meshgen.records import (
+    Comms,
+    Cost,
+    Memory,
+    collective_records,
+    comms_of,
+    cost_of,
+    memory_of,
+    memory_record,
+    mesh_record,
+)
 from meshgen.runtime.plan import Schedule
+
+if TYPE_CHECKING:
+    from meshgen.sharding.analyze import Analysis
 
 Array = np.ndarray[Any, Any]
 
@@ -95,9 +108,20 @@ class Executable:
     @cached_property
     def cost(self) -> Cost:
         """Floating-point operations, traffic and predicted times per device and step."""
-        from meshgen.codegen.roofline import kernel_flops
+        from meshgen.ir.flops import graph_flops
 
-        return cost_of(self.plan, self.comms, {name: kernel_flops(body) for name, body in self.plan.kernels.items()})
+        analysis = self.analysis
+        redundant = analysis.redundant_flops_per_device if analysis else None
+        flops = {name: graph_flops(body) for name, body in self.plan.kernels.items()}
+        return cost_of(self.plan, self.comms, flops, redundant)
+
+    @cached_property
+    def analysis(self) -> Analysis | None:
+        """What the program does before it is partitioned: formulas, and the work of each op. None where it was entered later."""
+        from meshgen.sharding.analyze import analyze
+
+        module = self.stages.get("optimize") or self.stages.get("materialize")
+        return analyze(module) if module else None
 
     def record(self) -> dict[str, Any]:
         """What `explain --json` prints."""
@@ -108,13 +132,16 @@ class Executable:
             "collectives": collective_records(self.comms),
             "counts": self.comms.counts,
             "ring_bytes": cost.ring_bytes,
-            "peak_memory_bytes": self.memory.peak_bytes,
+            **memory_record(self.memory),
             "flops_per_device": cost.flops,
+            "redundant_flops_per_device": cost.redundant_flops,
             "kernels": cost.kernels,
             "distinct_kernels": cost.distinct_kernels,
             "device_bytes": cost.device_bytes,
             "step_seconds": cost.step_seconds,
             "exposed_seconds": cost.exposed_seconds,
+            "communication_seconds": cost.communication_seconds,
+            "overlap_gain_seconds": cost.overlap_gain_seconds,
             "seconds": self.seconds,
         }
 

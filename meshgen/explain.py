@@ -11,7 +11,6 @@ from meshgen.executable import Executable
 from meshgen.explain_collectives import collective_records_of, collective_text
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.records import Comms
-from meshgen.sharding.analyze import Analysis, analyze
 from meshgen.sharding.chains import Chain, Reasons
 from meshgen.sharding.propagate import Solved, annotated, solve
 from meshgen.sharding.rivals import lost_hints, rivals
@@ -48,24 +47,21 @@ def explain_collective(executable: Executable, number: int) -> list[dict[str, An
     return collective_records_of(executable, known.solved, known.reasons, [number])
 
 
-def formulas(executable: Executable) -> Analysis | None:
-    """The analysis whose formulas say what the planned collectives move; None for a program entered after that."""
-    module = executable.stages.get("optimize") or executable.stages.get("materialize")
-    return analyze(module) if module else None
-
-
 def formula_record(executable: Executable) -> dict[str, Any]:
     """For `--json`: formulas, and the bytes that partition adds for what single ops need (numbers, on this mesh)."""
-    analysis = formulas(executable)
+    analysis = executable.analysis
     if analysis is None:
         return {}
     added = executable.comms.ring_bytes - analysis.ring_bytes
-    return {"formula": analysis.formula_record() | {"added_by_partition": added}}
+    return {
+        "formula": analysis.formula_record() | {"added_by_partition": added},
+        "work": [asdict(work) for work in analysis.work],
+    }
 
 
 def formula_tables(executable: Executable) -> list[Any]:
     """What each kind moves in terms of the numbers of devices."""
-    analysis = formulas(executable)
+    analysis = executable.analysis
     if analysis is None or not executable.comms:
         return []
     rows: list[tuple[object, ...]] = [

@@ -5,15 +5,16 @@ All of it derives from the executed schedule, so the report cannot disagree with
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from meshgen.ccl.cost import link_axes, ring_bytes
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
-from meshgen.runtime.plan import Item, Schedule
+from meshgen.runtime.plan import Buffer, Item, Schedule
 
 
 @dataclass(frozen=True)
@@ -87,20 +88,28 @@ class Comms(Sequence[Collective]):
 
 @dataclass(frozen=True)
 class Resident:
-    """A buffer: what it holds and how many bytes of the arena it takes."""
+    """A buffer: what it holds, how many bytes of the arena it takes, and the line of the program that makes it."""
 
     name: str
     type: str
     kind: str
     bytes: int
     offset: int
+    source: str
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Device memory of one rank. `largest` are the distinct buffers, largest first."""
+    """Device memory of one rank.
+
+    `largest` are the distinct buffers, largest first. At launch `peak_at` the most bytes are alive at once:
+    `live_bytes`, in the buffers `live_at_peak` (largest first); the arena's `peak_bytes` are these and the gaps.
+    """
 
     peak_bytes: int
+    live_bytes: int
+    live_at_peak: tuple[Resident, ...]
+    peak_at: str
     input_bytes: int
     output_bytes: int
     largest: tuple[Resident, ...]
@@ -113,15 +122,28 @@ class Memory:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one step of one rank does by the cost model."""
+    """What one step of one rank does by the cost model.
+
+    Without overlap the step would take `serial_seconds`, of which `communication_seconds` on links: what is hidden of
+    these behind kernels is what overlap gains. `redundant_flops` repeat what other devices do (None: not known of a
+    program that was entered as each device runs it).
+    """
 
     flops: float
+    redundant_flops: float | None
     device_bytes: int
     kernels: int
     distinct_kernels: int
     ring_bytes: int
     step_seconds: float
     exposed_seconds: float
+    communication_seconds: float
+    serial_seconds: float
+
+    @property
+    def overlap_gain_seconds(self) -> float:
+        """By how much overlap makes the step shorter."""
+        return max(0.0, self.serial_seconds - self.step_seconds)
 
     def __str__(self) -> str:
         from meshgen.tables import cost_table, render
@@ -166,27 +188,67 @@ def _collective(item: Item, plan: Schedule, mesh: Mesh, hidden: float) -> Collec
 def memory_of(plan: Schedule) -> Memory:
     """The buffers of a schedule; views share their storage's bytes and are left out."""
     owners = [b for n, b in enumerate(plan.buffers) if b.storage == n]
-    ordered = sorted(owners, key=lambda b: (-b.type.nbytes, b.offset))
+    at, live = _peak(plan)
     return Memory(
         plan.arena_bytes,
+        sum(b.type.nbytes for b in live),
+        tuple(_residents(live)),
+        plan.items[at].label if plan.items else "",
         sum(b.type.nbytes for b in owners if b.kind == "input"),
         sum(b.type.nbytes for b in owners if b.kind == "output"),
-        tuple(Resident(b.name, str(b.type), b.kind, b.type.nbytes, b.offset) for b in ordered),
+        tuple(_residents(owners)),
     )
 
 
-def cost_of(plan: Schedule, comms: Comms, flops: Mapping[str, float]) -> Cost:
+def _residents(buffers: Iterable[Buffer]) -> Iterator[Resident]:
+    for b in sorted(buffers, key=lambda b: (-b.type.nbytes, b.offset)):
+        yield Resident(b.name, str(b.type), b.kind, b.type.nbytes, b.offset, b.source)
+
+
+def _peak(plan: Schedule) -> tuple[int, list[Buffer]]:
+    """The launch at which most bytes are alive in the order of issue, and the buffers that are."""
+    stays = {n for n, b in enumerate(plan.buffers) if b.kind in ("input", "constant")}
+    born: dict[int, int] = dict.fromkeys(stays, 0)
+    last: dict[int, int] = {n: len(plan.items) for n, b in enumerate(plan.buffers) if b.kind != "temporary"}
+    for number, item in enumerate(plan.items):
+        for buffer in (*item.inputs, *item.outputs):
+            storage = plan.buffers[buffer].storage
+            born.setdefault(storage, number)
+            last[storage] = max(last.get(storage, 0), number)
+    change = [0] * (len(plan.items) + 2)
+    for storage, start in born.items():
+        change[start] += plan.buffers[storage].type.nbytes
+        change[last[storage] + 1] -= plan.buffers[storage].type.nbytes
+    totals = list(itertools.accumulate(change))[: max(len(plan.items), 1)]
+    at = max(range(len(totals)), key=lambda number: (totals[number], -number))
+    return at, [plan.buffers[s] for s, start in born.items() if start <= at <= last[s]]
+
+
+def cost_of(plan: Schedule, comms: Comms, flops: Mapping[str, float], redundant_flops: float | None = None) -> Cost:
     """Totals of a step; `flops` per kernel."""
     launches = [item for item in plan.items if not item.is_collective]
     return Cost(
         flops=sum(flops[item.kernel] for item in launches),
+        redundant_flops=redundant_flops,
         device_bytes=sum(launch_bytes(item, plan) for item in launches),
         kernels=len(launches),
         distinct_kernels=len({item.kernel for item in launches}),
         ring_bytes=comms.ring_bytes,
         step_seconds=plan.step_seconds,
         exposed_seconds=plan.exposed_seconds,
+        communication_seconds=sum(item.seconds for item in plan.items if item.is_collective),
+        serial_seconds=sum(item.seconds for item in plan.items),
     )
+
+
+def memory_record(memory: Memory, most: int = 20) -> dict[str, Any]:
+    """For `--json`: peaks, and the largest buffers that are alive at the peak."""
+    return {
+        "peak_memory_bytes": memory.peak_bytes,
+        "live_peak_bytes": memory.live_bytes,
+        "peak_at": memory.peak_at,
+        "live_at_peak": [asdict(b) for b in memory.live_at_peak[:most]],
+    }
 
 
 def launch_bytes(item: Item, plan: Schedule) -> int:

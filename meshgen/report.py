@@ -114,8 +114,10 @@ def _kernels(executable: Executable) -> dict[str, Any]:
 
 
 def _memory(executable: Executable) -> dict[str, Any]:
-    rows = [(b.name, b.type, b.kind, bytes_text(b.bytes)) for b in executable.memory.largest[:20]]
-    return {"title": "Largest buffers", "columns": ("buffer", "type", "kind", "bytes"), "rows": rows}
+    memory = executable.memory
+    rows = [(b.name, b.type, b.kind, bytes_text(b.bytes), b.source) for b in memory.live_at_peak[:20]]
+    title = f"Largest buffers at the peak: {bytes_text(memory.live_bytes)} alive at {memory.peak_at or 'the start'}"
+    return {"title": title, "columns": ("buffer", "type", "kind", "bytes", "from"), "rows": rows}
 
 
 def _inputs(executable: Executable) -> dict[str, Any]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from meshgen.records import Comms, Cost, Memory
+
+if TYPE_CHECKING:
+    from meshgen.sharding.analyze import Analysis
 
 WIDTH = 150  # columns where the output is no terminal
 
@@ -85,19 +88,38 @@ def comms_table(comms: Comms) -> Group:
 
 
 def memory_table(memory: Memory, most: int = 8) -> Group:
-    rows = [(b.name, b.type, b.kind, bytes_text(b.bytes), b.offset) for b in memory.largest[:most]]
-    title = f"Memory: {bytes_text(memory.peak_bytes)} per device at peak, {len(memory.largest)} buffers; the largest:"
-    return table_of(title, ("buffer", "type", "kind", "bytes", "offset"), rows, left=("type", "kind"))
+    rows = [(b.name, b.type, b.kind, bytes_text(b.bytes), b.source) for b in memory.live_at_peak[:most]]
+    peak = f"{bytes_text(memory.live_bytes)} alive at {memory.peak_at or 'the start'}"
+    title = f"Memory: {bytes_text(memory.peak_bytes)} per device, {peak} in {len(memory.live_at_peak)} buffers; the largest:"
+    return table_of(title, ("buffer", "type", "kind", "bytes", "from"), rows, left=("type", "kind", "from"))
+
+
+def work_table(analysis: Analysis, most: int = 8) -> Group:
+    """The ops that repeat the most work, else those that do the most."""
+    ordered = sorted(analysis.work, key=lambda work: (-work.redundant, -work.flops))
+    rows = [
+        (work.op, f"%{work.name}" if work.name else "", f"{work.flops:.3g}", f"{work.redundant:.3g}", work.source)
+        for work in ordered[:most]
+    ]
+    total, redundant = analysis.flops_per_device, analysis.redundant_flops_per_device
+    share = f"{100 * redundant / total:.2g} %" if total else "none"
+    title = f"Arithmetic: {total:.4g} operations per device, {share} of it redundant (repeated on other devices, or padding)"
+    return table_of(title, ("op", "value", "operations", "redundant", "from"), rows, left=("value", "from"))
 
 
 def cost_table(cost: Cost) -> Group:
+    redundant = "" if cost.redundant_flops is None else f", {cost.redundant_flops:.4g} of them on other devices too"
     rows = [
         ("kernels", f"{cost.kernels} launches, {cost.distinct_kernels} distinct"),
-        ("floating-point operations", f"{cost.flops:.4g}"),
+        ("floating-point operations", f"{cost.flops:.4g}{redundant}"),
         ("device memory traffic", bytes_text(cost.device_bytes)),
         ("link traffic", bytes_text(cost.ring_bytes)),
         ("step", seconds_text(cost.step_seconds)),
-        ("exposed communication", seconds_text(cost.exposed_seconds)),
+        ("communication", f"{seconds_text(cost.communication_seconds)}, {seconds_text(cost.exposed_seconds)} exposed"),
+        (
+            "without overlap",
+            f"{seconds_text(cost.serial_seconds)}: overlap gains {seconds_text(cost.overlap_gain_seconds)}",
+        ),
     ]
     return table_of("Cost per device and step, predicted", ("", "value"), rows)
 

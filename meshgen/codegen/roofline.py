@@ -6,36 +6,13 @@ of them that good kernels reach.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from meshgen.ir.graph import Graph, Node, is_float
+from meshgen.ir.flops import node_flops
+from meshgen.ir.graph import Graph, is_float
 
 EFFICIENCY = 0.75
 _LOOKS_UP = frozenset({"gather", "dynamic_slice", "slice", "all_slice"})
-_MOVES = frozenset(
-    [
-        "constant",
-        "iota",
-        "broadcast_in_dim",
-        "reshape",
-        "transpose",
-        "reverse",
-        "slice",
-        "concatenate",
-        "pad",
-        "gather",
-        "convert",
-        "bitcast_convert",
-        "all_slice",
-        "mask_padding",
-        "to_partial",
-        "process_index",
-        "dynamic_slice",
-        "dynamic_update_slice",
-        "copy",
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -86,31 +63,6 @@ def device_of(target: str) -> Device:
     digits = name.removeprefix("sm_")
     older = [n for n in DEVICES if digits.isdigit() and int(n[3:]) <= int(digits)]
     return DEVICES[older[-1] if older else "sm_90"]
-
-
-def dot_flops(node: Node) -> float:
-    """Multiplications and additions of a dot_general."""
-    lhs = node.operands[0].type.sizes
-    return 2.0 * node.result.type.size * math.prod(lhs[d] for d in node.attrs["lhs_contract"])
-
-
-def node_flops(node: Node) -> float:
-    """Arithmetic operations of one node; moving data counts as none."""
-    if node.op == "dot_general":
-        return dot_flops(node)
-    if node.op == "convolution":
-        kernel = node.operands[1].type.sizes
-        out = kernel[node.attrs["kernel_output_feature_dim"]] if "kernel_output_feature_dim" in node.attrs else 1
-        return 2.0 * node.result.type.size * math.prod(kernel) / max(1, out)
-    if node.op in _MOVES:
-        return 0.0
-    values = node.operands[:1] if node.op in ("reduce", "reduce_region") else node.results
-    return float(sum(v.type.size for v in values))
-
-
-def kernel_flops(body: Graph) -> float:
-    """Arithmetic operations of one launch."""
-    return sum(node_flops(node) for node in body.nodes)
 
 
 def kernel_bytes(body: Graph) -> int:

@@ -15,8 +15,9 @@ from meshgen.codegen.emit_ops import POINTER_TYPES, unsupported
 from meshgen.codegen.emit_plan import plan_body
 from meshgen.codegen.emit_reduce import emit_reduce
 from meshgen.codegen.fusion_space import LAYOUT, LOOKUPS, MADE, POINTWISE
-from meshgen.codegen.roofline import device_of, kernel_bytes, kernel_flops
+from meshgen.codegen.roofline import device_of, kernel_bytes
 from meshgen.errors import CodegenError, Diagnostic
+from meshgen.ir.flops import graph_flops
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.functions import FUNCTIONS
 from meshgen.mesh import Mesh
@@ -68,7 +69,7 @@ def kernel_source(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90"
     params += [("coordinate", axes) for axes in evaluator.coordinates]
     return KernelSource(
         _module(entry, body, evaluator, launch), entry, tuple(params), launch.grid, dict(launch.constants),
-        launch.num_warps, launch.num_stages, kernel_flops(body), kernel_bytes(body),
+        launch.num_warps, launch.num_stages, graph_flops(body), kernel_bytes(body),
     )  # fmt: skip
 
 

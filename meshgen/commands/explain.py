@@ -10,7 +10,7 @@ from meshgen.executable import Executable
 from meshgen.explain import explain_collective, explanations, formula_record
 from meshgen.explain_collectives import collective_text
 from meshgen.pipeline import Timing
-from meshgen.tables import comms_table, cost_table
+from meshgen.tables import comms_table, cost_table, memory_table, work_table
 from meshgen.what_if import annotated_with, comparison, comparison_table
 
 
@@ -41,7 +41,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
         return 0
     what = int(options.what) if options.what and options.what.isdigit() else options.what
     if what is None:
-        output.tables(cost_table(executable.cost))
+        tables = [cost_table(executable.cost), memory_table(executable.memory)]
+        output.tables(*tables, *([work_table(executable.analysis)] if executable.analysis else []))
     output.text(executable.explain(what))
     document = executable.record() | formula_record(executable)
     output.document(document | {"explanations": explanations(executable, what)})

@@ -8,7 +8,7 @@ from typing import Any
 
 from meshgen.commands.common import Output
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.records import collective_records, comms_of, memory_of, mesh_record
+from meshgen.records import collective_records, comms_of, memory_of, memory_record, mesh_record
 from meshgen.runtime.module import LoadedModule, load
 from meshgen.tables import comms_table, kernel_table, memory_table, seconds_text, table_of
 
@@ -96,7 +96,7 @@ def record(module: LoadedModule) -> dict[str, Any]:
         "outputs": [_binding(b) for b in manifest.outputs],
         "kernel_list": kernels(module),
         "collectives": collective_records(comms_of(plan, module.mesh)),
-        "peak_memory_bytes": plan.arena_bytes,
+        **memory_record(memory_of(plan)),
         "buffers": [asdict(b) | {"type": str(b.type)} for b in plan.buffers],
         "schedule": [
             {

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from meshgen import api
+from meshgen.ccl.cost import COMMUNICATIONS
+from meshgen.codegen.schedule_stage import scheduled
 from meshgen.errors import Location, UsageError
-from meshgen.ir.graph import Graph, Module, TensorType, Value
+from meshgen.ir.flops import graph_flops, node_flops
+from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.sharding.analyze import analyze
 from meshgen.sharding.partition import partition
 from meshgen.spec import P
+from tests.acceptance.cases import realistic_names, small
+from tests.programs import mlp
 from tests.sharding.local_programs import Program
 
 MATMUL = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "precision": ()}
@@ -126,3 +133,64 @@ def test_a_program_without_collectives_yet_is_refused() -> None:
     module = replace(sum_of_dot(), stage="propagate")
     with pytest.raises(UsageError, match="stage 'propagate'"):
         analyze(module)
+
+
+def test_what_is_alive_at_the_peak_is_listed_with_its_lines() -> None:
+    found = analyze(sum_of_dot())
+    assert found.peak.bytes == sum(live.bytes for live in found.peak.live) == found.peak_memory_bytes
+    assert [(live.op, live.bytes) for live in found.peak.live] == [
+        ("dot_general", 1024), ("all_reduce", 1024), ("input", 512), ("input", 128),
+    ]  # fmt: skip
+    assert found.peak.at == "all_reduce (model.py:7)"
+
+
+PLANNED = [
+    mlp(),
+    mlp(x=("x", "y"), w1=("y", "x"), w2=("", ""), y=("", "x")),
+    *(small(name) for name in realistic_names() if small(name).exists()),
+    Path(__file__).parents[2] / "examples" / "transformer_block.mlir",
+]
+
+
+@pytest.mark.parametrize("program", PLANNED, ids=range(len(PLANNED)))
+def test_the_static_plan_holds_what_the_analysis_counts(program: str | Path) -> None:
+    """In the order of issue the analysis finds the bytes that the buffers of the plan have alive at once."""
+    executable = api.plan(program, target="cpu")
+    memory, found = executable.memory, analyze(scheduled(executable.fused, executable.plan)).peak
+    assert memory.live_bytes == found.bytes <= memory.peak_bytes
+    assert sorted(b.bytes for b in memory.live_at_peak if b.bytes) == sorted(v.bytes for v in found.live if v.bytes)
+    assert all(b.source for b in memory.live_at_peak if b.bytes >= 1024)
+
+
+def test_work_that_other_devices_do_too_is_redundant() -> None:
+    p = Program(x=2, y=4)
+    whole = p.add("tanh", [p.input("f32[8,16]", P("x"))], "f32[8,16]", P("x"))
+    p.graph.outputs = [p.add("abs", [p.input("f32[9,16]", P("y"))], "f32[9,16]", P("y")), whole]
+    tanh, absolute = analyze(Module(p.mesh, p.graph, "materialize")).work
+    assert (tanh.op, tanh.flops, tanh.redundant) == ("tanh", 4 * 16, 4 * 16 * 3 / 4)  # on all of y
+    assert (absolute.flops, absolute.redundant) == (3 * 16, 3 * 16 - 9 * 16 / 8)  # tiles of 3 rows, on all of x
+
+
+def test_a_program_split_over_all_devices_repeats_nothing() -> None:
+    executable = api.plan(mlp(x=("x", ""), w1=("", "y"), w2=("y", "")), target="cpu")
+    assert executable.cost.redundant_flops == 0
+    record = executable.record()
+    assert record["flops_per_device"] == 2 * (4 * 12 * 8) * 2 + 4 * 8
+    assert record["communication_seconds"] == pytest.approx(record["exposed_seconds"])  # each layer waits for it
+    assert record["overlap_gain_seconds"] == pytest.approx(0, abs=1e-12)
+
+
+def test_a_convolution_counts_its_multiplications() -> None:
+    """2 images of 3 channels, 5 filters of 3x3, 4x4 places."""
+    kinds = [TensorType(shape, "f32") for shape in ((2, 3, 6, 6), (5, 3, 3, 3), (2, 5, 4, 4))]
+    x, w, y = map(Value, kinds)
+    node = Node("convolution", [x, w], [y], {"kernel_output_feature": 0})
+    assert node_flops(node) == 2 * (2 * 5 * 4 * 4) * (3 * 3 * 3)
+
+
+def test_collectives_compute_nothing_of_their_own() -> None:
+    kind = TensorType((4,), "f32")
+    assert all(node_flops(Node(op, [Value(kind)], [Value(kind)])) == 0 for op in COMMUNICATIONS)
+    graph = Graph("g", [Value(kind)])
+    graph.add("tanh", graph.inputs, [kind])
+    assert graph_flops(graph) == 4

@@ -1,0 +1,62 @@
+"""Arithmetic of a program: operations per device and step, and how many of them repeat what another device does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from meshgen.errors import place_text
+from meshgen.ir.flops import CONTROL, node_flops, trips
+from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.mesh import Mesh
+from meshgen.sharding.live import local_type
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one op computes in a step: operations of a device, and those of them that are redundant.
+
+    All devices together do `flops * devices`; what is more than the op takes on one device is redundant: work on
+    replicated values and on padding.
+    """
+
+    op: str
+    name: str
+    flops: float
+    redundant: float
+    source: str
+
+
+def work_of(graph: Graph, mesh: Mesh, kernels: Mapping[str, Graph]) -> list[Work]:
+    """The work of each op that computes, in program order; loops count as often as they run, of branches the dearest."""
+    return list(_Reader(mesh, kernels).graph(graph, 1.0))
+
+
+class _Reader:
+    """Reads graphs with local types, or global ones with shardings; kernels' bodies are looked up by name."""
+
+    def __init__(self, mesh: Mesh, kernels: Mapping[str, Graph]) -> None:
+        self._mesh = mesh
+        self._kernels = kernels
+
+    def graph(self, graph: Graph, times: float) -> Iterator[Work]:
+        for node in graph.nodes:
+            if node.op == "kernel":
+                yield from self.graph(self._kernels[node.attrs["kernel"]], times)
+            elif node.op == "while":
+                for region in node.regions:
+                    yield from self.graph(region, times * trips(node, graph))
+            elif node.op in CONTROL:
+                ways = [list(self.graph(region, times)) for region in node.regions]
+                yield from max(ways, key=lambda way: sum(work.flops for work in way))
+            elif flops := node_flops(node, self._local):
+                yield self._work(node, flops * times, times)
+
+    def _work(self, node: Node, flops: float, times: float) -> Work:
+        is_global = any(value.sharding is not None for value in (*node.operands, *node.results))
+        needed = node_flops(node) * times / self._mesh.size if is_global else flops
+        name = node.results[0].name if node.results else ""
+        return Work(node.op, name, flops, max(0.0, flops - needed), place_text(node.loc))
+
+    def _local(self, value: Value) -> TensorType:
+        return local_type(value, self._mesh)

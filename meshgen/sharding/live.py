@@ -1,0 +1,132 @@
+"""Memory of a program in program order: the most bytes alive at once on a device, and what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from meshgen.errors import place_text
+from meshgen.ir.flops import CONTROL
+from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.mesh import Mesh
+
+VIEWS = ("reshape", "optimization_barrier", "view")  # no storage of their own
+
+
+@dataclass(frozen=True)
+class Live:
+    """A value that is alive at the peak: its local type, the op that makes it (or `input`), and where it stands."""
+
+    name: str
+    type: str
+    op: str
+    bytes: int
+    source: str
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The most bytes alive at once, all that is alive then (largest first), and the op at which that is."""
+
+    bytes: int
+    live: tuple[Live, ...] = ()
+    at: str = ""
+
+
+def peak_of(graph: Graph, mesh: Mesh, *, is_fused: bool = False) -> Peak:
+    """The peak of a device: inputs, constants and outputs are alive to the end, others until their last use.
+
+    Args:
+        is_fused: constants that are left are buffers; before that splats and iotas are made where they are read.
+    """
+    reader = _Reader(mesh, is_fused)
+    inputs = [reader.live(value, "input") for value in graph.inputs]
+    inner = reader.peak(graph)
+    live = sorted([*inputs, *inner.live], key=lambda entry: -entry.bytes)
+    return Peak(sum(entry.bytes for entry in live), tuple(live), inner.at)
+
+
+def local_type(value: Value, mesh: Mesh) -> TensorType:
+    """Type of a device's buffer; types are local already where no sharding is known."""
+    if value.sharding is None:
+        return value.type
+    return value.type.with_shape(value.sharding.local_shape(value.type.sizes, mesh))
+
+
+class _Reader:
+    def __init__(self, mesh: Mesh, is_fused: bool) -> None:
+        self._mesh = mesh
+        self._is_fused = is_fused
+        self._inner: dict[Node, Peak] = {}  # of what regions need at most while a node runs
+
+    def live(self, value: Value, op: str) -> Live:
+        kind = local_type(value, self._mesh)
+        return Live(value.name, str(kind), op, kind.nbytes, place_text(value.loc))
+
+    def peak(self, graph: Graph) -> Peak:
+        """Of what is alive besides the inputs of a graph."""
+        moments = enumerate((sum(alive.values()) + self._needs(node).bytes for node, alive in self._moments(graph)))
+        best = max(moments, key=lambda moment: (moment[1], -moment[0]), default=None)
+        if best is None:
+            return Peak(0)
+        node, alive = next(m for number, m in enumerate(self._moments(graph)) if number == best[0])
+        makers = {value: maker.op for maker in graph.nodes for value in maker.results}
+        inner = self._needs(node)
+        live = [self.live(value, makers[value]) for value, count in alive.items() if count]
+        at = inner.at or f"{node.op}" + (f" ({place_text(node.loc)})" if node.loc else "")
+        return Peak(best[1], (*live, *inner.live), at)
+
+    def _needs(self, node: Node) -> Peak:
+        if node not in self._inner:
+            peaks = [self.peak(region) for region in node.regions if node.op in CONTROL]
+            self._inner[node] = max(peaks, key=lambda peak: peak.bytes, default=Peak(0))
+        return self._inner[node]
+
+    def _moments(self, graph: Graph) -> Iterator[tuple[Node, Mapping[Value, int]]]:
+        """Each node with the bytes of all that is alive while it runs (one dict, changed from node to node)."""
+        storage = {value: value for value in graph.inputs}
+        last = _last_uses(graph, storage)
+        constants = [node for node in graph.nodes if node.op == "constant"]
+        alive = {node.result: self._stored(node, node.result) for node in constants}
+        kept = {storage[value] for value in graph.outputs if value in storage} | {*graph.inputs, *alive}
+        for number, node in enumerate(graph.nodes):
+            alive |= {v: self._stored(node, v) for v in node.results if storage[v] is v}
+            yield node, alive
+            for value in last.get(number, ()):
+                if value not in kept:
+                    alive.pop(value, None)
+
+    def _stored(self, node: Node, value: Value) -> int:
+        """Bytes of a value's buffer."""
+        splat = (
+            not self._is_fused
+            and node.op == "constant"
+            and (node.attrs["value"].size <= 1 or not any(node.attrs["value"].strides))
+        )
+        return 0 if splat or (node.op == "iota" and not self._is_fused) else local_type(value, self._mesh).nbytes
+
+
+def _last_uses(graph: Graph, storage: dict[Value, Value]) -> dict[int, list[Value]]:
+    """Per node the buffers that it is the last to use; fills `storage` with the buffer of each value."""
+    last: dict[Value, int] = {}
+    for number, node in enumerate(graph.nodes):
+        for value in node.results:
+            source = node.operands[0] if node.op in VIEWS and node.operands else None
+            storage[value] = storage.get(source, value) if source is not None else value
+            last[storage[value]] = number
+        for value in _read(node):
+            if value in storage:
+                last[storage[value]] = number
+    table: dict[int, list[Value]] = {}
+    for value, number in last.items():
+        table.setdefault(number, []).append(value)
+    return table
+
+
+def _read(node: Node) -> Iterator[Value]:
+    """Values that a node and its regions read."""
+    yield from node.operands
+    for region in node.regions:
+        for inner in region.nodes:
+            yield from _read(inner)
+        yield from region.outputs
