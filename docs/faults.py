@@ -76,7 +76,7 @@ FAULTS: dict[str, Fault] = {
         "before any work is done.",
         "Write the operation with others, or give a Python function a rule for it (`mg.op_rule`). `docs/ops.md` lists what there is.",
         CHECK,
-        _program(("stablehlo.tanh", "stablehlo.cholesky")),
+        _program(("stablehlo.tanh", "stablehlo.uniform_quantize")),
     ),
     "MG0104": Fault(
         "An operation is not what its definition says: shapes or element types do not agree, an attribute is missing or "

@@ -17,7 +17,18 @@ from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
 
 from meshgen.errors import Diagnostic, Location
-from meshgen.ir.graph import DTYPES, STAGES, Annotation, Graph, Module, Node, TensorType, Value
+from meshgen.ir.dense import COMPLEX_NAMES
+from meshgen.ir.graph import (
+    DTYPES,
+    STAGES,
+    Annotation,
+    Graph,
+    Module,
+    Node,
+    TensorType,
+    Value,
+    is_complex,
+)
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
@@ -163,7 +174,8 @@ class Reading:
     def _decode(self, attribute: Attribute, source: Operation | SSAValue | None) -> tuple[TensorType, Attribute | None]:
         is_tensor = isinstance(attribute, builtin.TensorType)
         element = attribute.element_type if is_tensor else attribute
-        dtype = "i64" if isinstance(element, builtin.IndexType) else str(element)
+        name = "i64" if isinstance(element, builtin.IndexType) else str(element)
+        dtype = COMPLEX_NAMES.get(name, name)
         shape = tuple(None if size < 0 else size for size in attribute.get_shape()) if is_tensor else ()
         if dtype not in DTYPES:
             self.fault("MG0103", f"type {attribute} is not supported", source, f"element types: {', '.join(DTYPES)}")
@@ -334,14 +346,15 @@ class Exporter:
 
 def element_type(dtype: str) -> Attribute:
     """The xDSL element type of a dtype name."""
+    if is_complex(dtype):
+        return builtin.ComplexType(builtin.f32 if dtype == "c64" else builtin.f64)
     floats: dict[str, Attribute] = {
-        "f16": builtin.f16,
-        "f32": builtin.f32,
-        "f64": builtin.f64,
-        "bf16": builtin.bf16,
-        "f8E4M3FN": builtin.Float8E4M3FNType(),
-        "f8E5M2": builtin.Float8E5M2Type(),
-    }
+        "f16": builtin.f16, "f32": builtin.f32, "f64": builtin.f64, "bf16": builtin.bf16,
+        "f8E4M3FN": builtin.Float8E4M3FNType(), "f8E5M2": builtin.Float8E5M2Type(),
+        "f8E4M3": builtin.Float8E4M3Type(), "f8E3M4": builtin.Float8E3M4Type(),
+        "f8E4M3FNUZ": builtin.Float8E4M3FNUZType(), "f8E5M2FNUZ": builtin.Float8E5M2FNUZType(),
+        "f8E4M3B11FNUZ": builtin.Float8E4M3B11FNUZType(), "f8E8M0FNU": builtin.Float8E8M0FNUType(),
+    }  # fmt: skip
     if dtype in floats:
         return floats[dtype]
     unsigned = dtype.startswith("u")

@@ -20,9 +20,11 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from meshgen.ir.graph import DTYPES, TensorType, is_float
+from meshgen.ir.graph import DTYPES, TensorType, is_complex, is_float, real_dtype
 
 _ELEMENT = re.compile(r"[^\[\],\s]+")
+_PAIR = re.compile(r"\(\s*([^,()\s]+)\s*,\s*([^,()\s]+)\s*\)")
+COMPLEX_NAMES = {"complex<f32>": "c64", "complex<f64>": "c128"}
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "-1": True}
 _HEX_FROM = 64  # elements; MLIR prints longer literals as one hexadecimal string
 
@@ -75,11 +77,13 @@ class DenseElements(BuiltinAttribute, Data[DenseData]):
 
 def read_dense(body: str, type: builtin.TensorType[Any]) -> DenseElements:
     """The constant of type `type` whose text between `dense<` and `>` is `body`. Raises ValueError with the fault."""
-    dtype = str(type.element_type)
+    name = str(type.element_type)
+    dtype = COMPLEX_NAMES.get(name, name)
     if dtype not in DTYPES:
         raise ValueError(f"constants of {dtype} are not supported")
-    body = body.strip()
-    shape = type.get_shape()
+    body, shape = body.strip(), type.get_shape()
+    if is_complex(dtype) and not body.startswith('"'):
+        return _read_complex(body, type, dtype)
     if body.startswith('"'):
         return DenseElements(DenseData(type, dtype, _from_hex(body, dtype, math.prod(shape))))
     words = _ELEMENT.findall(body)
@@ -88,6 +92,17 @@ def read_dense(body: str, type: builtin.TensorType[Any]) -> DenseElements:
     elif len(words) != (1 if body else 0) or (not body and math.prod(shape)):
         raise ValueError("a dense literal is one element, nested lists, or a hexadecimal string")
     return DenseElements(DenseData(type, dtype, _elements(words, dtype).tobytes()))
+
+
+def _read_complex(body: str, type: builtin.TensorType[Any], dtype: str) -> DenseElements:
+    """A constant whose elements are pairs `(real, imaginary)`."""
+    pairs = _PAIR.findall(body)
+    if body.startswith("["):
+        _check_nesting(_PAIR.sub("0", body), type.get_shape())
+    elif len(pairs) != (1 if body else 0):
+        raise ValueError("a complex literal is one pair (real, imaginary), or nested lists of pairs")
+    parts = _elements([word for pair in pairs for word in pair], real_dtype(dtype))
+    return DenseElements(DenseData(type, dtype, parts.tobytes()))
 
 
 def _check_nesting(body: str, shape: Sequence[int]) -> None:
@@ -158,6 +173,8 @@ def _element_text(element: Any, dtype: str) -> str:
     """Text from which the element is read back exactly, in MLIR's style where that is exact."""
     if dtype == "i1":
         return "true" if element else "false"
+    if is_complex(dtype):
+        return f"({_element_text(element.real, real_dtype(dtype))}, {_element_text(element.imag, real_dtype(dtype))})"
     if not is_float(dtype):
         return str(int(element))
     number = float(element)

@@ -15,6 +15,7 @@ from meshgen.ir import (
     evaluate_contraction,
     evaluate_control,
     evaluate_elementwise,
+    evaluate_linalg,
     evaluate_structure,
     evaluate_window,
 )
@@ -27,6 +28,7 @@ HANDLERS: dict[str, Handler] = {
     **evaluate_contraction.HANDLERS,
     **evaluate_window.HANDLERS,
     **evaluate_control.HANDLERS,
+    **evaluate_linalg.HANDLERS,
 }
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-from meshgen.ir.graph import DTYPES, Graph, Node, is_float
+from meshgen.ir.graph import DTYPES, Graph, Node, is_float, is_inexact
 
 Array = np.ndarray[Any, Any]
 RunRegion = Callable[[Graph, list[Array]], list[Array]]
 Handler = Callable[[Node, list[Array], RunRegion], list[Array]]
 
 _NATIVE_FLOATS = ("f32", "f64")
-_NIBBLES = ("i4", "ui4")
+_PARTS_OF_BYTES = {"i1": 1, "i2": 2, "ui2": 2, "i4": 4, "ui4": 4}
 _UFUNCS: dict[str, Any] = {
     "add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
@@ -22,10 +23,10 @@ _UFUNCS: dict[str, Any] = {
 
 
 def compute_dtype(dtype: str) -> np.dtype[Any]:
-    """The NumPy type in which values of an IR element type are computed: narrow floats in f32, 4-bit in i32."""
+    """The NumPy type in which values of an IR element type are computed: narrow floats in f32, 2 and 4 bits in i32."""
     if is_float(dtype) and dtype not in _NATIVE_FLOATS:
         return np.dtype(np.float32)
-    return np.dtype(np.int32) if dtype in _NIBBLES else DTYPES[dtype]
+    return np.dtype(np.int32) if dtype in _PARTS_OF_BYTES and dtype != "i1" else DTYPES[dtype]
 
 
 def widen(array: Array, dtype: str) -> Array:
@@ -45,7 +46,7 @@ def ufunc_of(kind: str) -> Any:
 
 def bits(dtype: str) -> int:
     """Width of an element in bits."""
-    return 4 if dtype in _NIBBLES else 1 if dtype == "i1" else DTYPES[dtype].itemsize * 8
+    return _PARTS_OF_BYTES.get(dtype) or DTYPES[dtype].itemsize * 8
 
 
 def integer_range(dtype: str) -> tuple[int, int]:
@@ -61,7 +62,7 @@ def neutral(kind: str, dtype: str) -> Array:
     if kind in ("maximum", "max", "minimum", "min"):
         least = kind.startswith("max")
         if is_float(dtype):
-            value: Any = _lowest(dtype) if least else -_lowest(dtype)
+            value: Any = _extreme(dtype, least)
         else:
             value = integer_range(dtype)[0 if least else 1]
     elif kind == "and":
@@ -71,8 +72,11 @@ def neutral(kind: str, dtype: str) -> Array:
     return np.array(value, DTYPES[dtype])
 
 
-def _lowest(dtype: str) -> float:
-    return -448.0 if dtype == "f8E4M3FN" else float("-inf")  # that type has no infinity
+def _extreme(dtype: str, least: bool) -> float:
+    """An infinity, or the least or greatest number of a type that has none."""
+    infinity = np.array(-np.inf if least else np.inf, DTYPES[dtype]).astype(np.float64)
+    limits = ml_dtypes.finfo(DTYPES[dtype])
+    return float(infinity if np.isinf(infinity) else limits.min if least else limits.max)
 
 
 def _all_ones(dtype: str) -> int:
@@ -82,12 +86,10 @@ def _all_ones(dtype: str) -> int:
 
 def poison(dtype: str) -> Array:
     """The 0-d value that marks what must never be read: NaN, or for integers a bit pattern unlikely in data."""
-    if is_float(dtype):
-        return np.array(np.nan, DTYPES[dtype])
-    if dtype == "i1":
-        return np.array(True)
-    if dtype in _NIBBLES:
-        return np.array(5, DTYPES[dtype])
+    if is_inexact(dtype):
+        return np.array(complex(np.nan, np.nan) if dtype.startswith("c") else np.nan, DTYPES[dtype])
+    if dtype in _PARTS_OF_BYTES:
+        return np.array(5 if bits(dtype) == 4 else 1, DTYPES[dtype])
     return np.frombuffer(b"\xa5" * DTYPES[dtype].itemsize, DTYPES[dtype]).reshape(())
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from meshgen.ir.evaluate_common import Array, Handler, RunRegion, bits, narrow, ufunc_of, widen
 from meshgen.ir.evaluate_structure import pad
-from meshgen.ir.graph import Node, is_float
+from meshgen.ir.graph import Node, is_complex, is_float
 
 _EXACT = 1 << 53  # integers below it are exact in f64, so BLAS may multiply them
 
@@ -27,6 +27,8 @@ def _product(left: Array, right: Array, source: str, result: str) -> Array:
     if is_float(result):
         wide = np.float64 if result == "f64" else np.float32
         return np.matmul(left.astype(wide, copy=False), right.astype(wide, copy=False))
+    if is_complex(result):
+        return np.matmul(left, right)
     if source == "i1":
         return np.matmul(left.astype(np.float64), right.astype(np.float64)) > 0
     if left.shape[-1] << 2 * bits(source) < _EXACT:
@@ -82,7 +84,9 @@ def _convolution(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
 def _padded_image(node: Node, image: Array) -> Array:
     """The image as [batch, feature, spatial...] in the accumulator's type, dilated and padded."""
     attrs, dtype = node.attrs, node.result.type.dtype
-    wide = (np.float64 if dtype == "f64" else np.float32) if is_float(dtype) else np.int64
+    wide = np.complex128 if is_complex(dtype) else np.int64
+    if is_float(dtype):
+        wide = np.float64 if dtype == "f64" else np.float32
     x = image.transpose([attrs["input_batch"], attrs["input_feature"], *attrs["input_spatial"]]).astype(wide)
     interior = [d - 1 for d in attrs["lhs_dilation"]]
     return pad(x, np.zeros((), wide), (0, 0, *attrs["low"]), (0, 0, *attrs["high"]), (0, 0, *interior))

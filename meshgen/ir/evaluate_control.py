@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.evaluate_common import Array, Handler, RunRegion, widen
 from meshgen.ir.evaluate_elementwise import total_order
 from meshgen.ir.evaluate_window import apply_region
 from meshgen.ir.graph import Node, is_float
-
-_MASK_32 = np.uint64(0xFFFFFFFF)
+from meshgen.ir.random_bits import philox_bits, threefry_bits
 
 
 def _while(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
@@ -80,49 +78,12 @@ def _top_k(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     return [np.take_along_axis(x, order, -1), order.astype(np.int32)]
 
 
-def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Threefry-2x32 with 20 rounds on uint32 arrays. Source: Salmon et al., SC 2011."""
-    rotations = ((13, 15, 26, 6), (17, 29, 16, 24))
-    keys = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
-    x, y = counter[0] + keys[0], counter[1] + keys[1]
-    for group in range(5):
-        for rotation in rotations[group % 2]:
-            x = x + y
-            y = (y << np.uint32(rotation) | y >> np.uint32(32 - rotation)) ^ x
-        x = x + keys[(group + 1) % 3]
-        y = y + keys[(group + 2) % 3] + np.uint32(group + 1)
-    return x, y
-
-
 def _rng_bit_generator(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-    """Threefry as XLA counts it: neighbours along the first even dim (else the greatest) share a counter."""
-    if node.attrs.get("algorithm", "DEFAULT") == "PHILOX":
-        raise ProgramError(Diagnostic("MG0103", "rng_bit_generator: algorithm PHILOX is not supported", node.loc,
-                                      hint="use THREE_FRY"))  # fmt: skip
+    """Philox is also the default, as XLA's is on CPUs and GPUs. Fewer than 32 bits are the lowest of 32."""
     state, result = args[0].astype(np.uint64), node.results[1].type
-    double = result.numpy_dtype.itemsize == 8
-    shape = list(result.sizes)
-    split = 0 if double else next((d for d, n in enumerate(shape) if n % 2 == 0), int(np.argmax(shape)) if shape else 0)
-    half = shape.copy()
-    if shape and not double:
-        half[split] = -(-shape[split] // 2)
-    size = int(np.prod(half, dtype=np.int64))
-    counter = state[1] + np.arange(size, dtype=np.uint64)
-    parts = threefry(_halves(state[0]), _halves(counter))
-    new_state = np.array([state[0], state[1] + np.uint64(size)], np.uint64).astype(args[0].dtype)
-    if double:
-        return [new_state, (parts[0].astype(np.uint64) | parts[1].astype(np.uint64) << np.uint64(32)).reshape(shape)]
-    if not shape:
-        return [new_state, parts[0].reshape(()).astype(result.numpy_dtype)]
-    paired = np.stack([p.reshape(half) for p in parts], split + 1)
-    joined = paired.reshape([2 * n if d == split else n for d, n in enumerate(half)])
-    return [new_state, joined[tuple(slice(n) for n in shape)].astype(result.numpy_dtype)]
-
-
-def _halves(wide: Array) -> tuple[Array, Array]:
-    """Low and high 32 bits."""
-    wide = np.asarray(wide)
-    return (wide & _MASK_32).astype(np.uint32), (wide >> np.uint64(32)).astype(np.uint32)
+    draw = threefry_bits if node.attrs.get("algorithm", "DEFAULT") == "THREE_FRY" else philox_bits
+    new_state, bits = draw(state, result.sizes, result.numpy_dtype)
+    return [new_state.astype(args[0].dtype), bits.astype(result.numpy_dtype)]
 
 
 HANDLERS: dict[str, Handler] = {

@@ -6,45 +6,29 @@ zero, conversions out of range), XLA's choice is taken.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from meshgen.ir.evaluate_common import Array, Handler, RunRegion, bits, integer_range, narrow, widen
-from meshgen.ir.graph import DTYPES, Node, is_float
+from meshgen.ir.graph import DTYPES, Node, is_complex, is_float
+from meshgen.ir.special_functions import bessel_i1e, digamma, erf, erf_inv, erfc, lgamma, polygamma, zeta
 
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
-_erf: Callable[[Any], Any] = np.frompyfunc(math.erf, 1, 1)
-
-
-def erf(x: Array) -> Array:
-    """The error function, to double precision before the result is rounded."""
-    return np.asarray(_erf(x.astype(np.float64))).astype(np.float64)
-
-
-# M. Giles, "Approximating the erfinv function", 2011: a start for Newton, highest power first.
-_CENTRE = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
-           -0.00417768164, 0.246640727, 1.50140941)  # fmt: skip
-_TAIL = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
-         0.00943887047, 1.00167406, 2.83297682)  # fmt: skip
-
-
-def erf_inv(y: Array) -> Array:
-    """The inverse error function on [-1, 1]; infinite at the ends, NaN outside."""
-    y = y.astype(np.float64)
-    w = -np.log((1 - y) * (1 + y))
-    x = y * np.where(w < 5, np.polyval(_CENTRE, w - 2.5), np.polyval(_TAIL, np.sqrt(np.maximum(w, 5)) - 3))
-    for _ in range(2):  # the start is good to 1e-7, Newton squares that
-        step = (erf(np.nan_to_num(x, posinf=0, neginf=0)) - y) * (math.sqrt(math.pi) / 2) * np.exp(x * x)
-        x = x - np.where(np.isfinite(step), step, 0)
-    return np.where(np.abs(y) == 1, np.copysign(np.inf, y), x)
 
 
 def _sign(x: Array) -> Array:
     return np.where(x == 0, x, np.sign(x))  # keeps -0.0
+
+
+def _rsqrt(x: Array) -> Array:
+    return 1 / np.sqrt(x)
+
+
+def _cbrt(x: Array) -> Array:
+    return np.power(x, 1 / 3) if x.dtype.kind == "c" else np.cbrt(x)
 
 
 def _round_away(x: Array) -> Array:
@@ -63,9 +47,12 @@ def _not(x: Array) -> Array:
 _UNARY: dict[str, Callable[[Any], Any]] = {
     "abs": np.abs, "negate": np.negative, "exponential": np.exp, "exponential_minus_one": np.expm1, "log": np.log,
     "log_plus_one": np.log1p, "logistic": lambda x: 1 / (1 + np.exp(-x)), "tanh": np.tanh, "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1 / np.sqrt(x), "cbrt": np.cbrt, "sine": np.sin, "cosine": np.cos, "tan": np.tan,
+    "rsqrt": _rsqrt, "cbrt": _cbrt, "sine": np.sin, "cosine": np.cos, "tan": np.tan,
     "floor": np.floor, "ceil": np.ceil, "round_nearest_even": np.rint, "round_nearest_afz": _round_away,
-    "sign": _sign, "not": _not, "is_finite": np.isfinite, "erf": erf, "erf_inv": erf_inv, "real": np.real,
+    "sign": _sign, "not": _not, "is_finite": np.isfinite, "erf": erf, "erf_inv": erf_inv, "erfc": erfc,
+    "lgamma": lgamma, "digamma": digamma, "bessel_i1e": bessel_i1e, "sinh": np.sinh, "cosh": np.cosh,
+    "asin": np.arcsin, "acos": np.arccos, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+    "real": np.real, "imag": np.imag,
 }  # fmt: skip
 
 
@@ -87,7 +74,7 @@ def _count_leading_zeros(node: Node, args: list[Array]) -> Array:
 
 def _divide(x: Array, y: Array) -> Array:
     """True division of floats; integers truncate, x / 0 = -1 (all ones) and least / -1 = least, as in XLA."""
-    if x.dtype.kind == "f":
+    if x.dtype.kind in "fc":
         return x / y
     safe = np.where(y == 0, 1, y).astype(x.dtype)
     if x.dtype.kind == "u":
@@ -108,7 +95,7 @@ def _remainder(x: Array, y: Array) -> Array:
 
 
 def _power(x: Array, y: Array) -> Array:
-    if x.dtype.kind == "f":
+    if x.dtype.kind in "fc":
         return np.power(x, y)
     negative = y < 0
     powers = np.power(x, np.where(negative, 0, y).astype(x.dtype))
@@ -133,7 +120,7 @@ def _shift(x: Array, y: Array, width: int, arithmetic: bool, left: bool) -> Arra
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": _divide, "remainder": _remainder,
     "power": _power, "maximum": np.maximum, "minimum": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or,
-    "xor": np.bitwise_xor, "atan2": np.arctan2,
+    "xor": np.bitwise_xor, "atan2": np.arctan2, "polygamma": polygamma, "zeta": zeta,
 }  # fmt: skip
 _SHIFTS = {"shift_left": (False, True), "shift_right_logical": (False, False), "shift_right_arithmetic": (True, False)}
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -164,7 +151,9 @@ def convert(x: Array, target: str) -> Array:
     """`x` in another element type: to integers truncated and clamped (NaN is 0), to i1 whether it is not zero."""
     if target == "i1":
         return x != np.zeros((), x.dtype)
-    if x.dtype.kind not in "biu" and not is_float(target) and x.dtype.name not in ("int4", "uint4"):
+    if x.dtype.kind == "c" and not is_complex(target):
+        x = x.real
+    if x.dtype.kind not in "biu" and not is_float(target) and not is_complex(target) and "int" not in x.dtype.name:
         low, high = integer_range(target)
         wide = np.trunc(x.astype(np.float64))
         inside = np.nan_to_num(np.clip(wide, low, high), nan=0.0)
@@ -174,6 +163,42 @@ def convert(x: Array, target: str) -> Array:
     if is_float(target) and x.dtype == np.bool_:
         return x.astype(np.float32).astype(DTYPES[target])
     return x.astype(DTYPES[target])
+
+
+def _complex(node: Node, args: list[Array]) -> Array:
+    result = np.empty(np.broadcast_shapes(args[0].shape, args[1].shape), node.result.type.numpy_dtype)
+    result.real, result.imag = args  # x + 1j * y would make a NaN of 0 * inf
+    return result
+
+
+def _next_after(node: Node, args: list[Array]) -> Array:
+    """The neighbour of x towards y in x's own type: 1 more or less in the order of the bits."""
+    x, y = args
+    wide_x, wide_y = widen(x, _dtype(node)), widen(y, _dtype(node))
+    signed = np.ascontiguousarray(x).reshape(x.shape).view(_SIGNED[x.dtype.itemsize])
+    away = (wide_y > wide_x) == (wide_x > 0)  # from zero: the magnitude grows
+    moved = (signed + np.where(away, 1, -1).astype(signed.dtype)).view(x.dtype)
+    least = np.asarray(1, signed.dtype).view(x.dtype)
+    moved = np.where(wide_x == 0, np.where(wide_y > 0, least, -least), moved)
+    unordered = np.where(np.isnan(wide_x), x, y)
+    return np.where(np.isnan(wide_x) | np.isnan(wide_y), unordered, np.where(wide_x == wide_y, y, moved))
+
+
+_EXPONENT_BITS = {"f64": 11, "f16": 5}  # of the others that are rounded: 8
+
+
+def _reduce_precision(node: Node, args: list[Array]) -> Array:
+    """Rounded to nearest even to a float type of these widths; what is below its least normal number becomes 0."""
+    x = args[0].astype(np.float64)
+    exponent_bits, mantissa_bits = node.attrs["exponent_bits"], node.attrs["mantissa_bits"]
+    fraction, exponent = np.frexp(x)
+    rounded = np.ldexp(np.rint(np.ldexp(fraction, mantissa_bits + 1)), exponent - mantissa_bits - 1)
+    if exponent_bits < _EXPONENT_BITS.get(_dtype(node), 8):
+        bias = (1 << exponent_bits - 1) - 1
+        greatest = np.ldexp(2.0 - 2.0**-mantissa_bits, bias)
+        rounded = np.where(np.abs(rounded) > greatest, np.copysign(np.inf, x), rounded)
+        rounded = np.where(np.abs(rounded) < np.ldexp(1.0, 1 - bias), np.copysign(0.0, x), rounded)
+    return np.where(np.isfinite(x), rounded, x)
 
 
 def _bitcast(node: Node, args: list[Array]) -> Array:
@@ -225,6 +250,9 @@ HANDLERS: dict[str, Handler] = {
     "clamp": _handler(_clamp),
     "convert": _handler(lambda node, args: convert(args[0], node.result.type.dtype)),
     "bitcast_convert": _handler(_bitcast),
+    "complex": _handler(_complex),
+    "next_after": _handler(_next_after),
+    "reduce_precision": _handler(_reduce_precision),
     "popcnt": _handler(_popcnt),
     "count_leading_zeros": _handler(_count_leading_zeros),
     "constant": _handler(lambda node, args: np.broadcast_to(node.attrs["value"], node.result.type.sizes)),

@@ -20,12 +20,17 @@ from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
 _NUMPY_NAMES: dict[str, Any] = {
-    "i1": np.bool_, "i4": ml_dtypes.int4, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
-    "ui4": ml_dtypes.uint4, "ui8": np.uint8, "ui16": np.uint16, "ui32": np.uint32, "ui64": np.uint64,
+    "i1": np.bool_, "i2": ml_dtypes.int2, "i4": ml_dtypes.int4, "i8": np.int8, "i16": np.int16, "i32": np.int32,
+    "i64": np.int64,
+    "ui2": ml_dtypes.uint2, "ui4": ml_dtypes.uint4, "ui8": np.uint8, "ui16": np.uint16, "ui32": np.uint32, "ui64": np.uint64,
     "f16": np.float16, "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16,
-    "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2, "f8E4M3": ml_dtypes.float8_e4m3,
+    "f8E3M4": ml_dtypes.float8_e3m4, "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz, "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
+    "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz, "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
+    "c64": np.complex64, "c128": np.complex128,
 }  # fmt: skip
 DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind) for name, kind in _NUMPY_NAMES.items()}
+COMPLEX_PARTS = {"c64": "f32", "c128": "f64"}  # the element type of the real and imaginary parts
 _NAMES: dict[np.dtype[Any], str] = {dtype: name for name, dtype in DTYPES.items()}
 
 
@@ -37,6 +42,21 @@ def dtype_name(dtype: Any) -> str:
 def is_float(dtype: str) -> bool:
     """Whether the element type is a floating-point one."""
     return dtype.startswith(("f", "bf"))
+
+
+def is_complex(dtype: str) -> bool:
+    """Whether the element type is a complex one: `c64` is a pair of f32, `c128` of f64."""
+    return dtype.startswith("c")
+
+
+def is_inexact(dtype: str) -> bool:
+    """Whether values of the element type are rounded."""
+    return is_float(dtype) or is_complex(dtype)
+
+
+def real_dtype(dtype: str) -> str:
+    """The element type of the parts of a complex one; any other itself."""
+    return COMPLEX_PARTS.get(dtype, dtype)
 
 
 @dataclass(frozen=True)

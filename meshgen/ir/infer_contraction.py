@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from meshgen.ir.graph import TensorType, is_float
+from meshgen.ir.graph import TensorType, is_complex, is_float
 from meshgen.ir.infer_site import Inference, Site, agree, shapes_agree
 
-_KINDS = {"add": "any", "multiply": "any", "maximum": "any", "minimum": "any", "and": "logical", "or": "logical",
+_KINDS = {"add": "any", "multiply": "any", "maximum": "ordered", "minimum": "ordered", "and": "logical", "or": "logical",
           "xor": "logical"}  # fmt: skip
 
 
@@ -83,7 +83,9 @@ def _dot_general(site: Site) -> list[TensorType] | None:
 
 def _may_multiply(left: TensorType, right: TensorType) -> bool:
     return left.dtype == right.dtype or (
-        is_float(left.dtype) == is_float(right.dtype) and "i1" not in (left.dtype, right.dtype)
+        is_float(left.dtype) == is_float(right.dtype)
+        and "i1" not in (left.dtype, right.dtype)
+        and not (is_complex(left.dtype) or is_complex(right.dtype))
     )
 
 

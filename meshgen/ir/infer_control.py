@@ -88,12 +88,21 @@ def _top_k(site: Site) -> list[TensorType] | None:
     return [x.with_shape(shape), TensorType(shape, "i32")]
 
 
+_RANDOM = {"THREE_FRY": (2,), "PHILOX": (2, 3), "DEFAULT": (2, 3)}  # sizes of the state
+
+
 def _rng_bit_generator(site: Site) -> list[TensorType] | None:
     state = site.operands[0]
-    site.require(_fits(state, TensorType((2,), "ui64")), f"the state is {state}, not ui64[2]")
+    algorithm = site.attrs.get("algorithm", "DEFAULT")
+    if site.require(algorithm in _RANDOM, f"algorithm '{algorithm}' is none of {', '.join(_RANDOM)}"):
+        sizes = _RANDOM[algorithm]
+        known = " or ".join(f"ui64[{size}]" for size in sizes)
+        fits = any(_fits(state, TensorType((size,), "ui64")) for size in sizes)
+        site.require(fits, f"the state of {algorithm} is {state}, not {known}")
     if site.results and site.require(len(site.results) == 2, f"has {len(site.results)} results instead of 2"):
         site.require(_fits(site.results[0], state), f"the new state is {site.results[0]}, not {state}")
-        site.require(site.results[1].dtype in ("i32", "ui32", "i64", "ui64"), f"gives {site.results[1]}; 32 or 64 bit integers are supported")  # fmt: skip
+        dtype = site.results[1].dtype
+        site.require(dtype.lstrip("u") in ("i8", "i16", "i32", "i64"), f"gives {site.results[1]}, which is no integer type of 8 bits and more")  # fmt: skip
     return None
 
 

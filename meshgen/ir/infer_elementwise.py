@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from meshgen.ir.evaluate_common import bits
-from meshgen.ir.graph import TensorType
+from meshgen.ir.graph import COMPLEX_PARTS, TensorType, is_complex, real_dtype
 from meshgen.ir.infer_site import Inference, Site, known, shapes_agree
 
 _UNARY = {
     "abs": "number", "negate": "number", "sign": "number", "not": "logical", "is_finite": "float",
-    "popcnt": "integer", "count_leading_zeros": "integer", "real": "float",
+    "popcnt": "integer", "count_leading_zeros": "integer", "real": "inexact", "imag": "inexact",
+    "reduce_precision": "float",
     **dict.fromkeys(("exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "tanh", "sqrt",
-                     "rsqrt", "cbrt", "sine", "cosine", "tan", "floor", "ceil", "round_nearest_even",
-                     "round_nearest_afz", "erf", "erf_inv"), "float"),
+                     "rsqrt", "cbrt", "sine", "cosine", "tan", "sinh", "cosh", "asin", "acos", "asinh", "acosh",
+                     "atanh"), "inexact"),
+    **dict.fromkeys(("floor", "ceil", "round_nearest_even", "round_nearest_afz", "erf", "erf_inv", "erfc", "lgamma",
+                     "digamma", "bessel_i1e"), "float"),
 }  # fmt: skip
 _BINARY = {
     "add": "any", "subtract": "number", "multiply": "any", "divide": "number", "remainder": "number",
-    "power": "number", "maximum": "any", "minimum": "any", "and": "logical", "or": "logical", "xor": "logical",
+    "power": "number", "maximum": "ordered", "minimum": "ordered", "and": "logical", "or": "logical", "xor": "logical",
     "shift_left": "integer", "shift_right_logical": "integer", "shift_right_arithmetic": "integer",
-    "atan2": "float",
+    "atan2": "float", "polygamma": "float", "zeta": "float", "next_after": "float",
 }  # fmt: skip
+_COMPLEX = {part: name for name, part in COMPLEX_PARTS.items()}
 _DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")
-_COMPARE_TYPES = {"": "any", "FLOAT": "float", "TOTALORDER": "float", "SIGNED": "integer", "UNSIGNED": "logical"}
+_COMPARE_TYPES = {"": "any", "FLOAT": "inexact", "TOTALORDER": "float", "SIGNED": "integer", "UNSIGNED": "logical"}
 
 
 def _common(site: Site, *types: TensorType) -> TensorType | None:
@@ -38,7 +42,16 @@ def _common(site: Site, *types: TensorType) -> TensorType | None:
 def _unary(site: Site) -> list[TensorType] | None:
     (x,) = site.operands
     site.dtype_in(x, _UNARY[site.op])
-    return [TensorType(x.shape, "i1")] if site.op == "is_finite" else [x]
+    if site.op == "is_finite":
+        return [TensorType(x.shape, "i1")]
+    return [TensorType(x.shape, real_dtype(x.dtype))] if site.op in ("abs", "real", "imag") else [x]
+
+
+def _complex(site: Site) -> list[TensorType] | None:
+    common = _common(site, *site.operands)
+    if common is None or not site.require(common.dtype in _COMPLEX, f"{common.dtype} is no part of a complex type"):
+        return None
+    return [TensorType(common.shape, _COMPLEX[common.dtype])]
 
 
 def _binary(site: Site) -> list[TensorType] | None:
@@ -52,6 +65,8 @@ def _compare(site: Site) -> list[TensorType] | None:
     site.require(direction in _DIRECTIONS, f"direction '{direction}' is none of {', '.join(_DIRECTIONS)}")
     if site.require(how in _COMPARE_TYPES, f"compare_type '{how}' is unknown"):
         site.dtype_in(site.operands[0], _COMPARE_TYPES[how])
+    if is_complex(site.operands[0].dtype):
+        site.require(direction in ("EQ", "NE"), "complex numbers have no order")
     common = _common(site, *site.operands)
     return common and [TensorType(common.shape, "i1")]
 
@@ -101,15 +116,19 @@ def _bitcast(site: Site) -> list[TensorType] | None:
     return None
 
 
-ATTRS: dict[str, dict[str, str]] = {"compare": {"direction": "str"}}
+ATTRS: dict[str, dict[str, str]] = {
+    "compare": {"direction": "str"},
+    "reduce_precision": {"exponent_bits": "int", "mantissa_bits": "int"},
+}
 ARITY = {
-    **dict.fromkeys(_UNARY, 1), **dict.fromkeys(_BINARY, 2), "compare": 2, "select": 3, "clamp": 3, "convert": 1,
+    **dict.fromkeys(_UNARY, 1), **dict.fromkeys(_BINARY, 2), "compare": 2, "complex": 2, "select": 3, "clamp": 3, "convert": 1,
     "bitcast_convert": 1,
 }  # fmt: skip
 INFERENCE: dict[str, Inference] = {
     **dict.fromkeys(_UNARY, _unary),
     **dict.fromkeys(_BINARY, _binary),
     "compare": _compare,
+    "complex": _complex,
     "select": _select,
     "clamp": _clamp,
     "convert": _convert,

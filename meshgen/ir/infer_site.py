@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from meshgen.errors import Diagnostic, Location
-from meshgen.ir.graph import Graph, TensorType, is_float
+from meshgen.ir.graph import Graph, TensorType, is_complex, is_float, is_inexact
 
 Shape = tuple[int | None, ...]
 Inference = Callable[["Site"], "list[TensorType] | None"]
@@ -67,15 +67,18 @@ class Site:
         )  # fmt: skip
 
     def dtype_in(self, type_: TensorType, family: str) -> bool:
-        """Whether the element type is of a family: float, integer, logical (integer or i1) or number."""
+        """Whether the element type is of a family: float, inexact (float or complex), integer, logical (integer or i1), ..."""
         held = {
             "float": is_float(type_.dtype),
-            "integer": not is_float(type_.dtype) and type_.dtype != "i1",
-            "logical": not is_float(type_.dtype),
+            "inexact": is_inexact(type_.dtype),
+            "integer": not is_inexact(type_.dtype) and type_.dtype != "i1",
+            "logical": not is_inexact(type_.dtype),
+            "ordered": not is_complex(type_.dtype),
             "number": type_.dtype != "i1",
             "any": True,
         }[family]
-        return self.require(held, f"element type {type_.dtype} is no {family} type")
+        named = "float or complex" if family == "inexact" else family
+        return self.require(held, f"element type {type_.dtype} is no {named} type")
 
 
 def agree(left: int | None, right: int | None) -> bool:

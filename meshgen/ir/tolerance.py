@@ -26,9 +26,9 @@ import numpy as np
 from meshgen.ir.evaluate import Evaluator, last_uses
 from meshgen.ir.evaluate_common import Array
 from meshgen.ir.evaluate_control import case_branch
-from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_float
+from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_complex, is_float, is_inexact
 from meshgen.ir.tolerance_rules import RULES
-from meshgen.ir.tolerance_values import Tracked, absolute, exact, spread_bound, unknown
+from meshgen.ir.tolerance_values import Tracked, absolute, exact, spread_bound, unknown, widest
 
 SAMPLES = 8
 T_QUANTILE = 13.26  # of Student's t with 8 degrees of freedom, two-sided, at 1e-6
@@ -91,6 +91,8 @@ class _Tracker:
         if np.all(np.asarray(tracked.rounding) == 0):
             return replace(tracked, samples=tuple(samples))
         rounding = np.nan_to_num(tracked.rounding, nan=0.0, posinf=0.0)
+        if is_complex(dtype_name(tracked.value.dtype)):
+            rounding = rounding * np.exp(2j * np.pi * self._random.random(tracked.value.shape))
         draws = self._random.integers(0, 1 << SAMPLES, tracked.value.shape)  # a bit per sample
         moved = (x + np.where(draws >> i & 1, rounding, -rounding) for i, x in enumerate(samples))
         return replace(tracked, samples=tuple(moved))
@@ -136,6 +138,10 @@ _LINEAR = frozenset(
         "all_slice",
         "mask_padding",
         "to_partial",
+        "real",
+        "imag",
+        "complex",
+        "fft",
     ]
 )
 
@@ -157,12 +163,12 @@ def _needed_whole(graph: Graph) -> frozenset[Value]:
 def _unknown(tracked: Tracked) -> Tracked:
     """Nothing is known in any execution: the samples are no numbers."""
     nothing = np.full(tracked.value.shape, np.nan)
-    floats = is_float(dtype_name(tracked.value.dtype))
+    floats = is_inexact(dtype_name(tracked.value.dtype))
     return replace(unknown(tracked.value), samples=(nothing,) * SAMPLES if floats else tracked.samples)
 
 
 def _sample(value: Array) -> Array:
-    return value.astype(np.float64) if is_float(dtype_name(value.dtype)) else value
+    return widest(value) if is_inexact(dtype_name(value.dtype)) else value
 
 
 def _twin(node: Node, known: dict[Value, Value]) -> Node:
@@ -177,6 +183,8 @@ def _twin(node: Node, known: dict[Value, Value]) -> Node:
 
 
 def _twin_type(type_: TensorType) -> TensorType:
+    if is_complex(type_.dtype):
+        return TensorType(type_.shape, "c128")
     return TensorType(type_.shape, "f64") if is_float(type_.dtype) else type_
 
 
@@ -201,10 +209,10 @@ def _cleaned(tracked: Tracked) -> Tracked:
 
 def _interval(tracked: Tracked) -> Array:
     """How far another execution lies from this one, by the samples; integers are certain or not."""
-    value = tracked.value.astype(np.float64)
+    value = widest(tracked.value)
     with np.errstate(all="ignore"):
-        moved = [np.where(value == s, 0.0, np.abs(s.astype(np.float64) - value)) for s in tracked.samples]
-        if not is_float(dtype_name(tracked.value.dtype)):
+        moved = [np.where(value == s, 0.0, np.abs(widest(s) - value)) for s in tracked.samples]
+        if not is_inexact(dtype_name(tracked.value.dtype)):
             return np.where(np.max(moved, axis=0) > 0, np.inf, 0.0)
         spread = np.sqrt(np.mean(np.square(moved), axis=0))
         spread = np.where(np.isfinite(value), np.nan_to_num(spread, nan=np.inf, posinf=np.inf), 0.0)

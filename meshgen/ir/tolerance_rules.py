@@ -10,8 +10,8 @@ import numpy as np
 
 from meshgen.ir.evaluate import HANDLERS
 from meshgen.ir.evaluate_common import Array
-from meshgen.ir.evaluate_elementwise import erf, erf_inv
-from meshgen.ir.graph import Node, dtype_name, is_float
+from meshgen.ir.graph import Node, dtype_name, is_complex, is_float, is_inexact
+from meshgen.ir.special_functions import digamma, erf, erf_inv, erfc, lgamma, polygamma, zeta
 from meshgen.ir.tolerance_sums import SUM_RULES, no_region
 from meshgen.ir.tolerance_values import (
     FUNCTION_UNITS,
@@ -24,6 +24,7 @@ from meshgen.ir.tolerance_values import (
     rounded,
     spread_bound,
     unknown,
+    widest,
 )
 
 # Element-wise ---------------------------------------------------------------------------------------------------
@@ -51,6 +52,22 @@ def _tangent(x: Tracked) -> Array:
     return np.where(branch[0] == branch[1], _monotone(np.tan)(x), np.inf)
 
 
+def _between_poles(function: Callable[[Any], Any]) -> Callable[[Tracked], Array]:
+    """The error of a function that is monotone or convex between its poles 0, -1, ..."""
+
+    def error(x: Tracked) -> Array:
+        wide = in_f64(x)
+        low, high = wide - x.error, wide + x.error
+        return np.where((low <= 0) & (np.floor(low) != np.floor(high)), np.inf, _monotone(function)(x))
+
+    return error
+
+
+def _within(function: Callable[[Any], Any], low: float, high: float) -> Callable[[Tracked], Array]:
+    """The error of a monotone function of an interval, at the ends of which arguments stop."""
+    return _monotone(lambda x: function(np.clip(x, low, high)))
+
+
 def _rsqrt(x: Array) -> Array:
     return np.where(x > 0, 1 / np.sqrt(np.maximum(x, 0)), np.nan)
 
@@ -60,7 +77,11 @@ _FUNCTIONS: dict[str, Callable[[Tracked], Array]] = {
     "log_plus_one": _monotone(np.log1p), "logistic": _monotone(lambda x: 1 / (1 + np.exp(-x))),
     "tanh": _monotone(np.tanh), "sqrt": _monotone(lambda x: np.sqrt(np.maximum(x, 0))), "rsqrt": _monotone(_rsqrt),
     "cbrt": _monotone(np.cbrt), "sine": _bounded_slope, "cosine": _bounded_slope, "tan": _tangent,
-    "erf": _monotone(erf), "erf_inv": _monotone(erf_inv),
+    "erf": _monotone(erf), "erf_inv": _within(erf_inv, -1, 1), "erfc": _monotone(erfc), "sinh": _monotone(np.sinh),
+    "cosh": _monotone(np.cosh), "asin": _within(np.arcsin, -1, 1), "acos": _within(np.arccos, -1, 1),
+    "asinh": _monotone(np.arcsinh), "acosh": _within(np.arccosh, 1, np.inf), "atanh": _within(np.arctanh, -1, 1),
+    "lgamma": _between_poles(lgamma), "digamma": _between_poles(digamma),
+    "bessel_i1e": _bounded_slope,
 }  # fmt: skip
 _STEPS: dict[str, Callable[[Tracked], Array]] = {
     "floor": _monotone(np.floor), "ceil": _monotone(np.ceil), "round_nearest_even": _monotone(np.rint),
@@ -69,8 +90,45 @@ _STEPS: dict[str, Callable[[Tracked], Array]] = {
 
 
 def _function(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    value = results[0]
-    return [rounded(value, _FUNCTIONS[node.op](operands[0]), absolute(value), FUNCTION_UNITS)]
+    """Of complex numbers only the executions with random errors tell how far an error goes."""
+    value, (x,) = results[0], operands
+    if is_complex(dtype_name(x.value.dtype)):
+        return [rounded(value, np.where(np.asarray(x.error) > 0, np.inf, 0.0), absolute(value), FUNCTION_UNITS)]
+    return [rounded(value, _FUNCTIONS[node.op](x), absolute(value), FUNCTION_UNITS)]
+
+
+_OF_TWO: dict[str, Callable[[Array, Array], Array]] = {"polygamma": polygamma, "zeta": zeta}
+
+
+def _of_order(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """polygamma and zeta: monotone in their argument above 0; nothing is known of another order."""
+    order, x = operands
+    function = _OF_TWO[node.op]
+    error = _monotone(lambda at: function(in_f64(order), at))(x)
+    lost = (order.error > 0) | ((x.error > 0) & (in_f64(x) <= x.error))
+    return [rounded(results[0], np.where(lost, np.inf, error), absolute(results[0]), FUNCTION_UNITS)]
+
+
+def _next_after(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    x, y = operands
+    step = 2 * np.abs(in_f64(x) - widest(results[0]))
+    error = np.where((x.error > 0) | (y.error > 0), x.error + step, 0.0)
+    return [Tracked(results[0], error, absolute(results[0]))]
+
+
+def _reduce_precision(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """A step function: two arguments may lie on both sides of a step."""
+    (x,) = operands
+    step = 2.0 ** -node.attrs["mantissa_bits"] * (absolute(x.value) + x.error)
+    least = 2.0 ** (2 - (1 << node.attrs["exponent_bits"] - 1))
+    return [Tracked(results[0], np.where(x.error > 0, x.error + step + least, 0.0), absolute(results[0]))]
+
+
+def _parts(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """real, imag and complex: no part is rounded."""
+    error = sum((np.asarray(x.error) for x in operands), np.zeros(results[0].shape))
+    magnitude = sum((x.magnitude for x in operands), np.zeros(results[0].shape))
+    return [Tracked(results[0], error, magnitude)]
 
 
 def _step(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
@@ -79,8 +137,11 @@ def _step(node: Node, operands: list[Tracked], results: list[Array], tf32: bool)
 
 def _same_error(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     """abs and negate; not of i1."""
-    magnitude = operands[0].magnitude if node.op == "negate" else absolute(results[0])
-    return [Tracked(results[0], operands[0].error, magnitude)]
+    (x,) = operands
+    magnitude = x.magnitude if node.op == "negate" else absolute(results[0])
+    if node.op == "abs" and is_complex(dtype_name(x.value.dtype)):
+        return [rounded(results[0], np.asarray(x.error), magnitude, FUNCTION_UNITS)]
+    return [Tracked(results[0], x.error, magnitude)]
 
 
 def _add(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
@@ -97,7 +158,7 @@ def _multiply(node: Node, operands: list[Tracked], results: list[Array], tf32: b
 
 def _divide(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     a, b = operands
-    if not is_float(dtype_name(results[0].dtype)):
+    if not is_inexact(dtype_name(results[0].dtype)):
         return [spread_bound(operands, results[0])]
     bottom = absolute(b.value)
     error = (a.error + np.abs(in_f64(a) / in_f64(b)) * b.error) / (bottom - b.error)
@@ -107,6 +168,9 @@ def _divide(node: Node, operands: list[Tracked], results: list[Array], tf32: boo
 
 def _power(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     a, b = operands
+    if is_complex(dtype_name(results[0].dtype)):
+        error = np.where((a.error > 0) | (b.error > 0), np.inf, 0.0)
+        return [rounded(results[0], error, absolute(results[0]), FUNCTION_UNITS)]
     here, error = np.power(in_f64(a), in_f64(b)), np.zeros(results[0].shape)
     for i in (-1, 1):  # monotone in each argument: the extremes are at corners
         for j in (-1, 1):
@@ -171,8 +235,8 @@ def _select(node: Node, operands: list[Tracked], results: list[Array], tf32: boo
 def _convert(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     x, value = operands[0], results[0]
     target, source = dtype_name(value.dtype), dtype_name(x.value.dtype)
-    if is_float(target):
-        narrows = not is_float(source) or UNIT[target] > UNIT[source]
+    if is_inexact(target):
+        narrows = not is_inexact(source) or UNIT[target] > UNIT[source]
         return [rounded(value, x.error, x.magnitude, 1, operands) if narrows else Tracked(value, x.error, x.magnitude)]
     if target == "i1":
         near = (x.error > 0) & (absolute(x.value) <= x.error)
@@ -202,6 +266,8 @@ def _move(data: int) -> Rule:
 
 def _anything_of(operands: Sequence[Tracked], result: Array) -> Tracked:
     """Some element of the operands, it is not known which."""
+    if is_complex(dtype_name(result.dtype)):
+        return unknown(result)
     values = [in_f64(t) for t in operands if t.value.size]
     low, high = min(v.min() for v in values), max(v.max() for v in values)
     worst = max(float(np.max(t.error)) for t in operands if t.value.size)
@@ -262,6 +328,10 @@ RULES: dict[str, Rule] = {
     **SUM_RULES,
     **dict.fromkeys(("sort", "top_k"), _sorted),
     **dict.fromkeys(("mask_padding", "all_slice", "to_partial"), _on_rank),
+    **dict.fromkeys(_OF_TWO, _of_order),
+    **dict.fromkeys(("real", "imag", "complex"), _parts),
+    "next_after": _next_after,
+    "reduce_precision": _reduce_precision,
     "multiply": _multiply,
     "divide": _divide,
     "power": _power,

@@ -10,7 +10,7 @@ import numpy as np
 from meshgen.ir.evaluate import HANDLERS
 from meshgen.ir.evaluate_common import Array, RunRegion
 from meshgen.ir.evaluate_window import fold_kind
-from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_float
+from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_inexact, real_dtype
 from meshgen.ir.tolerance_values import (
     LEAST,
     PARTIAL_ROUNDINGS,
@@ -21,7 +21,6 @@ from meshgen.ir.tolerance_values import (
     absolute,
     fits,
     holds_integers,
-    in_f64,
     spread_bound,
 )
 
@@ -41,7 +40,7 @@ def _shadow(node: Node, args: list[Array], run: RunRegion = no_region) -> Array:
 
 def sum_units(dtype: str, additions: float, roundings: float) -> float:
     """Relative error of a sum with so many additions in the accumulator's type and roundings to its own."""
-    accumulator = UNIT["f64"] if dtype == "f64" else UNIT["f32"]
+    accumulator = UNIT["f64"] if real_dtype(dtype) == "f64" else UNIT["f32"]
     return additions * accumulator + roundings * UNIT[dtype]
 
 
@@ -54,20 +53,24 @@ def _reduce(node: Node, operands: list[Tracked], results: list[Array], tf32: boo
     if kind in ("maximum", "minimum"):
         largest = Node("reduce", node.operands, node.results, {**node.attrs, "kind": "maximum"})
         return [Tracked(value, _shadow(largest, [np.asarray(x.error), np.asarray(init.error)]), absolute(value))]
-    return [spread_bound(operands, value) if not is_float(dtype) else _product(node, operands, value, dtype)]
+    terms = x.value.size // max(value.size, 1) + 1
+    return [_product(node, operands, value, terms) if is_inexact(dtype) else spread_bound(operands, value)]
 
 
-def _product(node: Node, operands: list[Tracked], value: Array, dtype: str) -> Tracked:
-    x, init = operands
-    outer = _shadow(node, [absolute(x.value) + x.error, absolute(init.value) + init.error])
-    inner = _shadow(node, [absolute(x.value), absolute(init.value)])
-    rounding = sum_units(dtype, x.value.size // max(value.size, 1) + 1, PARTIAL_ROUNDINGS) * outer
+def _product(node: Node, factors: list[Tracked], value: Array, terms: int, indices: Sequence[Array] = ()) -> Tracked:
+    """A product of `terms` factors of two operands, of which indices may stand between."""
+    x, y = factors
+    ends = [(absolute(x.value) + x.error, absolute(y.value) + y.error), (absolute(x.value), absolute(y.value))]
+    outer, inner = (_shadow(node, [a, *indices, b]) for a, b in ends)
+    rounding = sum_units(dtype_name(value.dtype), terms, PARTIAL_ROUNDINGS) * outer
+    if all(np.all(holds_integers([f])) for f in factors) and fits(outer, dtype_name(value.dtype)).all():
+        rounding = np.zeros(value.shape)
     return Tracked(value, outer - inner + rounding, absolute(value), rounding)
 
 
 def _addends(x: Tracked) -> tuple[Array, Array, Array]:
     """What is summed for the error, the magnitude and the spread of a sum."""
-    return np.asarray(x.error), x.magnitude, np.square(in_f64(x))
+    return np.asarray(x.error), x.magnitude, np.square(absolute(x.value))
 
 
 def _summed(
@@ -80,16 +83,16 @@ def _summed(
     parents: Sequence[Tracked],
     unit: float = 0.0,
 ) -> Tracked:
-    """A sum of `terms` terms, whose inputs may be rounded to `unit`.
+    """A sum of `terms` terms, whose inputs may be rounded to `unit`. A sum of integers (`parents`) is exact.
 
     `spread` is the sum of squares of the terms. Partial sums are typically no greater than its root and the sum
     together, and the rounding errors of k additions add up like a random walk (Higham and Mary, "A new approach
     to probabilistic rounding error analysis", SISC 41(5), 2019). The worst case is k times the magnitude.
     """
     dtype = dtype_name(value.dtype)
-    if not is_float(dtype):
+    if not is_inexact(dtype):
         return Tracked(value, error, magnitude)
-    if fits(magnitude, dtype).all() and all(np.all(holds_integers([x])) for x in parents):
+    if parents and fits(magnitude, dtype).all() and all(np.all(holds_integers([x])) for x in parents):
         return Tracked(value, error, magnitude)
     kept = magnitude == 0
     worst = sum_units(dtype, terms, PARTIAL_ROUNDINGS) + unit * (2 + unit)
@@ -123,9 +126,13 @@ def _terms(node: Node, a: Array, b: Array) -> int:
 
 def _reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     kind = fold_kind(node.regions[0])
-    if kind not in ("add", "maximum", "minimum") or len(operands) != 2:
+    if kind not in ("add", "maximum", "minimum", "multiply") or len(operands) != 2:
         return [spread_bound(operands, result) for result in results]
     value, (x, init) = results[0], operands
+    if kind == "multiply":
+        terms = math.prod(node.attrs["window_dimensions"]) + 1
+        is_rounded = is_inexact(dtype_name(value.dtype))
+        return [_product(node, operands, value, terms) if is_rounded else spread_bound(operands, value)]
     if kind == "add":
         parts = (_shadow(node, [a, b]) for a, b in zip(_addends(x), _addends(init), strict=True))
         return [_summed(value, *parts, terms=math.prod(node.attrs["window_dimensions"]) + 1, parents=operands)]
@@ -136,17 +143,47 @@ def _reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf
 
 
 def _scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """scatter-add; other scatters only of exact values."""
-    if len(operands) != 3 or fold_kind(node.regions[0]) != "add" or operands[1].is_uncertain:
+    """scatter by add and multiply; other scatters only of exact values."""
+    kind, value = fold_kind(node.regions[0]), results[0]
+    is_product = kind == "multiply" and is_inexact(dtype_name(value.dtype))
+    if len(operands) != 3 or (kind != "add" and not is_product) or operands[1].is_uncertain:
         return [spread_bound(operands, result) for result in results]
-    (x, indices, updates), value = operands, results[0]
+    x, indices, updates = operands
     f64 = TensorType((), "f64")
-    add = Graph("add", [Value(f64), Value(f64)])
-    add.outputs = [add.add("add", add.inputs, [f64]).result]
-    twin = Node(node.op, node.operands, node.results, node.attrs, regions=(add,))
+
+    def twin_of(op: str) -> Node:
+        region = Graph(op, [Value(f64), Value(f64)])
+        region.outputs = [region.add(op, region.inputs, [f64]).result]
+        return Node(node.op, node.operands, node.results, node.attrs, regions=(region,))
+
+    twin = twin_of("add")
+    if is_product:
+        terms = _shadow(twin, [np.ones(x.value.shape), indices.value, np.ones(updates.value.shape)])
+        most = int(terms.max(initial=1))
+        return [_product(twin_of("multiply"), [x, updates], value, most, [indices.value])]
     pairs = [*zip(_addends(x), _addends(updates), strict=True), (np.ones(x.value.shape), np.ones(updates.value.shape))]
     error, magnitude, spread, terms = (_shadow(twin, [np.array(a), indices.value, b]) for a, b in pairs)
     return [_summed(value, error, magnitude, spread, terms=int(terms.max(initial=1)), parents=[x, updates])]
+
+
+def _fft(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """Every place is a sum of all places along the transformed dims, turned by a root of unity."""
+    (x,), value = operands, results[0]
+    dims = tuple(range(value.ndim - len(node.attrs["length"]), value.ndim))
+    scale = 1 / math.prod(node.attrs["length"]) if node.attrs["kind"] in ("IFFT", "IRFFT") else 1.0
+    scale *= 2 if node.attrs["kind"] == "IRFFT" else 1  # all but one of the places stand for two
+    parts = (np.broadcast_to(p.sum(axis=dims, keepdims=True) * s, value.shape) for p, s in zip(_addends(x), (scale, scale, scale**2), strict=True))  # fmt: skip
+    stages = math.ceil(math.log2(max(math.prod(node.attrs["length"]), 2))) * 4
+    return [_summed(value, *parts, terms=stages, parents=[])]
+
+
+def _factored(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """cholesky and triangular_solve: how far an error goes, only the executions with random errors tell."""
+    value = results[0]
+    units = sum_units(dtype_name(value.dtype), math.sqrt(value.shape[-1]), 2)
+    if not any(x.is_uncertain for x in operands):
+        return [spread_bound(operands, value)]
+    return [Tracked(value, np.full(value.shape, np.inf), absolute(value), units * absolute(value))]
 
 
 SUM_RULES: dict[str, Rule] = {
@@ -155,4 +192,7 @@ SUM_RULES: dict[str, Rule] = {
     "reduce": _reduce,
     "reduce_window": _reduce_window,
     "scatter": _scatter,
+    "fft": _fft,
+    "cholesky": _factored,
+    "triangular_solve": _factored,
 }

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 
 from meshgen.ir.evaluate_common import Array
-from meshgen.ir.graph import Node, dtype_name, is_float
+from meshgen.ir.graph import COMPLEX_PARTS, DTYPES, Node, dtype_name, is_complex, is_float, is_inexact
 
-UNIT = {"f64": 2.0**-53, "f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8, "f8E4M3FN": 2.0**-4, "f8E5M2": 2.0**-3}
+_FLOATS = {name: ml_dtypes.finfo(kind) for name, kind in DTYPES.items() if is_float(name)}
+_COMPLEX_UNITS = 4  # a product of complex numbers is right to sqrt(5) unit roundoffs of its parts
+UNIT = {
+    **{name: float(limits.eps) / 2 for name, limits in _FLOATS.items()},
+    **{name: _COMPLEX_UNITS * float(_FLOATS[part].eps) / 2 for name, part in COMPLEX_PARTS.items()},
+}
 LEAST = {
-    "f64": 2.0**-1074,
-    "f32": 2.0**-149,
-    "f16": 2.0**-24,
-    "bf16": 2.0**-133,
-    "f8E4M3FN": 2.0**-9,
-    "f8E5M2": 2.0**-16,
+    **{name: float(limits.smallest_subnormal) for name, limits in _FLOATS.items()},
+    **{name: float(_FLOATS[part].smallest_subnormal) for name, part in COMPLEX_PARTS.items()},
 }
 TF32_UNIT = 2.0**-11
 FUNCTION_UNITS = 8  # functions are right to 4 ulp of the compute type: NumPy, libm and GPUs all are
@@ -46,8 +48,13 @@ class Tracked:
 Rule = Callable[[Node, list[Tracked], list[Array], bool], list[Tracked]]
 
 
+def widest(value: Array) -> Array:
+    """The array in f64, or in complex numbers of that."""
+    return value.astype(np.complex128 if is_complex(dtype_name(value.dtype)) else np.float64)
+
+
 def absolute(value: Array) -> Array:
-    return np.abs(value.astype(np.float64))
+    return np.abs(widest(value))
 
 
 def exact(value: Array) -> Tracked:
@@ -71,7 +78,7 @@ def rounded(value: Array, error: Array, magnitude: Array, units: float = 1, pare
     Nothing is rounded where the value is 0 by all its parts, or where the op keeps integers (`parents`) that fit.
     """
     dtype = dtype_name(value.dtype)
-    if not is_float(dtype):
+    if not is_inexact(dtype):
         return Tracked(value, error, magnitude)
     kept = (magnitude == 0) | (fits(magnitude, dtype) & holds_integers(parents)) if parents else False
     worst, typical = units * UNIT[dtype] * (magnitude + error), units * UNIT[dtype] * absolute(value)
@@ -94,4 +101,4 @@ def holds_integers(parents: Sequence[Tracked]) -> Array | bool:
 
 
 def in_f64(tracked: Tracked) -> Array:
-    return tracked.value.astype(np.float64)
+    return widest(tracked.value)

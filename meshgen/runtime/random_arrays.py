@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.graph import TensorType, is_float
+from meshgen.ir.graph import TensorType, is_complex, is_float, real_dtype
 
 
 def random_array(kind: TensorType, seed: Sequence[int]) -> np.ndarray[Any, Any]:
@@ -16,6 +16,9 @@ def random_array(kind: TensorType, seed: Sequence[int]) -> np.ndarray[Any, Any]:
     Floats of rank 2 and more are scaled by the root of their first dim, as weights are: sums over it stay near 1,
     and an error is not lost in large results.
     """
+    if is_complex(kind.dtype):
+        real, imaginary = (random_array(TensorType(kind.shape, real_dtype(kind.dtype)), [*seed, n]) for n in (0, 1))
+        return np.asarray(real + imaginary * np.complex64(1j)).astype(kind.numpy_dtype)
     generator = np.random.default_rng(seed)
     if is_float(kind.dtype):
         scale = np.float32(max(1, kind.sizes[0]) ** -0.5 if kind.rank > 1 else 1.0)

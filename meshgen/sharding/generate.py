@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.graph import DTYPES, Module, TensorType, is_float
+from meshgen.ir.graph import DTYPES, Module, TensorType, is_complex, is_float
 from meshgen.sharding.generators import OPS, Writer
 from meshgen.sharding.generators.shardings import annotate_inside, random_mesh, random_wish
 
@@ -43,6 +43,9 @@ def _random_array(rng: np.random.Generator, kind: TensorType) -> np.ndarray[Any,
     shape, dtype = kind.sizes, DTYPES[kind.dtype]
     if kind.dtype == "i1":
         return np.asarray(rng.integers(0, 2, shape) == 1)
+    if is_complex(kind.dtype):
+        angle, size = rng.uniform(0, 2 * np.pi, shape), rng.uniform(0.25, 1.5, shape)
+        return np.asarray(size * np.exp(1j * angle)).astype(dtype)
     if not is_float(kind.dtype):
         return np.asarray(rng.integers(1, 7, shape)).astype(dtype)
     sign = np.where(rng.integers(0, 2, shape) == 1, 1.0, -1.0)

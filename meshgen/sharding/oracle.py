@@ -11,7 +11,18 @@ import numpy as np
 
 from meshgen.errors import Diagnostic, NumbersDiffer
 from meshgen.ir.evaluate import evaluate
-from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value, dtype_name, is_float
+from meshgen.ir.graph import (
+    DTYPES,
+    Graph,
+    Module,
+    Node,
+    TensorType,
+    Value,
+    dtype_name,
+    is_complex,
+    is_inexact,
+    real_dtype,
+)
 from meshgen.ir.tolerance import error_bound
 from meshgen.mesh import Mesh
 from meshgen.runtime.simulate import check_arguments, simulate, simulate_shards
@@ -137,13 +148,13 @@ def _local_meaning(module: Module, args: Sequence[Array]) -> tuple[list[Array], 
     nodes = [node for node in module.graph.nodes if node.op in _REDUCTIONS]
     summed = [*(node.operands[0] for node in nodes), *module.graph.outputs]
     shards = simulate_shards(replace(module, graph=replace(module.graph, outputs=summed)), args)
-    floats = [(v.type.dtype, each) for v, each in zip(summed, shards, strict=True) if is_float(v.type.dtype)]
+    floats = [(v.type.dtype, each) for v, each in zip(summed, shards, strict=True) if is_inexact(v.type.dtype)]
     unit = max((float(ml_dtypes.finfo(DTYPES[dtype]).eps) for dtype, _ in floats), default=0.0)
     arrays = (np.abs(array.astype(np.float64)) for _, each in floats for array in each)
     largest = max((float(np.max(a, initial=0.0, where=np.isfinite(a))) for a in arrays), default=0.0)
     allowed = unit * largest * module.mesh.size * len(module.graph.nodes) if nodes else 0.0
     wanted = simulate(module, args, tolerance=None)
-    return wanted, [np.full(w.shape, allowed if is_float(dtype_name(w.dtype)) else 0.0) for w in wanted]
+    return wanted, [np.full(w.shape, allowed if is_inexact(dtype_name(w.dtype)) else 0.0) for w in wanted]
 
 
 def compare(type_: TensorType, wanted: Array, found: Array, bound: Array | float) -> OutputCheck:
@@ -152,7 +163,12 @@ def compare(type_: TensorType, wanted: Array, found: Array, bound: Array | float
         return OutputCheck(type_, False, float("inf"), 0.0)
     if not wanted.size:
         return OutputCheck(type_, True, 0.0, 0.0)
-    error = _errors(wanted, found, is_float(type_.dtype))
+    if is_complex(type_.dtype):  # part by part: an infinite one says nothing of the other
+        parts = TensorType((*type_.shape, 2), real_dtype(type_.dtype))
+        left, right = (np.array(x)[..., None].view(parts.numpy_dtype) for x in (wanted, found))
+        wide = np.broadcast_to(np.asarray(bound, np.float64), wanted.shape)[..., None]
+        return replace(compare(parts, left, right, wide), type=type_)
+    error = _errors(wanted, found, is_inexact(type_.dtype))
     allowed = np.broadcast_to(np.asarray(bound, np.float64), error.shape)
     with np.errstate(all="ignore"):
         excess = np.where(error == 0, np.where(np.isinf(allowed), -1.0, 0.0), error / allowed)

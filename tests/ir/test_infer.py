@@ -77,7 +77,7 @@ BAD = [
     ("add", ["f32[2,3]", "f32[3,2]"], ["f32[2,3]"], {}, ["shapes f32[2,3] and f32[3,2]"]),
     ("add", ["f32[2]", "bf16[2]"], ["f32[2]"], {}, ["element types f32, bf16"]),
     ("add", ["f32[2]"], ["f32[2]"], {}, ["1 operands instead of 2"]),
-    ("tanh", ["i32[2]"], ["i32[2]"], {}, ["i32 is no float type"]),
+    ("tanh", ["i32[2]"], ["i32[2]"], {}, ["i32 is no float or complex type"]),
     ("add", ["f32[2]", "f32[2]"], ["f32[3]"], {}, ["result type is f32[3], but should be f32[2]"]),
     ("compare", ["f32[2]", "f32[2]"], ["i1[2]"], {"direction": "XX"}, ["direction 'XX'"]),
     ("compare", ["f32[2]", "f32[2]"], ["i1[2]"], {}, ["has no attribute 'direction'"]),

@@ -30,9 +30,9 @@ def test_empty(text: str) -> None:
 
 def test_all_unsupported_operations_are_listed_once_before_any_other_fault() -> None:
     text = function(
-        f"%0 = stablehlo.fft %x : {F}",
+        f"%0 = stablehlo.uniform_quantize %x : {F}",
         f'%1 = "custom.thing"(%x) : ({F}) -> {F}',
-        f"%2 = stablehlo.fft %x : {F}",
+        f"%2 = stablehlo.uniform_quantize %x : {F}",
         "%3 = (",
     )
     assert faults(text) == [("MG0103", "m.mlir:2"), ("MG0103", "m.mlir:3")]
@@ -94,7 +94,7 @@ def test_use_before_definition() -> None:
 
 
 def test_types_that_are_not_supported() -> None:
-    text = function("%0 = stablehlo.iota dim = 0 : tensor<4xcomplex<f32>>")
+    text = function("%0 = stablehlo.iota dim = 0 : tensor<4xf4E2M1FN>")
     assert faults(text) == [("MG0103", "m.mlir:2")]
 
 

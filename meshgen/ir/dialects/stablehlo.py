@@ -10,10 +10,12 @@ from xdsl.ir import Dialect
 
 from meshgen.ir import bridge
 from meshgen.ir.dialects import (
+    chlo,
     stablehlo_collectives,
     stablehlo_contraction,
     stablehlo_control,
     stablehlo_elementwise,
+    stablehlo_linalg,
     stablehlo_movement,
     stablehlo_reduce,
     stablehlo_windows,
@@ -22,6 +24,8 @@ from meshgen.ir.dialects.stablehlo_attributes import ATTRIBUTES
 from meshgen.ir.dialects.stablehlo_base import OPERATIONS
 
 FAMILIES = (
+    chlo,
+    stablehlo_linalg,
     stablehlo_elementwise,
     stablehlo_movement,
     stablehlo_contraction,

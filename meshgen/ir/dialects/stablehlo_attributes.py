@@ -56,6 +56,16 @@ class RngDistribution(Word):
     name = "stablehlo.rng_distribution"
 
 
+@irdl_attr_definition
+class FftType(Word):
+    name = "stablehlo.fft_type"
+
+
+@irdl_attr_definition
+class Transpose(Word):
+    name = "stablehlo.transpose"
+
+
 class Struct(Data[Fields]):
     """Named integers and lists of integers: `<a = 1, b = [0, 2]>`."""
 
@@ -186,6 +196,8 @@ ATTRIBUTES: list[type[Attribute]] = [
     ComparisonType,
     RngAlgorithm,
     RngDistribution,
+    FftType,
+    Transpose,
     DotDimensions,
     GatherDimensions,
     ScatterDimensions,

@@ -1,16 +1,18 @@
-"""Element-wise operations of StableHLO, and those of CHLO that mean the same or are one function."""
+"""Element-wise operations of StableHLO."""
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar, Self
 
+from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
 from meshgen.ir.bridge import Exporter, Importer, exports, imports
-from meshgen.ir.dialects.stablehlo_attributes import ComparisonDirection, ComparisonType, word_of
+from meshgen.ir.dialects.stablehlo_attributes import ComparisonDirection, ComparisonType, integer_of, word_of
 from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, define
 from meshgen.ir.graph import Node
 from meshgen.ir.parser import TextParser
@@ -24,8 +26,8 @@ BINARY = (
     "add", "subtract", "multiply", "divide", "remainder", "power", "maximum", "minimum", "and", "or", "xor",
     "shift_left", "shift_right_logical", "shift_right_arithmetic", "atan2",
 )  # fmt: skip
-CONVERSIONS = ("convert", "bitcast_convert", "is_finite")
-CHLO_UNARY = {"erf": "erf", "erf_inv": "erf_inv", "tan": "tan"}
+CONVERSIONS = ("convert", "bitcast_convert", "is_finite", "real", "imag")
+_FORMAT = re.compile(r"e(\d+)m(\d+)")
 _DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")
 
 
@@ -38,31 +40,6 @@ class Unary(HloOperation):
 class Conversion(HloOperation):
     operand = operand_def()
     result = result_def()
-
-
-class ChloUnary(HloOperation):
-    """`chlo.erf %x : tensor<4xf32> -> tensor<4xf32>`"""
-
-    operand = operand_def()
-    result = result_def()
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        operand = parser.parse_unresolved_operand()
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        type = parser.parse_type()
-        parser.parse_punctuation("->")
-        value = parser.resolve_operand(operand, type)
-        return cls.create(operands=[value], result_types=[parser.parse_type()], attributes=attributes)
-
-    def print(self, printer: Printer) -> None:
-        self.head(printer)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.operand.type)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
 
 
 class Binary(HloOperation):
@@ -93,6 +70,70 @@ class Compare(HloOperation):
         printer.print_list(self.operands, printer.print_operand)
         if self.compare_type is not None:
             printer.print_string(f", {self.compare_type.data}")
+
+
+class Combination(HloOperation):
+    """`stablehlo.complex %a, %b : tensor<4xcomplex<f32>>`: the operands' type follows from the result's."""
+
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        assert isinstance(parser, TextParser)
+        operands = parser.parse_values()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        start = parser.pos
+        if (function := parser.parse_optional_function_type()) is not None:
+            types, results = list(function.inputs.data), list(function.outputs.data)
+        else:
+            results = [parser.parse_type()]
+            types = [_part_type(results[0])] * 2
+        values = parser.resolve_operands(operands, types, start)
+        return cls.create(operands=values, result_types=results, attributes=attributes)
+
+    def print(self, printer: Printer) -> None:
+        self.head(printer)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        if list(self.operand_types) != [_part_type(self.result.type)] * 2:
+            printer.print_function_type(self.operand_types, self.result_types)
+            return
+        printer.print_attribute(self.result.type)
+
+
+def _part_type(type: Attribute) -> Attribute:
+    """The type of the parts of complex numbers; of what is none, itself."""
+    if not isinstance(type, builtin.TensorType) or not isinstance(type.element_type, builtin.ComplexType):
+        return type
+    return builtin.TensorType(type.element_type.element_type, type.get_shape(), type.encoding)
+
+
+class ReducePrecision(HloOperation):
+    """`stablehlo.reduce_precision %x, format = e5m10 : tensor<4xf32>`"""
+
+    operand = operand_def()
+    exponent_bits = prop_def()
+    mantissa_bits = prop_def()
+    result = result_def()
+    ONE_TYPE: ClassVar[bool] = True
+
+    @classmethod
+    def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
+        operand = parser.parse_unresolved_operand()
+        parser.parse_clause("format")
+        exponent, mantissa = parser.scan(_FORMAT, "format e5m10 expected").groups()
+        return [operand], {"exponent_bits": _narrow(int(exponent)), "mantissa_bits": _narrow(int(mantissa))}
+
+    def head(self, printer: Printer) -> None:
+        super().head(printer)
+        printer.print_string(f", format = e{integer_of(self.exponent_bits)}m{integer_of(self.mantissa_bits)}")
+
+
+def _narrow(value: int) -> Attribute:
+    return builtin.IntegerAttr(value, builtin.i32)
 
 
 class Ternary(HloOperation):
@@ -148,25 +189,16 @@ CLASSES = (
     {name: define(Unary, f"stablehlo.{name}") for name in UNARY}
     | {name: define(Binary, f"stablehlo.{name}") for name in BINARY}
     | {name: define(Conversion, f"stablehlo.{name}") for name in CONVERSIONS}
+    | {"complex": define(Combination, "stablehlo.complex")}
     | {"select": define(Select, "stablehlo.select"), "clamp": define(Ternary, "stablehlo.clamp")}
 )
-CHLO = {name: define(ChloUnary, f"chlo.{name}") for name in (*CHLO_UNARY, "square")}
 COMPARE = define(Compare, "stablehlo.compare")
+REDUCE_PRECISION = define(ReducePrecision, "stablehlo.reduce_precision")
 
 
 @imports(*(f"stablehlo.{name}" for name in CLASSES))
 def _import_plain(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, operation.name.partition(".")[2])
-
-
-@imports(*(f"chlo.{name}" for name in CHLO_UNARY))
-def _import_chlo(importer: Importer, operation: Operation) -> None:
-    importer.convert(operation, CHLO_UNARY[operation.name.partition(".")[2]])
-
-
-@imports("chlo.square")
-def _import_square(importer: Importer, operation: Operation) -> None:
-    importer.convert(operation, "multiply", operands=[operation.operands[0], operation.operands[0]])
 
 
 @imports("stablehlo.compare")
@@ -178,10 +210,9 @@ def _import_compare(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, "compare", attrs)
 
 
-@exports(*CLASSES, *("erf", "erf_inv"))
+@exports(*CLASSES)
 def _export_plain(exporter: Exporter, node: Node) -> Operation:
-    operation = CLASSES.get(node.op) or CHLO[node.op]
-    return operation.create(operands=exporter.operands(node), result_types=exporter.types(node.results))
+    return CLASSES[node.op].create(operands=exporter.operands(node), result_types=exporter.types(node.results))
 
 
 @exports("compare")
@@ -191,3 +222,16 @@ def _export_compare(exporter: Exporter, node: Node) -> Operation:
         properties["compare_type"] = ComparisonType(node.attrs["compare_type"])
     types = exporter.types(node.results)
     return COMPARE.create(operands=exporter.operands(node), result_types=types, properties=properties)
+
+
+@imports("stablehlo.reduce_precision")
+def _import_reduce_precision(importer: Importer, operation: Operation) -> None:
+    attrs = {name: integer_of(operation.properties[name]) for name in ("exponent_bits", "mantissa_bits")}
+    importer.convert(operation, "reduce_precision", attrs)
+
+
+@exports("reduce_precision")
+def _export_reduce_precision(exporter: Exporter, node: Node) -> Operation:
+    properties = {name: _narrow(node.attrs[name]) for name in ("exponent_bits", "mantissa_bits")}
+    types = exporter.types(node.results)
+    return REDUCE_PRECISION.create(operands=exporter.operands(node), result_types=types, properties=properties)

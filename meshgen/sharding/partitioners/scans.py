@@ -9,7 +9,7 @@ import numpy as np
 
 from meshgen.ir.evaluate_common import neutral
 from meshgen.ir.evaluate_window import fold_kind
-from meshgen.ir.graph import TensorType, Value, is_float
+from meshgen.ir.graph import TensorType, Value, is_float, is_inexact
 from meshgen.sharding.partitioners.builder import INDEX, Scalar
 from meshgen.sharding.partitioners.registry import Site, partitioner
 
@@ -19,7 +19,7 @@ IDEMPOTENT = ("maximum", "minimum", "and", "or")  # combining a value with itsel
 def neutral_scalar(combiner: str, dtype: str) -> Scalar:
     """The neutral element of a reduce kind as a Python scalar."""
     value = neutral(combiner, dtype)
-    return bool(value) if dtype == "i1" else float(value) if is_float(dtype) else int(value)
+    return bool(value) if dtype == "i1" else float(value.real) if is_inexact(dtype) else int(value)
 
 
 def scan(site: Site, dim: int) -> list[Value]:

@@ -1,6 +1,6 @@
 """Sharding rules: op -> factors. Importing this package fills the table."""
 
-from meshgen.sharding.rules import contraction, elementwise, lookup, movement, updates, windows
+from meshgen.sharding.rules import contraction, elementwise, linalg, lookup, movement, updates, windows
 from meshgen.sharding.rules.registry import RULES, rule_of, sharding_rule
 from meshgen.sharding.rules.rule import Factor, Linear, Rule, rule
 
@@ -11,6 +11,7 @@ __all__ = [
     "Rule",
     "contraction",
     "elementwise",
+    "linalg",
     "lookup",
     "movement",
     "rule",

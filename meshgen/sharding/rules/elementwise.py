@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshgen.ir.graph import DTYPES, Node, is_float
+from meshgen.ir.graph import DTYPES, Node, is_float, is_inexact
 from meshgen.sharding.rules.registry import letters, sharding_rule
 from meshgen.sharding.rules.rule import ALL_KINDS, Linear, Rule, rule
 
@@ -10,16 +10,21 @@ UNARY = (
     "abs", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "tanh", "sqrt", "rsqrt",
     "cbrt", "sine", "cosine", "tan", "floor", "ceil", "round_nearest_even", "round_nearest_afz", "sign", "not",
     "is_finite", "erf", "erf_inv", "erfc", "popcnt", "count_leading_zeros", "negate", "reduce_precision",
-    "optimization_barrier",
+    "optimization_barrier", "lgamma", "digamma", "bessel_i1e", "sinh", "cosh", "asin", "acos", "asinh", "acosh", "atanh",
+    "real", "imag",
 )  # fmt: skip
 BINARY = (
     "add", "subtract", "multiply", "divide", "remainder", "power", "maximum", "minimum", "and", "or", "xor",
-    "shift_left", "shift_right_logical", "shift_right_arithmetic", "atan2", "compare",
+    "shift_left", "shift_right_logical", "shift_right_arithmetic", "atan2", "compare", "polygamma", "zeta", "next_after",
+    "complex",
 )  # fmt: skip
 
 # add(partial, partial) is partial; multiply(partial, whole) too. max / min / ... combine with their own kind.
 _LINEAR: dict[str, tuple[Linear, ...]] = {
     "negate": (Linear((0,)),),
+    "real": (Linear((0,)),),
+    "imag": (Linear((0,)),),
+    "complex": (Linear((0, 1)),),
     "add": (Linear((0, 1)),),
     "subtract": (Linear((0, 1)),),
     "multiply": (Linear((0,)), Linear((1,)), Linear((0, 1), ("product",))),
@@ -42,7 +47,7 @@ def elementwise(node: Node) -> Rule:
 
 def _is_exact(node: Node) -> bool:
     """Whether integer truncation cannot break linearity."""
-    return node.op != "divide" or is_float(node.result.type.dtype)
+    return node.op != "divide" or is_inexact(node.result.type.dtype)
 
 
 @sharding_rule("convert")
