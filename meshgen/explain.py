@@ -70,7 +70,8 @@ def formula_tables(executable: Executable) -> list[Any]:
     rows.append(("total", sum(analysis.counts.values()), analysis.formula))
     if added := executable.comms.ring_bytes - analysis.ring_bytes:
         rows.append(("made by partition", "", f"{added} on this mesh"))
-    title = "Bytes per device in the numbers of devices along the axes, for this plan"
+    names = ", ".join(f"{name} = {size}" for name, size in analysis.sizes.items())
+    title = "Bytes per device in the numbers of devices along the axes, for this plan" + (f"; {names}" if names else "")
     return ["", table_of(title, ("kind", "count", "bytes"), rows, left=("bytes",))]
 
 

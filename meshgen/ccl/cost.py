@@ -132,11 +132,12 @@ def _further_peers(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> int:
 
 def transfer_of(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> Exchange:
     """What a permute, retile or halo exchange moves."""
-    source, target = _ends(op, attrs)
+    source, target = transfer_ends(op, attrs)
     return exchange(source, target, tuple(attrs["shape"]), mesh)
 
 
-def _ends(op: str, attrs: Mapping[str, Any]) -> tuple[Sharding, Sharding]:
+def transfer_ends(op: str, attrs: Mapping[str, Any]) -> tuple[Sharding, Sharding]:
+    """The shardings between which a permute, retile or halo exchange moves."""
     if op == "update_halo":
         return replace(attrs["sharding"], halo=()), attrs["sharding"]
     return attrs["source"], attrs["target"]
@@ -149,7 +150,11 @@ def group_axes(op: str, attrs: Mapping[str, Any]) -> tuple[str, ...]:
 
 def link_axes(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> tuple[str, ...]:
     """The mesh axes whose links a collective uses; axes of size 1 have none."""
-    axes = moving_axes(*_ends(op, attrs), tuple(attrs["shape"]), mesh) if op in TRANSFERS else group_axes(op, attrs)
+    axes = (
+        moving_axes(*transfer_ends(op, attrs), tuple(attrs["shape"]), mesh)
+        if op in TRANSFERS
+        else group_axes(op, attrs)
+    )
     return tuple(axis for axis in axes if _group_size(mesh, (axis,)) > 1)
 
 

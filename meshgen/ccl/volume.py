@@ -1,9 +1,10 @@
-"""Bytes of collectives as formulas in the numbers of devices along mesh axes: `2*(n_tp-1)/n_tp * 4096`.
+"""Bytes of collectives as formulas in device counts, open tensor sizes and trips of loops: `2*(n_tp-1)/n_tp * 4*x_0`.
 
-`n_tp` is the number of devices along axis `tp`; `ceil` rounds up. A formula is a sum of products, holds for the
-program as it was planned (for other sizes another plan may be cheaper), and evaluates to what `ring_bytes` says.
-What permutes, re-tiles, halo exchanges and fetched rows move depends on which rows are where: these are numbers
-for the mesh at hand.
+`n_tp` is the number of devices along axis `tp`, `x_0` the size of dim 0 of input `x` where the program leaves it open,
+`trips_12` how often the loop on line 12 runs where that is not known; `ceil` rounds up. A formula is a sum of products,
+holds for the program as it was planned (for other sizes another plan may be cheaper), and evaluates to what
+`ring_bytes` says. What permutes, re-tiles and halo exchanges move depends on which rows are where:
+`moved(8 x 12: [{x}, {}] -> [{}, {x}])` are the elements that the busiest device sends or receives.
 """
 
 from __future__ import annotations
@@ -11,13 +12,25 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from meshgen.ccl.cost import LOCAL_OPS, group_axes, ring_bytes
+from meshgen.ccl.cost import LOCAL_OPS, TRANSFERS, group_axes, ring_bytes, transfer_ends
+from meshgen.ccl.exchange import exchange
 from meshgen.ir.graph import TensorType, Value
+from meshgen.ir.symbols import Expr
 from meshgen.mesh import Mesh, split_ref
+from meshgen.spec import Sharding
+
+Sizes = Mapping[str, int]  # open sizes of dims, and trips of loops, by name
+NO_SIZES: Sizes = {}
+
+
+def size_text(size: int) -> str:
+    """A size by its names; a sum in brackets."""
+    text = str(Expr.of(size))
+    return f"({text})" if " " in text else text
 
 
 @dataclass(frozen=True)
@@ -57,22 +70,45 @@ class Size:
     groups: tuple[Devices, ...] = ()
     halo: int = 0
 
-    def at(self, mesh: Mesh) -> int:
-        rows = self.size
+    def at(self, mesh: Mesh, sizes: Sizes = NO_SIZES) -> int:
+        rows = Expr.of(self.size).at(sizes) if sizes else int(self.size)
         for group in self.groups:
             rows = -(-rows // group.at(mesh))
         return rows + self.halo
 
     @property
     def known(self) -> int | None:
-        """The number, where it depends on no axis."""
-        return None if any(group.axes for group in self.groups) else self.at(Mesh(()))
+        """The number, where it depends on no axis and no open size."""
+        is_open = Expr.of(self.size).number is None or any(group.axes for group in self.groups)
+        return None if is_open else self.at(Mesh(()))
 
     def __str__(self) -> str:
-        text = str(self.size)
+        text = size_text(self.size)
         for group in self.groups:
             text = f"ceil({text}/{group.below})"
         return f"({text}+{self.halo})" if self.halo else text
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Elements that the busiest device sends or receives to go from one sharding to another; counted on each mesh."""
+
+    source: Sharding
+    target: Sharding
+    shape: tuple[Size, ...]
+
+    def at(self, mesh: Mesh, sizes: Sizes = NO_SIZES) -> int:
+        return exchange(self.source, self.target, tuple(size.at(mesh, sizes) for size in self.shape), mesh).elements
+
+    @property
+    def known(self) -> None:
+        return None
+
+    def __str__(self) -> str:
+        return f"moved({' x '.join(map(str, self.shape))}: {self.source} -> {self.target})"
+
+
+Rows = Size | Moved
 
 
 @dataclass(frozen=True)
@@ -80,15 +116,17 @@ class Product:
     """`times * share * constant * rows...`; the share is what a ring of the group moves of its bytes."""
 
     constant: int
-    rows: tuple[Size, ...] = ()
+    rows: tuple[Rows, ...] = ()
     group: Devices | None = None
-    share: str = ""  # "", "n-1" or "2(n-1)/n" of the group
+    share: str = ""  # "", "n-1", "2(n-1)/n" or "n>1" of the group
 
-    def at(self, mesh: Mesh) -> Fraction:
-        whole = Fraction(self.constant * math.prod(size.at(mesh) for size in self.rows))
+    def at(self, mesh: Mesh, sizes: Sizes = NO_SIZES) -> Fraction:
+        whole = Fraction(self.constant * math.prod(size.at(mesh, sizes) for size in self.rows))
         if self.group is None:
             return whole
         count = self.group.at(mesh)
+        if self.share == "n>1":
+            return whole * min(count - 1, 1)
         return whole * (count - 1) * (Fraction(2, count) if self.share == "2(n-1)/n" else 1)
 
     @property
@@ -101,7 +139,8 @@ class Product:
             share = Product(1, (), self.group, self.share).at(Mesh(()))
             return [str(share)] * (share != 1) + found
         less = f"({self.group}-1)"
-        return [f"2*{less}/{self.group.below}" if self.share == "2(n-1)/n" else less, *found]
+        shares = {"2(n-1)/n": f"2*{less}/{self.group.below}", "n>1": f"min({self.group}-1, 1)"}
+        return [shares.get(self.share, less), *found]
 
 
 @dataclass(frozen=True)
@@ -110,16 +149,20 @@ class Formula:
 
     terms: tuple[tuple[int, Product], ...] = ()
 
-    def at(self, mesh: Mesh) -> int:
-        """Bytes on a mesh; each collective's are rounded up to a whole one."""
-        return sum(times * math.ceil(term.at(mesh)) for times, term in self.terms)
+    def at(self, mesh: Mesh, sizes: Sizes = NO_SIZES) -> int:
+        """Bytes on a mesh, for open sizes and trips by name (none: those of the plan); each collective's are rounded up."""
+        return sum(
+            (Expr.of(times).at(sizes) if sizes else times) * math.ceil(term.at(mesh, sizes))
+            for times, term in self.terms
+        )
 
     def __str__(self) -> str:
         """Terms that differ in their number only are joined."""
         table: dict[str, int] = {}
         for times, term in self.terms:
-            key = " * ".join(term.factors)
-            table[key] = table.get(key, 0) + times * term.constant
+            number = Expr.of(times).number
+            key = " * ".join([*([size_text(times)] if number is None else []), *term.factors])
+            table[key] = table.get(key, 0) + (1 if number is None else number) * term.constant
         words = [
             f"{key} * {count}" if key and count != 1 else key or str(count) for key, count in table.items() if count
         ]
@@ -131,10 +174,19 @@ def total(formulas: Iterable[tuple[int, Formula]]) -> Formula:
     return Formula(tuple((times * count, term) for times, formula in formulas for count, term in formula.terms))
 
 
+def moved_formula(source: Sharding, target: Sharding, value: Value) -> Formula:
+    """Bytes of a permute, re-tile or halo exchange of a value."""
+    shape = tuple(map(Size, value.type.sizes))
+    rows = Moved(replace(source, partial=()), replace(target, partial=()), shape)
+    return Formula(((1, Product(value.type.numpy_dtype.itemsize, (rows,))),))
+
+
 def formula_of(op: str, attrs: Mapping[str, Any], source: Value, result: Value, mesh: Mesh) -> Formula:
     """Bytes that a device moves in a collective. Values without a sharding have local types: their sizes are fixed."""
     if op in LOCAL_OPS:
         return Formula()
+    if op in TRANSFERS and source.sharding is not None:
+        return moved_formula(*transfer_ends(op, attrs), source)
     if op not in _RING:
         moved = ring_bytes(op, attrs, _local_type(source, mesh), _local_type(result, mesh), mesh)
         return Formula(((1, Product(moved)),) if moved else ())
@@ -167,11 +219,15 @@ def _local_type(value: Value, mesh: Mesh) -> TensorType:
     return value.type.with_shape(size.at(mesh) for size in _sizes(value))
 
 
-Rows = tuple[Size, ...]
-Ring = Callable[[Mapping[str, Any], Rows, Rows, Devices], tuple[str, Rows]]
+Dims = tuple[Size, ...]
+Ring = Callable[[Mapping[str, Any], Dims, Dims, Devices], tuple[str, Dims]]
 
 
-def _block(attrs: Mapping[str, Any], source: Rows, result: Rows, group: Devices) -> tuple[str, Rows]:
+def _message(attrs: Mapping[str, Any], source: Dims, result: Dims, group: Devices) -> tuple[str, Dims]:
+    return "n>1", source
+
+
+def _block(attrs: Mapping[str, Any], source: Dims, result: Dims, group: Devices) -> tuple[str, Dims]:
     """One of the blocks that all_to_all exchanges."""
     split = attrs["split_dim"]
     rows = list(source)
@@ -188,4 +244,5 @@ _RING: dict[str, Ring] = {
     "all_to_all": _block,
     "gather_to": lambda attrs, source, result, group: ("n-1", source),
     "scatter_from": lambda attrs, source, result, group: ("n-1", result),
+    **dict.fromkeys(("broadcast", "reduce_to", "send", "recv", "shift", "permute_pairs"), _message),
 }

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
+from meshgen.ir.symbols import Dim
 
 TypeOf = Callable[[Value], TensorType]
 CONTROL = ("while", "case", "if", "manual")
@@ -48,6 +49,13 @@ def graph_flops(graph: Graph) -> float:
         else:
             total += node_flops(node)
     return total
+
+
+def named_trips(node: Node, graph: Graph) -> int:
+    """Runs of a node's regions; 1 by the name of its line, `trips_12`, where that cannot be read off."""
+    if node.op != "while" or trip_count(node, graph.producers()) is not None:
+        return trips(node, graph)
+    return Dim.named(f"trips_{node.loc.line if node.loc else 'loop'}", 1)
 
 
 def trips(node: Node, graph: Graph) -> int:

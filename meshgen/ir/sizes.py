@@ -16,6 +16,7 @@ from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.infer import infer_types
 from meshgen.ir.infer_sharding import COLLECTIVE_OPS
 from meshgen.ir.infer_site import shapes_agree
+from meshgen.ir.symbols import Dim
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
@@ -96,7 +97,7 @@ def with_shapes(module: Module, shapes: Mapping[str, Sequence[int]]) -> Module:
                 faults.append(
                     Diagnostic("MG0001", f"input '{name}' is {kinds[number]}, not {given}", graph.inputs[number].loc)
                 )
-            kinds[number] = given
+            kinds[number] = _remembered(name, kinds[number], given)
     if faults:
         raise UsageError(*faults)
     writer = _Writer(module.mesh)
@@ -133,6 +134,12 @@ def _grown(types: list[TensorType], shardings: list[Sharding], values: list[Valu
         sizes = (None if n is None else n * sharding.parts(d, mesh) for d, n in enumerate(value.type.shape))
         found.append(kind.with_shape(new if old is None else old for old, new in zip(kind.shape, sizes, strict=True)))
     return found
+
+
+def _remembered(name: str, open_kind: TensorType, given: TensorType) -> TensorType:
+    """The type with the sizes that were open named after the input: `x_0` is dim 0 of x."""
+    pairs = enumerate(zip(open_kind.shape, given.sizes, strict=False))
+    return given.with_shape(Dim.named(f"{name}_{dim}", new) if old is None else new for dim, (old, new) in pairs)
 
 
 @dataclass
@@ -203,7 +210,7 @@ def _completed(node: Node, x: TensorType | None, result: TensorType, mesh: Mesh)
     elif node.op == "reshape":
         known = math.prod(size for size in shape if size is not None)
         if shape.count(None) == 1 and known and x.size % known == 0:
-            shape[shape.index(None)] = x.size // known
+            shape[shape.index(None)] = math.prod(x.sizes) // known
     elif node.op in ("convert", "bitcast_convert") and x.rank == result.rank:
         shape = list(x.shape)
     return result.with_shape(shape)

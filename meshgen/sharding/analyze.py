@@ -6,16 +6,17 @@ Works from stage `materialize` (global types with shardings) on, and on programs
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from meshgen.ccl.cost import COMMUNICATIONS, link_axes, ring_bytes, seconds_of
 from meshgen.ccl.volume import Formula, formula_of, total
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.ir.flops import CONTROL, trips
+from meshgen.ir.flops import CONTROL, named_trips
 from meshgen.ir.graph import Graph, Module, Node
 from meshgen.ir.reasons import reason_of
+from meshgen.ir.symbols import Dim, names_in
 from meshgen.mesh import Mesh
 from meshgen.sharding.arithmetic import Work, work_of
 from meshgen.sharding.live import Peak, local_type, peak_of
@@ -48,6 +49,7 @@ class Analysis:
     collectives: tuple[CollectiveRecord, ...]
     peak: Peak
     work: tuple[Work, ...]
+    sizes: Mapping[str, int]  # those that the program leaves open, by name, as they are now
 
     @property
     def peak_memory_bytes(self) -> int:
@@ -102,6 +104,7 @@ class Analysis:
                 for r in self.collectives
             ],
             "devices": {f"n_{axis.name}": axis.size for axis in self.mesh.axes},
+            "sizes": dict(self.sizes),
             "ring_bytes": self.ring_bytes,
         }
 
@@ -138,7 +141,15 @@ def analyze(module: Module) -> Analysis:
     mesh = nominal_mesh(module)
     records = tuple(_Reader(mesh).collectives(module.graph, 1))
     work = tuple(work_of(module.graph, mesh, module.kernels))
-    return Analysis(mesh, records, peak_of(module.graph, mesh, is_fused=module.stage in ("fuse", "schedule")), work)
+    peak = peak_of(module.graph, mesh, is_fused=module.stage in ("fuse", "schedule"))
+    return Analysis(mesh, records, peak, work, _open_sizes(module.graph, records))
+
+
+def _open_sizes(graph: Graph, records: Sequence[CollectiveRecord]) -> dict[str, int]:
+    """Names in formulas and their values: sizes of inputs that were left open, and loops whose trips are not known."""
+    dims = [size for value in graph.inputs for size in value.type.sizes if isinstance(size, Dim)]
+    trips = {name: 1 for record in records for name in names_in(record.times)}
+    return {str(size.expr): int(size) for size in dims} | trips
 
 
 class _Reader:
@@ -154,7 +165,7 @@ class _Reader:
                 yield self._record(node, times)
             elif node.op in CONTROL:
                 for region in node.regions:
-                    yield from self.collectives(region, times * trips(node, graph))
+                    yield from self.collectives(region, times * named_trips(node, graph))
 
     def _record(self, node: Node, times: int) -> CollectiveRecord:
         ends = [*node.operands[:1], *node.results[:1]]  # a send has no result, a recv no operand

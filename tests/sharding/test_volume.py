@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from meshgen.ccl.exchange import exchange
 from meshgen.ccl.volume import Devices, Formula, formula_of
 from meshgen.cli import main
 from meshgen.ir.graph import Module, TensorType, Value
+from meshgen.ir.sizes import with_shapes
+from meshgen.ir.symbols import Dim
 from meshgen.ir.text import parse_text
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.sharding.analyze import analyze
@@ -157,6 +160,93 @@ func.func @f(%x: tensor<8x12xf32>, %w: tensor<12x16xf32>) -> tensor<8x16xf32> {
   return %c : tensor<8x16xf32>
 }
 """
+
+
+TWO_OPEN = """
+sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func @main(%a: tensor<?x?xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %b: tensor<?x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>})
+    -> (tensor<?x?xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, tensor<?xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}, tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
+  %0 = stablehlo.concatenate %a, %a, dim = 1 : (tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>
+  %1 = sdy.sharding_constraint %0 <@mesh, [{"x"}, {}]> : tensor<?x?xf32>
+  %2 = stablehlo.reshape %a : (tensor<?x?xf32>) -> tensor<?xf32>
+  %3 = sdy.sharding_constraint %2 <@mesh, [{"x"}]> : tensor<?xf32>
+  %4 = stablehlo.dot_general %b, %b, contracting_dims = [0] x [0] : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<8x8xf32>
+  return %1, %3, %4 : tensor<?x?xf32>, tensor<?xf32>, tensor<8x8xf32>
+}
+"""
+
+
+def open_plan(shapes: dict[str, tuple[int, ...]], text: str = TWO_OPEN) -> Module:
+    return optimize(materialize(propagate(with_shapes(parse_text(text), shapes))))
+
+
+def test_open_sizes_are_names_in_formulas() -> None:
+    """Planned for one size, the formula says what plans for others move; sums and products of sizes included."""
+    here = analyze(open_plan({"a": (64, 32), "b": (32, 8)}))
+    assert here.sizes == {"a_0": 64, "a_1": 32, "b_0": 32}
+    assert here.formula.at(here.mesh) == here.formula.at(here.mesh, here.sizes) == here.ring_bytes
+    assert [str(record.formula) for record in here.collectives] == [
+        "(n_x-1) * ceil(a_0/n_x) * 2*a_1 * 4", "(n_x-1) * ceil(a_0*a_1/n_x) * 4", "2*(n_y-1)/n_y * 256",
+    ]  # fmt: skip
+    for rows, columns in ((48, 32), (62, 30), (128, 44)):
+        there = analyze(open_plan({"a": (rows, columns), "b": (columns, 8)}))
+        sizes = {"a_0": rows, "a_1": columns, "b_0": columns}
+        assert [r.kind for r in there.collectives] == [r.kind for r in here.collectives]
+        assert [r.formula.at(here.mesh, sizes) for r in here.collectives] == [r.ring_bytes for r in there.collectives]
+
+
+def test_trips_that_are_not_known_are_a_name() -> None:
+    text = """
+sdy.mesh @mesh = <["x"=4]>
+func.func @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %w: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %n: tensor<i32>) -> tensor<8x8xf32> {
+  %c = stablehlo.constant dense<0> : tensor<i32>
+  %k = stablehlo.constant dense<1> : tensor<i32>
+  %0:2 = stablehlo.while(%i = %c, %y = %x) : tensor<i32>, tensor<8x8xf32>
+    cond {
+      %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    } do {
+      %j = stablehlo.add %i, %k : tensor<i32>
+      %d = stablehlo.dot_general %y, %w, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      %z = stablehlo.tanh %d : tensor<8x8xf32>
+      stablehlo.return %j, %z : tensor<i32>, tensor<8x8xf32>
+    }
+  return %0#1 : tensor<8x8xf32>
+}
+"""
+    found = analyze(planned(text))
+    inner = [record for record in found.collectives if isinstance(record.times, Dim)]
+    assert inner and found.sizes == {"trips_6": 1} and "trips_6 * " in str(found.formula)
+    once = found.formula.at(found.mesh, {"trips_6": 1})
+    assert found.formula.at(found.mesh, {"trips_6": 5}) - once == 4 * sum(record.ring_bytes for record in inner) > 0
+
+
+TRANSFERS = {
+    "permute": ("permute", P("x", None), P("y", None)),
+    "retile": ("retile", P("x", "y"), P("y", "x")),
+    "uneven": ("retile", P(("x", "y"), None), P("y", None)),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFERS)
+@pytest.mark.parametrize("sizes", [(2, 4), (3, 5), (1, 7), (4, 4)])
+def test_transfers_are_counted_on_every_mesh_and_size(name: str, sizes: tuple[int, int]) -> None:
+    op, source, target = TRANSFERS[name]
+    kind = TensorType((Dim.named("a_0", 24), 10), "f32")
+    value, mesh = Value(kind, sharding=source), make_mesh({"x": sizes[0], "y": sizes[1]})
+    attrs = {"source": source, "target": target, "shape": (24, 10)}
+    found = formula_of(op, attrs, value, Value(kind, sharding=target), MESH)
+    assert f"moved(a_0 x 10: {source} -> {target}) * 4" == str(found)
+    for rows in (24, 9, 2):
+        expected = exchange(source, target, (rows, 10), mesh).elements * 4
+        assert found.at(mesh, {"a_0": rows}) == expected
+    assert found.at(mesh) == exchange(source, target, (24, 10), mesh).elements * 4
+
+
+def test_messages_vanish_in_groups_of_one() -> None:
+    found = formula("shift", (8, 4), P("x", None), P("x", None), axes=("y",), shift_axis="y", offset=1)
+    assert str(found) == "min(n_y-1, 1) * ceil(8/n_x) * 16"
+    assert [found.at(make_mesh({"x": 2, "y": size})) for size in (1, 2, 5)] == [0, 64, 64]
 
 
 def test_explain_prints_formulas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
