@@ -1,36 +1,34 @@
-"""Reader of linalg: `generic` and the named operations, as StableHLO nodes.
+"""Reader of linalg's structured operations: a body over loops becomes nodes over whole tensors.
 
-A body without reductions is computed over the whole iteration space (`Body`). One that accumulates
-`combine(acc, f(inputs))` becomes a `dot_general` where f is a product of two inputs, and otherwise a `reduce` of f
-over the iteration space; what was in the output before is combined once at the end, if it is not neutral.
+Outputs that have all loops are the body computed over all of them. An output that lacks some is folded over those
+(`bridge_linalg_reduce`), chosen together with others (`bridge_linalg_choice`), or accumulated by a loop
+(`bridge_linalg_loop`) where the body does not say that the order of its elements is free.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import BlockArgument, Operation
+from xdsl.ir import Block, Operation
+from xdsl.ir.affine import AffineMap
 
 from meshgen.ir import bridge
 from meshgen.ir.bridge import Importer, imports
-from meshgen.ir.bridge_linalg_body import Body, Place, in_order, loop_sizes, place_of, spread, transposed, with_ones
-from meshgen.ir.bridge_linalg_reduce import paired_reduction, reduction
+from meshgen.ir.bridge_linalg_body import Body, Structure, depends_on, loop_sizes
+from meshgen.ir.bridge_linalg_choice import choice_of, chosen
+from meshgen.ir.bridge_linalg_loop import looped
+from meshgen.ir.bridge_linalg_maps import UnreadableMap, line_of
+from meshgen.ir.bridge_linalg_reduce import Fold, fold_of, folded
+from meshgen.ir.bridge_linalg_spread import Loops
 from meshgen.ir.bridge_payload import Builder
-from meshgen.ir.dialects.upstream import LINALG, GenericOp
+from meshgen.ir.dialects.upstream_linalg import LINALG, GenericOp
 from meshgen.ir.graph import Value
 
 
 @imports("linalg.generic")
 def import_generic(importer: Importer, op: Operation) -> None:
     assert isinstance(op, GenericOp)
-    places = [place_of(each.data) for each in op.indexing_maps]
-    known = [place for place in places if place is not None]
-    if len(known) != len(places):
-        maps = ", ".join(str(each.data) for each in op.indexing_maps)
-        importer.fault("MG0103", f"linalg.generic with the maps {maps}: only projected permutations are supported", op)
-        refuse(importer, op)
-        return
-    structured(importer, op, op.body.block.args, op.body.block.last_op, known, len(op.inputs), op.reduced)
+    structured(importer, op, op.body.block, [each.data for each in op.indexing_maps], len(op.inputs))
 
 
 def refuse(importer: Importer, op: Operation) -> None:
@@ -39,59 +37,115 @@ def refuse(importer: Importer, op: Operation) -> None:
         importer.bind(result, Builder(importer, op).constant(0, importer.type(result)))
 
 
-def structured(importer: Importer, op: Operation, arguments: Sequence[BlockArgument], yielded: Operation | None,
-               places: Sequence[Place], input_count: int, reduced: tuple[int, ...]) -> None:  # fmt: skip
-    """Convert an operation with a body: its inputs, then its outputs, at `places` of the loops."""
-    builder, operands = Builder(importer, op), importer.values(op.operands)
-    sizes = loop_sizes(operands, places)
-    if sizes is None or yielded is None:
-        importer.fault("MG0103", f"{op.name}: the sizes of its loops are not known or do not agree", op)
+def structured(importer: Importer, op: Operation, block: Block, maps: Sequence[AffineMap], inputs: int) -> None:
+    """Convert an operation whose operands are `inputs` inputs, then its outputs, read and written at `maps`."""
+    structure = Structure(Builder(importer, op), op, importer.values(op.operands), list(maps), inputs, block)
+    first = len(importer.graph.nodes)
+    found = _outputs(structure)
+    if isinstance(found, str):
+        importer.fault("MG0103", f"{op.name}: {found}", op)
         refuse(importer, op)
         return
-    body = Body(builder, yielded.parent_block(), sizes)
-    for number, argument in enumerate(arguments[:input_count]):
-        body.values[argument] = spread(builder, operands[number], places[number], sizes)
-    for number, result in enumerate(op.results):
-        out = input_count + number
-        accumulator = arguments[out] if out < len(arguments) else None
-        root, place = yielded.operands[number], places[out]
-        if reduced:
-            found = reduction(body, root, accumulator, op.operands[out], place, reduced, places[:input_count], operands)
+    for result, value in zip(op.results, found, strict=True):
+        importer.bind(result, value)
+    _drop_unused(importer, first, found)
+
+
+def _outputs(structure: Structure) -> list[Value] | str:
+    """The results, or what is wrong."""
+    values, maps, block = structure.values, structure.maps, structure.block
+    if len(maps) != len(values) or len(block.args) < structure.inputs or block.last_op is None:
+        return f"has {len(values)} operands, {len(maps)} maps and a body of {len(block.args)} arguments"
+    sizes = loop_sizes(values, maps)
+    if isinstance(sizes, str):
+        return sizes
+    structure.sizes = sizes
+    places = [_place(map) for map in maps[structure.inputs :]]
+    known = [place for place in places if place is not None]
+    if len(known) != len(places):
+        return f"writes at {maps[structure.inputs + places.index(None)]}; a dim of an output is one loop, or 0"
+    if len(structure.terminator.operands) != len(structure.op.results):
+        return f"yields {len(structure.terminator.operands)} values for {len(structure.op.results)} results"
+    try:
+        return _computed(structure, known)
+    except UnreadableMap as error:
+        return f"the map {' or '.join(map(str, maps[: structure.inputs]))} {error}"
+
+
+def _place(map: AffineMap) -> Loops | None:
+    """The loop of each dim of an output; dims of size 1 that are written at 0 have none."""
+    lines = [line_of(expression) for expression in map.results]
+    loops = [line.loop if line is not None and (line.steps or line.offset) else -1 for line in lines]
+    found = tuple(loop for loop in loops if loop is not None and loop >= 0)
+    return found if None not in loops and len(set(found)) == len(found) and None not in lines else None
+
+
+def _computed(structure: Structure, places: Sequence[Loops]) -> list[Value] | str:
+    body, count = structure.body(), len(structure.sizes)
+    found: list[Value | None] = []
+    for number, place in enumerate(places):
+        root = structure.terminator.operands[number]
+        if len(place) == count and not _accumulates(structure, places, number):
+            value = body.full(root, place)
+            found.append(value and structure.builder.reshape(value, structure.values[structure.inputs + number].type.shape))  # fmt: skip
+        elif (fold := _fold(structure, number)) is not None and len(place) < count:
+            found.append(folded(structure, body, number, fold, place))
         else:
-            if accumulator is not None and accumulator.first_use is not None:
-                body.values[accumulator] = spread(builder, operands[out], place, sizes)
-            found = _delivered(body, body.value(root), place)
-        if found is None and reduced and number == 0:
-            pairs = paired_reduction(body, yielded, arguments[input_count:], op.operands[input_count:], reduced)
-            if pairs is not None and _bind_pairs(body, op, pairs, places[input_count:], reduced):
-                return
-        if found is None:
-            importer.fault(
-                "MG0103", f"{op.name}: result {number} is computed in a way that is not supported", op,
-                "reductions are combine(accumulator, f(inputs)) with add, mul, max, min, and, or, xor",
-            )  # fmt: skip
-            found = builder.constant(0, importer.type(result))
-        importer.bind(result, found)
-
-
-def _bind_pairs(body: Body, op: Operation, pairs: Sequence[Value], places: Sequence[Place], reduced: tuple[int, ...]
-                ) -> bool:  # fmt: skip
-    """Bind the results of a joint reduction, in each output's order of dims."""
-    kept = [loop for loop in range(len(body.sizes)) if loop not in reduced]
-    found = [in_order(body.builder, value, kept, place) for value, place in zip(pairs, places, strict=True)]
+            found.append(None)
     known = [value for value in found if value is not None]
-    for result, value in zip(op.results, known, strict=False):
-        body.builder.importer.bind(result, value)
-    return len(known) == len(op.results)
+    if len(known) == len(found):
+        return known
+    joint = _joint(structure, body, places)
+    missing = found.index(None)
+    return joint or f"result {missing} is computed in a way that is not supported{_unknown(structure)}"
 
 
-def _delivered(body: Body, value: Value | None, place: Place) -> Value | None:
-    """A value over all loops in the output's order of dims."""
-    loops = [loop for loop in place if loop is not None]
-    if value is None or len(loops) != len(body.sizes):
+def _accumulates(structure: Structure, places: Sequence[Loops], number: int) -> bool:
+    """Whether an output that has all loops is computed from one that is still being accumulated."""
+    root, count = structure.terminator.operands[number], len(structure.sizes)
+    pairs = zip(structure.block.args[structure.inputs :], places, strict=False)
+    return any(len(place) < count and depends_on(root, argument) for argument, place in pairs)
+
+
+def _fold(structure: Structure, number: int) -> Fold | None:
+    arguments = structure.block.args[structure.inputs :]
+    return fold_of(structure.terminator.operands[number], arguments[number]) if number < len(arguments) else None
+
+
+def _joint(structure: Structure, body: Body, places: Sequence[Loops]) -> list[Value] | None:
+    """Outputs that are accumulated together."""
+    if len(structure.block.args) != len(structure.values):
         return None
-    found = transposed(body.builder, body.full(value), loops)
-    return with_ones(body.builder, found, place)
+    if len(set(places)) == 1 and (choice := choice_of(structure)) is not None:
+        found = chosen(structure, body, choice, places[0])
+        if found is not None:
+            return found
+    return looped(structure, places) if len(places[0]) < len(structure.sizes) else None
+
+
+def _unknown(structure: Structure) -> str:
+    """The operation of the body that could not be read, if there is one."""
+    body = structure.body()
+    for operation in structure.block.ops:
+        accumulates = any(
+            depends_on(x, a) for x in operation.operands for a in structure.block.args[structure.inputs :]
+        )
+        if operation.results and not accumulates and any(body.value(result) is None for result in operation.results):
+            return f": {operation.name}"
+    return ""
+
+
+def _drop_unused(importer: Importer, first: int, found: Sequence[Value]) -> None:
+    """Take out nodes from number `first` on that were tried and are not needed for what was found."""
+    nodes, used = importer.graph.nodes, set(found)
+    kept = nodes[:first]
+    rest = list(reversed(nodes[first:]))
+    needed = []
+    for node in rest:
+        if any(result in used for result in node.results):
+            used.update(node.operands)
+            needed.append(node)
+    nodes[:] = [*kept, *reversed(needed)]
 
 
 @imports("linalg.yield", "linalg.index")

@@ -1,75 +1,118 @@
-"""Reader of linalg's named operations."""
+"""Reader of linalg's named operations: each is written out as what it abbreviates, and read as that."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntAttr, StringAttr
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, IntegerAttr, StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
 
 from meshgen.ir.bridge import IMPORTERS, Importer, imports
 from meshgen.ir.bridge_linalg import refuse, structured
-from meshgen.ir.bridge_linalg_body import Place, neutral, transposed
-from meshgen.ir.bridge_linalg_reduce import contract
-from meshgen.ir.bridge_payload import BINARY, Builder, apply_operation, fill_number, finish
-from meshgen.ir.dialects.upstream import LINALG_NAMED
-from meshgen.ir.graph import Value
-
-# Loops of the two factors and of the result, per dim.
-PRODUCTS: dict[str, tuple[str, str, str]] = {
-    "matmul": ("mk", "kn", "mn"),
-    "matmul_transpose_a": ("km", "kn", "mn"),
-    "matmul_transpose_b": ("mk", "nk", "mn"),
-    "batch_matmul": ("bmk", "bkn", "bmn"),
-    "batch_matmul_transpose_a": ("bkm", "bkn", "bmn"),
-    "batch_matmul_transpose_b": ("bmk", "bnk", "bmn"),
-    "matvec": ("mk", "k", "m"),
-    "vecmat": ("k", "kn", "n"),
-    "batch_matvec": ("bmk", "bk", "bm"),
-    "dot": ("k", "k", ""),
-}
-LOOPS = "bmnk"
+from meshgen.ir.bridge_linalg_forms import (
+    CONTRACTIONS,
+    OPERATIONS,
+    NoForm,
+    Scalars,
+    block_of,
+    convolution_maps,
+    letter_maps,
+    pooled,
+    product,
+)
+from meshgen.ir.bridge_linalg_spread import transposed
+from meshgen.ir.bridge_payload import Builder, attribute_of, finish
+from meshgen.ir.dense import DenseElements
+from meshgen.ir.dialects import upstream_linalg as text
+from meshgen.ir.evaluate_common import neutral
+from meshgen.ir.graph import TensorType, Value
 
 
-def _inputs(op: Operation) -> int:
-    count = op.attributes["input_count"]
-    assert isinstance(count, IntAttr)
-    return count.data
+def input_count(op: Operation) -> int:
+    """How many of the operands are inputs."""
+    sizes = attribute_of(op, "operandSegmentSizes")
+    if isinstance(sizes, DenseArrayBase):
+        return int(next(iter(sizes.get_values())))
+    return len(op.operands) // 2 if op.name == "linalg.reduce" else len(op.operands) - 1
 
 
-def _list(op: Operation, name: str) -> tuple[int, ...]:
-    attribute = op.attributes.get(name)
+def numbers(op: Operation, name: str) -> tuple[int, ...]:
+    """A list of integers, as an array or as a dense constant."""
+    attribute = attribute_of(op, name)
+    if isinstance(attribute, DenseElements):
+        return tuple(int(n) for n in attribute.data.array.flat)
     return tuple(int(n) for n in attribute.get_values()) if isinstance(attribute, DenseArrayBase) else ()
 
 
-def _importer_of(name: str) -> Callable[[Importer, Operation], None]:
-    def import_product(importer: Importer, op: Operation) -> None:
-        if isinstance(op.attributes.get("indexing_maps"), ArrayAttr):
-            importer.fault(
-                "MG0103", f"{op.name} with indexing maps of its own is not supported", op, "use linalg.generic"
-            )
-            refuse(importer, op)
-            return
-        builder, (a, b, init) = Builder(importer, op), importer.values(op.operands)
-        left, right, place = ([LOOPS.index(x) for x in word] for word in PRODUCTS[name])
-        fits = (a.type.rank, b.type.rank, init.type.rank) == (len(left), len(right), len(place))
-        if not fits or not _sizes_agree((a, b, init), (left, right, place)):
-            importer.fault("MG0104", f"{op.name}: {a.type} times {b.type} does not make {init.type}", op)
-            refuse(importer, op)
-            return
-        found = contract(builder, (a, left), (b, right), [LOOPS.index("k")], init.type.dtype, tuple(place))
-        assert found is not None, "the table holds contractions"
-        finish(importer, op, found if fill_number(op.operands[2]) == 0 else builder.apply("add", init, found))
-
-    return import_product
+def _elements(op: Operation) -> list[Attribute]:
+    """The element types of the operands."""
+    return [getattr(operand.type, "element_type", operand.type) for operand in op.operands]
 
 
-def _sizes_agree(values: Sequence[Value], places: Sequence[Sequence[int]]) -> bool:
-    sizes: dict[int, int | None] = {}
-    pairs = [
-        pair for value, place in zip(values, places, strict=True) for pair in zip(place, value.type.shape, strict=True)
+def _own_maps(op: Operation) -> list[AffineMap]:
+    maps = attribute_of(op, "indexing_maps")
+    return [each.data for each in maps if isinstance(each, AffineMapAttr)] if isinstance(maps, ArrayAttr) else []
+
+
+def _is_unsigned(op: Operation) -> bool:
+    word = attribute_of(op, "cast")
+    return op.name.endswith("_unsigned") or (isinstance(word, StringAttr) and word.data == "cast_unsigned")
+
+
+def import_product(importer: Importer, op: Operation) -> None:
+    """Contractions. Maps of its own replace those that the name says."""
+    word = op.name.partition(".")[2]
+    maps = _own_maps(op) or (letter_maps(CONTRACTIONS[word].split()) if word in CONTRACTIONS else [])
+    if len(maps) == 3 and len(op.operands) == 5:
+        maps[2:2] = [AffineMap(maps[0].num_dims, 0, ())] * 2
+    structured(importer, op, block_of(_elements(op), product(_is_unsigned(op))), maps, input_count(op))
+
+
+def import_window(importer: Importer, op: Operation) -> None:
+    """Convolutions and poolings."""
+    try:
+        count = _spatial_rank(op)
+        strides = numbers(op, "strides") or (1,) * count
+        dilations = numbers(op, "dilations") or (1,) * count
+        maps, fold = convolution_maps(op.name.partition(".")[2], strides, dilations)
+        body = product(_is_unsigned(op)) if fold == "product" else pooled(fold)
+        if len(op.operands) == 5:
+            maps[2:2] = [AffineMap(maps[0].num_dims, 0, ())] * 2
+        block = block_of(_elements(op), body)
+    except NoForm as error:
+        importer.fault("MG0104", f"{op.name} {error}", op)
+        refuse(importer, op)
+        return
+    structured(importer, op, block, maps, input_count(op))
+
+
+def _spatial_rank(op: Operation) -> int:
+    """Dims of the window, by the operation's name."""
+    words = op.name.removeprefix("linalg.").removeprefix("depthwise_").split("_")
+    return int(words[1][0]) if words[0] == "conv" else sum(letter in "dhw" for letter in words[1])
+
+
+def import_elementwise(importer: Importer, op: Operation) -> None:
+    """An element-wise operation; what its output held before is not read."""
+    kind = attribute_of(op, "kind")
+    word = kind.data if isinstance(kind, StringAttr) else op.name.partition(".")[2]
+    rank, count = importer.type(op.operands[-1]).rank, input_count(op)
+    maps = _own_maps(op) or [
+        AffineMap.identity(rank) if importer.type(x).rank == rank else AffineMap(rank, 0, ()) for x in op.operands
     ]
-    return all(size is not None and sizes.setdefault(loop, size) == size for loop, size in pairs)
+    types = _elements(op)
+    if word == "copy":
+        block = block_of(types, lambda scalars, arguments: scalars.cast(arguments[0], types[-1], _is_unsigned(op)))
+        structured(importer, op, block, maps, count)
+        return
+    try:
+        block = block_of(types, lambda scalars, arguments: scalars.named(word, *arguments[:count]))
+    except NoForm as error:
+        importer.fault("MG0104", f"{op.name} {error}", op)
+        refuse(importer, op)
+        return
+    structured(importer, op, block, maps, count)
 
 
 @imports("linalg.fill")
@@ -78,16 +121,10 @@ def import_fill(importer: Importer, op: Operation) -> None:
     finish(importer, op, builder.broadcast(builder.convert(value, output.type.dtype), output.type.shape))
 
 
-@imports("linalg.copy")
-def import_copy(importer: Importer, op: Operation) -> None:
-    value, output = importer.values(op.operands)
-    finish(importer, op, Builder(importer, op).convert(value, output.type.dtype))
-
-
 @imports("linalg.transpose")
 def import_transpose(importer: Importer, op: Operation) -> None:
     """Dim d of the result is dim permutation[d] of the input."""
-    value, order = importer.value(op.operands[0]), _list(op, "permutation")
+    value, order = importer.value(op.operands[0]), numbers(op, "permutation")
     kind = importer.type(op.results[0])
     if sorted(order) != list(range(value.type.rank)) or tuple(value.type.shape[d] for d in order) != kind.shape:
         importer.fault("MG0104", f"linalg.transpose: {value.type} by {list(order)} is not {kind}", op)
@@ -99,7 +136,7 @@ def import_transpose(importer: Importer, op: Operation) -> None:
 @imports("linalg.broadcast")
 def import_broadcast(importer: Importer, op: Operation) -> None:
     """`dimensions` are the result's dims that the input does not have."""
-    value, kind, new = importer.value(op.operands[0]), importer.type(op.results[0]), _list(op, "dimensions")
+    value, kind, new = importer.value(op.operands[0]), importer.type(op.results[0]), numbers(op, "dimensions")
     dims = [d for d in range(kind.rank) if d not in new]
     if tuple(kind.shape[d] for d in dims) != value.type.shape:
         importer.fault("MG0104", f"linalg.broadcast: {value.type} with new dims {list(new)} is not {kind}", op)
@@ -111,52 +148,54 @@ def import_broadcast(importer: Importer, op: Operation) -> None:
 @imports("linalg.reduce", "linalg.map")
 def import_body(importer: Importer, op: Operation) -> None:
     """A region or a combining operation over all dims, `dimensions` of them reduced."""
-    reduced, count = _list(op, "dimensions"), _inputs(op)
-    rank = importer.type(op.operands[0]).rank
-    whole: Place = tuple(range(rank))
-    kept: Place = tuple(d for d in whole if d not in reduced)
-    places = [whole if n < count else kept for n in range(len(op.operands))]
+    folded, count = numbers(op, "dimensions"), input_count(op)
+    rank = importer.type(op.operands[0] if op.name == "linalg.reduce" else op.operands[-1]).rank
+    whole = AffineMap.identity(rank)
+    kept = AffineMap(rank, 0, tuple(x for d, x in enumerate(whole.results) if d not in folded))
+    maps = [whole if n < count else kept for n in range(len(op.operands))]
     if op.regions:
-        block = op.regions[0].block
-        structured(importer, op, block.args, block.last_op, places, count, reduced)
-    else:
-        _combined(importer, op, count, reduced)
-
-
-def _combined(importer: Importer, op: Operation, count: int, reduced: tuple[int, ...]) -> None:
-    """`linalg.reduce { arith.addf } ...`, `linalg.map { arith.addf } ...`."""
-    combiner = op.attributes.get("combiner")
-    name = combiner.data.partition(".")[2] if isinstance(combiner, StringAttr) else ""
-    builder, values, kind = Builder(importer, op), importer.values(op.operands), BINARY.get(name)
-    if op.name == "linalg.map" and kind is not None and count == 2:
-        finish(importer, op, builder.apply(kind, *values[:2]))
-    elif op.name == "linalg.reduce" and kind in ("add", "multiply", "maximum", "minimum", "and", "or", "xor"):
-        x, init = values
-        number = neutral(kind, x.type.dtype)
-        start = builder.constant(number, x.type.with_shape(()))
-        found = builder.node("reduce", [x, start], init.type, dims=reduced, kind=kind)
-        finish(importer, op, found if fill_number(op.operands[1]) == number else builder.apply(kind, init, found))
-    else:
-        importer.fault("MG0103", f"{op.name} with '{name}' is not supported", op)
-        refuse(importer, op)
-
-
-def import_named(importer: Importer, op: Operation) -> None:
-    """An element-wise operation; its output's content is not read."""
-    count, kind = _inputs(op), importer.type(op.results[0])
-    values = importer.values(op.operands[:count])
-    found = None
-    if all(value.type.shape == kind.shape for value in values):
-        found = apply_operation(Builder(importer, op), op, values)
-    if found is None:
-        importer.fault("MG0104", f"{op.name} of ({', '.join(str(v.type) for v in values)}) is not {kind}", op)
+        structured(importer, op, op.regions[0].block, maps, count)
+        return
+    combiner = attribute_of(op, "combiner")
+    word = combiner.data if isinstance(combiner, StringAttr) else ""
+    if word not in OPERATIONS:
+        importer.fault("MG0103", f"{op.name} with '{word}' is not supported", op)
         refuse(importer, op)
         return
-    finish(importer, op, found)
+    takes = slice(None) if op.name == "linalg.reduce" else slice(count)
+    name = word.partition(".")[2]
+    block = block_of(_elements(op), lambda scalars, arguments: _combined(scalars, name, arguments[takes]))
+    structured(importer, op, block, maps, count)
 
 
-for _word in LINALG_NAMED.split():
-    if _word in PRODUCTS:
-        IMPORTERS[f"linalg.{_word}"] = _importer_of(_word)
-    else:
-        IMPORTERS.setdefault(f"linalg.{_word}", import_named)
+def _combined(scalars: Scalars, name: str, arguments: Sequence[SSAValue]) -> SSAValue:
+    return scalars.apply(name, *arguments)
+
+
+@imports("linalg.softmax")
+def import_softmax(importer: Importer, op: Operation) -> None:
+    """exp(x - max(x)) over its sum along one dim."""
+    builder, value = Builder(importer, op), importer.value(op.operands[0])
+    dim = attribute_of(op, "dimension")
+    axis = dim.value.data if isinstance(dim, IntegerAttr) else -1
+    if not 0 <= axis < value.type.rank:
+        importer.fault("MG0104", f"linalg.softmax: {value.type} has no dim {axis}", op)
+        refuse(importer, op)
+        return
+    shape, dtype = value.type.shape, value.type.dtype
+    kept = [d for d in range(len(shape)) if d != axis]
+
+    def along(kind: str, x: Value) -> Value:
+        init = builder.constant(neutral(kind, dtype).item(), TensorType((), dtype))
+        found = builder.node("reduce", [x, init], x.type.with_shape(shape[d] for d in kept), dims=(axis,), kind=kind)
+        return builder.broadcast(found, shape, kept)
+
+    powers = builder.apply("exponential", builder.apply("subtract", value, along("maximum", value)))
+    finish(importer, op, builder.apply("divide", powers, along("add", powers)))
+
+
+IMPORTERS.update(dict.fromkeys((f"linalg.{word}" for word in text.CONTRACTIONS.split()), import_product))
+IMPORTERS.update(
+    dict.fromkeys((f"linalg.{w}" for w in (*text.CONVOLUTIONS.split(), *text.POOLINGS.split())), import_window)
+)
+IMPORTERS.update(dict.fromkeys((f"linalg.{word}" for word in text.ELEMENTWISE.split()), import_elementwise))

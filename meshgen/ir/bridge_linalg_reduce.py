@@ -1,164 +1,203 @@
-"""Reductions of linalg: sums of products as dot_general, others as reduce, joint choices (argmax) as reduce_region."""
+"""Reductions of structured operations: an accumulator that is combined with terms.
+
+A sum of products of two factors is a `dot_general`, or a `convolution` where one of them is read through windows; a
+fold of windows is a `reduce_window`; every other fold is a `reduce` of the term over the loops.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from meshgen.ir.bridge import Importer
-from meshgen.ir.bridge_linalg_body import Body, Place, in_order, neutral
-from meshgen.ir.bridge_payload import Builder, apply_operation, fill_number, mnemonic
-from meshgen.ir.graph import Graph, TensorType, Value
+from meshgen.ir.bridge_functions import ignoring_nan
+from meshgen.ir.bridge_linalg_body import Body, Structure, depends_on, narrow
+from meshgen.ir.bridge_linalg_maps import lines_of
+from meshgen.ir.bridge_linalg_spread import Loops, Spread, in_order, reduced
+from meshgen.ir.bridge_linalg_windows import convolved, folded_windows
+from meshgen.ir.bridge_payload import Builder, fill_number, mnemonic
+from meshgen.ir.evaluate_common import neutral
+from meshgen.ir.graph import TensorType, Value
 
 KINDS = {
     "addf": "add", "addi": "add", "mulf": "multiply", "muli": "multiply", "maximumf": "maximum", "maxnumf": "maximum",
     "maxsi": "maximum", "minimumf": "minimum", "minnumf": "minimum", "minsi": "minimum", "andi": "and", "ori": "or",
-    "xori": "xor", "subf": "add", "subi": "add",
+    "xori": "xor", "subf": "add", "subi": "add", "fma": "add", "maxui": "maximum", "minui": "minimum",
 }  # fmt: skip
+BITS = {"addi": "xor", "subi": "xor", "muli": "and", "maxsi": "and", "minsi": "or", "maxui": "or", "minui": "and"}
 
 
-def paired_reduction(body: Body, yielded: Operation, accumulators: Sequence[BlockArgument], outputs: Sequence[SSAValue],
-                     reduced: tuple[int, ...]) -> list[Value] | None:  # fmt: skip
-    """Accumulators that are all chosen by one comparison, as in an argmax: a `reduce_region` of all together.
+@dataclass(frozen=True)
+class Term:
+    """One summand or factor of a fold: the product of `factors`, taken away where `minus`."""
 
-    Each is `select(c, x, accumulator)`, or the other way round, and c compares one x with its accumulator: such a
-    choice may be made in any grouping of the elements. None where the body is of another form.
+    factors: tuple[SSAValue, ...]
+    minus: bool = False
+
+
+@dataclass(frozen=True)
+class Fold:
+    """`accumulator = combine(accumulator, terms...)`, in any order.
+
+    Attributes:
+        kind: of the graph's `reduce`.
+        is_unsigned: integers are compared as unsigned ones.
+        ignores_nan: a NaN gives way to the other operand.
     """
-    choices = [_choice(root, accumulator) for root, accumulator in zip(yielded.operands, accumulators, strict=True)]
-    known = [choice for choice in choices if choice is not None]
-    if len(known) != len(choices) or len({(condition, first) for condition, _, first in known}) != 1:
+
+    kind: str
+    terms: tuple[Term, ...]
+    is_unsigned: bool = False
+    ignores_nan: bool = False
+
+
+def fold_of(root: SSAValue, accumulator: BlockArgument) -> Fold | None:
+    """How a yielded value folds its accumulator; None if it does not."""
+    names: set[str] = set()
+    terms: list[Term] = []
+    while root is not accumulator:
+        owner = root.owner
+        if not isinstance(owner, Operation) or mnemonic(owner) not in KINDS:
+            return None
+        name, operands = mnemonic(owner), list(owner.operands)
+        names.add(name)
+        if name == "fma":
+            rest, others = operands[2], operands[:2]
+        elif name in ("subf", "subi") or depends_on(operands[0], accumulator):
+            rest, others = operands[0], operands[1:]
+        else:
+            rest, others = operands[1], operands[:1]
+        if any(depends_on(other, accumulator) for other in others):
+            return None
+        terms.append(Term(_factors(others), name in ("subf", "subi")))
+        root = rest
+    is_bit = isinstance(accumulator.type, IntegerType) and accumulator.type.width.data == 1
+    kinds = {BITS.get(name, KINDS[name]) if is_bit else KINDS[name] for name in names} or {"add"}
+    flags = {name in ("maxui", "minui") for name in names}, {name in ("maxnumf", "minnumf") for name in names}
+    if len(kinds) != 1 or any(len(flag) > 1 for flag in flags):
         return None
-    condition, _, first = known[0]
-    comparison, terms = condition.owner, [term for _, term, _ in known]
-    pairs = list(zip(terms, accumulators, strict=True))
-    if not isinstance(comparison, Operation) or mnemonic(comparison) not in ("cmpf", "cmpi"):
-        return None
-    compared = tuple(comparison.operands)
-    number = next((n for n, (x, acc) in enumerate(pairs) if compared in ((x, acc), (acc, x))), None)
-    values = [body.value(term) for term in terms]
-    elements = [body.full(value) for value in values if value is not None]
-    inits = [fill_number(output) for output in outputs]
-    if number is None or len(elements) != len(terms) or None in inits:
-        return None
-    region = _choosing(body, comparison, elements, number, compared[0] is terms[number], first)
-    scalars = [body.builder.constant(init or 0, x.type.with_shape(())) for init, x in zip(inits, elements, strict=True)]
-    kept = [size for loop, size in enumerate(body.sizes) if loop not in reduced]
-    types = [x.type.with_shape(kept) for x in elements]
-    attrs = {"dims": reduced}
-    return body.builder.importer.emit(
-        "reduce_region", [*elements, *scalars], types, attrs, body.builder.source, (region,)
+    unsigned, ignoring = (True in flag for flag in flags)
+    return Fold(kinds.pop(), tuple(terms), unsigned and not is_bit, ignoring)
+
+
+def _factors(others: Sequence[SSAValue]) -> tuple[SSAValue, ...]:
+    """The two factors of a product that is added up."""
+    owner = others[0].owner
+    if len(others) == 1 and isinstance(owner, Operation) and mnemonic(owner) in ("mulf", "muli"):
+        return tuple(owner.operands)
+    return tuple(others)
+
+
+def folded(structure: Structure, body: Body, number: int, fold: Fold, place: Loops) -> Value | None:
+    """Output `number`, whose dims are the loops of `place`; all other loops are folded."""
+    builder = structure.builder
+    before = structure.values[structure.inputs + number]
+    found: Value | None = None
+    for term in fold.terms:
+        part = _term(structure, body, fold, term, place, before.type.dtype)
+        if part is None:
+            return None
+        if term.minus and before.type.dtype != "i1":
+            part = builder.apply("negate", part)
+        found = part if found is None else builder.apply(fold.kind, found, part)
+    if found is None:
+        return before
+    return _joined(
+        builder,
+        fold,
+        builder.reshape(found, before.type.shape),
+        before,
+        fill_number(structure.op.operands[structure.inputs + number]),
     )
 
 
-def _choice(root: SSAValue, accumulator: BlockArgument) -> tuple[SSAValue, SSAValue, bool] | None:
-    """Condition, new value, and whether it is taken where the condition holds."""
-    select = root.owner
-    if not isinstance(select, Operation) or mnemonic(select) != "select":
-        return None
-    condition, left, right = select.operands
-    if right is accumulator:
-        return condition, left, True
-    return (condition, right, False) if left is accumulator else None
+def _joined(builder: Builder, fold: Fold, found: Value, before: Value, filled: float | None) -> Value:
+    """The fold and what was in the output before; nothing to do where that is neutral."""
+    kind, dtype = before.type, found.type.dtype
+    if filled is not None and np.asarray(filled).astype(kind.numpy_dtype) == neutral(fold.kind, dtype).astype(kind.numpy_dtype):  # fmt: skip
+        return builder.bits(found, kind.dtype)
+    if fold.ignores_nan:
+        return ignoring_nan(builder, fold.kind, before, found)
+    return builder.bits(builder.apply(fold.kind, builder.bits(before, dtype), found), kind.dtype)
 
 
-def _choosing(body: Body, comparison: Operation, elements: Sequence[Value], number: int, term_first: bool, first: bool
-              ) -> Graph:  # fmt: skip
-    """The region over (accumulators, elements)."""
-    outer = body.builder.importer
-    inner = Importer(outer.reading, Graph(""), outer)
-    builder = Builder(inner, body.builder.source)
-    old, new = ([Value(x.type.with_shape(())) for x in elements] for _ in range(2))
-    inner.graph.inputs = [*old, *new]
-    pair = (new[number], old[number]) if term_first else (old[number], new[number])
-    condition = apply_operation(builder, comparison, pair)
-    assert condition is not None, "comparisons are element-wise"
-    chosen = [(n, o) if first else (o, n) for o, n in zip(old, new, strict=True)]
-    inner.graph.outputs = [builder.select(condition, *choice) for choice in chosen]
-    return inner.graph
-
-
-def reduction(body: Body, root: SSAValue, accumulator: BlockArgument | None, output: SSAValue, place: Place,
-               reduced: tuple[int, ...], inputs: Sequence[Place], operands: Sequence[Value]) -> Value | None:  # fmt: skip
-    """`combine(accumulator, f)` over the reduced loops."""
-    combine = root.owner
-    kind = KINDS.get(mnemonic(combine)) if isinstance(combine, Operation) else None
-    if kind is None or accumulator is None or not isinstance(combine, Operation):
-        return None
-    left, right = combine.operands
-    minus = mnemonic(combine) in ("subf", "subi")
-    if left is accumulator:
-        term = right
-    elif right is accumulator and not minus:
-        term = left
-    else:
-        return None
-    builder, init = body.builder, body.builder.importer.value(output)
+def _term(structure: Structure, body: Body, fold: Fold, term: Term, place: Loops, dtype: str) -> Value | None:
+    """A term folded over all loops but those of the output."""
     found = None
-    if kind == "add":
-        found = _contraction(body, term, init.type.dtype, place, reduced, inputs, operands)
-    if found is None:
-        found = _reduced(body, body.value(term), kind, place, reduced)
-    if found is None:
+    if len(term.factors) == 1:
+        found = folded_windows(structure, fold.kind, term.factors[0], place, partial(prepared, structure.builder, fold))
+    elif fold.kind == "add" and dtype != "i1":
+        found = _contraction(structure, body, term.factors, place, dtype)
+        found = found or convolved(structure, term.factors, place, dtype)
+    return found or _plain(structure.builder, body, fold, term, place)
+
+
+def _plain(builder: Builder, body: Body, fold: Fold, term: Term, place: Loops) -> Value | None:
+    """A `reduce` of the term over all loops that the output does not have."""
+    loops = tuple(range(len(body.sizes)))
+    values = [body.full(factor, loops) for factor in term.factors]
+    known = [value for value in values if value is not None]
+    if len(known) != len(values):
         return None
-    if minus:
-        found = builder.apply("negate", found)
-    return _joined(builder, found, init, fill_number(output), kind)
+    value = known[0] if len(known) == 1 else builder.apply("multiply", *known)
+    return in_order(builder, reduced(builder, Spread(prepared(builder, fold, value), loops), fold.kind, place), place)
 
 
-def _joined(builder: Builder, found: Value, init: Value, number: float | int | None, kind: str) -> Value:
-    """The reduction and what was in the output before; nothing to do where that is neutral."""
-    if number is not None and number == neutral(kind, found.type.dtype):
-        return found
-    return builder.apply(kind, init, found)
+def prepared(builder: Builder, fold: Fold, value: Value) -> Value:
+    """A term as the graph's fold of its kind takes it: unsigned as such, neutral where a NaN is to give way."""
+    if fold.is_unsigned:
+        return builder.bits(value, f"u{value.type.dtype}")
+    if fold.ignores_nan:
+        none = builder.constant(neutral(fold.kind, value.type.dtype).item(), value.type.with_shape(()))
+        return builder.select(builder.compare("NE", value, value), none, value)
+    return value
 
 
-def _reduced(body: Body, term: Value | None, kind: str, place: Place, reduced: tuple[int, ...]) -> Value | None:
-    """A `reduce` of a value over the iteration space."""
-    if term is None:
+def _contraction(structure: Structure, body: Body, factors: Sequence[SSAValue], place: Loops, dtype: str
+                 ) -> Value | None:  # fmt: skip
+    """The sum of a product as a `dot_general`; None where the loops do not make one or an operand is read in windows."""
+    if any(_has_windows(structure, factor) for factor in factors):
         return None
-    builder = body.builder
-    kept = [loop for loop in range(len(body.sizes)) if loop not in reduced]
-    init = builder.constant(neutral(kind, term.type.dtype), term.type.with_shape(()))
-    shape = term.type.with_shape(body.sizes[loop] for loop in kept)
-    found = builder.node("reduce", [body.full(term), init], shape, dims=reduced, kind=kind)
-    return in_order(builder, found, kept, place)
-
-
-def _contraction(body: Body, term: SSAValue, dtype: str, place: Place, reduced: tuple[int, ...],
-                 inputs: Sequence[Place], operands: Sequence[Value]) -> Value | None:  # fmt: skip
-    """The product of two inputs, summed, as a `dot_general`; None if it is none."""
-    product = term.owner
-    if not isinstance(product, Operation) or mnemonic(product) not in ("mulf", "muli", "andi"):
+    sides = [body.value(narrow(factor)) for factor in factors]
+    if any(side is not None and sides[0] is not None and side.value.type.dtype != sides[0].value.type.dtype for side in sides):  # fmt: skip
+        sides = [body.value(factor) for factor in factors]
+    left, right = sides
+    if left is None or right is None:
         return None
-    factors = [_input(factor) for factor in product.operands]
-    numbers = [n for n in factors if n is not None and n < len(inputs) and None not in inputs[n]]
-    if len(numbers) != 2 or mnemonic(product) == "andi":
+    return contract(structure.builder, left, right, range(len(body.sizes)), dtype, place)
+
+
+def _has_windows(structure: Structure, factor: SSAValue) -> bool:
+    """Whether an operand that a factor is computed from is read at sums of loops."""
+    for number, argument in enumerate(structure.block.args):
+        lines = lines_of(structure.maps[number].results, structure.sizes)
+        if depends_on(factor, argument) and any(line is None or len(line.steps) > 1 for line in lines):
+            return True
+    return False
+
+
+def contract(builder: Builder, left: Spread, right: Spread, loops: Sequence[int], dtype: str, place: Loops
+             ) -> Value | None:  # fmt: skip
+    """A `dot_general` of two values; None where they do not make one.
+
+    A loop that is summed over and that only one of them has is summed there first.
+    """
+    shared = set(left.loops) & set(right.loops)
+    everything = set(left.loops) | set(right.loops)
+    if everything != set(loops) or not shared - set(place):
         return None
-    left, right = ([loop for loop in inputs[n] if loop is not None] for n in numbers)
-    return contract(body.builder, (operands[numbers[0]], left), (operands[numbers[1]], right), reduced, dtype, place)
-
-
-def _input(value: SSAValue) -> int | None:
-    """Number of the block argument that a factor is, through a widening cast."""
-    while isinstance(value.owner, Operation) and mnemonic(value.owner) in ("extf", "extsi"):
-        value = value.owner.operands[0]
-    return value.index if isinstance(value, BlockArgument) else None
-
-
-def contract(builder: Builder, left: tuple[Value, list[int]], right: tuple[Value, list[int]], reduced: Sequence[int],
-             dtype: str, place: Place) -> Value | None:  # fmt: skip
-    """A `dot_general` of two values whose dims are the given loops; None where the loops do not make one."""
-    (a, a_loops), (b, b_loops) = left, right
-    both = [loop for loop in a_loops if loop in b_loops]
-    batch, contracted = [x for x in both if x not in reduced], [x for x in both if x in reduced]
-    if set(contracted) != set(reduced) or len(set(a_loops)) != len(a_loops) or len(set(b_loops)) != len(b_loops):
-        return None
-    free = [x for x in a_loops if x not in both] + [x for x in b_loops if x not in both]
-    sizes = dict(zip(a_loops, a.type.sizes, strict=True)) | dict(zip(b_loops, b.type.sizes, strict=True))
+    left, right = (reduced(builder, side, "add", [*shared, *place]) for side in (left, right))
+    a_loops, b_loops = left.loops, right.loops
+    batch, contracted = [x for x in a_loops if x in shared and x in place], [x for x in a_loops if x in shared and x not in place]  # fmt: skip
+    free = [x for x in a_loops if x not in shared] + [x for x in b_loops if x not in shared]
+    sizes = dict(zip(a_loops, left.value.type.shape, strict=True)) | dict(zip(b_loops, right.value.type.shape, strict=True))  # fmt: skip
     found = builder.node(
         "dot_general",
-        [a, b],
+        [left.value, right.value],
         TensorType(tuple(sizes[loop] for loop in batch + free), dtype),
         lhs_batch=tuple(a_loops.index(x) for x in batch),
         rhs_batch=tuple(b_loops.index(x) for x in batch),
@@ -166,4 +205,4 @@ def contract(builder: Builder, left: tuple[Value, list[int]], right: tuple[Value
         rhs_contract=tuple(b_loops.index(x) for x in contracted),
         precision=(),
     )
-    return in_order(builder, found, batch + free, place)
+    return in_order(builder, Spread(found, tuple(batch + free)), place)

@@ -1,4 +1,4 @@
-"""Reader of scf: counted loops become `while`, conditionals `if`, with everything used from outside carried in."""
+"""Reader of scf: loops become `while`, conditionals `if` and `case`, with everything used from outside carried in."""
 
 from __future__ import annotations
 
@@ -10,84 +10,143 @@ from xdsl.ir import Block, Operation, SSAValue
 from meshgen.ir import bridge
 from meshgen.ir.bridge import IMPORTERS, Importer, imports
 from meshgen.ir.bridge_linalg import refuse
-from meshgen.ir.bridge_payload import Builder, kind_of
+from meshgen.ir.bridge_payload import Builder
 from meshgen.ir.bridge_shard_sharding import constant
 from meshgen.ir.dialects.upstream import SCF
 from meshgen.ir.graph import Graph, TensorType, Value
+from meshgen.ir.inline import copy_nodes
 
-INDEX = TensorType((), "i64")
+
+def read_blocks(importer: Importer, blocks: Sequence[Block], more: Sequence[SSAValue] = ()) -> tuple[list[Graph], list[Value]]:  # fmt: skip
+    """The graphs of blocks over their arguments and, behind them, what any of them uses from outside.
+
+    Args:
+        more: further values from outside that all of them shall have.
+    Returns:
+        The graphs, and the values outside that the inputs behind the arguments stand for.
+    """
+    inner = [Importer(importer.reading, Graph(""), importer) for _ in blocks]
+    for each, block in zip(inner, blocks, strict=True):
+        each.body(block)
+    captures = list(dict.fromkeys([*more, *(ssa for each in inner for ssa in each.captures)]))
+    for each in inner:
+        each.graph.inputs += [each.value(ssa) for ssa in captures]
+    return [each.graph for each in inner], importer.values(captures)
 
 
-def read_block(importer: Importer, block: Block) -> Importer:
-    """The graph of a block with its arguments as inputs; what it uses from outside follows as captures."""
-    inner = Importer(importer.reading, Graph(""), importer)
-    for argument in block.args:
-        value = Value(kind_of(importer, argument.type), loc=importer.reading.source.locate(argument))
-        inner.bind(argument, value)
-        inner.graph.inputs.append(value)
-    *operations, last = block.ops
-    for operation in operations:
-        IMPORTERS[operation.name](inner, operation)
-    inner.graph.outputs = inner.values(last.operands)
-    return inner
+def while_loop(importer: Importer, op: Operation, operands: Sequence[Value], regions: tuple[Graph, Graph]) -> list[Value]:  # fmt: skip
+    """A `while` over `operands`; the body's inputs that it does not give again stay as they are."""
+    condition, body = regions
+    body.outputs = [*body.outputs, *body.inputs[len(body.outputs) :]]
+    return importer.emit("while", operands, [value.type for value in operands], {}, op, (condition, body))
 
 
 @imports("scf.for")
 def import_for(importer: Importer, op: Operation) -> None:
-    """`while (i < upper) { body; i += step }` over (i, carried values, captured values)."""
+    """`while (i < upper) { body; i += step }` over (i, carried values, bounds, captured values)."""
     assert isinstance(op, scf.ForOp)
-    bounds = [constant(bound) for bound in (op.lb, op.ub, op.step)]
-    lower, upper, step = bounds
-    if lower is None or upper is None or step is None or step < 1:
-        importer.fault("MG0103", "scf.for: bounds and step must be constants, and the step at least 1", op)
+    if not op.results:  # it has no effect
+        return
+    step = constant(op.step)
+    if step is not None and step < 1:
+        importer.fault("MG0103", f"scf.for: the step is {step}, but must be at least 1", op)
         refuse(importer, op)
         return
-    inner = read_block(importer, op.body.block)
-    body = inner.graph
-    captured = [importer.value(ssa) for ssa in inner.captures]
-    inside = [inner.value(ssa) for ssa in inner.captures]
-    body.inputs += inside
+    bounds = list(dict.fromkeys([op.ub, op.step]))
+    (body,), captured = read_blocks(importer, [op.body.block], bounds)
+    count = len(op.body.block.args)
+    places = [count + bounds.index(bound) for bound in (op.ub, op.step)]
+    inner = Builder(Importer(importer.reading, body, importer), op)
     number = body.inputs[0]
-    builder = Builder(inner, op)
-    following = builder.apply("add", number, builder.constant(step, INDEX))
-    body.outputs = [following, *body.outputs, *inside]
-    initial = Builder(importer, op).constant(lower, INDEX)
-    operands = [initial, *importer.values(op.iter_args), *captured]
-    condition = _condition(importer, op, operands, upper)
-    types = [value.type for value in operands]
-    results = importer.emit("while", operands, types, {}, op, (condition, body))
+    following = inner.apply("add", number, _bound(inner, op.step, body.inputs[places[1]]))
+    body.outputs = [following, *body.outputs]
+    operands = [importer.value(op.lb), *importer.values(op.iter_args), *captured]
+    condition = Graph("", [Value(value.type, value.name) for value in operands])
+    outer = Builder(Importer(importer.reading, condition, importer), op)
+    upper = _bound(outer, op.ub, condition.inputs[places[0]])
+    condition.outputs = [outer.compare("LT", condition.inputs[0], upper)]
+    results = while_loop(importer, op, operands, (condition, body))
     for result, value in zip(op.results, results[1:], strict=False):
         importer.bind(result, value)
 
 
-def _condition(importer: Importer, op: Operation, operands: Sequence[Value], upper: int) -> Graph:
-    inner = Importer(importer.reading, Graph(""), importer)
-    inner.graph.inputs = [Value(value.type, value.name) for value in operands]
-    builder = Builder(inner, op)
-    inner.graph.outputs = [builder.compare("LT", inner.graph.inputs[0], builder.constant(upper, INDEX))]
-    return inner.graph
+def _bound(builder: Builder, ssa: SSAValue, value: Value) -> Value:
+    """A bound inside of a loop: its number where it is known, which says how often the loop runs."""
+    number = constant(ssa)
+    return value if number is None else builder.constant(number, value.type)
+
+
+@imports("scf.while")
+def import_while(importer: Importer, op: Operation) -> None:
+    """The first region decides and hands on values to the second; both are computed from what the loop carries.
+
+    The results are what the first region hands on when it ends the loop, so it is computed once more behind it.
+    """
+    assert isinstance(op, scf.WhileOp)
+    (before, after), captured = read_blocks(importer, [op.before_region.block, op.after_region.block])
+    count = len(op.arguments)
+    operands = [*importer.values(op.arguments), *captured]
+    condition = Graph("", [Value(value.type, value.name) for value in operands])
+    condition.outputs = copy_nodes(before, condition.inputs, condition)[:1]
+    body = Graph("", [Value(value.type, value.name) for value in operands])
+    handed = copy_nodes(before, body.inputs, body)[1:]
+    body.outputs = copy_nodes(after, [*handed, *body.inputs[count:]], body)
+    last = while_loop(importer, op, operands, (condition, body))
+    handed = copy_nodes(before, last, importer.graph)[1:]
+    for result, value in zip(op.results, handed, strict=True):
+        importer.bind(result, value)
 
 
 @imports("scf.if")
 def import_if(importer: Importer, op: Operation) -> None:
     """Both branches take the captures of both."""
     assert isinstance(op, scf.IfOp)
-    if not op.results or not op.false_region.blocks:
-        importer.fault("MG0103", "scf.if without results or without an else branch is not supported", op)
+    if not op.results:  # it has no effect
+        return
+    if not op.false_region.blocks:
+        importer.fault("MG0104", "scf.if with results needs an else branch", op)
         refuse(importer, op)
         return
-    branches = [read_block(importer, region.block) for region in (op.true_region, op.false_region)]
-    captures: list[SSAValue] = list(dict.fromkeys(ssa for branch in branches for ssa in branch.captures))
-    for branch in branches:
-        branch.graph.inputs += [branch.value(ssa) for ssa in captures]
-    operands = [importer.value(op.cond), *importer.values(captures)]
-    types = [kind_of(importer, result.type) for result in op.results]
-    graphs = (branches[0].graph, branches[1].graph)
-    for result, value in zip(op.results, importer.emit("if", operands, types, {}, op, graphs), strict=True):
+    graphs, captured = read_blocks(importer, [op.true_region.block, op.false_region.block])
+    branch(importer, op, "if", importer.value(op.cond), graphs, captured)
+
+
+def branch(importer: Importer, op: Operation, kind: str, decides: Value, graphs: Sequence[Graph], values: Sequence[Value]) -> None:  # fmt: skip
+    """An `if` or `case` of graphs over `values`."""
+    types = [importer.type(result) for result in op.results]
+    found = importer.emit(kind, [decides, *values], types, {}, op, tuple(graphs))
+    for result, value in zip(op.results, found, strict=True):
         importer.bind(result, value)
 
 
-@imports("scf.yield")
+@imports("scf.index_switch")
+def import_switch(importer: Importer, op: Operation) -> None:
+    """A `case` whose branches are the default, then the cases in order."""
+    assert isinstance(op, scf.IndexSwitchOp)
+    if not op.results:
+        return
+    builder, value = Builder(importer, op), importer.value(op.arg)
+    number = builder.constant(0, TensorType((), "i32"))
+    for position, case in enumerate(op.cases.get_values()):
+        is_case = builder.compare("EQ", value, builder.constant(int(case), value.type))
+        number = builder.select(is_case, builder.constant(position + 1, number.type), number)
+    blocks = [op.default_region.block, *(region.block for region in op.case_regions)]
+    graphs, captured = read_blocks(importer, blocks)
+    branch(importer, op, "case", number, graphs, captured)
+
+
+@imports("scf.execute_region")
+def import_execute_region(importer: Importer, op: Operation) -> None:
+    """A region that runs once, in place."""
+    assert isinstance(op, scf.ExecuteRegionOp)
+    *operations, last = op.region.block.ops
+    for operation in operations:
+        IMPORTERS[operation.name](importer, operation)
+    for result, ssa in zip(op.results, last.operands, strict=True):
+        importer.bind(result, importer.value(ssa))
+
+
+@imports("scf.yield", "scf.condition")
 def import_yield(importer: Importer, op: Operation) -> None:
     """Read with the operation around it."""
     del importer, op

@@ -21,6 +21,7 @@ from xdsl.ir import Attribute
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir import (
     bridge,
+    bridge_bufferization,
     bridge_collectives,
     bridge_linalg_named,
     bridge_manual,
@@ -28,7 +29,11 @@ from meshgen.ir import (
     bridge_shard_printing,
     bridge_shard_queries,
     bridge_shard_roots,
+    bridge_tensor_slices,
     bridge_tosa,
+    bridge_tosa_control,
+    bridge_tosa_lookup,
+    bridge_tosa_windows,
 )
 from meshgen.ir.bridge import Exporter, Importer, Reading, Slot
 from meshgen.ir.bridge_shard_sharding import encode_split, fitted, typed
@@ -41,6 +46,7 @@ from meshgen.ir.manual import settle_manual
 from meshgen.spec import Sharding
 
 REGISTERED = (
+    bridge_bufferization,
     bridge_collectives,
     bridge_linalg_named,
     bridge_manual,
@@ -48,7 +54,11 @@ REGISTERED = (
     bridge_shard_printing,
     bridge_shard_queries,
     bridge_shard_roots,
+    bridge_tensor_slices,
     bridge_tosa,
+    bridge_tosa_control,
+    bridge_tosa_lookup,
+    bridge_tosa_windows,
 )  # importing them has filled the registries
 TYPED_STAGES = ("materialize", "optimize")
 MOVES = ("permute", "retile", "update_halo")

@@ -1,20 +1,22 @@
-"""Readers of arith, math and tensor operations."""
+"""Readers of arith, math and tensor operations; slices and padding stand in `bridge_tensor_slices`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, Operation
 
-from meshgen.errors import Diagnostic
 from meshgen.ir import bridge
 from meshgen.ir.bridge import Importer, imports
-from meshgen.ir.bridge_payload import LAZY, Builder, constant, finish, import_elementwise, kind_of
-from meshgen.ir.bridge_shard_sharding import constants
+from meshgen.ir.bridge_linalg_body import Body
+from meshgen.ir.bridge_linalg_spread import Spread, over
+from meshgen.ir.bridge_payload import LAZY, Builder, fill_number, finish, kind_of
+from meshgen.ir.bridge_scalar import constant, import_elementwise
 from meshgen.ir.dialects.upstream import ARITH, MATH, TENSOR
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.infer_site import shapes_agree
+
+SIZED = ("tensor.empty", "tensor.splat", "tensor.generate", "tensor.expand_shape", "bufferization.alloc_tensor")
 
 
 @imports("arith.constant")
@@ -40,7 +42,7 @@ def import_from_elements(importer: Importer, op: Operation) -> None:
     builder, kind = Builder(importer, op), kind_of(importer, op.results[0].type)
     parts = [builder.node("reshape", [v], v.type.with_shape((1,))) for v in importer.values(op.operands)]
     flat = builder.node("concatenate", parts, kind.with_shape((len(parts),)), dim=0)
-    finish(importer, op, flat if kind.shape == flat.type.shape else builder.node("reshape", [flat], kind))
+    finish(importer, op, builder.reshape(flat, kind.shape))
 
 
 @imports("tensor.collapse_shape", "tensor.expand_shape")
@@ -51,11 +53,12 @@ def import_reshape(importer: Importer, op: Operation) -> None:
 
 @imports("tensor.cast")
 def import_cast(importer: Importer, op: Operation) -> None:
-    """Between a known and an unknown size of the same tensor."""
+    """Between known and unknown sizes of the same tensor: a size that is known stays known."""
     value, kind = importer.value(op.operands[0]), kind_of(importer, op.results[0].type)
-    if value.type != kind:
-        importer.fault("MG0103", f"tensor.cast from {value.type} to {kind}: sizes must be known", op)
-    finish(importer, op, value)
+    if not shapes_agree(value.type.shape, kind.shape) or value.type.dtype != kind.dtype:
+        importer.fault("MG0104", f"tensor.cast: {value.type} is not {kind}", op)
+    known = kind.with_shape(a or b for a, b in zip(value.type.shape, kind.shape, strict=False))
+    finish(importer, op, value if known == value.type else Builder(importer, op).node("convert", [value], known))
 
 
 @imports("tensor.concat")
@@ -64,51 +67,6 @@ def import_concat(importer: Importer, op: Operation) -> None:
     assert isinstance(dim, IntegerAttr)
     values, kind = importer.values(op.operands), kind_of(importer, op.results[0].type)
     finish(importer, op, Builder(importer, op).node("concatenate", values, kind, dim=dim.value.data))
-
-
-def sizes_of(importer: Importer, op: Operation, name: str, dynamic: Sequence[SSAValue]) -> tuple[int, ...] | None:
-    """A list of sizes or offsets; a fault where one is not a constant."""
-    static = op.properties[name]
-    assert isinstance(static, DenseArrayBase)
-    faults: list[Diagnostic] = []
-    numbers = constants(static, dynamic, f"{op.name}: {name.removeprefix('static_')}", faults)
-    for fault in faults:
-        importer.fault(fault.code, fault.message, op, fault.hint)
-    return None if faults else tuple(numbers)
-
-
-@imports("tensor.extract_slice")
-def import_extract_slice(importer: Importer, op: Operation) -> None:
-    """A slice; dims of size 1 that the result does not have are dropped."""
-    assert isinstance(op, tensor.ExtractSliceOp)
-    builder, value, kind = Builder(importer, op), importer.value(op.source), importer.type(op.result)
-    start = sizes_of(importer, op, "static_offsets", op.offsets)
-    size = sizes_of(importer, op, "static_sizes", op.sizes)
-    stride = sizes_of(importer, op, "static_strides", op.strides)
-    if start is None or size is None or stride is None:
-        finish(importer, op, builder.constant(0, kind))
-        return
-    limit = tuple(a + (n - 1) * s + 1 if n else a for a, n, s in zip(start, size, stride, strict=True))
-    found = builder.node("slice", [value], value.type.with_shape(size), start=start, limit=limit, stride=stride)
-    finish(importer, op, found if size == kind.shape else builder.node("reshape", [found], kind))
-
-
-@imports("tensor.insert_slice")
-def import_insert_slice(importer: Importer, op: Operation) -> None:
-    """The destination with a part replaced: a dynamic_update_slice at a constant place."""
-    assert isinstance(op, tensor.InsertSliceOp)
-    builder = Builder(importer, op)
-    source, target = importer.value(op.source), importer.value(op.dest)
-    start = sizes_of(importer, op, "static_offsets", op.offsets)
-    size = sizes_of(importer, op, "static_sizes", op.sizes)
-    stride = sizes_of(importer, op, "static_strides", op.strides)
-    if start is None or size is None or stride is None or any(step != 1 for step in stride):
-        importer.fault("MG0103", "tensor.insert_slice with strides or unknown sizes is not supported", op)
-        finish(importer, op, target)
-        return
-    part = source if source.type.shape == size else builder.node("reshape", [source], source.type.with_shape(size))
-    places = [builder.constant(place, TensorType((), "i64")) for place in start]
-    finish(importer, op, builder.node("dynamic_update_slice", [target, part, *places], target.type))
 
 
 @imports("tensor.extract")
@@ -123,29 +81,60 @@ def import_extract(importer: Importer, op: Operation) -> None:
     finish(importer, op, found)
 
 
-@imports("tensor.pad")
-def import_pad(importer: Importer, op: Operation) -> None:
-    """Padding with one value, which the region yields."""
-    assert isinstance(op, tensor.PadOp)
-    builder, value, kind = Builder(importer, op), importer.value(op.source), importer.type(op.result)
-    low, high = sizes_of(importer, op, "static_low", op.low), sizes_of(importer, op, "static_high", op.high)
-    fill = _yielded(importer, op.region.block)
-    if low is None or high is None or fill is None:
-        importer.fault("MG0103", "tensor.pad with unknown sizes or a computed value is not supported", op)
-        finish(importer, op, builder.constant(0, kind))
+@imports("tensor.insert")
+def import_insert(importer: Importer, op: Operation) -> None:
+    """One element replaced."""
+    scalar, target, *places = importer.values(op.operands)
+    builder, ones = Builder(importer, op), (1,) * target.type.rank
+    part = builder.reshape(scalar, ones)
+    finish(importer, op, builder.node("dynamic_update_slice", [target, part, *places], target.type))
+
+
+@imports("tensor.dim")
+def import_dim(importer: Importer, op: Operation) -> None:
+    """The size of a dim; one that is unknown may only say how large an empty tensor is."""
+    assert isinstance(op, tensor.DimOp)
+    number, shape = fill_number(op.index), importer.type(op.source).shape
+    if number is None or not 0 <= number < len(shape):
+        importer.fault("MG0103", "tensor.dim: the number of the dim must be a constant of the program", op)
         return
-    interior = (0,) * kind.rank
-    finish(importer, op, builder.node("pad", [value, fill], kind, low=low, high=high, interior=interior))
+    size = shape[int(number)]
+    if size is None and not all(use.operation.name in SIZED for use in op.result.uses):
+        hint = "write its size in the program"
+        importer.fault("MG0103", f"tensor.dim: dim {number} of {importer.type(op.source)} is unknown", op, hint)
+    finish(importer, op, Builder(importer, op).constant(size or 0, TensorType((), "i64")))
 
 
-def _yielded(importer: Importer, block: Block) -> Value | None:
-    """The value that a region of constants yields; None if it computes anything."""
-    *body, last = block.ops
-    if any(each.name != "arith.constant" for each in body):
-        return None
-    for each in body:
-        import_constant(importer, each)
-    return importer.value(last.operands[0])
+@imports("tensor.reshape")
+def import_tensor_reshape(importer: Importer, op: Operation) -> None:
+    """The second operand only repeats the result's shape."""
+    value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
+    finish(importer, op, Builder(importer, op).node("reshape", [value], kind))
+
+
+@imports("tensor.generate")
+def import_generate(importer: Importer, op: Operation) -> None:
+    """A value for every place."""
+    kind = importer.type(op.results[0])
+    found = None if None in kind.shape else computed_places(importer, op, op.regions[0].block, kind)
+    if found is None:
+        importer.fault("MG0103", "tensor.generate: its body is not supported, or a size is unknown", op)
+        found = Builder(importer, op).constant(0, kind)
+    finish(importer, op, found)
+
+
+def computed_places(importer: Importer, op: Operation, block: Block, kind: TensorType) -> Value | None:
+    """What a block yields for every place of a tensor; 0-d where that is the same everywhere. None: not possible."""
+    builder, sizes = Builder(importer, op), kind.sizes
+    body = Body(builder, block, sizes)
+    for dim, argument in enumerate(block.args):
+        iota = builder.node("iota", [], TensorType((sizes[dim],), "i64"), dim=0, **{LAZY: True})
+        body.known[argument] = Spread(iota, (dim,))
+    assert block.last_op is not None
+    found = body.value(block.last_op.operands[0])
+    if found is None or not found.loops:
+        return None if found is None else found.value
+    return over(builder, found, tuple(range(kind.rank)), sizes)
 
 
 def drop_lazy(graph: Graph) -> None:

@@ -11,24 +11,15 @@ from xdsl.ir import Operation, SSAValue
 from meshgen.ir import bridge
 from meshgen.ir.bridge import IMPORTERS, Importer, imports
 from meshgen.ir.bridge_linalg import refuse
-from meshgen.ir.bridge_linalg_body import neutral
-from meshgen.ir.bridge_payload import (
-    BINARY,
-    TOSA_COMPARE,
-    UNARY,
-    Builder,
-    apply_operation,
-    attribute_of,
-    finish,
-    mnemonic,
-    scalar_of,
-)
+from meshgen.ir.bridge_payload import Builder, attribute_of, finish, mnemonic, scalar_of
+from meshgen.ir.bridge_scalar import BINARY, TOSA_COMPARE, UNARY, apply_operation
 from meshgen.ir.dense import DenseElements
-from meshgen.ir.dialects.upstream import TOSA, ConstShapeOp
-from meshgen.ir.graph import TensorType, Value
+from meshgen.ir.dialects.upstream_tosa import TOSA
+from meshgen.ir.evaluate_common import neutral
+from meshgen.ir.graph import TensorType, Value, is_float
 
 REDUCTIONS = {
-    "reduce_sum": "add", "reduce_max": "maximum", "reduce_min": "minimum", "reduce_product": "multiply",
+    "reduce_sum": "add", "reduce_max": "maximum", "reduce_min": "minimum", "reduce_product": "multiply", "reduce_prod": "multiply",
     "reduce_any": "or", "reduce_all": "and",
 }  # fmt: skip
 ELEMENTWISE = [
@@ -73,30 +64,51 @@ def import_elementwise(importer: Importer, op: Operation) -> None:
     if values is not None:
         found = apply_operation(Builder(importer, op), op, values)
         assert found is not None, "the table holds element-wise operations"
-        finish(importer, op, found)
+        finish(importer, op, found[0])
 
 
 @imports("tosa.mul")
 def import_mul(importer: Importer, op: Operation) -> None:
-    """The third operand shifts integers; only a shift by 0 is known here."""
-    if not _is_zero(op.operands[2:]):
-        importer.fault("MG0103", "tosa.mul with a shift is not supported", op)
+    """The third operand is how far an i32 product is shifted right, with rounding."""
     values = _shaped(importer, op, op.operands[:2])
-    if values is not None:
-        finish(importer, op, Builder(importer, op).apply("multiply", *values))
+    if values is None:
+        return
+    builder = Builder(importer, op)
+    if is_zero(op.operands[2:]) and not scalar_of(attribute_of(op, "shift")):
+        finish(importer, op, builder.apply("multiply", *(builder.convert(x, importer.type(op.results[0]).dtype) for x in values)))  # fmt: skip
+        return
+    shift = _array(op.operands[2]) if len(op.operands) > 2 else np.asarray(scalar_of(attribute_of(op, "shift")))
+    if shift is None or shift.size != 1:
+        importer.fault("MG0103", "tosa.mul: the shift must be a constant", op)
+        refuse(importer, op)
+        return
+    amount, scalar = int(shift.flat[0]), TensorType((), "i64")
+    product = builder.apply("multiply", *(builder.convert(x, "i64") for x in values))
+    rounded = builder.apply("add", product, builder.constant(1 << (amount - 1), scalar))
+    found = builder.apply("shift_right_arithmetic", rounded, builder.constant(amount, scalar))
+    finish(importer, op, builder.convert(found, importer.type(op.results[0]).dtype))
 
 
 @imports("tosa.negate")
 def import_negate(importer: Importer, op: Operation) -> None:
-    """Further operands are zero points."""
-    if not _is_zero(op.operands[1:]):
+    """Further operands are zero points, which only integers have."""
+    if not is_zero(op.operands[1:]):
         importer.fault("MG0103", "tosa.negate with zero points is not supported", op)
     finish(importer, op, Builder(importer, op).apply("negate", importer.value(op.operands[0])))
 
 
-def _is_zero(values: Sequence[SSAValue]) -> bool:
-    """Whether values are constants of zeros."""
+def is_zero(values: Sequence[SSAValue]) -> bool:
+    """Whether values are constants of zeros; also where there are none."""
     return all((array := _array(value)) is not None and not array.any() for value in values)
+
+
+def without_zero(importer: Importer, op: Operation, number: int, value: Value, dtype: str) -> Value:
+    """An operand less its zero point, which is operand `number` where it is given; in type `dtype` unless that is 0."""
+    if len(op.operands) <= number or is_zero(op.operands[number : number + 1]):
+        return value
+    builder = Builder(importer, op)
+    zero = builder.reshape(builder.convert(importer.value(op.operands[number]), dtype), ())
+    return builder.apply("subtract", builder.convert(value, dtype), zero)
 
 
 def _array(value: SSAValue) -> np.ndarray | None:
@@ -105,7 +117,7 @@ def _array(value: SSAValue) -> np.ndarray | None:
     return dense.data.array if isinstance(dense, DenseElements) else None
 
 
-def _axis(op: Operation) -> int:
+def axis_of(op: Operation) -> int:
     axis = attribute_of(op, "axis")
     return axis.value.data if isinstance(axis, IntegerAttr) else 0
 
@@ -113,7 +125,10 @@ def _axis(op: Operation) -> int:
 @imports("tosa.clamp")
 def import_clamp(importer: Importer, op: Operation) -> None:
     builder, value = Builder(importer, op), importer.value(op.operands[0])
-    low, high = (scalar_of(attribute_of(op, name)) for name in ("min_val", "max_val"))
+    kind = "fp" if is_float(value.type.dtype) else "int"  # older text has a pair of attributes for each kind
+    low, high = (
+        scalar_of(attribute_of(op, f"{end}_val") or attribute_of(op, f"{end}_{kind}")) for end in ("min", "max")
+    )
     if low is None or high is None:
         importer.fault("MG0104", "tosa.clamp needs min_val and max_val", op)
         refuse(importer, op)
@@ -147,33 +162,33 @@ def import_const_shape(importer: Importer, op: Operation) -> None:
     del importer, op
 
 
-def _numbers(value: SSAValue) -> tuple[int, ...] | None:
-    """The numbers of a `tosa.const_shape`."""
-    owner = value.owner
-    if not isinstance(owner, ConstShapeOp):
-        return None
-    return tuple(int(number) for number in owner.values.get_values())
+def shape_of(op: Operation, number: int, name: str) -> tuple[int, ...] | None:
+    """The numbers of a `tosa.const_shape`, or constant, that is operand `number`; in older text the attribute `name`."""
+    attribute = attribute_of(op, name)
+    if isinstance(attribute, DenseArrayBase):
+        return tuple(int(n) for n in attribute.get_values())
+    array = _array(op.operands[number]) if len(op.operands) > number else None
+    return None if array is None else tuple(int(n) for n in array.flat)
 
 
 @imports("tosa.matmul")
 def import_matmul(importer: Importer, op: Operation) -> None:
     """Batched product; operands 2 and 3 are zero points."""
-    if not _is_zero(op.operands[2:]):
-        importer.fault("MG0103", "tosa.matmul with zero points is not supported", op)
-    kind, values = importer.type(op.results[0]), importer.values(op.operands[:2])
+    kind = importer.type(op.results[0])
+    values = [without_zero(importer, op, 2 + n, x, kind.dtype) for n, x in enumerate(importer.values(op.operands[:2]))]
     numbers = {"lhs_batch": (0,), "rhs_batch": (0,), "lhs_contract": (2,), "rhs_contract": (1,)}
     finish(importer, op, Builder(importer, op).node("dot_general", values, kind, **numbers, precision=()))
 
 
 def import_reduce(importer: Importer, op: Operation) -> None:
     """A reduction that keeps its dim with size 1."""
-    builder, value, axis = Builder(importer, op), importer.value(op.operands[0]), _axis(op)
+    builder, value, axis = Builder(importer, op), importer.value(op.operands[0]), axis_of(op)
     kind, result = REDUCTIONS[mnemonic(op)], importer.type(op.results[0])
     if not 0 <= axis < value.type.rank:
         importer.fault("MG0104", f"{op.name}: axis {axis} is outside {value.type}", op)
         refuse(importer, op)
         return
-    init = builder.constant(neutral(kind, value.type.dtype), value.type.with_shape(()))
+    init = builder.constant(neutral(kind, value.type.dtype).item(), value.type.with_shape(()))
     shape = value.type.with_shape(size for d, size in enumerate(value.type.shape) if d != axis)
     found = builder.node("reduce", [value, init], shape, dims=(axis,), kind=kind)
     finish(importer, op, builder.node("reshape", [found], result))
@@ -197,19 +212,19 @@ def import_reshape(importer: Importer, op: Operation) -> None:
 @imports("tosa.concat")
 def import_concat(importer: Importer, op: Operation) -> None:
     values, kind = importer.values(op.operands), importer.type(op.results[0])
-    finish(importer, op, Builder(importer, op).node("concatenate", values, kind, dim=_axis(op)))
+    finish(importer, op, Builder(importer, op).node("concatenate", values, kind, dim=axis_of(op)))
 
 
 @imports("tosa.reverse")
 def import_reverse(importer: Importer, op: Operation) -> None:
     value = importer.value(op.operands[0])
-    finish(importer, op, Builder(importer, op).node("reverse", [value], value.type, dims=(_axis(op),)))
+    finish(importer, op, Builder(importer, op).node("reverse", [value], value.type, dims=(axis_of(op),)))
 
 
 @imports("tosa.slice")
 def import_slice(importer: Importer, op: Operation) -> None:
     value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
-    start, size = (_numbers(operand) for operand in op.operands[1:3])
+    start, size = shape_of(op, 1, "start"), shape_of(op, 2, "size")
     if start is None or size is None:
         importer.fault("MG0103", "tosa.slice needs start and size from tosa.const_shape", op)
         refuse(importer, op)
@@ -221,15 +236,15 @@ def import_slice(importer: Importer, op: Operation) -> None:
 
 @imports("tosa.pad")
 def import_pad(importer: Importer, op: Operation) -> None:
-    """The second operand holds (before, after) per dim, the third the value."""
+    """The second operand holds (before, after) per dim, the third the value, else it is 0."""
     value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
-    amounts = _numbers(op.operands[1])
-    if amounts is None or len(op.operands) != 3:
-        importer.fault("MG0103", "tosa.pad needs paddings from tosa.const_shape and a value", op)
+    amounts, builder = shape_of(op, 1, "padding"), Builder(importer, op)
+    if amounts is None or len(amounts) != 2 * value.type.rank:
+        importer.fault("MG0103", "tosa.pad needs two paddings per dim from tosa.const_shape", op)
         refuse(importer, op)
         return
-    builder = Builder(importer, op)
-    fill = builder.node("reshape", [importer.value(op.operands[2])], value.type.with_shape(()))
+    scalar = value.type.with_shape(())
+    fill = builder.reshape(importer.value(op.operands[2]), ()) if len(op.operands) > 2 else builder.constant(0, scalar)
     interior = (0,) * kind.rank
     found = builder.node("pad", [value, fill], kind, low=amounts[::2], high=amounts[1::2], interior=interior)
     finish(importer, op, found)

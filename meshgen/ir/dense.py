@@ -78,7 +78,7 @@ class DenseElements(BuiltinAttribute, Data[DenseData]):
 def read_dense(body: str, type: builtin.TensorType[Any]) -> DenseElements:
     """The constant of type `type` whose text between `dense<` and `>` is `body`. Raises ValueError with the fault."""
     name = str(type.element_type)
-    dtype = COMPLEX_NAMES.get(name, name)
+    dtype = "i64" if name == "index" else COMPLEX_NAMES.get(name, name)
     if dtype not in DTYPES:
         raise ValueError(f"constants of {dtype} are not supported")
     body, shape = body.strip(), type.get_shape()

@@ -31,6 +31,7 @@ _TOKEN = re.compile(
 _MARKS = {mark: KIND_BY_PUNCTUATION_SPELLING[mark] for mark in ":,()}[]<>=+/*?|"}
 _TENSOR = re.compile(r'tensor<[^<>"]*(?:<(?:[^<>"]|"[^"]*")*>[^<>"]*)*>')
 _DENSE = re.compile(r"<([^<>]*)>")
+_LABEL = re.compile(r"\{\s*(?://[^\n]*\s*)*\^")
 _INTEGERS = re.compile(r"\[([-\d,\s]*)\]")
 _LOCATION_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)[^\S\n]*$", re.MULTILINE)
 _POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)\b')
@@ -248,6 +249,14 @@ class TextParser(Parser):
     def at_value(self) -> bool:
         """Whether the current token is `%name`."""
         return self._current_token.kind is MLIRTokenKind.PERCENT_IDENT
+
+    def at_angle(self) -> bool:
+        """Whether the current token is `<`."""
+        return self._current_token.kind is MLIRTokenKind.LESS
+
+    def at_block_label(self) -> bool:
+        """Whether the current token opens a region whose first block is named."""
+        return _LABEL.match(self.lexer.input.content, self._current_token.span.start) is not None
 
     def _next_is_value(self) -> bool:
         content, position = self.lexer.input.content, self._current_token.span.end

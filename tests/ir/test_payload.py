@@ -5,7 +5,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from meshgen.errors import ProgramError
 from meshgen.ir.evaluate import evaluate
 from meshgen.ir.text import parse_text
 
@@ -99,18 +98,3 @@ def test_what_nothing_reads_leaves_no_node() -> None:
     body, result, *_ = CASES["matmul_onto_zero"]
     module = parse_text(f"func.func @f(%a0: {A}, %a1: {B}) -> {result} {{\n{body}\nreturn %r : {result}\n}}")
     assert [node.op for node in module.graph.nodes] == ["dot_general"]
-
-
-REFUSED = {
-    "convolution": GENERIC.format(out="tensor<4xf32>", init="", maps="affine_map<(i, k) -> (i + k)>, affine_map<(i, k) -> (k)>, affine_map<(i, k) -> (i)>", kinds='"parallel", "reduction"', ins="%a0, %a1 : tensor<6xf32>, tensor<3xf32>", start="%e", arguments="%x: f32, %y: f32, %acc: f32", body="linalg.yield %x : f32"),
-    "division": reduction("divf %acc, %x", "1.0").replace("%a0 : tensor<3x5xf32>", "%a2 : tensor<3x5xf32>"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_has_no_meaning_here_is_refused(name: str) -> None:
-    result = "tensor<4xf32>" if name == "convolution" else "tensor<5xf32>"
-    text = f"func.func @f(%a0: tensor<6xf32>, %a1: tensor<3xf32>, %a2: {A}) -> {result} {{\n{REFUSED[name]}\nreturn %r : {result}\n}}"
-    with pytest.raises(ProgramError) as caught:
-        parse_text(text)
-    assert [fault.code for fault in caught.value.diagnostics] == ["MG0103"]

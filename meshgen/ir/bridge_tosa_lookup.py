@@ -1,0 +1,192 @@
+"""Reader of tosa's operations that look elements up: argmax, gather, scatter, tile, resize; and rescale."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation
+
+from meshgen.ir.bridge import Importer, imports
+from meshgen.ir.bridge_linalg import refuse
+from meshgen.ir.bridge_payload import Builder, attribute_of, finish, scalar_of
+from meshgen.ir.bridge_tosa import axis_of, shape_of
+from meshgen.ir.evaluate_common import integer_range, neutral
+from meshgen.ir.graph import Graph, TensorType, Value, is_float
+
+
+@imports("tosa.argmax")
+def import_argmax(importer: Importer, op: Operation) -> None:
+    """The place of the greatest element, the first of equal ones; of a NaN unless those are ignored."""
+    builder, value, axis = Builder(importer, op), importer.value(op.operands[0]), axis_of(op)
+    kind = importer.type(op.results[0])
+    if not 0 <= axis < value.type.rank:
+        importer.fault("MG0104", f"tosa.argmax: axis {axis} is outside {value.type}", op)
+        refuse(importer, op)
+        return
+    mode = attribute_of(op, "nan_mode")
+    ignores = isinstance(mode, StringAttr) and mode.data == "IGNORE"
+    numbers = builder.node("iota", [], TensorType(value.type.shape, kind.dtype), dim=axis)
+    scalar = value.type.with_shape(())
+    first = builder.constant(neutral("maximum", value.type.dtype).item(), scalar)
+    if ignores and is_float(value.type.dtype):
+        value = builder.select(builder.compare("NE", value, value), builder.broadcast(first, value.type.shape), value)
+    operands = [value, numbers, first, builder.constant(0, TensorType((), kind.dtype))]
+    region = _greater(importer, op, scalar, kind.dtype)
+    types = [value.type.with_shape(kind.shape), kind]
+    found = importer.emit("reduce_region", operands, types, {"dims": (axis,)}, op, (region,))
+    finish(importer, op, found[1])
+
+
+def _greater(importer: Importer, op: Operation, scalar: TensorType, index: str) -> Graph:
+    """The choice between two (element, place): a NaN is greater than all numbers."""
+    inner = Importer(importer.reading, Graph(""), importer)
+    builder = Builder(inner, op)
+    old, place, new, other = (Value(kind) for kind in (scalar, TensorType((), index)) * 2)
+    inner.graph.inputs = [old, place, new, other]
+    taken = builder.compare("GT", new, old)
+    if is_float(scalar.dtype):
+        is_first = builder.apply("and", builder.compare("NE", new, new), builder.compare("EQ", old, old))
+        taken = builder.apply("or", taken, is_first)
+    inner.graph.outputs = [builder.select(taken, new, old), builder.select(taken, other, place)]
+    return inner.graph
+
+
+@imports("tosa.gather")
+def import_gather(importer: Importer, op: Operation) -> None:
+    """Rows of each batch at that batch's numbers."""
+    value, places = importer.values(op.operands)
+    attrs = {
+        "offset_dims": (2,), "collapsed_slice_dims": (1,), "operand_batching_dims": (0,),
+        "start_indices_batching_dims": (0,), "start_index_map": (1,), "index_vector_dim": 2,
+        "slice_sizes": (1, 1, value.type.sizes[2]),
+    }  # fmt: skip
+    finish(importer, op, Builder(importer, op).node("gather", [value, places], importer.type(op.results[0]), **attrs))
+
+
+@imports("tosa.scatter")
+def import_scatter(importer: Importer, op: Operation) -> None:
+    """Rows of each batch replaced at that batch's numbers, which are different ones."""
+    value, places, rows = importer.values(op.operands)
+    attrs = {
+        "update_window_dims": (2,), "inserted_window_dims": (1,), "input_batching_dims": (0,),
+        "scatter_indices_batching_dims": (0,), "scatter_dims_to_operand_dims": (1,), "index_vector_dim": 2,
+        "indices_are_sorted": False, "unique_indices": True,
+    }  # fmt: skip
+    scalar = value.type.with_shape(())
+    region = Graph("", [Value(scalar), Value(scalar)])
+    region.outputs = region.inputs[1:]
+    (found,) = importer.emit("scatter", [value, places, rows], [value.type], attrs, op, (region,))
+    finish(importer, op, found)
+
+
+@imports("tosa.tile")
+def import_tile(importer: Importer, op: Operation) -> None:
+    """Copies side by side: a new dim in front of each, merged into it."""
+    builder, value, kind = Builder(importer, op), importer.value(op.operands[0]), importer.type(op.results[0])
+    times = shape_of(op, 1, "multiples")
+    if times is None or len(times) != value.type.rank:
+        importer.fault("MG0103", "tosa.tile needs multiples from tosa.const_shape", op)
+        refuse(importer, op)
+        return
+    parts = [[n, size] if n != 1 else [size] for n, size in zip(times, value.type.sizes, strict=True)]
+    ends = np.cumsum([len(part) for part in parts])
+    wide = builder.broadcast(value, [size for part in parts for size in part], [int(end) - 1 for end in ends])
+    finish(importer, op, builder.reshape(wide, kind.shape))
+
+
+@imports("tosa.resize")
+def import_resize(importer: Importer, op: Operation) -> None:
+    """Rows, then columns, at places between those of the image: the nearest one, or both by their distance."""
+    builder, value, kind = Builder(importer, op), importer.value(op.operands[0]), importer.type(op.results[0])
+    scale, offset = shape_of(op, 1, "scale"), shape_of(op, 2, "offset")
+    mode = attribute_of(op, "mode")
+    word = mode.data if isinstance(mode, StringAttr) else ""
+    if scale is None or offset is None or word not in ("NEAREST_NEIGHBOR", "BILINEAR"):
+        importer.fault("MG0103", "tosa.resize needs scale and offset from tosa.const_shape and a mode", op)
+        refuse(importer, op)
+        return
+    value = builder.convert(value, kind.dtype)
+    for dim in (1, 2):
+        up, down = scale[2 * dim - 2 : 2 * dim]
+        place = np.arange(kind.sizes[dim]) * down + offset[dim - 1]
+        value = _resized(builder, value, dim, place // up, place % up, up, word)
+    finish(importer, op, value)
+
+
+def _resized(builder: Builder, value: Value, dim: int, first: np.ndarray, rest: np.ndarray, unit: int, mode: str
+             ) -> Value:  # fmt: skip
+    """One dim at the places `first + rest / unit`."""
+    last = value.type.sizes[dim] - 1
+    if mode == "NEAREST_NEIGHBOR":
+        return _taken(builder, value, dim, np.clip(np.where(2 * rest >= unit, first + 1, first), 0, last))
+    near, far = (_taken(builder, value, dim, np.clip(first + step, 0, last)) for step in (0, 1))
+    dtype = value.type.dtype
+    weights = [(unit - rest) / unit, rest / unit] if is_float(dtype) else [unit - rest, rest]
+    sides = [_weighted(builder, side, dim, weight) for side, weight in zip((near, far), weights, strict=True)]
+    return builder.apply("add", *sides)
+
+
+def _weighted(builder: Builder, value: Value, dim: int, weight: np.ndarray) -> Value:
+    kind = TensorType(weight.shape, value.type.dtype)
+    factor = builder.node("constant", [], kind, value=weight.astype(kind.numpy_dtype))
+    return builder.apply("multiply", value, builder.broadcast(factor, value.type.shape, (dim,)))
+
+
+def _taken(builder: Builder, value: Value, dim: int, places: np.ndarray) -> Value:
+    """Rows of a dim at constant places."""
+    sizes, rank = value.type.sizes, value.type.rank
+    if np.array_equal(places, np.arange(sizes[dim])):
+        return value
+    table = builder.node("constant", [], TensorType(places.shape, "i32"), value=places.astype(np.int32))
+    attrs = {
+        "offset_dims": tuple(d for d in range(rank) if d != dim), "collapsed_slice_dims": (dim,),
+        "operand_batching_dims": (), "start_indices_batching_dims": (), "start_index_map": (dim,), "index_vector_dim": 1,
+        "slice_sizes": tuple(1 if d == dim else size for d, size in enumerate(sizes)),
+    }  # fmt: skip
+    shape = [len(places) if d == dim else size for d, size in enumerate(sizes)]
+    return builder.node("gather", [value, table], value.type.with_shape(shape), **attrs)
+
+
+@imports("tosa.rescale")
+def import_rescale(importer: Importer, op: Operation) -> None:
+    """(x - zero) * multiplier / 2^shift, rounded, plus the other zero, within the result's range."""
+    builder, kind = Builder(importer, op), importer.type(op.results[0])
+    flags = ("input_unsigned", "output_unsigned")
+    if len(op.operands) != 5 or any(scalar_of(attribute_of(op, flag)) for flag in flags):
+        importer.fault("MG0103", "tosa.rescale of unsigned numbers, or without its five operands, is not supported", op)
+        refuse(importer, op)
+        return
+    value, factor, shift, before, behind = (builder.convert(x, "i64") for x in importer.values(op.operands))
+    shape = value.type.shape
+    factor, shift = (
+        builder.broadcast(x, shape, (len(shape) - 1,))
+        if scalar_of(attribute_of(op, "per_channel"))
+        else _scalar(builder, x)
+        for x in (factor, shift)
+    )
+    value = builder.apply("subtract", value, _scalar(builder, before))
+    one = builder.constant(1, TensorType((), "i64"))
+    half = builder.apply("shift_left", *builder.together([one, builder.apply("subtract", shift, one)]))
+    mode = attribute_of(op, "rounding_mode")
+    if isinstance(mode, StringAttr) and mode.data == "DOUBLE_ROUND":
+        half = builder.apply("add", *builder.together([half, _second(builder, value, shift)]))
+    product = builder.apply("add", *builder.together([builder.apply("multiply", value, factor), half]))
+    found = builder.apply("add", builder.apply("shift_right_arithmetic", product, shift), _scalar(builder, behind))
+    low, high = (builder.constant(end, TensorType((), "i64")) for end in integer_range(kind.dtype))
+    clamped = builder.apply("minimum", builder.apply("maximum", found, low), high)
+    finish(importer, op, builder.convert(clamped, kind.dtype))
+
+
+def _scalar(builder: Builder, value: Value) -> Value:
+    return builder.reshape(value, ())
+
+
+def _second(builder: Builder, value: Value, shift: Value) -> Value:
+    """What is rounded before the last 31 bits: 2^30 away from 0 where more than 31 bits are shifted out."""
+    scalar = TensorType((), "i64")
+    step, zero = builder.constant(1 << 30, scalar), builder.constant(0, scalar)
+    away = builder.select(builder.compare("GE", value, zero), step, builder.apply("negate", step))
+    is_long = builder.compare("GT", *builder.together([shift, builder.constant(31, scalar)]))
+    if not is_long.type.rank:
+        is_long = builder.broadcast(is_long, away.type.shape)
+    return builder.select(is_long, away, builder.broadcast(zero, away.type.shape))

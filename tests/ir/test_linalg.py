@@ -1,0 +1,335 @@
+"""Readers of linalg: every named operation and every form of `generic` computes what NumPy computes, sharded or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from meshgen.errors import ProgramError
+from meshgen.ir.text import parse_text
+from tests.ir.payload import Array, Case, normal, tensor, walked, whole, windows_of
+
+LAYOUTS: dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]] = {
+    "conv_1d": ("w,w->w", (9,), (3,)),
+    "conv_2d": ("hw,hw->hw", (9, 8), (3, 2)),
+    "conv_3d": ("dhw,dhw->dhw", (7, 6, 5), (2, 2, 3)),
+    "conv_1d_nwc_wcf": ("nwc,wcf->nwf", (2, 9, 3), (3, 3, 4)),
+    "conv_1d_ncw_fcw": ("ncw,fcw->nfw", (2, 3, 9), (4, 3, 3)),
+    "conv_2d_nhwc_hwcf": ("nhwc,hwcf->nhwf", (2, 9, 8, 3), (3, 2, 3, 4)),
+    "conv_2d_nhwc_fhwc": ("nhwc,fhwc->nhwf", (2, 9, 8, 3), (4, 3, 2, 3)),
+    "conv_2d_nchw_fchw": ("nchw,fchw->nfhw", (2, 3, 9, 8), (4, 3, 3, 2)),
+    "conv_2d_ngchw_fgchw": ("ngchw,fgchw->ngfhw", (2, 2, 3, 7, 8), (4, 2, 3, 3, 2)),
+    "conv_2d_ngchw_gfchw": ("ngchw,gfchw->ngfhw", (2, 2, 3, 7, 8), (2, 4, 3, 3, 2)),
+    "conv_2d_nhwgc_gfhwc": ("nhwgc,gfhwc->nhwgf", (2, 7, 8, 2, 3), (2, 4, 3, 2, 3)),
+    "conv_3d_ndhwc_dhwcf": ("ndhwc,dhwcf->ndhwf", (2, 5, 6, 7, 2), (2, 3, 2, 2, 3)),
+    "conv_3d_ncdhw_fcdhw": ("ncdhw,fcdhw->nfdhw", (2, 2, 5, 6, 7), (3, 2, 2, 3, 2)),
+    "depthwise_conv_1d_nwc_wc": ("nwc,wc->nwc", (2, 9, 3), (3, 3)),
+    "depthwise_conv_1d_ncw_cw": ("ncw,cw->ncw", (2, 3, 9), (3, 3)),
+    "depthwise_conv_1d_nwc_wcm": ("nwc,wcm->nwcm", (2, 9, 3), (3, 3, 2)),
+    "depthwise_conv_2d_nhwc_hwc": ("nhwc,hwc->nhwc", (2, 9, 8, 3), (3, 2, 3)),
+    "depthwise_conv_2d_nchw_chw": ("nchw,chw->nchw", (2, 3, 9, 8), (3, 3, 2)),
+    "depthwise_conv_2d_nhwc_hwcm": ("nhwc,hwcm->nhwcm", (2, 9, 8, 3), (3, 2, 3, 2)),
+    "depthwise_conv_3d_ndhwc_dhwc": ("ndhwc,dhwc->ndhwc", (2, 5, 6, 7, 2), (2, 3, 2, 2)),
+    "depthwise_conv_3d_ncdhw_cdhw": ("ncdhw,cdhw->ncdhw", (2, 2, 5, 6, 7), (2, 2, 3, 2)),
+    "depthwise_conv_3d_ndhwc_dhwcm": ("ndhwc,dhwcm->ndhwcm", (2, 5, 6, 7, 2), (2, 3, 2, 2, 3)),
+    "pooling_nhwc_sum": ("nhwc,hw->nhwc", (2, 9, 8, 3), (3, 2)),
+    "pooling_nhwc_max": ("nhwc,hw->nhwc", (2, 9, 8, 3), (3, 2)),
+    "pooling_nhwc_min": ("nhwc,hw->nhwc", (2, 9, 8, 3), (3, 2)),
+    "pooling_nchw_sum": ("nchw,hw->nchw", (2, 3, 9, 8), (3, 2)),
+    "pooling_nchw_max": ("nchw,hw->nchw", (2, 3, 9, 8), (3, 2)),
+    "pooling_nwc_sum": ("nwc,w->nwc", (2, 9, 3), (3,)),
+    "pooling_nwc_max": ("nwc,w->nwc", (2, 9, 3), (3,)),
+    "pooling_nwc_min": ("nwc,w->nwc", (2, 9, 3), (3,)),
+    "pooling_ncw_sum": ("ncw,w->ncw", (2, 3, 9), (3,)),
+    "pooling_ncw_max": ("ncw,w->ncw", (2, 3, 9), (3,)),
+    "pooling_ndhwc_sum": ("ndhwc,dhw->ndhwc", (2, 5, 6, 7, 2), (2, 3, 2)),
+    "pooling_ndhwc_max": ("ndhwc,dhw->ndhwc", (2, 5, 6, 7, 2), (2, 3, 2)),
+    "pooling_ndhwc_min": ("ndhwc,dhw->ndhwc", (2, 5, 6, 7, 2), (2, 3, 2)),
+}
+STARTS = {"max": "0xFF800000", "min": "0x7F800000"}
+FOLDS: dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
+
+
+def window(name: str, strides: Sequence[int] | None = None, dilations: Sequence[int] | None = None) -> Case:
+    """A convolution or pooling with steps per spatial dim."""
+    equation, image, kernel = LAYOUTS[name]
+    count = sum(x in "dhw" for x in equation.split(",")[0])
+    steps = [tuple(given or (1,) * count) for given in (strides, dilations)]
+    fold = name.split("_")[-1]
+
+    def expected(x: Array, w: Array) -> Array:
+        if fold not in FOLDS:
+            return walked(x, w, equation, *steps)
+        view = windows_of(x, equation, w.shape, *steps)
+        return FOLDS[fold](view, axis=tuple(range(x.ndim, view.ndim)))
+
+    arguments = {"x": normal(*image), "w": normal(*kernel, seed=1)}
+    out = tensor(expected(*arguments.values()).astype("f4"))
+    named = "".join(
+        f"{word} = dense<{list(given)}> : tensor<{count}xi64>, " if given else ""
+        for word, given in (("dilations", dilations), ("strides", strides))
+    ).rstrip(", ")
+    attributes = f"{{{named}}} " if named else ""
+    body = f"""  %c = arith.constant {STARTS.get(fold, "0.0")} : f32
+  %e = tensor.empty() : {out}
+  %i = linalg.fill ins(%c : f32) outs(%e : {out}) -> {out}
+  %r = linalg.{name} {attributes}ins(%x, %w : {tensor(arguments["x"])}, {tensor(arguments["w"])}) outs(%i : {out}) -> {out}"""
+    return Case(arguments, body, lambda x, w: expected(x, w).astype("f4"))
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_windows_of_every_layout(name: str) -> None:
+    module = window(name).matches()
+    kinds = {"convolution", "reduce_window"} & {node.op for node in module.graph.nodes}
+    assert len(kinds) == 1
+
+
+@pytest.mark.parametrize("strides, dilations", [((2, 1), None), (None, (1, 3)), ((2, 3), (2, 1))])
+@pytest.mark.parametrize("name", ["conv_2d_nhwc_hwcf", "conv_2d_nchw_fchw", "depthwise_conv_2d_nhwc_hwcm",
+                                  "pooling_nhwc_max", "pooling_nchw_sum", "conv_2d"])  # fmt: skip
+def test_strides_and_dilations(name: str, strides: Sequence[int] | None, dilations: Sequence[int] | None) -> None:
+    window(name, strides, dilations).matches()
+
+
+# Law 1 and what moves: a batch or channel split moves nothing, a spatial one the rows at the edges, one message a side.
+SPLIT_WINDOWS = [
+    ("conv_2d_nhwc_hwcf", "2", {"x": "[[0]]"}, {}),
+    ("conv_2d_nhwc_hwcf", "2", {"w": "[[], [], [], [0]]"}, {}),
+    ("conv_2d_nhwc_hwcf", "3", {"x": "[[], [0]]", "r": "[[], [0]]"}, {"fetch_rows": 1}),
+    ("conv_2d_nchw_fchw", "2x2", {"x": "[[], [], [0], [1]]", "r": "[[], [], [0], [1]]"}, {"fetch_rows": 2}),
+    ("conv_1d_nwc_wcf", "4", {"x": "[[], [0]]", "r": "[[], [0]]"}, {"fetch_rows": 1}),
+    ("conv_3d_ndhwc_dhwcf", "2", {"x": "[[], [0]]", "r": "[[], [0]]"}, {"fetch_rows": 1}),
+    ("depthwise_conv_2d_nchw_chw", "2", {"x": "[[], [], [0]]", "r": "[[], [], [0]]"}, {"fetch_rows": 1}),
+    ("pooling_nhwc_max", "2x3", {"x": "[[0], [], [], [1]]"}, {}),
+    ("pooling_nhwc_sum", "4", {"x": "[[], [0]]", "r": "[[], [0]]"}, {"fetch_rows": 1}),
+    ("pooling_ncw_max", "3", {"x": "[[], [], [0]]", "r": "[[], [], [0]]"}, {"fetch_rows": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, grid, splits, moved", SPLIT_WINDOWS, ids=lambda x: str(x) if isinstance(x, str) else "")
+def test_split_windows(name: str, grid: str, splits: dict[str, str], moved: dict[str, int]) -> None:
+    assert window(name).moved(grid, splits) == moved
+
+
+def product(name: str, equation: str, left: Sequence[int], right: Sequence[int], attributes: str = "",
+            body: str = "ins(%x, %w : {x}, {w}) outs(%z : {z}) -> {z}") -> Case:  # fmt: skip
+    """A contraction that accumulates onto what is there."""
+    x, w = normal(*left), normal(*right, seed=1)
+    z = normal(*np.einsum(equation, x, w).shape, seed=2)
+    text = body.format(x=tensor(x), w=tensor(w), z=tensor(z))
+    return Case({"x": x, "w": w, "z": z}, f"  %r = linalg.{name} {attributes}{text}",
+                lambda x, w, z: z + np.einsum(equation, x, w))  # fmt: skip
+
+
+def maps(*words: str) -> str:
+    """Indexing maps of letters."""
+    loops = ", ".join(dict.fromkeys("".join([words[-1], *words])))
+    return "indexing_maps = [" + ", ".join(f"affine_map<({loops}) -> ({', '.join(w)})>" for w in words) + "] "
+
+
+PRODUCTS = {
+    "matmul": product("matmul", "mk,kn->mn", (3, 5), (5, 4)),
+    "matmul_by_maps": product("matmul", "km,nk->mn", (5, 3), (4, 5), maps("km", "nk", "mn")),
+    "matmul_broadcast": product("batch_matmul", "mk,bkn->bmn", (3, 5), (2, 5, 4), maps("mk", "bkn", "bmn")),
+    "matmul_transpose_a": product("matmul_transpose_a", "km,kn->mn", (5, 3), (5, 4)),
+    "matmul_transpose_b": product("matmul_transpose_b", "mk,nk->mn", (3, 5), (4, 5)),
+    "batch_matmul": product("batch_matmul", "bmk,bkn->bmn", (2, 3, 5), (2, 5, 4)),
+    "batch_matmul_transpose_a": product("batch_matmul_transpose_a", "bkm,bkn->bmn", (2, 5, 3), (2, 5, 4)),
+    "batch_matmul_transpose_b": product("batch_matmul_transpose_b", "bmk,bnk->bmn", (2, 3, 5), (2, 4, 5)),
+    "batch_reduce_matmul": product("batch_reduce_matmul", "bmk,bkn->mn", (2, 3, 5), (2, 5, 4)),
+    "matvec": product("matvec", "mk,k->m", (3, 5), (5,)),
+    "vecmat": product("vecmat", "k,kn->n", (5,), (5, 4)),
+    "batch_matvec": product("batch_matvec", "bmk,bk->bm", (2, 3, 5), (2, 5)),
+    "batch_vecmat": product("batch_vecmat", "bk,bkn->bn", (2, 5), (2, 5, 4)),
+    "dot": product("dot", "k,k->", (5,), (5,)),
+    "mmt4d": product("mmt4d", "mkpq,nkrq->mnpr", (2, 3, 4, 2), (3, 3, 5, 2)),
+    "batch_mmt4d": product("batch_mmt4d", "bmkpq,bnkrq->bmnpr", (2, 2, 3, 4, 2), (2, 3, 3, 5, 2)),
+    "contract": product("contract", "aij,bji->ab", (3, 2, 4), (5, 4, 2), maps("aij", "bji", "ab")),
+    "outer": product("contract", "abk,ck->cab", (3, 2, 4), (5, 4), maps("abk", "ck", "cab")),
+    "summed_alone": product("contract", "aij,bj->ab", (3, 2, 4), (5, 4), maps("aij", "bj", "ab")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products(name: str) -> None:
+    module = PRODUCTS[name].matches()
+    assert [node.op for node in module.graph.nodes].count("dot_general") == 1
+
+
+def test_matmul_reads_generic_text() -> None:
+    x, w, z = normal(3, 5), normal(5, 4), normal(3, 4)
+    body = """  %r = "linalg.matmul"(%x, %w, %z) <{operandSegmentSizes = array<i32: 2, 1>}> ({
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %m = "arith.mulf"(%a, %b) <{fastmath = #arith.fastmath<none>}> : (f32, f32) -> f32
+    %s = "arith.addf"(%c, %m) <{fastmath = #arith.fastmath<none>}> : (f32, f32) -> f32
+    "linalg.yield"(%s) : (f32) -> ()
+  }) : (tensor<3x5xf32>, tensor<5x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>"""
+    Case({"x": x, "w": w, "z": z}, body, lambda x, w, z: z + x @ w).matches()
+
+
+BYTES = {"x": whole(3, 5, dtype="i1"), "w": whole(5, 4, dtype="i1", seed=1), "z": whole(3, 4, dtype="i4")}
+
+
+@pytest.mark.parametrize("cast, view", [("", "i1"), ("{cast = #linalg.type_fn<cast_unsigned>} ", "u1")])
+def test_narrow_integers_are_widened(cast: str, view: str) -> None:
+    body = f"  %r = linalg.matmul {cast}ins(%x, %w : tensor<3x5xi8>, tensor<5x4xi8>) outs(%z : tensor<3x4xi32>) -> tensor<3x4xi32>"
+    Case(BYTES, body, lambda x, w, z: z + x.view(view).astype("i4") @ w.view(view).astype("i4")).matches()
+
+
+def test_zero_points() -> None:
+    body = """  %a = arith.constant 3 : i32
+  %b = arith.constant -2 : i32
+  %r = linalg.quantized_matmul ins(%x, %w, %a, %b : tensor<3x5xi8>, tensor<5x4xi8>, i32, i32) outs(%z : tensor<3x4xi32>) -> tensor<3x4xi32>"""
+    module = Case(BYTES, body, lambda x, w, z: z + (x.astype("i4") - 3) @ (w.astype("i4") + 2)).matches()
+    assert "dot_general" in [node.op for node in module.graph.nodes]
+
+
+ELEMENTWISE: dict[str, tuple[int, Callable[..., Array]]] = {
+    "add": (2, np.add), "sub": (2, np.subtract), "mul": (2, np.multiply), "div": (2, np.divide), "max": (2, np.maximum),
+    "min": (2, np.minimum), "exp": (1, np.exp), "abs": (1, np.abs), "ceil": (1, np.ceil), "floor": (1, np.floor),
+    "negf": (1, np.negative), "reciprocal": (1, lambda x: 1 / x), "square": (1, np.square), "tanh": (1, np.tanh),
+    "round": (1, lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x)), "copy": (1, lambda x: x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_elementwise(name: str) -> None:
+    count, function = ELEMENTWISE[name]
+    arguments = {"x": normal(3, 5), "y": normal(3, 5, seed=1)}
+    types = ", ".join(["tensor<3x5xf32>"] * count)
+    body = f"""  %e = tensor.empty() : tensor<3x5xf32>
+  %r = linalg.{name} ins({", ".join(["%x", "%y"][:count])} : {types}) outs(%e : tensor<3x5xf32>) -> tensor<3x5xf32>"""
+    Case(arguments, body, lambda *x: function(*x[:count])).matches()
+    if name != "copy":
+        Case(
+            arguments,
+            body.replace(f"linalg.{name}", f"linalg.elementwise kind=#linalg.elementwise_kind<{name}>"),
+            lambda *x: function(*x[:count]),
+        ).matches()
+
+
+@pytest.mark.parametrize("name", ["sqrt", "rsqrt", "log", "erf"])
+def test_elementwise_of_positive_numbers(name: str) -> None:
+    functions = {"sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "log": np.log, "erf": ERF}
+    body = f"  %e = tensor.empty() : tensor<3x5xf32>\n  %r = linalg.{name} ins(%x : tensor<3x5xf32>) outs(%e : tensor<3x5xf32>) -> tensor<3x5xf32>"
+    Case({"x": np.abs(normal(3, 5))}, body, functions[name]).matches()
+
+
+def ERF(x: Array) -> Array:
+    import math
+
+    return np.vectorize(math.erf)(x).astype("f4")
+
+
+# Bodies of `generic`: maps, iterators and the body's text over %a, %b, ... and the accumulator %o.
+def generic(arguments: dict[str, Array], reads: Sequence[str], loops: str, writes: str, body: str, out: Array | str,
+            expected: Callable[..., Any], kinds: str, start: str = "", before: str = "", outputs: str = "f32") -> Case:  # fmt: skip
+    """One result `%r` of type `out`."""
+    out = out if isinstance(out, str) else tensor(out)
+    names = list(arguments)[: len(reads)]
+    all_maps = ", ".join(f"affine_map<({loops}) -> ({place})>" for place in (*reads, writes))
+    iterators = ", ".join(f'"{"parallel" if kind == "p" else "reduction"}"' for kind in kinds)
+    inputs = (
+        f"ins({', '.join(f'%{n}' for n in names)} : {', '.join(tensor(arguments[n]) for n in names)}) " if names else ""
+    )
+    taken = ", ".join(
+        [
+            *(
+                f"%{chr(97 + n)}: {tensor(arguments[name])[:-1].split('x')[-1].split('<')[-1]}"
+                for n, name in enumerate(names)
+            ),
+            f"%o: {outputs}",
+        ]
+    )
+    fill = (
+        f"  %c0 = arith.constant {start} : {outputs}\n  %i = linalg.fill ins(%c0 : {outputs}) outs(%e : {out}) -> {out}\n"
+        if start
+        else ""
+    )
+    text = f"""  %e = tensor.empty() : {out}
+{fill}{before}  %r = linalg.generic {{indexing_maps = [{all_maps}], iterator_types = [{iterators}]}} {inputs}outs({"%i" if start else "%e"} : {out}) {{
+  ^bb0({taken}):
+    {body}
+    linalg.yield %v : {outputs}
+  }} -> {out}"""
+    return Case(arguments, text, expected)
+
+
+X, V, N = normal(6, 8), normal(8), whole(6, 8)
+ADD, MAX = "%v = arith.addf %a, %o : f32", "%v = arith.maximumf %a, %o : f32"
+GENERICS = {
+    "constant_place": generic({"x": X}, ["2, j"], "i, j", "i, j", "%v = arith.negf %a : f32", np.zeros((3, 8), "f4"), lambda x: np.tile(-x[2], (3, 1)), "pp"),
+    "strided_read": generic({"x": X, "y": normal(3, 4)}, ["i * 2, j * 2 + 1", "i, j"], "i, j", "i, j", "%v = arith.addf %a, %b : f32", np.zeros((3, 4), "f4"), lambda x, y: x[::2, 1::2] + y, "pp"),
+    "reversed_read": generic({"x": V}, ["-i + 7"], "i", "i", "%v = arith.negf %a : f32", np.zeros(8, "f4"), lambda x: -x[::-1], "p"),
+    "diagonal": generic({"x": X[:, :6].copy()}, ["i, i"], "i", "i", "%v = arith.negf %a : f32", np.zeros(6, "f4"), lambda x: -np.diag(x), "p"),
+    "trace": generic({"x": X[:, :6].copy(), "y": normal(6)}, ["i, i", "i"], "i", "", "%m = arith.mulf %a, %b : f32\n %v = arith.addf %m, %o : f32", np.zeros((), "f4"), lambda x, y: (np.diag(x) * y).sum(), "r", "0.0"),
+    "digits": generic({"x": V}, ["i * 2 + j"], "i, j", "j, i", "%v = arith.negf %a : f32", np.zeros((2, 4), "f4"), lambda x: -x.reshape(4, 2).T, "pp"),
+    "repeated": generic({"x": V}, ["i floordiv 3"], "i", "i", "%v = arith.negf %a : f32", np.zeros(22, "f4"), lambda x: -np.repeat(x, 3)[:22], "p"),
+    "cyclic": generic({"x": V}, ["i mod 5"], "i", "i", "%v = arith.negf %a : f32", np.zeros(12, "f4"), lambda x: -np.resize(x[:5], 12), "p"),
+    "window_of_max_abs": generic({"x": V, "w": normal(3)}, ["i + k", "k"], "i, k", "i", "%n = math.absf %a : f32\n %v = arith.maximumf %o, %n : f32", np.zeros(6, "f4"), lambda x, w: np.abs(np.lib.stride_tricks.sliding_window_view(x, 3)).max(1), "pr", "0xFF800000"),
+    "window_of_differences": generic({"x": V, "w": normal(3, seed=4)}, ["i + k", "k"], "i, k", "i", "%n = arith.subf %a, %b : f32\n %q = arith.mulf %n, %n : f32\n %v = arith.addf %o, %q : f32", np.zeros(6, "f4"), lambda x, w: ((np.lib.stride_tricks.sliding_window_view(x, 3) - w) ** 2).sum(1), "pr", "0.0"),
+    "true_convolution": generic({"x": V, "w": normal(3, seed=4)}, ["i - k + 2", "k"], "i, k", "i", "%n = arith.mulf %a, %b : f32\n %v = arith.addf %o, %n : f32", np.zeros(6, "f4"), lambda x, w: np.convolve(x, w, "valid"), "pr", "0.0"),
+    "offset_convolution": generic({"x": V, "w": normal(3, seed=4)}, ["i * 2 + k + 1", "k"], "i, k", "i", "%n = arith.mulf %b, %a : f32\n %v = arith.addf %n, %o : f32", np.zeros(2, "f4"), lambda x, w: np.stack([x[1:4] @ w, x[3:6] @ w]), "pr", "0.0"),
+    "kernel_is_computed": generic({"x": V, "w": normal(3, seed=4), "s": normal()}, ["i + k", "k", ""], "i, k", "i", "%h = arith.mulf %b, %c : f32\n %n = arith.mulf %a, %h : f32\n %v = arith.addf %n, %o : f32", np.zeros(6, "f4"), lambda x, w, s: np.correlate(x, w * s, "valid"), "pr", "0.0"),
+    "ones_in_the_output": generic({"x": X}, ["i, j"], "i, j", "i, 0", ADD, np.zeros((6, 1), "f4"), lambda x: x.sum(1, keepdims=True), "pr", "0.0"),
+    "everything": generic({"x": X}, ["i, j"], "i, j", "", ADD, np.zeros((), "f4"), lambda x: x.sum(), "rr", "0.0"),
+    "fused_multiply_add": generic({"x": X, "y": V}, ["i, j", "j"], "i, j", "i", "%v = math.fma %a, %b, %o : f32", np.zeros(6, "f4"), lambda x, y: x @ y, "pr", "0.0"),
+    "two_terms": generic({"x": X, "y": V}, ["i, j", "j"], "i, j", "i", "%t = arith.addf %o, %a : f32\n %v = arith.subf %t, %b : f32", np.zeros(6, "f4"), lambda x, y: x.sum(1) - y.sum() + 2, "pr", "2.0"),
+    "three_factors": generic({"x": X, "y": V}, ["i, j", "j"], "i, j", "i", "%t = arith.mulf %a, %b : f32\n %u = arith.mulf %t, %b : f32\n %v = arith.addf %o, %u : f32", np.zeros(6, "f4"), lambda x, y: x @ (y * y), "pr", "0.0"),
+    "product": generic({"x": X}, ["i, j"], "i, j", "j", "%v = arith.mulf %o, %a : f32", np.zeros(8, "f4"), lambda x: 3 * x.prod(0), "rp", "3.0"),
+    "least": generic({"x": X}, ["i, j"], "i, j", "j", "%v = arith.minimumf %o, %a : f32", np.zeros(8, "f4"), lambda x: x.min(0), "rp", "0x7F800000"),
+    "quotient": generic({"x": X}, ["i, j"], "i, j", "j", "%v = arith.divf %o, %a : f32", np.zeros(8, "f4"), lambda x: 1 / x.prod(0), "rp", "1.0"),
+    "polynomial": generic({"x": X, "y": V}, ["i, j", "j"], "i, j", "i", "%t = arith.mulf %o, %b : f32\n %v = arith.addf %t, %a : f32", np.zeros(6, "f4"), lambda x, y: np.array([_horner(row, y) for row in x]), "pr", "1.0"),
+    "last": generic({"x": X}, ["i, j"], "i, j", "i", "%v = arith.negf %a : f32", np.zeros(6, "f4"), lambda x: -x[:, -1], "pr", "1.0"),
+    "and": generic({"x": N}, ["i, j"], "i, j", "i", "%v = arith.andi %o, %a : i32", "tensor<6xi32>", lambda x: np.bitwise_and.reduce(x, 1), "pr", "-1", outputs="i32"),
+    "or": generic({"x": N}, ["i, j"], "i, j", "i", "%v = arith.ori %o, %a : i32", "tensor<6xi32>", lambda x: np.bitwise_or.reduce(x, 1), "pr", "0", outputs="i32"),
+    "xor": generic({"x": N}, ["i, j"], "i, j", "i", "%v = arith.xori %o, %a : i32", "tensor<6xi32>", lambda x: np.bitwise_xor.reduce(x, 1) ^ 5, "pr", "5", outputs="i32"),
+    "greatest_unsigned": generic({"x": N}, ["i, j"], "i, j", "i", "%v = arith.maxui %o, %a : i32", "tensor<6xi32>", lambda x: x.view("u4").max(1).view("i4"), "pr", "0", outputs="i32"),
+    "least_unsigned": generic({"x": N}, ["i, j"], "i, j", "i", "%v = arith.minui %o, %a : i32", "tensor<6xi32>", lambda x: np.minimum(x.view("u4").min(1), 7).view("i4"), "pr", "7", outputs="i32"),
+    "any": generic({"x": N > 6}, ["i, j"], "i, j", "i", "%v = arith.ori %o, %a : i1", "tensor<6xi1>", lambda x: x.any(1), "pr", "0", outputs="i1"),
+    "parity": generic({"x": N > 0}, ["i, j"], "i, j", "i", "%v = arith.addi %o, %a : i1", "tensor<6xi1>", lambda x: x.sum(1) % 2 == 1, "pr", "0", outputs="i1"),
+    "ignores_nan": generic({"x": np.where(X > 0, X, np.nan).astype("f4")}, ["i, j"], "i, j", "i", "%v = arith.maxnumf %o, %a : f32", np.zeros(6, "f4"), lambda x: np.nanmax(np.column_stack([x, -np.ones(6)]), 1), "pr", "-1.0"),
+    "index_of_reduced": generic({"x": X}, ["i, j"], "i, j", "i", "%n = linalg.index 1 : index\n %m = arith.index_cast %n : index to i32\n %f = arith.sitofp %m : i32 to f32\n %p = arith.mulf %a, %f : f32\n %v = arith.addf %o, %p : f32", np.zeros(6, "f4"), lambda x: x @ np.arange(8), "pr", "0.0"),
+    "masked": generic({"x": X}, ["i, j"], "i, j", "i, j", "%n = linalg.index 1 : index\n %m = linalg.index 0 : index\n %g = arith.cmpi sle, %n, %m : index\n %z = arith.constant 0.0 : f32\n %v = arith.select %g, %a, %z : f32", np.zeros((6, 8), "f4"), lambda x: np.tril(x), "pp"),
+    "conditional": generic({"x": X}, ["i, j"], "i, j", "i, j", "%z = arith.constant 0.0 : f32\n %g = arith.cmpf ogt, %a, %z : f32\n %v = scf.if %g -> (f32) {\n %n = math.sqrt %a : f32\n scf.yield %n : f32\n } else {\n scf.yield %z : f32\n }", np.zeros((6, 8), "f4"), lambda x: np.sqrt(np.maximum(x, 0)), "pp"),
+    "lookup": generic({"k": whole(5, low=0, high=6), "t": X}, ["i"], "i, j", "i, j", "%n = arith.index_cast %a : i32 to index\n %j = linalg.index 1 : index\n %v = tensor.extract %t[%n, %j] : tensor<6x8xf32>", np.zeros((5, 8), "f4"), lambda k, t: t[k], "pp"),
+    "lookup_both": generic({"k": whole(5, low=0, high=6), "t": X}, ["i"], "i", "i", "%n = arith.index_cast %a : i32 to index\n %j = linalg.index 0 : index\n %q = arith.addi %j, %j : index\n %c3 = arith.constant 7 : index\n %p = arith.minui %q, %c3 : index\n %v = tensor.extract %t[%n, %p] : tensor<6x8xf32>", np.zeros(5, "f4"), lambda k, t: t[k, np.minimum(2 * np.arange(5), 7)], "p"),
+}  # fmt: skip
+
+
+def _horner(row: Array, factors: Array) -> np.float32:
+    total = np.float32(1)
+    for a, b in zip(row, factors, strict=True):
+        total = np.float32(total * b + a)
+    return total
+
+
+@pytest.mark.parametrize("name", GENERICS)
+def test_generic(name: str) -> None:
+    GENERICS[name].matches()
+
+
+def split(what: Sequence[str], loops: str, writes: str, body: str, kinds: str = "pr") -> str:
+    """A `generic` over 6x8 numbers."""
+    return generic({"x": X}, what, loops, writes, body, "tensor<6xf32>", lambda x: x[:, 0], kinds, "0.0").text()
+
+
+REFUSED = {
+    "writes_at_a_sum": (split(["i, j"], "i, j", "i + j", ADD), "writes at"),
+    "reads_outside": (split(["i + 1, j", "i, j"], "i, j", "i", ADD).replace("ins(%x", "ins(%x, %x").replace("ins(%x, %x : ", "ins(%x, %x : tensor<6x8xf32>, ").replace("%o: f32", "%b: f32, %o: f32"), "reads (d0 + 1) from 1 to 6 of a dim of 6"),
+    "sizes_differ": (split(["j, i"], "i, j", "i", ADD), "loop 0 has the sizes 8 and 6"),
+    "unknown_loop": (split(["i, j + k"], "i, j, k", "i", ADD, "prr"), "no operand says how often loop 1 runs"),
+    "unknown_operation": (split(["i, j"], "i, j", "i", "%c = func.call @g(%a) : (f32) -> f32\n %v = arith.addf %o, %c : f32"), "func.call"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_meaning_is_refused_where_it_stands(name: str) -> None:
+    text, message = REFUSED[name]
+    with pytest.raises(ProgramError) as caught:
+        parse_text(text)
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "MG0103" and message in fault.message and fault.loc is not None
