@@ -1,4 +1,4 @@
-"""`meshgen check IN`: law 1 on a program: unpartitioned against all ranks simulated.
+"""`meshgen check IN`: law 1 on a program: unpartitioned against all ranks simulated, and run from a module's file.
 
 Mesh axes whose size is unknown are tried with several sizes; the program passes if it does with all. With `--random`
 it checks meshgen itself, on programs that it makes up.
@@ -14,6 +14,7 @@ from typing import Any
 
 from meshgen import api
 from meshgen.commands.common import Output, add_program, add_target, program
+from meshgen.commands.random_programs import check_random, through_module
 from meshgen.errors import Diagnostic, NumbersDiffer, UsageError
 from meshgen.executable import Executable
 from meshgen.ir.graph import Module
@@ -77,8 +78,6 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _run_random(options: argparse.Namespace, output: Output) -> int:
-    from meshgen.commands.random_programs import check_random
-
     with output.progress() as progress:
         failures = check_random(options.random, options.seed, Path(options.keep), progress)
     for failure in failures:
@@ -95,7 +94,9 @@ def _trials(options: argparse.Namespace, output: Output) -> Sequence[Trial]:
         for tried in _at_trial_sizes(module):
             executable = api.plan_module(tried, choice, timing, progress=progress)
             fused = executable.fused
-            found.append(Trial(executable, check(tried, pipeline=lambda _, fused=fused: fused, seed=options.seed)))
+            runs = [through_module(executable.plan)]
+            result = check(tried, pipeline=lambda _, fused=fused: fused, seed=options.seed, runs=runs)
+            found.append(Trial(executable, result))
     return found
 
 

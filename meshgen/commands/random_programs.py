@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from meshgen.codegen.package import write_module
+from meshgen.errors import MeshgenError
 from meshgen.ir.graph import Module
-from meshgen.ir.text import print_text
+from meshgen.ir.text import parse_text, print_text
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages
 from meshgen.runtime.module import load
-from meshgen.sharding.generate import random_program
-from meshgen.sharding.oracle import check
+from meshgen.runtime.plan import Schedule
+from meshgen.sharding.generate import random_local_program, random_program
+from meshgen.sharding.oracle import Run, check
 from meshgen.sharding.shrink import shrink
 
 Array = np.ndarray[Any, Any]
@@ -56,18 +58,30 @@ def options_of(seed: int) -> Options:
     return Options("cpu", "global" if seed % 5 == 1 else "local")
 
 
+def through_module(plan: Schedule) -> Run:
+    """A way to run a fused program: from a file with its schedule, on the reference device."""
+
+    def run(fused: Module, args: Sequence[Array]) -> list[Array]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "program.mgx"
+            write_module(path, fused, plan)
+            return load(path).run(args)
+
+    return run
+
+
+def program_of(seed: int) -> Module:
+    """One program in ten has collectives already."""
+    return random_local_program(seed) if seed % 10 == 3 else random_program(seed)
+
+
 def find_fault(module: Module, options: Options, seed: int = 0) -> Fault | None:
     """The first thing that is wrong on a program's way to its results; None if all ranks compute what it says."""
 
-    def scheduled(fused: Module, args: Sequence[Array]) -> list[Array]:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "program.mgx"
-            write_module(path, fused, make_schedule(fused, options))
-            return load(path).run(args)
-
     try:
         fused = run_stages(module, options, Timing(), "fuse")["fuse"]
-        result = check(module, pipeline=lambda _: fused, seed=seed, runs=[scheduled])
+        runs = [through_module(make_schedule(fused, options))]
+        result = check(module, pipeline=lambda _: fused, seed=seed, runs=runs)
     except Exception as error:  # whatever it is: it is what is looked for
         codes = [diagnostic.code for diagnostic in getattr(error, "diagnostics", ())]
         place = traceback.extract_tb(error.__traceback__)[-1]
@@ -81,20 +95,33 @@ def check_random(count: int, first: int, folder: Path, progress: Progress | None
     for seed in range(first, first + count):
         if progress:
             progress(f"{len(found)} failures", seed - first, count)
-        module, options = random_program(seed), options_of(seed)
+        module, options = program_of(seed), options_of(seed)
         if fault := find_fault(module, options, seed):
             found.append(_failure(module, options, seed, fault, folder))
     return found
 
 
 def _failure(module: Module, options: Options, seed: int, fault: Fault, folder: Path) -> Failure:
-    """The program shrunk as long as it fails in the same way, and written."""
+    """The program shrunk as long as it fails in the same way, and written with the command that shows it.
+
+    What is shrunk is the program as its text reads back, so that the text fails too; where that does not, it is
+    the text that is wrong.
+    """
 
     def fails(candidate: Module) -> bool:
         other = find_fault(candidate, options, seed)
         return other is not None and other.kind == fault.kind
 
+    def fails_as_text(candidate: Module) -> bool:
+        return fails(parse_text(print_text(candidate)))
+
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"random_{seed}.mlir"
-    path.write_text(print_text(shrink(module, fails)))
+    try:
+        is_told = fails_as_text(module)
+    except MeshgenError:
+        is_told = False
+    small = shrink(module, fails_as_text if is_told else fails)
+    command = f"meshgen check {path.name} --seed {seed} --arguments {options.arguments}"
+    path.write_text(f"// {fault.kind}: {command}\n{print_text(small)}")
     return Failure(seed, fault, path)

@@ -165,7 +165,7 @@ def complete(module: Module) -> Module:
         hint = "annotate the program, or write all collectives"
         raise ProgramError(Diagnostic("MG0104", message, moves[0].loc, hint=hint))
     if moves and not encoded:
-        _complete_local(module)
+        complete_local(module)
     elif moves or encoded:
         _complete_global(module)
     else:
@@ -207,7 +207,7 @@ def _wish_from_types(module: Module) -> None:
         value.sharding = None
 
 
-def _complete_local(module: Module) -> None:
+def complete_local(module: Module) -> None:
     """Stage `partition` without a signature: every device has tensors of its own, stacked along dim 0."""
     mesh, graph = module.mesh, module.graph
     module.stage, module.arguments = "partition", "local"

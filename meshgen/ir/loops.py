@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from meshgen.ir.graph import Node, Value
+from meshgen.ir.graph import Graph, Node, Value
 
 
 def trip_count(node: Node, producers: Mapping[Value, Node]) -> int | None:
@@ -14,6 +15,23 @@ def trip_count(node: Node, producers: Mapping[Value, Node]) -> int | None:
     Args:
         producers: of the graph that holds the loop.
     """
+    counted = _counted(node, producers)
+    start = None if counted is None else _constant(node.operands[counted.number], node, producers)
+    if counted is None or start is None:
+        return None
+    return max(0, math.ceil((counted.stop - start) / counted.step))
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """The number of the carried value that counts up by `step` while it is below `stop`."""
+
+    number: int
+    step: int
+    stop: int
+
+
+def _counted(node: Node, producers: Mapping[Value, Node]) -> _Counted | None:
     condition, body = node.regions
     test = condition.producers().get(condition.outputs[0])
     if test is None or test.op != "compare" or test.attrs["direction"] not in ("LT", "LE"):
@@ -22,13 +40,20 @@ def trip_count(node: Node, producers: Mapping[Value, Node]) -> int | None:
     if counter not in condition.inputs:
         return None
     number = condition.inputs.index(counter)
-    inner = {**producers, **body.producers()}
     stop = _constant(bound, node, {**producers, **condition.producers()})
-    start = _constant(node.operands[number], node, producers)
-    step = _step(number, node, inner)
-    if stop is None or start is None or not step or step < 0:
+    step = _step(number, node, {**producers, **body.producers()})
+    if stop is None or not step or step < 0:
         return None
-    return max(0, math.ceil((stop + (test.attrs["direction"] == "LE") - start) / step))
+    return _Counted(number, step, stop + (test.attrs["direction"] == "LE"))
+
+
+def always_ends(graph: Graph, producers: Mapping[Value, Node] | None = None) -> bool:
+    """Whether every `while` of a graph counts a carried integer up by a constant to a constant (its start may be any)."""
+    known = {**(producers or {}), **graph.producers()}
+    return all(
+        (node.op != "while" or _counted(node, known)) and all(always_ends(body, known) for body in node.regions)
+        for node in graph.nodes
+    )
 
 
 def _step(number: int, node: Node, producers: Mapping[Value, Node]) -> int | None:

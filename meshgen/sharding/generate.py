@@ -10,20 +10,24 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.ir.bridge_shard_stages import complete_local
 from meshgen.ir.graph import DTYPES, Module, TensorType, is_complex, is_float
 from meshgen.sharding.generators import OPS, Writer
+from meshgen.sharding.generators.collectives import local_program
 from meshgen.sharding.generators.shardings import annotate_inside, random_mesh, random_wish
 
 
 def random_program(seed: int) -> Module:
     """A program of 3 to about 8 ops at stage import, with required annotations and hints."""
-    writer = Writer(np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    mesh = random_mesh(rng)
+    writer = Writer(rng, mesh, OPS)
     for _ in range(writer.integer(1, 4)):
         writer.new_input()
     count = writer.integer(3, 9)
     while len(writer.graph.nodes) < count:
         writer.one_of(OPS)(writer)
-    graph, mesh = writer.graph, random_mesh(writer)
+    graph = writer.graph
     graph.outputs = [graph.nodes[-1].results[-1]]
     while writer.chance(0.3):
         graph.outputs.append(writer.one_of(writer.values))
@@ -31,6 +35,15 @@ def random_program(seed: int) -> Module:
     wishes = [random_wish(writer, mesh, v) if writer.chance(0.6) else None for v in graph.inputs]
     results = [random_wish(writer, mesh, v) if writer.chance(0.5) else None for v in graph.outputs]
     return Module(mesh, graph, in_annotations=wishes, out_annotations=results)
+
+
+def random_local_program(seed: int) -> Module:
+    """A program with collectives on tiles, at stage partition."""
+    rng = np.random.default_rng([seed, 1])
+    mesh = random_mesh(rng)
+    module = Module(mesh, local_program(rng, mesh))
+    complete_local(module)
+    return module
 
 
 def random_arguments(module: Module, seed: int = 0) -> list[np.ndarray[Any, Any]]:

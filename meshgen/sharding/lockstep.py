@@ -27,9 +27,11 @@ Row = list[Value]  # a value on each device
 
 def on_one_device(graph: Graph, mesh: Mesh) -> Graph:
     """The graph without manual computations; itself if it has none. Raises ProgramError for uneven tiles in a body."""
-    if not _has_manual(graph):
-        return graph
-    made: dict[Value, Value] = {}
+    return _written_out(graph, mesh, {}) if _has_manual(graph) else graph
+
+
+def _written_out(graph: Graph, mesh: Mesh, made: dict[Value, Value]) -> Graph:
+    """The graph without manual computations; `made` are the values that took the place of others, around it too."""
     result = Graph(graph.name, graph.inputs)
     for node in graph.nodes:
         operands = [made.get(value, value) for value in node.operands]
@@ -37,7 +39,7 @@ def on_one_device(graph: Graph, mesh: Mesh) -> Graph:
             results = _Writer(mesh, result, tuple(range(mesh.size))).manual(node, operands)
             made.update(zip(node.results, results, strict=True))
         else:
-            regions = tuple(on_one_device(region, mesh) for region in node.regions)
+            regions = tuple(_written_out(region, mesh, made) for region in node.regions)
             result.nodes.append(replace(node, operands=operands, regions=regions))
     result.outputs = [made.get(value, value) for value in graph.outputs]
     return result

@@ -13,10 +13,14 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import MeshgenError
+from meshgen.ir.bridge_shard_stages import complete_local
 from meshgen.ir.evaluate import evaluate_node
 from meshgen.ir.graph import Annotation, Graph, Module, Node, TensorType, Value
+from meshgen.ir.infer import verify_graph
+from meshgen.ir.loops import always_ends
 from meshgen.mesh import Mesh, make_mesh, split_ref
 from meshgen.sharding.generate import random_arguments
+from meshgen.sharding.lockstep import on_one_device
 from meshgen.spec import Sharding
 
 MAX_TRIES = 2000
@@ -43,7 +47,7 @@ def shrink(module: Module, fails: Callable[[Module], bool], max_tries: int = MAX
             kept: Module | None = module
             while kept is not None and tries < max_tries:
                 kept = None
-                for candidate in family(module):
+                for candidate in map(_completed, family(module)):
                     tries += 1
                     if is_kept(candidate):
                         module = kept = candidate
@@ -54,9 +58,22 @@ def shrink(module: Module, fails: Callable[[Module], bool], max_tries: int = MAX
     return module
 
 
+def _completed(module: Module) -> Module:
+    """A program of tiles with the signature that its graph has now."""
+    if module.stage == "partition":
+        module = replace(module, in_types=[], out_types=[], in_shardings=[], out_shardings=[])
+        complete_local(module)
+    return module
+
+
 def _is_consistent(module: Module) -> bool:
-    """Whether every op makes what its type says: sizes that were changed may no longer fit together."""
+    """Whether every op makes what its type says, and ends: sizes that were changed may no longer fit together."""
     graph = module.graph
+    if module.stage == "partition":
+        return not verify_graph(graph, module.mesh)
+    if verify_graph(graph) or not always_ends(graph):
+        return False
+    graph = on_one_device(graph, module.mesh)
     arrays: dict[Value, Any] = dict(zip(graph.inputs, random_arguments(module), strict=True))
     for node in graph.nodes:
         try:
@@ -77,6 +94,16 @@ def _fewer_outputs(module: Module) -> Iterator[Module]:
         yield _pruned(module, {}, [n for n in range(count) if n != number])
 
 
+def _fewer_dead(module: Module) -> Iterator[Module]:
+    """Without all ops, or one op, that nothing needs."""
+    graph = module.graph
+    used = {value for node in graph.nodes for value in _needs(node)}
+    dead = [node for node in graph.nodes if used.isdisjoint(node.results) and not {*graph.outputs} & {*node.results}]
+    for gone in [dead] if len(dead) < 2 else [dead, *([node] for node in reversed(dead))]:
+        if gone:
+            yield replace(module, graph=replace(graph, nodes=[node for node in graph.nodes if node not in gone]))
+
+
 def _fewer_nodes(module: Module) -> Iterator[Module]:
     """Without one op, last ones first: an operand of the same type takes the result's place, else a new input."""
     for node in reversed(module.graph.nodes):
@@ -85,6 +112,34 @@ def _fewer_nodes(module: Module) -> Iterator[Module]:
             yield from (_pruned(module, {node.result: v}) for v in dict.fromkeys(alike))
         if node.op != "annotate":
             yield _pruned(module, {v: Value(v.type, f"cut_{v.name}") for v in node.results})
+
+
+def _fewer_inner_nodes(module: Module) -> Iterator[Module]:
+    """Without one op of a region, last ones first: a value of its type that the region has takes the result's place."""
+    graph = module.graph
+    for number, node in enumerate(graph.nodes):
+        for changed in _with_smaller_regions(node):
+            yield replace(
+                module, graph=replace(graph, nodes=[*graph.nodes[:number], changed, *graph.nodes[number + 1 :]])
+            )
+
+
+def _with_smaller_regions(node: Node) -> Iterator[Node]:
+    for place, body in enumerate(node.regions):
+        for smaller in _smaller_bodies(body):
+            yield replace(node, regions=(*node.regions[:place], smaller, *node.regions[place + 1 :]))
+
+
+def _smaller_bodies(body: Graph) -> Iterator[Graph]:
+    for number, node in reversed(list(enumerate(body.nodes))):
+        for changed in _with_smaller_regions(node):
+            yield replace(body, nodes=[*body.nodes[:number], changed, *body.nodes[number + 1 :]])
+        before = [*body.inputs, *(v for inner in body.nodes[:number] for v in inner.results), *node.operands]
+        alike = [[v for v in before if v.type == result.type] for result in node.results]
+        if all(alike):
+            put = {result: values[-1] for result, values in zip(node.results, alike, strict=True)}
+            rest = [*body.nodes[:number], *(_renamed(inner, put) for inner in body.nodes[number + 1 :])]
+            yield replace(body, nodes=rest, outputs=[put.get(v, v) for v in body.outputs])
 
 
 def _fewer_annotations(module: Module) -> Iterator[Module]:
@@ -140,8 +195,10 @@ def _smaller_dims(module: Module) -> Iterator[Module]:
 
 
 _MOVES: tuple[Callable[[Module], Iterator[Module]], ...] = (
+    _fewer_dead,
     _fewer_outputs,
     _fewer_nodes,
+    _fewer_inner_nodes,
     _fewer_annotations,
     _fewer_options,
     _plainer_tiles,
@@ -152,18 +209,18 @@ _MOVES: tuple[Callable[[Module], Iterator[Module]], ...] = (
 
 
 def _pruned(module: Module, put: Mapping[Value, Value], outputs: Sequence[int] | None = None) -> Module:
-    """The module with values replaced (new ones become inputs), some outputs, and nothing that they do not need."""
+    """The module with values replaced (new ones become inputs), some outputs, and nothing that only what went needed."""
     graph = module.graph
     numbers = range(len(graph.outputs)) if outputs is None else outputs
     ends = [put.get(graph.outputs[n], graph.outputs[n]) for n in numbers]
+    live = _live(graph)
     needed = set(ends)
     nodes: list[Node] = []
     for node in reversed(graph.nodes):
-        if needed.isdisjoint(node.results):
+        if needed.isdisjoint(node.results) and (node in live or not put.keys().isdisjoint(node.results)):
             continue
-        nodes.append(replace(node, operands=[put.get(v, v) for v in node.operands]))
-        needed.update(nodes[-1].operands)
-        needed.update(v for body in node.regions for v in _captured(body))
+        nodes.append(_renamed(node, put))
+        needed.update(_needs(nodes[-1]))
     known = {*graph.inputs, *(v for node in graph.nodes for v in node.results)}
     wishes = dict(zip(graph.inputs, module.in_annotations, strict=False))
     inputs = [v for v in graph.inputs if v in needed] + [v for v in put.values() if v not in known and v in needed]
@@ -174,6 +231,36 @@ def _pruned(module: Module, put: Mapping[Value, Value], outputs: Sequence[int] |
         in_annotations=[wishes.get(v) for v in inputs],
         out_annotations=results,
     )
+
+
+def _renamed(node: Node, put: Mapping[Value, Value]) -> Node:
+    """The node with values replaced, in its regions too."""
+    regions = tuple(
+        Graph(
+            body.name,
+            body.inputs,
+            [_renamed(inner, put) for inner in body.nodes],
+            [put.get(v, v) for v in body.outputs],
+        )
+        for body in node.regions
+    )
+    return replace(node, operands=[put.get(v, v) for v in node.operands], regions=regions)
+
+
+def _live(graph: Graph) -> set[Node]:
+    """The nodes that outputs need."""
+    needed, live = set(graph.outputs), set[Node]()
+    for node in reversed(graph.nodes):
+        if not needed.isdisjoint(node.results):
+            live.add(node)
+            needed.update(_needs(node))
+    return live
+
+
+def _needs(node: Node) -> Iterator[Value]:
+    yield from node.operands
+    for body in node.regions:
+        yield from _captured(body)
 
 
 def _captured(body: Graph) -> Iterator[Value]:

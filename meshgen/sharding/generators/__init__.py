@@ -2,11 +2,21 @@
 
 from collections.abc import Callable
 
-from meshgen.sharding.generators import contraction, control, elementwise, lookup, movement, windows
+from meshgen.sharding.generators import (
+    collectives,
+    contraction,
+    control,
+    elementwise,
+    lookup,
+    movement,
+    patterns,
+    windows,
+)
 from meshgen.sharding.generators.writer import Writer
 
 OPS: tuple[Callable[[Writer], None], ...] = (
     *elementwise.OPS, *movement.OPS, *contraction.OPS, *lookup.OPS, *windows.OPS, *control.OPS,
+    *collectives.OPS, *patterns.OPS,
 )  # fmt: skip
 
 __all__ = ["OPS", "Writer"]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 
 from meshgen.ir.graph import Graph, TensorType, Value
-from meshgen.sharding.generators.writer import MAX_ELEMENTS, Writer, floats, has_type
+from meshgen.sharding.generators.writer import MAX_ELEMENTS, NUMBERS, Writer, floats, has_type
 
 _REDUCTIONS = {
     "f32": ("add", "add", "maximum", "minimum", "multiply"),
     "bf16": ("maximum", "minimum", "add"),
     "i32": ("add", "maximum", "minimum", "multiply", "and", "or", "xor"),
     "i1": ("and", "or", "xor"),
+    **dict.fromkeys(("f16", "f64"), ("maximum", "minimum", "add")),
+    **dict.fromkeys(("i64", "i8", "ui8", "ui32"), ("add", "maximum", "minimum", "xor")),
 }
 
 
@@ -62,7 +64,7 @@ def _first_of_greatest(dtype: str) -> Graph:
 
 def dot(writer: Writer) -> None:
     """Contracts one or two dims with a new operand that has up to one batch dim and a free dim, in any order."""
-    if value := writer.pick(has_type("f32", "i32", "bf16", rank=1)):
+    if value := writer.pick(has_type(*NUMBERS, rank=1)):
         sizes = value.type.sizes
         dims = writer.order(len(sizes))
         depth = 2 if len(dims) > 1 and writer.chance(0.2) else 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.sharding.generators.writer import Writer, binary_body, has_type
+from meshgen.sharding.generators.bodies import DEEPEST, depth_of, grown
+from meshgen.sharding.generators.writer import Writer, binary_body, floats, has_type
 
 _SCALAR = TensorType((), "i32")
 _LESS = {"direction": "LT", "compare_type": ""}
@@ -52,7 +53,7 @@ def _centre(body: Graph, x: Value) -> Value:
 
 def branch(writer: Writer) -> None:
     """One of two or three ways to change a value, from around the branch or handed in."""
-    if value := writer.pick(has_type("f32")):
+    if depth_of(writer) < DEEPEST and (value := writer.pick(has_type("f32", "i32"))):
         other, is_if = writer.partner(value), writer.chance(0.5)
         choice = writer.new_input(TensorType((), "i1" if is_if else "i32"))
         handed = writer.chance(0.5)
@@ -60,7 +61,9 @@ def branch(writer: Writer) -> None:
         for number in range(2 if is_if else writer.integer(1, 4)):
             body = Graph(f"branch{number}", [Value(value.type, "x")] if handed else [])
             x = body.inputs[0] if handed else value
-            if number == 0:
+            if writer.chance(0.4):
+                x, _ = grown(writer, body, x, [value, other])
+            elif number == 0 and floats(x):
                 x = _centre(body, x)
             elif number == 1:
                 x = body.add("add", [x, other], [x.type]).result
@@ -70,8 +73,8 @@ def branch(writer: Writer) -> None:
 
 
 def loop(writer: Writer) -> None:
-    """Some times `x = tanh(x) * y` or `tanh(x - max(x)) * y`, with y from around the loop."""
-    if value := writer.pick(has_type("f32")):
+    """Some times `x = tanh(x) * y`, `tanh(x - max(x)) * y` or some ops on x and y, with y from around the loop."""
+    if depth_of(writer) < DEEPEST and (value := writer.pick(has_type("f32"))):
         other, counter = writer.partner(value), writer.scalar(0, "i32")
         condition, body = (Graph(name, [Value(_SCALAR, "i"), Value(value.type, "x")]) for name in ("while", "do"))
         trips = _constant(condition, writer.integer(0, 5))
@@ -80,13 +83,15 @@ def loop(writer: Writer) -> None:
         following = body.add("add", [body.inputs[0], _constant(body, 1)], [_SCALAR]).result
         x = body.inputs[1]
         bent = _centre(body, x) if writer.chance(0.4) else body.add("tanh", [x], [x.type]).result
+        if writer.chance(0.3):
+            bent, _ = grown(writer, body, bent, [other])
         body.outputs = [following, body.add("multiply", [bent, other], [value.type]).result]
         _append(writer, "while", [counter, value], [_SCALAR, value.type], (condition, body))
 
 
 def scan(writer: Writer) -> None:
     """For each row of dim 0 of a value: add it up, and write the sum so far into a copy."""
-    if value := writer.pick(has_type("f32", "i32", rank=1, most=3)):
+    if depth_of(writer) < DEEPEST and (value := writer.pick(has_type("f32", "i32", rank=1, most=3))):
         kind, row = value.type, value.type.with_shape(value.type.sizes[1:])
         counter, total = writer.scalar(0, "i32"), writer.new_input(row)
         names = [("i", _SCALAR), ("total", row), ("rows", kind)]

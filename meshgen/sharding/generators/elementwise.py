@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meshgen.ir.graph import TensorType, Value
-from meshgen.sharding.generators.writer import Writer, floats, has_type
+from meshgen.sharding.generators.writer import NUMBERS, Writer, floats, has_type
 
 _SMOOTH = ("negate", "abs", "tanh", "logistic", "sine", "cosine", "tan", "exponential", "exponential_minus_one", "cbrt",
            "erf")  # fmt: skip
@@ -36,7 +36,7 @@ def steps(writer: Writer) -> None:
 
 
 def arithmetic(writer: Writer) -> None:
-    if value := writer.pick(has_type("f32", "bf16", "i32")):
+    if value := writer.pick(has_type(*NUMBERS)):
         operands = [value, writer.partner(value)]
         writer.add(writer.one_of(_ARITHMETIC), operands if writer.chance(0.5) else operands[::-1])
 
@@ -62,7 +62,7 @@ def power(writer: Writer) -> None:
 
 
 def logic(writer: Writer) -> None:
-    if value := writer.pick(has_type("i32", "i1")):
+    if value := writer.pick(lambda v: not floats(v)):
         if writer.chance(0.25):
             writer.add("not", [value])
         else:
@@ -99,13 +99,19 @@ def _wide(writer: Writer, value: Value) -> Value:
 
 
 def convert(writer: Writer) -> None:
-    if value := writer.pick(has_type("bf16", "i32", "i1")):
+    if value := writer.pick(has_type("i1", *NUMBERS[1:])):
         writer.add("convert", [value], TensorType(value.type.shape, "f32"))
 
 
 def convert_down(writer: Writer) -> None:
     if value := writer.pick(has_type("f32"), exact=True):
-        writer.add("convert", [value], TensorType(value.type.shape, writer.one_of(("bf16", "f16"))))
+        writer.add("convert", [value], TensorType(value.type.shape, writer.one_of(("bf16", "f16", "f64"))))
+
+
+def convert_integer(writer: Writer) -> None:
+    """To a wider or a narrower integer, whose bits are cut off."""
+    if value := writer.pick(lambda v: not floats(v)):
+        writer.add("convert", [value], TensorType(value.type.shape, writer.one_of(NUMBERS[4:])))
 
 
 def bits(writer: Writer) -> None:
@@ -125,4 +131,4 @@ def count(writer: Writer) -> None:
 
 
 OPS = (smooth, smooth, smooth, of_positives, inverse_erf, steps, *[arithmetic] * 4, divide, divide_exactly, power, logic,
-       integers, select, clamp, convert, convert_down, bits, count)  # fmt: skip
+       integers, select, clamp, convert, convert_down, convert_integer, bits, count)  # fmt: skip

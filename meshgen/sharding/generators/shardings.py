@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from meshgen.ir.graph import Annotation, Graph, Node, TensorType, Value
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.sharding.generators.writer import Writer
@@ -13,20 +15,24 @@ from meshgen.sharding.rules import rule_of
 from meshgen.spec import Sharding
 
 MAX_DEVICES = 8
+_WITHOUT_LOOPS = ("if", "case", "while", "manual")
 _KINDS = {
     "f32": ("sum", "sum", "sum", "max", "min", "product"),
     "bf16": ("sum", "max", "min"),
     "i32": ("sum", "max", "min", "product", "and", "or", "xor"),
     "i1": ("and", "or", "xor"),
+    **dict.fromkeys(("f16", "f64"), ("sum", "max", "min")),
+    **dict.fromkeys(("i64", "i8", "ui8", "ui32"), ("sum", "max", "min", "or", "xor")),
 }
 _PARTS = {4: ((2, 2),), 8: ((2, 4), (4, 2), (2, 2, 2)), 6: ((2, 3),)}  # ways to cut an axis that nest
 
 
-def random_mesh(writer: Writer) -> Mesh:
+def random_mesh(rng: np.random.Generator) -> Mesh:
     """One to four axes, of size 1 too."""
     sizes: list[int] = []
-    for _ in range(writer.integer(1, 5)):
-        sizes.append(writer.one_of([s for s in (1, 2, 2, 2, 3, 4, 5, 6, 8) if s * math.prod(sizes) <= MAX_DEVICES]))
+    for _ in range(int(rng.integers(1, 5))):
+        fitting = [s for s in (1, 2, 2, 2, 3, 4, 5, 6, 8) if s * math.prod(sizes) <= MAX_DEVICES]
+        sizes.append(fitting[int(rng.integers(len(fitting)))])
     return make_mesh({"xyzw"[i]: size for i, size in enumerate(sizes)})
 
 
@@ -87,7 +93,7 @@ def annotate_inside(writer: Writer, mesh: Mesh) -> None:
     for node in nodes:
         _rename(node, renamed)
         graph.nodes.append(node)
-        if not node.regions and writer.chance(0.08):
+        if node.op not in _WITHOUT_LOOPS and writer.chance(0.08):
             node.attrs["sharding_option"] = _random_option(writer, mesh, node)
         if len(node.results) == 1 and writer.chance(0.3):
             wish = random_wish(writer, mesh, node.result)
@@ -114,7 +120,7 @@ def _random_option(writer: Writer, mesh: Mesh, node: Node) -> tuple[tuple[str, .
     rule = rule_of(node)
     factors = rule.factors
     axes: list[list[str]] = [[] for _ in factors]
-    splittable = [i for i, factor in enumerate(factors) if factor.kind in ("parallel", "reduce") and factor.size > 1]
+    splittable = [i for i, factor in enumerate(factors) if factor.kind != "whole" and factor.size > 1]
     usable = [i for i in splittable if fits(rule, i, factors[i].size + 1)]
     for number in writer.order(len(mesh.axes)):
         if usable and writer.chance(0.6):

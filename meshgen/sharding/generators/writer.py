@@ -15,18 +15,25 @@ import numpy as np
 
 from meshgen.ir.graph import DTYPES, Graph, TensorType, Value, is_float
 from meshgen.ir.infer import infer_types
+from meshgen.mesh import Mesh
 
 MAX_SIZE = 13
 MAX_ELEMENTS = 4096
-_DTYPES = ("f32", "f32", "f32", "f32", "bf16", "i32", "i32", "i1")
+_DTYPES = (*["f32"] * 8, "bf16", "bf16", *["i32"] * 3, "i1", "i1", "f16", "f64", "i8", "ui8", "i64", "ui32")
+NUMBERS = ("f32", "bf16", "f16", "f64", "i32", "i64", "i8", "ui8", "ui32")
 Accept = Callable[[Value], bool]
 
 
 @dataclass
 class Writer:
-    """A graph under construction. `exact` holds the values with the same bits however they are partitioned."""
+    """A graph under construction, for a mesh, of the ops that `ops` append.
+
+    `exact` holds the values with the same bits however they are partitioned.
+    """
 
     rng: np.random.Generator
+    mesh: Mesh
+    ops: Sequence[Callable[[Any], None]] = ()
     graph: Graph = field(default_factory=lambda: Graph("main"))
     values: list[Value] = field(default_factory=list[Value])
     exact: list[Value] = field(default_factory=list[Value])

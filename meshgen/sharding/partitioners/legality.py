@@ -14,6 +14,7 @@ from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh, split_ref
 from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.partitioners.registry import lies
+from meshgen.sharding.reshard import same_layout
 from meshgen.sharding.rules.rule import DimMap, Rule
 from meshgen.spec import Sharding
 
@@ -32,7 +33,7 @@ def find_control_fault(node: Node, mesh: Mesh) -> str | None:
     pairs += [pair for body in bodies for pair in zip(body.outputs, node.results, strict=False)]
     pairs += zip(node.operands, node.results, strict=True) if is_loop else ()
     for inner, outer in pairs:
-        if lies(inner).canonical(mesh) != lies(outer).canonical(mesh):
+        if not same_layout(lies(inner), lies(outer), inner.type, mesh):
             return f"a value lies as {lies(inner)} in it and as {lies(outer)} around it"
     return None
 
