@@ -128,7 +128,7 @@ def _part(tolerance: float | Array, where: tuple[slice, ...]) -> float | Array:
 
 def _compare(left: Array, right: Array, tolerance: float | Array, ranks: tuple[int, int], name: str) -> None:
     """Replicas agree: equal, both NaN, or within the tolerance."""
-    wide = [x.astype(np.float64) for x in (left, right)]
+    wide = [x.astype(np.complex128 if np.iscomplexobj(x) else np.float64) for x in (left, right)]
     with np.errstate(all="ignore"):
         error = np.where((wide[0] == wide[1]) | (np.isnan(wide[0]) & np.isnan(wide[1])), 0.0, np.abs(wide[0] - wide[1]))
     bad = ~(error <= tolerance)

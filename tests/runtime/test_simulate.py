@@ -55,6 +55,13 @@ def test_replicas_that_differ_are_reported() -> None:
         assemble(shards, P(None), (2,), MESH, tolerance=1e9)
 
 
+def test_replicas_that_differ_in_their_imaginary_parts_are_reported() -> None:
+    shards = [np.complex64([1 + 2j]) for _ in range(6)]
+    shards[3] = np.complex64([1 + 3j])
+    with pytest.raises(NumbersDiffer, match="rank 3"):
+        assemble(shards, P(None), (1,), MESH)
+
+
 def dot_program(arguments: str = "local") -> Module:
     """y = tanh(x @ w) with the contraction of 7 split over b (3 tiles of 3): mask, dot, reduce."""
     module = Module(MESH, Graph("main"), "partition", arguments=arguments)

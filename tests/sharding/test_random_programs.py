@@ -19,7 +19,6 @@ from meshgen.spec import PARTIAL_KINDS, Sharding
 
 CASES, GROUPS = 2000, 40  # a failing group names its seeds
 MADE_LATER = {"view", "kernel", "mask_padding", "fetch_rows", "permute", "retile", "update_halo"}  # by passes
-UNUSED_OPS = {"real"}  # of complex numbers: the import takes them apart
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
@@ -58,7 +57,7 @@ def test_the_programs_cover_all_ops_and_all_kinds_of_shardings() -> None:
             seen["size 1"] += any(mesh.axis_size(ref) == 1 for ref in refs)
             seen["order of axes"] += any(sorted(axes, key=mesh.order) != list(axes) for axes in sharding.dims)
             seen["several kinds"] += len({kind for _, kind in sharding.partial}) > 1
-    assert sorted({*INFERENCE} - MADE_LATER - UNUSED_OPS - {*ops}) == []
+    assert sorted({*INFERENCE} - MADE_LATER - {*ops}) == []
     wanted = [*PARTIAL_KINDS, "halo", "offsets", "parts of axes", "size 1", "order of axes", "several kinds", "option"]
     wanted += [f"{count} axes" for count in range(1, 5)]
     assert {what: seen[what] for what in wanted if seen[what] < 10} == {}

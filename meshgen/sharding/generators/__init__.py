@@ -7,6 +7,7 @@ from meshgen.sharding.generators import (
     contraction,
     control,
     elementwise,
+    linalg,
     lookup,
     movement,
     patterns,
@@ -16,7 +17,7 @@ from meshgen.sharding.generators.writer import Writer
 
 OPS: tuple[Callable[[Writer], None], ...] = (
     *elementwise.OPS, *movement.OPS, *contraction.OPS, *lookup.OPS, *windows.OPS, *control.OPS,
-    *collectives.OPS, *patterns.OPS,
+    *collectives.OPS, *patterns.OPS, *linalg.OPS,
 )  # fmt: skip
 
 __all__ = ["OPS", "Writer"]

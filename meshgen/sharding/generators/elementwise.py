@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from meshgen.ir.graph import TensorType, Value
-from meshgen.sharding.generators.writer import NUMBERS, Writer, floats, has_type
+from meshgen.sharding.generators.writer import INTEGERS, NUMBERS, Writer, floats, has_type
 
 _SMOOTH = ("negate", "abs", "tanh", "logistic", "sine", "cosine", "tan", "exponential", "exponential_minus_one", "cbrt",
-           "erf")  # fmt: skip
+           "erf", "erfc", "sinh", "cosh", "asinh", "bessel_i1e")  # fmt: skip
 _OF_POSITIVES = ("log", "log_plus_one", "sqrt", "rsqrt")
 _STEPS = ("floor", "ceil", "round_nearest_even", "round_nearest_afz", "sign")
 _ARITHMETIC = ("add", "subtract", "multiply", "maximum", "minimum")
@@ -25,9 +25,32 @@ def of_positives(writer: Writer) -> None:
         writer.add(writer.one_of(_OF_POSITIVES), [writer.add("abs", [value])])
 
 
-def inverse_erf(writer: Writer) -> None:
+def of_small(writer: Writer) -> None:
+    """Functions of numbers between -1 and 1."""
     if value := writer.pick(floats):
-        writer.add("erf_inv", [writer.add("tanh", [value])])
+        writer.add(writer.one_of(("erf_inv", "asin", "acos", "atanh")), [writer.add("tanh", [value])])
+
+
+def of_above_one(writer: Writer) -> None:
+    """Functions of numbers from 1 on, and of their order."""
+    if value := writer.pick(has_type("f32")):
+        above = writer.add("add", [writer.add("abs", [value]), writer.constant(value.type)])
+        op = writer.one_of(("acosh", "lgamma", "digamma", "polygamma", "zeta"))
+        if op == "polygamma":
+            writer.add(op, [writer.constant(value.type), above])
+        elif op == "zeta":
+            writer.add(op, [_wide(writer, value), above])
+        else:
+            writer.add(op, [above])
+
+
+def neighbours(writer: Writer) -> None:
+    """The next number of a type, or the nearest of a narrower one."""
+    if value := writer.pick(has_type("f32"), exact=True):
+        if writer.chance(0.5):
+            writer.add("next_after", [value, writer.partner(value, exact=True)])
+        else:
+            writer.add("reduce_precision", [value], None, {"exponent_bits": 6, "mantissa_bits": writer.integer(2, 12)})
 
 
 def steps(writer: Writer) -> None:
@@ -62,7 +85,7 @@ def power(writer: Writer) -> None:
 
 
 def logic(writer: Writer) -> None:
-    if value := writer.pick(lambda v: not floats(v)):
+    if value := writer.pick(has_type("i1", *INTEGERS)):
         if writer.chance(0.25):
             writer.add("not", [value])
         else:
@@ -110,8 +133,8 @@ def convert_down(writer: Writer) -> None:
 
 def convert_integer(writer: Writer) -> None:
     """To a wider or a narrower integer, whose bits are cut off."""
-    if value := writer.pick(lambda v: not floats(v)):
-        writer.add("convert", [value], TensorType(value.type.shape, writer.one_of(NUMBERS[4:])))
+    if value := writer.pick(has_type("i1", *INTEGERS)):
+        writer.add("convert", [value], TensorType(value.type.shape, writer.one_of(INTEGERS)))
 
 
 def bits(writer: Writer) -> None:
@@ -130,5 +153,5 @@ def count(writer: Writer) -> None:
         writer.add("add", [value, counted])
 
 
-OPS = (smooth, smooth, smooth, of_positives, inverse_erf, steps, *[arithmetic] * 4, divide, divide_exactly, power, logic,
+OPS = (smooth, smooth, smooth, of_positives, of_small, of_above_one, neighbours, steps, *[arithmetic] * 4, divide, divide_exactly, power, logic,
        integers, select, clamp, convert, convert_down, convert_integer, bits, count)  # fmt: skip

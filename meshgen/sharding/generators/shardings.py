@@ -22,6 +22,7 @@ _KINDS = {
     "i32": ("sum", "max", "min", "product", "and", "or", "xor"),
     "i1": ("and", "or", "xor"),
     **dict.fromkeys(("f16", "f64"), ("sum", "max", "min")),
+    "c64": ("sum",),
     **dict.fromkeys(("i64", "i8", "ui8", "ui32"), ("sum", "max", "min", "or", "xor")),
 }
 _PARTS = {4: ((2, 2),), 8: ((2, 4), (4, 2), (2, 2, 2)), 6: ((2, 3),)}  # ways to cut an axis that nest

@@ -20,7 +20,8 @@ from meshgen.mesh import Mesh
 MAX_SIZE = 13
 MAX_ELEMENTS = 4096
 _DTYPES = (*["f32"] * 8, "bf16", "bf16", *["i32"] * 3, "i1", "i1", "f16", "f64", "i8", "ui8", "i64", "ui32")
-NUMBERS = ("f32", "bf16", "f16", "f64", "i32", "i64", "i8", "ui8", "ui32")
+INTEGERS = ("i32", "i64", "i8", "ui8", "ui32")
+NUMBERS = ("f32", "bf16", "f16", "f64", *INTEGERS)
 Accept = Callable[[Value], bool]
 
 
