@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 from meshgen.errors import Diagnostic, ShardingError
 
@@ -59,6 +60,13 @@ class Mesh:
         ]
         if faults:
             raise ShardingError(*faults)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.axes, self.name))
 
     def __str__(self) -> str:
         sizes = (f"{axis.name}={'?' if axis.size is None else axis.size}" for axis in self.axes)
@@ -213,6 +221,7 @@ class Mesh:
         return self.axes.index(self.axis(ref)), split_ref(ref)[1]
 
 
+@lru_cache(maxsize=4096)
 def split_ref(ref: str) -> tuple[str, int, int | None]:
     """An axis reference as (name, size of the more major part, own size; None for a whole axis)."""
     if match := _SUB_AXIS.fullmatch(ref):

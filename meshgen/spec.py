@@ -12,6 +12,7 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.mesh import Mesh, overlaps
@@ -35,6 +36,13 @@ class Sharding:
     partial: tuple[tuple[str, str], ...] = ()
     halo: tuple[Halo, ...] = ()
     offsets: tuple[tuple[int, ...], ...] = ()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.dims, self.partial, self.halo, self.offsets))
 
     @staticmethod
     def replicated(rank: int) -> Sharding:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from meshgen.ccl.exchange import Exchange, exchange
 from meshgen.ccl.halo import RowFetch
@@ -25,8 +25,7 @@ TRANSFERS = ("permute", "retile", "update_halo")
 PEER_SECONDS = 0.3e-6
 
 
-@dataclass(frozen=True)
-class _Call:
+class _Call(NamedTuple):
     """A collective with its local types and the size of its groups."""
 
     attrs: Mapping[str, Any]
@@ -106,8 +105,13 @@ def seconds_of(op: str, attrs: Mapping[str, Any], moved: int, mesh: Mesh) -> flo
     """Time of a collective that moves so many bytes per device."""
     if not moved:
         return 0.0
-    latency, bandwidth = _link(mesh, link_axes(op, attrs, mesh))
-    return latency + PEER_SECONDS * _further_peers(op, attrs, mesh) + moved / bandwidth
+    if op in TRANSFERS:
+        axes, tiles = _transfer_links(*_ends(op, attrs), tuple(attrs["shape"]), mesh)
+    else:
+        axes = group_axes(op, attrs)
+        tiles = _group_size(mesh, axes) if op == "all_to_all" else 0
+    latency, bandwidth = _link(mesh, axes)
+    return latency + PEER_SECONDS * max(tiles - 2, 0) + moved / bandwidth
 
 
 @lru_cache(maxsize=1024)
@@ -117,17 +121,17 @@ def _group_size(mesh: Mesh, axes: tuple[str, ...]) -> int:
 
 @lru_cache(maxsize=1024)
 def _link(mesh: Mesh, axes: tuple[str, ...]) -> tuple[float, float]:
-    """Latency and bandwidth of the slowest links of some axes."""
-    links = [mesh.axis(axis) for axis in axes]
+    """Latency and bandwidth of the slowest links of some axes; axes of size 1 have none."""
+    links = [mesh.axis(axis) for axis in axes if mesh.axis_size(axis) > 1]
     return max(link.latency for link in links), min(link.bandwidth for link in links)
 
 
-def _further_peers(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> int:
-    if op == "all_to_all":
-        return _group_size(mesh, tuple(attrs["axes"])) - 2
-    if op in TRANSFERS:
-        return max(transfer_of(op, attrs, mesh).peers - 2, 0)
-    return 0
+@lru_cache(maxsize=4096)
+def _transfer_links(
+    source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh
+) -> tuple[tuple[str, ...], int]:
+    """Axes along which a transfer moves data, and how many tiles a device takes from, its own included."""
+    return moving_axes(source, target, shape, mesh), exchange(source, target, shape, mesh).peers
 
 
 def transfer_of(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> Exchange:

@@ -2,24 +2,27 @@
 
 Every device fetches what it misses under the target from the holders under the source; devices that hold the
 same part share the load. One row of NumPy arrays per device of the sub-mesh whose axes split the value under
-either sharding, so the cost does not depend on the rest of the mesh.
+either sharding, so the cost does not depend on the rest of the mesh. Dims are independent of each other, and what
+is known of one is kept: a search asks for the same dims again and again.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from meshgen.mesh import Mesh, split_ref
-from meshgen.spec import Sharding
+from meshgen.spec import Halo, Sharding
 
 Numbers = NDArray[np.int64]
+Rows = tuple[Numbers, Numbers]  # first row and the one behind the last, of every tile or on every device
+_NO_HALO = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -35,139 +38,190 @@ class Exchange:
         return max(self.received, self.sent)
 
 
+class Split(NamedTuple):
+    """How one dim of a tensor is split."""
+
+    size: int
+    axes: tuple[str, ...]
+    halo: Halo = _NO_HALO
+    offsets: tuple[int, ...] = ()
+
+    def core(self) -> Split:
+        """The same without halo."""
+        return Split(self.size, self.axes, _NO_HALO, self.offsets) if self.halo != _NO_HALO else self
+
+
+def splits_of(sharding: Sharding, shape: Sequence[int]) -> list[Split]:
+    """How each dim is split."""
+    if not sharding.halo and not sharding.offsets:
+        return [Split(size, axes) for size, axes in zip(shape, sharding.dims, strict=True)]
+    halo = sharding.halo or (_NO_HALO,) * sharding.rank
+    offsets = sharding.offsets or ((),) * sharding.rank
+    return [Split(*dim) for dim in zip(shape, sharding.dims, halo, offsets, strict=True)]
+
+
 @lru_cache(maxsize=4096)
 def exchange(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> Exchange:
     """The exchange between two shardings of a tensor of global `shape`; partial axes stay as they are."""
     if source.without_partial() == target.without_partial() or 0 in shape:
         return Exchange(0, 0, 0)
-    grid = _Grid.of(mesh, [*source.split_axes, *target.split_axes])
-    wanted, held, owned = grid.box(target, shape), grid.box(source, shape), grid.box(replace(source, halo=()), shape)
-    kept = _volume(_common(wanted, held), grid.count)
-    received = _volume(wanted, grid.count) - kept
-    groups = grid.shards_of_partial(source)
-    sent = _sent(grid, source, target, shape, _volume(_common(wanted, owned), grid.count), groups)
-    return Exchange(int(received.max()), sent, _peers(grid, source, shape, wanted, received))
+    grid = grid_of(mesh, (*source.split_axes, *target.split_axes))
+    held, wanted = splits_of(source, shape), splits_of(target, shape)
+    kept = grid.overlap(wanted, held)
+    received = grid.volume(wanted) - kept
+    most = int(received.max())
+    if not most:
+        return Exchange(0, 0, 0)
+    own = grid.overlap(wanted, [have.core() for have in held]) if source.halo else kept
+    return Exchange(most, _sent(grid, held, wanted, source, own), _peers(grid, held, wanted, received))
 
 
-class Receivers:
-    """What the device that misses most misses of one target, for many sources without halo or offsets."""
-
-    def __init__(self, target: Sharding, shape: tuple[int, ...], mesh: Mesh, axes: Sequence[str]) -> None:
-        """Args: axes: all that may split the sources."""
-        self._grid = _Grid.of(mesh, [*axes, *target.split_axes])
-        self._shape = shape
-        self._wanted = self._grid.box(target, shape)
-        self._sizes = _volume(self._wanted, self._grid.count)
-        self._rows: dict[tuple[int, tuple[str, ...]], Numbers] = {}
-
-    def missing(self, source: Sharding) -> int:
-        """Elements."""
-        kept: Numbers = np.ones(1, np.int64)
-        for dim, axes in enumerate(source.dims):
-            kept = kept * self._common(dim, axes)
-        return int((self._sizes - kept).max())
-
-    def _common(self, dim: int, axes: tuple[str, ...]) -> Numbers:
-        """Rows of a dim that a device holds of those that it wants, if these axes split the dim."""
-        if (dim, axes) not in self._rows:
-            size = self._shape[dim]
-            index = self._grid.index(axes)
-            tile = -(-size // self._grid.mesh.group_size(axes))
-            start, stop = self._wanted[dim]
-            held = np.minimum((index + 1) * tile, stop) - np.maximum(index * tile, start)
-            self._rows[dim, axes] = np.maximum(held, 0)
-        return self._rows[dim, axes]
+def received_elements(grid: Grid, held: Sequence[Split], wanted: Sequence[Split]) -> int:
+    """The most that one device misses: `Exchange.received`, over a grid that has all axes of both shardings."""
+    return int((grid.volume(wanted) - grid.overlap(wanted, held)).max())
 
 
-@dataclass(frozen=True)
-class _Grid:
-    """The devices of a sub-mesh, and their coordinates along its (whole) axes as flat arrays."""
+def grid_of(mesh: Mesh, refs: Sequence[str]) -> Grid:
+    """The sub-mesh of the axes (or parts of axes) `refs`."""
+    return _grid(mesh, frozenset(split_ref(ref)[0] for ref in refs))
+
+
+@lru_cache(maxsize=64)
+def _grid(mesh: Mesh, used: frozenset[str]) -> Grid:
+    names = [name for name in mesh.names if name in used]
+    sizes = [mesh.axis_size(name) for name in names]
+    flat = np.unravel_index(np.arange(math.prod(sizes)), sizes) if sizes else ()
+    return Grid(mesh, {n: np.asarray(c, np.int64) for n, c in zip(names, flat, strict=True)}, math.prod(sizes))
+
+
+_KEPT = 4096  # tables of a grid: so many are kept
+
+
+@dataclass(eq=False)
+class Grid:
+    """The devices of a sub-mesh, with their coordinates along its (whole) axes as flat arrays."""
 
     mesh: Mesh
     coordinates: dict[str, Numbers]
     count: int
+    _tables: dict[Any, Any] = field(default_factory=dict)
 
-    @staticmethod
-    def of(mesh: Mesh, refs: Sequence[str]) -> _Grid:
-        used = {split_ref(ref)[0] for ref in refs}
-        names = [name for name in mesh.names if name in used]
-        sizes = [mesh.axis_size(name) for name in names]
-        count = math.prod(sizes)
-        flat = np.unravel_index(np.arange(count), sizes) if sizes else ()
-        return _Grid(mesh, {n: np.asarray(c, np.int64) for n, c in zip(names, flat, strict=True)}, count)
+    def _keep(self, key: Any, table: Any) -> Any:
+        if len(self._tables) >= _KEPT:
+            self._tables.clear()
+        self._tables[key] = table
+        return table
 
-    def index(self, refs: Sequence[str]) -> Numbers:
+    def index(self, refs: tuple[str, ...]) -> Numbers:
         """Each device's number in its group over `refs`."""
-        number: Numbers = np.zeros(self.count, np.int64)
-        for ref in refs:
-            name, pre, size = split_ref(ref)
-            whole, coordinate = self.mesh.axis_size(name), self.coordinates[name]
-            part = size or whole
-            number = number * part + coordinate // (whole // (pre * part)) % part
-        return number
-
-    def box(self, sharding: Sharding, shape: Sequence[int]) -> list[tuple[Numbers, Numbers]]:
-        """Start and stop of every dim on every device, halo included."""
-        halo = sharding.halo or ((0, 0),) * len(shape)
-        found: list[tuple[Numbers, Numbers]] = []
-        for dim, size in enumerate(shape):
-            starts, stops = _tiles(sharding, dim, size, self.mesh)
-            index = self.index(sharding.dims[dim])
-            before, after = halo[dim]
-            found.append((np.maximum(starts[index] - before, 0), np.minimum(stops[index] + after, size)))
+        found = self._tables.get(refs)
+        if found is None:
+            found = np.zeros(self.count, np.int64)
+            for ref in refs:
+                name, pre, size = split_ref(ref)
+                whole, coordinate = self.mesh.axis_size(name), self.coordinates[name]
+                part = size or whole
+                found = found * part + coordinate // (whole // (pre * part)) % part
+            self._keep(refs, found)
         return found
 
-    def shards_of_partial(self, sharding: Sharding) -> list[str]:
-        """Partial axes whose coordinates vary within the grid (parts of an axis of which another part splits)."""
-        return [ref for ref in sharding.partial_axes if split_ref(ref)[0] in self.coordinates]
+    def tiles(self, split: Split) -> Rows:
+        """Rows of all tiles of a dim, without halo."""
+        found = self._tables.get((split, "tiles"))
+        if found is None:
+            bounds = np.asarray(split.offsets, np.int64)
+            if not split.offsets:
+                count = self.mesh.group_size(split.axes)
+                bounds = np.minimum(np.arange(count + 1, dtype=np.int64) * -(-split.size // count), split.size)
+            found = self._keep((split, "tiles"), (bounds[:-1], bounds[1:]))
+        return found
+
+    def rows(self, split: Split) -> Rows:
+        """Rows that each device holds, halo included."""
+        found = self._tables.get(split)
+        if found is None:
+            starts, stops = self.tiles(split)
+            index = self.index(split.axes)
+            before, after = split.halo
+            found = np.maximum(starts[index] - before, 0), np.minimum(stops[index] + after, split.size)
+            self._keep(split, found)
+        return found
+
+    def common(self, wanted: Split, held: Split) -> Numbers:
+        """How many rows each device has of those that it wants."""
+        found = self._tables.get((wanted, held))
+        if found is None:
+            (start, stop), (first, last) = self.rows(wanted), self.rows(held)
+            found = np.maximum(np.minimum(stop, last) - np.maximum(start, first), 0)
+            self._keep((wanted, held), found)
+        return found
+
+    def overlap(self, wanted: Sequence[Split], held: Sequence[Split]) -> Numbers:
+        """How many elements each device has of those that it wants."""
+        total: Numbers = _ONE
+        for dim in zip(wanted, held, strict=True):
+            total = total * self.common(*dim)
+        return total
+
+    def volume(self, splits: Sequence[Split]) -> Numbers:
+        """How many elements each device holds."""
+        found = self._tables.get(key := (tuple(splits), "volume"))
+        return self._keep(key, self.overlap(splits, splits)) if found is None else found
+
+    def sources(self, wanted: Split, held: Split) -> Numbers:
+        """How many tiles of a dim each device takes its rows from."""
+        found = self._tables.get((wanted, held, "sources"))
+        if found is None:
+            starts, _ = self.tiles(held)
+            start, stop = self.rows(wanted)
+            first, last = np.searchsorted(starts, start, side="right") - 1, np.searchsorted(starts, stop, side="left")
+            found = self._keep((wanted, held, "sources"), np.maximum(last - first, 1))
+        return found
+
+    def coverage(self, wanted: Split, held: Split) -> Numbers:
+        """Per tile held of a dim: the rows that wanted tiles have in common with it, summed over wanted tiles."""
+        starts, stops = self.tiles(held)
+        if wanted.halo == _NO_HALO:
+            return stops - starts
+        first, last = self.tiles(wanted)
+        first, last = np.maximum(first - wanted.halo[0], 0), np.minimum(last + wanted.halo[1], wanted.size)
+        return _below(stops, first) - _below(starts, first) - _below(stops, last) + _below(starts, last)
+
+    def demand(self, wanted: Sequence[Split], held: Sequence[Split]) -> Numbers:
+        """Per tile held: its elements, times how often the wanted tiles hold them."""
+        halo = tuple(
+            split if split.halo != _NO_HALO else None for split in wanted
+        )  # without one no more than the size matters
+        key = (halo, tuple(held))
+        found = self._tables.get(key)
+        if found is None:
+            found = _ONE
+            for want, have in zip(wanted, held, strict=True):
+                found = np.multiply.outer(found, self.coverage(want, have)).reshape(-1)
+            self._keep(key, found)
+        return found
 
 
-def _tiles(sharding: Sharding, dim: int, size: int, mesh: Mesh) -> tuple[Numbers, Numbers]:
-    """Starts and stops of all tiles of a dim, without halo."""
-    if sharding.offsets and sharding.offsets[dim]:
-        bounds = np.asarray(sharding.offsets[dim], np.int64)
-        return bounds[:-1], bounds[1:]
-    first = np.arange(sharding.parts(dim, mesh), dtype=np.int64) * sharding.tile(dim, size, mesh)
-    return np.minimum(first, size), np.minimum(first + sharding.tile(dim, size, mesh), size)
+_ONE: Numbers = np.ones(1, np.int64)
 
 
-def _common(left: list[tuple[Numbers, Numbers]], right: list[tuple[Numbers, Numbers]]) -> list[tuple[Numbers, Numbers]]:
-    return [(np.maximum(a, c), np.minimum(b, d)) for (a, b), (c, d) in zip(left, right, strict=True)]
+def _sent(grid: Grid, held: Sequence[Split], wanted: Sequence[Split], source: Sharding, own: Numbers) -> int:
+    """The most that a holder sends when the holders of a tile share what the others miss of it.
 
-
-def _volume(box: list[tuple[Numbers, Numbers]], count: int) -> Numbers:
-    total: Numbers = np.ones(count, np.int64)
-    for start, stop in box:
-        total = total * np.maximum(stop - start, 0)
-    return total
-
-
-def _sent(
-    grid: _Grid, source: Sharding, target: Sharding, shape: Sequence[int], own: Numbers, groups: list[str]
-) -> int:
-    """The most that a holder sends when the holders of a tile share what the others miss of it."""
+    Args:
+        own: per device the elements that it wants of its own tile.
+    """
     mesh = grid.mesh
-    demand: Any = np.ones(1, np.int64)  # per source tile: its elements, times how often the target holds them
-    for dim, size in enumerate(shape):
-        demand = np.multiply.outer(demand, _coverage(source, target, dim, size, mesh)).reshape(-1)
+    # Partial axes of which another part splits: their coordinates vary within the grid.
+    groups = tuple(ref for ref in source.partial_axes if split_ref(ref)[0] in grid.coordinates)
+    demand = grid.demand(wanted, held)
     summands = mesh.group_size(groups)
-    copies = grid.count // (math.prod(target.parts(d, mesh) for d in range(len(shape))) * summands)
+    copies = grid.count // (math.prod(mesh.group_size(want.axes) for want in wanted) * summands)
     holders = grid.count // (len(demand) * summands)
-    tile = grid.index([*source.split_axes, *groups])
-    local = np.bincount(tile, weights=own.astype(np.float64), minlength=len(demand) * summands)
-    missed = np.repeat(demand * copies, summands) - local
+    tile = grid.index((*source.split_axes, *groups))
+    local = np.bincount(tile, weights=own, minlength=len(demand) * summands)
+    missed = (demand if summands == 1 else np.repeat(demand, summands)) * copies - local
     return math.ceil(float(missed.max()) / holders)
-
-
-def _coverage(source: Sharding, target: Sharding, dim: int, size: int, mesh: Mesh) -> Numbers:
-    """Per source tile of a dim: the rows that target tiles have in common with it, summed over target tiles."""
-    starts, stops = _tiles(source, dim, size, mesh)
-    before, after = target.halo[dim] if target.halo else (0, 0)
-    if not before and not after:
-        return stops - starts
-    first, last = _tiles(target, dim, size, mesh)
-    first, last = np.maximum(first - before, 0), np.minimum(last + after, size)
-    return _below(stops, first) - _below(starts, first) - _below(stops, last) + _below(starts, last)
 
 
 def _below(points: Numbers, bounds: Numbers) -> Numbers:
@@ -178,13 +232,9 @@ def _below(points: Numbers, bounds: Numbers) -> Numbers:
     return number * points - sums[number]
 
 
-def _peers(
-    grid: _Grid, source: Sharding, shape: Sequence[int], wanted: list[tuple[Numbers, Numbers]], received: Numbers
-) -> int:
+def _peers(grid: Grid, held: Sequence[Split], wanted: Sequence[Split], received: Numbers) -> int:
     """The most source tiles that a device which receives something takes from."""
     count: Numbers = np.ones(grid.count, np.int64)
-    for dim, (start, stop) in enumerate(wanted):
-        starts, _ = _tiles(source, dim, shape[dim], grid.mesh)
-        first, last = np.searchsorted(starts, start, side="right") - 1, np.searchsorted(starts, stop, side="left")
-        count = count * np.maximum(last - first, 1)
+    for want, have in zip(wanted, held, strict=True):
+        count = count * grid.sources(want, have)
     return int(count[received > 0].max(initial=0))

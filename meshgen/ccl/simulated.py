@@ -10,7 +10,7 @@ Source: `shard` dialect, "Collective Communication Operations".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -219,9 +219,12 @@ def _retile(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 
 def _update_halo(node: Node, mesh: Mesh, shards: Shards) -> Shards:
-    """Fetch halo rows from their owners; rows outside the tensor stay as they were."""
-    sharding = node.attrs["sharding"]
-    return transfer(shards, sharding, sharding, tuple(node.attrs["shape"]), mesh, shards)
+    """Fetch halo rows from their owners. Rows outside the tensor stay as they were, where the operand has them."""
+    sharding, shape = node.attrs["sharding"], tuple(node.attrs["shape"])
+    if shards[0].shape == node.result.type.sizes:
+        return transfer(shards, sharding, sharding, shape, mesh, shards)
+    empty = poisoned(node.result.type.sizes, node.result.type.dtype)
+    return transfer(shards, replace(sharding, halo=()), sharding, shape, mesh, [empty] * mesh.size)
 
 
 def _fetch_rows(node: Node, mesh: Mesh, shards: Shards) -> Shards:

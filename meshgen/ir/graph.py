@@ -8,6 +8,7 @@ verifier of its text form (`ir/text.py`), and nothing below depends on it. A nod
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,7 +82,7 @@ class TensorType:
     @property
     def size(self) -> int:
         """Number of elements."""
-        return int(np.prod(self.sizes, dtype=np.int64))
+        return math.prod(self.sizes)
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:

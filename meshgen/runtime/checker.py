@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from meshgen.ccl.cost import TRANSFERS
 from meshgen.errors import Diagnostic, ScheduleError, ShardingError
@@ -129,10 +129,14 @@ def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
 
 def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> list[str]:
     """Both ends of a transfer are shardings of the same tensor, with these types as shards."""
-    names = ("sharding", "sharding") if item.op == "update_halo" else ("source", "target")
     shape = tuple(item.attrs["shape"])
-    for name, kind in zip(names, types, strict=True):
-        sharding = item.attrs[name]
+    if item.op == "update_halo":
+        after = item.attrs["sharding"]
+        before = after if types[0] == types[1] else replace(after, halo=())
+        ends = {"sharding without halo": before, "sharding": after}
+    else:
+        ends = {name: item.attrs[name] for name in ("source", "target")}
+    for (name, sharding), kind in zip(ends.items(), types, strict=True):
         if not isinstance(sharding, Sharding) or sharding.rank != len(shape):
             return [f"'{item.op}': {name} is no sharding of a tensor of shape {list(shape)}"]
         if sharding.local_shape(shape, mesh) != kind.shape:

@@ -15,11 +15,11 @@ from meshgen.errors import Location, place_text
 from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh, overlaps
 from meshgen.sharding.reshard import ReshardPlan, Step, plan_reshard, same_layout
-from meshgen.sharding.reshard_search import Cost
+from meshgen.sharding.reshard_problem import Cost
 from meshgen.spec import Sharding
 
 _SUFFIXES = {"all_gather": "gathered", "all_reduce": "reduced", "reduce_scatter": "scattered", "all_slice": "sliced",
-             "all_to_all": "exchanged", "permute": "permuted", "retile": "retiled", "to_partial": "partial"}  # fmt: skip
+             "all_to_all": "exchanged", "permute": "permuted", "retile": "retiled", "update_halo": "widened", "to_partial": "partial"}  # fmt: skip
 CostOf = Callable[[Sharding, Sharding], Cost]
 _FEW = 3  # so many targets are ordered by trying all ways, more by always taking the cheapest next
 

@@ -17,6 +17,7 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.partitioners import PARTITIONERS, LocalBuilder, Site, lies, local_type
 from meshgen.sharding.partitioners.legality import CONTROL, find_control_fault, find_fault
+from meshgen.sharding.partitioners.local_moves import cut
 from meshgen.sharding.rules import RULES, rule_of
 from meshgen.sharding.unknown import for_all_sizes
 
@@ -46,7 +47,7 @@ def partition(module: Module, arguments: str = "local") -> Module:
     for value, argument in zip(graph.inputs, local.inputs, strict=True):
         builder.loc = value.loc
         whole = arguments == "global"
-        made[value] = builder.cut(argument, lies(value), value.type.sizes) if whole else argument
+        made[value] = cut(builder, argument, lies(value), value.type.sizes) if whole else argument
     _write(graph, builder, made)
     local.outputs = [made[value] for value in graph.outputs]
     local.nodes = live_nodes(local)

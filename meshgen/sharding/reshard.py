@@ -15,8 +15,9 @@ from typing import Any
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh, split_ref
-from meshgen.sharding.reshard_moves import TRANSFERS, Problem
-from meshgen.sharding.reshard_search import PICOSECONDS, Cost, Path, cheapest, straight, without
+from meshgen.sharding.reshard_bounds import Bounds
+from meshgen.sharding.reshard_problem import PICOSECONDS, TRANSFERS, Cost, Problem
+from meshgen.sharding.reshard_search import Path, cheapest, straight, without
 from meshgen.sharding.sites import AxisParts
 from meshgen.spec import Sharding
 
@@ -34,7 +35,7 @@ class Step:
 
 @dataclass(frozen=True)
 class ReshardPlan:
-    """Steps from `source` to `target`. `bound_bytes` is what some device must receive at least (0 for reductions alone)."""
+    """Steps from `source` to `target`. `bound_bytes` is what some device must receive at least."""
 
     source: Sharding
     target: Sharding
@@ -81,7 +82,8 @@ def other_plans(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh
     found: list[ReshardPlan] = []
     for op in dict.fromkeys(step.op for step in best.steps):
         if path := without(problem, start, op):
-            plan = ReshardPlan(source, target, tuple(_steps(problem, terms, source, target, path)), best.bound_bytes)
+            steps = tuple(_steps(problem, terms, source, start, target, path))
+            plan = ReshardPlan(source, target, steps, best.bound_bytes)
             found += [plan] if plan not in found else []
     return sorted(found, key=lambda plan: plan.cost)
 
@@ -100,7 +102,9 @@ def _plan(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> R
     start, goal = (terms.canonical(sharding, type.sizes) for sharding in (source, target))
     problem = Problem(type, goal, mesh, terms.axes)
     path = cheapest(problem, start) if terms.parts else straight(problem, start)
-    return ReshardPlan(source, target, tuple(_steps(problem, terms, source, target, path)), problem.missing(start))
+    return ReshardPlan(
+        source, target, tuple(_steps(problem, terms, source, start, target, path)), Bounds(problem).least(start)[1]
+    )
 
 
 @dataclass(frozen=True)
@@ -116,8 +120,7 @@ class _Terms:
         if not _nest(refs):
             return _Terms(mesh, None, tuple(sorted(dict.fromkeys(refs), key=mesh.order)))
         parts = AxisParts.of(mesh, refs)
-        names = [split_ref(ref)[0] for ref in refs]
-        return _Terms(mesh, parts, tuple(axis for axis in parts.all() if split_ref(axis)[0] in names))
+        return _Terms(mesh, parts, tuple(axis for axis in parts.all() if mesh.axis_size(axis) > 1))
 
     def canonical(self, sharding: Sharding, shape: tuple[int, ...]) -> Sharding:
         """In these terms, without axes of size 1, without offsets that equal even tiles."""
@@ -151,16 +154,20 @@ def _nest(refs: list[str]) -> bool:
     return all(b % a == 0 for found in cuts.values() for a, b in itertools.pairwise(sorted(found)))
 
 
-def _steps(problem: Problem, terms: _Terms, source: Sharding, target: Sharding, path: Path) -> Iterator[Step]:
+def _steps(
+    problem: Problem, terms: _Terms, source: Sharding, start: Sharding, target: Sharding, path: Path
+) -> Iterator[Step]:
     """The path in the user's terms; the last step ends in the target as it was written."""
-    state, before = source, source
+    state, before = start, source
     for number, move in enumerate(path):
         after = target if number == len(path) - 1 else terms.readable(move.sharding, (source, target))
         attrs = dict(move.attrs)
-        if "source" in attrs:
+        if "sharding" in attrs:
+            attrs["sharding"] = after
+        elif "source" in attrs:
             attrs |= {"source": before, "target": replace(after, partial=before.partial)}
         else:
             attrs["axes"] = terms.merged(attrs["axes"])
-        seconds, moved = problem.cost(state, move)
+        seconds, moved = problem.price(state, move)
         yield Step(move.op, attrs, after, moved, seconds)
         state, before = move.sharding, after

@@ -1,107 +1,49 @@
 """The moves between shardings that a reshard is searched over, each one collective (or a local slice).
 
 A move that works tile by tile is offered only where the tiles really nest: a dim whose size the axes do not
-divide is gathered whole or sliced from whole, else re-tiled. What the search needs to know is in `Problem`.
+divide is gathered whole or sliced from whole, else re-tiled.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import replace
 
-from meshgen.ccl.cost import ring_bytes, seconds_of
-from meshgen.ccl.exchange import Receivers, exchange
-from meshgen.ir.graph import TensorType
-from meshgen.mesh import Mesh
+from meshgen.sharding.reshard_problem import Move, Problem, is_plain
 from meshgen.spec import Sharding
-
-TRANSFERS = ("permute", "retile")  # grouped sends and receives
-
-
-@dataclass(frozen=True)
-class Move:
-    """One step: an op with its attributes, and the sharding that it leads to."""
-
-    op: str
-    attrs: Mapping[str, Any]
-    sharding: Sharding
-
-
-class Problem:
-    """A tensor and the sharding to reach, over axes of which no two overlap and none has size 1."""
-
-    def __init__(self, type: TensorType, target: Sharding, mesh: Mesh, axes: tuple[str, ...]) -> None:
-        self.type, self.target, self.mesh, self.axes = type, target, mesh, axes
-        self.shape = type.sizes
-        self.sizes = {axis: mesh.axis_size(axis) for axis in axes}
-        self._receivers = Receivers(target, self.shape, mesh, axes)
-        self._local: dict[Sharding, TensorType] = {}
-
-    def parts(self, axes: tuple[str, ...]) -> int:
-        return math.prod(self.sizes[axis] for axis in axes)
-
-    def tile(self, dim: int, axes: tuple[str, ...]) -> int:
-        return -(-self.shape[dim] // self.parts(axes))
-
-    def nests(self, dim: int, outer: tuple[str, ...], inner: tuple[str, ...]) -> bool:
-        """Whether tiles over `outer` fall into those over `outer + inner` without a rest."""
-        return not outer or self.tile(dim, outer) == self.parts(inner) * self.tile(dim, outer + inner)
-
-    def local(self, sharding: Sharding) -> TensorType:
-        """Type of a device's buffer."""
-        if sharding not in self._local:
-            self._local[sharding] = self.type.with_shape(sharding.local_shape(self.shape, self.mesh))
-        return self._local[sharding]
-
-    def elements(self, sharding: Sharding) -> int:
-        """Elements of a device's buffer."""
-        return math.prod(self.local(sharding).sizes)
-
-    def cost(self, source: Sharding, move: Move) -> tuple[float, int]:
-        """Seconds, and bytes per device."""
-        moved = ring_bytes(move.op, move.attrs, self.local(source), self.local(move.sharding), self.mesh)
-        return seconds_of(move.op, move.attrs, moved, self.mesh), moved
-
-    def missing(self, state: Sharding) -> int:
-        """Bytes that some device must still receive: no plan moves less (summands count as if they were reduced)."""
-        if state.halo or any(state.offsets):
-            found = exchange(state.without_partial(), self.target.without_partial(), self.shape, self.mesh).received
-        else:
-            found = self._receivers.missing(state)
-        return found * self.type.numpy_dtype.itemsize
 
 
 def moves(problem: Problem, state: Sharding) -> Iterator[Move]:
-    """All moves from a state, in a fixed order; those that work on equal tiles only from states that have them."""
-    if not state.halo and not any(state.offsets):
+    """All moves from a state but transfers, in a fixed order; those that work on equal tiles only from such states."""
+    if is_plain(state):
         yield from _slices(problem, state)
         yield from _gathers(problem, state)
         yield from _exchanges(problem, state)
         yield from _scatters(problem, state)
     yield from _reductions(problem, state)
     yield from _to_partial(problem, state)
-    yield from _transfers(problem, state)
 
 
-def _with_dim(state: Sharding, changes: Mapping[int, tuple[str, ...]]) -> Sharding:
-    return state.with_dims(changes.get(dim, axes) for dim, axes in enumerate(state.dims))
+def _with_dim(state: Sharding, dim: int, axes: tuple[str, ...]) -> Sharding:
+    return Sharding((*state.dims[:dim], axes, *state.dims[dim + 1 :]), state.partial)
 
 
 def _slices(problem: Problem, state: Sharding) -> Iterator[Move]:
-    """Slice dims on axes that the target has there: one, or all that are still missing at once."""
+    """Slice dims on axes that replicate: on any one, or on all at once that the target has there and the state has not.
+
+    What the target does not want there makes the tiles smaller that are reduced or cross slow links.
+    """
     free = [axis for axis in problem.axes if axis not in state.used_axes]
     for dim, axes in enumerate(state.dims):
+        places = [(axis,) for axis in free]
         wanted = problem.target.dims[dim]
-        places = [(axis,) for axis in wanted if axis in free]
         if wanted[: len(axes)] == axes:
             rest = wanted[len(axes) :]
             places += [rest[:n] for n in range(2, len(rest) + 1) if all(a in free for a in rest[:n])]
         for added in places:
             if problem.nests(dim, axes, added):
-                yield Move("all_slice", {"axes": added, "dim": dim}, _with_dim(state, {dim: axes + added}))
+                yield Move("all_slice", {"axes": added, "dim": dim}, _with_dim(state, dim, axes + added))
 
 
 def _suffixes(problem: Problem, state: Sharding) -> Iterator[tuple[int, tuple[str, ...], tuple[str, ...]]]:
@@ -115,7 +57,7 @@ def _suffixes(problem: Problem, state: Sharding) -> Iterator[tuple[int, tuple[st
 
 def _gathers(problem: Problem, state: Sharding) -> Iterator[Move]:
     for dim, stay, taken in _suffixes(problem, state):
-        yield Move("all_gather", {"axes": taken, "dim": dim}, _with_dim(state, {dim: stay}))
+        yield Move("all_gather", {"axes": taken, "dim": dim}, _with_dim(state, dim, stay))
 
 
 def _exchanges(problem: Problem, state: Sharding) -> Iterator[Move]:
@@ -123,7 +65,7 @@ def _exchanges(problem: Problem, state: Sharding) -> Iterator[Move]:
         for split, axes in enumerate(state.dims):
             if split != concat and problem.nests(split, axes, taken):
                 attrs = {"axes": taken, "split_dim": split, "concat_dim": concat}
-                yield Move("all_to_all", attrs, _with_dim(state, {concat: stay, split: axes + taken}))
+                yield Move("all_to_all", attrs, _with_dim(_with_dim(state, concat, stay), split, axes + taken))
 
 
 def _reducible(state: Sharding) -> tuple[tuple[str, ...], str]:
@@ -152,7 +94,7 @@ def _scatters(problem: Problem, state: Sharding) -> Iterator[Move]:
             wanted = tuple(axis for axis in problem.target.dims[dim] if axis in axes)
             order = wanted if len(wanted) == len(axes) else axes
             if problem.nests(dim, present, order):
-                after = _with_dim(_without(state, axes), {dim: present + order})
+                after = _with_dim(_without(state, axes), dim, present + order)
                 yield Move("reduce_scatter", {"axes": order, "dim": dim, "kind": kind}, after)
 
 
@@ -189,12 +131,42 @@ def _to_partial(problem: Problem, state: Sharding) -> Iterator[Move]:
     yield Move("to_partial", {"axes": added, "kind": kind}, replace(state, partial=partial))
 
 
-def _transfers(problem: Problem, state: Sharding) -> Iterator[Move]:
-    """Straight to the target's tiles; summands stay summands, where their axes are free there."""
-    after = replace(problem.target, partial=state.partial)
+def transfer(problem: Problem, state: Sharding, after: Sharding) -> Move | None:
+    """Straight to the tiles of another sharding, by sends and receives; None where there is nothing to do.
+
+    Summands stay summands, so their axes must be free there.
+    """
+    after = replace(after, partial=state.partial)
     if after == state or any(axis in after.split_axes for axis in state.partial_axes):
-        return
-    plain = not (state.halo or after.halo or any(state.offsets) or any(after.offsets))
+        return None
+    if after.halo and replace(after, halo=()) == state:
+        return Move("update_halo", {"sharding": after, "shape": problem.shape}, after)
+    plain = is_plain(state) and is_plain(after)
     same = plain and all(problem.parts(a) == problem.parts(b) for a, b in zip(state.dims, after.dims, strict=True))
     attrs = {"source": state, "target": after, "shape": problem.shape}
-    yield Move("permute" if same else "retile", attrs, after)
+    return Move("permute" if same else "retile", attrs, after)
+
+
+def predecessors(problem: Problem) -> Iterator[tuple[Sharding, Move]]:
+    """Plain shardings from which one all_gather, all_to_all or slice leads to the target's tiles, with that move.
+
+    Where few devices hold much or links are slow, it is better to send a part to each device and to join them there.
+    """
+    target = replace(problem.target.without_partial(), halo=())
+    if not is_plain(target):
+        return
+    free = [axis for axis in problem.axes if axis not in problem.target.used_axes]
+    for count in range(1, len(free) + 1):
+        for added in itertools.permutations(free, count):
+            for dim, axes in enumerate(target.dims):
+                if problem.nests(dim, axes, added):
+                    yield (
+                        _with_dim(target, dim, axes + added),
+                        Move("all_gather", {"axes": added, "dim": dim}, target),
+                    )
+    for dim, stay, taken in _suffixes(problem, target):
+        yield _with_dim(target, dim, stay), Move("all_slice", {"axes": taken, "dim": dim}, target)
+        for concat, axes in enumerate(target.dims):
+            if concat != dim and problem.nests(concat, axes, taken):
+                before = _with_dim(_with_dim(target, dim, stay), concat, axes + taken)
+                yield before, Move("all_to_all", {"axes": taken, "split_dim": dim, "concat_dim": concat}, target)

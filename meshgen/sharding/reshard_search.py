@@ -1,38 +1,50 @@
 """The cheapest path between two shardings, by search (A*) over `reshard_moves`.
 
 Cost is time on the mesh's links; ties go to fewer bytes, then to plain collectives before grouped sends and
-receives, then to fewer steps, then to the order of names. What a device must receive bounds the rest of a way
-from below. No tile on the way is larger than the larger of both ends: reducing in place, re-tiling, and making
-partial again never need more, so that limit excludes no reshard.
+receives, then to fewer steps, then to the order of names. `reshard_bounds` bounds the rest of a way from below, the
+best way found so far bounds all others from above. No tile on the way is larger than the larger of both ends: reducing in place,
+re-tiling, and making partial again never need more, so that limit excludes no reshard.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
-from meshgen.ccl.cost import transfer_of
-from meshgen.sharding.reshard_moves import TRANSFERS, Move, Problem, missing_summands, moves
+from meshgen.ccl.cost import LOCAL_OPS, transfer_of
+from meshgen.sharding.reshard_bounds import Bounds
+from meshgen.sharding.reshard_moves import missing_summands, moves, predecessors, transfer
+from meshgen.sharding.reshard_problem import PICOSECONDS, TRANSFERS, Cost, Move, Problem, is_plain
 from meshgen.spec import Sharding
 
-PICOSECONDS = 1e12  # times are compared as whole numbers
 # Cutting out and joining the pieces for one more peer of a transfer: so much longer a way of plain collectives
 # may take that moves no more bytes.
 PACKING_SECONDS = 4e-6
-Cost = tuple[int, int, int, int]  # picoseconds, bytes, grouped sends and receives, steps
+# A search that has priced so many moves goes on with ways that seem nearest to the end, and after as many again ends with
+# the best that it knows.
+_MOST_PRICED, _MOST_PLAIN = 600, 250
 Path = tuple[Move, ...]
+_START: Cost = (0, 0, 0, 0)
+_NEVER: tuple[Cost, tuple[Any, ...]] = ((2**63, 2**63, 0, 0), ())
 
 
-@dataclass(frozen=True, order=True)
-class _Entry:
-    """A way in the search's queue; ordered by what it costs at least, then by the names of its steps."""
+class _Entry(NamedTuple):
+    """A way in the search's queue; ordered by what it costs at least, then by the names of its steps.
 
+    `joins`: it goes on with a transfer to tiles that one more collective joins to the target's. So much is tried last.
+    """
+
+    order: Cost
+    names: tuple[Any, ...]
+    number: int
     bound: Cost
-    names: tuple[str, ...]
     cost: Cost
-    state: Sharding = field(compare=False)
-    path: Path = field(compare=False)
+    state: Sharding
+    path: Path
+    joins: bool = False
 
 
 def straight(problem: Problem, start: Sharding) -> Path:
@@ -40,9 +52,11 @@ def straight(problem: Problem, start: Sharding) -> Path:
     path: list[Move] = []
     state = start
     while state != problem.target:
-        kept = missing_summands(state, problem.target) is not None
-        order = (*TRANSFERS, "to_partial") if kept else ("all_reduce",)
-        move = next(move for move in moves(problem, state) if move.op in order)
+        move = None
+        if missing_summands(state, problem.target) is not None:
+            move = transfer(problem, state, problem.target)
+        order = "to_partial" if missing_summands(state, problem.target) is not None else "all_reduce"
+        move = move or next(move for move in moves(problem, state) if move.op == order)
         path.append(move)
         state = move.sharding
     return tuple(path)
@@ -50,85 +64,170 @@ def straight(problem: Problem, start: Sharding) -> Path:
 
 def cheapest(problem: Problem, start: Sharding) -> Path:
     """The path of least cost; in place of grouped sends and receives collectives that move no more, if there are."""
-    worst = _path_cost(problem, start, straight(problem, start))
-    path = _shortest(problem, start, lambda move, least: least <= worst)
-    assert path is not None, "the straight path is one"
+    bounds = Bounds(problem)
+    first = straight(problem, start)
+    search = _Search(problem, bounds, start, _path_cost(problem, start, first), first)
+    path = search.run()
     packing = sum(max(transfer_of(m.op, m.attrs, problem.mesh).peers - 2, 0) for m in path if m.op in TRANSFERS)
     if not packing:
         return path
     time, moved, *_ = _path_cost(problem, start, path)
     time += round(packing * PACKING_SECONDS * PICOSECONDS)
-
-    def is_plain(move: Move, least: Cost) -> bool:
-        return move.op not in TRANSFERS and least[0] <= time and least[1] <= moved
-
-    return _shortest(problem, start, is_plain) or path
+    most = (time, moved, 0, 2**31)
+    return _Search(problem, bounds, start, most, path, ("permute", "retile"), moved, _MOST_PLAIN).run()
 
 
 def without(problem: Problem, start: Sharding, op: str) -> Path | None:
     """The path of least cost that does without an op; None if there is none."""
-    return _shortest(problem, start, lambda move, _: move.op != op)
+    path = _Search(problem, Bounds(problem), start, _NEVER[0], (), (op,)).run()
+    return path if path and all(move.op != op for move in path) else None
 
 
-def _shortest(problem: Problem, start: Sharding, allows: Callable[[Move, Cost], bool]) -> Path | None:
-    """The cheapest path of allowed moves; None if there is none.
+@dataclass
+class _Search:
+    """One search from `start` to the problem's target.
 
-    Args:
-        allows: asked for each move, with what a way through it costs at least.
+    Attributes:
+        most: what a way may cost; the cost of the best one found so far.
+        best: that one.
+        avoided: ops that it does without, but where they are local.
+        moved: bytes that it may move.
+        spent: what the best way to each sharding costs, and the names of its steps.
     """
-    queue = [_Entry((0, 0, 0, 0), (), (0, 0, 0, 0), start, ())]
-    best: dict[Sharding, tuple[Cost, tuple[str, ...]]] = {}
-    while queue:
-        entry = heapq.heappop(queue)
-        if entry.state == problem.target:
-            return entry.path
-        if best.get(entry.state, (entry.cost, entry.names)) < (entry.cost, entry.names):
-            continue
-        for found in _next(problem, entry, max(problem.elements(start), problem.elements(problem.target)), allows):
-            mark = (found.cost, found.names)
-            if found.state not in best or mark < best[found.state]:
-                best[found.state] = mark
-                heapq.heappush(queue, found)
-    return None
 
+    problem: Problem
+    bounds: Bounds
+    start: Sharding
+    most: Cost
+    best: Path
+    avoided: tuple[str, ...] = ()
+    moved: int = _NEVER[0][1]
+    most_priced: int = _MOST_PRICED
+    spent: dict[Sharding, tuple[Cost, tuple[Any, ...]]] = field(default_factory=dict)
+    priced: int = 0
 
-def _next(problem: Problem, entry: _Entry, limit: int, allows: Callable[[Move, Cost], bool]) -> Iterator[_Entry]:
-    """Entries one move further that fit in memory and are allowed."""
-    for move in moves(problem, entry.state):
-        if problem.elements(move.sharding) > limit or not allows(move, entry.cost):
-            continue
-        cost = _sum(entry.cost, _move_cost(problem, entry.state, move))
-        if allows(move, cost) and allows(move, least := _sum(cost, _least(problem, move.sharding))):
-            names = (*entry.names, f"{move.op} {dict(move.attrs)}")
-            yield _Entry(least, names, cost, move.sharding, (*entry.path, move))
+    def __post_init__(self) -> None:
+        self._latency = int(self.problem.latency * PICOSECONDS)
+        self._limit = max(map(self.problem.elements, (self.start, self.problem.target)))
+        self._hurries = False
+        self._predecessors: list[tuple[int, Sharding]] | None = None
+
+    def run(self) -> Path:
+        """The cheapest way; `best` if there is no better one."""
+        numbers = itertools.count(1)
+        least = self.bounds.least(self.start)
+        queue = [_Entry(least, (), 0, least, _START, self.start, ())]
+        while queue and self.priced < 2 * self.most_priced:
+            if self.priced >= self.most_priced and not self._hurries:
+                self._hurries = True
+                queue = [entry._replace(order=self._order(entry.bound, entry.state)) for entry in queue]
+                heapq.heapify(queue)
+            entry = heapq.heappop(queue)
+            if not self._allows(entry.bound) or self._is_late(entry.state, entry.cost, entry.names):
+                continue
+            if entry.state == self.problem.target:
+                if not self._hurries:
+                    return entry.path
+                continue
+            for move in self._joined(entry) if entry.joins else self._moves(entry):
+                if found := self._after(entry, move, next(numbers)):
+                    heapq.heappush(queue, found)
+            if not entry.joins and self._may_join(entry):
+                bound = _sum(entry.bound, (self._latency, 0, 0, 1))
+                order = self._order(bound, entry.state)
+                heapq.heappush(queue, entry._replace(order=order, bound=bound, number=next(numbers), joins=True))
+        return self.best
+
+    def _order(self, bound: Cost, state: Sharding) -> Cost:
+        """What a way is ordered by: what it costs at least; in a hurry rather what is left of it."""
+        return _sum(bound, self.bounds.least(state)) if self._hurries else bound
+
+    def _allows(self, cost: Cost) -> bool:
+        return cost <= self.most and cost[1] <= self.moved
+
+    def _is_late(self, state: Sharding, cost: Cost, names: tuple[Any, ...]) -> bool:
+        """Whether a better way to the state is known."""
+        known = self.spent.get(state)
+        return known is not None and known < (cost, names)
+
+    def _after(self, entry: _Entry, move: Move, number: int) -> _Entry | None:
+        """The entry one move further, if it fits in memory and may lead to the cheapest way."""
+        problem, state = self.problem, move.sharding
+        least = self.bounds.least(state)
+        if not self._allows(_sum(entry.cost, least)) or problem.elements(state) > self._limit:
+            return None
+        if not self._allows(_sum(_sum(entry.cost, self._step(entry.state, move)), least)):
+            return None
+        self.priced += 1
+        cost, names = _sum(entry.cost, problem.cost(entry.state, move)), (*entry.names, move.name)
+        bound = _sum(cost, least)
+        if not self._allows(bound) or self.spent.get(state, _NEVER) <= (cost, names):
+            return None
+        self.spent[state] = cost, names
+        path = (*entry.path, move)
+        if state == problem.target and cost < self.most:
+            self.most, self.best = cost, path
+        return _Entry(self._order(bound, state), names, number, bound, cost, state, path)
+
+    def _step(self, state: Sharding, move: Move) -> Cost:
+        """What a move costs at least, found faster than what it costs."""
+        if move.op in LOCAL_OPS or not self.bounds.elements:
+            return 0, 0, 0, 1
+        if move.op not in TRANSFERS:
+            return self._latency, 0, 0, 1
+        received = self.bounds.received(state, move.sharding)
+        seconds = self.problem.latency + received / self.problem.bandwidth if received else 0
+        return int(seconds * PICOSECONDS), received, 0, 1
+
+    def _moves(self, entry: _Entry) -> Iterator[Move]:
+        problem, state = self.problem, entry.state
+        for move in moves(problem, state):
+            if move.op not in self.avoided:
+                yield move
+        for end in self._ends(state):
+            move = transfer(problem, state, end)
+            if move and (move.op not in self.avoided or not problem.price(state, move)[1]):
+                yield move
+
+    def _ends(self, state: Sharding) -> Iterator[Sharding]:
+        """Where sends and receives may lead to: the target, equal tiles, and tiles from which the target's are cut."""
+        target = self.problem.target
+        yield target
+        if not is_plain(state):
+            yield replace(state, halo=(), offsets=())
+        if target.halo:
+            yield replace(target, halo=())
+        yield from (before for time, before in self._joins() if not time)
+
+    def _joins(self) -> list[tuple[int, Sharding]]:
+        """Tiles that one move makes the target's, with the time of that."""
+        if self._predecessors is None:
+            pairs = predecessors(self.problem)
+            self._predecessors = [(self.problem.cost(before, move)[0], before) for before, move in pairs]
+        return self._predecessors
+
+    def _may_join(self, entry: _Entry) -> bool:
+        """Whether to join tiles at last may be cheaper than to send the target's at once."""
+        problem, state = self.problem, entry.state
+        direct = transfer(problem, state, problem.target)
+        least = self.bounds.least(replace(state, partial=problem.target.partial))[0]
+        return direct is None or problem.cost(state, direct)[0] > least + self._latency
+
+    def _joined(self, entry: _Entry) -> Iterator[Move]:
+        for time, before in self._joins():
+            if time and entry.cost[0] + time + self._latency <= self.most[0]:
+                move = transfer(self.problem, entry.state, before)
+                if move and move.op not in self.avoided:
+                    yield move
 
 
 def _sum(left: Cost, right: Cost) -> Cost:
     return left[0] + right[0], left[1] + right[1], left[2] + right[2], left[3] + right[3]
 
 
-def _move_cost(problem: Problem, state: Sharding, move: Move) -> Cost:
-    seconds, moved = problem.cost(state, move)
-    return round(seconds * PICOSECONDS), moved, int(move.op in TRANSFERS), 1
-
-
 def _path_cost(problem: Problem, state: Sharding, path: Path) -> Cost:
-    total: Cost = (0, 0, 0, 0)
+    total = _START
     for move in path:
-        total = _sum(total, _move_cost(problem, state, move))
+        total = _sum(total, problem.cost(state, move))
         state = move.sharding
     return total
-
-
-def _least(problem: Problem, state: Sharding) -> Cost:
-    """What the rest of the way costs at least: one latency, and the bytes that a device must still receive."""
-    if state == problem.target:
-        return 0, 0, 0, 0
-    missing = problem.missing(state)
-    if any(pair not in problem.target.partial for pair in state.partial):
-        missing = max(missing, problem.local(problem.target).nbytes)  # no way to reduce a tile receives less than one
-    if not missing:
-        return 0, 0, 0, 1
-    links = [problem.mesh.axis(axis) for axis in problem.axes]
-    seconds = min(link.latency for link in links) + missing / max(link.bandwidth for link in links)
-    return int(seconds * PICOSECONDS), missing, 0, 1

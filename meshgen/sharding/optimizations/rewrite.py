@@ -17,7 +17,7 @@ from meshgen.mesh import Mesh
 from meshgen.sharding.rules.elementwise import BINARY, UNARY
 from meshgen.spec import Sharding
 
-MOVES = ("all_gather", "all_to_all", "permute", "retile")  # they move data and compute nothing
+MOVES = ("all_gather", "all_to_all", "permute", "retile", "update_halo")  # they move data and compute nothing
 SHARDING_OPS = ("all_reduce", "reduce_scatter", *MOVES, *LOCAL_OPS)
 ELEMENTWISE = frozenset((*UNARY, *BINARY, "convert", "select", "clamp")) - {"optimization_barrier"}
 _COMMUNICATES = frozenset(COMMUNICATIONS)

@@ -99,22 +99,3 @@ class LocalBuilder:
                 attrs = {"dim": dim, "axes": lies.dims[dim], "size": size, "fill": fill}
                 local = self.emit("mask_padding", [local], local.type, **attrs)
         return local
-
-    def cut(self, value: Value, sharding: Sharding, shape: Sequence[int]) -> Value:
-        """The device's tile of a value of global `shape` that it holds whole."""
-        lies = sharding.canonical(self.mesh)
-        if lies.halo or any(lies.offsets):
-            target = value.type.with_shape(lies.local_shape(shape, self.mesh))
-            whole = Sharding.replicated(lies.rank)
-            held = lies.without_partial()
-            value = self.emit("retile", [value], target, source=whole, target=held, shape=tuple(shape))
-        else:
-            for dim, axes in enumerate(lies.dims):
-                if axes:
-                    sizes = [*value.type.sizes]
-                    sizes[dim] = lies.tile(dim, shape[dim], self.mesh)
-                    value = self.emit("all_slice", [value], value.type.with_shape(sizes), axes=axes, dim=dim)
-        for kind in dict.fromkeys(k for _, k in lies.partial):
-            axes = tuple(axis for axis, k in lies.partial if k == kind)
-            value = self.emit("to_partial", [value], value.type, axes=axes, kind=kind)
-        return value

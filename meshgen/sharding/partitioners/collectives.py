@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from meshgen.ir.graph import Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.axis_parts import AxisParts
+from meshgen.sharding.partitioners.local_moves import cut_locally
 from meshgen.sharding.partitioners.registry import Site, lies, partitioner
 from meshgen.spec import Sharding
 
@@ -27,18 +28,37 @@ def collective(site: Site) -> list[Value]:
     return site.clone(axes=axes) if axes else site.operands
 
 
-@partitioner("permute", "retile", "update_halo")
+@partitioner("permute", "retile")
 def move(site: Site) -> list[Value]:
-    """These carry their shardings; equal ones move nothing."""
-    ends = site.sharding(0), lies(site.node.result)
-    named = site.node.attrs.get("source", ends[0]), site.node.attrs.get("target", ends[1])
-    parts = AxisParts.of(site.mesh, [axis for sharding in (*ends, *named) for axis in sharding.used_axes])
-    source, target = (_normal(sharding, parts) for sharding in ends)
-    if (source, target) != tuple(_normal(sharding, parts) for sharding in named):
-        raise site.refuse(f"it names {named[0]} -> {named[1]}, but its values lie as {ends[0]} -> {ends[1]}")
+    """These carry their shardings; what a device has already is cut out of its buffer."""
+    attrs = site.node.attrs
+    source, target = _ends(site, attrs["source"], attrs["target"])
     if source.partial != target.partial:
-        raise site.refuse(f"it cannot reduce, as {ends[0]} -> {ends[1]} asks", "use all_reduce or reduce_scatter")
-    return site.operands if source == target and site.node.op != "update_halo" else site.clone()
+        ends = f"{site.sharding(0)} -> {lies(site.node.result)}"
+        raise site.refuse(f"it cannot reduce, as {ends} asks", "use all_reduce or reduce_scatter")
+    if source == target:
+        return site.operands
+    found = cut_locally(site.builder, site.operands[0], source, target, attrs["shape"])
+    return [found] if found else site.clone()
+
+
+@partitioner("update_halo")
+def update_halo(site: Site) -> list[Value]:
+    """The operand has the halo rows to be refreshed, or none yet."""
+    wide = site.node.attrs["sharding"]
+    start = wide if site.sharding(0).halo else replace(wide, halo=())
+    _ends(site, start, wide)
+    return site.clone()
+
+
+def _ends(site: Site, source: Sharding, target: Sharding) -> tuple[Sharding, Sharding]:
+    """The shardings that a move names, in terms of the same parts of axes. They must be those of its values."""
+    ends = site.sharding(0), lies(site.node.result)
+    parts = AxisParts.of(site.mesh, [axis for s in (*ends, source, target) for axis in s.used_axes])
+    lie, named = ([_normal(sharding, parts) for sharding in pair] for pair in (ends, (source, target)))
+    if lie != named:
+        raise site.refuse(f"it names {source} -> {target}, but its values lie as {ends[0]} -> {ends[1]}")
+    return named[0], named[1]
 
 
 def _normal(sharding: Sharding, parts: AxisParts) -> Sharding:

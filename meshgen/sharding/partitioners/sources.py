@@ -6,6 +6,7 @@ import numpy as np
 
 from meshgen.ir.graph import Value
 from meshgen.sharding.partitioners.builder import INDEX
+from meshgen.sharding.partitioners.local_moves import cut
 from meshgen.sharding.partitioners.registry import Site, lies, partitioner
 
 
@@ -18,7 +19,7 @@ def constant(site: Site) -> list[Value]:
         local = site.local_types()[0]
         return site.clone(value=np.broadcast_to(value.reshape(-1)[0], local.sizes))
     whole = builder.emit("constant", [], result.type, value=value)
-    return [builder.cut(whole, lies(result), result.type.sizes)]
+    return [cut(builder, whole, lies(result), result.type.sizes)]
 
 
 def _is_splat(value: np.ndarray) -> bool:

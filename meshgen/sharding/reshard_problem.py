@@ -1,0 +1,101 @@
+"""A tensor and the sharding that it is to be brought to: what the moves and the search ask about it, each answered once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from meshgen.ccl.cost import ring_bytes, seconds_of
+from meshgen.ir.graph import TensorType
+from meshgen.mesh import Mesh
+from meshgen.spec import Sharding
+
+PICOSECONDS = 1e12  # times are compared as whole numbers
+TRANSFERS = ("permute", "retile", "update_halo")  # grouped sends and receives
+Cost = tuple[int, int, int, int]  # picoseconds, bytes, grouped sends and receives, steps
+
+
+class Move(NamedTuple):
+    """One step: an op with its attributes, and the sharding that it leads to."""
+
+    op: str
+    attrs: Mapping[str, Any]
+    sharding: Sharding
+
+    @property
+    def name(self) -> tuple[Any, ...]:
+        """What ways of the same cost are ordered by."""
+        attrs = self.attrs
+        dims = tuple(attrs.get(key, -1) for key in ("dim", "split_dim", "concat_dim"))
+        return self.op, tuple(attrs.get("axes", ())), dims, self.sharding.dims
+
+
+def is_plain(sharding: Sharding) -> bool:
+    """Whether all tiles of a dim are equal, without halo."""
+    return not sharding.halo and not any(sharding.offsets)
+
+
+class Problem:
+    """A tensor and the sharding to reach, over axes of which no two overlap and none has size 1.
+
+    Attributes:
+        axes: all axes that a sharding on the way may use, in mesh order.
+        latency, bandwidth: of the fastest links.
+    """
+
+    def __init__(self, type: TensorType, target: Sharding, mesh: Mesh, axes: tuple[str, ...]) -> None:
+        self.type, self.target, self.mesh, self.axes = type, target, mesh, axes
+        self.shape, self.itemsize = type.sizes, type.numpy_dtype.itemsize
+        self.sizes = {axis: mesh.axis_size(axis) for axis in axes}
+        self.links = {axis: mesh.axis(axis) for axis in axes}
+        self.latency = min((link.latency for link in self.links.values()), default=0.0)
+        self.bandwidth = max((link.bandwidth for link in self.links.values()), default=1.0)
+        self._tiles: dict[tuple[int, tuple[str, ...]], int] = {}
+        self._local: dict[Sharding, TensorType] = {}
+        self._nests: dict[tuple[int, tuple[str, ...], tuple[str, ...]], bool] = {}
+
+    def parts(self, axes: tuple[str, ...]) -> int:
+        return math.prod(self.sizes[axis] for axis in axes)
+
+    def tile(self, dim: int, axes: tuple[str, ...]) -> int:
+        """Rows of a dim on a device if these axes split it."""
+        found = self._tiles.get((dim, axes))
+        if found is None:
+            found = self._tiles[dim, axes] = -(-self.shape[dim] // self.parts(axes))
+        return found
+
+    def nests(self, dim: int, outer: tuple[str, ...], inner: tuple[str, ...]) -> bool:
+        """Whether tiles over `outer` fall into those over `outer + inner` without a rest."""
+        if not outer:
+            return True
+        found = self._nests.get((dim, outer, inner))
+        if found is None:
+            found = self.tile(dim, outer) == self.parts(inner) * self.tile(dim, outer + inner)
+            self._nests[dim, outer, inner] = found
+        return found
+
+    def local(self, sharding: Sharding) -> TensorType:
+        """Type of a device's buffer."""
+        found = self._local.get(sharding)
+        if found is None:
+            if is_plain(sharding):
+                sizes = tuple(self.tile(dim, axes) for dim, axes in enumerate(sharding.dims))
+            else:
+                sizes = sharding.local_shape(self.shape, self.mesh)
+            found = self._local[sharding] = TensorType(sizes, self.type.dtype)
+        return found
+
+    def elements(self, sharding: Sharding) -> int:
+        """Elements of a device's buffer."""
+        return self.local(sharding).size
+
+    def price(self, source: Sharding, move: Move) -> tuple[float, int]:
+        """Seconds, and bytes per device."""
+        moved = ring_bytes(move.op, move.attrs, self.local(source), self.local(move.sharding), self.mesh)
+        return seconds_of(move.op, move.attrs, moved, self.mesh), moved
+
+    def cost(self, source: Sharding, move: Move) -> Cost:
+        """What the search adds up."""
+        seconds, moved = self.price(source, move)
+        return round(seconds * PICOSECONDS), moved, int(bool(moved) and move.op in TRANSFERS), 1
