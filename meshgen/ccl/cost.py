@@ -106,7 +106,7 @@ def seconds_of(op: str, attrs: Mapping[str, Any], moved: int, mesh: Mesh) -> flo
     if not moved:
         return 0.0
     if op in TRANSFERS:
-        axes, tiles = _transfer_links(*_ends(op, attrs), tuple(attrs["shape"]), mesh)
+        axes, tiles = _transfer_links(*transfer_ends(op, attrs), tuple(attrs["shape"]), mesh)
     else:
         axes = group_axes(op, attrs)
         tiles = _group_size(mesh, axes) if op == "all_to_all" else 0

@@ -21,10 +21,6 @@ _ROOTED = ("broadcast", "gather_to", "reduce_to", "scatter_from")
 REDUCING = ("all_reduce", "reduce_scatter", "to_partial", "reduce_to")
 
 
-def _same(site: Site) -> list[TensorType] | None:
-    return [site.operands[0]]
-
-
 def _annotate(site: Site) -> list[TensorType] | None:
     sharding = site.attrs["sharding"]
     if site.require(isinstance(sharding, Sharding), "sharding is no sharding"):
