@@ -1,0 +1,99 @@
+"""Plans cost no more than the cheapest of all ways, and the bound on their bytes is one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from meshgen.ir.graph import TensorType
+from meshgen.mesh import Axis, Mesh, make_mesh
+from meshgen.sharding import reshard_search
+from meshgen.sharding.reshard import plan_reshard
+from meshgen.spec import P, Sharding, fit
+from tests.sharding.reshard_exhaustive import cheapest_price
+
+SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 48, 64, 100, 128, 250, 256]
+ROUNDING = 4  # picoseconds
+
+
+@pytest.mark.parametrize(("axes", "seeds"), [(1, range(20)), (2, range(60)), (3, range(12))])
+def test_no_way_costs_less(axes: int, seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the preference for plain collectives, which takes longer ways than need be."""
+    monkeypatch.setattr(reshard_search, "PACKING_SECONDS", 0.0)
+    for seed in seeds:
+        type, source, target, mesh = _case(axes, seed)
+        time, moved, *_ = plan_reshard(type, source, target, mesh).cost
+        best = cheapest_price(type, source, target, mesh, (time, moved))
+        assert time <= best[0] + ROUNDING, f"seed {seed}: {type} {source} -> {target} on {mesh}"
+
+
+def _case(axes: int, seed: int) -> tuple[TensorType, Sharding, Sharding, Mesh]:
+    rng = np.random.default_rng([axes, seed])
+    rank, slow, partial = int(rng.integers(1, 4 if axes < 3 else 3)), rng.random() < 0.4, rng.random() < 0.6
+    links = [(25e9, 20e-6) if slow and rng.random() < 0.5 else (370e9, 8e-6) for _ in range(axes)]
+    mesh = Mesh(tuple(Axis("xyz"[i], int(rng.choice([2, 2, 3, 4])), *link) for i, link in enumerate(links)))
+    shape = tuple(int(rng.choice(SIZES)) * int(rng.choice([1, 16])) for _ in range(rank))
+    kinds = ["sum", "max"] if rng.random() < 0.3 else ["sum"]
+    ends = [_end(rng, rank, mesh, kinds if partial else []) for _ in range(2)]
+    return TensorType(shape, "f32"), ends[0], ends[1], mesh
+
+
+def _end(rng: np.random.Generator, rank: int, mesh: Mesh, kinds: list[str]) -> Sharding:
+    dims: list[list[str]] = [[] for _ in range(rank)]
+    summands: list[tuple[str, str]] = []
+    for axis in map(str, rng.permutation(mesh.names)):
+        place = int(rng.integers(0, rank + 1 + bool(kinds)))
+        if place < rank:
+            dims[place].append(axis)
+        elif place > rank:
+            summands.append((axis, str(rng.choice(kinds))))
+    return Sharding(tuple(map(tuple, dims)), tuple(sorted(summands, key=lambda pair: mesh.order(pair[0]))))
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_plans_move_what_devices_must_receive(axes: int) -> None:
+    for seed in range(100):
+        type, source, target, mesh = _case(axes, seed)
+        found = plan_reshard(type, source, target, mesh)
+        if not source.partial and not target.partial:
+            assert found.bound_bytes == _missing(type, source, target, mesh)
+        assert found.ring_bytes >= found.bound_bytes >= _missing(type, source, target, mesh)
+
+
+def _missing(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> int:
+    """Bytes that the device that misses most misses."""
+    most = 0
+    for rank in range(mesh.size):
+        want, have = (end.ranges(type.sizes, mesh, rank) for end in (target, source))
+        both = [max(0, min(b, d) - max(a, c)) for (a, b), (c, d) in zip(want, have, strict=True)]
+        most = max(most, math.prod(max(0, b - a) for a, b in want) - math.prod(both))
+    return most * type.numpy_dtype.itemsize
+
+
+def test_the_bound_of_a_reduction_is_that_of_its_messages() -> None:
+    """8 summands for 8 takers: (7 + 7) / 8 of the value; what else replicates can be made use of."""
+    eight, wide = make_mesh({"x": 8}), make_mesh({"x": 8, "y": 4})
+    type, source = TensorType((4096, 4096), "f32"), fit(P(None, None, partial="x"), 2)
+    found = plan_reshard(type, source, fit(P(), 2), eight)
+    assert found.ring_bytes == found.bound_bytes == 14 * type.nbytes // 8
+    found = plan_reshard(type, source, fit(P(), 2), wide)
+    assert [step.op for step in found.steps] == ["all_slice", "all_reduce", "all_gather"]
+    assert found.ring_bytes == found.bound_bytes == (7 + 31) * type.nbytes // 32
+
+
+def test_few_holders_of_much_send_a_part_to_each() -> None:
+    """A dim of one row is on one device: it sends a part of it to each, and they join the parts."""
+    mesh = make_mesh({"x": 8})
+    found = plan_reshard(TensorType((1, 2**22), "f32"), fit(P("x"), 2), fit(P(), 2), mesh)
+    assert [step.op for step in found.steps] == ["retile", "all_gather"]
+    assert found.ring_bytes == 2 * 7 * 2**24 // 8
+
+
+def test_slow_links_are_crossed_with_as_little_as_regions_miss() -> None:
+    mesh = Mesh((Axis("host", 4, bandwidth=25e9, latency=20e-6), Axis("gpu", 8)))
+    type = TensorType((4096, 4096), "f32")
+    found = plan_reshard(type, fit(P("host"), 2), fit(P(), 2), mesh)
+    slow = [step.ring_bytes for step in found.steps if "gpu" not in step.attrs["axes"]]
+    assert sum(slow) == 3 * type.nbytes // 4 // 8
