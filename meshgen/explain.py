@@ -173,7 +173,7 @@ def _nodes(graph: Graph) -> Iterator[Node]:
     for node in graph.nodes:
         if node.sharding is not None:
             yield node
-        for region in node.regions if node.op in ("while", "case", "if") else ():
+        for region in node.regions if node.op in ("while", "case", "if", "manual") else ():
             yield from _nodes(region)
 
 

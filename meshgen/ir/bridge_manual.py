@@ -1,12 +1,14 @@
 """Manual computations (`sdy.manual_computation`) to and from `manual` nodes.
 
 A node has the attributes `in_shardings`, `out_shardings` (over the manual axes alone) and `axes`, and one region on
-local types. Axes that are not manual ("free") stay out of it: there the operands are whole on every device.
+local types. Where its dims name axes that are not manual ("free"), or are open to them, `in_free` and `out_free` have what
+was said of these per value: a sharding, and which dims are open. Else operands are whole along them on every device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from xdsl.ir import Operation, Region, SSAValue
 
@@ -14,8 +16,8 @@ from meshgen.ir.bridge import Exporter, Importer, exports, imports
 from meshgen.ir.dialects.sdy import checked
 from meshgen.ir.dialects.sdy_attributes import ManualAxesAttr, ShardingPerValueAttr, spell
 from meshgen.ir.dialects.sdy_manual import ManualComputationOp, ReturnOp
-from meshgen.ir.graph import Node, TensorType, Value
-from meshgen.mesh import split_ref
+from meshgen.ir.graph import Annotation, Node, TensorType, Value
+from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
 
@@ -29,25 +31,45 @@ def _import_manual(importer: Importer, operation: Operation) -> None:
             known = ", ".join(mesh.names) or "none"
             importer.fault("MG0202", f"manual axis '{axis}' is not in {mesh}", operation, f"the axes are {known}")
     body, captures = importer.region(operation.body)
-    ins = _shardings(importer, operation, operation.in_shardings, operation.operands, axes)
-    outs = _shardings(importer, operation, operation.out_shardings, operation.results, axes)
+    in_wishes = _wishes(importer, operation, operation.in_shardings, operation.operands)
+    out_wishes = _wishes(importer, operation, operation.out_shardings, operation.results)
+    ins, outs = (
+        tuple(_manual_part(importer, operation, wish.sharding, axes) for wish in wishes)
+        for wishes in (in_wishes, out_wishes)
+    )
     given = len(body.inputs) - len(captures)
     _check_types(importer, operation, "argument", operation.operands, ins, body.inputs[:given])
     _check_types(importer, operation, "result", operation.results, outs, body.outputs)
-    whole = (Sharding.replicated(importer.value(ssa).type.rank) for ssa in captures)
-    attrs = {"in_shardings": (*ins, *whole), "out_shardings": outs, "axes": axes}
+    whole = tuple(Sharding.replicated(importer.value(ssa).type.rank) for ssa in captures)
+    attrs: dict[str, Any] = {"in_shardings": (*ins, *whole), "out_shardings": outs, "axes": axes}
+    if _is_open([*in_wishes, *out_wishes], axes, mesh):
+        opened = tuple((sharding, (True,) * sharding.rank) for sharding in whole)
+        attrs |= {"in_free": (*(_free(w, axes) for w in in_wishes), *opened)}
+        attrs |= {"out_free": tuple(_free(w, axes) for w in out_wishes)}
     importer.convert(operation, "manual", attrs, operands=[*operation.operands, *captures], regions=(body,))
 
 
-def _shardings(importer: Importer, operation: Operation, attribute: ShardingPerValueAttr, values: Sequence[SSAValue],
-               axes: tuple[str, ...]) -> tuple[Sharding, ...]:  # fmt: skip
-    """The shardings of the operands or results over the manual axes."""
+def _is_open(wishes: Sequence[Annotation], axes: Sequence[str], mesh: Mesh) -> bool:
+    """Whether axes that are not manual may split something."""
+    named = any(split_ref(a)[0] not in axes for wish in wishes for a in wish.sharding.used_axes)
+    return named or (any(any(wish.open_dims) for wish in wishes) and any(name not in axes for name in mesh.names))
+
+
+def _free(wish: Annotation, axes: Sequence[str]) -> tuple[Sharding, tuple[bool, ...]]:
+    """What is said of the axes that are not manual."""
+    dims = tuple(tuple(a for a in dim if split_ref(a)[0] not in axes) for dim in wish.sharding.dims)
+    return Sharding(dims), tuple(wish.open_dims) or (False,) * len(dims)
+
+
+def _wishes(
+    importer: Importer, operation: Operation, attribute: ShardingPerValueAttr, values: Sequence[SSAValue]
+) -> list[Annotation]:
+    """The shardings of the operands or results as they are written."""
     bodies = attribute.bodies
     if len(bodies) != len(values):
         importer.fault("MG0104", f"there are {len(bodies)} shardings for {len(values)} values", operation)
-        return tuple(Sharding.replicated(importer.type(ssa).rank) for ssa in values)
-    wishes = [checked(importer, operation, body, importer.type(s)) for body, s in zip(bodies, values, strict=True)]
-    return tuple(_manual_part(importer, operation, wish.sharding, axes) for wish in wishes)
+        return [Annotation(Sharding.replicated(importer.type(ssa).rank)) for ssa in values]
+    return [checked(importer, operation, body, importer.type(s)) for body, s in zip(bodies, values, strict=True)]
 
 
 def _manual_part(importer: Importer, operation: Operation, sharding: Sharding, axes: Sequence[str]) -> Sharding:
@@ -98,12 +120,19 @@ def _export_manual(exporter: Exporter, node: Node) -> Operation:
     body = exporter.block(node.regions[0], ReturnOp)
     mesh = exporter.module.mesh.name
 
-    def spelled(shardings: Sequence[Sharding]) -> ShardingPerValueAttr:
-        return ShardingPerValueAttr(f"[{', '.join(f'<{spell(sharding, mesh)}>' for sharding in shardings)}]")
+    def spelled(side: str) -> ShardingPerValueAttr:
+        shardings: Sequence[Sharding] = node.attrs[f"{side}_shardings"]
+        free = node.attrs.get(f"{side}_free") or [(Sharding.replicated(s.rank), (False,) * s.rank) for s in shardings]
+        pairs = zip(shardings, free, strict=True)
+        texts = [
+            spell(Sharding(tuple((*a, *b) for a, b in zip(s.dims, f.dims, strict=True)), s.partial), mesh, opened)
+            for s, (f, opened) in pairs
+        ]
+        return ShardingPerValueAttr(f"[{', '.join(f'<{text}>' for text in texts)}]")
 
     properties = {
-        "in_shardings": spelled(node.attrs["in_shardings"]),
-        "out_shardings": spelled(node.attrs["out_shardings"]),
+        "in_shardings": spelled("in"),
+        "out_shardings": spelled("out"),
         "manual_axes": ManualAxesAttr(node.attrs["axes"]),
     }
     return ManualComputationOp.create(

@@ -126,6 +126,8 @@ def _check_single(importer: Importer, op: Operation, source: SSAValue, node: Nod
     for other in importer.graph.nodes[:-1]:
         if other.op != "annotate" or not (other.attrs["required"] and node.attrs["required"]):
             continue
+        if any(other.attrs.get("open_dims", ())) or any(node.attrs["open_dims"]):
+            continue  # what is open says too little to contradict
         if other.attrs["sharding"] == node.attrs["sharding"] or (conflict := _conflict(other, node, value)) is None:
             continue
         if conflict != "made" and is_declared(op):

@@ -170,6 +170,9 @@ def _manual(site: Site) -> list[TensorType] | None:
 
 def _check_body(site: Site, body: Graph, axes: Sequence[str]) -> None:
     for node in body.nodes:
+        if node.op == "manual":
+            _check_body(site, node.regions[0], (*axes, *node.attrs["axes"]))
+            continue
         if node.op in MANUAL_OPS:
             used = node.attrs.get("axes", ())
             other = [axis for axis in used if split_ref(axis)[0] not in axes]
@@ -180,12 +183,12 @@ def _check_body(site: Site, body: Graph, axes: Sequence[str]) -> None:
             _check_body(site, region, axes)
 
 
-_WHOLE_PROGRAM = ("permute", "retile", "update_halo", "annotate", "manual")
+_WHOLE_PROGRAM = ("permute", "retile", "update_halo")
 _INTS = "ints"
 ATTRS: dict[str, dict[str, str]] = {
     "sort": {"dim": "int"},
     "top_k": {"k": "int"},
-    "manual": {"in_shardings": "any", "out_shardings": "any", "axes": "names"},
+    "manual": {"in_shardings": "any", "out_shardings": "any", "axes": "names"},  # in_free, out_free: see bridge_manual
     "scatter": {**dict.fromkeys(("update_window_dims", "inserted_window_dims", "input_batching_dims",
                                  "scatter_indices_batching_dims", "scatter_dims_to_operand_dims"), _INTS),
                 "index_vector_dim": "int"},

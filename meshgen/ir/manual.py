@@ -8,41 +8,60 @@ from dataclasses import replace
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.inline import copy_nodes
-from meshgen.mesh import Mesh
+from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
 
-def settle_manual(graph: Graph, mesh: Mesh) -> Graph:
-    """The graph with flat bodies of its `manual` nodes, those in regions too.
+def is_open(node: Node) -> bool:
+    """Whether a manual computation lets its free axes split what it takes, gives or computes."""
+    return node.op == "manual" and ("in_free" in node.attrs or _has_annotations(node.regions[0]))
+
+
+def _has_annotations(graph: Graph) -> bool:
+    return any(node.op == "annotate" or any(map(_has_annotations, node.regions)) for node in graph.nodes)
+
+
+def settle_manual(graph: Graph, mesh: Mesh, *, keep_open: bool = True) -> Graph:
+    """The graph with flat bodies of its `manual` nodes, those in regions too; of open ones only without `keep_open`.
 
     A manual computation inside another cuts its operands, which all devices of its axes hold whole, and gathers its results.
-    Raises ProgramError MG0103 with every annotation in a body: the axes that are not manual are not propagated there.
+    Raises ProgramError MG0103 with every annotation in a body that names manual axes.
     """
     faults: list[Diagnostic] = []
-    found = _settled(graph, mesh, (), faults)
+    found = _settled(graph, mesh, (), faults, keep_open)
     if faults:
         raise ProgramError(*faults)
     return found
 
 
-def _settled(graph: Graph, mesh: Mesh, manual: tuple[str, ...], faults: list[Diagnostic]) -> Graph:
-    """The graph with its nodes settled; `manual` are the axes that are manual around it."""
+def _settled(
+    graph: Graph, mesh: Mesh, manual: tuple[str, ...], faults: list[Diagnostic], keeps: bool, inside: bool = False
+) -> Graph:
+    """The graph with its nodes settled; `manual` are the axes that are manual around it.
+
+    With `inside` it is part of a body in which other manual computations are written out.
+    """
     result = Graph(graph.name, graph.inputs)
     put: dict[Value, Value] = {}
     for node in graph.nodes:
         operands = [put.get(value, value) for value in node.operands]
         inner = (*manual, *node.attrs["axes"]) if node.op == "manual" else manual
-        regions = tuple(_settled(region, mesh, inner, faults) for region in node.regions)
-        if node.op == "manual" and not manual:
-            attrs = {**node.attrs, "axes": _all_axes(node)}
+        writes = inside or (node.op == "manual" and not (keeps and is_open(node)))
+        regions = tuple(_settled(region, mesh, inner, faults, keeps, writes) for region in node.regions)
+        if node.op == "manual" and not inside:
+            attrs = {**node.attrs, "axes": _all_axes(node)} if writes else node.attrs
             result.nodes.append(replace(node, operands=operands, regions=regions, attrs=attrs))
         elif node.op == "manual":
             made = _written_out(replace(node, operands=operands, regions=regions), mesh, result)
             put.update(zip(node.results, made, strict=True))
         elif manual and node.op == "annotate":
-            put[node.result] = operands[0]
-            if not node.attrs["sharding"].canonical(mesh).is_replicated:
-                faults.append(_annotated(node, manual))
+            free = [name for name in mesh.names if name not in manual]
+            named = [axis for axis in node.attrs["sharding"].canonical(mesh).used_axes if split_ref(axis)[0] in manual]
+            faults += [_annotated(node, manual)] if named else []
+            if free and not named:
+                result.nodes.append(replace(node, operands=operands))
+            else:
+                put[node.result] = operands[0]
         elif node.regions or put:
             result.nodes.append(replace(node, operands=operands, regions=regions))
         else:
@@ -61,8 +80,10 @@ def _all_axes(node: Node) -> tuple[str, ...]:
 
 
 def _annotated(node: Node, manual: Sequence[str]) -> Diagnostic:
-    message = f"a sharding {node.attrs['sharding']} inside a manual computation over {list(manual)} is not supported"
-    return Diagnostic("MG0103", message, node.loc, hint="make those axes manual too, or leave the sharding out")
+    message = f"a sharding {node.attrs['sharding']} inside a manual computation over {list(manual)} names its axes"
+    return Diagnostic(
+        "MG0103", message, node.loc, hint="split what it takes and gives over them; name other axes inside"
+    )
 
 
 def _written_out(node: Node, mesh: Mesh, into: Graph) -> list[Value]:

@@ -43,6 +43,8 @@ def labels_of(
     """The labels that the annotations reach, sharded ones first."""
     found: list[Label] = []
     rule, node = site.rule, site.node
+    if site.is_manual(link.axis):
+        return [_manual_label(site, link.axis)]
     for factor, loop in enumerate(rule.factors):
         if (
             loop.kind == "whole"
@@ -62,7 +64,7 @@ def labels_of(
                 operands_ = tuple(kind if i in way.operands else None for i in range(len(node.operands)))
                 found.append(Label(None, way, operands_, (kind,) * len(node.results)))
     asked = site.wish and state_of(site.wish.sharding, link.axis)
-    if isinstance(asked, int) and site.wish and site.wish.required and not _has(found, asked):
+    if isinstance(asked, int) and site.wish and site.wish.required and not _has(site, found, asked):
         factor = (rule.results or rule.operands)[0][asked][0]  # of a single row: nothing else is split by it
         operands, results = rule.places(factor)
         found.append(Label(factor, None, tuple(operands), tuple(results)))
@@ -72,9 +74,23 @@ def labels_of(
     return found
 
 
-def _has(labels: list[Label], state: State) -> bool:
+def _manual_label(site: Site, axis: str) -> Label:
+    """Along a manual axis a body is whole; what its ends take and give outside lies as they declare."""
+    operands, results = (None,) * len(site.node.operands), (None,) * len(site.node.results)
+    if site.wish is None or site.node.op not in ("manual_operand", "manual_result"):
+        return Label(None, None, operands, results)
+    said = state_of(site.wish.sharding, axis)
+    return Label(None, None, (said,), results) if site.asks_operand else Label(None, None, operands, (said,))
+
+
+def asked_face(site: Site, label: Label) -> State:
+    """The state of the value that a site's wish is about."""
+    return label.operands[0] if site.asks_operand else label.results[0]
+
+
+def _has(site: Site, labels: list[Label], state: State) -> bool:
     """Whether a label puts the value of an end of the program, or of an annotation, in a state."""
-    return any((label.results or label.operands)[0] == state for label in labels)
+    return any(asked_face(site, label) == state for label in labels)
 
 
 def _is_reached(site: Site, factor: int, origins: dict[Value, Origins]) -> bool:
@@ -167,17 +183,19 @@ class AxisProblem:
         if site.option is not None:
             asked = next((f for f, axes in enumerate(site.option) if self.link.axis in axes), None)
             return cost if asked == label.factor else cost + FORBIDDEN  # partial operands split no loop
-        states = label.results or label.operands
+        if site.is_manual(self.link.axis):
+            return cost
+        state = asked_face(site, label)
         if site.wish is None:
-            return cost + (FORBIDDEN if site.node.op in ENDS and isinstance(states[0], str) else 0.0)
+            return cost + (FORBIDDEN if site.node.op in ENDS and isinstance(state, str) else 0.0)
         asked_state = state_of(site.wish.sharding, self.link.axis)
         opened = (
             asked_state is None
-            and isinstance(states[0], int)
-            and states[0] < len(site.wish.open_dims)
-            and site.wish.open_dims[states[0]]
+            and isinstance(state, int)
+            and state < len(site.wish.open_dims)
+            and site.wish.open_dims[state]
         )
-        if states[0] == asked_state or opened:
+        if state == asked_state or opened:
             return cost
         return cost + (FORBIDDEN if site.wish.required else HINT_SECONDS)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from meshgen.errors import Diagnostic
-from meshgen.sharding.choices import Label
+from meshgen.sharding.choices import Label, asked_face
 from meshgen.sharding.sites import Site
 from meshgen.sharding.states import state_of
 
@@ -37,7 +37,7 @@ def _option_fault(site: Site, label: Label, axis: str) -> str:
 def _wish_fault(site: Site, label: Label, axis: str) -> str:
     if site.wish is None or not site.wish.required:
         return ""
-    asked, got = state_of(site.wish.sharding, axis), (label.results or label.operands)[0]
+    asked, got = state_of(site.wish.sharding, axis), asked_face(site, label)
     if asked is None or asked == got or (isinstance(asked, int) and site.value.type.shape[asked] == 1):
         return ""
     what = (

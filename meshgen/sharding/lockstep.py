@@ -19,6 +19,7 @@ from meshgen.ccl.simulated import UFUNC_OF_KIND
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.evaluate_common import neutral, poisoned
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.manual import settle_manual
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
@@ -27,7 +28,7 @@ Row = list[Value]  # a value on each device
 
 def on_one_device(graph: Graph, mesh: Mesh) -> Graph:
     """The graph without manual computations; itself if it has none. Raises ProgramError for uneven tiles in a body."""
-    return _written_out(graph, mesh, {}) if _has_manual(graph) else graph
+    return _written_out(settle_manual(graph, mesh, keep_open=False), mesh, {}) if _has_manual(graph) else graph
 
 
 def _written_out(graph: Graph, mesh: Mesh, made: dict[Value, Value]) -> Graph:

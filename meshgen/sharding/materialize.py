@@ -14,9 +14,12 @@ from dataclasses import replace
 
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, Value
+from meshgen.ir.manual import is_open
 from meshgen.mesh import Mesh
 from meshgen.sharding.copies import Copies, Names, Party
+from meshgen.sharding.manual_bodies import wrapped, written_out
 from meshgen.sharding.reshard import same_layout
+from meshgen.sharding.tiles import free_part
 from meshgen.sharding.unknown import at_nominal_sizes
 from meshgen.spec import Sharding
 
@@ -58,7 +61,7 @@ def _check(module: Module) -> None:
 def _all_nodes(graph: Graph) -> Iterator[Node]:
     """Nodes in program order, those of loops and branches before their op."""
     for node in graph.nodes:
-        for region in node.regions if node.op in _CONTROL else ():
+        for region in node.regions if node.op in _CONTROL or is_open(node) else ():
             yield from _all_nodes(region)
         yield node
 
@@ -113,11 +116,33 @@ class _Writer:
             self._write_annotation(node, party, nodes)
             return
         operands = [self._copies[v].get(s, party) for v, s in zip(node.operands, lies.operands, strict=True)]
+        if node.op == "manual":
+            nodes.append(self._manual(node, operands))
+            for old, new in zip(node.results, nodes[-1].results, strict=True):
+                self.define(old, new, party, nodes)
+            return
         regions = tuple(self._region(node, number) for number in range(len(node.regions)))
         results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, lies.results, strict=True)]
         nodes.append(Node(node.op, operands, results, dict(node.attrs), node.loc, lies, regions))
         for old, new in zip(node.results, results, strict=True):
             self.define(old, new, party, nodes)
+
+    def _manual(self, node: Node, operands: list[Value]) -> Node:
+        """With its body for one device, over all axes that it uses."""
+        lies, body = _lies(node), wrapped(node.regions[0])
+        if not is_open(node):
+            results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, lies.results, strict=True)]
+            return Node("manual", operands, results, dict(node.attrs), node.loc, lies, node.regions)
+        inner = [free_part(sharding, node.attrs["axes"]) for sharding in lies.operands]
+        inputs = [Value(v.type, v.name, s, v.loc) for v, s in zip(body.inputs, inner, strict=True)]
+        writer, new = _Writer(self._mesh, body), Graph(body.name, inputs)
+        writer._names = self._names
+        party = _party("operand of manual", lies.why, "", node.loc)
+        for before, after in zip(body.inputs, inputs, strict=True):
+            writer.define(before, after, party, new.nodes)
+        given = [free_part(sharding, node.attrs["axes"]) for sharding in lies.results]
+        writer.write(body, new, given, [_party("result of manual", lies.why, "", node.loc)] * len(given))
+        return written_out(node, new, operands, self._mesh)
 
     def _write_annotation(self, node: Node, party: Party, nodes: list[Node]) -> None:
         """The annotated value is the value itself, or its copy in the sharding that was asked for."""

@@ -47,7 +47,7 @@ def _fixed(sites: list[Site], wanted: Orders) -> list[tuple[Site, int, tuple[str
     for number, site in enumerate(sites):
         stated = dict(enumerate(site.option or ()))
         if site.wish:
-            maps = (site.rule.results or site.rule.operands)[0]
+            maps = (site.rule.operands if site.asks_operand else site.rule.results)[0]
             stated = {factors[0]: axes for factors, axes in zip(maps, site.wish.sharding.dims, strict=True) if factors}
         for factor, named in stated.items():
             on = wanted[site].get(factor, ())

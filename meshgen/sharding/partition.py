@@ -85,7 +85,7 @@ def _write(graph: Graph, builder: LocalBuilder, made: dict[Value, Value]) -> Non
     """Append the local form of the graph's nodes; `made` maps global values to local ones."""
     for node in graph.nodes:
         builder.loc = node.loc
-        bodies = () if node.op == "manual" else tuple(_local_body(body, builder.mesh, made) for body in node.regions)
+        bodies = () if node.op == "manual" else tuple(local_body(body, builder.mesh, made) for body in node.regions)
         site = Site(replace(node, regions=bodies or node.regions), [made[value] for value in node.operands], builder)
         results = PARTITIONERS[node.op](site) if node.op in PARTITIONERS else site.clone()
         builder.sources.update((value, (node, site.operands)) for value in node.results)
@@ -96,7 +96,7 @@ def _write(graph: Graph, builder: LocalBuilder, made: dict[Value, Value]) -> Non
             assert local.type == expected, f"{node.op} made {local.type} where the sharding says {expected}"
 
 
-def _local_body(body: Graph, mesh: Mesh, outer: dict[Value, Value]) -> Graph:
+def local_body(body: Graph, mesh: Mesh, outer: dict[Value, Value]) -> Graph:
     """The body of a region as a program of its own, which may use values from around it."""
     inputs = [Value(local_type(value, mesh), value.name, loc=value.loc) for value in body.inputs]
     local = Graph(body.name, inputs)
@@ -110,13 +110,14 @@ def _check(module: Module) -> None:
     """Raises ProgramError with all that cannot be partitioned."""
     module.mesh.sizes  # noqa: B018  (raises where a size is unknown)
     faults = [d for value in module.graph.inputs for d in _value_faults(value, module.mesh)]
-    faults += _graph_faults(module.graph, module.mesh)
+    faults += graph_faults(module.graph, module.mesh)
     if faults:
         kind = ProgramError if any(d.code == "MG0103" for d in faults) else ShardingError
         raise kind(*faults)
 
 
-def _graph_faults(graph: Graph, mesh: Mesh) -> list[Diagnostic]:
+def graph_faults(graph: Graph, mesh: Mesh) -> list[Diagnostic]:
+    """What of a graph with global types and shardings cannot be partitioned."""
     found: list[Diagnostic] = []
     broken: set[Value] = set()
     for value in graph.inputs:
@@ -124,7 +125,7 @@ def _graph_faults(graph: Graph, mesh: Mesh) -> list[Diagnostic]:
             broken.add(value)
     for node in graph.nodes:
         bodies = () if node.op == "manual" else node.regions  # those of manual computations are local already
-        found += [d for body in bodies for d in _graph_faults(body, mesh)]
+        found += [d for body in bodies for d in graph_faults(body, mesh)]
         wrong = [d for value in node.results for d in _value_faults(value, mesh)]
         found += wrong
         if wrong:

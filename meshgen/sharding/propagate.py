@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
+from meshgen.ir.manual import is_open
 from meshgen.mesh import Mesh
 from meshgen.sharding.alternatives import alternatives
 from meshgen.sharding.axis_parts import AxisParts
@@ -24,6 +25,7 @@ from meshgen.sharding.order import axis_orders
 from meshgen.sharding.reach import Origins, Steps, reach
 from meshgen.sharding.sites import Site, sites_of
 from meshgen.sharding.states import Link
+from meshgen.sharding.tiles import free_part, joined
 from meshgen.sharding.unknown import at_nominal_sizes
 from meshgen.spec import Sharding
 
@@ -88,7 +90,7 @@ def _solve(module: Module) -> Solved:
 
 def _wishes(module: Module) -> list[Sharding]:
     asked = [w.sharding for w in [*module.in_annotations, *module.out_annotations] if w]
-    for node, _ in flatten(module.graph, 1.0):
+    for node, *_ in flatten(module.graph, 1.0):
         if node.op in ("annotate", "manual_operand", "manual_result"):
             asked.append(node.attrs["sharding"])
         if option := node.attrs.get("sharding_option"):
@@ -157,6 +159,8 @@ def annotated(solved: Solved) -> Module:
         option = tuple(parts.merge(orders[site].get(f, ())) for f in range(len(site.rule.factors)))
         why = tuple(_reason(site, axis, decisions[axis], number) for axis in labels if _uses(labels[axis]))
         operands, results = (tuple(_as_wished(site, s, parts) for s in side) for side in (operands, results))
+        if site.node.op == "manual_result":
+            results = (joined(site.node.attrs["manual"], free_part(results[0], site.manual)),)
         found[site.node] = NodeSharding(operands, results, option, why)
     made = {value: s for node, lies in found.items() for value, s in zip(node.results, lies.results, strict=True)}
     graph = _with_shardings(module.graph, found, made, module.mesh)
@@ -185,20 +189,27 @@ def _with_shardings(graph: Graph, found: dict[Node, NodeSharding], made: dict[Va
             arguments = (Sharding(()), *(made[value] for value in node.regions[0].inputs))
             lies = NodeSharding(results if node.op == "while" else arguments, results)
         if node.op == "manual":
-            lies = NodeSharding(node.attrs["in_shardings"], node.attrs["out_shardings"], (), _manual_why(node, mesh))
+            lies = NodeSharding(
+                _taken(node, made), tuple(made[value] for value in node.results), (), _manual_why(node, mesh)
+            )
         regions = node.regions
-        if node.op in ("while", "case", "if"):
+        if node.op in ("while", "case", "if") or is_open(node):
             regions = tuple(_with_shardings(region, found, made, mesh) for region in regions)
         nodes.append(replace(node, sharding=lies, regions=regions))
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)
 
 
+def _taken(node: Node, made: dict[Value, Sharding]) -> tuple[Sharding, ...]:
+    """How a manual computation takes its operands: as it declares, and split over free axes as its body is."""
+    if not is_open(node):
+        return node.attrs["in_shardings"]
+    return tuple(joined(s, made[v]) for s, v in zip(node.attrs["in_shardings"], node.regions[0].inputs, strict=True))
+
+
 def _manual_why(node: Node, mesh: Mesh) -> tuple[str, ...]:
     """A line per axis: the program says how operands lie along manual axes, along the others they are whole."""
-    return tuple(
-        f"{axis} is {'manual here' if axis in node.attrs['axes'] else 'not manual here: what the body uses is whole along it'}"
-        for axis in mesh.names
-    )
+    free = "free here: the body decides" if is_open(node) else "not manual here: what the body uses is whole along it"
+    return tuple(f"{axis} is {'manual here' if axis in node.attrs['axes'] else free}" for axis in mesh.names)
 
 
 def _as_wished(site: Site, sharding: Sharding, parts: AxisParts) -> Sharding:

@@ -74,7 +74,7 @@ def reach(
                 add(source, made, origin)
     while queue:
         value, state = queue.popleft()
-        for site in touching[value]:
+        for site in (site for site in touching[value] if not site.is_manual(axis)):
             for other, new in _ties(site, value, state, size, covered):
                 if new not in table.get(other, {}):
                     steps[other, new] = value, state, site

@@ -13,7 +13,7 @@ import numpy as np
 
 from meshgen.errors import place_text
 from meshgen.sharding.chains import state_text
-from meshgen.sharding.choices import FORBIDDEN, Label
+from meshgen.sharding.choices import FORBIDDEN, Label, asked_face
 from meshgen.sharding.eliminate import Table, cheapest
 from meshgen.sharding.propagate import Solved
 from meshgen.sharding.sites import Site
@@ -83,19 +83,15 @@ def lost_hints(solved: Solved) -> Iterator[LostHint]:
             continue
         for axis, decision in solved.decisions.items():
             asked = state_of(wish.sharding, axis)
-            got = _state(decision.solution.labels[number])
+            got = asked_face(site, decision.solution.labels[number])
             if asked is None or asked == got:
                 continue
-            options = [n for n, label in enumerate(decision.problem.labels[number]) if _state(label) == asked]
+            options = [n for n, label in enumerate(decision.problem.labels[number]) if asked_face(site, label) == asked]
             costs = [cost for option in options if (cost := _dearer(solved, axis, number, option)) is not None]
             where = wish.loc or site.node.loc
             why = f"keeping it is {_more(min(costs, default=None))}" if options else "its op cannot be split so"
             name = f"%{site.value.name or '?'}"
             yield LostHint(name, axis, state_text(asked), f"it {state_text(got)}", why, place_text(where))
-
-
-def _state(label: Label) -> Any:
-    return (label.results or label.operands)[0]
 
 
 def _dearer(solved: Solved, axis: str, number: int, option: int) -> float | None:

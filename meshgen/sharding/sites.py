@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Annotation, Module, Node, Value
-from meshgen.mesh import Mesh
+from meshgen.mesh import Mesh, split_ref
 from meshgen.sharding.axis_parts import AxisParts
-from meshgen.sharding.control import PSEUDO_OPS, flatten, identity_rule
+from meshgen.sharding.control import PSEUDO_OPS, Flat, flatten, identity_rule
 from meshgen.sharding.rules import Rule, rule_of
+from meshgen.sharding.tiles import body_rule, end_rule
 from meshgen.spec import Sharding, fit
 
 # Dots as small kernels reach them on one H100 (f32 without tf32): redundant compute must save clearly more traffic.
@@ -26,7 +27,8 @@ class Site:
     """A node, an input (`op` input) or an output (`op` output), seen by propagation.
 
     `wish` is what the user asked of its value, in parts of axes, and `asked` the same in the user's words;
-    `option` the user's axes per loop; `times` how often it runs; `seconds` its work when it is not sharded.
+    `option` the user's axes per loop; `times` how often it runs; `seconds` its work when it is not sharded; along the
+    axes in `manual` nothing in it can be split: it works on tiles of them.
     """
 
     node: Node
@@ -36,11 +38,31 @@ class Site:
     option: tuple[tuple[str, ...], ...] | None
     times: float
     seconds: float
+    manual: tuple[str, ...] = ()
+
+    @property
+    def asks_operand(self) -> bool:
+        """Whether a wish is about the first operand, not about the first result."""
+        return _asks_operand(self.node)
 
     @property
     def value(self) -> Value:
         """The value that a wish is about."""
-        return self.node.results[0] if self.node.results else self.node.operands[0]
+        return self.node.operands[0] if self.asks_operand else self.node.results[0]
+
+    def is_manual(self, axis: str) -> bool:
+        """Whether an axis, or the axis that it is a part of, is manual here."""
+        return split_ref(axis)[0] in self.manual
+
+
+def _asks_operand(node: Node) -> bool:
+    return not node.results or node.op == "manual_operand"
+
+
+def _rule(node: Node) -> Rule:
+    if node.op in ("manual_operand", "manual_result") and node.operands and node.results:
+        return end_rule(node)
+    return identity_rule(node) if node.op in PSEUDO_OPS else body_rule(node)
 
 
 def sites_of(module: Module, parts: AxisParts) -> list[Site]:
@@ -54,9 +76,9 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
     wishes = {id(node): wish for node, wish in asked if node}
     found: list[Site] = []
     faults: list[Diagnostic] = []
-    for node, times in [(n, 1.0) for n in inputs] + flatten(graph, 1.0) + [(n, 1.0) for n in outputs]:
+    for node, times, manual in [Flat(n, 1.0) for n in inputs] + flatten(graph, 1.0) + [Flat(n, 1.0) for n in outputs]:
         wish = wishes.get(id(node)) or _annotation(node)
-        value = node.results[0] if node.results else node.operands[0]
+        value = node.operands[0] if _asks_operand(node) else node.results[0]
         if wish:
             wish = replace(wish, sharding=fit(wish.sharding, value.type.rank))
             if wrong := _faults(wish, value, node.loc, module.mesh):
@@ -64,11 +86,20 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
                 continue
             wish = replace(wish, sharding=wish.sharding.without_even_offsets(value.type.shape, module.mesh))
         option = _option(node, faults, module.mesh)
-        site_rule = identity_rule(node) if node.op in PSEUDO_OPS else rule_of(node)
+        site_rule = _rule(node)
         refined = wish and _refined(wish, parts)
         loops = option and tuple(parts.refine(axes) for axes in option)
         found.append(
-            Site(node, site_rule, refined, wish and wish.sharding, loops, times, _seconds(node, site_rule) * times)
+            Site(
+                node,
+                site_rule,
+                refined,
+                wish and wish.sharding,
+                loops,
+                times,
+                _seconds(node, site_rule) * times,
+                manual,
+            )
         )
     if faults:
         raise ShardingError(*faults)

@@ -80,11 +80,13 @@ def test_what_a_body_captures_is_an_operand_that_is_whole() -> None:
     assert node.attrs["in_shardings"] == (P("y", None), P(None, None))
 
 
-def test_free_axes_are_left_out_of_the_shardings() -> None:
+def test_free_axes_are_apart_from_the_manual_ones() -> None:
     node = first(
         parse_text(manual("%r = stablehlo.tanh %t : tensor<2x6xf32>", ins='{"y", "x"}, {?}', outs='{"y"}, {"x"}'))
     )
     assert (node.attrs["in_shardings"], node.attrs["out_shardings"]) == ((P("y", None),), (P("y", None),))
+    assert node.attrs["in_free"] == ((P("x", None), (False, True)),)
+    assert node.attrs["out_free"] == ((P(None, "x"), (False, False)),)
 
 
 def test_a_manual_computation_in_another_is_written_out() -> None:
@@ -141,7 +143,7 @@ FAULTS = [
     (manual("%r = stablehlo.tanh %t : tensor<2x6xf32>", axes='"z"'), "MG0202", "manual axis 'z'"),
     (manual("%r = stablehlo.tanh %t : tensor<2x6xf32>", ins='{"x", "y"}, {}'), "MG0204", "stand before manual ones"),
     (manual("%r = stablehlo.tanh %t : tensor<2x6xf32>").replace('[<@mesh, [{"y"}, {}]>] out', "[] out"), "MG0104", "0 shardings for 1 values"),
-    (manual('%r = sdy.sharding_constraint %t <@mesh, [{}, {"x"}]> : tensor<2x6xf32>'), "MG0103", "inside a manual computation over ['y']"),
+    (manual('%r = sdy.sharding_constraint %t <@mesh, [{}, {"y"}]> : tensor<2x6xf32>'), "MG0103", "inside a manual computation over ['y']"),
     (manual(REDUCED.replace("4x6", "2x6").replace(ROWS, ALONG_X)), "MG0104", "'all_reduce' in it is over ['x'], but manual are ['y']"),
     (local(REDUCED.replace("[0, 1, 2, 3], [4, 5, 6, 7]", "[0, 1, 2, 4], [3, 5, 6, 7]")), "MG0103", "no axes of Mesh(x=2, y=4) have the groups [0, 1, 2, 4], [3, 5, 6, 7]"),
     (local(REDUCED.replace("4, 5, 6, 7", "4, 5, 6, 6")), "MG0104", "each once"),

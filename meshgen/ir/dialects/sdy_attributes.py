@@ -107,9 +107,12 @@ def _axes(text: str) -> tuple[str, ...]:
     return tuple(f"{name}:{part}" if part else name for name, part in _AXIS.findall(text))
 
 
-def spell(sharding: Sharding, mesh: str) -> str:
+def spell(sharding: Sharding, mesh: str, open_dims: Sequence[bool] = ()) -> str:
     """What stands between the brackets of a sharding over the mesh of this name."""
-    dims = ", ".join(f"{{{_spelled_axes(axes)}}}" for axes in sharding.dims)
+    opened = [*open_dims, *[False] * (sharding.rank - len(open_dims))]
+    texts = [_spelled_axes(axes) for axes in sharding.dims]
+    marked = [", ".join(filter(None, (text, "?" if o else ""))) for text, o in zip(texts, opened, strict=True)]
+    dims = ", ".join(f"{{{text}}}" for text in marked)
     partial = f", unreduced={{{_spelled_axes(sharding.partial_axes)}}}" if sharding.partial else ""
     return f"@{mesh}, [{dims}]{partial}"
 
