@@ -11,6 +11,7 @@ from meshgen import api
 from meshgen.executable import Executable
 from meshgen.explain import Known, explain_collective
 from meshgen.ir.graph import Graph, Node
+from meshgen.ir.reasons import reason_of
 from meshgen.ir.text import parse_text
 from meshgen.sharding.chains import Reasons
 from meshgen.sharding.generate import random_program
@@ -81,7 +82,7 @@ def test_random_programs_are_explained_to_the_last_axis(seed: int) -> None:
     assert_axes_have_chains(known.values(), known)
     assert_used_axes_are_explained(known)
     late = optimize(materialize(known.module))
-    assert all(node.attrs["why"] for node in all_nodes(late.graph) if node.op.startswith("all_") or node.op == "retile")
+    assert all(reason_of(node) for node in all_nodes(late.graph) if node.op.startswith("all_") or node.op == "retile")
 
 
 HEAD = 'sdy.mesh @mesh = <["x"=2, "y"=2]>\n'
