@@ -52,7 +52,10 @@ def convolution(site: Site) -> list[Value]:
     for number, dim in enumerate(attrs["input_spatial"]):
         if dim in rows:
             low[number] = high[number] = 0
-    return site.clone([image, kernel], low=tuple(low), high=tuple(high))
+    groups = attrs["feature_group_count"]
+    if groups != 1:  # the groups that a device has
+        groups = max(1, image.type.sizes[features[0]] // max(1, kernel.type.sizes[features[1]]))
+    return site.clone([image, kernel], low=tuple(low), high=tuple(high), feature_group_count=groups)
 
 
 def _contracted(site: Site, number: int, dims: Sequence[int]) -> Value:

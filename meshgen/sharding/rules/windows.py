@@ -84,18 +84,15 @@ def _windowed(node: Node) -> list[int]:
 
 @sharding_rule("convolution")
 def convolution(node: Node) -> Rule:
-    """`b i h, o i kh -> b o oh`: the input channels are summed over; with groups, channels stay whole."""
+    """`b (g i) h, (g o) i kh -> b (g o) h`: the input channels of a group are summed over.
+
+    With groups of the batch (a gradient's form), batch and channels stay whole.
+    """
     attrs = node.attrs
     image, kernel = (v.type for v in node.operands)
     result = node.result.type
     left, right, out = [""] * image.rank, [""] * kernel.rank, [""] * result.rank
-    whole: list[str] = []
-    grouped = attrs["feature_group_count"] != 1 or attrs["batch_group_count"] != 1
-    left[attrs["input_batch"]], out[attrs["output_batch"]] = (
-        ("b0", "br") if attrs["batch_group_count"] != 1 else ("b", "b")
-    )
-    left[attrs["input_feature"]], right[attrs["kernel_input_feature"]] = ("i0", "i1") if grouped else ("i", "i")
-    right[attrs["kernel_output_feature"]], out[attrs["output_feature"]] = ("o1", "or") if grouped else ("o", "o")
+    sizes, whole = _channels(node, left, right, out)
     rows: dict[tuple[str, int], tuple[int, int, int]] = {}
     spatial = zip(attrs["input_spatial"], attrs["kernel_spatial"], attrs["output_spatial"], strict=True)
     for number, (source, window, target) in enumerate(spatial):
@@ -106,8 +103,31 @@ def convolution(node: Node) -> Rule:
         if not stuck:
             span = _span(kernel.sizes[window], attrs["rhs_dilation"][number])
             rows[f"x{number}", 0] = (-attrs["low"][number], attrs["window_strides"][number], span)
-    whole += [n for n in ("b0", "br", "i0", "i1", "o1", "or") if n in (*left, *right, *out)]
     text = f"{' '.join(left)}, {' '.join(right)} -> {' '.join(out)}"
-    reduced = {} if grouped else {"i": "sum"}
+    reduced = {"i": "sum"} if "i" in sizes else {}
     linear = (Linear((0,)), Linear((1,)))
-    return rule(text, [image, kernel], [result], reduce=reduced, whole=whole, linear=linear, windows=rows)
+    operands = [image, kernel]
+    return rule(text, operands, [result], reduce=reduced, whole=whole, linear=linear, windows=rows, sizes=sizes)
+
+
+def _channels(node: Node, left: list[str], right: list[str], out: list[str]) -> tuple[dict[str, int], list[str]]:
+    """Write batch and channels of a convolution into the words of its sides; sizes of factors, and those that stay whole."""
+    attrs, kernel = node.attrs, node.operands[1].type
+    dims = [attrs[name] for name in ("input_batch", "input_feature", "kernel_input_feature", "kernel_output_feature", "output_batch", "output_feature")]  # fmt: skip
+    if attrs["batch_group_count"] != 1:
+        words = ["b0", "i0", "i1", "o1", "br", "or"]
+        left[dims[0]], left[dims[1]], right[dims[2]], right[dims[3]], out[dims[4]], out[dims[5]] = words
+        return {}, words
+    groups = attrs["feature_group_count"]
+    inputs, outputs = kernel.sizes[dims[2]], kernel.sizes[dims[3]]
+    sizes = {"g": groups, "i": inputs, "o": outputs // groups}
+    if groups > 1:  # a factor of one element would only stand in the way of an uneven split
+        sizes = {name: size for name, size in sizes.items() if size != 1}
+    else:
+        del sizes["g"]
+    grouped = {name: " ".join(factor for factor in ("g", name) if factor in sizes) for name in "io"}
+    words = {name: f"({word})" if " " in word else word for name, word in grouped.items()}
+    left[dims[0]] = out[dims[4]] = "b"
+    left[dims[1]], right[dims[2]] = words["i"], "i" if "i" in sizes else "1"
+    right[dims[3]] = out[dims[5]] = words["o"]
+    return sizes, []
