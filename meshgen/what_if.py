@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,10 +13,13 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.executable import Executable
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.sizes import input_names
+from meshgen.records import Collective, Comms, collective_records
 from meshgen.spec import Sharding, fit
 from meshgen.tables import bytes_text, seconds_text, table_of
 
-FIGURES = ("ring_bytes", "peak_memory_bytes", "flops_per_device", "step_seconds", "exposed_seconds")
+FIGURES = (
+    "ring_bytes", "peak_memory_bytes", "flops_per_device", "redundant_flops_per_device", "step_seconds", "exposed_seconds",
+)  # fmt: skip
 
 
 def annotated_with(module: Module, wishes: Mapping[str, Sharding]) -> Module:
@@ -100,11 +104,45 @@ def comparison(before: Executable, after: Executable) -> list[tuple[str, Any, An
         rows.append((kind, before.comms.count(kind), after.comms.count(kind)))
         rows.append((f"{kind} bytes", _kind_bytes(before, kind), _kind_bytes(after, kind)))
     old, new = before.record(), after.record()
-    return rows + [(figure, old[figure], new[figure]) for figure in FIGURES]
+    return rows + [(figure, old[figure], new[figure]) for figure in FIGURES if old[figure] is not None]
+
+
+def changed_record(before: Executable, after: Executable) -> dict[str, Any]:
+    """For `--json`: the collectives that vanish and those that appear."""
+    vanish, appear = changed_collectives(before, after)
+    return {"vanish": collective_records(vanish), "appear": collective_records(appear)}
+
+
+def changed_collectives(before: Executable, after: Executable) -> tuple[Comms, Comms]:
+    """The collectives that vanish, and those that appear: equal ones, by what they do, are in both programs."""
+    return _without(before.comms, after.comms), _without(after.comms, before.comms)
+
+
+def _without(rows: Comms, others: Comms) -> Comms:
+    left = Counter(map(_meaning, others))
+    found: list[Collective] = []
+    for row in rows:
+        left[_meaning(row)] -= 1
+        found += [row] if left[_meaning(row)] < 0 else []
+    return Comms(tuple(found))
+
+
+def _meaning(row: Collective) -> tuple[object, ...]:
+    return row.kind, row.axes, row.dtype, row.shape, row.reduction, row.source
 
 
 def _kind_bytes(executable: Executable, kind: str) -> int:
     return sum(row.ring_bytes * row.times for row in executable.comms if row.kind == kind)
+
+
+def changes_text(vanish: Comms, appear: Comms) -> list[str]:
+    """A line per collective that vanishes or appears."""
+    pairs = [*(("vanishes", row) for row in vanish), *(("appears", row) for row in appear)]
+    return [
+        f"{word}: {row.kind} over {', '.join(row.axes)} of {row.dtype}[{','.join(map(str, row.shape))}], "
+        f"{bytes_text(row.ring_bytes)}" + (f", at {row.source}" if row.source else "")
+        for word, row in pairs
+    ]
 
 
 def comparison_table(rows: list[tuple[str, Any, Any]], wishes: Mapping[str, Sharding]) -> Group:

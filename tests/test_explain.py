@@ -123,6 +123,7 @@ def test_what_if_adds_a_required_annotation(file: Path, capsys: pytest.CaptureFi
     assert after["changes"]["ring_bytes"] == {"before": 0, "after": after["ring_bytes"]} and after["ring_bytes"] > 0
     assert after["changes"]["all_to_all"] == {"before": 0, "after": 1}
     assert document(capsys, "explain", file, "--what-if", "4=x,_")["counts"] == after["counts"]
+    assert [row["kind"] for row in after["appear"]] == ["all_to_all"] and after["vanish"] == []
     main(["explain", str(file), "--what-if", "%c=x,_", "--target", "cpu"])
     assert "If %c were [{x}, {}]" in capsys.readouterr().out
 
@@ -177,3 +178,29 @@ def test_a_line_of_several_values_is_ambiguous(tmp_path: Path) -> None:
     )
     with pytest.raises(UsageError, match="is 2 values"):
         annotated_with(parse_text(text), {"4": P("x")})
+
+
+def test_what_if_tells_which_collectives_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the result left partial, the sum that is required of it vanishes where nothing needs it whole."""
+    place = tmp_path / "mlp.mlir"
+    place.write_text(mlp())
+    after = document(capsys, "explain", place, "--what-if", "w2=_,_")
+    assert [row["kind"] for row in after["vanish"]] == ["all_reduce"]
+    assert [row["kind"] for row in after["appear"]] == ["all_gather"]
+    assert main(["explain", str(place), "--what-if", "w2=_,_", "--target", "cpu"]) == 0
+    out = capsys.readouterr().out
+    assert "vanishes: all_reduce over y" in out and "appears: all_gather over y" in out and "mlp.mlir:" in out
+    assert main(["explain", str(place), "--what-if", "w2=y,_", "--target", "cpu"]) == 0
+    assert "the same collectives" in capsys.readouterr().out
+
+
+def test_a_collective_is_explained_by_its_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "mlp.mlir"
+    place.write_text(mlp())
+    (record,) = document(capsys, "explain", place, "--collective", 0)["explained"]
+    assert record["number"] == 0 and record["source"] == "mlp.mlir:6" and record["edges"][0]["alternatives"]
+    assert main(["explain", str(place), "--collective", "0", "--target", "cpu"]) == 0
+    out = capsys.readouterr().out
+    assert "#0 all_reduce sum over y" in out and "instead: reduce_scatter, all_gather" in out
+    assert main(["explain", str(place), "--collective", "1", "--target", "cpu"]) == 2
+    assert "no collective 1" in capsys.readouterr().err

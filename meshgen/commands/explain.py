@@ -11,7 +11,14 @@ from meshgen.explain import explain_collective, explanations, formula_record
 from meshgen.explain_collectives import collective_text
 from meshgen.pipeline import Timing
 from meshgen.tables import comms_table, cost_table, memory_table, work_table
-from meshgen.what_if import annotated_with, comparison, comparison_table
+from meshgen.what_if import (
+    annotated_with,
+    changed_collectives,
+    changed_record,
+    changes_text,
+    comparison,
+    comparison_table,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,9 +62,13 @@ def what_if(before: Executable, texts: list[str], output: Output) -> int:
     module = annotated_with(next(iter(before.stages.values())), wishes)
     after = api.plan_module(module, before.options, Timing())
     rows = comparison(before, after)
-    output.tables(comparison_table(rows, wishes), comms_table(after.comms))
+    output.tables(comparison_table(rows, wishes))
+    output.text("\n".join(changes_text(*changed_collectives(before, after))) or "the same collectives")
+    output.tables(comms_table(after.comms))
     changes = {figure: {"before": old, "after": new} for figure, old, new in rows}
     output.document(
-        after.record() | {"what_if": {name: str(spec) for name, spec in wishes.items()}, "changes": changes}
+        after.record()
+        | {"what_if": {name: str(spec) for name, spec in wishes.items()}, "changes": changes}
+        | changed_record(before, after)
     )
     return 0

@@ -1,0 +1,51 @@
+"""Experts on devices, also when there are fewer experts than devices: the mesh axis is split into parts.
+
+python examples/moe.py
+
+Two experts on the eight devices of axis x: `x:(1)2` has the experts, and the four devices of each, `x:(2)4`, share its
+hidden layer. With sixteen experts every device has two.
+"""
+
+import sys
+
+import numpy as np
+
+import meshgen as mg
+
+TOKENS, WIDTH, HIDDEN, SLOTS = 512, 64, 256, 128  # an expert takes up to SLOTS tokens
+MESH = mg.make_mesh({"x": 8})
+
+
+def experts(tokens, route, w1, w2):
+    """`route[t, e, c]` weighs what slot c of expert e has of token t."""
+    taken = mg.einsum("tec,td->ecd", route, tokens)
+    hidden = mg.maximum(mg.einsum("ecd,edf->ecf", taken, w1), 0.0)
+    return mg.einsum("tec,ecd->td", route, mg.einsum("ecf,efd->ecd", hidden, w2))
+
+
+def specs(count: int) -> dict[str, mg.Sharding]:
+    """Tokens over all devices, experts over as many as there are, the hidden layer over the others."""
+    whole = {"tokens": mg.P("x"), "route": mg.P("x")}
+    if count >= MESH.size:
+        return whole | {"w1": mg.P("x"), "w2": mg.P("x")}
+    mine, shared = f"x:(1){count}", f"x:({count}){MESH.size // count}"
+    return whole | {"w1": mg.P(mine, None, shared), "w2": mg.P(mine, shared, None)}
+
+
+def compiled(count: int, target: str = "cpu") -> mg.Executable:
+    shapes = [(TOKENS, WIDTH), (TOKENS, count, SLOTS), (count, WIDTH, HIDDEN), (count, HIDDEN, WIDTH)]
+    args = [mg.spec(f"f32[{','.join(map(str, shape))}]") for shape in shapes]
+    return mg.compile(experts, MESH, args=args, in_specs=specs(count), out_specs=mg.P("x"), target=target)
+
+
+def main(target: str = "cpu") -> None:
+    for count in (2, 16):
+        exe = compiled(count, target)
+        rng = np.random.default_rng(count)
+        arrays = [rng.standard_normal(kind.sizes).astype(np.float32) for kind in exe.fused.in_types]
+        y = exe(*arrays)
+        sys.stdout.write(f"{count} experts on {MESH.size} devices: {y.shape}, {exe.comms.counts}\n{exe.comms}\n\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
