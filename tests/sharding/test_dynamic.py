@@ -266,3 +266,55 @@ def test_two_meshes_are_refused() -> None:
         parse_text(text)
     (fault,) = error.value.diagnostics
     assert fault.code == "MG0201" and "a program has one mesh" in fault.message and "pipeline stage" in fault.hint
+
+
+HEAD = 'sdy.mesh @mesh = <["x"=2, "y"=2]>\n'
+BOTH = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}'
+OPEN: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
+    "sums and products": (f"""{HEAD}func.func @main(%x: tensor<?x?xf32> {BOTH}, %b: tensor<?xf32>) -> (tensor<?xf32>, tensor<?x?xf32>, tensor<?xf32>) {{
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.transpose %x, dims = [1, 0] : (tensor<?x?xf32>) -> tensor<?x?xf32>
+  %1 = stablehlo.pad %0, %z, low = [1, 0], high = [0, 2], interior = [0, 0] : (tensor<?x?xf32>, tensor<f32>) -> tensor<?x?xf32>
+  %2 = stablehlo.concatenate %x, %x, dim = 0 : (tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>
+  %3 = stablehlo.reduce(%2 init: %z) applies stablehlo.add across dimensions = [0] : (tensor<?x?xf32>, tensor<f32>) -> tensor<?xf32>
+  %4 = stablehlo.add %3, %b : tensor<?xf32>
+  %5 = stablehlo.reverse %2, dims = [1] : tensor<?x?xf32>
+  %6 = stablehlo.reshape %5 : (tensor<?x?xf32>) -> tensor<?xf32>
+  %7 = stablehlo.tanh %6 : tensor<?xf32>
+  return %4, %1, %7 : tensor<?xf32>, tensor<?x?xf32>, tensor<?xf32>
+}}""", {"x": (5, 7), "b": (7,)}),
+    "batches": (f"""{HEAD}func.func @main(%x: tensor<?x?x?xf32>, %w: tensor<?x?x4xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}, {{"y"}}]>}}) -> tensor<?x?x4xf32> {{
+  %0 = stablehlo.dot_general %x, %w, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<?x?x?xf32>, tensor<?x?x4xf32>) -> tensor<?x?x4xf32>
+  return %0 : tensor<?x?x4xf32>
+}}""", {"x": (3, 5, 7), "w": (3, 7, 4)}),
+    "branches": (f"""{HEAD}func.func @main(%p: tensor<i1>, %x: tensor<?x8xf32> {BOTH}) -> tensor<?x2xf32> {{
+  %r = "stablehlo.if"(%p) ({{
+    %a = stablehlo.tanh %x : tensor<?x8xf32>
+    stablehlo.return %a : tensor<?x8xf32>
+  }}, {{
+    %b = stablehlo.negate %x : tensor<?x8xf32>
+    stablehlo.return %b : tensor<?x8xf32>
+  }}) : (tensor<i1>) -> tensor<?x8xf32>
+  %0 = stablehlo.reshape %r : (tensor<?x8xf32>) -> tensor<?x2xf32>
+  return %0 : tensor<?x2xf32>
+}}""", {"x": (5, 8)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", ["local", "global"])
+@pytest.mark.parametrize("sizes", [(1, 2), (2, 3), (3, 1), (7, 1), (1, 7)], ids=str)
+@pytest.mark.parametrize("name", OPEN)
+def test_open_dims_on_any_mesh_in_both_argument_modes(name: str, sizes: tuple[int, int], arguments: str) -> None:
+    """Several open dims whose sums and products are dims too; uneven and empty tiles; tiles given, or cut on the device."""
+    text, shapes = OPEN[name]
+    module = replace(with_shapes(parse_text(text), shapes), mesh=make_mesh({"x": sizes[0], "y": sizes[1]}))
+    result = check(module, pipeline=lambda given: mg.lower(given, stage="partition", arguments=arguments))
+    assert result.ok and not any(output.unbounded for output in result.outputs), result.faults
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_a_module_left_open_runs_on_any_number_of_devices(size: int, tmp_path: Path) -> None:
+    path = tmp_path / "m.mgx"
+    mg.compile(UNUSED, target="cpu", arguments="global").save(path)
+    x = np.arange(84, dtype=np.float32).reshape(7, 12) - 40
+    np.testing.assert_array_equal(mg.load(path, mesh={"0": size})(x), np.abs(x))
