@@ -9,9 +9,9 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from meshgen.ir import bridge
 from meshgen.ir.bridge import IMPORTERS, Importer, imports
+from meshgen.ir.bridge_known import constant
 from meshgen.ir.bridge_linalg import refuse
 from meshgen.ir.bridge_payload import Builder
-from meshgen.ir.bridge_shard_sharding import constant
 from meshgen.ir.dialects.upstream import SCF
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.ir.inline import copy_nodes

@@ -12,9 +12,10 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir.bridge import Importer, imports
+from meshgen.ir.bridge_known import constant
 from meshgen.ir.bridge_payload import Builder
 from meshgen.ir.bridge_shard_grid import find_mesh
-from meshgen.ir.bridge_shard_sharding import constant, fitted, sharding_of
+from meshgen.ir.bridge_shard_sharding import fitted, sharding_of
 from meshgen.ir.dialects.shard import (
     GridShapeOp,
     NeighborsLinearIndicesOp,

@@ -10,17 +10,17 @@ from xdsl.dialects.builtin import (
     I64,
     ArrayAttr,
     DenseArrayBase,
-    IntegerAttr,
     StringAttr,
     SymbolRefAttr,
     i64,
 )
 from xdsl.dialects.shard import ShardingType, ShardOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir import bridge
 from meshgen.ir.bridge import Importer, Reading
+from meshgen.ir.bridge_known import constant
 from meshgen.ir.bridge_shard_grid import (
     axis_numbers,
     has_parts,
@@ -81,18 +81,13 @@ def constants(
     for number in static.get_values():
         if number != DYNAMIC_INDEX:
             found.append(int(number))
+        elif not rest:
+            faults.append(Diagnostic("MG0104", f"{what} '?' stands for a value, but there is none"))
         elif (known := constant(rest.pop(0))) is not None:
             found.append(known)
         else:
             faults.append(Diagnostic("MG0103", f"{what} is not known at compile time", hint="use a constant"))
     return found
-
-
-def constant(value: SSAValue) -> int | None:
-    """The integer that an `arith.constant` defines."""
-    owner = value.owner
-    number = owner.properties.get("value") if isinstance(owner, Operation) and owner.name == "arith.constant" else None
-    return number.value.data if isinstance(number, IntegerAttr) else None
 
 
 def _with_halo(sharding: Sharding, sizes: Sequence[int]) -> tuple[Sharding, list[Diagnostic]]:

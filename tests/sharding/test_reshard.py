@@ -202,9 +202,20 @@ def test_halos_and_offsets(rows: int) -> None:
 
 def test_dropping_a_halo_moves_nothing_and_making_one_moves_its_rows() -> None:
     plain = fit(P("y"), 2)
-    wide = replace(plain, halo=((2, 1), (0, 0)))
+    wide, wider = (replace(plain, halo=(rows, (0, 0))) for rows in ((2, 1), (3, 1)))
     assert plan(wide, plain).ring_bytes == 0
-    assert plan(plain, wide).ring_bytes == 3 * 4096 * 4
+    made = plan(plain, wide)
+    assert [(s.op, s.ring_bytes) for s in made.steps] == [("update_halo", 3 * 4096 * 4)]
+    assert plan(wide, wider).ring_bytes <= 4 * 4096 * 4
+    assert plan(wider, wide).ring_bytes == 0
+
+
+def test_a_halo_is_made_after_the_tiles_are_where_they_shall_be() -> None:
+    wide = replace(fit(P(None, "y"), 2), halo=((0, 0), (1, 1)))
+    assert [s.op for s in plan(fit(P("y"), 2), wide).steps] == ["retile"]
+    assert [s.op for s in plan(P(None, "y", partial="x"), wide).steps] == ["all_reduce", "update_halo"]
+    found = plan(replace(fit(P("y"), 2), halo=((1, 1), (0, 0))), P(None, "y"))
+    assert found.ring_bytes == 3 * 4096 * 4096 // 16 * 4, "without its halo the tile goes through an all_to_all"
 
 
 def test_parts_of_an_axis_that_do_not_nest_still_have_a_plan() -> None:
