@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from meshgen.ccl.cost import link_axes, ring_bytes
+from meshgen.ir.dialects.shard_checks import TEXT_NAMES
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Buffer, Item, Schedule
@@ -168,7 +169,7 @@ def _collective(item: Item, plan: Schedule, mesh: Mesh, hidden: float) -> Collec
     local, result = buffers[0], buffers[-1]
     axes = link_axes(item.op, item.attrs, mesh)
     return Collective(
-        kind=item.op,
+        kind=TEXT_NAMES.get(item.op, item.op),
         axes=axes,
         group_size=mesh.group_size(axes),
         dtype=local.dtype,

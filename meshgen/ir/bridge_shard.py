@@ -106,7 +106,9 @@ def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Shar
     sharding = fitted(sharding, kind.rank)
     loc = reading.source.locate(op)
     mesh = reading.module.mesh
-    faults = sharding.faults(kind.shape, mesh) or wide_halo_faults(sharding, kind.shape, mesh)
+    faults = sharding.faults(kind.shape, mesh)
+    if not faults and not is_declared(op):
+        faults = wide_halo_faults(sharding, kind.shape, mesh)
     reading.faults += [replace(f, loc=loc) for f in faults]
     if not reading.faults:
         sharding = sharding.without_even_offsets(kind.shape, mesh)  # written beside uneven ones

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, SymbolRefAttr
@@ -195,9 +196,17 @@ def _per_dim(importer: Importer, op: Operation, name: str, lists: Lists) -> None
         importer.fault("MG0204", f"{op.name}: {len(lists)} lists of axes for {kind} of rank {kind.rank}", op)
         steps = []
     for place, (dim, axes) in enumerate(steps):
-        sharding = target if place == len(steps) - 1 else _after(sharding, name, dim, axes)
-        value = emit_on(importer, op, value, name, {"axes": axes, "dim": dim}, kind, sharding)
+        before, sharding = sharding, target if place == len(steps) - 1 else _after(sharding, name, dim, axes)
+        attrs: dict[str, Any] = {"axes": axes, "dim": dim}
+        if name == "all_gather" and _is_inside(before.dims[dim], axes) and sharding == _after(before, name, dim, axes):
+            name, attrs = "retile", {"source": before, "target": sharding, "shape": kind.shape}
+        value = emit_on(importer, op, value, name, attrs, kind, sharding)
     importer.bind(op.results[0], value)
+
+
+def _is_inside(have: tuple[str, ...], axes: tuple[str, ...]) -> bool:
+    """Whether all axes split the dim, but other ones inside of them do: joined shards are not what remains."""
+    return set(axes) <= set(have) and have[len(have) - len(axes) :] != axes
 
 
 def _after(sharding: Sharding, name: str, dim: int, axes: Sequence[str]) -> Sharding:

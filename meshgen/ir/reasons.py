@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from meshgen.errors import place_text
+from meshgen.ir.dialects.shard_checks import TEXT_NAMES
 from meshgen.ir.graph import Node
 
 
@@ -11,4 +12,4 @@ def reason_of(node: Node) -> str:
     if why := node.attrs.get("why"):
         return str(why)
     where = f" ({place_text(node.loc)})" if node.loc else ""
-    return f"the program says {node.op} here{where}"
+    return f"the program says {TEXT_NAMES.get(node.op, node.op)} here{where}"

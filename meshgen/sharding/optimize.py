@@ -13,6 +13,7 @@ from meshgen.sharding.optimizations.cancel_pairs import cancel_pairs
 from meshgen.sharding.optimizations.combine import combine
 from meshgen.sharding.optimizations.drop_trivial import drop_trivial
 from meshgen.sharding.optimizations.fold_reductions import fold_reductions
+from meshgen.sharding.optimizations.join_moves import join_moves
 from meshgen.sharding.optimizations.merge_duplicates import merge_duplicates
 from meshgen.sharding.optimizations.merge_statistics import merge_statistics
 from meshgen.sharding.optimizations.narrow_moves import narrow_moves
@@ -31,6 +32,7 @@ PASSES: tuple[Pass, ...] = (
     raise_slices,
     fold_reductions,
     cancel_pairs,
+    join_moves,
     replan,
     reassociate,
     sink_moves,

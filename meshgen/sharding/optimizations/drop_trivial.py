@@ -1,12 +1,15 @@
-"""Collectives in groups of one device, and transfers between shardings that mean the same, are the identity."""
+"""Collectives in groups of one device, transfers between shardings that mean the same, shifts by whole turns are the identity."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from meshgen.ccl.cost import transfer_of
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, walk
 from meshgen.sharding.reshard import same_layout
+
+_LOCAL_MOVES = ("shift", "update_halo")
 
 
 def drop_trivial(module: Module) -> Module:
@@ -15,9 +18,14 @@ def drop_trivial(module: Module) -> Module:
 
 
 def _drop(node: Node, walk: Walk) -> Sequence[Value] | None:
-    if node.op not in SHARDING_OPS or node.operands[0].type != node.result.type:
+    if node.op not in (*SHARDING_OPS, *_LOCAL_MOVES) or node.operands[0].type != node.result.type:
         return None
-    if node.op in ("permute", "retile"):
+    if node.op == "shift":
+        size = walk.mesh.axis_size(node.attrs["shift_axis"])
+        same = not (node.attrs["offset"] % size if node.attrs.get("rotate") else node.attrs["offset"])
+    elif node.op == "update_halo":
+        same = not transfer_of(node.op, node.attrs, walk.mesh).elements
+    elif node.op in ("permute", "retile"):
         source, target = node.attrs["source"], node.attrs["target"]
         same = same_layout(source, target, node.result.type.with_shape(node.attrs["shape"]), walk.mesh)
     elif node.op == "update_halo":
