@@ -9,8 +9,6 @@ from meshgen.ir.graph import Module, Node, Value
 from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, walk
 from meshgen.sharding.reshard import same_layout
 
-_LOCAL_MOVES = ("shift", "update_halo")
-
 
 def drop_trivial(module: Module) -> Module:
     """Before: `%y = all_reduce %x on one` with one=1.   After: `%x`."""
@@ -18,18 +16,17 @@ def drop_trivial(module: Module) -> Module:
 
 
 def _drop(node: Node, walk: Walk) -> Sequence[Value] | None:
-    if node.op not in (*SHARDING_OPS, *_LOCAL_MOVES) or node.operands[0].type != node.result.type:
+    if node.op not in (*SHARDING_OPS, "shift") or node.operands[0].type != node.result.type:
         return None
     if node.op == "shift":
         size = walk.mesh.axis_size(node.attrs["shift_axis"])
         same = not (node.attrs["offset"] % size if node.attrs.get("rotate") else node.attrs["offset"])
-    elif node.op == "update_halo":
-        same = not transfer_of(node.op, node.attrs, walk.mesh).elements
+    elif node.op == "update_halo":  # also between equal shardings, for rows may be stale: unless there are none
+        alike = node.operands[0].sharding == node.result.sharding
+        same = alike and not transfer_of(node.op, node.attrs, walk.mesh).elements
     elif node.op in ("permute", "retile"):
         source, target = node.attrs["source"], node.attrs["target"]
         same = same_layout(source, target, node.result.type.with_shape(node.attrs["shape"]), walk.mesh)
-    elif node.op == "update_halo":
-        return None  # rows may be stale
     else:
         same = walk.mesh.group_size(node.attrs["axes"]) == 1
     return [node.operands[0]] if same else None
