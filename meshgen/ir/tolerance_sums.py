@@ -62,8 +62,12 @@ def _product(node: Node, factors: list[Tracked], value: Array, terms: int, indic
     x, y = factors
     ends = [(absolute(x.value) + x.error, absolute(y.value) + y.error), (absolute(x.value), absolute(y.value))]
     outer, inner = (_shadow(node, [a, *indices, b]) for a, b in ends)
-    rounding = sum_units(dtype_name(value.dtype), terms, PARTIAL_ROUNDINGS) * outer
-    if all(np.all(holds_integers([f])) for f in factors) and fits(outer, dtype_name(value.dtype)).all():
+    dtype = dtype_name(value.dtype)
+    rounding = sum_units(dtype, terms, PARTIAL_ROUNDINGS) * outer
+    # A product of a few that is too small for the type is off by its least number, times the factors that follow.
+    follow = _shadow(node, [np.maximum(ends[0][0], 1.0), *indices, np.maximum(ends[0][1], 1.0)])
+    rounding = rounding + terms * LEAST[dtype] * follow
+    if all(np.all(holds_integers([f])) for f in factors) and fits(outer, dtype).all():
         rounding = np.zeros(value.shape)
     return Tracked(value, outer - inner + rounding, absolute(value), rounding)
 

@@ -24,6 +24,7 @@ from meshgen.sharding.windows import rows_moved
 FORBIDDEN = 1e6  # seconds; finite, so that a problem without solution still has a least bad one
 # Where a value must be whole unless the user asked for a partial one.
 ENDS = ("input", "output", "decision", "manual_operand", "manual_result")
+BEHIND = 1 + 1e-8  # of equal choices the one that brings a value into an annotated sharding before it is made
 HINT_SECONDS = 2e-6  # what keeping a hint is worth on top of the traffic that it saves
 
 
@@ -238,7 +239,9 @@ class AxisProblem:
 
     def _weight(self, maker: Site, use: tuple[int, int]) -> float:
         """How much an edge counts: what a loop carries is resharded on every trip, what it only reads once before it."""
-        times = self.sites[use[0]].times / maker.times if maker.node.op == "carry" else 1.0
+        user = self.sites[use[0]]
+        times = user.times / maker.times if maker.node.op == "carry" else 1.0
+        times *= BEHIND if user.node.attrs.get("as_result") else 1.0
         return times * (SAME_EDGE if use in self.view.moved else 1.0)
 
     def _prices(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from meshgen.ir.canonical import canonical_order
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.manual import is_open
@@ -44,10 +45,10 @@ class Flat(NamedTuple):
 
 
 def flatten(graph: Graph, times: float, manual: tuple[str, ...] = ()) -> list[Flat]:
-    """Nodes in program order; a region's before its op's result ties."""
+    """Nodes in canonical order; a region's before its op's result ties."""
     found: list[Flat] = []
     producers = graph.producers()
-    for node in graph.nodes:
+    for node in canonical_order(graph):
         if node.op == "while":
             found += _loop(node, times, trip_count(node, producers) or UNKNOWN_TRIPS, manual)
         elif node.op in ("case", "if"):

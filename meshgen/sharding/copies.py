@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from meshgen.ccl.cost import COMMUNICATIONS, link_axes
 from meshgen.errors import Location, place_text
@@ -59,15 +59,32 @@ class Names:
 
 
 @dataclass(eq=False)
+class _Link:
+    """One step of the way from a value to a copy: step `number` of `plan`, which starts at `origin` (None: at the value)."""
+
+    origin: _Link | None
+    plan: ReshardPlan
+    number: int
+    made: Value | None = None
+
+    @property
+    def step(self) -> Step:
+        return self.plan.steps[self.number]
+
+
+@dataclass(eq=False)
 class Copies:
-    """A value with the copies made of it so far.
+    """A value with the copies that its uses need.
+
+    Which copy is made from which is settled for all of them together, whatever is used first; a step is written
+    when the first use needs it.
 
     Attributes:
         value: the value as it is produced; `value.sharding` says how it lies.
         producer: who makes it.
         nodes: program order so far of the graph that it belongs to; copies are appended there, so a copy that a
             loop's body needs is made once, before the loop.
-        wanted: shardings that its uses need, in order of first use.
+        wanted: shardings that its uses need, in canonical order of the uses.
     """
 
     value: Value
@@ -76,50 +93,66 @@ class Copies:
     wanted: list[Sharding]
     mesh: Mesh
     names: Names
-    made: list[Value] = field(default_factory=list)
-    parents: dict[Sharding, Sharding] | None = None
-
-    def __post_init__(self) -> None:
-        self.made.append(self.value)
+    links: list[_Link] | None = None
 
     def get(self, target: Sharding, user: Party) -> Value:
         """The copy with a sharding; the steps to make it are appended where it is new."""
-        if found := self._find(target):
-            return found
-        if self.parents is None:
-            self.parents = self._order()
-        start = self.parents.get(target, _lies(self.value))
-        if start != _lies(self.value):
-            self.get(start, user)
-        plans = [(plan_reshard(self.value.type, _lies(v), target, self.mesh), v) for v in self.made]
+        if self._is_same(target, _lies(self.value)):
+            return self.value
+        if self.links is None:
+            self.links = []
+            for wanted in self._order():
+                self._find(wanted)
+        return self._made(self._find(target), user)
+
+    def _is_same(self, left: Sharding, right: Sharding) -> bool:
+        return same_layout(left, right, self.value.type, self.mesh)
+
+    def _find(self, target: Sharding) -> _Link:
+        """The last step to a copy; the cheapest way from the value or any step that is planned is added where there is none."""
+        assert self.links is not None, "set by get"
+        for link in self.links:
+            if self._is_same(link.step.sharding, target):
+                return link
+        starts: list[tuple[Sharding, _Link | None]] = [
+            (_lies(self.value), None),
+            *((link.step.sharding, link) for link in self.links),
+        ]
+        plans = [(plan_reshard(self.value.type, lies, target, self.mesh), link) for lies, link in starts]
         plan, origin = min(plans, key=lambda pair: pair[0].cost)  # the first of equal ones
-        return self._append(plan, origin, user)
+        for number in range(len(plan.steps)):
+            origin = _Link(origin, plan, number)
+            self.links.append(origin)
+        assert origin is not None, "another layout takes a step"
+        return origin
 
-    def _find(self, target: Sharding) -> Value | None:
-        return next((v for v in self.made if same_layout(_lies(v), target, self.value.type, self.mesh)), None)
-
-    def _order(self) -> dict[Sharding, Sharding]:
+    def _order(self) -> list[Sharding]:
+        """The targets, each after the one that it is cheapest made from."""
         produced = _lies(self.value)
         targets: list[Sharding] = []
         for target in self.wanted:
-            known = (produced, *targets)
-            if not any(same_layout(target, other, self.value.type, self.mesh) for other in known):
+            if not any(self._is_same(target, other) for other in (produced, *targets)):
                 targets.append(target)
 
         def cost(source: Sharding, target: Sharding) -> Cost:
             return plan_reshard(self.value.type, source, target, self.mesh).cost
 
-        return make_order(produced, targets, cost)
+        parents, order = make_order(produced, targets, cost), list[Sharding]()
+        while len(order) < len(targets):
+            order += [t for t in targets if t not in order and parents[t] in (produced, *order)]
+        return order
 
-    def _append(self, plan: ReshardPlan, origin: Value, user: Party) -> Value:
-        for number, step in enumerate(plan.steps):
-            loc = user.loc or self.producer.loc
-            result = Value(self.value.type, self.names.fresh(self.value.name, _SUFFIXES[step.op]), step.sharding, loc)
-            attrs = {**step.attrs, "why": self._why(step, plan, number, user)}
-            self.nodes.append(Node(step.op, [origin], [result], attrs, loc))
-            self.made.append(result)
-            origin = result
-        return origin
+    def _made(self, link: _Link, user: Party) -> Value:
+        """The value of a step, written where it is new."""
+        if link.made is None:
+            origin = self._made(link.origin, user) if link.origin else self.value
+            step, loc = link.step, user.loc or self.producer.loc
+            link.made = Value(
+                self.value.type, self.names.fresh(self.value.name, _SUFFIXES[step.op]), step.sharding, loc
+            )
+            attrs = {**step.attrs, "why": self._why(step, link.plan, link.number, user)}
+            self.nodes.append(Node(step.op, [origin], [link.made], attrs, loc))
+        return link.made
 
     def _why(self, step: Step, plan: ReshardPlan, number: int, user: Party) -> str:
         """Edge, shardings, which step of how many, and what propagation noted on the axes that are moved."""

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from meshgen.errors import Diagnostic, Location, ProgramError
+from meshgen.ir.canonical import canonical_order
 from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import is_open
 from meshgen.mesh import Mesh
@@ -33,7 +34,7 @@ def materialize(module: Module) -> Module:
     Raises ProgramError (MG0104) for nodes that propagation has not seen, ShardingError where no reshard exists.
     """
     _check(module)
-    writer = _Writer(module.mesh, module.graph)
+    writer = _Writer(module.mesh, module.graph, module.in_shardings, module.out_shardings)
     inputs = [
         Value(value.type, value.name, sharding, value.loc)
         for value, sharding in zip(module.graph.inputs, module.in_shardings, strict=True)
@@ -59,8 +60,8 @@ def _check(module: Module) -> None:
 
 
 def _all_nodes(graph: Graph) -> Iterator[Node]:
-    """Nodes in program order, those of loops and branches before their op."""
-    for node in graph.nodes:
+    """Nodes in canonical order, those of loops and branches before their op."""
+    for node in canonical_order(graph):
         for region in node.regions if node.op in _CONTROL or is_open(node) else ():
             yield from _all_nodes(region)
         yield node
@@ -87,11 +88,11 @@ def _note(wishes: Sequence[Annotation | None], number: int) -> str:
 class _Writer:
     """Writes graphs anew; keeps the copies of every value of the old ones."""
 
-    def __init__(self, mesh: Mesh, graph: Graph) -> None:
+    def __init__(self, mesh: Mesh, graph: Graph, ins: Sequence[Sharding], outs: Sequence[Sharding]) -> None:
         self._mesh = mesh
         self._names = Names([value.name for value in _all_values(graph) if value.name])
         self._copies: dict[Value, Copies] = {}
-        self._wanted = _wanted(graph)
+        self._wanted = _wanted(graph, mesh, ins, outs)
 
     def define(self, old: Value, new: Value, producer: Party, nodes: list[Node]) -> None:
         """Tell that `new` stands for `old`, made in the graph with these nodes."""
@@ -99,8 +100,6 @@ class _Writer:
 
     def write(self, old: Graph, new: Graph, results: Sequence[Sharding], ends: Sequence[Party]) -> None:
         """Fill `new` from `old`, its outputs in the shardings `results`."""
-        for value, sharding in zip(old.outputs, results, strict=True):
-            self._wanted.setdefault(value, []).append(sharding)
         for node in old.nodes:
             self._write_node(node, new.nodes)
         new.outputs = [
@@ -135,12 +134,12 @@ class _Writer:
             return Node("manual", operands, results, dict(node.attrs), node.loc, lies, node.regions)
         inner = [free_part(sharding, node.attrs["axes"]) for sharding in lies.operands]
         inputs = [Value(v.type, v.name, s, v.loc) for v, s in zip(body.inputs, inner, strict=True)]
-        writer, new = _Writer(self._mesh, body), Graph(body.name, inputs)
+        given = [free_part(sharding, node.attrs["axes"]) for sharding in lies.results]
+        writer, new = _Writer(self._mesh, body, inner, given), Graph(body.name, inputs)
         writer._names = self._names
         party = _party("operand of manual", lies.why, "", node.loc)
         for before, after in zip(body.inputs, inputs, strict=True):
             writer.define(before, after, party, new.nodes)
-        given = [free_part(sharding, node.attrs["axes"]) for sharding in lies.results]
         writer.write(body, new, given, [_party("result of manual", lies.why, "", node.loc)] * len(given))
         return written_out(node, new, operands, self._mesh)
 
@@ -159,14 +158,12 @@ class _Writer:
         old, lies = node.regions[number], _lies(node)
         if node.op not in _CONTROL:
             return old
-        inner = lies.results if node.op == "while" else lies.operands[1:]
-        inputs = [Value(v.type, v.name, s, v.loc) for v, s in zip(old.inputs, inner, strict=True)]
+        inputs = [Value(v.type, v.name, s, v.loc) for v, s in zip(old.inputs, _inner(node), strict=True)]
         new = Graph(old.name, inputs)
         party = _party(f"argument of {node.op}", lies.why, "", node.loc)
         for before, after in zip(old.inputs, inputs, strict=True):
             self.define(before, after, party, new.nodes)
-        is_condition = node.op == "while" and number == 0
-        results = (Sharding(()),) if is_condition else lies.results
+        results = _given(node, number)
         self.write(old, new, results, [_party(f"result of {node.op}", lies.why, "", node.loc)] * len(results))
         return new
 
@@ -184,15 +181,48 @@ def _all_values(graph: Graph) -> Iterator[Value]:
         yield from node.results
 
 
-def _wanted(graph: Graph) -> dict[Value, list[Sharding]]:
-    """Shardings that nodes need of each value, in program order; those of an annotation that changes nothing are its value's."""
+def _wanted(
+    graph: Graph, mesh: Mesh, ins: Sequence[Sharding], outs: Sequence[Sharding]
+) -> dict[Value, list[Sharding]]:
+    """Shardings that uses need of each value, in canonical order; those of an annotation that changes nothing are its value's."""
     wanted: dict[Value, list[Sharding]] = {}
     same: dict[Value, Value] = {}
+    made = _made(graph) | dict(zip(graph.inputs, ins, strict=True))
+
+    def want(values: Sequence[Value], needs: Sequence[Sharding]) -> None:
+        for value, sharding in zip(values, needs, strict=True):
+            wanted.setdefault(same.get(value, value), []).append(sharding)
+
     for node in _all_nodes(graph):
         lies = _lies(node)
-        needs = lies.results if node.op == "annotate" else lies.operands
-        for value, sharding in zip(node.operands, needs, strict=True):
-            wanted.setdefault(same.get(value, value), []).append(sharding)
-        if node.op == "annotate" and lies.operands == lies.results:
-            same[node.results[0]] = same.get(node.operands[0], node.operands[0])
+        want(node.operands, lies.results if node.op == "annotate" else lies.operands)
+        for number, region in enumerate(node.regions if node.op in _CONTROL else ()):
+            want(region.outputs, _given(node, number))
+        if node.op == "annotate":
+            value = same.get(node.operands[0], node.operands[0])
+            if value in made and same_layout(made[value], lies.results[0], value.type, mesh):
+                same[node.results[0]] = value
+    want(graph.outputs, outs)
     return wanted
+
+
+def _made(graph: Graph) -> dict[Value, Sharding]:
+    """How the results of nodes and what regions take lie where they are made."""
+    made: dict[Value, Sharding] = {}
+    for node in graph.nodes:
+        lies = _lies(node)
+        made |= zip(node.results, lies.results, strict=True)
+        for region in node.regions if node.op in _CONTROL else ():
+            made |= zip(region.inputs, _inner(node), strict=True)
+            made |= _made(region)
+    return made
+
+
+def _given(node: Node, number: int) -> Sequence[Sharding]:
+    """How the outputs of a region of control flow lie."""
+    return (Sharding(()),) if node.op == "while" and number == 0 else _lies(node).results
+
+
+def _inner(node: Node) -> Sequence[Sharding]:
+    """How what the regions of control flow take lies: like the op's own values."""
+    return _lies(node).results if node.op == "while" else _lies(node).operands[1:]

@@ -3,8 +3,9 @@
 Mesh axes are solved one after the other, twice round, so that each sees what the others split. Along one axis
 `reach` finds where the annotations can take it, and `choices` picks among these, by variable elimination, what
 moves the fewest bytes and repeats the least work: required annotations are kept, hints may lose. The result
-depends on no order of traversal; equal costs are decided by program order. The order of several axes on one
-dim comes from the annotations, by `order`.
+depends on no order of traversal and not on the order of the program's ops: they are taken in canonical order
+(`ir/canonical.py`), which decides between equal costs. The order of several axes on one dim comes from the
+annotations, by `order`.
 """
 
 from __future__ import annotations

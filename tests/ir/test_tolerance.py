@@ -152,3 +152,14 @@ def test_bodies_that_ask_for_the_rank() -> None:
     evaluator = Evaluator(rank_handlers(make_mesh({"x": 2}), 1))
     (bound,) = error_bound(graph, [np.float32([1, 2, np.nan])], evaluator=evaluator)
     assert np.isfinite(bound).all() and 0 < bound[:2].max() < 1e-5
+
+
+def test_products_in_another_order_may_underflow() -> None:
+    graph = Graph("main", [Value(TensorType((400,), "f32"), "x")])
+    one = graph.add("constant", [], [TensorType((), "f32")], {"value": np.float32(1)}).result
+    attrs = {"dims": (0,), "kind": "multiply"}
+    graph.outputs = [graph.add("reduce", [graph.inputs[0], one], [TensorType((), "f32")], attrs).result]
+    small = np.float32([0.5] * 100 + [0.4] * 100 + [1.4] * 200)
+    found = [np.prod(order, dtype=np.float32) for order in (small, np.sort(small)[::-1])]
+    assert found[0] != found[1]
+    assert abs(found[0] - found[1]) <= float(error_bound(graph, [small])[0])

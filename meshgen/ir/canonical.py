@@ -1,0 +1,90 @@
+"""An order of a graph's nodes that depends on what the program computes, and not on how it was written down.
+
+Walked from the outputs, operands first and in their order: makers stand before users, as a tracer would emit them.
+Ops that no output needs follow, in order of their texts; only between equal ones of these the program's order decides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
+
+import numpy as np
+
+from meshgen.ir.graph import Graph, Node, Value
+
+
+def canonical_order(graph: Graph) -> list[Node]:
+    """All nodes of a graph (those of regions not), makers before users."""
+    makers = graph.producers()
+    done: dict[Node, None] = {}
+    _visit(graph.outputs, makers, done)
+    left = [node for node in graph.nodes if node not in done]
+    if left:
+        digests = _Digests(graph)
+        for node in sorted(left, key=digests.of_node):
+            _visit(reads(node), makers, done)
+            done[node] = None
+    return list(done)
+
+
+def reads(node: Node) -> list[Value]:
+    """Operands, then what the node's regions use from around them."""
+    found = list(node.operands)
+    for region in node.regions:
+        own = {*region.inputs, *region.producers()}
+        inner = [*(v for each in canonical_order(region) for v in reads(each)), *region.outputs]
+        found += [value for value in inner if value not in own]
+    return found
+
+
+def _visit(values: Iterable[Value], makers: Mapping[Value, Node], done: dict[Node, None]) -> None:
+    """Add the makers of values, after the makers of what they read. Programs are deep: no recursion."""
+    stack: list[tuple[Node, bool]] = [(makers[v], False) for v in reversed(list(values)) if v in makers]
+    open_nodes: set[Node] = set()
+    while stack:
+        node, is_ready = stack.pop()
+        if is_ready:
+            done[node] = None
+        elif node not in done and node not in open_nodes:
+            open_nodes.add(node)
+            stack.append((node, True))
+            stack += [(makers[v], False) for v in reversed(reads(node)) if v in makers]
+
+
+class _Digests:
+    """Texts that are equal for nodes that compute the same of the same inputs."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._known: dict[Value, str] = {value: f"input {number}" for number, value in enumerate(graph.inputs)}
+        self._nodes: dict[Node, str] = {}
+        for node in graph.nodes:
+            text = self._text(node, self.of_value)
+            self._nodes[node] = hashlib.sha256(text.encode()).hexdigest()
+            self._known.update((value, f"{self._nodes[node]} {i}") for i, value in enumerate(node.results))
+
+    def of_node(self, node: Node) -> str:
+        return self._nodes[node]
+
+    def of_value(self, value: Value) -> str:
+        """Values from around a region are told apart by their types only."""
+        return self._known.get(value, str(value.type))
+
+    def _text(self, node: Node, name: Callable[[Value], str]) -> str:
+        bodies = [_Digests(body).of_outputs(body) for body in node.regions]
+        types = [str(value.type) for value in node.results]
+        return repr((node.op, [name(v) for v in node.operands], types, _plain(node.attrs), bodies))
+
+    def of_outputs(self, graph: Graph) -> list[str]:
+        return [self.of_value(value) for value in graph.outputs] + sorted(self._nodes.values())
+
+
+def _plain(value: Any) -> Any:
+    """What an attribute says, arrays in full."""
+    if isinstance(value, np.ndarray):
+        array = cast("np.ndarray[Any, Any]", value)
+        return (array.shape, str(array.dtype), hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest())
+    if isinstance(value, Mapping):
+        return sorted((str(key), _plain(each)) for key, each in cast("Mapping[Any, Any]", value).items())
+    return repr(value)
