@@ -181,9 +181,7 @@ def _all_values(graph: Graph) -> Iterator[Value]:
         yield from node.results
 
 
-def _wanted(
-    graph: Graph, mesh: Mesh, ins: Sequence[Sharding], outs: Sequence[Sharding]
-) -> dict[Value, list[Sharding]]:
+def _wanted(graph: Graph, mesh: Mesh, ins: Sequence[Sharding], outs: Sequence[Sharding]) -> dict[Value, list[Sharding]]:
     """Shardings that uses need of each value, in canonical order; those of an annotation that changes nothing are its value's."""
     wanted: dict[Value, list[Sharding]] = {}
     same: dict[Value, Value] = {}

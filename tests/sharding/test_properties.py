@@ -19,6 +19,7 @@ from meshgen.commands.random_programs import options_of
 from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.text import parse_text, print_text
 from meshgen.pipeline import Timing, run_stages
+from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.generate import random_program
 from meshgen.sharding.materialize import materialize
 from meshgen.sharding.optimizations.rewrite import total_bytes
@@ -199,7 +200,9 @@ def _keeps(wish: Annotation, found: Sharding, module: Module, shape: tuple[int, 
     mesh = module.mesh
     asked = wish.sharding.without_even_offsets(shape, mesh).canonical(mesh)
     found = found.canonical(mesh)
-    dims = zip(asked.dims, found.dims, [*wish.open_dims, *[False] * asked.rank], strict=False)
+    parts = AxisParts.of(mesh, [*asked.used_axes, *found.used_axes])  # all of an axis is its parts, major to minor
+    split = [[parts.refine(axes) for axes in each.dims] for each in (asked, found)]
+    dims = zip(*split, [*wish.open_dims, *[False] * asked.rank], strict=False)
     return (
         all(axes == more if not is_open else more[: len(axes)] == axes for axes, more, is_open in dims)
         and (found.partial, found.halo, found.offsets) == (asked.partial, asked.halo, asked.offsets)

@@ -49,7 +49,7 @@ def random_sharding(writer: Writer, mesh: Mesh, kind: TensorType) -> Sharding:
     found = Sharding(tuple(map(tuple, dims)), tuple(sorted(partial, key=lambda pair: mesh.order(pair[0]))))
     if not found.split_axes or writer.chance(0.85):
         return found
-    return _with_halo(writer, found) if writer.chance(0.5) else _with_offsets(writer, found, kind, mesh)
+    return _with_halo(writer, found, kind, mesh) if writer.chance(0.5) else _with_offsets(writer, found, kind, mesh)
 
 
 def _axes(writer: Writer, mesh: Mesh) -> list[str]:
@@ -66,11 +66,14 @@ def _axes(writer: Writer, mesh: Mesh) -> list[str]:
     return found
 
 
-def _with_halo(writer: Writer, sharding: Sharding) -> Sharding:
-    """Up to two rows on either side of split dims, which may be wider than a shard."""
-    return replace(
-        sharding, halo=tuple((writer.integer(0, 3), writer.integer(0, 3)) if axes else (0, 0) for axes in sharding.dims)
-    )
+def _with_halo(writer: Writer, sharding: Sharding, kind: TensorType, mesh: Mesh) -> Sharding:
+    """Up to two rows on either side of split dims, but no more than a shard has."""
+
+    def rows(dim: int) -> int:
+        most = min(2, sharding.tile(dim, kind.sizes[dim], mesh)) if sharding.dims[dim] else 0
+        return writer.integer(0, most + 1)
+
+    return replace(sharding, halo=tuple((rows(dim), rows(dim)) for dim in range(kind.rank)))
 
 
 def _with_offsets(writer: Writer, sharding: Sharding, kind: TensorType, mesh: Mesh) -> Sharding:
