@@ -16,6 +16,8 @@ from pathlib import Path
 from meshgen.cli import COMMANDS, main
 from meshgen.codegen import fusion_space
 from meshgen.errors import CODES
+from meshgen.ir import text
+from meshgen.ir.bridge import IMPORTERS
 from meshgen.ir.evaluate import HANDLERS
 from meshgen.ir.infer import INFERENCE
 from meshgen.sharding import partition
@@ -31,6 +33,7 @@ KERNELS = (
     fusion_space.POINTWISE | fusion_space.LAYOUT | fusion_space.MADE | fusion_space.LOOKUPS | {"reduce", "dot_general"}
 )
 CONTROL = ("case", "if", "while")  # partitioned by `partition` itself; their bodies are fused
+UPSTREAM = ("arith", "bufferization", "linalg", "math", "scf", "tensor", "tosa")
 AREAS = {
     "00": "How meshgen was called",
     "01": "Reading a program",
@@ -55,7 +58,20 @@ def operations() -> str:
     }
     rows = [[f"`{name}`", *("yes" if name in known else "" for known in columns.values())] for name in names]
     counts = ", ".join(f"{column}: {sum(name in known for name in names)}" for column, known in columns.items())
-    return f"# Operations\n\n{NOTE}\nStableHLO mnemonics. {counts}.\n\n" + _table(["operation", *columns], rows)
+    table = _table(["operation", *columns], rows)
+    return f"# Operations\n\n{NOTE}\nStableHLO mnemonics. {counts}.\n\n{table}\n{_upstream()}"
+
+
+def _upstream() -> str:
+    """What is read of upstream's payload dialects."""
+    assert text.parse_text is not None  # importing it fills the table of importers
+    parts = [
+        "## Upstream's dialects\n\nThese are read as the operations above; any other one is refused with its place.\n"
+    ]
+    for dialect in UPSTREAM:
+        names = sorted(name.partition(".")[2] for name in IMPORTERS if name.startswith(f"{dialect}."))
+        parts.append(f"**{dialect}** ({len(names)}): {', '.join(f'`{name}`' for name in names)}.\n")
+    return "\n".join(parts)
 
 
 def diagnostics() -> str:

@@ -32,6 +32,8 @@ _MARKS = {mark: KIND_BY_PUNCTUATION_SPELLING[mark] for mark in ":,()}[]<>=+/*?|"
 _TENSOR = re.compile(r'tensor<[^<>"]*(?:<(?:[^<>"]|"[^"]*")*>[^<>"]*)*>')
 _DENSE = re.compile(r"<([^<>]*)>")
 _LABEL = re.compile(r"\{\s*(?://[^\n]*\s*)*\^")
+_RESOURCE_NAME = re.compile(r'<\s*"?([^<>"]*?)"?\s*>')
+_RESOURCE = re.compile(r'([\w$.-]+|"[^"]*")\s*:\s*"0x([0-9A-Fa-f]*)"')
 _INTEGERS = re.compile(r"\[([-\d,\s]*)\]")
 _LOCATION_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)[^\S\n]*$", re.MULTILINE)
 _POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)\b')
@@ -205,6 +207,22 @@ class TextParser(Parser):
         try:
             return read_dense(match[1], type)
         except (ValueError, KeyError, OverflowError) as error:
+            self.raise_error(str(error), start)
+
+    def _parse_builtin_dense_resource_attr(self) -> Any:
+        """A constant whose bytes stand in the metadata at the end of the text, behind four that say their alignment."""
+        start = self._current_token.span.start
+        name = self.scan(_RESOURCE_NAME, "name of a resource expected")[1]
+        self.parse_punctuation(":")
+        type = self.parse_type()
+        blob = next((m[2] for m in _RESOURCE.finditer(self.lexer.input.content) if m[1].strip('"') == name), None)
+        if blob is None:
+            self.raise_error(f"the text has no resource '{name}'", start)
+        if not isinstance(type, builtin.TensorType) or -1 in type.get_shape():
+            self.raise_error("a constant has a tensor type of known shape", start)
+        try:
+            return read_dense(f'"0x{blob[8:]}"', type)
+        except (ValueError, KeyError) as error:
             self.raise_error(str(error), start)
 
     # What the dialects use beyond xDSL's parser.

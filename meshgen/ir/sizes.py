@@ -16,6 +16,7 @@ from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.infer import infer_types
 from meshgen.ir.infer_sharding import COLLECTIVE_OPS
 from meshgen.ir.infer_site import shapes_agree
+from meshgen.ir.size_ties import Ties, ties_of
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
@@ -100,8 +101,12 @@ def with_shapes(module: Module, shapes: Mapping[str, Sequence[int]]) -> Module:
             kinds[number] = _remembered(name, kinds[number], given)
     if faults:
         raise UsageError(*faults)
-    writer = _Writer(module.mesh)
+    ties = ties_of(graph)
+    writer = _Writer(module.mesh, ties)
     result = writer.graph(graph, kinds, {})
+    if writer.faults:  # what was learnt behind a value may have said its size
+        writer = _Writer(module.mesh, ties)
+        result = writer.graph(graph, kinds, {})
     if writer.faults:
         raise ProgramError(*writer.faults)
     return at_mesh(replace(module, graph=result), module.mesh)
@@ -147,12 +152,15 @@ class _Writer:
     """Writes graphs anew with the types that follow from those of their inputs; collects what is wrong."""
 
     mesh: Mesh
+    ties: Ties
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
 
     def graph(self, old: Graph, kinds: Sequence[TensorType], outer: Mapping[Value, Value]) -> Graph:
         inputs = [Value(kind, v.name, v.sharding, v.loc) for v, kind in zip(old.inputs, kinds, strict=True)]
         new = Graph(old.name, inputs)
         put = {**outer, **dict(zip(old.inputs, inputs, strict=True))}
+        for value, kind in zip(old.inputs, kinds, strict=True):
+            self.ties.learn(value, kind)
         for node in old.nodes:
             new.nodes.append(self._node(node, [put[value] for value in node.operands], put))
             put.update(zip(node.results, new.nodes[-1].results, strict=True))
@@ -166,6 +174,8 @@ class _Writer:
             regions = tuple(self.graph(region, [v.type for v in inner], put) for region in regions)
         types = self._types(node, [value.type for value in operands], regions)
         results = [Value(t, v.name, v.sharding, v.loc) for t, v in zip(types, node.results, strict=True)]
+        for value, kind in zip(node.results, types, strict=True):
+            self.ties.learn(value, kind)
         return replace(node, operands=operands, results=results, regions=regions)
 
     def _types(self, node: Node, operands: Sequence[TensorType], regions: tuple[Graph, ...]) -> list[TensorType]:
@@ -179,7 +189,10 @@ class _Writer:
             self.faults += error.diagnostics
             return declared
         if inferred is None:
-            inferred = [_completed(node, operands[0] if operands else None, kind, self.mesh) for kind in declared]
+            first = operands[0] if operands else None
+            inferred = [
+                self.ties.completed(value, _completed(node, first, value.type, self.mesh)) for value in node.results
+            ]
         found = [kind.with_shape(new.shape) for kind, new in zip(declared, inferred, strict=True)]
         faults = [fault for pair in zip(declared, found, strict=True) if (fault := _fault(node, *pair))]
         self.faults += faults

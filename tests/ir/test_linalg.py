@@ -318,6 +318,24 @@ def test_generic(name: str) -> None:
     GENERICS[name].matches()
 
 
+@pytest.mark.parametrize("axes", ["[[0]]", "[[], [0]]"])
+@pytest.mark.parametrize("name", GENERICS)
+def test_generic_split(name: str, axes: str) -> None:
+    """Law 1, whatever has to move: no size here divides by three."""
+    case = GENERICS[name]
+    names = [name for name, array in case.arguments.items() if array.ndim > axes.count(", ")]
+    if names:
+        case.moved("3", dict.fromkeys(names, axes))
+
+
+def test_sums_of_products_over_a_split_dim_move_once() -> None:
+    case = PRODUCTS["matmul"]
+    assert case.moved("5", {"x": "[[], [0]]", "w": "[[0]]", "r": "[[]]"}) == {"all_reduce": 1}
+    assert PRODUCTS["batch_matmul"].moved("2x2", {"x": "[[0], [1]]", "r": "[[0], [1]]"}) == {}
+    wide = product("mmt4d", "mkpq,nkrq->mnpr", (4, 4, 2, 2), (2, 4, 3, 2))
+    assert wide.moved("4", {"x": "[[0]]", "r": "[[0]]"}) == {}
+
+
 def split(what: Sequence[str], loops: str, writes: str, body: str, kinds: str = "pr") -> str:
     """A `generic` over 6x8 numbers."""
     return generic({"x": X}, what, loops, writes, body, "tensor<6xf32>", lambda x: x[:, 0], kinds, "0.0").text()

@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 from meshgen.errors import ProgramError
+from meshgen.ir.evaluate import evaluate
+from meshgen.ir.sizes import with_shapes
 from meshgen.ir.text import parse_text
-from tests.ir.payload import Array, Case, normal
+from meshgen.sharding.analyze import analyze
+from meshgen.sharding.oracle import check
+from tests.ir.payload import Array, Case, lowered, normal
 
 X, Y, N = normal(6, 8), normal(6, 8, seed=1), np.array(3)
 T, F = "tensor<6x8xf32>", "f32"
@@ -133,3 +137,92 @@ def test_numbers_of_arguments_may_be_whole() -> None:
     text = "func.func @f(%n: index, %k: i32) -> index {\n%a = arith.index_cast %k : i32 to index\n%r = arith.addi %n, %a : index\nreturn %r : index\n}"
     graph = parse_text(text).graph
     assert [str(value.type) for value in (*graph.inputs, *graph.outputs)] == ["i64[]", "i32[]", "i64[]"]
+
+
+OPEN = """shard.grid @g(shape = 4)
+func.func @main(%x: tensor<?x5xf32>, %b: tensor<5xf32>) -> tensor<?xf32> {
+  %c0 = arith.constant 0 : index
+  %z = arith.constant 2.0 : f32
+  %s = shard.sharding @g split_axes = [[0]] : !shard.sharding
+  %xs = shard.shard %x to %s : tensor<?x5xf32>
+  %d = tensor.dim %x, %c0 : tensor<?x5xf32>
+  %e = tensor.empty(%d) : tensor<?x5xf32>
+  %i = linalg.fill ins(%z : f32) outs(%e : tensor<?x5xf32>) -> tensor<?x5xf32>
+  %a = linalg.add ins(%xs, %i : tensor<?x5xf32>, tensor<?x5xf32>) outs(%e : tensor<?x5xf32>) -> tensor<?x5xf32>
+  %m = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%a, %b : tensor<?x5xf32>, tensor<5xf32>) outs(%e : tensor<?x5xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %v = arith.mulf %p, %q : f32
+    linalg.yield %v : f32
+  } -> tensor<?x5xf32>
+  %f = tensor.empty(%d) : tensor<?xf32>
+  %k = linalg.fill ins(%z : f32) outs(%f : tensor<?xf32>) -> tensor<?xf32>
+  %r = linalg.reduce { arith.addf } ins(%m : tensor<?x5xf32>) outs(%k : tensor<?xf32>) dimensions = [1]
+  return %r : tensor<?xf32>
+}"""
+
+
+@pytest.mark.parametrize("rows", [1, 4, 10])
+def test_sizes_that_are_open_follow_from_the_inputs(rows: int) -> None:
+    """Also of what is filled or spread, whose size no operand says."""
+    x, b = normal(rows, 5), normal(5)
+    module = with_shapes(parse_text(OPEN), {"x": (rows, 5)})
+    (found,) = evaluate(module.graph, [x, b])
+    np.testing.assert_allclose(found, 2 + ((x + 2) * b).sum(1), rtol=1e-5)
+    assert check(module, pipeline=lowered, args=[x, b]).ok
+    assert rows == 1 or not analyze(lowered(module)).collectives
+
+
+BLOB = """func.func @main(%x: tensor<2x2xi32>) -> tensor<2x2xi32> {
+  %c = arith.constant dense_resource<blob> : tensor<2x2xi32>
+  %r = arith.addi %x, %c : tensor<2x2xi32>
+  return %r : tensor<2x2xi32>
+}
+{-#
+  dialect_resources: {
+    builtin: {
+      blob: "0x0400000001000000020000000300000004000000"
+    }
+  }
+#-}
+"""
+
+
+def test_constants_may_stand_behind_the_program() -> None:
+    (found,) = evaluate(parse_text(BLOB).graph, [np.zeros((2, 2), "i4")])
+    np.testing.assert_array_equal(found, [[1, 2], [3, 4]])
+    for text, message in (
+        (BLOB.replace("<blob>", "<blub>"), "no resource 'blub'"),
+        (BLOB.replace('04000000"', '"'), "bytes"),
+    ):
+        with pytest.raises(ProgramError, match=message):
+            parse_text(text)
+
+
+GENERIC = """func.func @main(%x: tensor<3x4xf32>, %e: tensor<4x3xf32>, %z: tensor<4xf32>) -> tensor<4x2xf32> {
+  %t = "linalg.transpose"(%x, %e) <{permutation = array<i64: 1, 0>}> ({
+  ^bb0(%a: f32, %b: f32):
+    "linalg.yield"(%a) : (f32) -> ()
+  }) : (tensor<3x4xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %g = "linalg.generic"(%t, %z) <{indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = [#linalg.iterator_type<parallel>, #linalg.iterator_type<reduction>], operandSegmentSizes = array<i32: 1, 1>}> ({
+  ^bb0(%a: f32, %b: f32):
+    %v = "arith.addf"(%a, %b) <{fastmath = #arith.fastmath<none>}> : (f32, f32) -> f32
+    "linalg.yield"(%v) : (f32) -> ()
+  }) : (tensor<4x3xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %h = "linalg.reduce"(%t, %g) <{dimensions = array<i64: 1>}> ({
+  ^bb0(%a: f32, %b: f32):
+    %v = "arith.addf"(%a, %b) <{fastmath = #arith.fastmath<none>}> : (f32, f32) -> f32
+    "linalg.yield"(%v) : (f32) -> ()
+  }) : (tensor<4x3xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %w = "tensor.empty"() : () -> tensor<4x2xf32>
+  %r = "linalg.broadcast"(%h, %w) <{dimensions = array<i64: 1>}> ({
+  ^bb0(%a: f32, %b: f32):
+    "linalg.yield"(%a) : (f32) -> ()
+  }) : (tensor<4xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
+  return %r : tensor<4x2xf32>
+}"""
+
+
+def test_generic_text() -> None:
+    x = normal(3, 4)
+    (found,) = evaluate(parse_text(GENERIC).graph, [x, normal(4, 3), np.ones(4, "f4")])
+    np.testing.assert_allclose(found, np.stack([2 * x.sum(0) + 1] * 2, 1), rtol=1e-5)

@@ -165,39 +165,6 @@ def _word(parser: TextParser) -> StringAttr:
     )
 
 
-class Tiling(Structured):
-    """`%x padding_value(%p : f32) outer_dims_perm = [1, 0] inner_dims_pos = [0] inner_tiles = [8] into %d : t -> t`"""
-
-    inner_dims_pos = opt_prop_def(AnyAttr())
-    inner_tiles = opt_prop_def(AnyAttr())
-    static_inner_tiles = opt_prop_def(AnyAttr())
-    outer_dims_perm = opt_prop_def(AnyAttr())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
-        source, padding = parser.parse_unresolved_operand(), list[SSAValue]()
-        if parser.parse_optional_keyword("padding_value") is not None:
-            with parser.in_parens():
-                value = parser.parse_unresolved_operand()
-                parser.parse_punctuation(":")
-                padding = [parser.resolve_operand(value, parser.parse_type())]
-        properties: dict[str, Attribute] = {}
-        for name in ("outer_dims_perm", "inner_dims_pos", "inner_tiles"):
-            if parser.parse_optional_keyword(name) is not None:
-                parser.parse_punctuation("=")
-                properties[name] = DenseArrayBase.from_list(i64, list(parser.parse_integers()))
-        parser.parse_keyword("into")
-        target = parser.parse_unresolved_operand()
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        kind = parser.parse_type()
-        parser.parse_punctuation("->")
-        result = parser.parse_type()
-        operands = [parser.resolve_operand(source, kind), parser.resolve_operand(target, result), *padding]
-        return cls._made(operands, [result], attributes, properties, [])
-
-
 @irdl_op_definition
 class IndexOp(IRDLOperation):
     """`linalg.index 1 : index`"""
@@ -277,8 +244,7 @@ def _result_types(parser: TextParser) -> list[Attribute]:
 LINALG = Dialect(
     "linalg",
     [
-        GenericOp, YieldOp, IndexOp, *define(Tiling, "linalg", "pack unpack"),
-        *define(Structured, "linalg", f"{CONVOLUTIONS} {POOLINGS} {CONTRACTIONS} {ELEMENTWISE} {OTHERS}"),
+        GenericOp, YieldOp, IndexOp, *define(Structured, "linalg", f"{CONVOLUTIONS} {POOLINGS} {CONTRACTIONS} {ELEMENTWISE} {OTHERS}"),
     ],
     [IteratorTypeAttr],
 )  # fmt: skip
