@@ -20,6 +20,7 @@ from meshgen.mesh import Mesh
 from meshgen.sharding.alternatives import alternatives
 from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.choices import AxisProblem, AxisSolution, Label, View, edges, labels_of
+from meshgen.sharding.common_values import merge_common_values
 from meshgen.sharding.control import flatten
 from meshgen.sharding.kept import unkept
 from meshgen.sharding.order import axis_orders
@@ -70,6 +71,7 @@ class Solved:
 
 def solve(module: Module) -> Solved:
     """The cheapest program with its decisions; all sizes must be known. Raises as `propagate` does."""
+    module = merge_common_values(module)
     best = _solve(module)
     for other in map(_solve, alternatives(module)):
         best = other if other.seconds < WORTH_REWRITING * best.seconds else best
