@@ -137,7 +137,8 @@ def _ties(site: Site, value: Value, state: State, size: int, covered: Covered) -
         if operand is not value:
             continue
         if isinstance(state, int):
-            found += _from_dim(site, rule.operands[number], state, size, covered)
+            dims = rule.operands[number]
+            found += _from_dim(site, dims, state, size, covered) or _turned(site, dims, state, size, covered)
         elif isinstance(state, str) and any(number in way.operands and state in way.kinds for way in rule.linear):
             found += [(result, state) for result in site.node.results]
     for number, result in enumerate(site.node.results):
@@ -157,6 +158,20 @@ def _from_dim(
         for value, state in _states_of_factor(site, factor)
         if _is_major(site, value, state, factor, covered)
     ]
+
+
+def _turned(
+    site: Site, dims: tuple[tuple[int, ...], ...], dim: int, size: int, covered: Covered
+) -> list[tuple[Value, State]]:
+    """Where the op looks along the whole of a split dim: the largest loop of the operand that can be split instead."""
+    factors = site.rule.factors
+    if not any(factors[f].kind == "whole" and factors[f].size > 1 for f in dims[dim]):
+        return []
+    free = [f for part in dims for f in part if factors[f].kind == "parallel" and factors[f].size % size == 0]
+    if not free:
+        return []
+    best = max(free, key=lambda f: (factors[f].size, -f))
+    return _from_dim(site, dims, next(d for d, part in enumerate(dims) if best in part), size, covered)
 
 
 def _is_major(site: Site, value: Value, state: State, factor: int, covered: Covered) -> bool:

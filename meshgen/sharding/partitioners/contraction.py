@@ -43,19 +43,29 @@ def dot_general(site: Site) -> list[Value]:
 def convolution(site: Site) -> list[Value]:
     """Input channels are summed over, as in a dot; of split spatial dims the rows under the windows are fetched."""
     attrs = site.node.attrs
-    features = attrs["input_feature"], attrs["kernel_input_feature"]
-    image, kernel = (_contracted(site, number, (dim,)) for number, dim in enumerate(features))
+    image = _contracted(site, 0, (attrs["input_feature"],))
+    kernel = _contracted(site, 1, (attrs["kernel_input_feature"], *attrs["kernel_spatial"]))
     zero = site.builder.splat(0, TensorType((), image.type.dtype))
     site = replace(site, operands=[image, kernel])
     image, rows = fetched(site, 0, zero)
     low, high = list(attrs["low"]), list(attrs["high"])
     for number, dim in enumerate(attrs["input_spatial"]):
         if dim in rows:
-            low[number] = high[number] = 0
+            low[number], high[number] = _padding(site, number, rows[dim], kernel)
     groups = attrs["feature_group_count"]
     if groups != 1:  # the groups that a device has
-        groups = max(1, image.type.sizes[features[0]] // max(1, kernel.type.sizes[features[1]]))
+        channels = image.type.sizes[attrs["input_feature"]], kernel.type.sizes[attrs["kernel_input_feature"]]
+        groups = max(1, channels[0] // max(1, channels[1]))
     return site.clone([image, kernel], low=tuple(low), high=tuple(high), feature_group_count=groups)
+
+
+def _padding(site: Site, number: int, rows: int, kernel: Value) -> tuple[int, int]:
+    """Padding around the fetched rows: none, but where rows are spread the first and last need not lie under a tap."""
+    attrs, places = site.node.attrs, site.local_types()[0].sizes[site.node.attrs["output_spatial"][number]]
+    spread, taps = attrs["lhs_dilation"][number], kernel.type.sizes[attrs["kernel_spatial"][number]]
+    low = attrs["low"][number] % spread
+    reached = max(0, places - 1) * attrs["window_strides"][number] + (taps - 1) * attrs["rhs_dilation"][number] + 1
+    return low, reached - low - ((rows - 1) * spread + 1)
 
 
 def _contracted(site: Site, number: int, dims: Sequence[int]) -> Value:

@@ -135,7 +135,7 @@ def _fetch(site: Site, value: Value, window: Window, axes: tuple[str, ...], fill
         return value
     row = global_rows(site, axes, value.type, dim, plan.base, plan.step)
     builder = site.builder
-    inside = builder.compare(row, "LT", builder.splat(size, row.type))
+    inside = builder.compare(row, "LT", builder.splat(plan.limit, row.type))
     if window.base < 0:
         inside = builder.elementwise("and", inside, builder.compare(row, "GE", builder.splat(0, row.type)))
     return builder.emit("select", [inside, value, builder.spread(fill, shape)], value.type)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from meshgen.ir.evaluate_window import fold_kind
 from meshgen.ir.graph import Node
 from meshgen.sharding.rules.registry import letters, sharding_rule
@@ -82,6 +84,34 @@ def _windowed(node: Node) -> list[int]:
     ]
 
 
+@dataclass(frozen=True)
+class SpatialLoop:
+    """What may be split of a spatial dim of a convolution: places of the result (then a tile needs a halo), or taps of
+    the kernel where these are more, as in the gradient of a kernel (then the result is a partial sum).
+
+    `rows` are the base, stride and width of the window (see `Window`); a unit of the loop is `unit` rows of the result.
+    """
+
+    of_kernel: bool
+    rows: tuple[int, int, int]
+    unit: int = 1
+
+
+def spatial_loop(node: Node, number: int) -> SpatialLoop | None:
+    """The loop of a spatial dim that may be split; None if none may."""
+    attrs, sizes = node.attrs, node.operands[1].type.sizes
+    taps, places = sizes[attrs["kernel_spatial"][number]], node.result.type.sizes[attrs["output_spatial"][number]]
+    low, stride = attrs["low"][number], attrs["window_strides"][number]
+    spread, dilation = attrs["lhs_dilation"][number], attrs["rhs_dilation"][number]
+    span = _span(taps, dilation)
+    if spread == 1 and taps > places:
+        return SpatialLoop(True, (-low, dilation, _span(places, stride)))
+    if places % spread:
+        return None
+    first, last = -(low // spread), (spread * stride - stride - low + span - 1) // spread  # rows under the first unit
+    return SpatialLoop(False, (first, stride, last - first + 1), spread) if last >= first else None
+
+
 @sharding_rule("convolution")
 def convolution(node: Node) -> Rule:
     """`b (g i) h, (g o) i kh -> b (g o) h`: the input channels of a group are summed over.
@@ -94,20 +124,25 @@ def convolution(node: Node) -> Rule:
     left, right, out = [""] * image.rank, [""] * kernel.rank, [""] * result.rank
     sizes, whole = _channels(node, left, right, out)
     rows: dict[tuple[str, int], tuple[int, int, int]] = {}
+    reduced = {"i": "sum"} if "i" in sizes else {}
     spatial = zip(attrs["input_spatial"], attrs["kernel_spatial"], attrs["output_spatial"], strict=True)
     for number, (source, window, target) in enumerate(spatial):
-        stuck = attrs["lhs_dilation"][number] != 1
-        left[source], right[window] = f"x{number}", f"k{number}"
-        out[target] = f"r{number}" if stuck else f"x{number}"
-        whole += [f"x{number}", f"k{number}", f"r{number}"] if stuck else [f"k{number}"]
-        if not stuck:
-            span = _span(kernel.sizes[window], attrs["rhs_dilation"][number])
-            rows[f"x{number}", 0] = (-attrs["low"][number], attrs["window_strides"][number], span)
+        loop = spatial_loop(node, number)
+        x, k, r, u = (f"{letter}{number}" for letter in "xkru")
+        left[source], right[window], out[target] = (k, k, r) if loop and loop.of_kernel else (x, k, x)
+        if loop is None:
+            out[target] = r
+            whole += [x, k, r]
+        elif loop.of_kernel:
+            rows[k, 0], reduced[k], sizes[k] = loop.rows, "sum", kernel.sizes[window]
+            whole.append(r)
+        else:
+            rows[x, 0], sizes[x], sizes[u] = loop.rows, result.sizes[target] // loop.unit, loop.unit
+            out[target] = f"({x} {u})" if loop.unit > 1 else x
+            whole += [k, u] if loop.unit > 1 else [k]
     text = f"{' '.join(left)}, {' '.join(right)} -> {' '.join(out)}"
-    reduced = {"i": "sum"} if "i" in sizes else {}
     linear = (Linear((0,)), Linear((1,)))
-    operands = [image, kernel]
-    return rule(text, operands, [result], reduce=reduced, whole=whole, linear=linear, windows=rows, sizes=sizes)
+    return rule(text, [image, kernel], [result], reduce=reduced, whole=whole, linear=linear, windows=rows, sizes=sizes)
 
 
 def _channels(node: Node, left: list[str], right: list[str], out: list[str]) -> tuple[dict[str, int], list[str]]:
