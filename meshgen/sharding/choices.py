@@ -50,7 +50,7 @@ def labels_of(
         if (
             loop.kind == "whole"
             or not _is_reached(site, factor, origins)
-            or not _is_splittable(site, factor, link.size, others)
+            or not _is_splittable(site, factor, link, others)
         ):
             continue
         operands, results = rule.places(factor)
@@ -100,9 +100,12 @@ def _is_reached(site: Site, factor: int, origins: dict[Value, Origins]) -> bool:
     return any(dim is not None and dim in origins.get(value, {}) for value, dim in pairs)
 
 
-def _is_splittable(site: Site, factor: int, size: int, others: Callable[[Site, int], int]) -> bool:
-    loop = site.rule.factors[factor]
-    return loop.size % (size * others(site, factor)) == 0 or fits(site.rule, factor, loop.size + 1)
+def _is_splittable(site: Site, factor: int, link: Link, others: Callable[[Site, int], int]) -> bool:
+    """Evenly, or the factor is a dim of its own and tiles need not nest in those that other axes make."""
+    loop, split = site.rule.factors[factor], others(site, factor)
+    if loop.size % (link.size * split) == 0:
+        return True
+    return not (split > 1 and link.nests) and fits(site.rule, factor, loop.size + 1)
 
 
 def _is_expressible(site: Site, factor: int, covered: Covered) -> bool:

@@ -13,14 +13,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from meshgen.errors import ShardingError
+from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import is_open
 from meshgen.mesh import Mesh
 from meshgen.sharding.alternatives import alternatives
+from meshgen.sharding.axis_cuts import axis_cuts
 from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.choices import AxisProblem, AxisSolution, Label, View, edges, labels_of
 from meshgen.sharding.common_values import merge_common_values
+from meshgen.sharding.compare import planned_seconds
 from meshgen.sharding.control import flatten
 from meshgen.sharding.kept import unkept
 from meshgen.sharding.order import axis_orders
@@ -66,28 +68,45 @@ class Solved:
 
     @property
     def seconds(self) -> float:
-        return sum(decision.solution.seconds for decision in self.decisions.values())
+        """Time on links of the planned program, and of the work of one device."""
+        view = _view(self.sites, self.decisions, self.module)
+        return planned_seconds(annotated(self)) + sum(view.work(site) for site in self.sites)
+
+
+def _cheapest(solved: Sequence[Solved]) -> Solved:
+    """The first, or the cheapest of the others if it is worth leaving the user's program."""
+    if len(solved) == 1:
+        return solved[0]
+    first, *others = [each.seconds for each in solved]
+    best = min(others)
+    return solved[1 + others.index(best)] if best < WORTH_REWRITING * first else solved[0]
 
 
 def solve(module: Module) -> Solved:
     """The cheapest program with its decisions; all sizes must be known. Raises as `propagate` does."""
     module = merge_common_values(module)
-    best = _solve(module)
-    for other in map(_solve, alternatives(module)):
-        best = other if other.seconds < WORTH_REWRITING * best.seconds else best
-    if faults := unkept(best.sites, {axis: d.solution.labels for axis, d in best.decisions.items()}):
+    best = _cheapest([_solve(module), *map(_solve, alternatives(module))])
+    origins = {axis: decision.origins for axis, decision in best.decisions.items()}
+    if cuts := axis_cuts(best.sites, origins, module.mesh):
+        other = _solve(best.module, cuts)
+        best = best if _faults(other) else _cheapest([best, other])
+    if faults := _faults(best):
         raise ShardingError(*faults)
     return best
 
 
-def _solve(module: Module) -> Solved:
-    parts = AxisParts.of(module.mesh, [axis for wish in _wishes(module) for axis in wish.used_axes])
+def _faults(solved: Solved) -> list[Diagnostic]:
+    return unkept(solved.sites, {axis: d.solution.labels for axis, d in solved.decisions.items()})
+
+
+def _solve(module: Module, cuts: Sequence[str] = ()) -> Solved:
+    parts = AxisParts.of(module.mesh, [*(axis for wish in _wishes(module) for axis in wish.used_axes), *cuts])
     sites = sites_of(module, parts)
     decisions: dict[str, Decision] = {}
     for _ in range(ROUNDS if len(parts.all()) > 1 else 1):
         for axis in parts.all():
             others = {a: d for a, d in decisions.items() if a != axis}
-            decisions[axis] = _decide(sites, Link.of(module.mesh, axis), others, module)
+            decisions[axis] = _decide(sites, Link.of(module.mesh, axis, is_cut=bool(cuts)), others, module)
     return Solved(module, parts, sites, decisions)
 
 

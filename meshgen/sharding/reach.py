@@ -91,7 +91,7 @@ def seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:
         where = f" ({place_text(site.wish.loc)})" if site.wish.loc else ""
         subject = f"{_SUBJECTS.get(site.node.op, 'value')} %{site.value.name or '?'}"
         if state is not None:
-            found.append((site.value, state, f"{strength} annotation {site.wish.sharding} of {subject}{where}"))
+            found.append((site.value, state, f"{strength} annotation {site.asked} of {subject}{where}"))
     for factor, axes in enumerate(site.option or ()):
         if axis in axes:
             where = f" ({place_text(site.node.loc)})" if site.node.loc else ""

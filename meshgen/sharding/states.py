@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from meshgen.mesh import Mesh
+from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
 State = int | str | None
@@ -33,15 +33,20 @@ def state_of(sharding: Sharding, axis: str) -> State:
 
 @dataclass(frozen=True)
 class Link:
-    """Size and bandwidth (bytes/s) of the mesh axis that is being propagated."""
+    """Size and bandwidth (bytes/s) of the mesh axis that is being propagated.
+
+    With `nests` it is a part that the compiler cut off an axis: it splits only what it splits evenly.
+    """
 
     axis: str
     size: int
     bandwidth: float
+    nests: bool = False
 
     @staticmethod
-    def of(mesh: Mesh, axis: str) -> Link:
-        return Link(axis, mesh.axis_size(axis), mesh.axis(axis).bandwidth)
+    def of(mesh: Mesh, axis: str, *, is_cut: bool = False) -> Link:
+        nests = is_cut and split_ref(axis)[2] is not None
+        return Link(axis, mesh.axis_size(axis), mesh.axis(axis).bandwidth, nests)
 
     def seconds(self, source: State, target: State, nbytes: float, *, is_argument: bool = False) -> float:
         """Estimated time to go from one state to another (ring model).
