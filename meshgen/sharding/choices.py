@@ -15,7 +15,7 @@ import numpy as np
 
 from meshgen.ir.graph import Value
 from meshgen.sharding.eliminate import Table, cheapest
-from meshgen.sharding.reach import Covered, Origins, fits, usable_factor
+from meshgen.sharding.reach import Covered, Origins, fits, picks_of, usable_factor
 from meshgen.sharding.rules import Linear
 from meshgen.sharding.sites import Site
 from meshgen.sharding.states import LATENCY_SECONDS, SAME_EDGE, Link, State, state_of
@@ -36,6 +36,11 @@ class Label:
     way: Linear | None
     operands: tuple[State, ...]
     results: tuple[State, ...]
+
+    def is_pick(self, site: Site) -> bool:
+        """Whether the op leaves rows of the loop partial instead of fetching them."""
+        is_window = self.factor is not None and site.rule.factors[self.factor].kind == "window"
+        return is_window and isinstance(self.results[0], str)
 
 
 def labels_of(
@@ -58,6 +63,7 @@ def labels_of(
         label = Label(factor, None, tuple(operands), ends)
         if _is_expressible(site, factor, covered):
             found.append(label)
+    found += _picked(site, link, origins, others)
     kinds = {state for v in node.operands for state in origins.get(v, {}) if isinstance(state, str)}
     for way in rule.linear:
         for kind in sorted(kinds & set(way.kinds)):
@@ -89,6 +95,18 @@ def asked_face(site: Site, label: Label) -> State:
     return label.operands[0] if site.asks_operand else label.results[0]
 
 
+def _picked(site: Site, link: Link, origins: dict[Value, Origins], others: Callable[[Site, int], int]) -> list[Label]:
+    """Labels that leave rows of a split dim partial; the dim is split over no other axis."""
+    return [
+        Label(pick.window.factor, None, (state,), (pick.kind,))
+        for value in site.node.operands
+        for state in origins.get(value, {})
+        if site.rule.picks and isinstance(state, int)
+        for pick in picks_of(site, 0, state, link.size)
+        if others(site, pick.window.factor) == 1
+    ]
+
+
 def _has(site: Site, labels: list[Label], state: State) -> bool:
     """Whether a label puts the value of an end of the program, or of an annotation, in a state."""
     return any(asked_face(site, label) == state for label in labels)
@@ -101,8 +119,10 @@ def _is_reached(site: Site, factor: int, origins: dict[Value, Origins]) -> bool:
 
 
 def _is_splittable(site: Site, factor: int, link: Link, others: Callable[[Site, int], int]) -> bool:
-    """Evenly, or the factor is a dim of its own and tiles need not nest in those that other axes make."""
+    """Not where another axis leaves its rows partial; evenly, or the factor is a dim of its own and tiles need not nest in those that other axes make."""
     loop, split = site.rule.factors[factor], others(site, factor)
+    if not split:
+        return False
     if loop.size % (link.size * split) == 0:
         return True
     return not (split > 1 and link.nests) and fits(site.rule, factor, loop.size + 1)
@@ -183,7 +203,8 @@ class AxisProblem:
         cost = self.view.work(site)
         if label.factor is not None:
             size = site.rule.factors[label.factor].size
-            cost = cost * math.ceil(size / self.link.size) / max(size, 1) + self._fetching(site, label.factor)
+            cost = cost * math.ceil(size / self.link.size) / max(size, 1)
+            cost += 0.0 if label.is_pick(site) else self._fetching(site, label.factor)
         if site.option is not None:
             asked = next((f for f, axes in enumerate(site.option) if self.link.axis in axes), None)
             return cost if asked == label.factor else cost + FORBIDDEN  # partial operands split no loop

@@ -126,7 +126,8 @@ def _decide(sites: list[Site], link: Link, others: dict[str, Decision], module: 
         for site, label in zip(sites, decision.solution.labels, strict=True):
             if label.factor is not None:
                 table = split.setdefault(site, {})
-                table[label.factor] = table.get(label.factor, 1) * module.mesh.axis_size(axis)
+                size = 0 if label.is_pick(site) else module.mesh.axis_size(axis)  # 0: nothing else may split it
+                table[label.factor] = table.get(label.factor, 1) * size
 
     def count(site: Site, factor: int) -> int:
         return split.get(site, {}).get(factor, 1)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from meshgen.errors import place_text
 from meshgen.ir.graph import Value
 from meshgen.sharding.rules import Rule
+from meshgen.sharding.rules.rule import Pick
 from meshgen.sharding.sites import Site
 from meshgen.sharding.states import State, state_of
 
@@ -139,6 +140,7 @@ def _ties(site: Site, value: Value, state: State, size: int, covered: Covered) -
         if isinstance(state, int):
             dims = rule.operands[number]
             found += _from_dim(site, dims, state, size, covered) or _turned(site, dims, state, size, covered)
+            found += [(site.node.result, pick.kind) for pick in picks_of(site, number, state, size)]
         elif isinstance(state, str) and any(number in way.operands and state in way.kinds for way in rule.linear):
             found += [(result, state) for result in site.node.results]
     for number, result in enumerate(site.node.results):
@@ -157,6 +159,16 @@ def _from_dim(
         (value, state)
         for value, state in _states_of_factor(site, factor)
         if _is_major(site, value, state, factor, covered)
+    ]
+
+
+def picks_of(site: Site, operand: int, dim: int, size: int) -> list[Pick]:
+    """The rows of a split dim that the devices may leave partial instead of moving them."""
+    loops = site.rule.factors
+    return [
+        pick
+        for pick in site.rule.picks
+        if (pick.window.operand, pick.window.dim) == (operand, dim) and pick.pays(loops[pick.window.factor].size, size)
     ]
 
 

@@ -76,7 +76,9 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
     wishes = {id(node): wish for node, wish in asked if node}
     found: list[Site] = []
     faults: list[Diagnostic] = []
-    for node, times, manual in [Flat(n, 1.0) for n in inputs] + flatten(graph, 1.0) + [Flat(n, 1.0) for n in outputs]:
+    nodes = [Flat(n, 1.0) for n in inputs] + flatten(graph, 1.0) + [Flat(n, 1.0) for n in outputs]
+    joined = {value for node, *_ in nodes if node.op == "concatenate" for value in node.operands}
+    for node, times, manual in nodes:
         wish = wishes.get(id(node)) or _annotation(node)
         value = node.operands[0] if _asks_operand(node) else node.results[0]
         if wish:
@@ -87,6 +89,8 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
             wish = replace(wish, sharding=wish.sharding.without_even_offsets(value.type.shape, module.mesh))
         option = _option(node, faults, module.mesh)
         site_rule = _rule(node)
+        if site_rule.picks and node.result in joined:  # rows that are turned or put elsewhere are fetched once
+            site_rule = replace(site_rule, picks=())
         refined = wish and _refined(wish, parts)
         loops = option and tuple(parts.refine(axes) for axes in option)
         found.append(

@@ -151,7 +151,7 @@ class _Check:
     def _faults(self) -> Iterator[str]:
         owners: dict[str, int] = {}
         for number, loop in enumerate(self.rule.factors):
-            having = [x for x in self.layouts if number in x.factors]
+            having = [x for x in self.layouts if number in x.factors and not self._is_picked(number, x)]
             axes = having[0].factors[number]
             yield from (
                 f"{x.name} splits factor {loop.name} over {list(x.factors[number])}, but {having[0].name} over {list(axes)}"
@@ -168,13 +168,29 @@ class _Check:
         for axis in self.axes:
             yield from self._partial_faults(axis, owners.get(axis))
 
+    def _is_picked(self, number: int, layout: _Layout) -> bool:
+        """Whether it is a result that is partial where rows of a window stay with the devices that have them."""
+        if layout.factors[number] or number not in (pick.window.factor for pick in self.rule.picks):
+            return False
+        axes = next(x.factors[number] for x in self.layouts if number in x.factors)
+        return layout in self.layouts[self.count :] and all(layout.partial.get(a) == self._due(number) for a in axes)
+
+    def _due(self, number: int) -> str | None:
+        """The kind of partial result that a split of the factor leaves; for a window where its rows are left."""
+        loop = self.rule.factors[number]
+        kinds = {pick.window.factor: pick.kind for pick in self.rule.picks}
+        return loop.reduction if loop.kind == "reduce" else kinds.get(number)
+
     def _partial_faults(self, axis: str, owner: int | None) -> Iterator[str]:
         """An axis over which something is partial: the reduction or the linear operands that make it so."""
         given = {i: x.partial[axis] for i, x in enumerate(self.layouts[: self.count]) if axis in x.partial}
         made = [x.partial.get(axis) for x in self.layouts[self.count :]]
         if owner is not None:
             loop = self.rule.factors[owner]
-            due = loop.reduction if loop.kind == "reduce" else None
+            is_left = loop.kind == "reduce" or any(
+                owner in x.factors and self._is_picked(owner, x) for x in self.layouts
+            )
+            due = self._due(owner) if is_left else None
             if given or any(kind != due for kind in made):
                 yield f"axis '{axis}' splits factor {loop.name}, so the result must be {_partial(due)}, not {_partial(next((k for k in made if k != due), due))}"
             return

@@ -60,6 +60,14 @@ def _looked_up(site: Site, value: Value, dim: int, rows: Value) -> tuple[Value, 
     return found, builder.emit("broadcast_in_dim", [inside], TensorType(shape, "i1"), dims=(dim,))
 
 
+def own_rows(site: Site, dim: int, start: int, count: int) -> Value:
+    """Of rows [start, start + count) of operand 0 along a split dim those that the device has, zeros for the others."""
+    builder, value = site.builder, site.operands[0]
+    rows = _rows_from(site, _in_tile(site, dim, builder.splat(start, TensorType((), INDEX))), count)
+    found, inside = _looked_up(site, value, dim, rows)
+    return builder.emit("select", [inside, found, builder.splat(0, found.type)], found.type)
+
+
 @partitioner("dynamic_slice")
 def dynamic_slice(site: Site) -> list[Value]:
     """Dims that are taken whole are taken whole from the tile, as their start is clamped to 0 on both.

@@ -7,6 +7,7 @@ own padding: they are filled with what the op pads with before it sees them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from meshgen.ir.graph import TensorType, Value
 from meshgen.sharding.partitioners.builder import INDEX
 from meshgen.sharding.partitioners.registry import Site, lies, partitioner
+from meshgen.sharding.partitioners.run_time_places import own_rows
 from meshgen.sharding.partitioners.scans import scan
 from meshgen.sharding.rules import rule_of
 from meshgen.sharding.rules.rule import Window
@@ -23,13 +25,20 @@ from meshgen.sharding.windows import row_fetch
 
 @partitioner("slice")
 def slice_(site: Site) -> list[Value]:
-    """Of a dim that is taken whole the tile is; of one that is cut the rows that the result's tile needs."""
+    """Of a dim that is taken whole the tile is; of one that is cut the rows that the result's tile needs, or those that
+    the device has where the result is partial.
+    """
     attrs, sizes = site.node.attrs, site.node.operands[0].type.sizes
     start, limit = list(attrs["start"]), list(attrs["limit"])
+    whole = lies(site.node.result).canonical(site.mesh).dims
+    picked = [w.dim for w in rule_of(site.node).windows if site.axes(0, w.dim) and not whole[w.dim]]
+    for dim in picked:
+        site = replace(site, operands=[own_rows(site, dim, start[dim], limit[dim] - start[dim])])
+        start[dim], limit[dim] = 0, limit[dim] - start[dim]
     for dim, size in enumerate(site.operands[0].type.sizes):
         if site.axes(0, dim) and limit[dim] == sizes[dim] and start[dim] == 0 and attrs["stride"][dim] == 1:
             limit[dim] = size
-    value, rows = fetched(site, 0, None)
+    value, rows = fetched(site, 0, None, picked)
     for dim, count in rows.items():
         start[dim], limit[dim] = 0, count
     return site.clone([value], start=tuple(start), limit=tuple(limit))
@@ -106,18 +115,19 @@ def reduce_window(site: Site) -> list[Value]:
     return site.clone([*values, *site.operands[count:]], low=tuple(low), high=tuple(high))
 
 
-def fetched(site: Site, operand: int, fill: Value | None) -> tuple[Value, dict[int, int]]:
+def fetched(site: Site, operand: int, fill: Value | None, left: Sequence[int] = ()) -> tuple[Value, dict[int, int]]:
     """An operand with the rows that the result's tile needs along its split windowed dims.
 
     Args:
         fill: a 0-d value for rows that do not exist; None: they may hold anything.
+        left: dims along which nothing is fetched.
     Returns:
         The value, and the number of rows of each dim that was fetched.
     """
     value, found = site.operands[operand], dict[int, int]()
     for window in rule_of(site.node).windows:
         axes = site.axes(operand, window.dim)
-        if window.operand == operand and axes:
+        if window.operand == operand and axes and window.dim not in left:
             value = _fetch(site, value, window, axes, fill)
             found[window.dim] = value.type.sizes[window.dim]
     return value, found

@@ -47,7 +47,7 @@ def reverse(node: Node) -> Rule:
 def window(node: Node) -> Rule:
     """Dims that are taken whole are tied; of those that are cut, padded or joined a tile needs other rows.
 
-    A dim that is padded between its rows must not be sharded.
+    A dim that is padded between its rows must not be sharded. Few rows of a split dim may be left a partial sum.
     """
     operands, result = [value.type for value in node.operands], node.result.type
     data = operands if node.op == "concatenate" else operands[:1]
@@ -61,7 +61,8 @@ def window(node: Node) -> Rule:
     scalars = ["()"] * (len(operands) - len(data))
     linear = Linear(tuple(range(len(operands))), ALL_KINDS)  # pad: its padding value is combined like the rest
     text = f"{', '.join([*sides, *scalars])} -> {target}"
-    return rule(text, operands, [result], whole=whole, linear=(linear,), windows=moved)
+    picks = ("or" if result.dtype == "i1" else "sum") if node.op == "slice" else ""
+    return rule(text, operands, [result], whole=whole, linear=(linear,), windows=moved, picks=picks)
 
 
 def _rows(node: Node) -> dict[tuple[int, int], tuple[int, int, int] | None]:

@@ -75,6 +75,20 @@ class Window:
 
 
 @dataclass(frozen=True)
+class Pick:
+    """Few rows of an operand's dim, taken by a window: the devices may instead give those that they have and zeros for
+    the others, so that the result is partial. That moves nothing here, and a sum of few rows later.
+    """
+
+    window: Window
+    kind: str
+
+    def pays(self, rows: int, devices: int) -> bool:
+        """Whether a sum of the rows moves no more than gathering padded tiles of them."""
+        return 2 * rows <= devices
+
+
+@dataclass(frozen=True)
 class Rule:
     """Factors, and per operand and result the factors of each dim (major to minor; none: read whole or size 1)."""
 
@@ -83,6 +97,7 @@ class Rule:
     results: tuple[DimMap, ...]
     linear: tuple[Linear, ...] = ()
     windows: tuple[Window, ...] = ()
+    picks: tuple[Pick, ...] = ()
     _places: tuple[Any, ...] = field(init=False, repr=False, compare=False, default=())
 
     def notation(self) -> str:
@@ -129,10 +144,12 @@ def rule(
     linear: Sequence[Linear] = (),
     sizes: Mapping[str, int] | None = None,
     windows: Mapping[tuple[str, int], tuple[int, int, int]] | None = None,
+    picks: str = "",
 ) -> Rule:
     """A rule from its notation; sizes of factors come from the types (`sizes` gives those of compound dims).
 
-    `windows` has (base, stride, width) of a factor in an operand (see `Window`).
+    `windows` has (base, stride, width) of a factor in an operand (see `Window`); `picks` is the kind of partial result
+    that windows may leave (see `Pick`).
     Raises ValueError when a side names the wrong number of tensors or dims, a factor has two sizes, or
     `reduce` / `whole` name a factor that does not occur.
     """
@@ -144,6 +161,7 @@ def rule(
         tuple(linear),
         tuple(sorted((sizes or {}).items())),
         tuple(sorted((windows or {}).items())),
+        picks,
     )
     return _parsed(notation, tuple(operands), tuple(results), notes)
 
@@ -158,6 +176,7 @@ class _Notes(NamedTuple):
     linear: tuple[Linear, ...]
     sizes: tuple[tuple[str, int], ...]
     windows: tuple[tuple[tuple[str, int], tuple[int, int, int]], ...]
+    picks: str
 
     @property
     def windowed(self) -> set[str]:
@@ -187,7 +206,8 @@ def _parsed(notation: str, operands: tuple[TensorType, ...], results: tuple[Tens
         Window(number[name], operand, next(d for d, part in enumerate(maps[0][operand]) if number[name] in part), *rows)
         for (name, operand), rows in notes.windows
     ]
-    return Rule(loops, maps[0], maps[1], notes.linear, tuple(windows))
+    picks = tuple(Pick(window, notes.picks) for window in windows if notes.picks and window.stride == 1)
+    return Rule(loops, maps[0], maps[1], notes.linear, tuple(windows), picks)
 
 
 def _tensors(side: str) -> list[list[list[str]]]:
