@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from meshgen.ccl.exchange import Exchange, exchange
-from meshgen.ccl.halo import RowFetch
+from meshgen.ccl.halo import parts_of, rows_moved
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
@@ -49,11 +49,9 @@ def _one_message(call: _Call) -> int:
 
 
 def _fetched_rows(call: _Call) -> int:
-    attrs, dim = call.attrs, call.attrs["dim"]
-    tile, rows = call.local_in.sizes[dim], call.local_out.sizes[dim]
-    return RowFetch(
-        call.group, tile, attrs["base"], attrs["step"], rows, attrs["limit"], attrs.get("wrap", False)
-    ).moved()
+    dim = call.attrs["dim"]
+    parts = parts_of(call.attrs, call.local_in.sizes[dim], call.local_out.sizes[dim], call.group)
+    return rows_moved([part.fetch for part in parts])
 
 
 def _row_bytes(call: _Call) -> int:

@@ -2,12 +2,16 @@
 
 Device i of a group holds rows [i tile, (i + 1) tile) of a dim and wants `rows` of them from i step + base on;
 rows below 0 or from `limit` on do not exist and are padding, or with `wrap` are counted modulo `limit`. Halo exchange of a convolution, shifted and cut
-slices, padding and joining along a split dim are all of this form.
+slices, padding and joining along a split dim are all of this form. Several such fetches may share one message.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from meshgen.ir.graph import FETCH_NUMBERS
 
 
 @dataclass(frozen=True)
@@ -39,20 +43,52 @@ class RowFetch:
         """Whether some device wants rows that do not exist."""
         return any(sum(stop - start for start, stop in self.wanted(i)) < self.rows for i in range(self.count))
 
-    def moved(self) -> int:
-        """The larger of the most rows that a device receives and the most that one sends."""
-        if not self.tile:
-            return 0
-        sent = [0] * self.count
-        received = 0
-        for index in range(self.count):
-            missing = 0
+    def traffic(self) -> tuple[list[int], list[int]]:
+        """Rows that each device receives, and those that each sends."""
+        received, sent = [0] * self.count, [0] * self.count
+        for index in range(self.count if self.tile else 0):
             for start, stop in self.wanted(index):
                 for holder in range(start // self.tile, -(-max(start, stop) // self.tile)):
                     first, last = self.held(holder)
                     common = min(stop, last) - max(start, first)
                     if holder != index and common > 0:
-                        missing += common
+                        received[index] += common
                         sent[holder] += common
-            received = max(received, missing)
-        return max(received, *sent)
+        return received, sent
+
+    def moved(self) -> int:
+        """The larger of the most rows that a device receives and the most that one sends."""
+        return rows_moved([self])
+
+
+def rows_moved(fetches: Sequence[RowFetch]) -> int:
+    """The most rows that a device of the group receives or sends in one message for all the fetches."""
+    both = [fetch.traffic() for fetch in fetches]
+    return max(max(map(sum, zip(*side, strict=True)), default=0) for side in zip(*both, strict=True))
+
+
+@dataclass(frozen=True)
+class Part:
+    """A fetch from rows [start, start + tile) of the device's operand; `fetch.rows` rows of the result are its own."""
+
+    start: int
+    fetch: RowFetch
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        fetch = self.fetch
+        return self.start, fetch.tile, fetch.base, fetch.step, fetch.rows, fetch.limit
+
+
+def parts_of(attrs: Mapping[str, Any], tile: int, rows: int, count: int) -> list[Part]:
+    """What a `fetch_rows` fetches, in the order of the result's rows.
+
+    Args:
+        tile, rows: of the dim in the operand and in the result.
+        count: devices of a group.
+    """
+    if numbers := attrs.get("parts"):
+        rows_of = [numbers[i : i + FETCH_NUMBERS] for i in range(0, len(numbers), FETCH_NUMBERS)]
+        return [Part(start, RowFetch(count, *rest)) for start, *rest in rows_of]
+    wrap = bool(attrs.get("wrap"))
+    return [Part(0, RowFetch(count, tile, attrs["base"], attrs["step"], rows, attrs["limit"], wrap))]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from meshgen.ccl.halo import Part, parts_of
 from meshgen.ccl.transfer import Shards, transfer
 from meshgen.errors import Diagnostic, RuntimeFailure
 from meshgen.ir.evaluate_common import Array, compute_dtype, narrow, neutral, poisoned, ufunc_of
@@ -228,22 +229,28 @@ def _update_halo(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 
 def _fetch_rows(node: Node, mesh: Mesh, shards: Shards) -> Shards:
-    """Rows [index step + base, ...) of the group's tiles joined; rows that do not exist are poisoned."""
-    attrs, dim = node.attrs, node.attrs["dim"]
-    rows = node.result.type.sizes[dim]
+    """Rows [index step + base, ...) of the group's tiles joined, one part after the other; rows that do not exist are poisoned."""
+    dim, rows = node.attrs["dim"], node.result.type.sizes[node.attrs["dim"]]
 
     def run(group: Shards) -> Shards:
-        whole = cut(np.concatenate(group, dim), dim, 0, attrs["limit"])
-        if attrs.get("wrap"):
-            row = np.arange(len(group) * attrs["step"]) + attrs["base"]
-            turned = np.take(whole, row % max(attrs["limit"], 1), dim)
-            return [
-                cut(turned, dim, index * attrs["step"], index * attrs["step"] + rows) for index in range(len(group))
-            ]
-        starts = [index * attrs["step"] + attrs["base"] for index in range(len(group))]
-        return [_rows(whole, dim, start, start + rows) for start in starts]
+        parts = parts_of(node.attrs, group[0].shape[dim], rows, len(group))
+        fetched = [_fetched(group, part, dim) for part in parts]
+        return [np.concatenate(each, dim) for each in zip(*fetched, strict=True)]
 
     return _per_group(node, mesh, shards, run)
+
+
+def _fetched(group: Shards, part: Part, dim: int) -> Shards:
+    """What each device of a group gets of one part."""
+    fetch = part.fetch
+    tiles = [cut(shard, dim, part.start, part.start + fetch.tile) for shard in group]
+    whole = cut(np.concatenate(tiles, dim), dim, 0, fetch.limit)
+    if fetch.wrap:
+        row = np.arange(len(group) * fetch.step) + fetch.base
+        whole = np.take(whole, row % max(fetch.limit, 1), dim)
+        return [cut(whole, dim, index * fetch.step, index * fetch.step + fetch.rows) for index in range(len(group))]
+    starts = [index * fetch.step + fetch.base for index in range(len(group))]
+    return [_rows(whole, dim, start, start + fetch.rows) for start in starts]
 
 
 def _rows(whole: Array, dim: int, start: int, stop: int) -> Array:

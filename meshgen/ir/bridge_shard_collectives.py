@@ -177,7 +177,10 @@ def import_fetch_rows(importer: Importer, op: Operation) -> None:
     mesh = mesh_of(importer, op)
     attrs: dict[str, object] = {"axes": axes_of(op, mesh)}
     attrs |= {name: _integer(op, name) for name in ("dim", "base", "step", "limit")}
-    emit(importer, op, "fetch_rows", attrs | ({"wrap": True} if "wrap" in op.properties else {}))
+    attrs |= {"wrap": True} if "wrap" in op.properties else {}
+    if isinstance(parts := op.properties.get("parts"), DenseArrayBase):
+        attrs["parts"] = tuple(int(number) for number in parts.get_values())
+    emit(importer, op, "fetch_rows", attrs)
 
 
 @imports("shard.permute", "shard.retile")

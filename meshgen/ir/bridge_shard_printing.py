@@ -116,6 +116,8 @@ def export_fetch_rows(exporter: Exporter, node: Node) -> Operation:
     properties["dim"] = _index(node.attrs["dim"])
     if node.attrs.get("wrap"):
         properties["wrap"] = UnitAttr()
+    if parts := node.attrs.get("parts"):
+        properties["parts"] = DenseArrayBase.from_list(i64, list(parts))
     return create(exporter, node, FetchRowsOp, properties, attributes)
 
 

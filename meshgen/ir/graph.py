@@ -35,6 +35,9 @@ COMPLEX_PARTS = {"c64": "f32", "c128": "f64"}  # the element type of the real an
 _NAMES: dict[np.dtype[Any], str] = {dtype: name for name, dtype in DTYPES.items()}
 
 
+FETCH_NUMBERS = 6  # that describe one of the `parts` of a `fetch_rows`: start, tile, base, step, rows, limit
+
+
 def dtype_name(dtype: Any) -> str:
     """The element type's name in the IR (`f32`, `bf16`, `i1`, ...). Raises KeyError if there is none."""
     return _NAMES[np.dtype(dtype)]

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from meshgen.ir.dialects.shard_checks import ROOT_ATTRS, place_faults
-from meshgen.ir.graph import TensorType
+from meshgen.ir.graph import FETCH_NUMBERS, TensorType
 from meshgen.ir.infer_site import Inference, Site, shapes_agree
 from meshgen.ir.replica_groups import pair_faults
 from meshgen.mesh import Mesh
@@ -64,6 +64,26 @@ def _update_halo(site: Site) -> list[TensorType] | None:
         return [x]
     sizes = [None if size is None else size + sum(pair) for size, pair in zip(x.shape, halo, strict=True)]
     return [x.with_shape(sizes) if site.results[0].shape == tuple(sizes) else x]
+
+
+def _fetch_rows(site: Site) -> list[TensorType] | None:
+    """Parts, where there are several, are of the operand's rows and make up the result's."""
+    found, numbers = _collective(site), site.attrs.get("parts", ())
+    parts = [numbers[i : i + FETCH_NUMBERS] for i in range(0, len(numbers), FETCH_NUMBERS)]
+    if site.faults or not parts or not site.results:
+        return found
+    dim = site.attrs["dim"]
+    tile, rows = site.operands[0].shape[dim], site.results[0].shape[dim]
+    if site.require(
+        len(numbers) % FETCH_NUMBERS == 0, f"parts has {len(numbers)} numbers, not {FETCH_NUMBERS} for each part"
+    ):
+        inside = all(
+            min(part[0], part[1], part[4], part[5]) >= 0 and part[0] + part[1] <= (tile or 0) for part in parts
+        )
+        site.require(inside, f"a part of {list(numbers)} is not of the operand's {tile} rows")
+        total = sum(part[4] for part in parts)
+        site.require(total == rows, f"its parts have {total} rows together, the result has {rows}")
+    return found
 
 
 def _shift(site: Site) -> list[TensorType] | None:
@@ -156,6 +176,7 @@ ARITY = {**dict.fromkeys(COLLECTIVE_OPS, 1), "annotate": 1, "process_index": 0, 
 AT_LEAST = {"kernel": 0}
 INFERENCE: dict[str, Inference] = {
     **dict.fromkeys(COLLECTIVE_OPS, _collective),
+    "fetch_rows": _fetch_rows,
     "shift": _shift,
     "permute_pairs": _permute_pairs,
     "annotate": _annotate,

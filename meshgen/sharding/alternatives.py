@@ -10,11 +10,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.sharding.slices_of_pads import slices_of_pads
 
 
 def alternatives(module: Module) -> list[Module]:
     """Programs that compute the same as `module` (itself left out), to be weighed by their cost."""
-    graph = module.graph
+    found: list[Module] = []
+    whole = module.graph
+    for rewrite in (slices_of_pads, slices_before_dots):
+        if graph := rewrite(module.graph):
+            found.append(replace(module, graph=graph))
+        whole = rewrite(whole) or whole
+    return found if len(found) < 2 else [*found, replace(module, graph=whole)]
+
+
+def slices_before_dots(graph: Graph) -> Graph | None:
+    """Before: `slice (dot %x, %w)`.   After: `dot %x, (slice %w)`. None where no dot is cut along a dim of one operand."""
     uses, outputs = graph.uses(), {id(value) for value in graph.outputs}
     moved: dict[Value, tuple[int, int]] = {}  # result of a dot -> (operand, dim) that its slices cut
     for node in graph.nodes:
@@ -22,9 +33,9 @@ def alternatives(module: Module) -> list[Module]:
         if is_free and (place := _cut_place(node, [user for user, _ in uses[node.result]])):
             moved[node.result] = place
     if not moved:
-        return []
-    nodes = [made for node in graph.nodes for made in _rewritten(node, moved, graph.producers())]
-    return [replace(module, graph=Graph(graph.name, graph.inputs, nodes, graph.outputs))]
+        return None
+    producers = graph.producers()
+    return replace(graph, nodes=[made for node in graph.nodes for made in _rewritten(node, moved, producers)])
 
 
 def _cut_place(node: Node, users: list[Node]) -> tuple[int, int] | None:

@@ -13,6 +13,7 @@ from meshgen.sharding.optimizations.cancel_pairs import cancel_pairs
 from meshgen.sharding.optimizations.combine import combine
 from meshgen.sharding.optimizations.drop_trivial import drop_trivial
 from meshgen.sharding.optimizations.fold_reductions import fold_reductions
+from meshgen.sharding.optimizations.join_fetches import join_fetches
 from meshgen.sharding.optimizations.join_moves import join_moves
 from meshgen.sharding.optimizations.merge_duplicates import merge_duplicates
 from meshgen.sharding.optimizations.merge_statistics import merge_statistics
@@ -41,7 +42,12 @@ PASSES: tuple[Pass, ...] = (
     replan,
     merge_duplicates,
 )
-LOCAL_PASSES: tuple[Pass, ...] = (untie_reductions, merge_statistics, combine)  # on local values, after partition
+LOCAL_PASSES: tuple[Pass, ...] = (
+    untie_reductions,
+    merge_statistics,
+    join_fetches,
+    combine,
+)  # on local values, after partition
 
 
 @at_nominal_sizes

@@ -18,7 +18,7 @@ from meshgen.spec import Sharding, fit
 
 # Dots as small kernels reach them on one H100 (f32 without tf32): redundant compute must save clearly more traffic.
 FLOPS_PER_SECOND = {"bf16": 200e12, "f16": 200e12, "f32": 30e12, "f64": 30e12}
-FREE_OPS = ("constant", "iota", "broadcast_in_dim", "reshape", "transpose", "slice")  # indices of what uses them
+FREE_OPS = ("constant", "iota", "broadcast_in_dim", "reshape", "transpose", "slice", "pad")  # indices of what uses them
 BYTES_PER_SECOND = 10e12  # element-wise work, mostly fused away
 
 

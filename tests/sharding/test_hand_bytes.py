@@ -61,8 +61,8 @@ def lowered(each: Program) -> Module:
         jax.ShapeDtypeStruct(shape, rest[0] if rest else np.float32, sharding=placed(spec))
         for shape, spec, *rest in each.arguments
     ]
-    results = tuple(map(placed, each.results))
-    jitted = jax.jit(each.function, out_shardings=results if len(results) > 1 else results[0])
+    results: Any = tuple(map(placed, each.results)) if len(each.results) > 1 else placed(each.results[0])
+    jitted = jax.jit(each.function, out_shardings=results)
     module, _ = read(jitted.trace(*arguments).lower(lowering_platforms=("cpu",)))
     return module
 
@@ -112,6 +112,79 @@ def strided_convolution_gradients(x: Any, w: Any, dy: Any) -> Any:
          2 * 2 * (ROW + ROW * 5 / 3) + 2 * ring(9 * 15 * F32, 4))  # fmt: skip
 def dilated_convolution_gradients(x: Any, w: Any, dy: Any) -> Any:
     return jax.vjp(_convolve(1, 2), x, w)[1](dy)
+
+
+@program({"x": 4}, [((8, 16), ("x",)), ((16, 8), ())], [("x",)], 2 * ring(8 * 16 * F32 / 4, 4))
+def sorted_rows_of_a_split_dim(x: Any, w: Any) -> Any:
+    """Sorting looks along the whole dim: it is exchanged for another and back."""
+    return jnp.sort(x.T, -1).T
+
+
+@program({"tp": 8}, [((4, 6, 32), ()), ((32, 16, 4), (None, "tp")), ((32, 2, 4), ()), ((16, 4, 32), ("tp",))], [()],
+         2 * ring(4 * 6 * 32 * F32, 8))  # fmt: skip
+def grouped_query_attention_with_two_key_heads(x: Any, wq: Any, wk: Any, wo: Any) -> Any:
+    """16 heads on 8 devices as 2 groups of 8: 2 devices by groups, 4 in each."""
+    q = jnp.einsum("ble,ehd->blhd", x, wq).reshape(4, 6, 2, 8, 4)
+    k = jnp.einsum("ble,ehd->blhd", x, wk)
+    scores = jax.nn.softmax(jnp.einsum("blkgd,bmkd->bkglm", q, k), -1)
+    mixed = jnp.einsum("bkglm,bmkd->blkgd", scores, k).reshape(4, 6, 16, 4)
+    return jnp.einsum("blhd,hde->ble", mixed, wo)
+
+
+@program({"tp": 4}, [((4, 6, 32), ()), ((32, 40), (None, "tp")), ((40, 32), ("tp",))], [()],
+         2 * ring(4 * 6 * 32 * F32, 4) + ring(4 * 6 * 20 * F32, 2))  # fmt: skip
+def ten_heads_on_four_devices(x: Any, w: Any, wo: Any) -> Any:
+    """2 devices split the heads evenly, the other 2 share their columns."""
+    return jax.nn.softmax((x @ w).reshape(4, 6, 10, 4), -1).reshape(4, 6, 40) @ wo
+
+
+@program({"x": 8}, [((2, 16, 8), (None, "x")), ((8, 64), ())], [()], 2 * ring(2 * 8 * F32, 8))
+def logits_of_the_last_token(x: Any, w: Any) -> Any:
+    """The device that has it gives it, the others zeros."""
+    return x[:, -1] @ w
+
+
+@program({"pp": 4, "tp": 2}, [((6, 4, 8), ()), ((4, 8, 8), ("pp", None, "tp")), ((4, 8, 8), ("pp", "tp"))], [()],
+         9 * (4 * 8 * F32 + 2 * ring(4 * 8 * F32, 2)) + 2 * ring(6 * 4 * 8 * F32, 4))  # fmt: skip
+def pipeline_of_four_stages(x: Any, w: Any, v: Any) -> Any:
+    """Each tick moves one microbatch to the next stage; what the last stage makes is collected once, after the loop."""
+
+    def tick(carried: Any, time: Any) -> Any:
+        stages, made = carried
+        stages = jnp.roll(stages, 1, 0).at[0].set(x[jnp.minimum(time, 5)])
+        stages = stages + jnp.einsum("sle,sef->slf", jnp.tanh(jnp.einsum("sle,sef->slf", stages, w)), v)
+        made = lax.dynamic_update_index_in_dim(made, stages[3], jnp.maximum(time - 3, 0), 0)
+        return (stages, made), None
+
+    return lax.scan(tick, (jnp.zeros((4, 4, 8)), jnp.zeros((6, 4, 8))), jnp.arange(9))[0][1]
+
+
+@program({"tp": 4}, [((8, 16), ()), ((16, 48), (None, "tp")), ((16, 16), ("tp",))], [()],
+         3 * 4 * 16 * F32 + 2 * ring(8 * 16 * F32, 4))  # fmt: skip
+def fused_projection_taken_apart(x: Any, w: Any, wo: Any) -> Any:
+    """Each device gets its heads' columns of q, k and v in one message: a quarter of each third at most."""
+    q, k, v = (each.reshape(8, 4, 4) for each in jnp.split(x @ w, 3, -1))
+    scores = jax.nn.softmax(jnp.einsum("lhd,mhd->hlm", q, k), -1)
+    return jnp.einsum("hlm,mhd->lhd", scores, v).reshape(8, 16) @ wo
+
+
+@program({"x": 4}, [((8, 3), ("x",)), ((8, 3), ("x",))], [("x",)], 4 * 3 * F32)
+def two_tensors_joined_along_a_split_dim(x: Any, y: Any) -> Any:
+    """A device holds 2 rows of each and wants 4 of one: in one message it receives 4 and sends 4 at most."""
+    return jnp.concatenate([x, y], 0)
+
+
+@program({"x": 4}, [((16, 3), ("x",))], [("x",)], 4 * 3 * F32)
+def halves_of_a_split_dim_multiplied(x: Any) -> Any:
+    left, right = jnp.split(x, 2, 0)
+    return left * right
+
+
+@program({"x": 2, "y": 4}, [((8, 16), ("x", "y"))], [("x", "y")], 2 * 4 * F32 + 2 * 4 * F32)
+def stencil_as_slices_of_a_padded_tensor(u: Any) -> Any:
+    """One row or column from each neighbour: tiles of 4 x 4."""
+    p = jnp.pad(u, 1)
+    return p[2:, 1:-1] + p[:-2, 1:-1] + p[1:-1, 2:] + p[1:-1, :-2] - 4 * u
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -88,14 +88,15 @@ def _due(graph: Graph) -> dict[Value, int]:
     for place in range(len(graph.nodes) - 1, -1, -1):
         node = graph.nodes[place]
         needed = place
-        if _is_light(node):
+        if is_light(node):
             needed = min((due.get(value, len(graph.nodes)) for value in node.results), default=place)
         for value in _used(node):
             due[value] = min(due.get(value, needed), needed)
     return due
 
 
-def _is_light(node: Node) -> bool:
+def is_light(node: Node) -> bool:
+    """Whether a node may be put off: a map of few elements."""
     values = (*node.operands, *node.results)
     return node.op in _LIGHT and not node.regions and all(v.type.nbytes <= _LIGHT_BYTES for v in values)
 
