@@ -8,7 +8,7 @@ estimated time of that. A value with several users may have one resharded copy t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -168,6 +168,7 @@ class View:
     used_bytes: Callable[[tuple[int, int]], float]  # (site, operand)
     work: Callable[[Site], float]
     moved: frozenset[tuple[int, int]]  # (site, operand)
+    reduced: Mapping[tuple[int, int], int]  # (site, operand) -> devices among which it is reduced there
 
 
 def _placed(sites: list[Site]) -> set[Value]:
@@ -274,10 +275,18 @@ class AxisProblem:
         """Seconds between all states that occur at the ends of an edge.
 
         What other axes gather on the edge counts in full and what they cut counts as cut: that is what this axis adds.
+        To reduce among m devices of other axes and n of this one moves 2 (mn - 1) / mn of the bytes: a share of
+        2 (n - 1) / n / m more than without this axis.
         """
         nbytes, is_argument = self.view.used_bytes(use) * times, value in self.placed
         states = dict.fromkeys(state for side in ends for state in side)
-        return {(s, t): self.link.seconds(s, t, nbytes, is_argument=is_argument) for s in states for t in states}
+        together = self.view.reduced.get(use, 1)
+
+        def seconds(source: State, target: State) -> float:
+            share = nbytes / together if isinstance(source, str) and target is None else nbytes
+            return self.link.seconds(source, target, share, is_argument=is_argument)
+
+        return {(s, t): seconds(s, t) for s in states for t in states}
 
     def _shared_states(self, made: list[State], wanted: list[list[State]]) -> list[State]:
         """States that at least two users may want and the producer may not deliver."""

@@ -150,6 +150,7 @@ def _view(sites: list[Site], others: dict[str, Decision], module: Module) -> Vie
     used = {(n, i): float(v.type.nbytes) for n, site in enumerate(sites) for i, v in enumerate(site.node.operands)}
     work: dict[Site, float] = {site: site.seconds for site in sites}
     moved: set[tuple[int, int]] = set()
+    reduced: dict[tuple[int, int], int] = {}
     for axis, decision in others.items():
         size, labels = module.mesh.axis_size(axis), decision.solution.labels
         for site, label in zip(sites, labels, strict=True):
@@ -162,7 +163,9 @@ def _view(sites: list[Site], others: dict[str, Decision], module: Module) -> Vie
         for _, (maker, result), uses in edges(sites):
             made = labels[maker].results[result]
             moved |= {(site, i) for site, i in uses if made is not None and labels[site].operands[i] != made}
-    return View(local.__getitem__, used.__getitem__, work.__getitem__, frozenset(moved))
+            whole = [(site, i) for site, i in uses if isinstance(made, str) and labels[site].operands[i] is None]
+            reduced |= {use: reduced.get(use, 1) * size for use in whole}
+    return View(local.__getitem__, used.__getitem__, work.__getitem__, frozenset(moved), reduced)
 
 
 def annotated(solved: Solved) -> Module:
