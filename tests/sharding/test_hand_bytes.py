@@ -187,6 +187,41 @@ def stencil_as_slices_of_a_padded_tensor(u: Any) -> Any:
     return p[2:, 1:-1] + p[:-2, 1:-1] + p[1:-1, 2:] + p[1:-1, :-2] - 4 * u
 
 
+@program({"x": 4}, [((2, 16, 6), (None, "x")), ((4, 6), ())], [(None, "x")], 3 * 2 * 6 * F32)
+def causal_convolution_as_shifted_slices(x: Any, w: Any) -> Any:
+    """Windows of 1, 2 and 3 earlier rows overlap: 3 rows are fetched."""
+    padded = jnp.pad(x, ((0, 0), (3, 0), (0, 0)))
+    return sum(padded[:, i : i + 16] * w[i] for i in range(4))
+
+
+@program({"x": 4}, [((2, 16, 8, 3), (None, "x")), ((2, 8, 4, 3), (None, "x"))], [(None, "x")], 0)
+def gradient_of_a_maximum_over_windows(x: Any, dy: Any) -> Any:
+    """Windows that lie side by side stay on a device."""
+    ones = (1, 2, 2, 1)
+    return jax.vjp(lambda y: lax.reduce_window(y, -jnp.inf, lax.max, ones, ones, "VALID"), x)[1](dy)[0]
+
+
+def _cache(cache: Any, key: Any, place: Any) -> Any:
+    return jax.vmap(lambda c, k, p: lax.dynamic_update_slice(c, k, (p, 0, 0)))(cache, key, place)
+
+
+@program({"tp": 4}, [((3, 8, 4, 2), (None, "tp")), ((3, 1, 4, 2), ()), ((3,), (), np.int32)], [(None, "tp")], 0)
+def cache_split_by_sequence(cache: Any, key: Any, place: Any) -> Any:
+    return _cache(cache, key, place)
+
+
+@program({"tp": 4}, [((3, 8, 4, 2), (None, None, "tp")), ((3, 1, 4, 2), (None, None, "tp")), ((3,), (), np.int32)],
+         [(None, None, "tp")], 0)  # fmt: skip
+def cache_split_by_heads(cache: Any, key: Any, place: Any) -> Any:
+    return _cache(cache, key, place)
+
+
+@program({"x": 4}, [((3, 8, 5), (None, "x")), ((3,), (), np.int32)], [()], 2 * ring(3 * 5 * F32, 4))
+def a_row_of_each_sequence(x: Any, place: Any) -> Any:
+    """Whoever has the row gives it."""
+    return jax.vmap(lambda row, p: lax.dynamic_slice(row, (p, 0), (1, 5)))(x, place)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_moves_what_it_does_by_hand(name: str) -> None:
     module = lowered(PROGRAMS[name])

@@ -2,16 +2,18 @@
 
 Works on a local program (stage partition). What is taken apart of a fused weight, or joined from two tensors, is
 fetched in pieces, and each piece keeps other devices busy: on its own every fetch takes as long as its busiest device,
-in one message only the sum of what a device sends or receives counts.
+in one message only the sum of what a device sends or receives counts. Windows of one tensor that overlap, as the taps
+of a stencil, are fetched once.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from meshgen.ccl.halo import Part, parts_of, rows_moved
+from meshgen.ccl.halo import Part, RowFetch, rows_moved
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.optimizations.combine import is_light
@@ -28,13 +30,12 @@ def join_fetches(module: Module) -> Module:
 
 @dataclass
 class _Message:
-    """Fetches of one message, in program order; `place` is that of the first."""
+    """Fetches of one message, in program order."""
 
-    place: int
+    place: int  # of the first
     last: int  # place of the last
     members: list[Node] = field(default_factory=list[Node])
-    parts: list[Part] = field(default_factory=list[Part])
-    apart: int = 0  # rows that they move each by itself
+    fetches: list[RowFetch] = field(default_factory=list[RowFetch])
 
 
 def _joined(graph: Graph, mesh: Mesh) -> Graph:
@@ -57,33 +58,27 @@ def _messages(nodes: list[Node], mesh: Mesh) -> list[_Message]:
     made = {value: place for place, node in enumerate(nodes) for value in node.results}
     opened: dict[Any, list[_Message]] = {}
     for place, node in enumerate(nodes):
-        if node.op != "fetch_rows" or node.attrs.get("wrap"):
+        if node.op != "fetch_rows" or node.attrs.get("wrap") or node.attrs.get("parts"):
             continue
+        fetch = _fetch(node, mesh)
         messages = opened.setdefault(_key(node), [])
-        parts = _parts(node, mesh)
-        moved = rows_moved([part.fetch for part in parts])
         for message in messages:
-            together = rows_moved([part.fetch for part in (*message.parts, *parts)])
             is_known = made.get(node.operands[0], -1) < message.place
-            if (
-                is_known
-                and _is_near(node, message, nodes[message.last + 1 : place])
-                and together < message.apart + moved
-            ):
+            if is_known and _is_near(node, message, nodes[message.last + 1 : place]) and _pays(message, node, fetch):
                 break
         else:
             message = _Message(place, place)
             messages.append(message)
         message.last = place
         message.members.append(node)
-        message.parts += parts
-        message.apart += moved
+        message.fetches.append(fetch)
     return [message for messages in opened.values() for message in messages]
 
 
-def _is_near(node: Node, message: _Message, between: list[Node]) -> bool:
-    """Whether a fetch belongs to a message: it is of one of its tensors, or no work lies between."""
-    return any(other.operands == node.operands for other in message.members) or all(map(is_light, between))
+def _fetch(node: Node, mesh: Mesh) -> RowFetch:
+    dim, attrs = node.attrs["dim"], node.attrs
+    tile, rows = node.operands[0].type.sizes[dim], node.result.type.sizes[dim]
+    return RowFetch(mesh.group_size(tuple(attrs["axes"])), tile, attrs["base"], attrs["step"], rows, attrs["limit"])
 
 
 def _key(node: Node) -> tuple[Any, ...]:
@@ -92,10 +87,30 @@ def _key(node: Node) -> tuple[Any, ...]:
     return tuple(node.attrs["axes"]), dim, kind.dtype, kind.sizes[:dim], kind.sizes[dim + 1 :]
 
 
-def _parts(node: Node, mesh: Mesh) -> list[Part]:
-    dim = node.attrs["dim"]
-    tile, rows = node.operands[0].type.sizes[dim], node.result.type.sizes[dim]
-    return parts_of(node.attrs, tile, rows, mesh.group_size(tuple(node.attrs["axes"])))
+def _is_near(node: Node, message: _Message, between: list[Node]) -> bool:
+    """Whether a fetch belongs to a message: it is of one of its tensors, or no work lies between."""
+    return any(other.operands == node.operands for other in message.members) or all(map(is_light, between))
+
+
+def _pays(message: _Message, node: Node, fetch: RowFetch) -> bool:
+    """Whether the fetch and those of the message move less together than apart."""
+    members, fetches = [*message.members, node], [*message.fetches, fetch]
+    return _moved(members, fetches) < _moved(message.members, message.fetches) + fetch.moved()
+
+
+def _moved(members: Sequence[Node], fetches: Sequence[RowFetch]) -> int:
+    hull = _hull(members, fetches)
+    return hull.moved() if hull else rows_moved(fetches)
+
+
+def _hull(members: Sequence[Node], fetches: Sequence[RowFetch]) -> RowFetch | None:
+    """The one window around all those of the same tensor, where that moves no more than its parts."""
+    first = fetches[0]
+    if any(m.operands != members[0].operands for m in members) or any(f.step != first.step for f in fetches):
+        return None
+    base, stop = min(f.base for f in fetches), max(f.base + f.rows for f in fetches)
+    hull = replace(first, base=base, rows=stop - base, limit=max(f.limit for f in fetches))
+    return hull if hull.moved() <= rows_moved(fetches) else None
 
 
 def _write(message: _Message) -> list[Node]:
@@ -111,29 +126,23 @@ def _write(message: _Message) -> list[Node]:
 
     tensors = list(dict.fromkeys(node.operands[0] for node in message.members))
     tiles = [value.type.sizes[dim] for value in tensors]
-    begin = dict(zip(tensors, itertools.accumulate(tiles, initial=0), strict=False))
     source = tensors[0] if len(tensors) == 1 else emit("concatenate", tensors, sum(tiles), dim=dim)
-    counts = [node.result.type.sizes[dim] for node in message.members]
-    why = merged_why(message.members, f"{len(counts)} fetches in one message: its busiest device moves less")
-    numbers = _numbers(message, begin)
-    attrs = {name: first.attrs[name] for name in ("axes", "dim", "base", "step", "limit")}
-    result = emit("fetch_rows", [source], sum(counts), **attrs, parts=numbers, **why)
-    ends = itertools.accumulate(counts, initial=0)
-    for node, (start, stop) in zip(message.members, itertools.pairwise(ends), strict=True):
+    counts = [fetch.rows for fetch in message.fetches]
+    attrs: dict[str, Any] = {name: first.attrs[name] for name in ("axes", "dim")}
+    attrs |= merged_why(message.members, f"{len(counts)} fetches in one message: its busiest device moves less")
+    if hull := _hull(message.members, message.fetches):
+        result = emit("fetch_rows", [source], hull.rows, **attrs, base=hull.base, step=hull.step, limit=hull.limit)
+        starts = [fetch.base - hull.base for fetch in message.fetches]
+    else:
+        begin = dict(zip(tensors, itertools.accumulate(tiles, initial=0), strict=False))
+        pairs = zip(message.members, message.fetches, strict=True)
+        parts = tuple(number for node, fetch in pairs for number in Part(begin[node.operands[0]], fetch).numbers)
+        ends = {name: first.attrs[name] for name in ("base", "step", "limit")}
+        result = emit("fetch_rows", [source], sum(counts), **attrs, **ends, parts=parts)
+        starts = list(itertools.accumulate(counts, initial=0))[:-1]
+    for node, start, count in zip(message.members, starts, counts, strict=True):
         low, high = [0] * result.type.rank, [*result.type.sizes]
-        low[dim], high[dim] = start, stop
-        cut = {"start": tuple(low), "limit": tuple(high), "stride": (1,) * len(low)}
-        emit("slice", [result], stop - start, **cut)
+        low[dim], high[dim] = start, start + count
+        emit("slice", [result], count, start=tuple(low), limit=tuple(high), stride=(1,) * len(low))
         nodes[-1].results[:] = node.results
     return nodes
-
-
-def _numbers(message: _Message, begin: dict[Value, int]) -> tuple[int, ...]:
-    """The parts in terms of the joined tensor."""
-    found: list[int] = []
-    parts = iter(message.parts)
-    for node in message.members:
-        count = max(1, len(node.attrs.get("parts", ())) // len(message.parts[0].numbers))
-        for part in itertools.islice(parts, count):
-            found += replace(part, start=part.start + begin[node.operands[0]]).numbers
-    return tuple(found)

@@ -31,7 +31,9 @@ def gather(site: Site) -> list[Value]:
 
 
 def _is_searched(site: Site, dim: int) -> bool:
-    return dim in site.node.attrs["collapsed_slice_dims"] and bool(site.axes(0, dim))
+    attrs, size = site.node.attrs, site.node.operands[0].type.sizes[dim]
+    is_row = attrs["slice_sizes"][dim] == 1 and (size != 1 or dim in attrs["collapsed_slice_dims"])
+    return is_row and bool(site.axes(0, dim))
 
 
 @dataclass(frozen=True)

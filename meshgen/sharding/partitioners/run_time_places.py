@@ -7,7 +7,7 @@ communicated here; what was read is a partial sum (rows that a device does not h
 from __future__ import annotations
 
 from meshgen.ir.evaluate_common import integer_range
-from meshgen.ir.graph import TensorType, Value
+from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.sharding.partitioners.builder import INDEX
 from meshgen.sharding.partitioners.lookup import clamped
 from meshgen.sharding.partitioners.registry import Site, partitioner
@@ -147,7 +147,9 @@ def scatter(site: Site) -> list[Value]:
     """
     attrs, count = site.node.attrs, len(site.operands) // 2
     indices, vector = site.operands[count], attrs["index_vector_dim"]
-    written = [d for d in attrs["inserted_window_dims"] if site.axes(0, d)]
+    rows = dict.fromkeys(attrs["inserted_window_dims"], 1) | _window_sizes(site.node)
+    sizes = site.node.operands[0].type.sizes
+    written = [d for d in attrs["scatter_dims_to_operand_dims"] if site.axes(0, d) and rows[d] != sizes[d]]
     places = [d for d in range(indices.type.rank) if d != vector and d not in attrs["scatter_indices_batching_dims"]]
     axes = tuple(axis for d in places for axis in site.axes(count, d))
     if not written and not axes:
@@ -161,6 +163,14 @@ def scatter(site: Site) -> list[Value]:
         to_partial = {"axes": axes, "kind": reduction_kind(kind)}
         operands[0] = site.builder.emit("to_partial", [operands[0]], operands[0].type, **to_partial)
     return site.clone(operands, indices_are_sorted=False)
+
+
+def _window_sizes(node: Node) -> dict[int, int]:
+    """Rows that an update covers of each dim of the operand that is neither inserted nor a batch."""
+    attrs, update = node.attrs, node.operands[len(node.operands) // 2 + 1].type
+    dropped = {*attrs["inserted_window_dims"], *attrs["input_batching_dims"]}
+    kept = [d for d in range(node.operands[0].type.rank) if d not in dropped]
+    return {d: update.sizes[u] for d, u in zip(kept, sorted(attrs["update_window_dims"]), strict=True)}
 
 
 def _moved_indices(site: Site, written: list[int], number: int) -> Value:

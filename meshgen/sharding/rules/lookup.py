@@ -11,7 +11,7 @@ from meshgen.sharding.rules.rule import ALL_KINDS, Linear, Rule, rule
 def gather(node: Node) -> Rule:
     """`v e, b 1 -> b e`: batch dims are tied to the indices, dims taken whole to the operand.
 
-    A collapsed dim that is indexed may be sharded: every device looks up what it has and leaves zeros
+    A dim of which single rows are taken may be sharded: every device looks up what it has and leaves zeros
     elsewhere, so the result is a partial sum. A dim of which a window is taken stays whole.
     """
     attrs, operand, indices, result = node.attrs, node.operands[0].type, node.operands[1].type, node.result.type
@@ -27,6 +27,7 @@ def gather(node: Node) -> Rule:
     looked_up = iter(batch)
     target: list[str] = []
     whole: list[str] = []
+    rows = [d for d in attrs["collapsed_slice_dims"] if d in attrs["start_index_map"]]
     for dim in range(result.rank):
         if dim not in attrs["offset_dims"]:
             target.append(places[next(looked_up)])
@@ -34,10 +35,13 @@ def gather(node: Node) -> Rule:
         origin = next(kept)
         if attrs["slice_sizes"][origin] == operand.shape[origin]:
             target.append(data[origin])
+        elif attrs["slice_sizes"][origin] == 1 and origin in attrs["start_index_map"]:
+            rows.append(origin)
+            target.append("1")
         else:
             whole += [data[origin], f"w{origin}"]
             target.append(f"w{origin}")
-    reduced = {data[d]: "sum" for d in attrs["collapsed_slice_dims"] if d in attrs["start_index_map"]}
+    reduced = {data[d]: "sum" for d in rows}
     whole += [data[d] for d in attrs["collapsed_slice_dims"] if d not in attrs["start_index_map"]]
     sides = [" ".join(side) or "()" for side in (data, places, target)]
     text = f"{sides[0]}, {sides[1]} -> {sides[2]}"

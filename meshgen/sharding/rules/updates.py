@@ -102,9 +102,10 @@ def scatter(node: Node) -> Rule:
                 whole.append(places[place])
             continue
         origin = next(kept)
-        covered = update.shape[dim] == operand.shape[origin] and origin not in attrs["scatter_dims_to_operand_dims"]
-        window.append(data[origin] if covered else f"w{dim}")
-        whole += [] if covered else [data[origin], f"w{dim}"]
+        covered = update.shape[dim] == operand.shape[origin]  # at any index but 0 it is dropped, from tiles too
+        is_row = update.shape[dim] == 1 and origin in attrs["scatter_dims_to_operand_dims"]
+        window.append(data[origin] if covered else "1" if is_row else f"w{dim}")
+        whole += [] if covered or is_row else [data[origin], f"w{dim}"]
     sides = [_words(data)] * count + [_words(places)] + [_words(window)] * count
     text = f"{', '.join(sides)} -> {', '.join([_words(data)] * count)}"
     return rule(

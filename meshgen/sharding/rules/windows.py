@@ -60,13 +60,18 @@ def _span(size: int, dilation: int) -> int:
 
 @sharding_rule("select_and_scatter")
 def select_and_scatter(node: Node) -> Rule:
-    names, moving = letters(node.result.type.rank), _windowed(node)
-    operand = " ".join(names) or "()"
-    source = " ".join(f"{n}_s" if d in moving else n for d, n in enumerate(names)) or "()"
-    whole = [names[d] for d in moving] + [f"{names[d]}_s" for d in moving]
-    return rule(
-        f"{operand}, {source}, () -> {operand}", [v.type for v in node.operands], [node.result.type], whole=whole
-    )
+    """Windows that lie side by side are a factor of their own; dims of other windows stay whole."""
+    names, moving, attrs, shape = letters(node.result.type.rank), _windowed(node), node.attrs, node.result.type.sizes
+    apart = [d for d in moving if attrs["window_dimensions"][d] == attrs["window_strides"][d]]
+    apart = [d for d in apart if shape[d] % attrs["window_strides"][d] == attrs["low"][d] == attrs["high"][d] == 0]
+    stuck = [d for d in moving if d not in apart]
+    operand = " ".join(f"({n} {n}_w)" if d in apart else n for d, n in enumerate(names)) or "()"
+    source = " ".join(f"{n}_s" if d in stuck else n for d, n in enumerate(names)) or "()"
+    whole = [names[d] for d in stuck] + [f"{names[d]}_s" for d in stuck] + [f"{names[d]}_w" for d in apart]
+    sizes = {f"{names[d]}_w": attrs["window_strides"][d] for d in apart}
+    sizes |= {names[d]: shape[d] // attrs["window_strides"][d] for d in apart}
+    text = f"{operand}, {source}, () -> {operand}"
+    return rule(text, [v.type for v in node.operands], [node.result.type], whole=whole, sizes=sizes)
 
 
 def _windowed(node: Node) -> list[int]:
