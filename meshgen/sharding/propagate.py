@@ -85,13 +85,15 @@ def _cheapest(solved: Sequence[Solved]) -> Solved:
 def solve(module: Module) -> Solved:
     """The cheapest program with its decisions; all sizes must be known. Raises as `propagate` does."""
     module = merge_common_values(module)
-    best = _cheapest([_solve(module), *map(_solve, alternatives(module))])
+    best = _solve(module)
+    if faults := _faults(best):
+        raise ShardingError(*faults)
+    others = [_solve(other) for other in alternatives(module)]
+    best = _cheapest([best, *(other for other in others if not _faults(other))])
     origins = {axis: decision.origins for axis, decision in best.decisions.items()}
     if cuts := axis_cuts(best.sites, origins, module.mesh):
         other = _solve(best.module, cuts)
         best = best if _faults(other) else _cheapest([best, other])
-    if faults := _faults(best):
-        raise ShardingError(*faults)
     return best
 
 

@@ -61,8 +61,8 @@ def lowered(each: Program) -> Module:
         jax.ShapeDtypeStruct(shape, rest[0] if rest else np.float32, sharding=placed(spec))
         for shape, spec, *rest in each.arguments
     ]
-    results: Any = tuple(map(placed, each.results)) if len(each.results) > 1 else placed(each.results[0])
-    jitted = jax.jit(each.function, out_shardings=results)
+    results = [placed(spec) for spec in each.results]
+    jitted = jax.jit(each.function, out_shardings=tuple(results) if len(results) > 1 else results[0])
     module, _ = read(jitted.trace(*arguments).lower(lowering_platforms=("cpu",)))
     return module
 
