@@ -1,0 +1,7 @@
+// RUN: meshgen check %s --json
+// REQUIRED: reject MG0204 "6 rows, 2 without its halo of (3, 1)"
+shard.grid @g(shape = 4)
+func.func @f(%x: tensor<6x3xf32>) -> tensor<6x3xf32> {
+  %r = shard.update_halo %x on @g split_axes = [[0]] halo_sizes = [3, 1] : tensor<6x3xf32>
+  return %r : tensor<6x3xf32>
+}
