@@ -22,11 +22,12 @@ Question = str | int | None  # a value's name, a line number, or everything
 
 def explain(executable: Executable, what: Question = None) -> str:
     """Text for people: all collectives with their reasons, or what concerns a value or a source line."""
-    known = Known.of(executable)
     if what is None:
-        hints = [str(hint) for hint in lost_hints(known.solved)] if known.solved else []
+        solved = Known.of(executable).solved if "propagate" in executable.stages else None
+        hints = [str(hint) for hint in lost_hints(solved)] if solved else []
         lines = ["", "Hints that lost", *hints] if hints else []
         return "\n".join([render(comms_table(executable.comms), *formula_tables(executable)).rstrip("\n"), *lines])
+    known = Known.of(executable)
     texts = [_text(record) for record in known.values(what)]
     about = collectives_about(executable, what)
     numbers = [number for number, row in enumerate(executable.comms) if row in about.rows]
@@ -43,6 +44,8 @@ def explain_collective(executable: Executable, number: int) -> list[dict[str, An
     if not 0 <= number < count:
         hint = f"they are numbered from 0 to {count - 1}" if count else "it has none"
         raise UsageError(Diagnostic("MG0001", f"the program has no collective {number}", hint=hint))
+    if "propagate" not in executable.stages:  # written with collectives: they have the program for a reason
+        return collective_records_of(executable, None, None, [number])
     known = Known.of(executable)
     return collective_records_of(executable, known.solved, known.reasons, [number])
 
@@ -89,8 +92,11 @@ def explanations(executable: Executable, what: Question = None) -> list[dict[str
     Args:
         what: a value's name (with or without `%`), a line number, or None for every value.
     Raises:
-        UsageError: MG0001 where nothing has that name or stands on that line.
+        UsageError: MG0001 where nothing has that name or stands on that line, and for a value of a program that was
+            entered after its shardings were chosen.
     """
+    if what is None and "propagate" not in executable.stages:
+        return []
     return Known.of(executable).values(what)
 
 

@@ -204,3 +204,18 @@ def test_a_collective_is_explained_by_its_number(tmp_path: Path, capsys: pytest.
     assert "#0 all_reduce sum over y" in out and "instead: reduce_scatter, all_gather" in out
     assert main(["explain", str(place), "--collective", "1", "--target", "cpu"]) == 2
     assert "no collective 1" in capsys.readouterr().err
+
+
+def test_a_program_written_with_collectives_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "local.mlir"
+    place.write_text("""shard.grid @g(shape = 2x4)
+func.func @f(%a: tensor<3x4xf32>) -> tensor<3x4xf32> {
+  %b = shard.all_reduce %a on @g grid_axes = [1] : tensor<3x4xf32> -> tensor<3x4xf32>
+  return %b : tensor<3x4xf32>
+}""")
+    found = document(capsys, "explain", place)
+    assert found["counts"] == {"all_reduce": 1} and found["explanations"] == []
+    (record,) = document(capsys, "explain", place, "--collective", 0)["explained"]
+    assert record["why"] == "the program says all_reduce here (local.mlir:3)" and record["source"] == "local.mlir:3"
+    assert main(["explain", str(place), "%b", "--target", "cpu"]) == 2
+    assert "after its shardings were chosen" in capsys.readouterr().err
