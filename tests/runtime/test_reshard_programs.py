@@ -41,7 +41,9 @@ def reshard(x: np.ndarray, source: Sharding, target: Sharding, mesh: Mesh, path:
         target="cpu",
     )
     executable.save(path)
-    return mg.load(path)(x)
+    found = mg.load(path)(x)
+    assert isinstance(found, np.ndarray)
+    return found
 
 
 def assert_same(found: np.ndarray, x: np.ndarray) -> None:
