@@ -25,7 +25,7 @@ from meshgen.spec import Sharding
 PACKING_SECONDS = 4e-6
 # A search that has priced so many moves goes on with ways that seem nearest to the end, and after as many again ends with
 # the best that it knows.
-_MOST_PRICED, _MOST_PLAIN = 600, 250
+_MOST_PRICED, _MOST_PLAIN = 300, 150
 Path = tuple[Move, ...]
 _START: Cost = (0, 0, 0, 0)
 _NEVER: tuple[Cost, tuple[Any, ...]] = ((2**63, 2**63, 0, 0), ())
