@@ -141,9 +141,15 @@ class _Terms:
         partial = tuple((axis, kinds[run[0]]) for run in runs for axis in self.merged(run))
         dims = tuple(self.merged(axes) for axes in sharding.dims)
         if sharding.halo:
-            like = next(end for end in ends if end.halo == sharding.halo)
-            dims = tuple(axes or (like.dims[d] if any(sharding.halo[d]) else ()) for d, axes in enumerate(dims))
+            dims = tuple(
+                self._of_one(d, ends) if any(sharding.halo[d]) and not axes else axes for d, axes in enumerate(dims)
+            )
         return replace(sharding, dims=dims, partial=partial)
+
+    def _of_one(self, dim: int, ends: tuple[Sharding, ...]) -> tuple[str, ...]:
+        """The axes of one device over which an end has a halo on a dim."""
+        found = (end.dims[dim] for end in ends if end.halo and any(end.halo[dim]))
+        return next(axes for axes in found if self.mesh.group_size(axes) == 1)
 
 
 def _nest(refs: list[str]) -> bool:

@@ -210,6 +210,14 @@ def test_dropping_a_halo_moves_nothing_and_making_one_moves_its_rows() -> None:
     assert plan(wider, wide).ring_bytes == 0
 
 
+def test_a_halo_over_an_axis_of_one_device_stays_over_it() -> None:
+    mesh, rng = make_mesh({"one": 1, "x": 3, "y": 3}), np.random.default_rng(8)
+    source = Sharding((("one", "x"),), halo=((1, 0),))
+    target = Sharding((("one",),), (("x", "min"),), halo=((1, 0),))
+    x = np.asarray([5, -7], np.int32)
+    run_plan(plan_reshard(TensorType((2,), "i32"), source, target, mesh), x, mesh, rng)
+
+
 def test_a_halo_is_made_after_the_tiles_are_where_they_shall_be() -> None:
     wide = replace(fit(P(None, "y"), 2), halo=((0, 0), (1, 1)))
     assert [s.op for s in plan(fit(P("y"), 2), wide).steps] == ["retile"]

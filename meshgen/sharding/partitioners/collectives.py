@@ -47,8 +47,11 @@ def update_halo(site: Site) -> list[Value]:
     """The operand has the halo rows to be refreshed, or none yet."""
     wide = site.node.attrs["sharding"]
     start = wide if site.sharding(0).halo else replace(wide, halo=())
-    _ends(site, start, wide)
-    return site.clone()
+    source, target = _ends(site, start, wide)
+    if source == target:  # the rows that it has may be stale
+        return site.clone()
+    found = cut_locally(site.builder, site.operands[0], source, target, site.node.attrs["shape"])
+    return [found] if found else site.clone()
 
 
 def _ends(site: Site, source: Sharding, target: Sharding) -> tuple[Sharding, Sharding]:
