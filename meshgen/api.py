@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.executable import Executable
+from meshgen.executable import Executable, Rebuild
 from meshgen.frontend.tracer import SpecLike, spec, trace
 from meshgen.ir.graph import Annotation, Module, Value
 from meshgen.ir.sizes import has_open_results, input_names, with_shapes
@@ -23,11 +23,11 @@ from meshgen.spec import Sharding, fit, from_indices
 
 Args: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 Specs: TypeAlias = Mapping[str, SpecLike | None] | Sequence[SpecLike | None] | SpecLike | None
-Rebuild: TypeAlias = Callable[[Sequence[Any]], Any] | None
+Meshes: TypeAlias = Mesh | Mapping[str, int] | Mapping[str, Mesh | Mapping[str, int]] | Sequence[Mesh] | None
 __all__ = ["Executable", "LoadedModule", "compile", "load", "lower", "read"]
 
 
-def compile(graph: Any, mesh: Mesh | Mapping[str, int] | None = None, *, args: Args = None, in_specs: Specs = None,
+def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
             out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
             progress: Progress | None = None) -> Executable:  # fmt: skip
     """Take a program all the way to a scheduled, buildable step.
@@ -62,7 +62,7 @@ def compile(graph: Any, mesh: Mesh | Mapping[str, int] | None = None, *, args: A
     return executable
 
 
-def plan(graph: Any, mesh: Mesh | Mapping[str, int] | None = None, *, args: Args = None, in_specs: Specs = None,
+def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
          out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
          progress: Progress | None = None) -> Executable:  # fmt: skip
     """As `compile`, without building binaries."""
@@ -77,25 +77,40 @@ def plan_module(
 ) -> Executable:
     """From a module that was read to its schedule."""
     stages = run_stages(module, options, timing, "fuse", progress)
+    if stages["fuse"].parts:
+        return _plan_parts(stages, options, timing, rebuild)
     with timing.of("schedule"):
         schedule = make_schedule(stages["fuse"], options)
     return Executable(stages, schedule, options, timing, rebuild)
 
 
-def lower(graph: Any, mesh: Mesh | Mapping[str, int] | None = None, *, stage: str, args: Args = None,
+def _plan_parts(stages: Mapping[str, Module], options: Options, timing: Timing, rebuild: Rebuild) -> Executable:
+    """The schedules of all meshes, proven right together."""
+    from meshgen.executable_parts import PartsExecutable
+    from meshgen.runtime.checker_parts import check_parts
+
+    parts: list[Executable] = []
+    with timing.of("schedule"):
+        for number, part in enumerate(stages["fuse"].parts):
+            own = {stage: module.parts[number] for stage, module in stages.items() if module.parts}
+            parts.append(Executable(own, make_schedule(part, options), options, Timing()))
+        timeline = check_parts([part.plan for part in parts], [part.mesh for part in parts])
+    return PartsExecutable(stages, parts, timeline, options, timing, rebuild)
+
+
+def lower(graph: Any, mesh: Meshes = None, *, stage: str, args: Args = None,
           in_specs: Specs = None, out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local") -> Module:  # fmt: skip
     """The program at `stage`: import, propagate, materialize, optimize, partition, fuse or schedule. Else as `compile`."""
     module, _ = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs)
     return run_stages(module, Options(target, arguments), Timing(), stage)[stage]
 
 
-def read(graph: Any, mesh: Mesh | Mapping[str, int] | None = None, *, args: Args = None, in_specs: Specs = None,
+def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
          out_specs: Specs = None) -> tuple[Module, Rebuild]:  # fmt: skip
     """The program as a verified module with its annotations, and how to rebuild a traced function's result."""
-    mesh = mesh if mesh is None or isinstance(mesh, Mesh) else make_mesh(mesh)
-    module, rebuild = _import(graph, mesh, args)
-    if mesh is not None:
-        module = replace(module, mesh=module.mesh.completed(mesh))
+    given = _meshes(mesh)
+    module, rebuild = _import(graph, given, args)
+    module = _on(module, given)
     if rebuild is None and args is not None:
         module = with_shapes(module, _shapes(args, input_names(module.graph)))
     elif has_open_results(module):
@@ -108,13 +123,44 @@ def read(graph: Any, mesh: Mesh | Mapping[str, int] | None = None, *, args: Args
     return replace(module, in_annotations=wishes, out_annotations=results), rebuild
 
 
-def _import(graph: Any, mesh: Mesh | None, args: Args) -> tuple[Module, Rebuild]:
+def _meshes(given: Meshes) -> tuple[Mesh, ...]:
+    """One mesh, several by name, or none that is given. Raises UsageError for what is neither."""
+    if given is None or isinstance(given, Mesh):
+        return () if given is None else (given,)
+    if not isinstance(given, Mapping):
+        return tuple(given)
+    sizes = cast("Mapping[str, Any]", given)
+    if not any(isinstance(each, (Mesh, Mapping)) for each in sizes.values()):
+        return (make_mesh(sizes),)
+    return tuple(
+        replace(each, name=name) if isinstance(each, Mesh) else make_mesh(each, name) for name, each in sizes.items()
+    )
+
+
+def _on(module: Module, given: Sequence[Mesh]) -> Module:
+    """The module on the meshes that the user gives: sizes of its own by name, or others in place of them."""
+    if not given:
+        return module
+    if len(given) == 1 and len(module.meshes) < 2:
+        return replace(module, mesh=module.mesh.completed(given[0]))
+    named = {mesh.name: mesh for mesh in given}
+    if unknown := [name for name in named if name not in [mesh.name for mesh in module.meshes]]:
+        hint = (
+            f"the program's meshes are {', '.join('@' + mesh.name for mesh in module.meshes) or 'one without a name'}"
+        )
+        raise UsageError(*(Diagnostic("MG0001", f"the program has no mesh @{name}", hint=hint) for name in unknown))
+    meshes = tuple(replace(m.completed(named[m.name]), name=m.name) if m.name in named else m for m in module.meshes)
+    return replace(module, mesh=meshes[0], meshes=meshes)
+
+
+def _import(graph: Any, given: tuple[Mesh, ...], args: Args) -> tuple[Module, Rebuild]:
+    mesh = given[0] if len(given) == 1 else None
     from meshgen.frontend.jax import from_jax, is_jax
 
     if isinstance(graph, Module):
         return graph, None
     if isinstance(graph, (str, Path)):
-        return _from_text(graph, mesh, args)
+        return _from_text(graph, given, args)
     if is_jax(graph):
         return from_jax(graph), None
     if type(graph).__module__.startswith("xdsl."):
@@ -125,16 +171,17 @@ def _import(graph: Any, mesh: Mesh | None, args: Args) -> tuple[Module, Rebuild]
         )
     if args is None:
         raise UsageError(Diagnostic("MG0001", "a Python function needs args=[...], the type of each parameter"))
-    traced = trace(graph, args, mesh)
+    traced = trace(graph, args, given[0] if given else None, given if len(given) > 1 else ())
     return traced.module, traced.rebuild
 
 
-def _from_text(graph: str | Path, mesh: Mesh | None, args: Args) -> tuple[Module, Rebuild]:
+def _from_text(graph: str | Path, given: tuple[Mesh, ...], args: Args) -> tuple[Module, Rebuild]:
+    mesh = given[0] if len(given) == 1 else None
     text = str(graph)
     if isinstance(graph, str) and (text == "-" or "\n" in text or "{" in text):
         return _read_mlir(text, mesh), None
     if isinstance(graph, str) and ":" in text and not Path(text).exists() and Path(text).suffix != ".mlir":
-        return _import(_function(text), mesh, args)
+        return _import(_function(text), given, args)
     return _read_mlir(Path(text), mesh), None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from meshgen.sharding.analyze import Analysis
 
 Array = np.ndarray[Any, Any]
+Rebuild: TypeAlias = Callable[[Sequence[Any]], Any] | None
 
 
 class Executable:
@@ -41,7 +42,7 @@ class Executable:
     """
 
     def __init__(self, stages: Mapping[str, Module], plan: Schedule, options: Options, timing: Timing,
-                 rebuild: Callable[[Sequence[Any]], Any] | None = None) -> None:  # fmt: skip
+                 rebuild: Rebuild = None) -> None:  # fmt: skip
         self.stages = dict(stages)
         self.plan = plan
         self.options = options
@@ -56,6 +57,16 @@ class Executable:
     @property
     def mesh(self) -> Mesh:
         return self.fused.mesh
+
+    @property
+    def parts(self) -> tuple[Executable, ...]:
+        """The program of each mesh: this one."""
+        return (self,)
+
+    @property
+    def place(self) -> str:
+        """Where it runs, for people."""
+        return str(self.mesh)
 
     @property
     def target(self) -> str:
@@ -150,9 +161,7 @@ class Executable:
         from meshgen.ir.text import print_text
 
         if stage == "schedule":
-            from meshgen.codegen.schedule_stage import scheduled
-
-            return print_text(scheduled(self.fused, self.plan))
+            return print_text(self.scheduled())
         if stage not in self.stages:
             raise UsageError(
                 Diagnostic(
@@ -160,6 +169,12 @@ class Executable:
                 )
             )
         return print_text(self.stages[stage])
+
+    def scheduled(self) -> Module:
+        """The program at stage schedule."""
+        from meshgen.codegen.schedule_stage import scheduled
+
+        return scheduled(self.fused, self.plan)
 
     def explain(self, what: str | int | None = None) -> str:
         """Why collectives and shardings are as they are: all, those of a value, or those of a source line."""
@@ -181,18 +196,16 @@ class Executable:
         """
         from meshgen.codegen.package import write_module
 
-        stages = {stage: self.as_text(stage) for stage in (*self.stages, "schedule")}
+        write_module(path, self.fused, self.plan, **self.contents(), weights=weights)
+
+    def contents(self) -> dict[str, Any]:
+        """What a module file keeps besides the plan: sources, binaries, stages and the report."""
         report = {key: value for key, value in self.record().items() if key != "seconds"}  # the same bytes every time
-        write_module(
-            path,
-            self.fused,
-            self.plan,
-            sources=self.sources,
-            built=self.built,
-            stages=stages,
-            weights=weights,
-            report=report,
-        )
+        return {"sources": self.sources, "built": self.built, "stages": self.texts(), "report": report}
+
+    def texts(self) -> dict[str, str]:
+        """The text of every stage."""
+        return {stage: self.as_text(stage) for stage in (*self.stages, "schedule")}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run one step on all simulated ranks.
@@ -235,7 +248,7 @@ class Executable:
         return arrays
 
     def __repr__(self) -> str:
-        return f"Executable({self.name!r}, {self.mesh}, target={self.target!r}, {self.cost.kernels} kernels, {len(self.comms)} collectives)"
+        return f"Executable({self.name!r}, {self.place}, target={self.target!r}, {self.cost.kernels} kernels, {len(self.comms)} collectives)"
 
 
 def _parameters(names: Sequence[str]) -> list[str]:
@@ -245,6 +258,12 @@ def _parameters(names: Sequence[str]) -> list[str]:
 
 def kernel_records(executable: Executable) -> list[dict[str, Any]]:
     """Per distinct kernel: launches, grid, work and, per architecture, what its binary needs."""
+    if len(executable.parts) > 1:
+        return [
+            record | {"name": f"{part.mesh.name}/{record['name']}"}
+            for part in executable.parts
+            for record in kernel_records(part)
+        ]
     launches = [item.kernel for item in executable.plan.items if not item.is_collective]
     records: list[dict[str, Any]] = []
     for name in dict.fromkeys(launches):

@@ -22,6 +22,9 @@ Question = str | int | None  # a value's name, a line number, or everything
 
 def explain(executable: Executable, what: Question = None) -> str:
     """Text for people: all collectives with their reasons, or what concerns a value or a source line."""
+    if len(executable.parts) > 1:
+        texts = [(part.mesh.name, explain(part, what)) for part in _about(executable, what)]
+        return "\n\n".join(f"@{name}\n{text}" for name, text in texts)
     if what is None:
         solved = Known.of(executable).solved if "propagate" in executable.stages else None
         hints = [str(hint) for hint in lost_hints(solved)] if solved else []
@@ -44,14 +47,38 @@ def explain_collective(executable: Executable, number: int) -> list[dict[str, An
     if not 0 <= number < count:
         hint = f"they are numbered from 0 to {count - 1}" if count else "it has none"
         raise UsageError(Diagnostic("MG0001", f"the program has no collective {number}", hint=hint))
-    if "propagate" not in executable.stages:  # written with collectives: they have the program for a reason
-        return collective_records_of(executable, None, None, [number])
-    known = Known.of(executable)
-    return collective_records_of(executable, known.solved, known.reasons, [number])
+    for part in executable.parts:  # one mesh after the other
+        if number >= len(part.comms):
+            number -= len(part.comms)
+            continue
+        if "propagate" not in part.stages:  # written with collectives: they have the program for a reason
+            return collective_records_of(part, None, None, [number])
+        known = Known.of(part)
+        return collective_records_of(part, known.solved, known.reasons, [number])
+    return []
+
+
+def _about(executable: Executable, what: Question) -> list[Executable]:
+    """The parts that know a value or line, all of them for everything. Raises UsageError MG0001 where none does."""
+    if what is None:
+        return list(executable.parts)
+    found: list[Executable] = []
+    faults: list[Diagnostic] = []
+    for part in executable.parts:
+        try:
+            Known.of(part).values(what)
+            found.append(part)
+        except UsageError as error:
+            faults += error.diagnostics
+    if not found:
+        raise UsageError(*faults)
+    return found
 
 
 def formula_record(executable: Executable) -> dict[str, Any]:
     """For `--json`: formulas, and the bytes that partition adds for what single ops need (numbers, on this mesh)."""
+    if len(executable.parts) > 1:
+        return {"formulas": {part.mesh.name: formula_record(part).get("formula") for part in executable.parts}}
     analysis = executable.analysis
     if analysis is None:
         return {}
@@ -97,7 +124,10 @@ def explanations(executable: Executable, what: Question = None) -> list[dict[str
     """
     if what is None and "propagate" not in executable.stages:
         return []
-    return Known.of(executable).values(what)
+    if len(executable.parts) == 1:
+        return Known.of(executable).values(what)
+    parts = _about(executable, what)
+    return [record | {"mesh": part.mesh.name} for part in parts for record in Known.of(part).values(what)]
 
 
 @dataclass(frozen=True)

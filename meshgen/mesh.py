@@ -21,6 +21,9 @@ from meshgen.errors import Diagnostic, ShardingError
 NVLINK_BYTES_PER_SECOND = 370e9
 NVLINK_LATENCY_SECONDS = 8e-6
 MOST_DEVICES = 1 << 20  # exact volumes of uneven tiles are computed over the devices along the axes that matter
+# Between two meshes: one 400 Gb/s InfiniBand port per GPU, and a message's latency through NCCL's network proxy.
+NETWORK_BYTES_PER_SECOND = 45e9
+NETWORK_LATENCY_SECONDS = 20e-6
 _SUB_AXIS = re.compile(r"(.+):\((\d+)\)(\d+)")
 
 

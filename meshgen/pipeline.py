@@ -123,6 +123,16 @@ def make_schedule(module: Module, options: Options) -> Schedule:
     return plan
 
 
+def scheduled_parts(module: Module, options: Options) -> list[Module]:
+    """The fused parts of a program on several meshes with their schedules, which are proven right together."""
+    from meshgen.codegen.schedule_stage import scheduled
+    from meshgen.runtime.checker_parts import check_parts
+
+    plans = [make_schedule(part, options) for part in module.parts]
+    check_parts(plans, [part.mesh for part in module.parts])
+    return [scheduled(part, plan) for part, plan in zip(module.parts, plans, strict=True)]
+
+
 def run_stages(
     module: Module, options: Options, timing: Timing, last: str = "fuse", progress: Progress | None = None
 ) -> dict[str, Module]:
@@ -141,7 +151,7 @@ def run_stages(
         )
     if module.stage == "partition":  # written with collectives by the user: passes that hold on local values apply
         with timing.of("optimize"):
-            module = _optimize(module, options)
+            module = _on_meshes("optimize", module, options)
     found = {module.stage: module}
     wanted = order[order.index(module.stage) + 1 : order.index(last) + 1]
     for number, stage in enumerate(wanted):
@@ -158,22 +168,46 @@ def run_stage(stage: str, module: Module, options: Options) -> Module:
         raise UsageError(
             Diagnostic("MG0001", f"there is no pass '{stage}'", hint=f"the passes are {', '.join(STAGES)}")
         )
-    result = STAGES[stage](module, options)
+    result = _on_meshes(stage, module, options)
     faults = node_faults(result)
     assert not faults, f"{stage} made a malformed program: {faults[0]}"
     return result
+
+
+def _on_meshes(stage: str, module: Module, options: Options) -> Module:
+    """One pass on a program: on each of its parts, where it is on several meshes."""
+    from meshgen.ir.parts import joined
+    from meshgen.sharding.crossings import propagate_parts, settle
+    from meshgen.sharding.split_meshes import split_meshes
+
+    run = STAGES[stage]
+    module = split_meshes(module)
+    if not module.parts:
+        return run(module, options)
+    parts = settle(module.parts) if stage == "materialize" else module.parts
+    if stage == "propagate":
+        parts = propagate_parts(parts, lambda part: run(part, options))
+    elif stage == "schedule":
+        parts = scheduled_parts(module, options)
+    else:
+        parts = [run(part, options) for part in parts]
+    return joined(module, parts)
 
 
 def node_faults(module: Module, mesh: Mesh | None = None) -> list[Diagnostic]:
     """Everything that is malformed in a module's graph and kernels; with a mesh, sizes of local tensors are checked too."""
     from meshgen.ir.infer import verify_node
 
+    if module.parts:
+        return [fault for part in module.parts for fault in node_faults(part)]
     graphs: list[Graph] = [module.graph, *module.kernels.values()]
     return [fault for graph in graphs for node in graph.nodes for fault in verify_node(node, mesh)]
 
 
 def program_faults(module: Module) -> list[Diagnostic]:
     """Everything that is malformed in a program that a user wrote."""
+    if module.parts:
+        return [fault for part in module.parts for fault in program_faults(part)]
     is_local = module.stage == "partition" and module.mesh.is_static
     return node_faults(module, module.mesh if is_local else None)
 

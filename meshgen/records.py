@@ -36,6 +36,7 @@ class Collective:
     seconds: float
     hidden_seconds: float
     exposed_seconds: float
+    mesh: str = ""  # in a program on several meshes: whose devices run it
 
     @property
     def line(self) -> int | None:
@@ -73,8 +74,9 @@ class Comms(Sequence[Collective]):
 
     @property
     def ring_bytes(self) -> int:
-        """Bytes per device and step in the ring model."""
-        return sum(row.ring_bytes * row.times for row in self.rows)
+        """Bytes per device and step in the ring model; of several meshes those of the one that moves most."""
+        meshes = dict.fromkeys(row.mesh for row in self.rows)
+        return max((sum(r.ring_bytes * r.times for r in self.rows if r.mesh == mesh) for mesh in meshes), default=0)
 
     def __str__(self) -> str:
         from meshgen.tables import comms_table, render
@@ -165,8 +167,8 @@ def comms_of(plan: Schedule, mesh: Mesh) -> Comms:
 
 def _collective(item: Item, plan: Schedule, mesh: Mesh, hidden: float) -> Collective:
     """A `send` has no result and a `recv` no operand: the other side's type is the same."""
-    buffers = [plan.buffers[n].type for n in (*item.inputs[:1], *item.outputs[:1])]
-    local, result = buffers[0], buffers[-1]
+    numbers = item.outputs[:1] if item.op == "transfer_recv" else (*item.inputs[:1], *item.outputs[:1])
+    local, result = plan.buffers[numbers[0]].type, plan.buffers[numbers[-1]].type
     axes = link_axes(item.op, item.attrs, mesh)
     return Collective(
         kind=TEXT_NAMES.get(item.op, item.op),
@@ -265,4 +267,5 @@ def mesh_record(mesh: Mesh) -> dict[str, int | None]:
 
 
 def collective_records(comms: Comms) -> list[dict[str, Any]]:
-    return [asdict(row) for row in comms]
+    """Rows as plain values; the mesh where there are several."""
+    return [{k: v for k, v in asdict(row).items() if k != "mesh" or v} for row in comms]

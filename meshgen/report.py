@@ -52,7 +52,7 @@ def content(executable: Executable) -> dict[str, Any]:
     cost = executable.cost
     return {
         "name": executable.name,
-        "mesh": str(executable.mesh),
+        "mesh": executable.place,
         "target": executable.target,
         "step": seconds_text(cost.step_seconds),
         "exposed": seconds_text(cost.exposed_seconds),

@@ -30,12 +30,15 @@ class Sharding:
         partial: (axis, kind) pairs in mesh order: the value is the reduction of kind `kind` over the axis.
         halo: per tensor dim (rows before, rows after) that are held in addition; empty: none.
         offsets: per tensor dim the start of each shard and the end of the last; empty: equal tiles.
+        mesh: in a program on several meshes as the user wrote it, the name of the mesh that the value is on; empty
+            elsewhere, and where the user does not say.
     """
 
     dims: tuple[tuple[str, ...], ...]
     partial: tuple[tuple[str, str], ...] = ()
     halo: tuple[Halo, ...] = ()
     offsets: tuple[tuple[int, ...], ...] = ()
+    mesh: str = ""
 
     def __hash__(self) -> int:
         return self._hash
@@ -215,17 +218,18 @@ class Sharding:
             text += " halo " + str([list(pair) for pair in self.halo])
         if any(self.offsets):
             text += " offsets " + str([list(row) for row in self.offsets])
-        return text
+        return text + (f" on @{self.mesh}" if self.mesh else "")
 
 
 AxisEntry = str | Sequence[str] | None
 
 
-def P(*dims: AxisEntry, partial: str | Mapping[str, str] | Sequence[str] | None = None) -> Sharding:
+def P(*dims: AxisEntry, partial: str | Mapping[str, str] | Sequence[str] | None = None,
+      mesh: str | Mesh = "") -> Sharding:  # fmt: skip
     """A sharding as users write it: per dim an axis, a tuple of axes (major to minor) or None.
 
     Trailing dims may be left out; `Sharding.rank` is then short and `fit` fills it up. `partial="tp"` is a
-    partial sum over `tp`; `partial={"tp": "max"}` names the kind.
+    partial sum over `tp`; `partial={"tp": "max"}` names the kind. `mesh` is for programs on several meshes.
     """
     entries = tuple((d,) if isinstance(d, str) else tuple(d or ()) for d in dims)
     pairs = (
@@ -233,7 +237,7 @@ def P(*dims: AxisEntry, partial: str | Mapping[str, str] | Sequence[str] | None 
         if isinstance(partial, Mapping)
         else ((a, "sum") for a in ([partial] if isinstance(partial, str) else partial or ()))
     )
-    return Sharding(entries, tuple(pairs))
+    return Sharding(entries, tuple(pairs), mesh=mesh if isinstance(mesh, str) else mesh.name)
 
 
 def from_indices(dims: Sequence[Sequence[int]], mesh: Mesh, rank: int) -> Sharding:

@@ -67,7 +67,7 @@ def comms_table(comms: Comms) -> Group:
     rows = [
         (
             number,
-            row.kind + (f" {row.reduction}" if row.reduction else ""),
+            row.kind + (f" {row.reduction}" if row.reduction else "") + (f" on @{row.mesh}" if row.mesh else ""),
             ",".join(row.axes),
             f"{row.dtype}[{','.join(map(str, row.shape))}]",
             bytes_text(row.local_bytes),

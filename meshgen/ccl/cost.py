@@ -1,7 +1,8 @@
 """What a collective costs: bytes per device on a ring, and seconds from the links of its mesh axes.
 
 all_reduce moves 2 (n-1)/n times its bytes, all_gather and reduce_scatter (n-1)/n of the full value, all_to_all
-(n-1)/n of the local one; permute, retile and halo exchange the larger of the bytes sent and received. Tiles
+(n-1)/n of the local one; permute, retile and halo exchange the larger of the bytes sent and received, either side of a transfer between
+meshes what it sends or receives. Tiles
 that are padded travel padded, so "full" is n times the tile.
 """
 
@@ -13,6 +14,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from meshgen.ccl.between import BETWEEN, Ends, between, seconds_of_bytes
 from meshgen.ccl.exchange import Exchange, exchange
 from meshgen.ccl.halo import parts_of, rows_moved
 from meshgen.ir.graph import TensorType
@@ -74,7 +76,7 @@ _RING: dict[str, Callable[[_Call], int]] = {
     "shift": _one_message,
     "permute_pairs": _one_message,
 }
-COMMUNICATIONS = (*_RING, *TRANSFERS)
+COMMUNICATIONS = (*_RING, *TRANSFERS, *BETWEEN)
 
 
 def ring_bytes(op: str, attrs: Mapping[str, Any], local_in: TensorType, local_out: TensorType, mesh: Mesh) -> int:
@@ -88,6 +90,11 @@ def ring_bytes(op: str, attrs: Mapping[str, Any], local_in: TensorType, local_ou
     if op in TRANSFERS:
         found = transfer_of(op, attrs, mesh)
         return found.elements * local_out.numpy_dtype.itemsize
+    if op in BETWEEN:
+        sent, received = between(Ends.of(op, attrs, mesh))
+        return (
+            sent * local_in.numpy_dtype.itemsize if op == "transfer_send" else received * local_out.numpy_dtype.itemsize
+        )
     group = _group_size(mesh, group_axes(op, attrs))
     return _RING[op](_Call(attrs, local_in, local_out, group)) if group > 1 else 0
 
@@ -103,6 +110,9 @@ def seconds_of(op: str, attrs: Mapping[str, Any], moved: int, mesh: Mesh) -> flo
     """Time of a collective that moves so many bytes per device."""
     if not moved:
         return 0.0
+    if op in BETWEEN:
+        sides = between(Ends.of(op, attrs, mesh))  # both take as long as the slower one
+        return seconds_of_bytes(moved * max(sides) // sides[op == "transfer_recv"])
     if op in TRANSFERS:
         axes, tiles = _transfer_links(*transfer_ends(op, attrs), tuple(attrs["shape"]), mesh)
     else:
@@ -152,6 +162,8 @@ def group_axes(op: str, attrs: Mapping[str, Any]) -> tuple[str, ...]:
 
 def link_axes(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> tuple[str, ...]:
     """The mesh axes whose links a collective uses; axes of size 1 have none."""
+    if op in BETWEEN:
+        return ()
     axes = (
         moving_axes(*transfer_ends(op, attrs), tuple(attrs["shape"]), mesh)
         if op in TRANSFERS

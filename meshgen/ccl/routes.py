@@ -28,7 +28,7 @@ class Message:
 
     @property
     def elements(self) -> int:
-        return _volume(self.box)
+        return volume(self.box)
 
 
 def routes(source: Sharding, target: Sharding, shape: Sequence[int], mesh: Mesh) -> tuple[Message, ...]:
@@ -36,10 +36,10 @@ def routes(source: Sharding, target: Sharding, shape: Sequence[int], mesh: Mesh)
     requests: dict[tuple[int, ...], list[tuple[int, Box]]] = {}
     holders: dict[tuple[int, ...], list[int]] = {}
     for rank in range(mesh.size):
-        holders.setdefault(_tile_of(source, mesh, rank), []).append(rank)
-    tiles = _Tiles(source, tuple(shape), mesh)
+        holders.setdefault(tile_of(source, mesh, rank), []).append(rank)
+    tiles = Tiles(source, tuple(shape), mesh)
     for rank in range(mesh.size):
-        held, own = source.ranges(shape, mesh, rank), _tile_of(source, mesh, rank)
+        held, own = source.ranges(shape, mesh, rank), tile_of(source, mesh, rank)
         for tile, box in tiles.meeting(target.ranges(shape, mesh, rank), own[-1]):
             if tile != own:
                 for part in _difference(box, held):
@@ -48,13 +48,13 @@ def routes(source: Sharding, target: Sharding, shape: Sequence[int], mesh: Mesh)
     return tuple(sorted(found))
 
 
-def _tile_of(source: Sharding, mesh: Mesh, rank: int) -> tuple[int, ...]:
+def tile_of(source: Sharding, mesh: Mesh, rank: int) -> tuple[int, ...]:
     """Numbers of the rank's tile in every dim, and of its summand."""
     return tuple(mesh.index(rank, axes) for axes in (*source.dims, source.partial_axes))
 
 
 @dataclass(frozen=True)
-class _Tiles:
+class Tiles:
     """The tiles of the source, without halo."""
 
     source: Sharding
@@ -93,7 +93,7 @@ def _difference(box: Box, held: Box) -> Iterator[Box]:
 
 def _dealt(asked: list[tuple[int, Box]], holders: list[int], mesh: Mesh) -> Iterator[Message]:
     """Requests for one tile dealt out to its holders; what would go to some of them only is cut into equal pieces."""
-    ordered = sorted(asked, key=lambda request: (-_volume(request[1]), request))
+    ordered = sorted(asked, key=lambda request: (-volume(request[1]), request))
     whole = len(ordered) // len(holders) * len(holders)
     for start in range(0, whole, len(holders)):
         free = list(holders)
@@ -102,12 +102,12 @@ def _dealt(asked: list[tuple[int, Box]], holders: list[int], mesh: Mesh) -> Iter
             free.remove(sender)
             yield Message(sender, receiver, box)
     for receiver, box in ordered[whole:]:
-        for sender, piece in zip(holders, _cut(box, len(holders)), strict=True):
-            if _volume(piece):
+        for sender, piece in zip(holders, cut_box(box, len(holders)), strict=True):
+            if volume(piece):
                 yield Message(sender, receiver, piece)
 
 
-def _cut(box: Box, count: int) -> list[Box]:
+def cut_box(box: Box, count: int) -> list[Box]:
     """The box in pieces along its longest dim."""
     if not box:
         return [box, *[((0, 0),)] * (count - 1)]
@@ -122,5 +122,5 @@ def _distance(left: int, right: int, mesh: Mesh) -> int:
     return sum(a != b for a, b in zip(mesh.coordinates(left), mesh.coordinates(right), strict=True))
 
 
-def _volume(box: Box) -> int:
+def volume(box: Box) -> int:
     return math.prod(stop - start for start, stop in box)

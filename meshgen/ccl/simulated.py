@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from meshgen.ccl.halo import Part, parts_of
+from meshgen.ccl.between import BETWEEN
 from meshgen.ccl.transfer import Shards, transfer
 from meshgen.errors import Diagnostic, RuntimeFailure
 from meshgen.ir.evaluate_common import Array, compute_dtype, narrow, neutral, poisoned, ufunc_of
@@ -283,7 +284,7 @@ _COLLECTIVES: dict[str, Callable[[Node, Mesh, Shards], Shards]] = {
     "permute_pairs": _permute_pairs,
 }
 _POINT_TO_POINT = {"send": _send, "recv": _recv}
-COLLECTIVES = (*_COLLECTIVES, *_POINT_TO_POINT)
+COLLECTIVES = (*_COLLECTIVES, *_POINT_TO_POINT, *BETWEEN)
 
 
 def run_collective(node: Node, mesh: Mesh, shards: Shards, mailbox: Mailbox | None = None) -> Shards:

@@ -53,6 +53,18 @@ def write_module(path: str | Path, module: Module, plan: Schedule, *, sources: M
         ScheduleError: the plan has a race or can deadlock.
         UsageError: MG0003, the file cannot be written.
     """
+    members, described = module_members(
+        module, plan, sources=sources, built=built, stages=stages, weights=weights, report=report
+    )
+    container.write(Path(path), members)
+    return described
+
+
+def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, LaunchedSource] | None = None,
+                   built: Mapping[tuple[str, str], BuiltKernel] | None = None, stages: Mapping[str, str] | None = None,
+                   weights: Mapping[str, Array] | None = None, report: Mapping[str, Any] | None = None
+                   ) -> tuple[dict[str, bytes], Manifest]:  # fmt: skip
+    """The members of a module's file, and its manifest, as `write_module` writes them."""
     check(plan, module.mesh)
     sources, built, weights = sources or {}, built or {}, weights or {}
     inputs = _bindings("arg", module.graph.inputs, module.in_types, module.in_shardings, plan.inputs, weights)
@@ -76,11 +88,28 @@ def write_module(path: str | Path, module: Module, plan: Schedule, *, sources: M
         report=report or {},
     )
     files = {name: hashlib.sha256(members[name]).hexdigest() for name in sorted(members)}
-    text = json.dumps(manifest.encode(described, files), sort_keys=True, indent=1, allow_nan=False)
-    members["manifest.json"] = text.encode()
-    members["manifest.sha256"] = hashlib.sha256(members["manifest.json"]).hexdigest().encode()
-    container.write(Path(path), members)
-    return described
+    return members | _sealed(manifest.encode(described, files)), described
+
+
+def _sealed(value: manifest.Json) -> dict[str, bytes]:
+    """The manifest and its digest as members."""
+    text = json.dumps(value, sort_keys=True, indent=1, allow_nan=False).encode()
+    return {"manifest.json": text, "manifest.sha256": hashlib.sha256(text).hexdigest().encode()}
+
+
+def write_parts(path: str | Path, module: Module, parts: Sequence[Mapping[str, bytes]], *, stages: Mapping[str, str],
+                report: Mapping[str, Any]) -> None:  # fmt: skip
+    """Write a program on several meshes: the members of each part (`module_members`) in a folder of its own."""
+    members = _code_members({}, stages)
+    for number, part in enumerate(parts):
+        members |= {f"parts/{number:02}/{name}": content for name, content in part.items()}
+    files = {name: hashlib.sha256(members[name]).hexdigest() for name in sorted(members)}
+    described = manifest.Parts(
+        module.name,
+        tuple((part.mesh.name, tuple(part.attrs["inputs"]), tuple(part.attrs["outputs"])) for part in module.parts),
+        report,
+    )
+    container.write(Path(path), members | _sealed(manifest.encode_parts(described, files)))
 
 
 def _code_members(sources: Mapping[str, LaunchedSource], stages: Mapping[str, str]) -> dict[str, bytes]:

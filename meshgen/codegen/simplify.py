@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.ccl import simulated
+from meshgen.ccl.between import BETWEEN
 from meshgen.codegen.fusion_space import POINTWISE
 from meshgen.ir.evaluate import evaluate_node
 from meshgen.ir.evaluate_common import neutral
@@ -20,7 +21,7 @@ from meshgen.ir.graph import Graph, Node, TensorType, Value, is_float
 
 Array = np.ndarray[Any, Any]
 COLLECTIVES = frozenset(simulated.COLLECTIVES) - {"all_slice", "to_partial"}  # those two do not communicate
-_IMPURE_WITHOUT_RESULT = frozenset({"send", "recv", "custom_call"})  # another device waits for these
+_IMPURE_WITHOUT_RESULT = frozenset({"send", "recv", *BETWEEN, "custom_call"})  # another device waits for these
 _IMPURE = COLLECTIVES | {"annotate", "rng", "custom_call", "kernel", "view"}
 _FOLDED_ELEMENTS = 4096  # constants of more elements are not computed with
 

@@ -35,10 +35,10 @@ class Trial:
 
     @property
     def verdict(self) -> str:
-        result, mesh = self.result, self.executable.mesh
+        result, meshes = self.result, [part.mesh for part in self.executable.parts]
         start = "ok" if result.ok else "NUMBERS DIFFER"
         error = f"largest error {result.max_abs_error:.3g}, allowed {result.tolerance:.3g}"
-        return f"{start}: {error}; {mesh.size} ranks of {mesh}"
+        return f"{start}: {error}; {sum(mesh.size for mesh in meshes)} ranks of {self.executable.place}"
 
     def record(self) -> dict[str, Any]:
         comms = self.executable.comms

@@ -34,7 +34,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         cost_table(executable.cost), seconds_table(executable.seconds),
     )  # fmt: skip
     size = Path(options.output).stat().st_size
-    output.text(f"{executable.name} for {executable.mesh}, {executable.target}: {options.output}, {size} bytes")
+    output.text(f"{executable.name} for {executable.place}, {executable.target}: {options.output}, {size} bytes")
     output.document(executable.record() | {"output": options.output, "bytes": size, "kernel_list": kernels})
     return 0
 

@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     module = load(options.module, mesh_option(options.mesh))
-    if options.devices is not None and options.devices != module.mesh.size:
+    if options.devices is not None and options.devices != module.ranks:
         _refuse_devices(options.devices, module)
     return run_kernels(module, options.seed, output) if options.kernels else run_step(module, options, output)
 
@@ -87,14 +87,14 @@ def run_step(module: LoadedModule, options: argparse.Namespace, output: Output) 
     if options.output:
         _save(Path(options.output), dict(zip(names, results, strict=True)))
     rows = [_described(name, array) for name, array in zip(names, results, strict=True)]
-    title = f"{module.name} on {module.mesh.size} ranks of {module.mesh}, {options.device}: {seconds:.2f} s"
+    title = f"{module.name} on {module.place}, {options.device}: {seconds:.2f} s"
     table = [(row["name"], row["type"], f"{row['mean']:.4g}", f"{row['largest']:.4g}") for row in rows]
     output.tables(table_of(title, ("result", "type", "mean", "largest"), table, left=("type",)))
     compared = compare(names, results, expected, options.tolerance) if options.expect else []
     for row in compared:
         verdict = "ok" if row["ok"] else "DIFFERS"
         output.text(f"{verdict}: {row['name']}: {row['measure']} {row['error']:.3g}, allowed {row['tolerance']:.3g}")
-    record = {"device": options.device, "ranks": module.mesh.size, "seconds": seconds, "outputs": rows}
+    record = {"device": options.device, "ranks": module.ranks, "seconds": seconds, "outputs": rows}
     output.document(record | {"compared": compared})
     return 0 if all(row["ok"] for row in compared) else NumbersDiffer.exit_code
 
@@ -116,12 +116,12 @@ def expectation(module: LoadedModule, source: str, args: Mapping[str, Array]) ->
 
 
 def _refuse_devices(count: int, module: LoadedModule) -> None:
-    message = f"the module is for {module.mesh.size} devices ({module.mesh}), but {count} are asked for"
+    message = f"the module is for {module.ranks} devices ({module.place}), but {count} are asked for"
     raise MissingError(
         Diagnostic(
             "MG0603",
             message,
-            hint=f"compile the program for a mesh of {count} devices, or run it on {module.mesh.size}",
+            hint=f"compile the program for a mesh of {count} devices, or run it on {module.ranks}",
         )
     )
 

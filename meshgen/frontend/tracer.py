@@ -86,7 +86,8 @@ class Traced:
     rebuild: Callable[[Sequence[Any]], Any]
 
 
-def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any], mesh: Mesh | None = None) -> Traced:
+def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any], mesh: Mesh | None = None,
+          meshes: Sequence[Mesh] = ()) -> Traced:  # fmt: skip
     """Run `function` on traced tensors of the given types.
 
     Args:
@@ -108,7 +109,7 @@ def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any],
     finally:
         CURRENT.reset(token)
     graph.outputs = [leaf.value for leaf in leaves]
-    module = Module(mesh or make_mesh({}), graph, name=graph.name)
+    module = Module(mesh or make_mesh({}), graph, name=graph.name, meshes=tuple(meshes))
     module.in_annotations = [None] * len(graph.inputs)
     module.out_annotations = [None] * len(graph.outputs)
     return Traced(module, lambda arrays: _unflatten(result, iter(arrays)))

@@ -108,6 +108,7 @@ class Reading:
     source: Source
     module: Module = field(default_factory=lambda: Module(NO_MESH, Graph("main")))
     meshes: dict[str, Mesh] = field(default_factory=dict[str, Mesh])
+    parents: dict[str, str] = field(default_factory=dict[str, str])  # of meshes that are a part of another
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
     given: Mesh | None = None  # what the user said of the mesh
     _types: dict[Attribute, tuple[TensorType, Attribute | None]] = field(
@@ -122,7 +123,7 @@ class Reading:
     def declare_mesh(self, symbol: str, mesh: Mesh, source: Operation) -> None:
         """Add a mesh, with sizes that it leaves open from the user.
 
-        One without axes is only known by name; two different ones are a fault.
+        The first one with axes is that of what names none. One without axes is only known by name.
         """
         if self.given and not mesh.is_static and set(self.given.names) <= set(mesh.names):
             mesh = replace(mesh.completed(self.given), name=mesh.name)
@@ -131,22 +132,33 @@ class Reading:
                 "MG0201", f"@{symbol} is declared twice", source, "declare each mesh once, or give it another name"
             )
         self.meshes[symbol] = mesh
-        current = self.module.mesh
-        if not current.axes:
+        if not self.module.mesh.axes:
             self.module.mesh = mesh
-        elif mesh.axes and mesh.axes != current.axes:
-            self.fault(
-                "MG0201",
-                f"@{symbol} is {mesh}, but @{current.name} is {current}: a program has one mesh",
-                source,
-                "write a program per mesh (a pipeline stage each), or one mesh with an axis for the stages",
-            )
+
+    @property
+    def distinct(self) -> tuple[Mesh, ...]:
+        """The meshes that have devices of their own: not those that are a part of another."""
+        return tuple(
+            mesh for symbol, mesh in self.meshes.items() if mesh.axes and symbol and symbol not in self.parents
+        )
+
+    def on(self, symbol: str, sharding: Sharding) -> Sharding:
+        """The sharding with the mesh that it is over, where a user's program declares several."""
+        if len(self.distinct) < 2 or self.module.stage != "import":
+            return sharding
+        while symbol in self.parents:
+            symbol = self.parents[symbol]
+        return replace(sharding, mesh=self.meshes[symbol].name) if symbol in self.meshes else sharding
+
+    def mesh_of(self, sharding: Sharding) -> Mesh:
+        """The mesh that a sharding is over."""
+        return self.meshes.get(sharding.mesh, self.module.mesh)
 
     def annotate(self, slot: Slot, annotation: Annotation) -> None:
         """Set the annotation of an argument or result; a sharding that does not fit is a fault."""
         is_local = STAGES.index(self.module.stage) >= STAGES.index("partition")  # the annotation is of the global value
         shape = (None,) * slot.type.rank if is_local else slot.type.shape
-        for found in annotation.sharding.faults(shape, self.module.mesh):
+        for found in annotation.sharding.faults(shape, self.mesh_of(annotation.sharding)):
             place = "argument" if slot.side == "in" else "result"
             message = f"{place} {slot.index} ({slot.type}): {found.message}"
             self.faults.append(Diagnostic(found.code, message, slot.loc, hint=found.hint))
@@ -285,6 +297,10 @@ class Exporter:
         self._before: list[Operation] = []
         self._values: dict[Value, SSAValue] = {}
         self._types: dict[tuple[TensorType, Sharding | None], builtin.TensorType[Any]] = {}
+
+    def mesh_of(self, sharding: Sharding) -> Mesh:
+        """The mesh that a sharding is over."""
+        return next((mesh for mesh in self.module.meshes if mesh.name == sharding.mesh), self.module.mesh)
 
     def ssa(self, value: Value) -> SSAValue:
         """The SSA value of a graph's value."""

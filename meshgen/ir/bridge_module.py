@@ -51,6 +51,22 @@ def import_module(top: builtin.ModuleOp, source: Source, given: Mesh | None = No
             reader(reading, operation)
     _import_functions([each for each in top.ops if isinstance(each, func.FuncOp)], reading)
     _raise(reading)
+    if len(reading.distinct) > 1:
+        reading.module.meshes = reading.distinct
+    return reading.module
+
+
+def import_parts(top: builtin.ModuleOp, parts: Sequence[builtin.ModuleOp], source: Source) -> Module:
+    """The module around those of several meshes, without them."""
+    reading = Reading(source)
+    others = [operation for operation in top.ops if operation not in parts]
+    for operation in others:
+        reading.fault(
+            "MG0104", f"{operation.name} stands beside modules of several meshes", operation, "put it into one"
+        )
+    if top.sym_name is not None:
+        reading.module.name = top.sym_name.data
+    _raise(reading)
     return reading.module
 
 
@@ -153,7 +169,19 @@ def _body(function: func.FuncOp, reading: Reading, graph: Graph) -> None:
             "control flow is written with stablehlo.while, case or if",
         )  # fmt: skip
         return
+    module, first = reading.module, reading.module.mesh
+    cluster = function.attributes.get("mesh_cluster")
+    own = next(
+        (
+            m
+            for m in reading.distinct
+            if isinstance(cluster, builtin.SymbolRefAttr) and m.name == cluster.string_value()
+        ),
+        None,
+    )
+    module.mesh = reading.meshes[""] = own or reading.meshes.get("", first)  # of what names no mesh in this function
     Importer(reading, graph).body(function.body.block)
+    module.mesh = first
 
 
 def _import_entry(entry: func.FuncOp, reading: Reading) -> None:
@@ -263,6 +291,8 @@ bridge.MODULE_ATTR_WRITERS.append(_write_stage)
 
 def export_module(module: Module) -> tuple[builtin.ModuleOp, Exporter]:
     """The xDSL module of a module. The exporter knows what values are to be called."""
+    if module.parts:
+        return _export_parts(module)
     exporter = Exporter(module)
     operations: list[Operation] = [operation for head in bridge.MODULE_HEAD for operation in head(module)]
     entry = _function(exporter, module.graph, "public")
@@ -274,6 +304,17 @@ def export_module(module: Module) -> tuple[builtin.ModuleOp, Exporter]:
     attributes = {name: a for writer in bridge.MODULE_ATTR_WRITERS for name, a in writer(module).items()}
     name = builtin.StringAttr(module.name) if module.name != "main" else None
     return builtin.ModuleOp(operations, attributes, name), exporter
+
+
+def _export_parts(module: Module) -> tuple[builtin.ModuleOp, Exporter]:
+    """A module of modules, one per mesh."""
+    exporter, operations = Exporter(module), list[Operation]()
+    for part in module.parts:
+        inner, names = export_module(part)
+        operations.append(inner)
+        exporter.names |= names.names
+    name = builtin.StringAttr(module.name) if module.name != "main" else None
+    return builtin.ModuleOp(operations, {"meshgen.stage": builtin.StringAttr(module.stage)}, name), exporter
 
 
 def _function(exporter: Exporter, graph: Graph, visibility: str) -> func.FuncOp:

@@ -105,7 +105,7 @@ def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Shar
         return
     sharding = fitted(sharding, kind.rank)
     loc = reading.source.locate(op)
-    mesh = reading.module.mesh
+    mesh = reading.mesh_of(sharding)
     faults = sharding.faults(kind.shape, mesh)
     if not faults and not is_declared(op):
         faults = wide_halo_faults(sharding, kind.shape, mesh)
@@ -187,7 +187,7 @@ def is_declared(op: Operation) -> bool:
 @exports("annotate")
 def export_annotate(exporter: Exporter, node: Node) -> Operation:
     """`shard.shard`; its `shard.sharding` is put before it by `shardings_before`."""
-    definition = sharding_op(node.attrs["sharding"], node.result.type.shape, exporter.module.mesh)
+    definition = sharding_op(node.attrs["sharding"], node.result.type.shape, exporter.mesh_of(node.attrs["sharding"]))
     exporter.before(definition)
     exporter.names[definition.result] = "sharding"  # numbers stay free for values that are called so
     for_users = None if node.attrs["as_result"] else UnitAttr()
@@ -204,6 +204,9 @@ def read_option(importer: Importer, node: Node, attribute: Attribute) -> None:
     if not isinstance(attribute, ArrayAttr):
         return
     mesh, loops = importer.reading.module.mesh, lists_of(attribute)
+    if len(importer.reading.distinct) > 1 and importer.reading.module.stage == "import":
+        node.attrs["sharding_option"] = loops  # of which mesh the axes are is known when the op is placed
+        return
     node.attrs["sharding_option"] = named(Sharding(loops), mesh).dims
     faults = Sharding(node.attrs["sharding_option"]).faults([None] * len(loops), mesh)
     importer.reading.faults += [replace(f, message=f"option of {node.op}: {f.message}", loc=node.loc) for f in faults]

@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Operation
 from meshgen.errors import ShardingError
 from meshgen.ir import bridge
 from meshgen.ir.bridge import Importer, Reading
+from meshgen.ir.graph import Module
 from meshgen.mesh import NVLINK_BYTES_PER_SECOND, NVLINK_LATENCY_SECONDS, Axis, Mesh
 
 AXIS_NAMES, BANDWIDTH, LATENCY = "axis_names", "bandwidth", "latency"
@@ -116,4 +117,12 @@ def numbers(partial: Sequence[tuple[str, str]], mesh: Mesh) -> tuple[tuple[str, 
 
 
 bridge.MODULE_OPS["shard.grid"] = read_grid
-bridge.MODULE_HEAD.append(lambda module: [grid_op(module.mesh)] if module.mesh.axes else [])
+
+
+def _grids(module: Module) -> list[GridOp]:
+    """The module's own mesh first, then the others of a program on several."""
+    meshes = [module.mesh, *(mesh for mesh in module.meshes if mesh.name != module.mesh.name)]
+    return [grid_op(mesh) for mesh in meshes if mesh.axes]
+
+
+bridge.MODULE_HEAD.append(_grids)

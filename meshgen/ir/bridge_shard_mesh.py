@@ -65,6 +65,7 @@ def read_sub_cluster(reading: Reading, op: Operation) -> None:
         reading.fault("MG0201", f"@{symbol} {what}", op)
         return
     reading.meshes[symbol] = Mesh(tuple(parent.axes[number] for number in numbers), symbol)
+    reading.parents[symbol] = cluster
 
 
 def read_function(reading: Reading, op: Operation) -> None:
@@ -91,7 +92,7 @@ def decode_shard(reading: Reading, attribute: Attribute, kind: TensorType) -> Sh
     symbol, lists = attribute.data
     mesh = reading.meshes.get(symbol, reading.module.mesh)
     sharding = read_lists(reading, lists, mesh, kind, None)
-    return sharding or Sharding.replicated(kind.rank)
+    return reading.on(symbol or mesh.name, sharding) if sharding else Sharding.replicated(kind.rank)
 
 
 def read_lists(reading: Reading, lists: Lists, mesh: Mesh, kind: TensorType, op: Operation | None) -> Sharding | None:
@@ -110,6 +111,7 @@ def read_lists(reading: Reading, lists: Lists, mesh: Mesh, kind: TensorType, op:
 def import_annotate(importer: Importer, op: Operation) -> None:
     kind, attribute = importer.type(op.operands[0]), op.attributes.get("sharding")
     lists = attribute.data[1] if isinstance(attribute, MeshShardAttr) else lists_of(attribute)
+    reading = importer.reading
     symbol = attribute.data[0] if isinstance(attribute, MeshShardAttr) else DEFAULT
     mesh = _mesh(importer) if symbol == DEFAULT else find_mesh(importer, symbol, op)
     sharding = None
@@ -118,10 +120,11 @@ def import_annotate(importer: Importer, op: Operation) -> None:
     elif attribute is None:
         importer.fault("MG0104", "mesh.annotate has no sharding", op, "add sharding = [[0], []] or #mesh.shard<...>")
     else:
-        sharding = read_lists(importer.reading, lists, mesh, kind, op)
+        sharding = read_lists(reading, lists, mesh, kind, op)
     if sharding is None:
         importer.bind(op.results[0], importer.value(op.operands[0]))
         return
+    sharding = reading.on(mesh.name, sharding)
     annotate(importer, op, op.operands[0], sharding, flag(op, "required", True), flag(op, "as_result", True))
 
 

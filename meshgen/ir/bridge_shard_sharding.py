@@ -48,7 +48,8 @@ def sharding_of(importer: Importer, handle: SSAValue) -> Sharding | None:
         return None
     assert isinstance(owner, ShardingOp)
     sharding, faults = read_sharding(owner, mesh)
-    return None if faults or sharding.faults([None] * sharding.rank, mesh) else sharding
+    wrong = faults or sharding.faults([None] * sharding.rank, mesh)
+    return None if wrong else importer.reading.on(owner.grid.string_value(), sharding)
 
 
 def read_sharding(op: ShardingOp, mesh: Mesh) -> tuple[Sharding, list[Diagnostic]]:
@@ -180,12 +181,12 @@ def decode_split(reading: Reading, attribute: Attribute, kind: TensorType) -> Sh
         sharding = fitted(sharding, kind.rank)
     faults = [replace(f, message=f"encoding of {kind}: {f.message}") for f in sharding.faults(kind.shape, mesh)]
     reading.faults += [fault for fault in faults if fault not in reading.faults]
-    return sharding if not faults else Sharding.replicated(kind.rank)
+    return reading.on(symbol, sharding) if not faults else Sharding.replicated(kind.rank)
 
 
 def encode_split(sharding: Sharding, mesh: Mesh) -> Attribute:
-    """The encoding of a tensor type on the module's mesh."""
-    return SplitAttr((mesh.name, sharding))
+    """The encoding of a tensor type on its mesh; the module's, if it names none."""
+    return SplitAttr((sharding.mesh or mesh.name, replace(sharding, mesh="")))
 
 
 def typed(values: Sequence[Value]) -> tuple[Sharding, ...]:

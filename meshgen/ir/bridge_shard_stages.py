@@ -12,7 +12,7 @@ signature; the tensors of all devices are then taken as stacked along dim 0, whi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import ArrayAttr
@@ -29,6 +29,7 @@ from meshgen.ir import (
     bridge_shard_printing,
     bridge_shard_queries,
     bridge_shard_roots,
+    bridge_shard_transfers,
     bridge_tensor_slices,
     bridge_tosa,
     bridge_tosa_control,
@@ -41,8 +42,10 @@ from meshgen.ir.bridge_shard_signature import check_signature
 from meshgen.ir.bridge_tensor import drop_lazy
 from meshgen.ir.dialects.schedule import SCHED, BufferAttr, ItemAttr
 from meshgen.ir.dialects.shard_attrs import SplitAttr, Wish, WishAttr, named
-from meshgen.ir.graph import Annotation, Module, Node, NodeSharding, TensorType, Value
+from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, TensorType, Value
+from meshgen.ir.infer_sharding import BETWEEN
 from meshgen.ir.manual import settle_manual
+from meshgen.ir.parts import without_meshes
 from meshgen.spec import Sharding
 
 REGISTERED = (
@@ -54,6 +57,7 @@ REGISTERED = (
     bridge_shard_printing,
     bridge_shard_queries,
     bridge_shard_roots,
+    bridge_shard_transfers,
     bridge_tensor_slices,
     bridge_tosa,
     bridge_tosa_control,
@@ -61,7 +65,7 @@ REGISTERED = (
     bridge_tosa_windows,
 )  # importing them has filled the registries
 TYPED_STAGES = ("materialize", "optimize")
-MOVES = ("permute", "retile", "update_halo")
+MOVES = ("permute", "retile", "update_halo", *BETWEEN)
 
 
 def read_wish(reading: Reading, attribute: Attribute, slot: Slot) -> None:
@@ -72,7 +76,7 @@ def read_wish(reading: Reading, attribute: Attribute, slot: Slot) -> None:
     if wish is None:
         return
     mesh = reading.meshes.get(wish.grid, reading.module.mesh)
-    sharding = fitted(named(wish.sharding, mesh), slot.type.rank)
+    sharding = reading.on(wish.grid, fitted(named(wish.sharding, mesh), slot.type.rank))
     reading.annotate(slot, Annotation(sharding, wish.required, wish.open_dims, slot.loc))
 
 
@@ -112,7 +116,8 @@ def write_signature(module: Module, slot: Slot) -> Mapping[str, Attribute]:
     wishes, layouts, types = _wishes(module, slot), _layouts(module, slot), _globals(module, slot)
     wish = wishes[slot.index] if wishes else None
     if wish is not None:
-        data = Wish(module.mesh.name, wish.sharding, wish.required, wish.open_dims)
+        bare = replace(wish.sharding, mesh="")
+        data = Wish(wish.sharding.mesh or module.mesh.name, bare, wish.required, wish.open_dims)
         found["shard.sharding"] = WishAttr(data)
     if layouts and not (module.stage in TYPED_STAGES and layouts == list(typed(_values(module, slot)))):
         found["shard.layout"] = encode_split(layouts[slot.index], module.mesh)
@@ -156,6 +161,8 @@ def complete(module: Module) -> Module:
     check_signature(module)
     if module.stage != "import" or not module.mesh.axes:
         return module
+    _keep_used_meshes(module)
+    graph = module.graph
     moves = [node for node in graph.nodes if _is_move(node)]
     annotated = any(node.op == "annotate" for node in graph.nodes)
     encoded = any(value.sharding is not None for node in graph.nodes for value in node.results)
@@ -171,6 +178,46 @@ def complete(module: Module) -> Module:
     else:
         _wish_from_types(module)
     return module
+
+
+def _keep_used_meshes(module: Module) -> None:
+    """Of several declared meshes those that something is on; a program that is on one is as if it declared that alone."""
+    names = dict.fromkeys(sharding.mesh for sharding in _shardings(module))
+    used = tuple(mesh for mesh in module.meshes if mesh.name in names)
+    if len(used) > 1:
+        module.mesh, module.meshes = used[0], used
+        return
+    if not module.meshes:
+        return
+    module.mesh, module.meshes = used[0] if used else module.mesh, ()
+    module.graph = without_meshes(module.graph, module.mesh)
+    for value in _all_values(module.graph):
+        value.sharding = value.sharding and replace(value.sharding, mesh="")
+    for table in (module.in_annotations, module.out_annotations):
+        table[:] = [wish and replace(wish, sharding=replace(wish.sharding, mesh="")) for wish in table]
+
+
+def _shardings(module: Module) -> Iterator[Sharding]:
+    """All shardings of a program as it was read."""
+    yield from (wish.sharding for wish in (*module.in_annotations, *module.out_annotations) if wish)
+    yield from (value.sharding for value in _all_values(module.graph) if value.sharding)
+    yield from _in_attributes(module.graph)
+
+
+def _all_values(graph: Graph) -> Iterator[Value]:
+    yield from graph.values()
+    for node in graph.nodes:
+        for region in node.regions:
+            yield from _all_values(region)
+
+
+def _in_attributes(graph: Graph) -> Iterator[Sharding]:
+    for node in graph.nodes:
+        for entry in node.attrs.values():
+            items: Sequence[object] = entry if isinstance(entry, tuple) else (entry,)
+            yield from (each for each in items if isinstance(each, Sharding))
+        for region in node.regions:
+            yield from _in_attributes(region)
 
 
 def _is_move(node: Node) -> bool:

@@ -205,7 +205,11 @@ STAGES = ("import", "propagate", "materialize", "optimize", "partition", "fuse",
 
 @dataclass(eq=False)
 class Module:
-    """A program at one stage of its way, over one mesh.
+    """A program at one stage of its way, over one mesh or over several.
+
+    A program on several meshes has them in `meshes`; shardings at stage `import` say which one they are over. From
+    `propagate` on it is in `parts`: a module per mesh, between them pairs of `transfer_send` and `transfer_recv`;
+    the module around them has no nodes, and its inputs and outputs are those of the whole program.
 
     `in_annotations` / `out_annotations` belong to the inputs / outputs of `graph` (None: the user said
     nothing). From `partition` on, `in_shardings` / `out_shardings` and `in_types` / `out_types` keep the
@@ -225,3 +229,5 @@ class Module:
     arguments: str = "local"  # "local": arguments are shards already; "global": sliced by process index
     kernels: dict[str, Graph] = field(default_factory=dict)
     attrs: dict[str, Any] = field(default_factory=dict)
+    meshes: tuple[Mesh, ...] = ()
+    parts: list[Module] = field(default_factory=list["Module"])

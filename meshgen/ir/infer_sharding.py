@@ -18,6 +18,8 @@ from meshgen.mesh import Mesh
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
 _ROOTED = ("broadcast", "gather_to", "reduce_to", "scatter_from")
+TURN = TensorType((), "i1")  # what a transfer between meshes leaves for the next one, so that they keep their order
+BETWEEN = ("transfer_send", "transfer_recv")
 REDUCING = ("all_reduce", "reduce_scatter", "to_partial", "reduce_to")
 
 
@@ -109,6 +111,24 @@ def _mask_padding(site: Site) -> list[TensorType] | None:
     return [site.operands[0]]
 
 
+def _between(site: Site) -> list[TensorType] | None:
+    """A `transfer_send` of a value, or a `transfer_recv`; the last operand, if there is one more, is the turn before."""
+    given = site.operands[1:] if site.op == "transfer_send" else site.operands
+    site.require(isinstance(site.attrs["peer"], Mesh), "peer is no mesh")
+    site.require(site.attrs["channel"] >= 0, f"channel {site.attrs['channel']} is no number of a transfer")
+    site.require(
+        list(given) in ([], [TURN]), f"has operands {[str(t) for t in given]} besides; it takes one {TURN} at most"
+    )
+    for name in ("source", "target"):
+        sharding = site.attrs.get(name)
+        if sharding is not None and site.require(isinstance(sharding, Sharding), f"{name} is no sharding"):
+            rank = len(site.attrs["shape"])
+            site.require(sharding.rank == rank, f"{name} has {sharding.rank} dims, but the tensor has rank {rank}")
+    if site.op == "transfer_send":
+        return [TURN]
+    return None if site.results is None else [*site.results[:1], TURN]
+
+
 def _kernel(site: Site) -> list[TensorType] | None:
     return None
 
@@ -165,6 +185,7 @@ ATTRS: dict[str, dict[str, str]] = {
     "recv": _AXES,
     "shift": {**_AXES, "shift_axis": "str", "offset": "int"},
     "permute_pairs": {**_AXES, "pairs": "any"},
+    **{op: {"channel": "int", "peer": "any", "shape": "ints"} for op in BETWEEN},
     "process_index": _AXES,
     "mask_padding": {"dim": "int", **_AXES, "size": "int", "fill": "any"},
     "kernel": {"kernel": "str"},
@@ -173,10 +194,11 @@ COLLECTIVE_OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "a
                   "retile", "update_halo", "fetch_rows", *_ROOTED, "send", "recv", "shift",
                   "permute_pairs")  # fmt: skip
 ARITY = {**dict.fromkeys(COLLECTIVE_OPS, 1), "annotate": 1, "process_index": 0, "mask_padding": 1}
-AT_LEAST = {"kernel": 0}
+AT_LEAST = {"kernel": 0, "transfer_send": 1}
 INFERENCE: dict[str, Inference] = {
     **dict.fromkeys(COLLECTIVE_OPS, _collective),
     "fetch_rows": _fetch_rows,
+    **dict.fromkeys(BETWEEN, _between),
     "shift": _shift,
     "permute_pairs": _permute_pairs,
     "annotate": _annotate,

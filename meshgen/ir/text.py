@@ -14,10 +14,11 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir import bridge, bridge_shard, bridge_shard_collectives, bridge_shard_mesh, bridge_shard_stages
 from meshgen.ir.bridge import Source
-from meshgen.ir.bridge_module import check_module, export_module, import_module
+from meshgen.ir.bridge_module import check_module, export_module, import_module, import_parts
 from meshgen.ir.dialects import sdy, stablehlo
 from meshgen.ir.graph import Module
 from meshgen.ir.parser import TextParser, base_name
+from meshgen.ir.parts import read_parts
 from meshgen.ir.printer import TextPrinter
 from meshgen.mesh import Mesh
 
@@ -53,7 +54,17 @@ def parse_text(text: str, file: str = "-", mesh: Mesh | None = None) -> Module:
     except (VerifyException, ValueError, OverflowError, RecursionError, struct.error) as error:
         message = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise _located(message, parser, parser.pos) from error
-    module = bridge_shard_stages.complete(import_module(top, Source(parser.locate, parser.name_of), mesh))
+    source = Source(parser.locate, parser.name_of)
+    inner = [operation for operation in top.ops if isinstance(operation, builtin.ModuleOp)]
+    if not inner:
+        return _complete(top, source, mesh)
+    module = import_parts(top, inner, source)
+    return read_parts(module, [_complete(each, source, mesh) for each in inner])
+
+
+def _complete(top: builtin.ModuleOp, source: Source, mesh: Mesh | None) -> Module:
+    """The program of one module in the text."""
+    module = bridge_shard_stages.complete(import_module(top, source, mesh))
     check_module(module)
     return module
 

@@ -15,6 +15,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from meshgen.ccl.between import BETWEEN, Ends
 from meshgen.ccl.cost import TRANSFERS
 from meshgen.errors import Diagnostic, ScheduleError, ShardingError
 from meshgen.ir.graph import Node, TensorType, Value
@@ -120,6 +121,8 @@ def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     inputs, outputs = ([Value(plan.buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
     try:
         faults = verify_node(Node(item.op, inputs, outputs, dict(item.attrs)), mesh)
+        if not faults and item.op in BETWEEN:
+            return _between_faults(item, inputs, outputs, mesh)
         if not faults and item.op in TRANSFERS:
             return _transfer_faults(item, [inputs[0].type, outputs[0].type], mesh)
     except ShardingError as error:
@@ -141,6 +144,20 @@ def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> lis
             return [f"'{item.op}': {name} is no sharding of a tensor of shape {list(shape)}"]
         if sharding.local_shape(shape, mesh) != kind.shape:
             return [f"'{item.op}': {name} {sharding} of shape {list(shape)} does not give shards of type {kind}"]
+    return []
+
+
+def _between_faults(item: Item, inputs: Sequence[Value], outputs: Sequence[Value], mesh: Mesh) -> list[str]:
+    """Both ends of a transfer between meshes are shardings of its tensor, and this side's shards have its type."""
+    sends = item.op == "transfer_send"
+    if not all(isinstance(item.attrs.get(name), Sharding) for name in ("source", "target")):
+        return [f"'{item.op}': it does not say how the value lies on both meshes"]
+    ends = Ends.of(item.op, item.attrs, mesh)
+    if faults := ends.faults():
+        return [f"'{item.op}': {fault}" for fault in faults]
+    kind, sharding = (inputs[0].type, ends.source) if sends else (outputs[0].type, ends.target)
+    if sharding.local_shape(ends.shape, mesh) != kind.shape:
+        return [f"'{item.op}': {sharding} of shape {list(ends.shape)} does not give shards of type {kind}"]
     return []
 
 

@@ -175,6 +175,23 @@ class Container:
         return self._members[name]
 
 
+class Folder:
+    """The members of a container in one folder, by their names in it."""
+
+    def __init__(self, container: Container, name: str) -> None:
+        self.path = container.path
+        self._container, self._prefix = container, f"{name}/"
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.removeprefix(self._prefix) for name in self._container if name.startswith(self._prefix))
+
+    def __contains__(self, name: str) -> bool:
+        return self._prefix + name in self._container
+
+    def __getitem__(self, name: str) -> memoryview:
+        return self._container[self._prefix + name]
+
+
 def damaged(path: Path, reason: str) -> ModuleError:
     """The error for a file that was a module once, or pretends to be one."""
     return ModuleError(

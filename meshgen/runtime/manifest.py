@@ -27,6 +27,7 @@ from meshgen.runtime.plan import Buffer, Exposure, Item, Schedule
 from meshgen.spec import Sharding
 
 FORMAT = 1
+PARTS_FORMAT = 2  # of a program on several meshes: a manifest of manifests
 T = TypeVar("T")
 Json = dict[str, Any]
 
@@ -127,6 +128,50 @@ def encode(manifest: Manifest, files: Mapping[str, str]) -> Json:
         "report": dict(manifest.report),
         "files": dict(files),
     }
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A program on several meshes: per part its mesh, and which of the program's inputs and outputs its own are.
+
+    Part number n is a module by itself, in the folder `parts/n/` of the file.
+    """
+
+    name: str
+    parts: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...]
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+
+def encode_parts(parts: Parts, files: Mapping[str, str]) -> Json:
+    """As `encode`, for a program on several meshes."""
+    rows = [{"mesh": name, "inputs": list(ins), "outputs": list(outs)} for name, ins, outs in parts.parts]
+    return {
+        "format": PARTS_FORMAT,
+        "name": parts.name,
+        "parts": rows,
+        "report": dict(parts.report),
+        "files": dict(files),
+    }
+
+
+def decode_parts(value: Json) -> Parts:
+    """What `encode_parts` was given. Raises ValueError, with what is wrong, for anything else."""
+    try:
+        rows = tuple(
+            (_text(v["mesh"]), _each(v["inputs"], _count), _each(v["outputs"], _count)) for v in value["parts"]
+        )
+        found = Parts(_text(value["name"]), rows, dict(value["report"]))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"malformed manifest: {error!r}") from error
+    for side in (1, 2):
+        numbers = sorted(number for row in rows for number in row[side])
+        if numbers != list(range(len(numbers))):
+            raise ValueError(
+                f"the parts have the numbers {numbers} of the program's {'inputs' if side == 1 else 'outputs'}"
+            )
+    if len(rows) < 2:
+        raise ValueError("a program on several meshes has two parts at least")
+    return found
 
 
 def _bare(value: Any) -> Any:

@@ -8,26 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from meshgen.ccl.between import Post
 from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, MissingError, ModuleError, ShardingError, UsageError
 from meshgen.ir.evaluate import HANDLERS
-from meshgen.ir.graph import Graph, TensorType, dtype_name
+from meshgen.ir.graph import Graph, Node, TensorType, dtype_name
 from meshgen.ir.infer import verify_node
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.runtime import manifest as manifests
 from meshgen.runtime import tensors
 from meshgen.runtime.checker import check
-from meshgen.runtime.container import Container, damaged
+from meshgen.runtime.container import Container, Folder, damaged
 from meshgen.runtime.launch import Launch, evaluated, interpreted
-from meshgen.runtime.manifest import FORMAT, Binding, Kernel, Manifest
+from meshgen.runtime.manifest import FORMAT, PARTS_FORMAT, Binding, Kernel, Manifest
 from meshgen.runtime.plan import Schedule
-from meshgen.runtime.reference import run_plan
+from meshgen.runtime.reference import plan_steps, run_plan
 from meshgen.runtime.simulate import rank_handlers
 
 Array = np.ndarray[Any, Any]
@@ -37,7 +38,7 @@ DEVICES = ("reference", "interpret", "cuda")
 class LoadedModule:
     """A module that is ready to run. Made by `load`."""
 
-    def __init__(self, container: Container, manifest: Manifest, constants: Mapping[int, Array],
+    def __init__(self, container: Container | Folder, manifest: Manifest, constants: Mapping[int, Array],
                  weights: Mapping[str, Array]) -> None:  # fmt: skip
         self.manifest = manifest
         self._container = container
@@ -51,6 +52,26 @@ class LoadedModule:
     @property
     def mesh(self) -> Mesh:
         return self.manifest.mesh
+
+    @property
+    def parts(self) -> tuple[LoadedModule, ...]:
+        """The module of each mesh: this one."""
+        return (self,)
+
+    @property
+    def ranks(self) -> int:
+        """Number of devices."""
+        return self.mesh.size
+
+    @property
+    def kernel_names(self) -> list[str]:
+        return list(self.manifest.kernels)
+
+    @property
+    def place(self) -> str:
+        """Where it runs, for people."""
+        ranks = self.mesh.size if self.mesh.is_static else "?"
+        return f"{ranks} ranks of {self.mesh}"
 
     @property
     def inputs(self) -> tuple[Binding, ...]:
@@ -110,6 +131,11 @@ class LoadedModule:
         arrays = self._arguments(args)
         return run_plan(self.manifest, self._constants, arrays, self._launcher(device))
 
+    def steps(self, args: Mapping[str, Any], device: str, post: Post) -> Generator[Node, None, list[Array]]:
+        """As `run`, step by step, as a part of a program on several meshes (see `plan_steps`)."""
+        arrays = self._arguments(args)
+        return plan_steps(self.manifest, self._constants, arrays, self._launcher(device), post)
+
     def require_sizes(self) -> None:
         """Raises ShardingError MG0201 while the number of devices along an axis is unknown."""
         unknown = [axis.name for axis in self.mesh.axes if axis.size is None]
@@ -167,7 +193,7 @@ def _misfit(binding: Binding, array: Array) -> str:
 
 
 def load(path: str | Path, mesh: Mesh | Mapping[str, int] | None = None) -> LoadedModule:
-    """Open a module file and check all of it.
+    """Open a module file and check all of it; of a program on several meshes a `LoadedProgram`, with a part for each.
 
     Args:
         mesh: sizes of mesh axes that the module leaves open (it holds for every size); others must be as compiled.
@@ -179,7 +205,17 @@ def load(path: str | Path, mesh: Mesh | Mapping[str, int] | None = None) -> Load
     """
     path = Path(path)
     container = Container(path)
-    value = _checked_manifest(container, path)
+    value = checked_manifest(container, path)
+    if "parts" in value:
+        from meshgen.runtime.program import load_parts
+
+        return load_parts(container, value, mesh)
+    return load_part(container, path, value, mesh)
+
+
+def load_part(container: Container | Folder, path: Path, value: dict[str, Any],
+              mesh: Mesh | Mapping[str, int] | None = None) -> LoadedModule:  # fmt: skip
+    """The module of one mesh, from its checked manifest."""
     try:
         manifest = manifests.decode(value)
         constants = {int(n): array for n, array in tensors.decode(container["constants.safetensors"]).items()}
@@ -221,7 +257,7 @@ def _bound(mesh: Mesh, given: Mesh) -> Mesh:
     return mesh.with_sizes(wanted)
 
 
-def _checked_manifest(container: Container, path: Path) -> dict[str, Any]:
+def checked_manifest(container: Container | Folder, path: Path) -> dict[str, Any]:
     """The manifest, when its digest and those of all other members are right and its format is known."""
     if "manifest.json" not in container or "manifest.sha256" not in container:
         raise ModuleError(Diagnostic("MG0501", f"'{path}' is not a meshgen module: it has no manifest"))
@@ -235,11 +271,11 @@ def _checked_manifest(container: Container, path: Path) -> dict[str, Any]:
             raise ValueError(f"format {version!r}")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise damaged(path, f"the manifest cannot be read ({error!r:.200})") from error
-    if version > FORMAT:
+    if version > (newest := PARTS_FORMAT if "parts" in value else FORMAT):
         raise ModuleError(
             Diagnostic(
                 "MG0503",
-                f"'{path}' has format {version}, but this meshgen reads up to {FORMAT}",
+                f"'{path}' has format {version}, but this meshgen reads up to {newest}",
                 hint="use a newer meshgen",
             )
         )
@@ -251,7 +287,7 @@ def _checked_manifest(container: Container, path: Path) -> dict[str, Any]:
     return value
 
 
-def _check_contents(path: Path, container: Container, manifest: Manifest, constants: Mapping[int, Array],
+def _check_contents(path: Path, container: Container | Folder, manifest: Manifest, constants: Mapping[int, Array],
                     weights: Mapping[str, Array]) -> None:  # fmt: skip
     """Constants, weights, sources and binaries are there and fit; the bodies are well-formed programs."""
     buffers = manifest.plan.buffers

@@ -91,6 +91,8 @@ class Item:
     @property
     def label(self) -> str:
         """What messages call it."""
+        if "peer" in self.attrs:
+            return f"{self.op} {'to' if self.op == 'transfer_send' else 'from'} @{self.attrs['peer'].name}"
         axes = self.attrs.get("axes")
         return self.kernel or (f"{self.op} over {', '.join(axes) or 'no axis'}" if isinstance(axes, tuple) else self.op)
 

@@ -6,18 +6,19 @@ any float type), so a plan that overwrites what is still needed gives wrong numb
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from meshgen.ccl.between import BETWEEN, Post
 from meshgen.ccl.simulated import Mailbox, run_collective
 from meshgen.errors import Diagnostic, RuntimeFailure
 from meshgen.ir.graph import Node, Value
 from meshgen.runtime.launch import POISON, Launch
 from meshgen.runtime.manifest import Manifest
 from meshgen.runtime.plan import Buffer, Item
-from meshgen.runtime.simulate import assemble, shard_array
+from meshgen.runtime.simulate import assemble, shard_array, together
 
 Array = np.ndarray[Any, Any]
 
@@ -33,6 +34,13 @@ def run_plan(manifest: Manifest, constants: Mapping[int, Array], args: Sequence[
     Raises:
         RuntimeFailure: MG0604, the arenas do not fit into memory.
     """
+    post = Post()
+    return together([plan_steps(manifest, constants, args, launch, post, order)], post)[0]
+
+
+def plan_steps(manifest: Manifest, constants: Mapping[int, Array], args: Sequence[Array], launch: Launch, post: Post,
+               order: Sequence[int] | None = None) -> Generator[Node, None, list[Array]]:  # fmt: skip
+    """The same step by step, for `together`: yields a transfer that waits for the post of another mesh."""
     plan, mesh = manifest.plan, manifest.mesh
     arenas = _arenas(plan.arena_bytes, mesh.size)
     for rank, arena in enumerate(arenas):
@@ -43,7 +51,10 @@ def run_plan(manifest: Manifest, constants: Mapping[int, Array], args: Sequence[
             view(arena, plan.buffers[binding.buffer])[...] = local
     mailbox = Mailbox()
     for number in order if order is not None else range(len(plan.items)):
-        _run_item(manifest, plan.items[number], arenas, launch, mailbox)
+        item = plan.items[number]
+        while item.op == "transfer_recv" and not post.has(item.attrs["channel"]):
+            yield _node(manifest, item)
+        _run_item(manifest, item, arenas, launch, mailbox, post)
     return [
         assemble([view(a, plan.buffers[b.buffer]).copy() for a in arenas], b.sharding, b.type.sizes, mesh)
         for b in manifest.outputs
@@ -64,12 +75,15 @@ def view(arena: Array, buffer: Buffer) -> Array:
     return arena[buffer.offset : buffer.end].view(buffer.type.numpy_dtype).reshape(buffer.type.sizes)
 
 
-def _run_item(manifest: Manifest, item: Item, arenas: Sequence[Array], launch: Launch, mailbox: Mailbox) -> None:
+def _run_item(manifest: Manifest, item: Item, arenas: Sequence[Array], launch: Launch, mailbox: Mailbox, post: Post
+              ) -> None:  # fmt: skip
     """One launch on every rank. All operands are read before anything is written: ranks run in lock-step."""
     buffers = manifest.plan.buffers
     operands = [[view(arena, buffers[n]) for n in item.inputs] for arena in arenas]
     types = [buffers[n].type for n in item.outputs]
-    if item.is_collective:
+    if item.op in BETWEEN:
+        results = _run_transfer(manifest, item, operands, post)
+    elif item.is_collective:
         results = _run_collective(manifest, item, operands, mailbox)
     else:
         results = [launch(item.kernel, rank, local, types) for rank, local in enumerate(operands)]
@@ -81,8 +95,21 @@ def _run_item(manifest: Manifest, item: Item, arenas: Sequence[Array], launch: L
 def _run_collective(manifest: Manifest, item: Item, operands: Sequence[Sequence[Array]], mailbox: Mailbox
                     ) -> list[list[Array]]:  # fmt: skip
     """Results per rank. Operands are copied, because results may share memory with them."""
-    buffers = manifest.plan.buffers
-    inputs = [Value(buffers[n].type) for n in item.inputs]
-    node = Node(item.op, inputs, [Value(buffers[n].type) for n in item.outputs], dict(item.attrs))
+    node = _node(manifest, item)
     shards = run_collective(node, manifest.mesh, [local[0].copy() for local in operands], mailbox)
     return [[shard] if item.outputs else [] for shard in shards]
+
+
+def _run_transfer(manifest: Manifest, item: Item, operands: Sequence[Sequence[Array]], post: Post) -> list[list[Array]]:
+    """What a transfer gives on every rank: the value, where it receives, and the turn of the next."""
+    node, turn = _node(manifest, item), np.zeros((), np.bool_)
+    if item.op == "transfer_send":
+        return [[each] for each in post.send(node, [local[0] for local in operands], manifest.mesh.size)]
+    return [[shard, turn] for shard in post.receive(node, manifest.mesh)]
+
+
+def _node(manifest: Manifest, item: Item) -> Node:
+    """A collective as the node that it was made from."""
+    buffers = manifest.plan.buffers
+    inputs, outputs = ([Value(buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
+    return Node(item.op, inputs, outputs, dict(item.attrs))

@@ -7,19 +7,23 @@ a program that reads it gives a wrong result and is seen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
+from meshgen.ccl.between import BETWEEN, Post
 from meshgen.ccl.simulated import COLLECTIVES, Mailbox, cut, run_collective
 from meshgen.errors import ArgumentError, Diagnostic, RuntimeFailure
 from meshgen.ir.evaluate import Evaluator, last_uses
 from meshgen.ir.evaluate_common import Array, Handler, RunRegion, narrow, neutral
 from meshgen.ir.evaluate_control import case_branch
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.parts import parts_of
 from meshgen.mesh import Mesh
 from meshgen.runtime.shards import Shards, assemble, shard_all, shard_array
 
+T = TypeVar("T")
 _LOCAL_COLLECTIVES = ("all_slice", "to_partial")  # no communication: a kernel's body may hold them
 _RANK_OPS = ("process_index", "mask_padding", *_LOCAL_COLLECTIVES)
 _CONTROL = ("while", "if", "case")
@@ -73,21 +77,33 @@ def _mentions(graph: Graph, ops: Sequence[str]) -> bool:
 
 
 class Simulation:
-    """All ranks of a module at stage `partition` or `fuse`, in lock-step."""
+    """All ranks of a module at stage `partition` or `fuse`, in lock-step.
 
-    def __init__(self, module: Module) -> None:
+    `post` is what carries values from and to the other modules of a program on several meshes.
+    """
+
+    def __init__(self, module: Module, post: Post | None = None) -> None:
         self.module = module
+        self._post = post or Post()
         self.mesh = module.mesh
         self._mailbox = Mailbox()
         self._evaluators = [Evaluator(rank_handlers(self.mesh, rank)) for rank in range(self.mesh.size)]
         self._rank_free = {name: not _mentions(body, _RANK_OPS) for name, body in module.kernels.items()}
 
     def run(self, graph: Graph, inputs: Sequence[Shards], outer: Mapping[Value, Shards] | None = None) -> list[Shards]:
-        """Outputs of a graph, per output the shards of all ranks."""
+        """Outputs of a graph, per output the shards of all ranks. Raises RuntimeFailure where it waits for another mesh."""
+        return together([self.steps(graph, inputs, outer)], self._post)[0]
+
+    def steps(
+        self, graph: Graph, inputs: Sequence[Shards], outer: Mapping[Value, Shards] | None = None
+    ) -> Generator[Node, None, list[Shards]]:
+        """The same step by step: yields a node that waits for another mesh, and tries again when it is resumed."""
         values: dict[Value, Shards] = dict(outer or {})
         values.update(zip(graph.inputs, inputs, strict=True))
         last = last_uses(graph)
         for number, node in enumerate(graph.nodes):
+            while node.op == "transfer_recv" and not self._post.has(node.attrs["channel"]):
+                yield node
             results = self._node(node, [values[v] for v in node.operands], values)
             values.update(zip(node.results, results, strict=True))
             for value in last.get(number, ()):
@@ -95,11 +111,19 @@ class Simulation:
         return [values[v] for v in graph.outputs]
 
     def _node(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
+        if node.op in BETWEEN:
+            return self._between(node, operands)
         if node.op in COLLECTIVES:
             return [run_collective(node, self.mesh, operands[0], self._mailbox)]
         if node.op in _CONTROL and any(_mentions(region, COLLECTIVES) for region in node.regions):
             return self._control(node, operands, values)
         return self._each_rank(node, operands, values)
+
+    def _between(self, node: Node, operands: list[Shards]) -> list[Shards]:
+        """Hand a value to another mesh, or take one; the turn of the next transfer is the last result."""
+        if node.op == "transfer_send":
+            return [self._post.send(node, operands[0], self.mesh.size)]
+        return [self._post.receive(node, self.mesh), [np.zeros((), np.bool_)] * self.mesh.size]
 
     def _each_rank(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
         """Run on every rank, once for ranks whose operands are the same objects where the rank plays no part."""
@@ -146,6 +170,28 @@ class Simulation:
         return found[0]
 
 
+def together(programs: Sequence[Generator[Node, None, T]], post: Post) -> list[T]:
+    """Run programs until each waits or ends, in turn. Raises RuntimeFailure MG0604 when all that are left wait."""
+    results: dict[int, T] = {}
+    waiting: dict[int, Node | None] = dict.fromkeys(range(len(programs)))
+    while waiting:
+        moved = False
+        for number, node in list(waiting.items()):
+            if node is not None and not post.has(node.attrs["channel"]):
+                continue
+            moved = True
+            try:
+                waiting[number] = next(programs[number])
+            except StopIteration as end:
+                results[number] = end.value
+                del waiting[number]
+        if not moved:
+            nodes = [node for node in waiting.values() if node is not None]
+            text = ", ".join(f"transfer {node.attrs['channel']} from @{node.attrs['peer'].name}" for node in nodes)
+            raise RuntimeFailure(Diagnostic("MG0604", f"{text} is waited for, but nobody sends it", nodes[0].loc))
+    return [results[number] for number in range(len(programs))]
+
+
 def check_arguments(module: Module, args: Sequence[Array]) -> list[Array]:
     """The arguments as arrays. Raises ArgumentError MG0601 with all that do not fit the global signature."""
     arrays = [np.asarray(a) for a in args]
@@ -163,13 +209,22 @@ def check_arguments(module: Module, args: Sequence[Array]) -> list[Array]:
 
 
 def simulate_shards(module: Module, args: Sequence[Array]) -> list[Shards]:
-    """Per output the local buffers of all ranks, from global arguments."""
-    arrays = check_arguments(module, args)
+    """Per output the local buffers of all ranks (those of its mesh), from global arguments."""
+    arrays, post = check_arguments(module, args), Post()
+    programs = [
+        Simulation(part, post).steps(part.graph, _given(part, [arrays[i] for i in inputs]))
+        for part, inputs, _ in parts_of(module)
+    ]
+    found: dict[int, Shards] = {}
+    for (_, _, numbers), results in zip(parts_of(module), together(programs, post), strict=True):
+        found.update(zip(numbers, results, strict=True))
+    return [found[number] for number in range(len(found))]
+
+
+def _given(module: Module, arrays: Sequence[Array]) -> list[Shards]:
     if module.arguments == "global":
-        inputs = [[array] * module.mesh.size for array in arrays]
-    else:
-        inputs = [shard_all(a, s, module.mesh) for a, s in zip(arrays, module.in_shardings, strict=True)]
-    return Simulation(module).run(module.graph, inputs)
+        return [[array] * module.mesh.size for array in arrays]
+    return [shard_all(a, s, module.mesh) for a, s in zip(arrays, module.in_shardings, strict=True)]
 
 
 def simulate(module: Module, args: Sequence[Array], *,
@@ -184,12 +239,13 @@ def simulate(module: Module, args: Sequence[Array], *,
     """
     assert module.stage in ("partition", "fuse"), f"stage '{module.stage}' has no local program yet"
     outputs = simulate_shards(module, args)
-    found: list[Array] = []
-    for number, shards in enumerate(outputs):
-        allowed = tolerance[number] if isinstance(tolerance, Sequence) else tolerance
-        type_, sharding = module.out_types[number], module.out_shardings[number]
-        found.append(assemble(shards, sharding, type_.sizes, module.mesh, tolerance=allowed, name=f"output {number}"))
-    return found
+    found: dict[int, Array] = {}
+    for part, _, numbers in parts_of(module):
+        for number, type_, sharding in zip(numbers, part.out_types, part.out_shardings, strict=True):
+            allowed = tolerance[number] if isinstance(tolerance, Sequence) else tolerance
+            name = f"output {number}"
+            found[number] = assemble(outputs[number], sharding, type_.sizes, part.mesh, tolerance=allowed, name=name)
+    return [found[number] for number in range(len(found))]
 
 
 __all__ = [

@@ -20,6 +20,7 @@ from meshgen.ir.symbols import Dim, names_in
 from meshgen.mesh import Mesh
 from meshgen.sharding.arithmetic import Work, work_of
 from meshgen.sharding.live import Peak, local_type, peak_of
+from meshgen.sharding.optimizations.rewrite import moved_ends
 from meshgen.sharding.unknown import nominal_mesh
 
 
@@ -168,7 +169,7 @@ class _Reader:
                     yield from self.collectives(region, times * named_trips(node, graph))
 
     def _record(self, node: Node, times: int) -> CollectiveRecord:
-        ends = [*node.operands[:1], *node.results[:1]]  # a send has no result, a recv no operand
+        ends = moved_ends(node)
         source, result = local_type(ends[0], self._mesh), local_type(ends[-1], self._mesh)
         moved = ring_bytes(node.op, node.attrs, source, result, self._mesh)
         axes = link_axes(node.op, node.attrs, self._mesh)

@@ -23,6 +23,7 @@ from meshgen.ir.graph import (
     is_inexact,
     real_dtype,
 )
+from meshgen.ir.parts import whole_graph
 from meshgen.ir.tolerance import error_bound
 from meshgen.mesh import Mesh
 from meshgen.runtime.simulate import check_arguments, simulate, simulate_shards
@@ -102,7 +103,7 @@ def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = 
     local = pipeline(module)
     args = check_arguments(local, random_arguments(module, seed) if args is None else args)
     wanted, bounds = (
-        _local_meaning(module, args) if module.stage == "partition" else meaning(module.graph, module.mesh, args)
+        _local_meaning(module, args) if module.stage == "partition" else meaning(_whole(module), module.mesh, args)
     )
     faults: list[Diagnostic] = []
     try:
@@ -117,6 +118,10 @@ def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = 
     faults += [_fault(number % len(types), output) for number, output in enumerate(outputs) if not output.ok]
     worst = max(outputs, key=_excess, default=OutputCheck(TensorType((), "f32"), True, 0.0, 0.0))
     return CheckResult(not faults, worst.max_abs_error, worst.tolerance, outputs, tuple(faults))
+
+
+def _whole(module: Module) -> Graph:
+    return whole_graph(module) if module.parts else module.graph
 
 
 def meaning(graph: Graph, mesh: Mesh, args: Sequence[Array]) -> tuple[list[Array], list[Array]]:

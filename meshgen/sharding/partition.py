@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from meshgen.ccl.between import BETWEEN
 from meshgen.errors import Diagnostic, ProgramError, ShardingError
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
@@ -68,7 +69,7 @@ def live_nodes(graph: Graph) -> list[Node]:
     used = {id(value) for value in graph.outputs}
     kept: list[Node] = []
     for node in reversed(graph.nodes):
-        if node.op in ("send", "recv") or any(id(value) in used for value in node.results):
+        if node.op in ("send", "recv", *BETWEEN) or any(id(value) in used for value in node.results):
             kept.append(node)
             used |= {id(value) for value in (*node.operands, *_captured(node))}
     return kept[::-1]

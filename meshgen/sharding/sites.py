@@ -22,6 +22,9 @@ FREE_OPS = ("constant", "iota", "broadcast_in_dim", "reshape", "transpose", "sli
 BYTES_PER_SECOND = 10e12  # element-wise work, mostly fused away
 
 
+WISHING = ("annotate", "manual_operand", "manual_result", "transfer_recv")  # with the wish in their attributes
+
+
 @dataclass(eq=False)
 class Site:
     """A node, an input (`op` input) or an output (`op` output), seen by propagation.
@@ -115,7 +118,7 @@ def _padded(wishes: Sequence[Annotation | None], sites: list[Node]) -> list[Anno
 
 
 def _annotation(node: Node) -> Annotation | None:
-    if node.op not in ("annotate", "manual_operand", "manual_result"):
+    if node.op not in WISHING or "sharding" not in node.attrs:
         return None
     attrs = node.attrs
     return Annotation(attrs["sharding"], attrs.get("required", True), tuple(attrs.get("open_dims", ())), node.loc)

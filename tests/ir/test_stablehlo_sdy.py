@@ -75,7 +75,8 @@ def test_sharding_of_a_result_of_an_operation() -> None:
         (with_argument('@mesh, [{"c"}, {}]'), "MG0202"),
         (with_argument("@other, [{}, {}]"), "MG0201"),
         (with_argument("@mesh"), "MG0204"),
-        (with_argument("@mesh, [{}, {}]", mesh=MESH + 'sdy.mesh @second = <["a"=4]>\n'), "MG0201"),
+        (with_argument('@second, [{"b"}, {}]', mesh=MESH + 'sdy.mesh @second = <["a"=4]>\n'), "MG0202"),
+        (with_argument("@mesh, [{}, {}]", mesh=MESH + 'sdy.mesh @mesh = <["a"=4]>\n'), "MG0201"),
     ],
 )
 def test_shardings_that_do_not_fit(text: str, code: str) -> None:

@@ -260,14 +260,6 @@ def test_shapes_from_python_and_from_the_command_line(tmp_path: Path, capsys: py
     assert main(["check", str(file), "--shape", "x=5xb"]) == 2 and "MG0001" in capsys.readouterr().err
 
 
-def test_two_meshes_are_refused() -> None:
-    text = UNUSED.replace("func.func", "shard.grid @h(shape = 4)\nfunc.func", 1)
-    with pytest.raises(ProgramError) as error:
-        parse_text(text)
-    (fault,) = error.value.diagnostics
-    assert fault.code == "MG0201" and "a program has one mesh" in fault.message and "pipeline stage" in fault.hint
-
-
 HEAD = 'sdy.mesh @mesh = <["x"=2, "y"=2]>\n'
 BOTH = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}'
 OPEN: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {

@@ -122,7 +122,7 @@ def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
         raise ShardingError(Diagnostic("MG0201", message, hint=f"declared meshes: {known}"))
     partial = tuple((axis, "sum") for axis in spelled.unreduced)
     is_open = spelled.open_dims if any(spelled.open_dims) and not spelled.replicated else ()
-    return Annotation(Sharding(spelled.dims, partial), required=True, open_dims=is_open)
+    return Annotation(reading.on(spelled.mesh, Sharding(spelled.dims, partial)), required=True, open_dims=is_open)
 
 
 @imports("sdy.sharding_constraint", "sdy.reshard")
@@ -154,7 +154,7 @@ def checked(importer: Importer, operation: Operation, body: str, kind: TensorTyp
         for found in error.diagnostics:
             importer.fault(found.code, found.message, operation, found.hint)
         return Annotation(Sharding.replicated(kind.rank))
-    for found in wish.sharding.faults(kind.shape, reading.module.mesh):
+    for found in wish.sharding.faults(kind.shape, reading.mesh_of(wish.sharding)):
         importer.fault(found.code, f"{kind}: {found.message}", operation, found.hint)
     return wish
 

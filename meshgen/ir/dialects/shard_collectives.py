@@ -5,7 +5,8 @@ Types are local shapes, or global ones with a `#shard.split` encoding on both si
 given by the further attribute `axes = ["x:(1)2"]`, which then stands for `grid_axes`.
 
 Ours: `permute` and `retile` (between two shardings), `to_partial` (a replicated value as a sum with one
-non-neutral term), `mask_padding`, `process_index`, `fetch_rows`, `permute_pairs`.
+non-neutral term), `mask_padding`, `process_index`, `fetch_rows`, `permute_pairs`, and between the grids of a program
+`transfer_send` and `transfer_recv`.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -213,6 +215,38 @@ class RetileOp(IRDLOperation):
 
 
 @irdl_op_definition
+class TransferSendOp(IRDLOperation):
+    """Hand the tensor to the devices of another grid: `source` says how it lies here and `target` how it will there.
+
+    The result, and the operand behind `after`, is the turn of the next transfer: they run in the order that they have.
+    """
+
+    name = "shard.transfer_send"
+    input = operand_def(TensorType)
+    turn = opt_operand_def(TensorType)
+    grid = prop_def(FlatSymbolRefAttr)
+    channel = prop_def(IntegerAttr[I64])
+    result = result_def(TensorType)
+    assembly_format = (
+        "$input (`after` $turn^)? `to` $grid `channel` `=` $channel attr-dict `:` type($input) (`,` type($turn)^)? "
+        "`->` type($result)"
+    )
+
+
+@irdl_op_definition
+class TransferRecvOp(IRDLOperation):
+    """Take the tensor that the `shard.transfer_send` with the same channel hands over; and the turn of the next transfer."""
+
+    name = "shard.transfer_recv"
+    turn = opt_operand_def(TensorType)
+    grid = prop_def(FlatSymbolRefAttr)
+    channel = prop_def(IntegerAttr[I64])
+    result = result_def(TensorType)
+    left = result_def(TensorType)
+    assembly_format = "(`after` $turn^ `:` type($turn))? `from` $grid `channel` `=` $channel attr-dict `->` type($result) `,` type($left)"
+
+
+@irdl_op_definition
 class ProcessIndexOp(IRDLOperation):
     """The device's number in its group over `grid_axes`, mixed radix, as a 0-d tensor."""
 
@@ -336,4 +370,4 @@ GROUP_COLLECTIVES = (
     ScatterOp, SendOp, ShiftOp, ToPartialOp, MaskPaddingOp,
     FetchRowsOp, PermutePairsOp,
 )  # fmt: skip
-COLLECTIVE_OPS = (*GROUP_COLLECTIVES, PermuteOp, RetileOp, UpdateHaloOp, ProcessIndexOp)
+COLLECTIVE_OPS = (*GROUP_COLLECTIVES, PermuteOp, RetileOp, TransferSendOp, TransferRecvOp, UpdateHaloOp, ProcessIndexOp)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from meshgen.ccl.between import BETWEEN
 from meshgen.ccl.cost import COMMUNICATIONS, LOCAL_OPS, ring_bytes, seconds_of
 from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, TensorType, Value
@@ -21,7 +22,7 @@ MOVES = ("all_gather", "all_to_all", "permute", "retile", "update_halo")  # they
 SHARDING_OPS = ("all_reduce", "reduce_scatter", *MOVES, *LOCAL_OPS)
 ELEMENTWISE = frozenset((*UNARY, *BINARY, "convert", "select", "clamp")) - {"optimization_barrier"}
 _COMMUNICATES = frozenset(COMMUNICATIONS)
-_EFFECTS = ("send", "recv", "custom_call", "optimization_barrier", "rng_bit_generator")
+_EFFECTS = ("send", "recv", *BETWEEN, "custom_call", "optimization_barrier", "rng_bit_generator")
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,16 @@ def price(op: str, attrs: Mapping[str, Any], source: Value, result: Value, mesh:
     return Price(moved, seconds_of(op, attrs, moved, mesh) if moved else 0.0)
 
 
+def moved_ends(node: Node) -> list[Value]:
+    """What a collective takes and gives: a send has no result, a recv no operand, and what is received needs none."""
+    return node.results[:1] if node.op == "transfer_recv" else [*node.operands[:1], *node.results[:1]]
+
+
 def price_of(node: Node, mesh: Mesh) -> Price:
     """The price of a node; computing costs nothing here."""
     if node.op not in _COMMUNICATES:
         return Price(0, 0.0)
-    ends = [*node.operands[:1], *node.results[:1]]  # a send has no result, a recv no operand
+    ends = moved_ends(node)
     return price(node.op, node.attrs, ends[0], ends[-1], mesh)
 
 

@@ -10,6 +10,7 @@ from meshgen.sharding.partitioners import (
     run_time_places,
     scans,
     sources,
+    transfers,
     updates,
     windows,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "run_time_places",
     "scans",
     "sources",
+    "transfers",
     "updates",
     "windows",
 ]

@@ -1,6 +1,6 @@
 """Sharding rules: op -> factors. Importing this package fills the table."""
 
-from meshgen.sharding.rules import contraction, elementwise, linalg, lookup, movement, updates, windows
+from meshgen.sharding.rules import contraction, elementwise, linalg, lookup, movement, transfers, updates, windows
 from meshgen.sharding.rules.registry import RULES, rule_of, sharding_rule
 from meshgen.sharding.rules.rule import Factor, Linear, Rule, rule
 
@@ -17,6 +17,7 @@ __all__ = [
     "rule",
     "rule_of",
     "sharding_rule",
+    "transfers",
     "updates",
     "windows",
 ]

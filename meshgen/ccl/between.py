@@ -1,0 +1,143 @@
+"""Moving a tensor from a sharding on one mesh to a sharding on another, whose devices are other ones.
+
+Every receiving device gets each row that it needs once; devices of the sending mesh that hold the same rows share
+the work. Both sides read the same messages off the two shardings, so nothing but these is agreed on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from meshgen.ccl.routes import Box, Message, Tiles, cut_box, tile_of, volume
+from meshgen.ir.evaluate_common import Array, poisoned
+from meshgen.ir.graph import Node
+from meshgen.ir.infer_sharding import BETWEEN as BETWEEN
+from meshgen.mesh import NETWORK_BYTES_PER_SECOND, NETWORK_LATENCY_SECONDS, Mesh
+from meshgen.spec import Sharding
+
+
+@dataclass(frozen=True)
+class Ends:
+    """A tensor of global `shape`, and how it lies on either side."""
+
+    shape: tuple[int, ...]
+    source: Sharding
+    sender: Mesh
+    target: Sharding
+    receiver: Mesh
+
+    @staticmethod
+    def of(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> Ends:
+        """The ends of a `transfer_send` or `transfer_recv` that a device of `mesh` runs."""
+        meshes = (mesh, attrs["peer"]) if op == "transfer_send" else (attrs["peer"], mesh)
+        return Ends(tuple(attrs["shape"]), attrs["source"], meshes[0], attrs["target"], meshes[1])
+
+    def faults(self) -> list[str]:
+        """All that is wrong with the two shardings."""
+        sides = ((self.source, self.sender), (self.target, self.receiver))
+        found = [f"@{mesh.name}: {d.message}" for each, mesh in sides for d in each.faults(self.shape, mesh)]
+        if self.source.partial or self.target.partial:
+            found.append("a partial value cannot go to another mesh: reduce it first")
+        if self.source.halo or self.target.halo:
+            found.append("a transfer does not carry halos: exchange them on the mesh that needs them")
+        return found
+
+
+@lru_cache(maxsize=4096)
+def between(ends: Ends) -> tuple[int, int]:
+    """The most elements that one device sends, and that one receives."""
+    if 0 in ends.shape:
+        return 0, 0
+    copies = ends.receiver.size // math.prod(ends.target.parts(dim, ends.receiver) for dim in range(len(ends.shape)))
+    holders = ends.sender.size // math.prod(ends.source.parts(dim, ends.sender) for dim in range(len(ends.shape)))
+    return math.ceil(_largest(ends.source, ends.sender, ends.shape) * copies / holders), _largest(
+        ends.target, ends.receiver, ends.shape
+    )
+
+
+def _largest(sharding: Sharding, mesh: Mesh, shape: tuple[int, ...]) -> int:
+    """Elements of the largest tile."""
+    return math.prod(min(sharding.tile(dim, size, mesh), size) for dim, size in enumerate(shape))
+
+
+def seconds_between(ends: Ends, itemsize: int) -> float:
+    """Time of a transfer: the busiest device's bytes over the network between the meshes."""
+    return seconds_of_bytes(max(between(ends)) * itemsize)
+
+
+def seconds_of_bytes(moved: int) -> float:
+    return NETWORK_LATENCY_SECONDS + moved / NETWORK_BYTES_PER_SECOND if moved else 0.0
+
+
+@lru_cache(maxsize=256)
+def messages(ends: Ends) -> tuple[Message, ...]:
+    """Who sends which part of the tensor to whom; devices are numbered within their own mesh."""
+    source = replace(ends.source, halo=())
+    holders: dict[tuple[int, ...], list[int]] = {}
+    for rank in range(ends.sender.size):
+        holders.setdefault(tile_of(source, ends.sender, rank), []).append(rank)
+    tiles = Tiles(source, ends.shape, ends.sender)
+    asked: dict[tuple[int, ...], list[tuple[int, Box]]] = {}
+    for rank in range(ends.receiver.size):
+        for tile, box in tiles.meeting(ends.target.ranges(ends.shape, ends.receiver, rank), 0):
+            asked.setdefault(tile, []).append((rank, box))
+    found = [message for tile, requests in asked.items() for message in _dealt(requests, holders[tile])]
+    return tuple(sorted(found))
+
+
+def _dealt(requests: list[tuple[int, Box]], holders: list[int]) -> list[Message]:
+    """Whole requests in turn as far as they come out even, the largest first; the rest cut into a piece for each holder."""
+    ordered = sorted(requests, key=lambda request: (-volume(request[1]), request))
+    whole = len(ordered) // len(holders) * len(holders)
+    found = [Message(holders[n % len(holders)], rank, box) for n, (rank, box) in enumerate(ordered[:whole])]
+    for rank, box in ordered[whole:]:
+        pieces = zip(holders, cut_box(box, len(holders)), strict=True)
+        found += [Message(sender, rank, piece) for sender, piece in pieces if volume(piece)]
+    return found
+
+
+def deliver(ends: Ends, sent: Sequence[Array], dtype: str) -> list[Array]:
+    """The buffers of the receiving devices, filled message by message from those of the sending ones."""
+    local = ends.target.local_shape(ends.shape, ends.receiver)
+    buffers = [poisoned(local, dtype) for _ in range(ends.receiver.size)]
+    for message in messages(ends):
+        here = _place(message.box, ends.target, ends.shape, ends.receiver, message.receiver)
+        there = _place(message.box, ends.source, ends.shape, ends.sender, message.sender)
+        buffers[message.receiver][here] = sent[message.sender][there]
+    return buffers
+
+
+def _place(box: Box, sharding: Sharding, shape: Sequence[int], mesh: Mesh, rank: int) -> tuple[slice, ...]:
+    """Where a part of the tensor lies in a device's buffer."""
+    found: list[slice] = []
+    for dim, (start, stop) in enumerate(box):
+        before = sharding.halo[dim][0] if sharding.halo else 0
+        origin = sharding.core(dim, shape[dim], mesh, rank)[0] - before
+        found.append(slice(start - origin, stop - origin))
+    return tuple(found)
+
+
+class Post:
+    """Values on their way between meshes, by the number of their channel."""
+
+    def __init__(self) -> None:
+        self._letters: dict[int, list[Array]] = {}
+
+    def send(self, node: Node, shards: Sequence[Array], ranks: int) -> list[Array]:
+        """Put a value on its way; the result says that it is sent."""
+        self._letters[node.attrs["channel"]] = [np.array(shard) for shard in shards]
+        return [np.zeros((), np.bool_)] * ranks
+
+    def has(self, channel: int) -> bool:
+        return channel in self._letters
+
+    def receive(self, node: Node, mesh: Mesh) -> list[Array]:
+        """Take a value that has arrived."""
+        sent = self._letters.pop(node.attrs["channel"])
+        return deliver(Ends.of(node.op, node.attrs, mesh), sent, node.results[0].type.dtype)

@@ -1,0 +1,107 @@
+"""A compiled program on several meshes: an executable per mesh, and what they cost and say together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from meshgen.errors import ArgumentError, Diagnostic
+from meshgen.executable import Executable, Rebuild
+from meshgen.ir.graph import Module
+from meshgen.ir.parts import joined
+from meshgen.pipeline import Options, Progress, Timing
+from meshgen.records import Comms, Cost, Memory, mesh_record
+from meshgen.runtime.checker_parts import Timeline
+
+Array = np.ndarray[Any, Any]
+
+
+class PartsExecutable(Executable):
+    """A program on several meshes that went all the way to schedules. Made by `compile`.
+
+    Figures per device are those of the mesh where they are largest; the step is that of all meshes together. `mesh`
+    and `plan` are those of the first mesh; `parts` has an executable for each.
+    """
+
+    def __init__(self, stages: Mapping[str, Module], parts: Sequence[Executable], timeline: Timeline, options: Options,
+                 timing: Timing, rebuild: Rebuild = None) -> None:  # fmt: skip
+        super().__init__(stages, parts[0].plan, options, timing, rebuild)
+        self._parts = tuple(parts)
+        self._timeline = timeline
+
+    @property
+    def parts(self) -> tuple[Executable, ...]:
+        """The program of each mesh."""
+        return self._parts
+
+    @property
+    def place(self) -> str:
+        return " and ".join(f"@{part.mesh.name} {part.mesh}" for part in self.parts)
+
+    @cached_property
+    def sources(self) -> dict[str, Any]:
+        """Triton source per kernel, by `MESH/KERNEL`."""
+        return {f"{part.mesh.name}/{name}": source for part in self.parts for name, source in part.sources.items()}
+
+    def build(self, progress: Progress | None = None) -> None:
+        """Compile the kernels of all meshes; equal ones are built once."""
+        for part in self.parts:
+            part.build(progress)
+            self.built |= {(f"{part.mesh.name}/{name}", arch): kernel for (name, arch), kernel in part.built.items()}
+
+    @cached_property
+    def comms(self) -> Comms:
+        """The collectives of all meshes, one mesh after the other; a transfer stands there twice, sent and received."""
+        return Comms(tuple(replace(row, mesh=part.mesh.name) for part in self.parts for row in part.comms))
+
+    @cached_property
+    def memory(self) -> Memory:
+        """That of the mesh whose devices need most."""
+        return max((part.memory for part in self.parts), key=lambda memory: memory.peak_bytes)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Per figure the most that a device of some mesh has; the step is that of all together."""
+        costs = [part.cost for part in self.parts]
+        figures = {field.name: [getattr(cost, field.name) for cost in costs] for field in fields(Cost)}
+        most = {
+            name: max((each for each in found if each is not None), default=None) for name, found in figures.items()
+        }
+        distinct = sum(cost.distinct_kernels for cost in costs)
+        return Cost(**most | {"distinct_kernels": distinct, "step_seconds": self._timeline.step_seconds})
+
+    @cached_property
+    def analysis(self) -> None:
+        """None: `parts` have one each."""
+        return None
+
+    def record(self) -> dict[str, Any]:
+        """What `explain --json` prints: as for one mesh, and the record of every part."""
+        meshes = {part.mesh.name: mesh_record(part.mesh) for part in self.parts}
+        parts = [{k: v for k, v in part.record().items() if k != "seconds"} for part in self.parts]
+        return super().record() | {"mesh": meshes, "parts": parts}
+
+    def scheduled(self) -> Module:
+        return joined(self.fused, [part.scheduled() for part in self.parts])
+
+    def save(self, path: str | Path, weights: Mapping[str, Array] | None = None) -> None:
+        """Write the deployable module; a weight goes to the part that takes it. Raises ArgumentError for one that none takes."""
+        from meshgen.codegen.package import module_members, write_parts
+
+        weights = weights or {}
+        taken = {value.name for part in self.parts for value in part.fused.graph.inputs}
+        if unknown := [name for name in weights if name not in taken]:
+            texts = [f"there is no input '{name}' to store a weight for" for name in unknown]
+            raise ArgumentError(*(Diagnostic("MG0601", text) for text in texts))
+        members: list[Mapping[str, bytes]] = []
+        for part in self.parts:
+            own = {value.name: weights[value.name] for value in part.fused.graph.inputs if value.name in weights}
+            content = part.contents() | {"stages": {}}
+            members.append(module_members(part.fused, part.plan, **content, weights=own)[0])
+        report = {key: value for key, value in self.record().items() if key != "seconds"}
+        write_parts(path, self.fused, members, stages=self.texts(), report=report)

@@ -1,0 +1,132 @@
+"""A loaded program on several meshes: a module per mesh, run together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from meshgen.ccl.between import Post
+from meshgen.errors import ArgumentError, Diagnostic, ShardingError
+from meshgen.mesh import Mesh
+from meshgen.runtime import manifest as manifests
+from meshgen.runtime.checker_parts import check_parts
+from meshgen.runtime.container import Container, Folder, damaged
+from meshgen.runtime.manifest import Binding, Parts
+from meshgen.runtime.module import LoadedModule, checked_manifest, load_part
+from meshgen.runtime.simulate import together
+
+Array = np.ndarray[Any, Any]
+
+
+class LoadedProgram(LoadedModule):
+    """A program on several meshes that is ready to run, made by `load`. `manifest`, `mesh` and `schedule` are the first mesh's."""
+
+    def __init__(self, container: Container, described: Parts, parts: Sequence[LoadedModule]) -> None:
+        super().__init__(container, parts[0].manifest, {}, {})
+        self.described = described
+        self._parts = tuple(parts)
+
+    @property
+    def parts(self) -> tuple[LoadedModule, ...]:
+        """The module of each mesh."""
+        return self._parts
+
+    @property
+    def name(self) -> str:
+        return self.described.name
+
+    @property
+    def inputs(self) -> tuple[Binding, ...]:
+        """What callers pass: every argument whose value the module does not hold."""
+        return tuple(binding for binding in self._all(1) if not binding.stored)
+
+    @property
+    def outputs(self) -> tuple[Binding, ...]:
+        return self._all(2)
+
+    def _all(self, side: int) -> tuple[Binding, ...]:
+        """The arguments or results of all parts in the program's order."""
+        table: dict[int, Binding] = {}
+        for row, part in zip(self.described.parts, self.parts, strict=True):
+            bindings = part.manifest.inputs if side == 1 else part.manifest.outputs
+            table.update(zip((row[1], row[2])[side - 1], bindings, strict=True))
+        return tuple(table[number] for number in sorted(table))
+
+    @property
+    def place(self) -> str:
+        """Where it runs, for people."""
+        return " and ".join(f"{part.place} (@{part.mesh.name})" for part in self.parts)
+
+    @property
+    def ranks(self) -> int:
+        return sum(part.ranks for part in self.parts)
+
+    def source(self, kernel: str) -> str:
+        """Triton source of `MESH/KERNEL`; empty if it has none."""
+        mesh, _, name = kernel.partition("/")
+        return next(part.source(name) for part in self.parts if part.mesh.name == mesh)
+
+    def cubin(self, kernel: str, arch: str) -> bytes:
+        """Binary of `MESH/KERNEL`."""
+        mesh, _, name = kernel.partition("/")
+        return next(part.cubin(name, arch) for part in self.parts if part.mesh.name == mesh)
+
+    @property
+    def kernel_names(self) -> list[str]:
+        return [f"{part.mesh.name}/{name}" for part in self.parts for name in part.kernel_names]
+
+    def run(self, args: Sequence[Any] | Mapping[str, Any], device: str = "reference") -> list[Array]:
+        """Run one step on all ranks of all meshes in this process; as `LoadedModule.run`."""
+        given = self._given(args)
+        post = Post()
+        steps = [
+            part.steps({b.name: given[b.name] for b in part.inputs if b.name in given}, device, post)
+            for part in self.parts
+        ]
+        table: dict[int, Array] = {}
+        for (_, _, numbers), results in zip(self.described.parts, together(steps, post), strict=True):
+            table.update(zip(numbers, results, strict=True))
+        return [table[number] for number in sorted(table)]
+
+    def _given(self, args: Sequence[Any] | Mapping[str, Any]) -> Mapping[str, Any]:
+        names = [binding.name for binding in self.inputs]
+        if not isinstance(args, Mapping):
+            if len(args) > len(names):
+                raise ArgumentError(
+                    Diagnostic("MG0601", f"{len(args)} arguments were given, but the program takes {len(names)}")
+                )
+            return dict(zip(names, args, strict=False))
+        if unknown := [name for name in args if name not in names]:
+            hint = f"the arguments are {', '.join(names)}"
+            raise ArgumentError(*(Diagnostic("MG0601", f"there is no argument '{n}'", hint=hint) for n in unknown))
+        return args
+
+
+def load_parts(container: Container, value: dict[str, Any], mesh: Mesh | Mapping[str, int] | None) -> LoadedProgram:
+    """The program of a file's checked manifest; every part is checked as a module is, and then all together."""
+    path = container.path
+    if mesh is not None:
+        raise ShardingError(
+            Diagnostic(
+                "MG0201", "a program on several meshes was compiled for all their sizes", hint="load it without a mesh"
+            )
+        )
+    try:
+        described = manifests.decode_parts(value)
+        parts: list[LoadedModule] = []
+        for number in range(len(described.parts)):
+            folder = Folder(container, f"parts/{number:02}")
+            parts.append(load_part(folder, path, checked_manifest(folder, path)))
+    except ValueError as error:
+        raise damaged(path, str(error)[:300]) from error
+    program = LoadedProgram(container, described, parts)
+    for (name, ins, outs), part in zip(described.parts, parts, strict=True):
+        counts = (len(ins), len(outs)) == (len(part.manifest.inputs), len(part.manifest.outputs))
+        if name != part.mesh.name or not counts or not part.mesh.is_static:
+            raise damaged(path, f"the part of @{name} is not what the manifest says")
+    if len({binding.name for binding in (*program.inputs,)}) != len(program.inputs):
+        raise damaged(path, "two inputs have one name")
+    check_parts([part.schedule for part in parts], [part.mesh for part in parts])
+    return program

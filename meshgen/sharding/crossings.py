@@ -1,0 +1,153 @@
+"""How values cross between the meshes of a program: what one part's propagation tells the next, and the cheapest way over.
+
+Parts are propagated in order of declaration. What a part receives from one that is decided already carries a hint:
+the same split, as far as both meshes have the axes. When all are decided, each crossing gets the two shardings
+between which it moves data. A value may be reduced and split on the way out, and gathered on the way in, where
+that is faster than the network between the meshes; the collectives for it are the parts' own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from meshgen.ccl.between import Ends, between, seconds_between
+from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
+from meshgen.mesh import Mesh, split_ref
+from meshgen.sharding.reshard import plan_reshard
+from meshgen.spec import Sharding
+
+Stage = Callable[[Module], Module]
+
+
+def propagate_parts(parts: Sequence[Module], propagate: Stage) -> list[Module]:
+    """The parts propagated one after the other, each knowing what those before it send."""
+    sent: dict[int, tuple[Sharding, Mesh]] = {}
+    found: list[Module] = []
+    for part in parts:
+        done = propagate(_each_node(part, lambda node, mesh=part.mesh: _with_hint(node, sent, mesh)))
+        found.append(_each_node(done, _without_hint))
+        sent.update(
+            (node.attrs["channel"], (_lies(node).operands[0], part.mesh))
+            for node in done.graph.nodes
+            if node.op == "transfer_send"
+        )
+    return found
+
+
+def _each_node(part: Module, change: Callable[[Node], Node]) -> Module:
+    graph = part.graph
+    return replace(part, graph=Graph(graph.name, graph.inputs, [change(node) for node in graph.nodes], graph.outputs))
+
+
+def _with_hint(node: Node, sent: dict[int, tuple[Sharding, Mesh]], mesh: Mesh) -> Node:
+    if node.op != "transfer_recv" or node.attrs["channel"] not in sent:
+        return node
+    hint = _carried(*sent[node.attrs["channel"]], mesh)
+    if not hint.split_axes:
+        return node
+    return replace(node, attrs={**node.attrs, "sharding": hint, "required": False})
+
+
+def _without_hint(node: Node) -> Node:
+    if node.op != "transfer_recv":
+        return node
+    return replace(node, attrs={k: v for k, v in node.attrs.items() if k not in ("sharding", "required")})
+
+
+def _carried(sharding: Sharding, here: Mesh, there: Mesh) -> Sharding:
+    """The same split over axes of the same name and size, per dim as far as there are such."""
+
+    def is_same(ref: str) -> bool:
+        name = split_ref(ref)[0]
+        return name in there.names and there.axis_size(name) == here.axis_size(name)
+
+    return Sharding(tuple(tuple(itertools.takewhile(is_same, axes)) for axes in sharding.dims))
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One end of a crossing: where it stands, and the sharding in which its mesh has or wants the value."""
+
+    part: int
+    place: int
+    node: Node
+    sharding: Sharding
+    mesh: Mesh
+
+
+def settle(parts: Sequence[Module]) -> list[Module]:
+    """Propagated parts whose transfers know the shardings between which they move data."""
+    sides = {each.node.attrs["channel"]: each for each in _sides(parts, "transfer_send")}
+    nodes = [list(part.graph.nodes) for part in parts]
+    for got in _sides(parts, "transfer_recv"):
+        sent = sides[got.node.attrs["channel"]]
+        source, target = _cheapest(sent, _lies(sent.node).operands[0], got)
+        note = f"; it crosses from {source} to {target}"
+        attrs = {"source": source, "target": target}
+        for side in (sent, got):
+            lies, end = _lies(side.node), source if side is sent else target
+            moved = (
+                replace(lies, operands=(end, *lies.operands[1:]))
+                if side is sent
+                else replace(lies, results=(end, *lies.results[1:]))
+            )
+            named = {**side.node.attrs, **attrs, "why": side.node.attrs["why"] + note}
+            nodes[side.part][side.place] = replace(side.node, attrs=named, sharding=moved)
+    graphs = [Graph(p.graph.name, p.graph.inputs, n, p.graph.outputs) for p, n in zip(parts, nodes, strict=True)]
+    return [replace(part, graph=graph) for part, graph in zip(parts, graphs, strict=True)]
+
+
+def _sides(parts: Sequence[Module], op: str) -> Iterator[_Side]:
+    for number, part in enumerate(parts):
+        made = _made(part)
+        for place, node in enumerate(part.graph.nodes):
+            if node.op == op:
+                here = made[node.operands[0] if op == "transfer_send" else node.results[0]]
+                yield _Side(number, place, node, here, part.mesh)
+
+
+def _made(part: Module) -> dict[Value, Sharding]:
+    """How every value of a propagated part is made."""
+    found = dict(zip(part.graph.inputs, part.in_shardings, strict=True))
+    for node in part.graph.nodes:
+        found.update(zip(node.results, _lies(node).results, strict=True))
+    return found
+
+
+def _cheapest(sent: _Side, wanted: Sharding, got: _Side) -> tuple[Sharding, Sharding]:
+    """The shardings to cross between: least time of what is done before, on the way and behind; the plain way of equals."""
+    kind = got.node.results[0].type
+
+    def cost(pair: tuple[Sharding, Sharding]) -> tuple[float, int]:
+        source, target = pair
+        ends = Ends(kind.sizes, source, sent.mesh, target, got.mesh)
+        before = plan_reshard(kind, sent.sharding, source, sent.mesh)
+        behind = plan_reshard(kind, target, got.sharding, got.mesh)
+        seconds = before.seconds + seconds_between(ends, kind.numpy_dtype.itemsize) + behind.seconds
+        moved = before.ring_bytes + max(between(ends)) * kind.numpy_dtype.itemsize + behind.ring_bytes
+        return round(seconds, 12), moved
+
+    sources = [wanted, *_split_further(sent.sharding.without_partial(), sent.mesh)]
+    targets = [got.sharding, *_split_further(got.sharding, got.mesh)]
+    return min(itertools.product(dict.fromkeys(sources), dict.fromkeys(targets)), key=cost)
+
+
+def _split_further(sharding: Sharding, mesh: Mesh) -> Iterator[Sharding]:
+    """The sharding with dims split over axes that do not split it yet: over each of them, and over all."""
+    if sharding.halo or any(sharding.offsets):
+        return
+    yield sharding
+    used = {split_ref(ref)[0] for ref in sharding.split_axes}
+    free = tuple(name for name in mesh.names if name not in used and mesh.axis_size(name) > 1)
+    for axes in dict.fromkeys([*((axis,) for axis in free), free]):
+        for dim in range(sharding.rank) if axes else ():
+            dims = list(sharding.dims)
+            dims[dim] = (*dims[dim], *axes)
+            yield sharding.with_dims(dims)
+
+
+def _lies(node: Node) -> NodeSharding:
+    assert node.sharding is not None, "the parts are propagated"
+    return node.sharding

@@ -1,0 +1,21 @@
+"""The partitioner of transfers between meshes: they carry the shardings of both sides, so they stay as they are."""
+
+from __future__ import annotations
+
+from meshgen.ccl.between import Ends
+from meshgen.ir.graph import Value
+from meshgen.sharding.partitioners.registry import Site, lies, partitioner
+
+
+@partitioner("transfer_send", "transfer_recv")
+def transfer(site: Site) -> list[Value]:
+    """Raises ShardingError where the value does not lie as the transfer says, or cannot cross."""
+    node, sends = site.node, site.node.op == "transfer_send"
+    if "source" not in node.attrs or "target" not in node.attrs:
+        raise site.refuse("it does not say how the value lies on both meshes")
+    here, named = (node.operands if sends else node.results)[0], node.attrs["source" if sends else "target"]
+    if lies(here).canonical(site.mesh) != named.canonical(site.mesh):
+        raise site.refuse(f"it names {named}, but its value lies as {lies(here)}")
+    if faults := Ends.of(node.op, node.attrs, site.mesh).faults():
+        raise site.refuse(faults[0])
+    return site.clone()

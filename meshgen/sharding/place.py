@@ -1,0 +1,145 @@
+"""Which mesh every value of a program on several meshes lives on.
+
+Annotations say it of their values. An op runs where its operands are: where these are on several meshes, on the one
+for which the fewest bytes cross, its result's way to where it goes next included. What has no operand on a mesh (a
+weight and what is made of it alone) lives where it is first used, and what depends on no input is made on every mesh
+that uses it. Program order decides between equals, so no order of traversal matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from meshgen.errors import Diagnostic, Location, ShardingError
+from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
+from meshgen.spec import Sharding
+
+
+@dataclass
+class Places:
+    """The mesh (by name) of each value, and of each node with the reason; `free` values are made where they are used."""
+
+    home: dict[Value, str] = field(default_factory=dict[Value, str])
+    nodes: dict[Node, str] = field(default_factory=dict[Node, str])
+    why: dict[Node, str] = field(default_factory=dict[Node, str])
+    free: set[Value] = field(default_factory=set[Value])
+
+
+def place(module: Module) -> Places:
+    """The places of a module at stage import. Raises ShardingError MG0209 with everything that cannot be placed."""
+    placer = _Placer(module)
+    placer.forward()
+    placer.backward()
+    if placer.faults:
+        raise ShardingError(*placer.faults)
+    return placer.found
+
+
+class _Placer:
+    def __init__(self, module: Module) -> None:
+        self.module, self.graph = module, module.graph
+        self.names = [mesh.name for mesh in module.meshes]
+        self.found = Places()
+        self.faults: list[Diagnostic] = []
+        self.uses = self.graph.uses()
+        self.asked = {node: self._asked(node) for node in self.graph.nodes}
+        self.goal = self._goals()
+
+    def _asked(self, node: Node) -> str:
+        """The mesh that annotations on the node, or in its regions, name; empty: none."""
+        named = {mesh: loc for mesh, loc in _named(node) if mesh}
+        unknown = [mesh for mesh in named if mesh not in self.names]
+        if unknown:
+            hint = f"the meshes are {', '.join('@' + name for name in self.names)}"
+            self.faults += [Diagnostic("MG0209", f"there is no mesh @{m}", named[m], hint=hint) for m in unknown]
+        elif len(named) > 1:
+            text = " and ".join(f"@{name}" for name in named)
+            hint = "unroll the loop, or keep it on one mesh and annotate what goes in and comes out"
+            self.faults.append(
+                Diagnostic("MG0209", f"'{node.op}' runs on one mesh, but has values on {text}", node.loc, hint=hint)
+            )
+        return next(iter(named), "")
+
+    def _goals(self) -> dict[Value, str]:
+        """Where each value is bound for: the mesh of the nearest annotation behind it, first in program order."""
+        goal: dict[Value, str] = {}
+        for value, wish in zip(
+            self.graph.outputs, _padded(self.module.out_annotations, self.graph.outputs), strict=True
+        ):
+            if wish and wish.sharding.mesh:
+                goal.setdefault(value, wish.sharding.mesh)
+        for node in reversed(self.graph.nodes):
+            mesh = self.asked[node] or next((goal[v] for v in node.results if v in goal), "")
+            if mesh:
+                goal.update(dict.fromkeys(node.operands, mesh))  # a use that stands earlier overrules
+        return goal
+
+    def forward(self) -> None:
+        """Annotated values, and what is computed from placed ones."""
+        inputs = self.graph.inputs
+        for value, wish in zip(inputs, _padded(self.module.in_annotations, inputs), strict=True):
+            if wish and wish.sharding.mesh:
+                self.found.home[value] = wish.sharding.mesh
+        for node in self.graph.nodes:
+            if self.asked[node]:
+                self._put(node, self.asked[node], "annotated so")
+            elif not node.regions and all(value in self.found.free for value in node.operands):
+                self.found.free.update(node.results)
+            elif placed := [value for value in node.operands if value in self.found.home]:
+                self._put(node, *self._cheapest(node, placed))
+
+    def _cheapest(self, node: Node, placed: Sequence[Value]) -> tuple[str, str]:
+        """The mesh of one of the operands where the fewest bytes cross; of equal ones where the result goes, then the later."""
+        home = self.found.home
+        goal = next((self.goal[value] for value in node.results if value in self.goal), "")
+        choices = list(dict.fromkeys(home[value] for value in placed))
+
+        def crossing(mesh: str) -> int:
+            moved = sum(_nbytes(value) for value in dict.fromkeys(placed) if home[value] != mesh)
+            return moved + (sum(map(_nbytes, node.results)) if goal and goal != mesh else 0)
+
+        best = min(choices, key=lambda mesh: (crossing(mesh), mesh != goal, -self.names.index(mesh)))
+        if len(choices) == 1:
+            return best, "its operands are there"
+        others = ", ".join(f"{crossing(mesh)} to run it on @{mesh}" for mesh in choices if mesh != best)
+        return best, f"{crossing(best)} bytes cross, {others}"
+
+    def backward(self) -> None:
+        """What is computed from unplaced values only: to its first user."""
+        for node in reversed(self.graph.nodes):
+            if node not in self.found.nodes and not all(value in self.found.free for value in node.results):
+                self._put(node, self._user(node.results), "it is first used there")
+        for value in self.graph.inputs:
+            self.found.home.setdefault(value, self._user([value]))
+
+    def _user(self, values: Sequence[Value]) -> str:
+        users = (self.found.nodes[node] for value in values for node, _ in self.uses[value] if node in self.found.nodes)
+        return next(users, next((self.goal[value] for value in values if value in self.goal), self.names[0]))
+
+    def _put(self, node: Node, mesh: str, why: str) -> None:
+        self.found.nodes[node], self.found.why[node] = mesh, why
+        self.found.home.update(dict.fromkeys(node.results, mesh))
+
+
+def _padded(wishes: Sequence[Annotation | None], values: Sequence[Value]) -> list[Annotation | None]:
+    return [*wishes, *[None] * (len(values) - len(wishes))]
+
+
+def _nbytes(value: Value) -> int:
+    return value.type.nbytes if None not in value.type.shape else 0
+
+
+def _named(node: Node) -> Iterator[tuple[str, Location | None]]:
+    """The meshes that a node's shardings are over, regions included."""
+    for entry in node.attrs.values():
+        for each in entry if isinstance(entry, tuple) else (entry,):
+            if isinstance(each, Sharding):
+                yield each.mesh, node.loc
+    for region in node.regions:
+        yield from _named_inside(region)
+
+
+def _named_inside(graph: Graph) -> Iterator[tuple[str, Location | None]]:
+    for node in graph.nodes:
+        yield from _named(node)
