@@ -69,11 +69,13 @@ class PartsExecutable(Executable):
         """Per figure the most that a device of some mesh has; the step is that of all together."""
         costs = [part.cost for part in self.parts]
         figures = {field.name: [getattr(cost, field.name) for cost in costs] for field in fields(Cost)}
-        most = {
+        most: dict[str, Any] = {
             name: max((each for each in found if each is not None), default=None) for name, found in figures.items()
         }
         distinct = sum(cost.distinct_kernels for cost in costs)
-        return Cost(**most | {"distinct_kernels": distinct, "step_seconds": self._timeline.step_seconds})
+        together: dict[str, Any] = {"distinct_kernels": distinct, "step_seconds": self._timeline.step_seconds}
+        most.update(together)
+        return Cost(**most)
 
     @cached_property
     def analysis(self) -> None:

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "meshgen"
 LAYERS = (
     ("cli", "__main__", "commands"),
     ("__init__", "api"),
-    ("report", "what_if", "explain", "explain_collectives", "executable", "tables", "records"),
+    ("report", "what_if", "explain", "explain_collectives", "executable", "executable_parts", "tables", "records"),
     ("pipeline",),
     ("frontend", "sharding", "codegen", "runtime"),
     ("ccl", "kernels"),

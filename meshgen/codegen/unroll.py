@@ -6,7 +6,7 @@ Of branches all are computed, and one is selected. What holds no collectives sta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -15,18 +15,20 @@ from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
 from meshgen.runtime.plan import COLLECTIVES
 
+Wanted = Callable[[Node], bool]
 MOST_NODES = 100_000  # of one loop written out; beyond it the loop stays and scheduling refuses it
 
 
-def unroll(module: Module) -> Module:
-    """The module (stage `partition`) with control flow that communicates written out; itself if there is none."""
-    if not any(_communicates(node) for node in module.graph.nodes):
+def unroll(module: Module, wanted: Wanted | None = None) -> Module:
+    """The module with control flow written out that communicates, or that is `wanted`; itself if there is none."""
+    wanted = wanted or _communicates
+    if not any(wanted(node) for node in module.graph.nodes):
         return module
     graph = Graph(module.graph.name, list(module.graph.inputs))
     env = {value: value for value in graph.inputs}
     producers = module.graph.producers()
     for node in module.graph.nodes:
-        _emit(node, env, graph, producers)
+        _emit(node, env, graph, producers, wanted)
     graph.outputs = [env[value] for value in module.graph.outputs]
     return replace(module, graph=graph)
 
@@ -40,36 +42,36 @@ def _communicates(node: Node) -> bool:
     return any(communicates(region) for region in node.regions)
 
 
-def _trips(node: Node, producers: Mapping[Value, Node]) -> int | None:
+def _trips(node: Node, producers: Mapping[Value, Node], wanted: Wanted) -> int | None:
     """How often a loop is to be written out; None: it stays."""
-    if node.op != "while" or not _communicates(node) or communicates(node.regions[0]):
+    if node.op != "while" or not wanted(node) or communicates(node.regions[0]):
         return None
     trips = trip_count(node, producers)
     return trips if trips is not None and trips * len(node.regions[1].nodes) <= MOST_NODES else None
 
 
-def _emit(node: Node, env: dict[Value, Value], into: Graph, producers: Mapping[Value, Node]) -> None:
+def _emit(node: Node, env: dict[Value, Value], into: Graph, producers: Mapping[Value, Node], wanted: Wanted) -> None:
     """Add a copy of the node, or of its body once per trip; `env` maps old values to new ones."""
-    trips = _trips(node, producers)
+    trips = _trips(node, producers, wanted)
     if trips is not None:
         state = [env[value] for value in node.operands]
         for _ in range(trips):
-            state = _emit_body(node.regions[1], state, env, into, producers)
+            state = _emit_body(node.regions[1], state, env, into, producers, wanted)
         env.update(zip(node.results, state, strict=True))
-    elif node.op in ("if", "case") and _communicates(node) and all(_ends(region, producers) for region in node.regions):
+    elif node.op in ("if", "case") and wanted(node) and all(_ends(region, producers) for region in node.regions):
         choice, *handed = (env[value] for value in node.operands)
-        ways = [_emit_body(region, handed, env, into, producers) for region in node.regions]
+        ways = [_emit_body(region, handed, env, into, producers, wanted) for region in node.regions]
         env.update(zip(node.results, _selected(choice, ways, into), strict=True))
     else:
         into.nodes.append(_copy(node, env))
 
 
 def _emit_body(body: Graph, inputs: list[Value], env: Mapping[Value, Value], into: Graph,
-               producers: Mapping[Value, Node]) -> list[Value]:  # fmt: skip
+               producers: Mapping[Value, Node], wanted: Wanted) -> list[Value]:  # fmt: skip
     """Add a copy of a region; returns what it gives."""
     inner, inner_producers = {**env, **dict(zip(body.inputs, inputs, strict=True))}, {**producers, **body.producers()}
     for child in body.nodes:
-        _emit(child, inner, into, inner_producers)
+        _emit(child, inner, into, inner_producers, wanted)
     return [inner[value] for value in body.outputs]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from meshgen.commands.common import Output
 from meshgen.records import comms_of, launch_bytes
-from meshgen.runtime.module import load
+from meshgen.runtime.module import LoadedModule, load
 from meshgen.tables import table_of
 
 
@@ -31,8 +31,17 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def figures(path: str) -> dict[str, Any]:
-    """A module's totals by name."""
-    module = load(path)
+    """A module's totals by name; those of several meshes carry the mesh."""
+    parts = load(path).parts
+    found: dict[str, Any] = {}
+    for part in parts:
+        found |= {
+            f"@{part.mesh.name} {name}" if len(parts) > 1 else name: value for name, value in _totals(part).items()
+        }
+    return found
+
+
+def _totals(module: LoadedModule) -> dict[str, Any]:
     plan, comms = module.schedule, comms_of(module.schedule, module.mesh)
     launches = [item for item in plan.items if not item.is_collective]
     return {f"collectives: {kind}": count for kind, count in comms.counts.items()} | {

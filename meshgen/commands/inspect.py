@@ -25,10 +25,11 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.stage:
         output.text(_chosen("stage", options.stage, module.stages))
     if options.kernel:
-        output.text(_chosen("kernel", options.kernel, {name: module.source(name) for name in module.manifest.kernels}))
+        output.text(_chosen("kernel", options.kernel, {name: module.source(name) for name in module.kernel_names}))
     if not options.stage and not options.kernel:
-        show(module, output, options.schedule)
-    output.document(record(module))
+        for part in module.parts:
+            show(part, output, options.schedule)
+    output.document(program_record(module))
     return 0
 
 
@@ -83,6 +84,20 @@ def kernels(module: LoadedModule) -> list[dict[str, Any]]:
         }
         for name, kernel in module.manifest.kernels.items()
     ]
+
+
+def program_record(module: LoadedModule) -> dict[str, Any]:
+    """What `inspect --json` prints: the record of the module, or those of all meshes."""
+    if len(module.parts) == 1:
+        return record(module)
+    return {
+        "name": module.name,
+        "mesh": {part.mesh.name: mesh_record(part.mesh) for part in module.parts},
+        "inputs": [_binding(b) for b in module.inputs],
+        "outputs": [_binding(b) for b in module.outputs],
+        "parts": [record(part) for part in module.parts],
+        "stages": list(module.stages),
+    }
 
 
 def record(module: LoadedModule) -> dict[str, Any]:

@@ -130,6 +130,8 @@ def _check_single(importer: Importer, op: Operation, source: SSAValue, node: Nod
             continue
         if any(other.attrs.get("open_dims", ())) or any(node.attrs["open_dims"]):
             continue  # what is open says too little to contradict
+        if other.attrs["sharding"].mesh != node.attrs["sharding"].mesh:  # it crosses in between
+            continue
         if other.attrs["sharding"] == node.attrs["sharding"] or (conflict := _conflict(other, node, value)) is None:
             continue
         if conflict != "made" and is_declared(op):

@@ -124,7 +124,7 @@ def import_annotate(importer: Importer, op: Operation) -> None:
     if sharding is None:
         importer.bind(op.results[0], importer.value(op.operands[0]))
         return
-    sharding = reading.on(mesh.name, sharding)
+    sharding = reading.on(symbol or (mesh.name if mesh else DEFAULT), sharding)
     annotate(importer, op, op.operands[0], sharding, flag(op, "required", True), flag(op, "as_result", True))
 
 

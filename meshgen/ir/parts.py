@@ -168,7 +168,14 @@ def without_meshes(graph: Graph, mesh: Mesh) -> Graph:
 def on_mesh(node: Node, mesh: Mesh) -> Node:
     """The node as the program of a mesh has it."""
     attrs = {name: _on_mesh(value, mesh, name) for name, value in node.attrs.items()}
-    return replace(node, attrs=attrs, regions=tuple(without_meshes(region, mesh) for region in node.regions))
+    lies = node.sharding and replace(
+        node.sharding,
+        operands=tuple(replace(each, mesh="") for each in node.sharding.operands),
+        results=tuple(replace(each, mesh="") for each in node.sharding.results),
+    )
+    return replace(
+        node, sharding=lies, attrs=attrs, regions=tuple(without_meshes(region, mesh) for region in node.regions)
+    )
 
 
 def _on_mesh(value: Any, mesh: Mesh, name: str) -> Any:

@@ -15,6 +15,8 @@ from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.spec import Sharding
 
+CROSSING = ("permute", "retile")  # what leads to another mesh in a program that is written with its collectives
+
 
 @dataclass
 class Places:
@@ -55,7 +57,7 @@ class _Placer:
             self.faults += [Diagnostic("MG0209", f"there is no mesh @{m}", named[m], hint=hint) for m in unknown]
         elif len(named) > 1:
             text = " and ".join(f"@{name}" for name in named)
-            hint = "unroll the loop, or keep it on one mesh and annotate what goes in and comes out"
+            hint = "only loops that count to a constant are written out; or keep it on one mesh and annotate its ends"
             self.faults.append(
                 Diagnostic("MG0209", f"'{node.op}' runs on one mesh, but has values on {text}", node.loc, hint=hint)
             )
@@ -79,8 +81,9 @@ class _Placer:
         """Annotated values, and what is computed from placed ones."""
         inputs = self.graph.inputs
         for value, wish in zip(inputs, _padded(self.module.in_annotations, inputs), strict=True):
-            if wish and wish.sharding.mesh:
-                self.found.home[value] = wish.sharding.mesh
+            sharding = wish.sharding if wish else value.sharding
+            if sharding and sharding.mesh:
+                self.found.home[value] = sharding.mesh
         for node in self.graph.nodes:
             if self.asked[node]:
                 self._put(node, self.asked[node], "annotated so")
@@ -122,6 +125,11 @@ class _Placer:
         self.found.home.update(dict.fromkeys(node.results, mesh))
 
 
+def is_on_several(node: Node) -> bool:
+    """Whether a node with regions has values on several meshes."""
+    return bool(node.regions) and len({mesh for mesh, _ in _named(node) if mesh}) > 1
+
+
 def _padded(wishes: Sequence[Annotation | None], values: Sequence[Value]) -> list[Annotation | None]:
     return [*wishes, *[None] * (len(values) - len(wishes))]
 
@@ -132,7 +140,8 @@ def _nbytes(value: Value) -> int:
 
 def _named(node: Node) -> Iterator[tuple[str, Location | None]]:
     """The meshes that a node's shardings are over, regions included."""
-    for entry in node.attrs.values():
+    yield from ((value.sharding.mesh, node.loc) for value in node.results if value.sharding)
+    for entry in node.attrs.values() if node.op not in CROSSING else ():
         for each in entry if isinstance(entry, tuple) else (entry,):
             if isinstance(each, Sharding):
                 yield each.mesh, node.loc

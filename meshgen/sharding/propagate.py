@@ -243,7 +243,7 @@ def _manual_why(node: Node, mesh: Mesh) -> tuple[str, ...]:
 def _as_wished(site: Site, sharding: Sharding, parts: AxisParts) -> Sharding:
     """What was kept of a wish in the user's own words: with axes of size 1, halo and offsets."""
     asked = site.asked
-    if asked is None:
+    if asked is None or asked.rank != sharding.rank:  # the turn beside what is received is not what was asked for
         return sharding
 
     def plain(refs: Sequence[str]) -> list[str]:

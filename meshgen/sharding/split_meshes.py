@@ -9,16 +9,19 @@ turn that the one before leaves, so that no pass can put them into different ord
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from meshgen.codegen.unroll import unroll
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.infer_sharding import TURN
 from meshgen.ir.parts import joined, on_mesh
 from meshgen.mesh import Mesh
-from meshgen.sharding.place import Places, place
+from meshgen.sharding.place import CROSSING, Places, is_on_several, place
+from meshgen.spec import Sharding
 
 
 def split_meshes(module: Module) -> Module:
@@ -26,15 +29,18 @@ def split_meshes(module: Module) -> Module:
 
     Raises ShardingError: MG0209 for what cannot be placed on a mesh, MG0201 where the size of a mesh is unknown.
     """
-    if len(module.meshes) < 2 or module.parts:
+    if module.parts or len(module.meshes) < 2 or module.stage not in ("import", "materialize"):
         return module
     unknown = [mesh for mesh in module.meshes if not mesh.is_static]
     if unknown:
         hint = "a program on several meshes needs the sizes of all of them"
         faults = [Diagnostic("MG0201", f"@{m.name} is {m}: a size is unknown", None, (), hint) for m in unknown]
         raise ShardingError(*faults)
+    module = unroll(module, is_on_several)
     writer = _Writer(module, place(module))
     writer.write()
+    if writer.faults:
+        raise ShardingError(*writer.faults)
     return joined(module, [part.module() for part in writer.parts.values()])
 
 
@@ -58,9 +64,20 @@ class _Part:
             self.mesh.name,
             [_here(ins[n]) if n < len(ins) else None for n in self.inputs],
             [_here(outs[n]) if n < len(outs) else None for n in self.outputs],
+            in_shardings=_lists(self.graph.inputs),
+            out_shardings=_lists(self.graph.outputs),
             attrs={**self.whole.attrs, "inputs": self.inputs, "outputs": self.outputs},
             meshes=(self.mesh, *(mesh for mesh in self.whole.meshes if mesh is not self.mesh)),
         )
+
+
+def _lists(values: Sequence[Value]) -> list[Sharding]:
+    """How values lie, where the program says it of them."""
+    return [value.sharding for value in values if value.sharding]
+
+
+def _bare(value: Value) -> Value:
+    return replace(value, sharding=value.sharding and replace(value.sharding, mesh=""))
 
 
 def _here(wish: Annotation | None) -> Annotation | None:
@@ -75,18 +92,19 @@ class _Writer:
         self.parts = {mesh.name: _Part(module, mesh) for mesh in module.meshes}
         self.makers = module.graph.producers()
         self.channel = 0
+        self.faults: list[Diagnostic] = []
 
     def write(self) -> None:
         graph, places = self.module.graph, self.places
         for number, value in enumerate(graph.inputs):
             part = self.parts[places.home[value]]
-            part.graph.inputs.append(value)
+            part.here[value] = _bare(value)
+            part.graph.inputs.append(part.here[value])
             part.inputs.append(number)
-            part.here[value] = value
         for node in graph.nodes:
             if node in places.nodes:
                 part = self.parts[places.nodes[node]]
-                self._copy(node, part, node.results)
+                self._copy(node, part)
         wishes = [*self.module.out_annotations, *[None] * len(graph.outputs)]
         for number, value in enumerate(graph.outputs):
             wish = wishes[number]
@@ -95,10 +113,14 @@ class _Writer:
             part.outputs.append(number)
             part.graph.outputs.append(self._use(value, part, f"output {number}", value.loc))
 
-    def _copy(self, node: Node, part: _Part, results: list[Value]) -> None:
+    def _copy(self, node: Node, part: _Part) -> None:
+        if node.op in CROSSING and self.places.home[node.operands[0]] != part.mesh.name:
+            self._cross(node.operands[0], part, "it is permuted there", node.loc, node)
+            return
         reason = self.places.why.get(node, "")
         user = f"{node.op} is on @{part.mesh.name}" + (f" ({reason})" if reason else "")
         operands = [self._use(value, part, user, node.loc) for value in node.operands]
+        results = [_bare(result) for result in node.results]
         part.graph.nodes.append(replace(on_mesh(node, part.mesh), operands=operands, results=results))
         part.here.update(zip(node.results, results, strict=True))
 
@@ -106,8 +128,7 @@ class _Writer:
         """What stands for a value in a part: itself, a copy of how it is made, or what is received."""
         if value not in part.here:
             if value in self.places.free:
-                maker = self.makers[value]
-                self._copy(maker, part, [replace(result) for result in maker.results])
+                self._copy(self.makers[value], part)
             elif 0 in value.type.shape:  # there is nothing to send
                 self._empty(value, part)
             else:
@@ -118,15 +139,23 @@ class _Writer:
         nothing = np.zeros(value.type.sizes, value.type.numpy_dtype)
         part.here[value] = part.graph.add("constant", [], [value.type], {"value": nothing}, name=value.name).result
 
-    def _cross(self, value: Value, part: _Part, user: str, loc: Location | None) -> None:
+    def _cross(self, value: Value, part: _Part, user: str, loc: Location | None, move: Node | None = None) -> None:
+        """The two sides of a transfer; `move` is the node that asks for it in a program with collectives."""
         home = self.parts[self.places.home[value]]
         name = f"'{value.name}'" if value.name else "a value"
         why = f"{name} is on @{home.mesh.name}, {user}"
         attrs = {"channel": self.channel, "shape": value.type.sizes, "why": why}
+        result = value if move is None else move.result
+        if move is not None:
+            attrs |= {name: replace(move.attrs[name], mesh="") for name in ("source", "target")}
+        elif self.module.stage == "materialize":
+            self.faults.append(Diagnostic("MG0209", why, loc, (), "write a permute to a type that is on that mesh"))
         self.channel += 1
         to, back = {**attrs, "peer": part.mesh}, {**attrs, "peer": home.mesh}
         sent = home.graph.add("transfer_send", [home.here[value], *home.turn], [TURN], to, loc=loc)
         got = part.graph.add("transfer_recv", part.turn, [value.type, TURN], back, loc=loc)
-        got.results[0].name, got.results[1].name = value.name, ""
+        got.results[0] = part.here[result] = replace(_bare(result), name=value.name or result.name)
+        if move is not None:
+            sent.result.sharding = got.results[1].sharding = Sharding(())
+        got.results[1].name = ""
         home.turn, part.turn = [sent.result], [got.results[1]]
-        part.here[value] = got.results[0]
