@@ -137,6 +137,27 @@ FAULTS: dict[str, Fault] = {
         CHECK,
         _program(("8x4", "?x4")),
     ),
+    "MG0209": Fault(
+        "A value cannot be placed on the meshes of a program: an annotation names a mesh that there is not, or a loop or branch that cannot be written out has values on several.",
+        "Loops that count to a constant are written out. Else keep a loop on one mesh and annotate what goes in and what comes out.",
+        CHECK,
+        {
+            "p.mlir": """sdy.mesh @a = <["x"=2]>
+sdy.mesh @b = <["x"=2]>
+func.func @main(%a: tensor<8xf32>, %p: tensor<i1>) -> tensor<8xf32> {
+  %r:2 = stablehlo.while(%i = %a, %go = %p) : tensor<8xf32>, tensor<i1>
+   cond {
+    stablehlo.return %go : tensor<i1>
+   } do {
+    %d = sdy.sharding_constraint %i <@a, [{"x"}]> : tensor<8xf32>
+    %e = sdy.sharding_constraint %d <@b, [{"x"}]> : tensor<8xf32>
+    stablehlo.return %e, %go : tensor<8xf32>, tensor<i1>
+   }
+  return %r#0 : tensor<8xf32>
+}
+"""
+        },
+    ),
     "MG0301": Fault(
         "No kernel can be generated for an operation with these element types, or a loop has collectives and cannot be written out.",
         "Run it with `--target cpu` on the reference device; write loops with collectives so that they count to a constant.",

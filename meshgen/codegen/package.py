@@ -112,6 +112,15 @@ def write_parts(path: str | Path, module: Module, parts: Sequence[Mapping[str, b
     container.write(Path(path), members | _sealed(manifest.encode_parts(described, files)))
 
 
+def write_plans(path: str | Path, module: Module, plans: Sequence[Schedule]) -> None:
+    """Write a program with the schedule of every mesh, its kernels as bodies only and no stages."""
+    if module.parts:
+        pairs = zip(module.parts, plans, strict=True)
+        write_parts(path, module, [module_members(part, plan)[0] for part, plan in pairs], stages={}, report={})
+    else:
+        write_module(path, module, plans[0])
+
+
 def _code_members(sources: Mapping[str, LaunchedSource], stages: Mapping[str, str]) -> dict[str, bytes]:
     members = {f"stages/{STAGES.index(stage):02}_{stage}.mlir": text.encode() for stage, text in stages.items()}
     return members | {f"kernels/{name}.py": source.text.encode() for name, source in sources.items()}

@@ -94,7 +94,7 @@ def _trials(options: argparse.Namespace, output: Output) -> Sequence[Trial]:
         for tried in _at_trial_sizes(module):
             executable = api.plan_module(tried, choice, timing, progress=progress)
             fused = executable.fused
-            runs = [through_module(executable.plan)]
+            runs = [through_module([part.plan for part in executable.parts])]
             result = check(tried, pipeline=lambda _, fused=fused: fused, seed=options.seed, runs=runs)
             found.append(Trial(executable, result))
     return found

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.codegen.package import write_module
+from meshgen.codegen.package import write_plans
 from meshgen.errors import MeshgenError
 from meshgen.ir.graph import Module
 from meshgen.ir.text import parse_text, print_text
@@ -58,13 +58,13 @@ def options_of(seed: int) -> Options:
     return Options("cpu", "global" if seed % 5 == 1 else "local")
 
 
-def through_module(plan: Schedule) -> Run:
-    """A way to run a fused program: from a file with its schedule, on the reference device."""
+def through_module(plans: Sequence[Schedule]) -> Run:
+    """A way to run a fused program: from a file with the schedule of each mesh, on the reference device."""
 
     def run(fused: Module, args: Sequence[Array]) -> list[Array]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "program.mgx"
-            write_module(path, fused, plan)
+            write_plans(path, fused, plans)
             return load(path).run(args)
 
     return run
@@ -80,7 +80,7 @@ def find_fault(module: Module, options: Options, seed: int = 0) -> Fault | None:
 
     try:
         fused = run_stages(module, options, Timing(), "fuse")["fuse"]
-        runs = [through_module(make_schedule(fused, options))]
+        runs = [through_module([make_schedule(part, options) for part in fused.parts or [fused]])]
         result = check(module, pipeline=lambda _: fused, seed=seed, runs=runs)
     except Exception as error:  # whatever it is: it is what is looked for
         codes = [diagnostic.code for diagnostic in getattr(error, "diagnostics", ())]
