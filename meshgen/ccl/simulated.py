@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from meshgen.ccl.halo import Part, parts_of
 from meshgen.ccl.between import BETWEEN
+from meshgen.ccl.halo import Part, parts_of
 from meshgen.ccl.transfer import Shards, transfer
 from meshgen.errors import Diagnostic, RuntimeFailure
 from meshgen.ir.evaluate_common import Array, compute_dtype, narrow, neutral, poisoned, ufunc_of
