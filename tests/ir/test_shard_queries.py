@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from meshgen.errors import ProgramError
 from meshgen.ir.evaluate import evaluate
 from meshgen.ir.text import parse_text
+from meshgen.mesh import make_mesh
 
 
 def answers(body: str, count: int, grid: str = "10x20x30") -> list[list[int]]:
@@ -62,3 +64,41 @@ func.func @f() -> (index, index, index) {
     axes = [node.attrs["axes"] for node in module.graph.nodes if node.op == "process_index"]
     assert axes == [("0",), ("1",), ("0", "1")]
     assert module.stage == "partition"
+
+
+QUESTIONS = [
+    ("%r:2 = shard.neighbors_linear_indices on @g[%c] split_axes = [0] : index, index", "MG0104", "the device has 1 coordinates"),
+    ("%r:2 = shard.neighbors_linear_indices on @g[%c, %c] split_axes = [] : index, index", "MG0104", "split_axes names no axis"),
+    ("%r:2 = shard.neighbors_linear_indices on @g[%c, %c] split_axes = [2] : index, index", "MG0202", "axis 2 is not in Mesh(0=2, 1=3)"),
+    ("%r = shard.process_multi_index on @g : index", "MG0104", "gives 2 indices, but 1 are declared"),
+    ("%r = shard.shard_shape dims = [8] sharding = %s device = [0] : index", "MG0104", "the device has 1 coordinates, but"),
+    ("%r = shard.shard_shape dims = [7] sharding = %o device = [0, 0] : index", "MG0204", "end at 8, but the dim has size 7"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("question", "code", "message"), QUESTIONS)
+def test_questions_that_have_no_answer(question: str, code: str, message: str) -> None:
+    text = f"""shard.grid @g(shape = 2x3)
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {{
+  %c = arith.constant 0 : index
+  %s = shard.sharding @g split_axes = [[0]] : !shard.sharding
+  %o = shard.sharding @g split_axes = [[0]] sharded_dims_offsets = [0, 3, 8] : !shard.sharding
+  {question}
+  return %x : tensor<4xf32>
+}}"""
+    with pytest.raises(ProgramError) as caught:
+        parse_text(text)
+    assert any(f.code == code and message in f.message and f.loc and f.loc.line == 6 for f in caught.value.diagnostics)
+
+
+@pytest.mark.parametrize("operation", [
+    "shard.all_reduce %x on @g grid_axes = [0] reduction = average : tensor<4xf32> -> tensor<4xf32>",
+    "shard.update_halo %x on @g split_axes = [[0]] halo_sizes = [1, 1] : tensor<4xf32>",
+])  # fmt: skip
+def test_sizes_that_reading_needs_are_asked_for(operation: str) -> None:
+    text = f"shard.grid @g(shape = ?)\nfunc.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {{\n  %r = {operation}\n  return %r : tensor<4xf32>\n}}"
+    with pytest.raises(ProgramError) as caught:
+        parse_text(text)
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "MG0201" and "the size of mesh axis '0' is unknown" in fault.message and "--mesh" in fault.hint
+    assert parse_text(text, mesh=make_mesh({"0": 2})).stage == "partition"

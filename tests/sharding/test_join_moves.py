@@ -1,0 +1,59 @@
+"""Moves that follow each other: which become one, and which must not."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshgen.ir.text import parse_text
+from meshgen.sharding.optimizations.join_moves import join_moves
+
+GATHERS = (
+    "all_gather %x on @g grid_axes = [1] gather_axis = 0",
+    "4x4",
+    "all_gather %a on @g grid_axes = [0] gather_axis = 0",
+    "8x4",
+)
+JOINED = [
+    (*GATHERS, "all_gather", ("0", "1")),
+    ("all_slice %x on @g grid_axes = [0] slice_axis = 1", "2x2", "all_slice %a on @g grid_axes = [1] slice_axis = 1", "2x1", "all_slice", ("0", "1")),
+    ("reduce_scatter %x on @g grid_axes = [1] scatter_axis = 1", "2x2", "reduce_scatter %a on @g grid_axes = [0] scatter_axis = 1", "2x1", "reduce_scatter", ("1", "0")),
+    ("shift %x on @g grid_axes = [0] shift_axis = 0 offset = 1 rotate", "2x4", "shift %a on @g grid_axes = [0] shift_axis = 0 offset = 2 rotate", "2x4", "shift", ("0",)),
+    ("all_gather %x on @g grid_axes = [0, 1] gather_axis = 0", "8x4", "all_slice %a on @g grid_axes = [1, 0] slice_axis = 0", "2x4", "permute_pairs", ("0", "1")),
+]  # fmt: skip
+APART = [  # and why
+    ("all_gather %x on @g grid_axes = [1] gather_axis = 0", "4x4", "all_gather %a on @g grid_axes = [0] gather_axis = 1", "4x8", "other dims"),
+    ("reduce_scatter %x on @g grid_axes = [1] scatter_axis = 1", "2x2", "reduce_scatter %a on @g grid_axes = [0] reduction = max scatter_axis = 1", "2x1", "kinds do not commute"),
+    ("shift %x on @g grid_axes = [0] shift_axis = 0 offset = 1", "2x4", "shift %a on @g grid_axes = [0] shift_axis = 0 offset = 1 rotate", "2x4", "an end has no source"),
+    ("shift %x on @g grid_axes = [0] shift_axis = 0 offset = 1 rotate", "2x4", "shift %a on @g grid_axes = [1] shift_axis = 1 offset = 1 rotate", "2x4", "other axes"),
+]  # fmt: skip
+
+
+def program(first: str, middle: str, second: str, end: str, *, kept: bool = False) -> str:
+    m, e = f"tensor<{middle}xf32>", f"tensor<{end}xf32>"
+    results, values = (f"({e}, {m})", f"%r, %a : {e}, {m}") if kept else (e, f"%r : {e}")
+    return f"""shard.grid @g(shape = 2x2)
+func.func @f(%x: tensor<2x4xf32>) -> {results} {{
+  %a = shard.{first} : tensor<2x4xf32> -> {m}
+  %r = shard.{second} : {m} -> {e}
+  return {values}
+}}"""
+
+
+@pytest.mark.parametrize(("first", "middle", "second", "end", "op", "axes"), JOINED)
+def test_joined(first: str, middle: str, second: str, end: str, op: str, axes: tuple[str, ...]) -> None:
+    (node,) = join_moves(parse_text(program(first, middle, second, end))).graph.nodes
+    assert (node.op, node.attrs["axes"]) == (op, axes)
+
+
+@pytest.mark.parametrize(("first", "middle", "second", "end", "why"), APART)
+def test_kept_apart(first: str, middle: str, second: str, end: str, why: str) -> None:
+    assert len(join_moves(parse_text(program(first, middle, second, end))).graph.nodes) == 2, why
+
+
+def test_kept_apart_where_the_first_one_is_used_too() -> None:
+    assert len(join_moves(parse_text(program(*GATHERS, kept=True))).graph.nodes) == 2
+
+
+def test_shifts_around_are_nothing() -> None:
+    turns = ("shift %x on @g grid_axes = [0] shift_axis = 0 offset = 1 rotate", "2x4", "shift %a on @g grid_axes = [0] shift_axis = 0 offset = 1 rotate", "2x4")  # fmt: skip
+    assert join_moves(parse_text(program(*turns))).graph.nodes == []
