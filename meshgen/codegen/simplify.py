@@ -314,11 +314,13 @@ def _splat_of(array: Array) -> Array | None:
     if not same:
         return None
     flat = np.ascontiguousarray(array).reshape(-1)
-    return (
-        flat[0:1].reshape(())
-        if bool((flat == first).all()) and not (first == 0 and np.signbit(flat.astype(np.float64)).any())
-        else None
-    )
+    parts = (np.real(flat), np.imag(flat)) if np.iscomplexobj(flat) else (flat,)
+    is_same = bool((flat == first).all()) and not any(_has_minus_zero(part) for part in parts)
+    return flat[0:1].reshape(()) if is_same else None
+
+
+def _has_minus_zero(array: Any) -> bool:
+    return bool(array[0] == 0 and np.signbit(array.astype(np.float64)).any())
 
 
 def _widens(source: str, target: str) -> bool:

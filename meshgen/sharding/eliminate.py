@@ -94,9 +94,9 @@ class _Elimination:
         joined = self._join(variable)
         others = tuple(v for v in joined.variables if v != variable)
         axis = joined.variables.index(variable)
-        self.order.append((variable, others, np.argmin(joined.costs, axis=axis)))
+        self.order.append((variable, others, joined.costs.argmin(axis=axis)))
         self._drop(variable)
-        self._insert(Table(others, np.min(joined.costs, axis=axis)))
+        self._insert(Table(others, joined.costs.min(axis=axis)))
 
     def _fix(self, variable: int) -> None:
         """Give the variable the label that is best if all others could follow it."""

@@ -1,0 +1,53 @@
+"""`python -m bench.compile`: what compiling costs, one JSON record per line. No GPU is needed.
+
+A stack of GPT layers from its text to the end of partition, and to the schedule: 8 and 32 layers on 8 devices, then
+8 layers on 16,384. Times are CPU seconds of the fastest of `REPEATS` runs, in one process.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from bench.stack import LAYERS, on_mesh, stack
+from meshgen.ir.text import parse_text, print_text
+from meshgen.pipeline import Options, Timing, run_stages
+
+REPEATS = 2
+
+
+@dataclass(frozen=True)
+class Cost:
+    """CPU seconds from text to the end of partition and to the schedule, and the size of the schedule's text."""
+
+    to_partition: float
+    seconds: float
+    schedule_bytes: int
+
+
+def measured(text: str) -> Cost:
+    """One run."""
+    options = Options("cpu", "local")
+    gc.collect()
+    begin = time.process_time()
+    run_stages(parse_text(text), options, Timing(), "partition")
+    middle = time.process_time()
+    last = run_stages(parse_text(text), options, Timing(), "schedule")["schedule"]
+    end = time.process_time()
+    return Cost(middle - begin, end - middle, len(print_text(last)))
+
+
+def records() -> Iterator[dict[str, object]]:
+    for layers, sizes in ((LAYERS, (2, 4)), (4 * LAYERS, (2, 4)), (LAYERS, (128, 128))):
+        text = on_mesh(stack(layers), *sizes)
+        best = min((measured(text) for _ in range(REPEATS)), key=lambda cost: cost.to_partition)
+        yield {"program": "gpt_stack", "layers": layers, "devices": sizes[0] * sizes[1], **asdict(best)}
+
+
+if __name__ == "__main__":
+    for record in records():
+        sys.stdout.write(json.dumps(record) + "\n")
