@@ -152,7 +152,7 @@ class Reading:
 
     def mesh_of(self, sharding: Sharding) -> Mesh:
         """The mesh that a sharding is over."""
-        return self.meshes.get(sharding.mesh, self.module.mesh)
+        return self.meshes.get(sharding.mesh, self.module.mesh) if sharding.mesh else self.module.mesh
 
     def annotate(self, slot: Slot, annotation: Annotation) -> None:
         """Set the annotation of an argument or result; a sharding that does not fit is a fault."""

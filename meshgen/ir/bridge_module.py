@@ -171,15 +171,12 @@ def _body(function: func.FuncOp, reading: Reading, graph: Graph) -> None:
         return
     module, first = reading.module, reading.module.mesh
     cluster = function.attributes.get("mesh_cluster")
-    own = next(
-        (
-            m
-            for m in reading.distinct
-            if isinstance(cluster, builtin.SymbolRefAttr) and m.name == cluster.string_value()
-        ),
-        None,
-    )
-    module.mesh = reading.meshes[""] = own or reading.meshes.get("", first)  # of what names no mesh in this function
+    own = reading.meshes.get(cluster.string_value()) if isinstance(cluster, builtin.SymbolRefAttr) else None
+    default = reading.meshes[""] = own or reading.meshes.get("", first)  # of what names no mesh in this function
+    symbol = default.name
+    while symbol in reading.parents:  # a part of a mesh: the axes are the whole one's
+        symbol = reading.parents[symbol]
+    module.mesh = reading.meshes.get(symbol, default)
     Importer(reading, graph).body(function.body.block)
     module.mesh = first
 
