@@ -158,7 +158,7 @@ def import_body(importer: Importer, op: Operation) -> None:
         return
     combiner = attribute_of(op, "combiner")
     word = combiner.data if isinstance(combiner, StringAttr) else ""
-    if word not in OPERATIONS:
+    if word not in OPERATIONS or word.startswith("arith.cmp"):
         importer.fault("MG0103", f"{op.name} with '{word}' is not supported", op)
         refuse(importer, op)
         return

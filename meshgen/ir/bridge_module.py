@@ -146,12 +146,20 @@ def _verify_one(operation: Operation, reading: Reading) -> None:
 
 
 def _entry(functions: Sequence[func.FuncOp], reading: Reading) -> func.FuncOp:
-    """The function to compile: public `main`, or the only public one."""
+    """The function to compile: public `main`, or the only public one that no other function calls."""
     public = [f for f in functions if f.sym_visibility is None or f.sym_visibility.data == "public"]
     public = [function for function in public if KERNEL not in function.attributes]
     if not public:
         raise ProgramError(Diagnostic("MG0102", "the module has no public function", hint="write func.func @main"))
     mains = [function for function in public if function.sym_name.data == "main"]
+    if len(public) > 1 and not mains:
+        called = {
+            operation.callee.string_value()
+            for function in functions
+            for operation in function.walk()
+            if isinstance(operation, func.CallOp)
+        }
+        public = [function for function in public if function.sym_name.data not in called] or public
     if len(public) > 1 and not mains:
         names = ", ".join(f"@{function.sym_name.data}" for function in public)
         message = f"the module has {len(public)} public functions ({names}) and none is @main"

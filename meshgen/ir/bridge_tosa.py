@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
@@ -97,6 +97,19 @@ def import_negate(importer: Importer, op: Operation) -> None:
     finish(importer, op, Builder(importer, op).apply("negate", importer.value(op.operands[0])))
 
 
+def fits(importer: Importer, op: Operation, *ranks: int, lists: Mapping[str, int] | None = None) -> bool:
+    """Whether the first operands have these ranks and attributes as many numbers as `lists` says; a fault where not."""
+    kinds = [importer.type(operand) for operand in op.operands[: len(ranks)]]
+    lengths = {name: len(a) for name in lists or {} if isinstance(a := attribute_of(op, name), DenseArrayBase)}
+    wrong = [f"{name} has {n} numbers" for name, n in lengths.items() if lists and n != lists[name]]
+    if [kind.rank for kind in kinds] == list(ranks) and not wrong:
+        return True
+    found = ", ".join([*map(str, kinds), *wrong])
+    importer.fault("MG0104", f"{op.name}: ({found}) are not operands of the ranks {list(ranks)}", op)
+    refuse(importer, op)
+    return False
+
+
 def is_zero(values: Sequence[SSAValue]) -> bool:
     """Whether values are constants of zeros; also where there are none."""
     return all((array := _array(value)) is not None and not array.any() for value in values)
@@ -174,6 +187,8 @@ def shape_of(op: Operation, number: int, name: str) -> tuple[int, ...] | None:
 @imports("tosa.matmul")
 def import_matmul(importer: Importer, op: Operation) -> None:
     """Batched product; operands 2 and 3 are zero points."""
+    if not fits(importer, op, 3, 3):
+        return
     kind = importer.type(op.results[0])
     values = [without_zero(importer, op, 2 + n, x, kind.dtype) for n, x in enumerate(importer.values(op.operands[:2]))]
     numbers = {"lhs_batch": (0,), "rhs_batch": (0,), "lhs_contract": (2,), "rhs_contract": (1,)}

@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 from meshgen.ir.bridge import Importer, imports
 from meshgen.ir.bridge_linalg import refuse
 from meshgen.ir.bridge_payload import Builder, attribute_of, finish, scalar_of
-from meshgen.ir.bridge_tosa import axis_of, shape_of
+from meshgen.ir.bridge_tosa import axis_of, fits, shape_of
 from meshgen.ir.evaluate_common import integer_range, neutral
 from meshgen.ir.graph import Graph, TensorType, Value, is_float
 
@@ -54,7 +54,9 @@ def _greater(importer: Importer, op: Operation, scalar: TensorType, index: str) 
 @imports("tosa.gather")
 def import_gather(importer: Importer, op: Operation) -> None:
     """Rows of each batch at that batch's numbers."""
-    value, places = importer.values(op.operands)
+    if not fits(importer, op, 3, 2):
+        return
+    value, places = importer.values(op.operands[:2])
     attrs = {
         "offset_dims": (2,), "collapsed_slice_dims": (1,), "operand_batching_dims": (0,),
         "start_indices_batching_dims": (0,), "start_index_map": (1,), "index_vector_dim": 2,
@@ -66,7 +68,9 @@ def import_gather(importer: Importer, op: Operation) -> None:
 @imports("tosa.scatter")
 def import_scatter(importer: Importer, op: Operation) -> None:
     """Rows of each batch replaced at that batch's numbers, which are different ones."""
-    value, places, rows = importer.values(op.operands)
+    if not fits(importer, op, 3, 2, 3):
+        return
+    value, places, rows = importer.values(op.operands[:3])
     attrs = {
         "update_window_dims": (2,), "inserted_window_dims": (1,), "input_batching_dims": (0,),
         "scatter_indices_batching_dims": (0,), "scatter_dims_to_operand_dims": (1,), "index_vector_dim": 2,
@@ -97,6 +101,8 @@ def import_tile(importer: Importer, op: Operation) -> None:
 @imports("tosa.resize")
 def import_resize(importer: Importer, op: Operation) -> None:
     """Rows, then columns, at places between those of the image: the nearest one, or both by their distance."""
+    if not fits(importer, op, 4):
+        return
     builder, value, kind = Builder(importer, op), importer.value(op.operands[0]), importer.type(op.results[0])
     scale, offset = shape_of(op, 1, "scale"), shape_of(op, 2, "offset")
     mode = attribute_of(op, "mode")

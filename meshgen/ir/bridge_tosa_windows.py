@@ -12,9 +12,12 @@ from meshgen.ir.bridge import Importer, imports
 from meshgen.ir.bridge_linalg import refuse
 from meshgen.ir.bridge_linalg_windows import fold_region
 from meshgen.ir.bridge_payload import Builder, attribute_of, finish
-from meshgen.ir.bridge_tosa import is_zero, without_zero
+from meshgen.ir.bridge_tosa import fits, is_zero, without_zero
 from meshgen.ir.evaluate_common import neutral
 from meshgen.ir.graph import TensorType, Value, is_float
+
+PLANE = {"pad": 4, "stride": 2, "dilation": 2, "kernel": 2, "out_pad": 4}
+"""Numbers in the attributes of an operation on planes."""
 
 
 def numbers(op: Operation, name: str, default: Sequence[int]) -> tuple[int, ...]:
@@ -64,8 +67,10 @@ def _convolve(importer: Importer, op: Operation, image: Value, kernel: Value, wi
 @imports("tosa.conv2d", "tosa.conv3d")
 def import_convolution(importer: Importer, op: Operation) -> None:
     """Kernels are output channels, spatial dims, input channels."""
+    count = 3 if op.name.endswith("3d") else 2
+    if not fits(importer, op, count + 2, count + 2, 1, lists={"pad": 2 * count, "stride": count, "dilation": count}):
+        return
     image, kernel = importer.values(op.operands[:2])
-    count = image.type.rank - 2
     low, high = _sides(numbers(op, "pad", [0] * 2 * count))
     window = {
         "low": low, "high": high, "window_strides": numbers(op, "stride", [1] * count),
@@ -77,6 +82,8 @@ def import_convolution(importer: Importer, op: Operation) -> None:
 @imports("tosa.depthwise_conv2d")
 def import_depthwise(importer: Importer, op: Operation) -> None:
     """Kernels are height, width, input channels, results per channel."""
+    if not fits(importer, op, 4, 4, 1, lists=PLANE):
+        return
     image, kernel = importer.values(op.operands[:2])
     height, width, channels, times = kernel.type.sizes
     kernel = Builder(importer, op).reshape(kernel, (height, width, 1, channels * times))
@@ -88,6 +95,8 @@ def import_depthwise(importer: Importer, op: Operation) -> None:
 @imports("tosa.transpose_conv2d")
 def import_transposed(importer: Importer, op: Operation) -> None:
     """The image with rows put between its own, walked by the kernel turned round."""
+    if not fits(importer, op, 4, 4, 1, lists=PLANE):
+        return
     image, kernel = importer.values(op.operands[:2])
     low, high = _sides(numbers(op, "out_pad", [0] * 4))
     reach = [size - 1 for size in kernel.type.sizes[1:3]]
@@ -103,6 +112,8 @@ def import_transposed(importer: Importer, op: Operation) -> None:
 @imports("tosa.max_pool2d", "tosa.avg_pool2d")
 def import_pool(importer: Importer, op: Operation) -> None:
     """The greatest, or the mean of those elements of a window that are not padding."""
+    if not fits(importer, op, 4, lists=PLANE):
+        return
     builder, value, kind = Builder(importer, op), importer.value(op.operands[0]), importer.type(op.results[0])
     is_mean = op.name == "tosa.avg_pool2d"
     if is_mean and not (is_float(kind.dtype) and is_zero(op.operands[1:])):
@@ -145,6 +156,8 @@ def _counts(sizes: Sequence[int], attrs: dict[str, tuple[int, ...]], result: Seq
 @imports("tosa.fully_connected")
 def import_fully_connected(importer: Importer, op: Operation) -> None:
     """Kernels are output channels, input channels."""
+    if not fits(importer, op, 2, 2, 1):
+        return
     kind = importer.type(op.results[0])
     left, right = (
         without_zero(importer, op, 3 + number, value, kind.dtype)

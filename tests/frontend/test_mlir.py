@@ -67,6 +67,13 @@ def test_the_only_public_function_is_the_program() -> None:
     assert module.graph.name == "forward"
 
 
+def test_public_functions_that_others_call_are_parts_of_the_program() -> None:
+    graph = read_mlir(TEXT.replace("@main", "@forward").replace("func private @inner", "func @inner")).graph
+    assert graph.name == "forward" and len(graph.nodes) == 10
+    with pytest.raises(ProgramError, match="2 public functions"):
+        read_mlir("func.func @f() {\n  return\n}\nfunc.func @g() {\n  return\n}")
+
+
 def test_what_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="MG0002"):
         read_mlir(tmp_path / "missing.mlir")

@@ -226,3 +226,23 @@ def test_generic_text() -> None:
     x = normal(3, 4)
     (found,) = evaluate(parse_text(GENERIC).graph, [x, normal(4, 3), np.ones(4, "f4")])
     np.testing.assert_allclose(found, np.stack([2 * x.sum(0) + 1] * 2, 1), rtol=1e-5)
+
+
+MALFORMED = {
+    "few_inputs": f"%a = linalg.matmul ins(%x : {T}) outs(%x : {T}) -> {T}",
+    "nothing_to_fill_with": f"%a = linalg.fill outs(%x : {T}) -> {T}",
+    "too_many": f"%a = linalg.exp ins(%x, %x : {T}, {T}) outs(%x : {T}) -> {T}",
+    "no_fold": f"%e = tensor.empty() : tensor<6xf32>\n%a = linalg.reduce {{ arith.cmpf }} ins(%x : {T}) outs(%e : tensor<6xf32>) dimensions = [1]",
+    "one_operand": f'%a = "arith.addf"(%x) : ({T}) -> {T}',
+    "one_of_three": f'%a = "math.fma"(%x) : ({T}) -> {T}',
+    "image_of_two_dims": f"%a = tosa.conv2d %x, %x, %x {{pad = array<i64: 0, 0, 0, 0>}} : ({T}, {T}, {T}) -> {T}",
+    "one_number": "%t = tensor.expand_shape %x [[0, 1], [2, 3]] output_shape [2, 3, 4, 2] : " + T + " into tensor<2x3x4x2xf32>\n%a = tosa.max_pool2d %t {kernel = array<i64: 1>} : (tensor<2x3x4x2xf32>) -> tensor<2x3x4x2xf32>",
+    "places_of_two_dims": f"%a = tosa.gather %x, %x : ({T}, {T}) -> {T}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_operations_are_refused_where_they_stand(name: str) -> None:
+    with pytest.raises(ProgramError) as caught:
+        parse_text(f"func.func @f(%x: {T}) -> {T} {{\n{MALFORMED[name]}\nreturn %x : {T}\n}}")
+    assert all(fault.loc is not None and fault.loc.line > 1 for fault in caught.value.diagnostics)

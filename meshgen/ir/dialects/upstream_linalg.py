@@ -37,6 +37,7 @@ from xdsl.irdl import (
     var_result_def,
 )
 from xdsl.parser import Parser
+from xdsl.utils.exceptions import VerifyException
 
 from meshgen.ir.dialects.upstream import define
 from meshgen.ir.parser import TextParser
@@ -66,6 +67,7 @@ ELEMENTWISE = (
     "copy add sub mul div div_unsigned max min powf exp log abs ceil floor negf reciprocal round sqrt rsqrt square "
     "tanh erf select elementwise"
 )
+PLAIN = ("fill", "transpose", "broadcast", "softmax")
 OTHERS = "fill transpose broadcast reduce map softmax"
 
 
@@ -90,6 +92,14 @@ class Structured(IRDLOperation):
     cast = opt_prop_def(AnyAttr())
     kind = opt_prop_def(AnyAttr())
     combiner = opt_prop_def(AnyAttr())
+
+    def verify_(self) -> None:
+        """Counts of operands; what they must be like stands with the importers."""
+        word = self.name.partition(".")[2]
+        folds = word in f"{CONVOLUTIONS} {POOLINGS} {CONTRACTIONS}".split()
+        count, wanted = len(self.operands), (3, 5) if folds else (2,) if word in PLAIN else ()
+        if (wanted and count not in wanted) or not count or not self.results:
+            raise VerifyException(f"has {count} operands and {len(self.results)} results")
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
