@@ -6,21 +6,24 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from meshgen.frontend.tracer import annotate
+from meshgen.frontend.tracer import annotate, trace
 from meshgen.frontend.tracer_core import Tensor, refuse, tensor
 from meshgen.frontend.tracer_linear import Option, loop_axes
+from meshgen.ir.custom_calls import USER_OPS
+from meshgen.ir.graph import Graph, TensorType
 from meshgen.sharding.rules.rule import rule
 from meshgen.spec import Sharding
 
 Words = list[list[str]]  # per tensor, the loop of each dim
 
 
-def op_rule(notation: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def op_rule(notation: str, *, name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: the function is an operation whose dims are tied as `notation` says, such as `"b d, d f -> b f"`.
 
     The body is traced in place, so however it is sharded it computes the same. The rule is checked against the
     shapes of every call. `sharding_option=`, mesh axes per loop (those of the results first, then the operands'
     others), becomes annotations: of the operands for this use, and of the results.
+    In MLIR text, `stablehlo.custom_call @NAME` means the function from then on (`name`, else its own).
     Raises ProgramError MG0104 at the caller's line where shapes or option do not fit the rule.
     """
     inputs, outputs = (_words(side) for side in notation.partition("->")[::2])
@@ -39,9 +42,15 @@ def op_rule(notation: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
             placed = _annotated(results, outputs, axes, True)
             return placed[0] if isinstance(made, Tensor) else type(made)(placed)
 
+        USER_OPS[name or function.__name__] = functools.partial(_traced, operation)
         return operation
 
     return decorate
+
+
+def _traced(operation: Callable[..., Any], types: Sequence[TensorType]) -> Graph:
+    """The body of an operation over operands of these types."""
+    return trace(operation, list(types)).module.graph
 
 
 def _words(side: str) -> Words:

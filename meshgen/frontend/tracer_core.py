@@ -22,7 +22,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from meshgen.errors import Diagnostic, Location, ProgramError
-from meshgen.ir.graph import DTYPES, Graph, TensorType, Value, dtype_name, is_float
+from meshgen.ir.graph import DTYPES, Graph, TensorType, Value, dtype_name, is_complex, is_float
 from meshgen.mesh import Mesh
 
 INSIDE = tuple(f"{place}{os.sep}" for place in (Path(__file__).parents[1], Path(np.__file__).parent))  # no user's code
@@ -304,7 +304,7 @@ def _strong_dtype(x: Operand) -> str:
 
 
 def _category(dtype: str) -> int:
-    return 0 if dtype == "i1" else 2 if is_float(dtype) else 1
+    return 0 if dtype == "i1" else 3 if is_complex(dtype) else 2 if is_float(dtype) else 1
 
 
 def promote(*operands: Operand) -> str:

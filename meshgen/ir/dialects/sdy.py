@@ -20,6 +20,7 @@ from meshgen.ir.dialects.sdy_attributes import (
     MeshAttr,
     ShardingAttr,
     ShardingPerValueAttr,
+    ShardingRuleAttr,
     read_spelled,
 )
 from meshgen.ir.dialects.sdy_manual import ManualComputationOp, ReturnOp
@@ -96,7 +97,7 @@ bridge.DIALECTS.append(
     Dialect(
         "sdy",
         [MeshOp, ShardingConstraintOp, ReshardOp, ManualComputationOp, ReturnOp],
-        [MeshAttr, ShardingAttr, ShardingPerValueAttr, ManualAxesAttr],
+        [MeshAttr, ShardingRuleAttr, ShardingAttr, ShardingPerValueAttr, ManualAxesAttr],
     )
 )
 

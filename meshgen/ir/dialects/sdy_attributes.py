@@ -17,6 +17,7 @@ from meshgen.mesh import split_ref
 from meshgen.spec import Sharding
 
 _BODY = re.compile(r"<((?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*)>")
+_RULE = re.compile(r"<([^{}]*\{[^{}]*\}[^{}<>]*)>")
 _AXIS = re.compile(r'"([^"]+)"(?::(\(\d+\)\d+))?')
 _DIM = re.compile(r"\{([^{}]*)\}")
 _CLAUSE = re.compile(r"(replicated|unreduced)\s*=\s*\{([^{}]*)\}")
@@ -44,6 +45,18 @@ class Body(Data[str]):
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f"<{self.data}>")
+
+
+@irdl_attr_definition
+class ShardingRuleAttr(Body):
+    """What JAX says of a custom call; the call itself has to be known, and then has a rule of its own."""
+
+    name = "sdy.op_sharding_rule"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        assert isinstance(parser, TextParser)
+        return parser.scan(_RULE, "'<(...)->(...) {...}>' expected")[1]
 
 
 @irdl_attr_definition

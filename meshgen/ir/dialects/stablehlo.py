@@ -11,6 +11,7 @@ from xdsl.ir import Dialect
 from meshgen.ir import bridge
 from meshgen.ir.dialects import (
     chlo,
+    stablehlo_calls,
     stablehlo_collectives,
     stablehlo_contraction,
     stablehlo_control,
@@ -19,12 +20,15 @@ from meshgen.ir.dialects import (
     stablehlo_movement,
     stablehlo_reduce,
     stablehlo_windows,
+    stablehlo_written,
 )
 from meshgen.ir.dialects.stablehlo_attributes import ATTRIBUTES
 from meshgen.ir.dialects.stablehlo_base import OPERATIONS
 
 FAMILIES = (
     chlo,
+    stablehlo_written,
+    stablehlo_calls,
     stablehlo_linalg,
     stablehlo_elementwise,
     stablehlo_movement,

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from xdsl.dialects import builtin
-from xdsl.ir import Attribute, Operation
-from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, prop_def, result_def
-from xdsl.parser import UnresolvedOperand
+from xdsl.ir import Attribute, Data, Operation
+from xdsl.irdl import IRDLOperation, irdl_attr_definition, operand_def, opt_prop_def, prop_def, result_def
+from xdsl.parser import AttrParser, UnresolvedOperand
 from xdsl.printer import Printer
 
 from meshgen.ir.bridge import Exporter, Importer, exports, imports
+from meshgen.ir.bridge_payload import Builder, finish
 from meshgen.ir.dialects.stablehlo_attributes import (
+    ATTRIBUTES,
     DotDimensions,
     GatherDimensions,
     array,
@@ -23,10 +26,12 @@ from meshgen.ir.dialects.stablehlo_attributes import (
     struct_fields,
 )
 from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, define
-from meshgen.ir.graph import Node
+from meshgen.ir.evaluate_common import bits
+from meshgen.ir.graph import DTYPES, Node, TensorType, Value
 from meshgen.ir.parser import TextParser
 
 _PAIR = re.compile(r"\[([-\d,\s]*)\]\s*x\s*\[([-\d,\s]*)\]")
+_ALGORITHM = re.compile(r"<([^<>]*)>")
 _WORDS = re.compile(r"\[([\w,\s]*)\]")
 _DOT = {
     "lhs_batch": "lhs_batching_dimensions",
@@ -38,6 +43,28 @@ GATHER_LISTS = {
     name: name
     for name in ("offset_dims", "collapsed_slice_dims", "operand_batching_dims", "start_indices_batching_dims", "start_index_map")
 }  # fmt: skip
+
+
+@irdl_attr_definition
+class DotAlgorithm(Data[str]):
+    """`<lhs_precision_type = bf16, ..., accumulation_type = f32, num_primitive_operations = 1, ...>`"""
+
+    name = "stablehlo.dot_algorithm"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        assert isinstance(parser, TextParser)
+        return parser.scan(_ALGORITHM, "'<...>' expected")[1]
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
+
+    def fields(self) -> dict[str, str]:
+        parts = (part.partition("=") for part in self.data.split(","))
+        return {name.strip(): value.strip() for name, _, value in parts}
+
+
+ATTRIBUTES.append(DotAlgorithm)
 
 
 class DotGeneral(HloOperation):
@@ -64,6 +91,8 @@ class DotGeneral(HloOperation):
                 lists |= {f"lhs_{name}": numbers(left), f"rhs_{name}": numbers(right)}
             elif clause == "precision":
                 properties["precision_config"] = read_precision(parser)
+            elif clause == "algorithm":
+                properties["algorithm"] = DotAlgorithm(DotAlgorithm.parse_parameter(parser))
             else:
                 parser.fail(f"'{clause}' of dot_general is not supported; leave it out to use the default")
         properties["dot_dimension_numbers"] = DotDimensions(
@@ -131,10 +160,38 @@ GATHER = define(Gather, "stablehlo.gather")
 @imports("stablehlo.dot_general")
 def _import_dot_general(importer: Importer, operation: Operation) -> None:
     assert isinstance(operation, DotGeneral)
-    if operation.algorithm is not None:
-        importer.fault("MG0103", "dot_general with an algorithm is not supported", operation, "leave it out")
     lists = {attr: operation.dot_dimension_numbers.integers(name) for attr, name in _DOT.items()}
-    importer.convert(operation, "dot_general", {**lists, "precision": precision_of(operation.precision_config)})
+    attrs = {**lists, "precision": precision_of(operation.precision_config)}
+    if isinstance(operation.algorithm, DotAlgorithm):
+        _rounded_dot(importer, operation, operation.algorithm, attrs)
+    else:
+        importer.convert(operation, "dot_general", attrs)
+
+
+def _rounded_dot(importer: Importer, operation: Operation, algorithm: DotAlgorithm, attrs: dict[str, Any]) -> None:
+    """A dot whose operands are rounded first, as its algorithm says.
+
+    One that multiplies the parts of an operand separately (several primitive operations) is there to lose less: it is
+    computed without rounding the operands.
+    """
+    builder, result = Builder(importer, operation), importer.type(operation.results[0])
+    fields, operands = algorithm.fields(), importer.values(operation.operands)
+    if int(fields.get("num_primitive_operations", "1")) == 1:
+        kinds = [fields.get(f"{side}_precision_type", "") for side in ("lhs", "rhs")]
+        operands = [_rounded_to(builder, value, kind) for value, kind in zip(operands, kinds, strict=True)]
+    wide = fields.get("accumulation_type", result.dtype)
+    if wide not in DTYPES or bits(wide) < bits(result.dtype):
+        wide = result.dtype
+    found = builder.node("dot_general", operands, TensorType(result.shape, wide), **attrs)
+    finish(importer, operation, builder.convert(found, result.dtype))
+
+
+def _rounded_to(builder: Builder, value: Value, kind: str) -> Value:
+    if kind == "tf32":
+        return builder.node("reduce_precision", [value], value.type, exponent_bits=8, mantissa_bits=10)
+    if kind in DTYPES and bits(kind) < bits(value.type.dtype):
+        return builder.convert(value, kind)
+    return value
 
 
 @imports("stablehlo.dot")
