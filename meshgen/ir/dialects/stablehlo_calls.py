@@ -20,7 +20,6 @@ from xdsl.irdl import (
     var_result_def,
 )
 from xdsl.parser import Parser, UnresolvedOperand
-from xdsl.printer import Printer
 
 from meshgen.errors import MeshgenError
 from meshgen.ir.bridge import Importer, imports
@@ -48,7 +47,7 @@ class Token(ParametrizedAttribute, TypeAttribute):
     name = "stablehlo.token"
 
 
-ATTRIBUTES += [Alias, Token]
+ATTRIBUTES.extend((Alias, Token))
 
 
 class CustomCall(HloOperation):
@@ -153,9 +152,6 @@ class TokenOp(IRDLOperation):
         kind = parser.parse_type()
         values = [parser.resolve_operand(operand, kind) for operand in operands]
         return cls.create(operands=values, result_types=[kind], attributes=attributes)
-
-    def print(self, printer: Printer) -> None:
-        raise NotImplementedError("tokens are read only")
 
 
 define(CustomCall, "stablehlo.custom_call")

@@ -53,7 +53,7 @@ class ChloPrecision(Word):
     name = "chlo.precision"
 
 
-ATTRIBUTES += [RaggedDotDimensions, ChloPrecision]
+ATTRIBUTES.extend((RaggedDotDimensions, ChloPrecision))
 
 
 class Rng(HloOperation):

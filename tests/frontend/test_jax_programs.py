@@ -1,0 +1,223 @@
+"""Small JAX programs: the reference computes what JAX does, and what is partitioned is the same, however it is split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from meshgen.api import read
+from meshgen.frontend.mlir import read_mlir
+from meshgen.ir.evaluate import evaluate
+from meshgen.ir.graph import Annotation, Module
+from meshgen.ir.tolerance import error_bound
+from meshgen.mesh import make_mesh
+from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.sharding.oracle import check
+from meshgen.spec import P, Sharding, fit
+
+jax = pytest.importorskip("jax")
+import jax.numpy as jnp  # noqa: E402
+from jax import lax  # noqa: E402
+
+Function = Callable[..., Any]
+RANDOM = np.random.default_rng(0)
+
+
+def f32(*shape: int) -> np.ndarray[Any, Any]:
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def i32(high: int, *shape: int) -> np.ndarray[Any, Any]:
+    return RANDOM.integers(0, high, shape).astype(np.int32)
+
+
+def positive(*shape: int) -> np.ndarray[Any, Any]:
+    return RANDOM.uniform(0.2, 0.9, shape).astype(np.float32)
+
+
+def complexes(*shape: int) -> np.ndarray[Any, Any]:
+    return (f32(*shape) + 1j * f32(*shape)).astype(np.complex64)
+
+
+def grad(function: Function, *numbers: int) -> Function:
+    """The gradient of the sum of sines of a function's result."""
+    return jax.grad(lambda *args: jnp.sum(jnp.sin(function(*args))), argnums=numbers or (0,))
+
+
+def conv(**options: Any) -> Function:
+    given = {"window_strides": (1, 1), "padding": "SAME", "dimension_numbers": ("NHWC", "HWIO", "NHWC"), **options}
+    return lambda x, w: lax.conv_general_dilated(x, w, **given)
+
+
+def max_pool(x: Any, size: int = 3, stride: int = 2) -> Any:
+    return lax.reduce_window(x, -jnp.inf, lax.max, (1, size, size, 1), (1, stride, stride, 1), "SAME")
+
+
+def batch_norm(x: Any, scale: Any) -> Any:
+    centred = x - x.mean((0, 1, 2))
+    return centred * lax.rsqrt((centred**2).mean((0, 1, 2)) + 1e-5) * scale
+
+
+def with_key(draw: Function) -> Function:
+    return lambda key: draw(jax.random.wrap_key_data(key, impl="rbg"))
+
+
+IMAGE, KERNEL = (4, 10, 9, 4), (3, 3, 4, 6)
+SIZES = np.array([3, 0, 5, 2], np.int32)
+KEY = np.array([1, 2, 3, 4], np.uint32)
+SYMMETRIC = (lambda a: (a @ a.T + 6 * np.eye(6)).astype(np.float32))(f32(6, 6))
+ROWS, SPACE, CHANNELS, BOTH = P("x"), P(None, "x"), P(None, None, None, "x"), P("y", "x")
+PROGRAMS: dict[str, tuple[Function, tuple[Any, ...], Sharding]] = {
+    "conv": (conv(), (f32(*IMAGE), f32(*KERNEL)), SPACE),
+    "conv of strides, gradients": (grad(conv(window_strides=(2, 3)), 0, 1), (f32(*IMAGE), f32(*KERNEL)), SPACE),
+    "conv of dilations, gradients": (
+        grad(conv(rhs_dilation=(2, 1), lhs_dilation=(2, 1), padding=((1, 2), (2, 1))), 0, 1),
+        (f32(*IMAGE), f32(*KERNEL)),
+        SPACE,
+    ),
+    "conv that cuts, gradients": (
+        grad(conv(padding=((-1, 2), (2, -1))), 0, 1),
+        (f32(*IMAGE), f32(*KERNEL)),
+        BOTH,
+    ),
+    "depthwise conv, gradients": (
+        grad(conv(feature_group_count=4), 0, 1),
+        (f32(*IMAGE), f32(3, 3, 1, 8)),
+        CHANNELS,
+    ),
+    "max pool, gradient": (grad(max_pool), (f32(*IMAGE),), SPACE),
+    "batch norm, gradients": (grad(batch_norm, 0, 1), (f32(*IMAGE), f32(4)), ROWS),
+    "embedding, gradient": (lambda w, i: grad(lambda v: v[i])(w), (f32(13, 6), i32(13, 4, 5)), ROWS),
+    "segment product": (partial(jax.ops.segment_prod, num_segments=5), (f32(12, 4), i32(5, 12)), ROWS),
+    "take along an axis": (partial(jnp.take_along_axis, axis=1), (f32(5, 9), i32(9, 5, 4)), SPACE),
+    "windows at run time": (
+        lambda x, i: jax.vmap(lambda s: lax.dynamic_slice(x, (s, 0), (3, 4)))(i),
+        (f32(10, 4), i32(9, 5)),
+        ROWS,
+    ),
+    "scatter of rows": (lambda x, i, v: x.at[i].multiply(v), (f32(10, 4), i32(10, 6), f32(6, 4)), ROWS),
+    "median": (partial(jnp.median, axis=0), (f32(9, 4),), ROWS),
+    "approximate top k": (lambda x: lax.approx_max_k(x, 3), (f32(6, 11),), SPACE),
+    "cumulative product": (partial(lax.cumprod, axis=0), (f32(11, 3),), ROWS),
+    "associative scan": (
+        lambda a, b: lax.associative_scan(lambda p, q: (p[0] * q[0], q[0] * p[1] + q[1]), (a, b)),
+        (positive(13, 3), f32(13, 3)),
+        ROWS,
+    ),
+    "padding between rows": (lambda x: lax.pad(x, 1.5, ((1, 2, 2), (0, -1, 1))), (f32(9, 8),), ROWS),
+    "gamma functions": (
+        lambda x: (lax.lgamma(x), lax.digamma(x), lax.polygamma(jnp.full_like(x, 2), x), lax.zeta(x + 1.5, x)),
+        (4 * positive(5, 7),),
+        BOTH,
+    ),
+    "functions and their inverses": (
+        lambda x: [f(x) for f in (lax.asin, lax.acos, lax.atanh, lax.asinh, lax.sinh, lax.cosh, lax.erfc, lax.bessel_i1e)],
+        (positive(5, 7),),
+        BOTH,
+    ),
+    "neighbours": (lambda x, y: (lax.nextafter(x, y), lax.reduce_precision(x, 5, 7)), (f32(5, 7), f32(5, 7)), BOTH),
+    "gelu, gradient": (grad(partial(jax.nn.gelu, approximate=False)), (f32(6, 8),), BOTH),
+    "random bits": (with_key(lambda k: jax.random.uniform(k, (9, 5))), (KEY,), P()),
+    "random bytes": (with_key(lambda k: jax.random.bits(k, (7, 6), jnp.uint8)), (KEY,), P()),
+    "Fourier": (lambda x: jnp.fft.irfft(jnp.fft.rfft(x) * 2), (f32(4, 12),), ROWS),
+    "Fourier of two dims, gradient": (grad(lambda x: jnp.abs(jnp.fft.fft2(x))), (f32(4, 6, 8),), SPACE),
+    "complex numbers": (
+        lambda a, b: (a * b + a / b, jnp.exp(a), jnp.abs(b), a.sum(0), a @ b.T.conj(), a**2, jnp.where(a == b, a, 1j)),
+        (complexes(5, 6), complexes(5, 6)),
+        BOTH,
+    ),
+    "narrow floats": (
+        lambda x: [x.astype(t).astype(np.float32) for t in (jnp.float8_e4m3fnuz, jnp.float8_e5m2fnuz, jnp.float8_e3m4)],
+        (f32(5, 7),),
+        BOTH,
+    ),
+    "dot of rounded operands": (
+        lambda a, b: lax.dot_general(
+            a, b, (((1,), (0,)), ((), ())), precision=lax.DotAlgorithmPreset.BF16_BF16_F32, preferred_element_type=np.float32
+        ),
+        (f32(6, 8).astype(jnp.bfloat16).astype(np.float32), f32(8, 5).astype(jnp.bfloat16).astype(np.float32)),
+        BOTH,
+    ),
+}  # fmt: skip
+# Lowered for a platform on which these are operations; JAX runs them on this one all the same.
+ON_TPU: dict[str, tuple[Function, tuple[Any, ...], Sharding]] = {
+    "ragged rows, gradients": (
+        lambda a, b, g: grad(lambda a, b: lax.ragged_dot(a, b, g), 0, 1)(a, b),
+        (f32(12, 6), f32(4, 6, 5), SIZES),
+        P("x"),
+    ),
+    "ragged contraction": (
+        lambda a, b, g: lax.ragged_dot_general(
+            a, b, g, lax.RaggedDotDimensionNumbers((((0,), (0,)), ((), ())), [0], [])
+        ),
+        (f32(12, 6), f32(12, 5), SIZES),
+        P("x", "y"),
+    ),
+    "ragged batch": (
+        lambda a, b, g: lax.ragged_dot_general(
+            a, b, g, lax.RaggedDotDimensionNumbers((((2,), (1,)), ((0,), (0,))), [0], [])
+        ),
+        (f32(10, 3, 6), f32(10, 6, 5), SIZES),
+        P("x"),
+    ),
+    "batches of ragged rows": (
+        jax.vmap(lax.ragged_dot),
+        (f32(2, 12, 6), f32(2, 4, 6, 5), np.stack([SIZES, SIZES[::-1]])),
+        P("y", "x"),
+    ),
+    "Cholesky, gradient": (grad(jnp.linalg.cholesky), (SYMMETRIC,), P("x")),
+    "triangular solve": (
+        lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True, lower=True, transpose_a=True),
+        (SYMMETRIC, f32(6, 7)),
+        P(None, "x"),
+    ),
+    "triangular solve from the right": (
+        lambda a, b: lax.linalg.triangular_solve(a, b, left_side=False, unit_diagonal=True),
+        (SYMMETRIC / 9, f32(7, 6)),
+        P("x"),
+    ),
+}
+
+
+def _check(module: Module, args: list[Any], spec: Sharding) -> None:
+    """Law 1 with the first input split as far as it has the dims; 3 devices leave tiles uneven."""
+    mesh = make_mesh({"x": 3, "y": 2})
+    first = module.graph.inputs[0].type.rank
+    split = Sharding(fit(spec, max(first, spec.rank)).dims[:first])
+    wishes = [Annotation(split, True, (False,) * first), *[None] * (len(args) - 1)]
+    module = replace(module, mesh=mesh, in_annotations=wishes)
+    options = Options("cpu", "local")
+    result = check(module, pipeline=lambda m: run_stages(m, options, Timing(), "partition")["partition"], args=args)
+    assert result.ok, result.faults
+
+
+def _agrees(module: Module, args: list[Any], wanted: list[Any]) -> None:
+    """Within what rounding explains, and what JAX's own functions are off by (some 30 ulp of f32)."""
+    for found, right, bound in zip(evaluate(module.graph, args), wanted, error_bound(module.graph, args), strict=True):
+        assert (found.shape, found.dtype) == (right.shape, right.dtype)
+        slack = 4e-6 * (1 + np.abs(right)) if right.dtype.kind in "fc" else 0
+        error = np.abs(found.astype(np.complex128) - right.astype(np.complex128))
+        assert np.all((found == right) | (error <= bound + slack)), float(np.max(error))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name: str) -> None:
+    function, args, spec = PROGRAMS[name]
+    lowered = jax.jit(function).lower(*args)
+    module, _ = read(lowered, {"x": 3, "y": 2})
+    _agrees(module, list(args), [np.asarray(x) for x in jax.tree.leaves(lowered.compile()(*args))])
+    _check(module, list(args), spec)
+
+
+@pytest.mark.parametrize("name", ON_TPU)
+def test_program_lowered_for_another_platform(name: str) -> None:
+    function, args, spec = ON_TPU[name]
+    text = jax.jit(function).trace(*args).lower(lowering_platforms=("tpu",)).as_text()
+    module = read_mlir(text)
+    _agrees(module, list(args), [np.asarray(x) for x in jax.tree.leaves(jax.jit(function)(*args))])
+    _check(module, list(args), spec)
