@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from meshgen.codegen.simplify import rewire
 from meshgen.codegen.unroll import unroll
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
@@ -121,6 +122,8 @@ class _Writer:
         user = f"{node.op} is on @{part.mesh.name}" + (f" ({reason})" if reason else "")
         operands = [self._use(value, part, user, node.loc) for value in node.operands]
         results = [_bare(result) for result in node.results]
+        regions = tuple(rewire(region, part.here) for region in node.regions)  # they may use values from around them
+        node = replace(node, regions=regions)
         part.graph.nodes.append(replace(on_mesh(node, part.mesh), operands=operands, results=results))
         part.here.update(zip(node.results, results, strict=True))
 
