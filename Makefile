@@ -13,7 +13,7 @@ demo: .venv/core.stamp
 	$(BIN)/meshgen run block.mgx --kernels
 
 test: .venv/dev.stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .

@@ -18,8 +18,11 @@ def check_kernels(module: LoadedModule, seed: int) -> list[dict[str, Any]]:
     Kernels run as the last rank does, which is the one with padding.
     """
     if len(module.parts) > 1:
-        rows = [(part.mesh.name, row) for part in module.parts for row in check_kernels(part, seed)]
-        return [row | {"name": f"{mesh}/{row['name']}"} for mesh, row in rows]
+        return [
+            row | {"name": f"{part.mesh.name}/{row['name']}"}
+            for part in module.parts
+            for row in check_kernels(part, seed)
+        ]
     rank = module.mesh.size - 1
     sources = {name: module.source(name) for name in module.manifest.kernels}
     reference, interpreter = evaluated(module.manifest), interpreted(module.manifest, sources)

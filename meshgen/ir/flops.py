@@ -14,6 +14,7 @@ CONTROL = ("while", "case", "if", "manual")
 _MOVES = (
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "fetch_rows", "gather_to", "scatter_from", "broadcast",
     "reduce_to", "send", "recv", "shift", "permute_pairs", "permute", "retile", "update_halo",
+    "transfer_send", "transfer_recv",
 )  # fmt: skip
 _NO_ARITHMETIC = frozenset((
     *CONTROL, *_MOVES, "all_slice", "to_partial", "constant", "iota", "broadcast_in_dim", "transpose", "reshape",
