@@ -1,14 +1,15 @@
 """Which rows devices fetch from each other when a tile of a result needs other rows than the tile of its operand has.
 
-Device i of a group holds rows [i tile, (i + 1) tile) of a dim and wants `rows` of them from i step + base on;
-rows below 0 or from `limit` on do not exist and are padding, or with `wrap` are counted modulo `limit`. Halo exchange of a convolution, shifted and cut
-slices, padding and joining along a split dim are all of this form. Several such fetches may share one message.
+Device i of a group holds rows [i tile, (i + 1) tile) of a dim and wants `rows` of them from (i step + base) / divisor,
+rounded up, on; rows below 0 or from `limit` on do not exist and are padding, or with `wrap` are counted modulo `limit`.
+Halo exchange of a convolution, shifted and cut slices, padding and joining along a split dim are all of this form.
+Several such fetches may share one message.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from meshgen.ir.graph import FETCH_NUMBERS
@@ -25,10 +26,21 @@ class RowFetch:
     rows: int
     limit: int
     wrap: bool = False
+    divisor: int = 1
+
+    def start(self, index: int) -> int:
+        """The first row that a device wants, also where it does not exist."""
+        return -(-(index * self.step + self.base) // self.divisor)
+
+    def reduced(self) -> RowFetch:
+        """The same without a divisor, where every device begins at a row."""
+        if self.step % self.divisor:
+            return self
+        return replace(self, base=self.start(0), step=self.step // self.divisor, divisor=1)
 
     def wanted(self, index: int) -> list[tuple[int, int]]:
         """The existing rows that a device wants, as ranges [start, stop)."""
-        start = index * self.step + self.base
+        start = self.start(index)
         if not self.wrap:
             return [(max(0, start), min(self.limit, start + self.rows))]
         first = start % self.limit
@@ -38,6 +50,14 @@ class RowFetch:
 
     def held(self, index: int) -> tuple[int, int]:
         return index * self.tile, (index + 1) * self.tile
+
+    def is_identity(self) -> bool:
+        """Whether every device wants the rows that it holds."""
+        return (
+            self.rows == self.tile
+            and not self.wrap
+            and all(self.start(i) == i * self.tile for i in (0, self.count - 1))
+        )
 
     def has_padding(self) -> bool:
         """Whether some device wants rows that do not exist."""
@@ -90,5 +110,5 @@ def parts_of(attrs: Mapping[str, Any], tile: int, rows: int, count: int) -> list
     if numbers := attrs.get("parts"):
         rows_of = [numbers[i : i + FETCH_NUMBERS] for i in range(0, len(numbers), FETCH_NUMBERS)]
         return [Part(start, RowFetch(count, *rest)) for start, *rest in rows_of]
-    wrap = bool(attrs.get("wrap"))
-    return [Part(0, RowFetch(count, tile, attrs["base"], attrs["step"], rows, attrs["limit"], wrap))]
+    wrap, divisor = bool(attrs.get("wrap")), attrs.get("divisor", 1)
+    return [Part(0, RowFetch(count, tile, attrs["base"], attrs["step"], rows, attrs["limit"], wrap, divisor))]

@@ -230,7 +230,10 @@ def _update_halo(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 
 def _fetch_rows(node: Node, mesh: Mesh, shards: Shards) -> Shards:
-    """Rows [index step + base, ...) of the group's tiles joined, one part after the other; rows that do not exist are poisoned."""
+    """Rows [(index step + base) / divisor, ...) of the group's tiles joined, one part after the other.
+
+    Rows that do not exist are poisoned.
+    """
     dim, rows = node.attrs["dim"], node.result.type.sizes[node.attrs["dim"]]
 
     def run(group: Shards) -> Shards:
@@ -250,7 +253,7 @@ def _fetched(group: Shards, part: Part, dim: int) -> Shards:
         row = np.arange(len(group) * fetch.step) + fetch.base
         whole = np.take(whole, row % max(fetch.limit, 1), dim)
         return [cut(whole, dim, index * fetch.step, index * fetch.step + fetch.rows) for index in range(len(group))]
-    starts = [index * fetch.step + fetch.base for index in range(len(group))]
+    starts = [fetch.start(index) for index in range(len(group))]
     return [_rows(whole, dim, start, start + fetch.rows) for start in starts]
 
 

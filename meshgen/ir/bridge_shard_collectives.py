@@ -178,6 +178,8 @@ def import_fetch_rows(importer: Importer, op: Operation) -> None:
     attrs: dict[str, object] = {"axes": axes_of(op, mesh)}
     attrs |= {name: _integer(op, name) for name in ("dim", "base", "step", "limit")}
     attrs |= {"wrap": True} if "wrap" in op.properties else {}
+    if "divisor" in op.properties:
+        attrs["divisor"] = max(1, _integer(op, "divisor"))
     if isinstance(parts := op.properties.get("parts"), DenseArrayBase):
         attrs["parts"] = tuple(int(number) for number in parts.get_values())
     emit(importer, op, "fetch_rows", attrs)

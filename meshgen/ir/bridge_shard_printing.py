@@ -114,6 +114,8 @@ def export_fetch_rows(exporter: Exporter, node: Node) -> Operation:
     properties, attributes = group(exporter, node)
     properties |= {name: IntegerAttr(node.attrs[name], i64) for name in ("base", "step", "limit")}
     properties["dim"] = _index(node.attrs["dim"])
+    if node.attrs.get("divisor", 1) != 1:
+        properties["divisor"] = IntegerAttr(node.attrs["divisor"], i64)
     if node.attrs.get("wrap"):
         properties["wrap"] = UnitAttr()
     if parts := node.attrs.get("parts"):

@@ -12,16 +12,25 @@ def row_fetch(total: int, window: Window, size: int, count: int) -> RowFetch:
     """The fetch of a window's rows.
 
     Args:
-        total: rows of the result's dim.
+        total: rows of the factor: of the result's dim, or of the dim that is summed over.
         size: rows of the operand's dim.
         count: devices that split both.
     """
-    tile = -(-total // count)
+    tile, held = -(-total // count), -(-size // count)
     if window.stride < 0:  # -1, a dim that is reversed: the first row of a result's tile is the last that it needs
-        return RowFetch(count, -(-size // count), window.base - tile + 1, -tile, tile, size)
-    rows = (tile - 1) * window.stride + window.width if tile else 0
-    limit = max(0, min(size, (total - 1) * window.stride + window.base + window.width))
-    return RowFetch(count, -(-size // count), window.base, tile * window.stride, rows, limit)
+        return RowFetch(count, held, window.base - tile + 1, -tile, tile, size)
+    apart = window.dilation
+    limit = max(0, min(size, -(-((total - 1) * window.stride + window.base + window.width) // apart)))
+    step, places = tile * window.stride, span(window, tile)
+    rows = -(-places // apart)
+    if step % apart == 0 and places:  # every device begins at the same place between two rows
+        rows = (window.base + places - 1) // apart + -window.base // apart + 1
+    return RowFetch(count, held, window.base, step, rows, limit, divisor=apart)
+
+
+def span(window: Window, tile: int) -> int:
+    """Places from the first to the last that `tile` rows of the factor look at; rows stand `dilation` apart in them."""
+    return (tile - 1) * window.stride + window.width if tile else 0
 
 
 @lru_cache(maxsize=4096)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from meshgen.errors import ShardingError
 from meshgen.ir.evaluate import evaluate
 from meshgen.ir.graph import Graph, TensorType, Value
-from meshgen.spec import P
+from meshgen.sharding.analyze import analyze
+from meshgen.spec import P, Sharding
 from tests.sharding.local_programs import Program, whole_numbers
 
 DEVICES = [2, 3, 8]  # 8: tiles of one or two rows, so that windows reach over several devices
@@ -37,11 +37,12 @@ def test_slice(devices: int, start: int, limit: int, stride: int) -> None:
 
 @pytest.mark.parametrize("devices", DEVICES)
 @pytest.mark.parametrize("low, high", [(1, 0), (0, 4), (9, 9), (-3, 2), (2, -5), (-6, -6)])
-def test_pad(devices: int, low: int, high: int) -> None:
+@pytest.mark.parametrize("interior", [0, 1, 2, 4])
+def test_pad(devices: int, low: int, high: int, interior: int) -> None:
     p = Program(x=devices)
     a, fill = p.input("i32[13,2]", P("x")), p.input("i32[]")
-    attrs = {"low": (low, 0), "high": (high, 0), "interior": (0, 0)}
-    padded = p.add("pad", [a, fill], f"i32[{13 + low + high},2]", P("x"), **attrs)
+    attrs = {"low": (low, 0), "high": (high, 0), "interior": (interior, 0)}
+    padded = p.add("pad", [a, fill], f"i32[{13 + 12 * interior + low + high},2]", P("x"), **attrs)
     _matches(p, [whole_numbers("i32[13,2]"), np.int32(77)], padded)
 
 
@@ -66,14 +67,20 @@ def test_roll_by_slices_of_one_value(devices: int) -> None:
 WINDOWS = [(3, 1, 1, 1, 1), (2, 2, 0, 0, 1), (3, 2, 0, 3, 1), (2, 1, 2, 2, 4), (1, 3, 0, 0, 1), (5, 1, 4, 4, 2)]
 
 
+def _steps(width: int, stride: int, low: int, high: int, dilation: int, apart: int) -> int:
+    """Windows of a dim of 13 rows that are `apart` places from each other."""
+    return (12 * apart + 1 + low + high - (width - 1) * dilation - 1) // stride + 1
+
+
 @pytest.mark.parametrize("devices", DEVICES)
 @pytest.mark.parametrize("width, stride, low, high, dilation", WINDOWS)
-def test_reduce_window(devices: int, width: int, stride: int, low: int, high: int, dilation: int) -> None:
+@pytest.mark.parametrize("apart", [1, 2, 3])
+def test_reduce_window(devices: int, width: int, stride: int, low: int, high: int, dilation: int, apart: int) -> None:
     p = Program(x=devices)
     a, init = p.input("f32[13]", P("x")), p.input("f32[]")
-    steps = (13 + low + high - (width - 1) * dilation - 1) // stride + 1
+    steps = _steps(width, stride, low, high, dilation, apart)
     attrs = {
-        "window_dimensions": (width,), "window_strides": (stride,), "base_dilations": (1,),
+        "window_dimensions": (width,), "window_strides": (stride,), "base_dilations": (apart,),
         "window_dilations": (dilation,), "low": (low,), "high": (high,),
     }  # fmt: skip
     pooled = p.add("reduce_window", [a, init], f"f32[{steps}]", P("x"), **attrs)
@@ -84,31 +91,136 @@ def test_reduce_window(devices: int, width: int, stride: int, low: int, high: in
     _matches(p, [whole_numbers("f32[13]"), np.float32(-2.5)], pooled)
 
 
-@pytest.mark.parametrize("devices", DEVICES)
-@pytest.mark.parametrize("width, stride, low, high, dilation", WINDOWS)
-def test_convolution_over_split_space(
-    devices: int, width: int, stride: int, low: int, high: int, dilation: int
-) -> None:
-    p = Program(x=devices, y=2)
-    image, kernel = p.input("f32[2,3,13]", P(None, "y", "x")), p.input(f"f32[4,3,{width}]", P(None, "y"))
-    steps = (13 + low + high - (width - 1) * dilation - 1) // stride + 1
+def _convolution(p: Program, image: Value, kernel: Value, result: str, spec: Sharding, **window: int) -> Value:
+    """Over one spatial dim, the last of each; features are dim 1 of the image and the result."""
+    one = {
+        "stride": 1,
+        "low": 0,
+        "high": 0,
+        "apart": 1,
+        "dilation": 1,
+        "features": 1,
+        "batches": 1,
+        "turned": 0,
+        **window,
+    }
     attrs = {
         "input_batch": 0, "input_feature": 1, "input_spatial": (2,), "kernel_output_feature": 0,
         "kernel_input_feature": 1, "kernel_spatial": (2,), "output_batch": 0, "output_feature": 1,
-        "output_spatial": (2,), "window_strides": (stride,), "low": (low,), "high": (high,), "lhs_dilation": (1,),
-        "rhs_dilation": (dilation,), "window_reversal": (False,), "feature_group_count": 1, "batch_group_count": 1,
-        "precision": (),
+        "output_spatial": (2,), "window_strides": (one["stride"],), "low": (one["low"],), "high": (one["high"],),
+        "lhs_dilation": (one["apart"],), "rhs_dilation": (one["dilation"],), "window_reversal": (bool(one["turned"]),),
+        "feature_group_count": one["features"], "batch_group_count": one["batches"], "precision": (),
     }  # fmt: skip
-    result = p.add("convolution", [image, kernel], f"f32[2,4,{steps}]", P(None, None, "x", partial="y"), **attrs)
+    return p.add("convolution", [image, kernel], result, spec, **attrs)
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+@pytest.mark.parametrize("width, stride, low, high, dilation", WINDOWS)
+@pytest.mark.parametrize("apart", [1, 2, 3])
+def test_convolution_over_split_space(
+    devices: int, width: int, stride: int, low: int, high: int, dilation: int, apart: int
+) -> None:
+    p = Program(x=devices, y=2)
+    image, kernel = p.input("f32[2,3,13]", P(None, "y", "x")), p.input(f"f32[4,3,{width}]", P(None, "y"))
+    kind = f"f32[2,4,{_steps(width, stride, low, high, dilation, apart)}]"
+    window = {"stride": stride, "low": low, "high": high, "dilation": dilation, "apart": apart, "turned": width % 2}
+    result = _convolution(p, image, kernel, kind, P(None, None, "x", partial="y"), **window)
     _matches(p, [whole_numbers("f32[2,3,13]"), whole_numbers(f"f32[4,3,{width}]", 1)], result)
 
 
-def test_padding_between_rows_needs_the_dim_whole() -> None:
-    p = Program(x=2)
-    attrs = {"low": (0,), "high": (0,), "interior": (1,)}
-    spread = p.add("pad", [p.input("f32[4]", P("x")), p.input("f32[]")], "f32[7]", P("x"), **attrs)
-    with pytest.raises(ShardingError, match="must be whole"):
-        p.local(spread)
+GRADIENTS = [(*w, apart) for w in WINDOWS for apart in (1, 2) if _steps(*w, apart) > w[0]]  # the kernel is the longer
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+@pytest.mark.parametrize("width, stride, low, high, dilation, apart", GRADIENTS)
+def test_the_kernel_of_a_gradient_is_summed_over(
+    devices: int, width: int, stride: int, low: int, high: int, dilation: int, apart: int
+) -> None:
+    """The gradient of a kernel is a convolution by the gradient of the result: strides and dilations change places."""
+    p = Program(x=devices, y=2)
+    rows = _steps(width, stride, low, high, dilation, apart)
+    image, kernel = p.input("f32[2,3,13]", P(None, None, "x")), p.input(f"f32[4,3,{rows}]", P("y", None, "x"))
+    unused = 12 * apart + 1 + low + high - (rows - 1) * stride - (width - 1) * dilation - 1
+    window = {"stride": dilation, "low": low, "high": high - unused, "dilation": stride, "apart": apart}
+    result = _convolution(p, image, kernel, f"f32[2,4,{width}]", P(None, "y", partial="x"), **window)
+    _matches(p, [whole_numbers("f32[2,3,13]"), whole_numbers(f"f32[4,3,{rows}]", 1)], result)
+
+
+GROUPS = [  # image batch, image features, kernel outputs, kernel inputs, groups
+    (2, 6, 6, 1, {"features": 6}),
+    (2, 8, 12, 2, {"features": 4}),
+    (8, 3, 8, 3, {"batches": 4}),
+    (6, 2, 6, 2, {"batches": 6}),
+]
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+@pytest.mark.parametrize("batch, inputs, outputs, held, groups", GROUPS)
+def test_groups_of_a_convolution_are_parallel(
+    devices: int, batch: int, inputs: int, outputs: int, held: int, groups: dict[str, int]
+) -> None:
+    p = Program(x=devices)
+    by_batch = "batches" in groups
+    image = p.input(f"f32[{batch},{inputs},5]", P("x") if by_batch else P(None, "x"))
+    kernel = p.input(f"f32[{outputs},{held},3]", P("x"))
+    rows = batch // groups.get("batches", 1)
+    result = _convolution(p, image, kernel, f"f32[{rows},{outputs},3]", P(None, "x"), **groups)
+    assert analyze(p.local(result)).ring_bytes == 0
+    _matches(p, [whole_numbers(f"f32[{batch},{inputs},5]"), whole_numbers(f"f32[{outputs},{held},3]", 1)], result)
+
+
+def _pool_gradient(p: Program, x: Value, source: Value, init: Value, **window: tuple[int, ...]) -> Value:
+    found = p.add("select_and_scatter", [x, source, init], str(x.type), x.sharding, **window)
+    scalar, truth = TensorType((), "f32"), TensorType((), "i1")
+    select, add = (Graph(name, [Value(scalar), Value(scalar)]) for name in ("select", "add"))
+    how = {"direction": "GE", "compare_type": "FLOAT"}
+    select.outputs = [select.add("compare", select.inputs, [truth], how).result]
+    add.outputs = [add.add("add", add.inputs, [scalar]).result]
+    p.graph.nodes[-1].regions = (select, add)
+    return found
+
+
+@pytest.mark.parametrize("devices", [*DEVICES, 4])
+@pytest.mark.parametrize(
+    "size, stride, low, high", [(2, 2, 0, 0), (3, 2, 1, 1), (2, 3, 0, 0), (3, 1, 2, 0), (5, 2, 4, 4)]
+)
+def test_gradient_of_max_pooling(devices: int, size: int, stride: int, low: int, high: int) -> None:
+    """Few different values, so that ties count, and infinities, which padding must not stand for."""
+    p = Program(x=devices, y=2)
+    steps = (13 + low + high - size) // stride + 1
+    x, source = p.input("f32[3,13,4]", P("y", "x")), p.input(f"f32[3,{steps},4]", P("y", "x"))
+    window = {
+        "window_dimensions": (1, size, 1),
+        "window_strides": (1, stride, 1),
+        "low": (0, low, 0),
+        "high": (0, high, 0),
+    }
+    values = np.random.default_rng(size).choice([-np.inf, 0, 1, np.nan], (3, 13, 4), p=[0.4, 0.3, 0.2, 0.1])
+    args = [values.astype(np.float32), whole_numbers(f"f32[3,{steps},4]", 1), np.float32(7)]
+    _matches(p, args, _pool_gradient(p, x, source, p.input("f32[]"), **window))
+
+
+def test_gradient_of_pooling_over_two_split_dims() -> None:
+    p = Program(x=2, y=3)
+    x, source = p.input("f32[2,9,10]", P(None, "x", "y")), p.input("f32[2,5,4]", P(None, "x", "y"))
+    window = {"window_dimensions": (1, 3, 4), "window_strides": (1, 2, 2), "low": (0, 1, 0), "high": (0, 1, 0)}
+    args = [whole_numbers("f32[2,9,10]"), whole_numbers("f32[2,5,4]", 1), np.float32(0)]
+    _matches(p, args, _pool_gradient(p, x, source, p.input("f32[]"), **window))
+
+
+def test_pooling_without_overlap_moves_nothing_back() -> None:
+    p = Program(x=4)
+    x, source = p.input("f32[16,3]", P("x")), p.input("f32[8,3]", P("x"))
+    window = {"window_dimensions": (2, 1), "window_strides": (2, 1), "low": (0, 0), "high": (0, 0)}
+    assert not analyze(p.local(_pool_gradient(p, x, source, p.input("f32[]"), **window))).collectives
+
+
+def test_rows_of_a_dilated_image_are_exact() -> None:
+    """Strides of 2 undone: a tile of 8 rows looks at 4 of its own and one of the next tile's."""
+    p = Program(x=4)
+    image, kernel = p.input("f32[1,2,16]", P(None, None, "x")), p.input("f32[3,2,3]")
+    spread = _convolution(p, image, kernel, "f32[1,3,32]", P(None, None, "x"), apart=2, low=1, high=2)
+    assert analyze(p.local(spread)).ring_bytes == 1 * 2 * 4
 
 
 def test_a_partial_value_is_padded_with_a_partial_fill() -> None:

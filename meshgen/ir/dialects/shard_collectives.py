@@ -274,11 +274,12 @@ class MaskPaddingOp(CollectiveCommunicationOp):
 
 @irdl_op_definition
 class FetchRowsOp(CollectiveCommunicationOp):
-    """Rows [index * step + base, ...) of the group's tiles joined along `dim`, as many as the result has.
+    """Rows [(index * step + base) / divisor, ...) of the group's tiles joined along `dim`, as many as the result has.
 
     The joined tensor has `limit` rows; with `wrap` rows are counted modulo `limit`, without it those outside are
-    undefined. `parts` are several fetches in one message, each start, tile, base, step, rows, limit: of the rows
-    [start, start + tile) of the input; the result has their rows one after the other.
+    undefined. The quotient is rounded up; the divisor is 1 where none is written. `parts` are several fetches in one
+    message, each start, tile, base, step, rows, limit: of the rows [start, start + tile) of the input; the result has
+    their rows one after the other.
     """
 
     name = "shard.fetch_rows"
@@ -287,12 +288,13 @@ class FetchRowsOp(CollectiveCommunicationOp):
     base = prop_def(IntegerAttr[I64])
     step = prop_def(IntegerAttr[I64])
     limit = prop_def(IntegerAttr[I64])
+    divisor = opt_prop_def(IntegerAttr[I64])
     wrap = opt_prop_def(UnitAttr)
     parts = opt_prop_def(DenseArrayBase[I64])
     result = result_def(TensorType)
     traits = traits_def(Pure())
     assembly_format = (
-        _GROUP + "`dim` `=` $dim `base` `=` $base `step` `=` $step `limit` `=` $limit "
+        _GROUP + "`dim` `=` $dim `base` `=` $base `step` `=` $step (`divisor` `=` $divisor^)? `limit` `=` $limit "
         "(`wrap` $wrap^)? (`parts` `=` $parts^)? " + _TYPES
     )
 

@@ -58,7 +58,7 @@ def _messages(nodes: list[Node], mesh: Mesh) -> list[_Message]:
     made = {value: place for place, node in enumerate(nodes) for value in node.results}
     opened: dict[Any, list[_Message]] = {}
     for place, node in enumerate(nodes):
-        if node.op != "fetch_rows" or node.attrs.get("wrap") or node.attrs.get("parts"):
+        if node.op != "fetch_rows" or any(node.attrs.get(name) for name in ("wrap", "parts", "divisor")):
             continue
         fetch = _fetch(node, mesh)
         messages = opened.setdefault(_key(node), [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from meshgen.ir.graph import TensorType, Value
 from meshgen.sharding.partitioners.builder import Scalar
@@ -11,6 +12,7 @@ from meshgen.sharding.partitioners.registry import Site, partitioner
 from meshgen.sharding.partitioners.scans import IDEMPOTENT, neutral_scalar
 from meshgen.sharding.partitioners.windows import fetched
 from meshgen.sharding.rules.rule import reduction_kind
+from meshgen.sharding.rules.windows import summed_dims
 
 
 @partitioner("reduce")
@@ -43,29 +45,25 @@ def dot_general(site: Site) -> list[Value]:
 def convolution(site: Site) -> list[Value]:
     """Input channels are summed over, as in a dot; of split spatial dims the rows under the windows are fetched."""
     attrs = site.node.attrs
+    summed = [attrs["kernel_spatial"][number] for number in summed_dims(site.node)]
     image = _contracted(site, 0, (attrs["input_feature"],))
-    kernel = _contracted(site, 1, (attrs["kernel_input_feature"], *attrs["kernel_spatial"]))
+    kernel = _contracted(site, 1, (attrs["kernel_input_feature"], *summed))
     zero = site.builder.splat(0, TensorType((), image.type.dtype))
     site = replace(site, operands=[image, kernel])
     image, rows = fetched(site, 0, zero)
-    low, high = list(attrs["low"]), list(attrs["high"])
+    low, high, dilation = (list(attrs[name]) for name in ("low", "high", "lhs_dilation"))
     for number, dim in enumerate(attrs["input_spatial"]):
         if dim in rows:
-            low[number], high[number] = _padding(site, number, rows[dim], kernel)
-    groups = attrs["feature_group_count"]
-    if groups != 1:  # the groups that a device has
-        channels = image.type.sizes[attrs["input_feature"]], kernel.type.sizes[attrs["kernel_input_feature"]]
-        groups = max(1, channels[0] // max(1, channels[1]))
-    return site.clone([image, kernel], low=tuple(low), high=tuple(high), feature_group_count=groups)
-
-
-def _padding(site: Site, number: int, rows: int, kernel: Value) -> tuple[int, int]:
-    """Padding around the fetched rows: none, but where rows are spread the first and last need not lie under a tap."""
-    attrs, places = site.node.attrs, site.local_types()[0].sizes[site.node.attrs["output_spatial"][number]]
-    spread, taps = attrs["lhs_dilation"][number], kernel.type.sizes[attrs["kernel_spatial"][number]]
-    low = attrs["low"][number] % spread
-    reached = max(0, places - 1) * attrs["window_strides"][number] + (taps - 1) * attrs["rhs_dilation"][number] + 1
-    return low, reached - low - ((rows - 1) * spread + 1)
+            low[number] = high[number] = 0
+            dilation[number] = 1
+    changed: dict[str, Any] = {"low": tuple(low), "high": tuple(high), "lhs_dilation": tuple(dilation)}
+    if attrs["feature_group_count"] != 1:
+        features = image.type.sizes[attrs["input_feature"]]
+        changed["feature_group_count"] = max(1, features // max(1, kernel.type.sizes[attrs["kernel_input_feature"]]))
+    if attrs["batch_group_count"] != 1:
+        batch = site.local_types()[0].sizes[attrs["output_batch"]]
+        changed["batch_group_count"] = max(1, image.type.sizes[attrs["input_batch"]] // max(1, batch))
+    return site.clone([image, kernel], **changed)
 
 
 def _contracted(site: Site, number: int, dims: Sequence[int]) -> Value:

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
+from meshgen.ccl.halo import RowFetch
 from meshgen.ir.graph import TensorType, Value
 from meshgen.sharding.partitioners.builder import INDEX
 from meshgen.sharding.partitioners.registry import Site, lies, partitioner
@@ -20,7 +19,7 @@ from meshgen.sharding.partitioners.scans import scan
 from meshgen.sharding.rules import rule_of
 from meshgen.sharding.rules.rule import Window
 from meshgen.sharding.rules.windows import scanned_dim
-from meshgen.sharding.windows import row_fetch
+from meshgen.sharding.windows import row_fetch, span
 
 
 @partitioner("slice")
@@ -46,11 +45,11 @@ def slice_(site: Site) -> list[Value]:
 
 @partitioner("pad")
 def pad(site: Site) -> list[Value]:
-    low, high = list(site.node.attrs["low"]), list(site.node.attrs["high"])
+    low, high, interior = (list(site.node.attrs[name]) for name in ("low", "high", "interior"))
     value, rows = fetched(site, 0, site.operands[1])
     for dim in rows:
-        low[dim] = high[dim] = 0
-    return site.clone([value, site.operands[1]], low=tuple(low), high=tuple(high))
+        low[dim] = high[dim] = interior[dim] = 0
+    return site.clone([value, site.operands[1]], low=tuple(low), high=tuple(high), interior=tuple(interior))
 
 
 @partitioner("reverse")
@@ -105,18 +104,22 @@ def reduce_window(site: Site) -> list[Value]:
     if (dim := scanned_dim(site.node)) is not None and site.axes(0, dim):
         return scan(site, dim)
     count = len(site.operands) // 2
-    low, high = list(site.node.attrs["low"]), list(site.node.attrs["high"])
+    low, high, dilations = (list(site.node.attrs[name]) for name in ("low", "high", "base_dilations"))
     values: list[Value] = []
     for number in range(count):
         value, rows = fetched(site, number, site.operands[count + number])
         values.append(value)
         for dim in rows:
             low[dim] = high[dim] = 0
-    return site.clone([*values, *site.operands[count:]], low=tuple(low), high=tuple(high))
+            dilations[dim] = 1
+    ends = {"low": tuple(low), "high": tuple(high), "base_dilations": tuple(dilations)}
+    return site.clone([*values, *site.operands[count:]], **ends)
 
 
 def fetched(site: Site, operand: int, fill: Value | None, left: Sequence[int] = ()) -> tuple[Value, dict[int, int]]:
     """An operand with the rows that the result's tile needs along its split windowed dims.
+
+    A dim whose rows are dilated is written out, with `fill` between them.
 
     Args:
         fill: a 0-d value for rows that do not exist; None: they may hold anything.
@@ -128,36 +131,95 @@ def fetched(site: Site, operand: int, fill: Value | None, left: Sequence[int] = 
     for window in rule_of(site.node).windows:
         axes = site.axes(operand, window.dim)
         if window.operand == operand and axes and window.dim not in left:
-            value = _fetch(site, value, window, axes, fill)
+            value = fetch(site, value, window, axes, fill)
+            if window.dilation != 1 and fill is not None:
+                value = _dilated(site, value, window, axes, fill)
             found[window.dim] = value.type.sizes[window.dim]
     return value, found
 
 
-def _fetch(site: Site, value: Value, window: Window, axes: tuple[str, ...], fill: Value | None) -> Value:
-    rule, dim = rule_of(site.node), window.dim
-    size = site.node.operands[window.operand].type.sizes[dim]
-    plan = row_fetch(rule.factors[window.factor].size, window, size, site.mesh.group_size(axes))
+def _plan(site: Site, window: Window, axes: tuple[str, ...], total: int | None = None) -> RowFetch:
+    size = site.node.operands[window.operand].type.sizes[window.dim]
+    total = rule_of(site.node).factors[window.factor].size if total is None else total
+    return row_fetch(total, window, size, site.mesh.group_size(axes))
+
+
+def fetch(
+    site: Site, value: Value, window: Window, axes: tuple[str, ...], fill: Value | None, total: int | None = None
+) -> Value:
+    """The rows of a value along a window's dim that the device's tile of the factor needs; `fill` where there is none.
+
+    The value is split along the dim as the window's operand is. `total` is the factor's size where the rule has none.
+    """
+    dim, plan = window.dim, _plan(site, window, axes, total).reduced()
     why = site.why(f"rows of other tiles along dim {dim}")
-    attrs = {"axes": axes, "dim": dim, "base": plan.base, "step": plan.step, "limit": plan.limit, "why": why}
+    attrs: dict[str, Any] = {"axes": axes, "dim": dim, "base": plan.base, "step": plan.step, "limit": plan.limit, "why": why}  # fmt: skip
+    if plan.divisor != 1:
+        attrs["divisor"] = plan.divisor
     shape = [plan.rows if d == dim else s for d, s in enumerate(value.type.sizes)]
-    value = site.builder.emit("fetch_rows", [value], value.type.with_shape(shape), **attrs)
+    if not plan.is_identity():
+        value = site.builder.emit("fetch_rows", [value], value.type.with_shape(shape), **attrs)
     if fill is None or not plan.has_padding():
         return value
-    row = global_rows(site, axes, value.type, dim, plan.base, plan.step)
     builder = site.builder
+    here = builder.emit("iota", [], TensorType(value.type.shape, INDEX), dim=dim)
+    row = builder.elementwise("add", builder.spread(_first_row(site, axes, plan), shape), here)
     inside = builder.compare(row, "LT", builder.splat(plan.limit, row.type))
-    if window.base < 0:
+    if plan.start(0) < 0:
         inside = builder.elementwise("and", inside, builder.compare(row, "GE", builder.splat(0, row.type)))
     return builder.emit("select", [inside, value, builder.spread(fill, shape)], value.type)
+
+
+def _first_row(site: Site, axes: tuple[str, ...], plan: RowFetch) -> Value:
+    """`plan.start` of the device; quotients are taken of numbers above 0, where integers truncate as they should."""
+    builder, scalar, divisor = site.builder, TensorType((), INDEX), plan.divisor
+    if plan.step % divisor == 0:
+        return _affine(site, axes, plan.step // divisor, plan.start(0))
+    lift = max(0, -plan.base)
+    top = _affine(site, axes, plan.step, plan.base + divisor - 1 + lift * divisor)
+    quotient = builder.elementwise("divide", top, builder.splat(divisor, scalar))
+    return builder.elementwise("subtract", quotient, builder.splat(lift, scalar)) if lift else quotient
+
+
+def _affine(site: Site, axes: tuple[str, ...], step: int, base: int) -> Value:
+    """index step + base"""
+    builder, scalar = site.builder, TensorType((), INDEX)
+    first = builder.elementwise("multiply", builder.process_index(axes), builder.splat(step, scalar))
+    return builder.elementwise("add", first, builder.splat(base, scalar)) if base else first
+
+
+def _dilated(site: Site, value: Value, window: Window, axes: tuple[str, ...], fill: Value) -> Value:
+    """The places that the tile looks at, of which the rows are some: where they begin may differ from device to device."""
+    builder, dim, plan = site.builder, window.dim, _plan(site, window, axes)
+    apart, sizes = window.dilation, value.type.sizes
+    wanted = span(window, -(-rule_of(site.node).factors[window.factor].size // plan.count))
+    is_fixed = plan.step % apart == 0
+    before = plan.start(0) * apart - plan.base if is_fixed else apart - 1
+    length = before + max(0, (sizes[dim] - 1) * apart + 1)
+    total = wanted if is_fixed else wanted + apart - 1
+
+    def along(number: int) -> tuple[int, ...]:
+        return tuple(number if d == dim else 0 for d in range(len(sizes)))
+
+    def shaped(rows: int) -> TensorType:
+        return value.type.with_shape(rows if d == dim else s for d, s in enumerate(sizes))
+
+    spread = {"low": along(before), "high": along(total - length), "interior": along(apart - 1)}
+    value = builder.emit("pad", [value, fill], shaped(total), **spread)
+    if is_fixed:
+        return value
+    # The first row stands at start * apart - (index step + base), from 0 to apart - 1, after the first place.
+    scalar = TensorType((), INDEX)
+    place = builder.elementwise("multiply", _first_row(site, axes, plan), builder.splat(apart, scalar))
+    place = builder.elementwise("subtract", place, _affine(site, axes, plan.step, plan.base))
+    start = builder.elementwise("subtract", builder.splat(apart - 1, scalar), place)
+    starts = [start if d == dim else builder.splat(0, scalar) for d in range(len(sizes))]
+    kind = shaped(wanted)
+    return builder.emit("dynamic_slice", [value, *starts], kind, slice_sizes=kind.sizes)
 
 
 def global_rows(site: Site, axes: Sequence[str], kind: TensorType, dim: int, base: int, step: int) -> Value:
     """For every element of a local value the global row that it is of: index step + base + i."""
     builder = site.builder
     row = builder.emit("iota", [], TensorType(kind.shape, INDEX), dim=dim)
-    first = builder.elementwise(
-        "multiply", builder.process_index(tuple(axes)), builder.splat(step, TensorType((), INDEX))
-    )
-    if base:
-        first = builder.elementwise("add", first, builder.splat(np.int32(base).item(), TensorType((), INDEX)))
-    return builder.elementwise("add", builder.spread(first, kind.sizes), row)
+    return builder.elementwise("add", builder.spread(_affine(site, tuple(axes), step, base), kind.sizes), row)

@@ -47,26 +47,22 @@ def reverse(node: Node) -> Rule:
 def window(node: Node) -> Rule:
     """Dims that are taken whole are tied; of those that are cut, padded or joined a tile needs other rows.
 
-    A dim that is padded between its rows must not be sharded. Few rows of a split dim may be left a partial sum.
+    Few rows of a split dim may be left a partial sum.
     """
     operands, result = [value.type for value in node.operands], node.result.type
     data = operands if node.op == "concatenate" else operands[:1]
     names = letters(result.rank)
-    rows = _rows(node)
-    moved = {(names[d], i): found for (d, i), found in rows.items() if found is not None}
-    stuck = [d for (d, _), found in rows.items() if found is None]
-    sides = [" ".join(f"{n}_0" if d in stuck else n for d, n in enumerate(names)) or "()"] * len(data)
-    target = " ".join(f"{n}_r" if d in stuck else n for d, n in enumerate(names)) or "()"
-    whole = [f"{names[d]}_{side}" for d in stuck for side in "0r"]
+    moved = {(names[d], i): found for (d, i), found in _rows(node).items()}
+    dims = " ".join(names) or "()"
     scalars = ["()"] * (len(operands) - len(data))
     linear = Linear(tuple(range(len(operands))), ALL_KINDS)  # pad: its padding value is combined like the rest
-    text = f"{', '.join([*sides, *scalars])} -> {target}"
+    text = f"{', '.join([*[dims] * len(data), *scalars])} -> {dims}"
     picks = ("or" if result.dtype == "i1" else "sum") if node.op == "slice" else ""
-    return rule(text, operands, [result], whole=whole, linear=(linear,), windows=moved, picks=picks)
+    return rule(text, operands, [result], linear=(linear,), windows=moved, picks=picks)
 
 
-def _rows(node: Node) -> dict[tuple[int, int], tuple[int, int, int] | None]:
-    """(base, stride, width) of each dim and operand that is not taken row by row; None: it must stay whole."""
+def _rows(node: Node) -> dict[tuple[int, int], tuple[int, ...]]:
+    """The window of each dim and operand that is not taken row by row."""
     attrs, shape = node.attrs, node.operands[0].type.shape
     if node.op == "slice":
         parts = zip(attrs["start"], attrs["limit"], attrs["stride"], shape, strict=True)
@@ -74,11 +70,7 @@ def _rows(node: Node) -> dict[tuple[int, int], tuple[int, int, int] | None]:
         return {(d, 0): found for d, found in cut.items()}
     if node.op == "pad":
         parts = zip(attrs["low"], attrs["high"], attrs["interior"], strict=True)
-        return {
-            (d, 0): None if inner else (-low, 1, 1)
-            for d, (low, high, inner) in enumerate(parts)
-            if low or high or inner
-        }
+        return {(d, 0): (-low, 1, 1, inner + 1) for d, (low, high, inner) in enumerate(parts) if low or high or inner}
     starts = itertools.accumulate((v.type.sizes[attrs["dim"]] for v in node.operands), initial=0)
     return {(attrs["dim"], i): (-start, 1, 1) for i, start in zip(range(len(node.operands)), starts, strict=False)}
 

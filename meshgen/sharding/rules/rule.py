@@ -42,7 +42,8 @@ class Factor:
     of its tile; `window` too, but a tile of the result needs other rows of the
     operands than their tiles have; `whole` must not be.
 
-    `size` is that of the result's dim for a window.
+    `size` is that of the result's dim for a window. A `reduce` factor may have windows too: then the op sums over
+    an operand's dim, and a tile of it needs other rows of another operand.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Window:
     """Rows [r, s) of a window factor need rows [r stride + base, (s - 1) stride + base + width) of an operand's dim.
 
     A stride of -1 (width 1) is that of a reversed dim, whose rows are needed in the other order. Rows outside the operand are the op's padding.
+    With a dilation d the operand's rows are counted as 0, d, 2 d, ...: between them is padding.
     """
 
     factor: int
@@ -72,6 +74,7 @@ class Window:
     base: int
     stride: int = 1
     width: int = 1
+    dilation: int = 1
 
 
 @dataclass(frozen=True)
@@ -143,13 +146,13 @@ def rule(
     whole: Sequence[str] = (),
     linear: Sequence[Linear] = (),
     sizes: Mapping[str, int] | None = None,
-    windows: Mapping[tuple[str, int], tuple[int, int, int]] | None = None,
+    windows: Mapping[tuple[str, int], tuple[int, ...]] | None = None,
     picks: str = "",
 ) -> Rule:
     """A rule from its notation; sizes of factors come from the types (`sizes` gives those of compound dims).
 
-    `windows` has (base, stride, width) of a factor in an operand (see `Window`); `picks` is the kind of partial result
-    that windows may leave (see `Pick`).
+    `windows` has (base, stride, width), and a dilation where it is not 1, of a factor in an operand (see `Window`);
+    `picks` is the kind of partial result that windows may leave (see `Pick`).
     Raises ValueError when a side names the wrong number of tensors or dims, a factor has two sizes, or
     `reduce` / `whole` name a factor that does not occur.
     """
@@ -175,7 +178,7 @@ class _Notes(NamedTuple):
     whole: tuple[str, ...]
     linear: tuple[Linear, ...]
     sizes: tuple[tuple[str, int], ...]
-    windows: tuple[tuple[tuple[str, int], tuple[int, int, int]], ...]
+    windows: tuple[tuple[tuple[str, int], tuple[int, ...]], ...]
     picks: str
 
     @property
