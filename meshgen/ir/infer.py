@@ -14,13 +14,22 @@ from meshgen.ir import (
     infer_elementwise,
     infer_linalg,
     infer_sharding,
+    infer_sizes,
     infer_structure,
 )
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
 from meshgen.ir.infer_site import Inference, Site, shapes_agree
 from meshgen.mesh import Mesh
 
-_FAMILIES = (infer_elementwise, infer_structure, infer_contraction, infer_control, infer_linalg, infer_sharding)
+_FAMILIES = (
+    infer_elementwise,
+    infer_structure,
+    infer_contraction,
+    infer_control,
+    infer_linalg,
+    infer_sharding,
+    infer_sizes,
+)
 INFERENCE: dict[str, Inference] = {op: rule for family in _FAMILIES for op, rule in family.INFERENCE.items()}
 _ARITY: dict[str, int] = {op: count for family in _FAMILIES for op, count in family.ARITY.items()}
 _ATTRS: dict[str, dict[str, str]] = {

@@ -16,6 +16,8 @@ from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.infer import infer_types
 from meshgen.ir.infer_sharding import COLLECTIVE_OPS
 from meshgen.ir.infer_site import shapes_agree
+from meshgen.ir.infer_sizes import INFERENCE as SIZE_OPS
+from meshgen.ir.known_sizes import KnownSizes
 from meshgen.ir.size_ties import Ties, ties_of
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Mesh
@@ -44,6 +46,12 @@ def refuse_unknown_dims(module: Module) -> None:
             for node in module.graph.nodes
             for value in node.results
             if None in value.type.shape
+        ]
+    if not faults:
+        hint = "compile or lower the program, or give it shapes: both compute what follows from sizes"
+        faults = [
+            Diagnostic("MG0208", f"'{node.op}' takes sizes that are not computed yet", node.loc, hint=hint)
+            for node in _sizes_asked(module.graph)
         ]
     if faults:
         raise ProgramError(*faults)
@@ -93,22 +101,23 @@ def with_shapes(module: Module, shapes: Mapping[str, Sequence[int]]) -> Module:
     kinds = [value.type for value in graph.inputs]
     for number, name in enumerate(names):
         if name in shapes:
-            given = kinds[number].with_shape(shapes[name])
-            if not shapes_agree(given.shape, kinds[number].shape):
+            wanted = kinds[number].with_shape(shapes[name])
+            if not shapes_agree(wanted.shape, kinds[number].shape):
                 faults.append(
-                    Diagnostic("MG0001", f"input '{name}' is {kinds[number]}, not {given}", graph.inputs[number].loc)
+                    Diagnostic("MG0001", f"input '{name}' is {kinds[number]}, not {wanted}", graph.inputs[number].loc)
                 )
-            kinds[number] = _remembered(name, kinds[number], given)
+            kinds[number] = _remembered(name, kinds[number], wanted)
     if faults:
         raise UsageError(*faults)
     ties = ties_of(graph)
+    given = [Value(kind) for kind in kinds]
     writer = _Writer(module.mesh, ties)
-    result = writer.graph(graph, kinds, {})
+    result = writer.graph(graph, given, {})
     if writer.faults:  # what was learnt behind a value may have said its size
         writer = _Writer(module.mesh, ties)
-        result = writer.graph(graph, kinds, {})
-    if writer.faults:
-        raise ProgramError(*writer.faults)
+        result = writer.graph(graph, given, {})
+    if faults := writer.known.refused or writer.faults:
+        raise ProgramError(*faults)
     return at_mesh(replace(module, graph=result), module.mesh)
 
 
@@ -122,9 +131,18 @@ def at_mesh(module: Module, mesh: Mesh) -> Module:
 
 
 def has_open_results(module: Module) -> bool:
-    """Whether results have unknown sizes although all inputs' are known: they follow."""
-    known = all(None not in value.type.shape for value in module.graph.inputs)
-    return known and any(None in value.type.shape for value in module.graph.values())
+    """Whether results have unknown sizes, or ops ask for sizes, although all inputs' are known: they follow."""
+    if any(None in value.type.shape for value in module.graph.inputs):
+        return False
+    return any(None in v.type.shape for v in module.graph.values()) or any(_sizes_asked(module.graph))
+
+
+def _sizes_asked(graph: Graph) -> Iterator[Node]:
+    for node in graph.nodes:
+        if node.op in SIZE_OPS:
+            yield node
+        for region in node.regions:
+            yield from _sizes_asked(region)
 
 
 def _signatures(module: Module) -> Iterator[tuple[list[TensorType], list[Sharding], list[Value]]]:
@@ -153,40 +171,58 @@ class _Writer:
 
     mesh: Mesh
     ties: Ties
-    faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    known: KnownSizes = field(default_factory=KnownSizes)
 
-    def graph(self, old: Graph, kinds: Sequence[TensorType], outer: Mapping[Value, Value]) -> Graph:
+    @property
+    def faults(self) -> list[Diagnostic]:
+        return self.known.faults
+
+    def graph(
+        self, old: Graph, given: Sequence[Value], outer: Mapping[Value, Value], kept: Sequence[bool] = ()
+    ) -> Graph:
+        """The graph over inputs of the types of `given`; where `kept` says so they are these values."""
+        kinds = [value.type for value in given]
         inputs = [Value(kind, v.name, v.sharding, v.loc) for v, kind in zip(old.inputs, kinds, strict=True)]
+        for number, is_kept in enumerate(kept):
+            if is_kept:
+                self.known.same(given[number], inputs[number])
         new = Graph(old.name, inputs)
         put = {**outer, **dict(zip(old.inputs, inputs, strict=True))}
         for value, kind in zip(old.inputs, kinds, strict=True):
             self.ties.learn(value, kind)
         for node in old.nodes:
-            new.nodes.append(self._node(node, [put[value] for value in node.operands], put))
-            put.update(zip(node.results, new.nodes[-1].results, strict=True))
+            written = self._node(node, [put[value] for value in node.operands], put)
+            if written is not None:
+                new.nodes.append(written)
+                put.update(zip(node.results, written.results, strict=True))
         new.outputs = [put[value] for value in old.outputs]
         return new
 
-    def _node(self, node: Node, operands: list[Value], put: Mapping[Value, Value]) -> Node:
+    def _node(self, old: Node, operands: list[Value], put: Mapping[Value, Value]) -> Node | None:
+        """The node anew, or the static form of one that takes sizes; nothing for an assertion that holds."""
+        node: Node | None = replace(old, operands=operands)
+        if old.op in SIZE_OPS and (node := self.known.static(old, operands)) is None:
+            return None
         regions = node.regions
         if node.op in _CONTROL:
             inner = operands if node.op == "while" else operands[1:]
-            regions = tuple(self.graph(region, [v.type for v in inner], put) for region in regions)
-        types = self._types(node, [value.type for value in operands], regions)
+            kept = [_passes_on(node, number) for number in range(len(inner))]
+            regions = tuple(self.graph(region, inner, put, kept) for region in regions)
+        types = self._types(node, [value.type for value in node.operands], regions)
         results = [Value(t, v.name, v.sharding, v.loc) for t, v in zip(types, node.results, strict=True)]
-        for value, kind in zip(node.results, types, strict=True):
+        for value, kind in zip(old.results, types, strict=True):
             self.ties.learn(value, kind)
-        return replace(node, operands=operands, results=results, regions=regions)
+        return self.known.folded(replace(node, results=results, regions=regions), old.op in SIZE_OPS)
 
     def _types(self, node: Node, operands: Sequence[TensorType], regions: tuple[Graph, ...]) -> list[TensorType]:
         """Types of the results: inferred, else what the op leaves of the declared ones. Where that fails, these."""
         declared = [value.type for value in node.results]
-        if any(None in kind.shape for kind in operands):  # a fault has been found for what makes it
+        if node.op in SIZE_OPS or any(None in kind.shape for kind in operands):  # a fault has been found for it
             return declared
         try:
             inferred = infer_types(node.op, node.attrs, operands, regions, node.loc)
         except ProgramError as error:
-            self.faults += error.diagnostics
+            self.faults.extend(error.diagnostics)
             return declared
         if inferred is None:
             first = operands[0] if operands else None
@@ -195,8 +231,16 @@ class _Writer:
             ]
         found = [kind.with_shape(new.shape) for kind, new in zip(declared, inferred, strict=True)]
         faults = [fault for pair in zip(declared, found, strict=True) if (fault := _fault(node, *pair))]
-        self.faults += faults
+        self.faults.extend(faults)
         return declared if faults else found
+
+
+def _passes_on(node: Node, number: int) -> bool:
+    """Whether an input of a node's regions is always what the node takes there."""
+    if node.op != "while":
+        return True
+    body = node.regions[1]
+    return body.outputs[number] is body.inputs[number]
 
 
 def _fault(node: Node, declared: TensorType, found: TensorType) -> Diagnostic | None:

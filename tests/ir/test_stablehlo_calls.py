@@ -211,12 +211,6 @@ def test_a_users_operation_is_called_by_name() -> None:
             "MG0104",
             "cannot be broadcast",
         ),
-        (
-            "%i = stablehlo.convert %y : (tensor<6xf32>) -> tensor<6xi32>\n%0 = stablehlo.real_dynamic_slice %y, %i, %i, %i "
-            ": (tensor<6xf32>, tensor<6xi32>, tensor<6xi32>, tensor<6xi32>) -> tensor<4x6xf32>",
-            "MG0103",
-            "known at run time only",
-        ),
     ],
 )
 def test_refusals(operation: str, code: str, text: str) -> None:

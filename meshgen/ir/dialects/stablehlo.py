@@ -15,6 +15,7 @@ from meshgen.ir.dialects import (
     stablehlo_collectives,
     stablehlo_contraction,
     stablehlo_control,
+    stablehlo_dynamic,
     stablehlo_elementwise,
     stablehlo_linalg,
     stablehlo_movement,
@@ -28,6 +29,7 @@ from meshgen.ir.dialects.stablehlo_base import OPERATIONS
 FAMILIES = (
     chlo,
     stablehlo_written,
+    stablehlo_dynamic,
     stablehlo_calls,
     stablehlo_linalg,
     stablehlo_elementwise,

@@ -20,14 +20,15 @@ from xdsl.irdl import (
     var_result_def,
 )
 from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
 
 from meshgen.errors import MeshgenError
-from meshgen.ir.bridge import Importer, imports
+from meshgen.ir.bridge import Exporter, Importer, exports, imports
 from meshgen.ir.bridge_payload import Builder
 from meshgen.ir.custom_calls import USER_OPS
 from meshgen.ir.dialects.stablehlo_attributes import ATTRIBUTES, Struct, boolean_of, integer_of
 from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, define
-from meshgen.ir.graph import TensorType, Value
+from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ir.inline import copy_nodes
 from meshgen.ir.parser import TextParser
 
@@ -77,6 +78,15 @@ class CustomCall(HloOperation):
         properties: Properties = {"call_target_name": target}
         properties |= {name: attributes.pop(name) for name in _OPTIONS if name in attributes}
         return cls.create(operands=values, result_types=kind.outputs.data, properties=properties, attributes=attributes)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" @{self.call_target_name.data}(")
+        printer.print_list(self.operands, printer.print_operand)
+        printer.print_string(")")
+        printed = {name: value for name, value in self.properties.items() if name != "call_target_name"}
+        printer.print_op_attributes({**printed, **self.attributes})
+        printer.print_string(" : ")
+        printer.print_function_type(self.operand_types, self.result_types)
 
 
 class Composite(HloOperation):
@@ -154,7 +164,7 @@ class TokenOp(IRDLOperation):
         return cls.create(operands=values, result_types=[kind], attributes=attributes)
 
 
-define(CustomCall, "stablehlo.custom_call")
+CUSTOM_CALL = define(CustomCall, "stablehlo.custom_call")
 define(Composite, "stablehlo.composite")
 define(Pack, "stablehlo.tuple")
 define(GetTupleElement, "stablehlo.get_tuple_element")
@@ -308,7 +318,26 @@ def _threefry(importer: Importer, operation: Operation) -> None:
         importer.bind(result, value)
 
 
+def _shape_assertion(importer: Importer, operation: Operation) -> None:
+    """A check of sizes, made once they are given."""
+    message = operation.attributes.get("error_message")
+    text = message.data if isinstance(message, builtin.StringAttr) else ""
+    importer.convert(operation, "shape_assertion", {"message": text})
+
+
+@exports("shape_assertion")
+def _export_shape_assertion(exporter: Exporter, node: Node) -> Operation:
+    properties = {
+        "call_target_name": builtin.StringAttr("shape_assertion"),
+        "api_version": builtin.IntegerAttr(2, builtin.i32),
+        "has_side_effect": builtin.IntegerAttr(1, builtin.i1),
+    }
+    attributes = {"error_message": builtin.StringAttr(node.attrs["message"])}
+    return CUSTOM_CALL.create(operands=exporter.operands(node), properties=properties, attributes=attributes)
+
+
 TARGETS: dict[str, Target] = {
+    "shape_assertion": _shape_assertion,
     "Sharding": _sharding, "annotate_device_placement": _same, "mhlo.topk": _top_k, "ApproxTopK": _approximate_top_k,
     **dict.fromkeys(("cu_threefry2x32", "cu_threefry2x32_ffi"), _threefry),
     **{f"mhlo.{op}": _function(op) for op in ("erf", "tan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh")},

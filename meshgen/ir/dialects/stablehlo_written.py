@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import builtin
 from xdsl.ir import Operation
 from xdsl.irdl import (
     IRDLOperation,
@@ -28,14 +26,11 @@ from meshgen.ir.dialects.stablehlo_attributes import (
     RngDistribution,
     Struct,
     Word,
-    integer_of,
-    integers,
     precision_of,
     word_of,
 )
 from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, define
 from meshgen.ir.dialects.stablehlo_windows import closed_regions
-from meshgen.ir.evaluate import evaluate_node
 from meshgen.ir.evaluate_elementwise import LIFTABLE
 from meshgen.ir.graph import TensorType, Value, is_float
 from meshgen.ir.parser import TextParser
@@ -99,43 +94,10 @@ class ReplicaId(HloOperation):
         """There is none."""
 
 
-class Plain(HloOperation):
-    arguments = var_operand_def()
-    result = result_def()
-
-
-class Dimensioned(HloOperation):
-    """`stablehlo.get_dimension_size %x, dim = 1`, `stablehlo.dynamic_iota %n, dim = 0`, `..._broadcast_in_dim %x, %n, dims = [1]`"""
-
-    arguments = var_operand_def()
-    dimension = opt_prop_def()
-    iota_dimension = opt_prop_def()
-    broadcast_dimensions = opt_prop_def()
-    known_expanding_dimensions = opt_prop_def()
-    known_nonexpanding_dimensions = opt_prop_def()
-    result = result_def()
-
-    @classmethod
-    def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
-        operands = parser.parse_values()
-        parser.parse_punctuation(",")
-        word = parser.parse_identifier()
-        parser.parse_punctuation("=")
-        if word == "dims":
-            values = parser.parse_integers()
-            return operands, {"broadcast_dimensions": builtin.DenseArrayBase.from_list(builtin.i64, list(values))}
-        number = builtin.IntegerAttr(parser.parse_integer(), builtin.i64)
-        return operands, {"dimension": number, "iota_dimension": number}
-
-
 define(Rng, "stablehlo.rng")
 define(Map, "stablehlo.map")
 define(RaggedDot, "chlo.ragged_dot")
 define(ReplicaId, "stablehlo.replica_id")
-for _name in ("dynamic_reshape", "dynamic_pad", "real_dynamic_slice"):
-    define(Plain, f"stablehlo.{_name}")
-for _name in ("get_dimension_size", "dynamic_iota", "dynamic_broadcast_in_dim"):
-    define(Dimensioned, f"stablehlo.{_name}")
 
 
 # Random numbers ---------------------------------------------------------------------------------------------------
@@ -287,75 +249,7 @@ def _ends_of_groups(builder: Builder, sizes: Value) -> Value:
     return builder.node("dot_general", [sizes, upper], sizes.type, **attrs)
 
 
-# Forms that take at run time what is known here -------------------------------------------------------------------
-
-
-def constant_of(importer: Importer, value: Value) -> Array | None:
-    """What a value is where the program computes it of constants alone."""
-    makers = {result: node for node in importer.graph.nodes for result in node.results}
-
-    def known(value: Value) -> Array | None:
-        node = makers.get(value)
-        if node is None or node.regions or node.op not in _FOLDED:
-            return None
-        args = [known(v) for v in node.operands]
-        if any(arg is None for arg in args):
-            return None
-        return evaluate_node(node, [arg for arg in args if arg is not None])[0]
-
-    return known(value)
-
-
-_FOLDED = LIFTABLE | {"reshape", "concatenate", "slice", "broadcast_in_dim", "iota", "transpose"}
-
-
 @imports("stablehlo.replica_id")
 def _import_replica_id(importer: Importer, operation: Operation) -> None:
     """A program over a mesh has one replica."""
     finish(importer, operation, Builder(importer, operation).constant(0, importer.type(operation.results[0])))
-
-
-def _with_known(names: tuple[str, ...], op: str, attrs_of: Callable[[list[tuple[int, ...]]], dict[str, Any]]) -> None:
-    """Register `stablehlo.NAME` of which the last operands must be constants as `op` with attributes of them."""
-
-    def read(importer: Importer, operation: Operation) -> None:
-        count = {"dynamic_pad": 3, "real_dynamic_slice": 3}[operation.name.partition(".")[2]]
-        data, given = operation.operands[:-count], operation.operands[-count:]
-        found = [constant_of(importer, importer.value(ssa)) for ssa in given]
-        if any(each is None for each in found):
-            importer.fault("MG0103", f"{operation.name} of sizes that are known at run time only", operation)
-            importer.bind(operation.results[0], Value(importer.type(operation.results[0])))
-            return
-        sizes = [tuple(int(n) for n in each.reshape(-1)) for each in found if each is not None]
-        importer.convert(operation, op, attrs_of(sizes), operands=list(data))
-
-    imports(*(f"stablehlo.{name}" for name in names))(read)
-
-
-_with_known(("dynamic_pad",), "pad", lambda s: {"low": s[0], "high": s[1], "interior": s[2]})
-_with_known(("real_dynamic_slice",), "slice", lambda s: {"start": s[0], "limit": s[1], "stride": s[2]})
-
-
-@imports("stablehlo.dynamic_reshape", "stablehlo.dynamic_iota", "stablehlo.dynamic_broadcast_in_dim")
-def _import_of_shape(importer: Importer, operation: Operation) -> None:
-    """The shape is that of the result's type; the operand that says so is not looked at."""
-    name, properties = operation.name.removeprefix("stablehlo.dynamic_"), operation.properties
-    if None in importer.type(operation.results[0]).shape:
-        importer.fault("MG0103", f"{operation.name}: the type of its result leaves sizes open", operation)
-    if name == "iota":
-        importer.convert(operation, "iota", {"dim": integer_of(properties.get("iota_dimension"))}, operands=[])
-    elif name == "reshape":
-        importer.convert(operation, "reshape", operands=operation.operands[:1])
-    else:
-        attrs = {"dims": integers(properties.get("broadcast_dimensions"))}
-        importer.convert(operation, "broadcast_in_dim", attrs, operands=operation.operands[:1])
-
-
-@imports("stablehlo.get_dimension_size")
-def _import_size(importer: Importer, operation: Operation) -> None:
-    """A number: sizes are known by the time a program is partitioned."""
-    kind, dim = importer.type(operation.operands[0]), integer_of(operation.properties.get("dimension"))
-    size = kind.shape[dim] if 0 <= dim < kind.rank else None
-    if size is None:
-        importer.fault("MG0103", f"get_dimension_size: the size of dim {dim} of {kind} is open", operation)
-    finish(importer, operation, Builder(importer, operation).constant(size or 0, importer.type(operation.results[0])))
