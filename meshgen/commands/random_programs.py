@@ -22,7 +22,7 @@ from meshgen.ir.text import parse_text, print_text
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages
 from meshgen.runtime.module import load
 from meshgen.runtime.plan import Schedule
-from meshgen.sharding.generate import random_local_program, random_program
+from meshgen.sharding.generate import random_local_program, random_program, random_program_on_two_meshes
 from meshgen.sharding.oracle import Run, check
 from meshgen.sharding.shrink import shrink
 
@@ -71,8 +71,10 @@ def through_module(plans: Sequence[Schedule]) -> Run:
 
 
 def program_of(seed: int) -> Module:
-    """One program in ten has collectives already."""
-    return random_local_program(seed) if seed % 10 == 3 else random_program(seed)
+    """One program in ten has collectives already, one in twelve is on two meshes."""
+    if seed % 10 == 3:
+        return random_local_program(seed)
+    return random_program_on_two_meshes(seed) if seed % 11 == 7 else random_program(seed)
 
 
 def find_fault(module: Module, options: Options, seed: int = 0) -> Fault | None:

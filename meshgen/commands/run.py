@@ -104,14 +104,15 @@ def expectation(module: LoadedModule, source: str, args: Mapping[str, Array]) ->
     if not source.endswith(".mlir"):
         return Expected(load_arrays(source))
     from meshgen.frontend.mlir import read_mlir
-    from meshgen.sharding.oracle import meaning
+    from meshgen.sharding.oracle import meaning, whole
 
-    graph = read_mlir(Path(source)).graph
+    program = read_mlir(Path(source))
+    graph = whole(program)
     have, want = [v.type for v in graph.inputs], [b.type for b in module.inputs]
     if have != want:
         message = f"'{source}' takes ({', '.join(map(str, have))}), but the module ({', '.join(map(str, want))})"
         raise ArgumentError(Diagnostic("MG0601", message))
-    wanted, bounds = meaning(graph, module.mesh, list(args.values()))
+    wanted, bounds = meaning(graph, list(args.values()), module.mesh, *program.meshes)
     return Expected({str(i): array for i, array in enumerate(wanted)}, bounds)
 
 

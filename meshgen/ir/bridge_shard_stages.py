@@ -153,7 +153,7 @@ def complete(module: Module) -> Module:
 
     Raises ProgramError where a program is annotated and written out at once.
     """
-    module.graph = graph = settle_manual(module.graph, module.mesh)
+    module.graph = graph = settle_manual(module.graph, module.mesh, *module.meshes)
     drop_lazy(graph)
     if module.stage in TYPED_STAGES:
         module.in_shardings = module.in_shardings or list(typed(graph.inputs))

@@ -21,33 +21,49 @@ def _has_annotations(graph: Graph) -> bool:
     return any(node.op == "annotate" or any(map(_has_annotations, node.regions)) for node in graph.nodes)
 
 
-def settle_manual(graph: Graph, mesh: Mesh, *, keep_open: bool = True) -> Graph:
+def meshes_of(node: Node, meshes: Sequence[Mesh]) -> Sequence[Mesh]:
+    """The meshes with that first which a node's regions are on: the one that a manual computation names."""
+    if node.op != "manual":
+        return meshes
+    names = {sharding.mesh for key in ("in_shardings", "out_shardings") for sharding in node.attrs[key]}
+    return sorted(meshes, key=lambda mesh: mesh.name not in names)
+
+
+def settle_manual(graph: Graph, *meshes: Mesh, keep_open: bool = True) -> Graph:
     """The graph with flat bodies of its `manual` nodes, those in regions too; of open ones only without `keep_open`.
+
+    What names no mesh is on the first.
 
     A manual computation inside another cuts its operands, which all devices of its axes hold whole, and gathers its results.
     Raises ProgramError MG0103 with every annotation in a body that names manual axes.
     """
     faults: list[Diagnostic] = []
-    found = _settled(graph, mesh, (), faults, keep_open)
+    found = _settled(graph, meshes, (), faults, keep_open)
     if faults:
         raise ProgramError(*faults)
     return found
 
 
 def _settled(
-    graph: Graph, mesh: Mesh, manual: tuple[str, ...], faults: list[Diagnostic], keeps: bool, inside: bool = False
+    graph: Graph,
+    meshes: Sequence[Mesh],
+    manual: tuple[str, ...],
+    faults: list[Diagnostic],
+    keeps: bool,
+    inside: bool = False,
 ) -> Graph:
     """The graph with its nodes settled; `manual` are the axes that are manual around it.
 
     With `inside` it is part of a body in which other manual computations are written out.
     """
-    result = Graph(graph.name, graph.inputs)
+    result, mesh = Graph(graph.name, graph.inputs), meshes[0]
     put: dict[Value, Value] = {}
     for node in graph.nodes:
         operands = [put.get(value, value) for value in node.operands]
         inner = (*manual, *node.attrs["axes"]) if node.op == "manual" else manual
         writes = inside or (node.op == "manual" and not (keeps and is_open(node)))
-        regions = tuple(_settled(region, mesh, inner, faults, keeps, writes) for region in node.regions)
+        around = meshes_of(node, meshes)
+        regions = tuple(_settled(region, around, inner, faults, keeps, writes) for region in node.regions)
         if node.op == "manual" and not inside:
             attrs = {**node.attrs, "axes": _all_axes(node)} if writes else node.attrs
             result.nodes.append(replace(node, operands=operands, regions=regions, attrs=attrs))

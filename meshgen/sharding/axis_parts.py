@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from meshgen.mesh import Mesh, split_ref
+from meshgen.spec import Sharding
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,12 @@ class AxisParts:
                 if size is None or part_size is None or pre <= part_pre < pre * size:
                     found.append(part)
         return tuple(found)
+
+    def normal(self, sharding: Sharding) -> Sharding:
+        """The sharding in terms of the parts, so that equal ones are written alike (`x` and its two halves)."""
+        kinds = tuple((part, kind) for axis, kind in sharding.partial for part in self.refine((axis,)))
+        dims = tuple(self.refine(axes) for axes in sharding.dims)
+        return replace(sharding, dims=dims, partial=kinds).canonical(self.mesh)
 
     def merge(self, refs: Sequence[str]) -> tuple[str, ...]:
         """Neighbouring parts joined again: the inverse of refine."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from meshgen.ccl.between import Ends, between, seconds_between
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
+from meshgen.ir.infer_sharding import BETWEEN
 from meshgen.mesh import Mesh, split_ref
 from meshgen.sharding.reshard import plan_reshard
 from meshgen.spec import Sharding
@@ -64,6 +65,18 @@ def _carried(sharding: Sharding, here: Mesh, there: Mesh) -> Sharding:
         return name in there.names and there.axis_size(name) == here.axis_size(name)
 
     return Sharding(tuple(tuple(itertools.takewhile(is_same, axes)) for axes in sharding.dims))
+
+
+def alone(part: Module) -> Module:
+    """A propagated part to be planned before the others are known: the far side of a crossing lies as the near one."""
+
+    def settled(node: Node) -> Node:
+        if node.op not in BETWEEN:
+            return node
+        here = _lies(node).operands[0] if node.op == "transfer_send" else _lies(node).results[0]
+        return replace(node, attrs={**node.attrs, "source": here, "target": here, "peer": part.mesh})
+
+    return _each_node(part, settled)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from meshgen.ir.bridge_shard_stages import complete_local
 from meshgen.ir.graph import DTYPES, Module, TensorType, is_complex, is_float
 from meshgen.sharding.generators import OPS, Writer
 from meshgen.sharding.generators.collectives import local_program
+from meshgen.sharding.generators.several_meshes import on_two_meshes
 from meshgen.sharding.generators.shardings import annotate_inside, random_mesh, random_wish
 
 
@@ -35,6 +36,11 @@ def random_program(seed: int) -> Module:
     wishes = [random_wish(writer, mesh, v) if writer.chance(0.6) else None for v in graph.inputs]
     results = [random_wish(writer, mesh, v) if writer.chance(0.5) else None for v in graph.outputs]
     return Module(mesh, graph, in_annotations=wishes, out_annotations=results)
+
+
+def random_program_on_two_meshes(seed: int) -> Module:
+    """The seed's `random_program` with some of its annotations on a second mesh."""
+    return on_two_meshes(random_program(seed), np.random.default_rng([seed, 2]))
 
 
 def random_local_program(seed: int) -> Module:

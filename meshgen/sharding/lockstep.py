@@ -19,28 +19,32 @@ from meshgen.ccl.simulated import UFUNC_OF_KIND
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.evaluate_common import neutral, poisoned
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ir.manual import settle_manual
+from meshgen.ir.manual import meshes_of, settle_manual
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
 Row = list[Value]  # a value on each device
 
 
-def on_one_device(graph: Graph, mesh: Mesh) -> Graph:
-    """The graph without manual computations; itself if it has none. Raises ProgramError for uneven tiles in a body."""
-    return _written_out(settle_manual(graph, mesh, keep_open=False), mesh, {}) if _has_manual(graph) else graph
+def on_one_device(graph: Graph, *meshes: Mesh) -> Graph:
+    """The graph without manual computations; itself if it has none. What names none of the meshes is on the first.
+
+    Raises ProgramError for uneven tiles in a body.
+    """
+    return _written_out(settle_manual(graph, *meshes, keep_open=False), meshes, {}) if _has_manual(graph) else graph
 
 
-def _written_out(graph: Graph, mesh: Mesh, made: dict[Value, Value]) -> Graph:
+def _written_out(graph: Graph, meshes: Sequence[Mesh], made: dict[Value, Value]) -> Graph:
     """The graph without manual computations; `made` are the values that took the place of others, around it too."""
     result = Graph(graph.name, graph.inputs)
     for node in graph.nodes:
         operands = [made.get(value, value) for value in node.operands]
         if node.op == "manual":
+            mesh = meshes_of(node, meshes)[0]
             results = _Writer(mesh, result, tuple(range(mesh.size))).manual(node, operands)
             made.update(zip(node.results, results, strict=True))
         else:
-            regions = tuple(_written_out(region, mesh, made) for region in node.regions)
+            regions = tuple(_written_out(region, meshes, made) for region in node.regions)
             result.nodes.append(replace(node, operands=operands, regions=regions))
     result.outputs = [made.get(value, value) for value in graph.outputs]
     return result

@@ -103,7 +103,9 @@ def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = 
     local = pipeline(module)
     args = check_arguments(local, random_arguments(module, seed) if args is None else args)
     wanted, bounds = (
-        _local_meaning(module, args) if module.stage == "partition" else meaning(_whole(module), module.mesh, args)
+        _local_meaning(module, args)
+        if module.stage == "partition"
+        else meaning(whole(module), args, module.mesh, *module.meshes)
     )
     faults: list[Diagnostic] = []
     try:
@@ -120,14 +122,17 @@ def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = 
     return CheckResult(not faults, worst.max_abs_error, worst.tolerance, outputs, tuple(faults))
 
 
-def _whole(module: Module) -> Graph:
-    return whole_graph(module) if module.parts else module.graph
+def whole(module: Module) -> Graph:
+    """The one graph of a program, on several meshes too."""
+    if not module.parts:
+        return module.graph
+    return whole_graph(replace(module, parts=[replace(p, graph=on_one_device(p.graph, p.mesh)) for p in module.parts]))
 
 
-def meaning(graph: Graph, mesh: Mesh, args: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+def meaning(graph: Graph, args: Sequence[Array], *meshes: Mesh) -> tuple[list[Array], list[Array]]:
     """Outputs on one device and their bounds. A collective between shardings leaves the global value as it is."""
     put: dict[Value, Value] = {}
-    whole = _without_collectives(on_one_device(graph, mesh), put)
+    whole = _without_collectives(on_one_device(graph, *meshes), put)
     return evaluate(whole, args), error_bound(whole, args)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from meshgen.codegen.simplify import captured
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.spec import Sharding
@@ -44,7 +45,11 @@ class _Placer:
         self.names = [mesh.name for mesh in module.meshes]
         self.found = Places()
         self.faults: list[Diagnostic] = []
-        self.uses = self.graph.uses()
+        self.reads = {node: (*node.operands, *captured(node)) for node in self.graph.nodes}
+        self.users: dict[Value, list[Node]] = {}
+        for node, values in self.reads.items():
+            for value in values:
+                self.users.setdefault(value, []).append(node)
         self.asked = {node: self._asked(node) for node in self.graph.nodes}
         self.goal = self._goals()
 
@@ -74,7 +79,7 @@ class _Placer:
         for node in reversed(self.graph.nodes):
             mesh = self.asked[node] or next((goal[v] for v in node.results if v in goal), "")
             if mesh:
-                goal.update(dict.fromkeys(node.operands, mesh))  # a use that stands earlier overrules
+                goal.update(dict.fromkeys(self.reads[node], mesh))  # a use that stands earlier overrules
         return goal
 
     def forward(self) -> None:
@@ -89,7 +94,7 @@ class _Placer:
                 self._put(node, self.asked[node], "annotated so")
             elif not node.regions and all(value in self.found.free for value in node.operands):
                 self.found.free.update(node.results)
-            elif placed := [value for value in node.operands if value in self.found.home]:
+            elif placed := [value for value in self.reads[node] if value in self.found.home]:
                 self._put(node, *self._cheapest(node, placed))
 
     def _cheapest(self, node: Node, placed: Sequence[Value]) -> tuple[str, str]:
@@ -117,12 +122,27 @@ class _Placer:
             self.found.home.setdefault(value, self._user([value]))
 
     def _user(self, values: Sequence[Value]) -> str:
-        users = (self.found.nodes[node] for value in values for node, _ in self.uses[value] if node in self.found.nodes)
+        readers = (node for value in values for node in self.users.get(value, ()))
+        users = (self.found.nodes[node] for node in readers if node in self.found.nodes)
         return next(users, next((self.goal[value] for value in values if value in self.goal), self.names[0]))
 
     def _put(self, node: Node, mesh: str, why: str) -> None:
         self.found.nodes[node], self.found.why[node] = mesh, why
         self.found.home.update(dict.fromkeys(node.results, mesh))
+
+
+def first_named(module: Module) -> dict[str, Location | None]:
+    """The meshes that annotations name, with where the program names them first."""
+    ends = [*module.graph.inputs, *module.graph.outputs]
+    wishes = [
+        *_padded(module.in_annotations, module.graph.inputs),
+        *_padded(module.out_annotations, module.graph.outputs),
+    ]
+    named = [(w.sharding.mesh, w.loc or value.loc) for value, w in zip(ends, wishes, strict=True) if w]
+    found: dict[str, Location | None] = {}
+    for mesh, loc in [*named, *_named_inside(module.graph)]:
+        found[mesh] = found.get(mesh) or loc
+    return found
 
 
 def is_on_several(node: Node) -> bool:

@@ -73,7 +73,7 @@ def _is_consistent(module: Module) -> bool:
         return not verify_graph(graph, module.mesh)
     if verify_graph(graph) or not always_ends(graph):
         return False
-    graph = on_one_device(graph, module.mesh)
+    graph = on_one_device(graph, module.mesh, *module.meshes)
     arrays: dict[Value, Any] = dict(zip(graph.inputs, random_arguments(module), strict=True))
     for node in graph.nodes:
         try:
@@ -160,15 +160,22 @@ def _fewer_options(module: Module) -> Iterator[Module]:
 
 
 def _fewer_devices(module: Module) -> Iterator[Module]:
-    mesh = module.mesh
-    for name in mesh.names:
-        if mesh.axis_size(name) == 1 and len(mesh.axes) > 1:
-            rest = Mesh(tuple(a for a in mesh.axes if a.name != name), mesh.name)
-            yield _resharded(replace(module, mesh=rest), lambda ref, gone=name: split_ref(ref)[0] != gone)
-        for size in dict.fromkeys((1, 2, mesh.axis_size(name) - 1)):
-            if 0 < size < mesh.axis_size(name):
-                sizes = {n: size if n == name else mesh.axis_size(n) for n in mesh.names}
-                yield replace(module, mesh=make_mesh(sizes, mesh.name))
+    for mesh in module.meshes or (module.mesh,):
+        for name in mesh.names:
+            if mesh.axis_size(name) == 1 and len(mesh.axes) > 1:
+                rest = Mesh(tuple(a for a in mesh.axes if a.name != name), mesh.name)
+                smaller = _with_mesh(module, mesh, rest)
+                yield _resharded(smaller, lambda ref, gone=name: split_ref(ref)[0] != gone, mesh=mesh.name)
+            for size in dict.fromkeys((1, 2, mesh.axis_size(name) - 1)):
+                if 0 < size < mesh.axis_size(name):
+                    sizes = {n: size if n == name else mesh.axis_size(n) for n in mesh.names}
+                    yield _with_mesh(module, mesh, make_mesh(sizes, mesh.name))
+
+
+def _with_mesh(module: Module, old: Mesh, new: Mesh) -> Module:
+    """The module with another mesh in place of one of its own."""
+    first, *_ = meshes = tuple(new if mesh is old else mesh for mesh in module.meshes or (module.mesh,))
+    return replace(module, mesh=first, meshes=meshes if module.meshes else ())
 
 
 def _plainer_tiles(module: Module) -> Iterator[Module]:
@@ -278,10 +285,15 @@ def _shardings(module: Module) -> list[Sharding]:
     return wishes + [node.attrs["sharding"] for node in module.graph.nodes if node.op == "annotate"]
 
 
-def _resharded(module: Module, keep: Callable[[str], bool], only: int | None = None) -> Module:
-    """The annotations (or the `only` one of them, in order of `_shardings`) with the axes that are to be kept."""
+def _resharded(module: Module, keep: Callable[[str], bool], only: int | None = None, mesh: str = "") -> Module:
+    """The annotations with the axes that are to be kept.
+
+    Only one of them changes (`only`, in order of `_shardings`) or, in a program on several meshes, those over `mesh`.
+    """
 
     def cut(sharding: Sharding) -> Sharding:
+        if mesh and sharding.mesh not in ("", mesh):
+            return sharding
         dims = tuple(tuple(ref for ref in axes if keep(ref)) for axes in sharding.dims)
         return replace(sharding, dims=dims, partial=tuple(pair for pair in sharding.partial if keep(pair[0])))
 

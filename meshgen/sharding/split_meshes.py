@@ -14,14 +14,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from meshgen.codegen.simplify import rewire
+from meshgen.codegen.simplify import captured, rewire
 from meshgen.codegen.unroll import unroll
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.infer_sharding import TURN
 from meshgen.ir.parts import joined, on_mesh
 from meshgen.mesh import Mesh
-from meshgen.sharding.place import CROSSING, Places, is_on_several, place
+from meshgen.sharding.place import CROSSING, Places, first_named, is_on_several, place
 from meshgen.spec import Sharding
 
 
@@ -35,7 +35,10 @@ def split_meshes(module: Module) -> Module:
     unknown = [mesh for mesh in module.meshes if not mesh.is_static]
     if unknown:
         hint = "a program on several meshes needs the sizes of all of them"
-        faults = [Diagnostic("MG0201", f"@{m.name} is {m}: a size is unknown", None, (), hint) for m in unknown]
+        named = first_named(module)
+        faults = [
+            Diagnostic("MG0201", f"@{m.name} is {m}: a size is unknown", named.get(m.name), (), hint) for m in unknown
+        ]
         raise ShardingError(*faults)
     module = unroll(module, is_on_several)
     writer = _Writer(module, place(module))
@@ -122,7 +125,8 @@ class _Writer:
         user = f"{node.op} is on @{part.mesh.name}" + (f" ({reason})" if reason else "")
         operands = [self._use(value, part, user, node.loc) for value in node.operands]
         results = [_bare(result) for result in node.results]
-        regions = tuple(rewire(region, part.here) for region in node.regions)  # they may use values from around them
+        around = {value: self._use(value, part, user, node.loc) for value in captured(node)}
+        regions = tuple(rewire(region, around) for region in node.regions)
         node = replace(node, regions=regions)
         part.graph.nodes.append(replace(on_mesh(node, part.mesh), operands=operands, results=results))
         part.here.update(zip(node.results, results, strict=True))

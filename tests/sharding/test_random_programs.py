@@ -15,7 +15,9 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.infer import INFERENCE
 from meshgen.ir.infer_sizes import INFERENCE as SIZE_OPS
 from meshgen.mesh import split_ref
+from meshgen.sharding.generate import random_program_on_two_meshes
 from meshgen.sharding.partitioners import PARTITIONERS, Site
+from meshgen.sharding.place import place
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
 CASES, GROUPS = 2000, 40  # a failing group names its seeds
@@ -48,7 +50,8 @@ def test_the_programs_cover_all_ops_and_all_kinds_of_shardings() -> None:
     ops, seen = Counter[str](), Counter[str]()
     for seed in range(CASES // 2):
         module = program_of(seed)
-        mesh = module.mesh
+        mesh, meshes = module.mesh, {mesh.name: mesh for mesh in module.meshes}
+        seen["several meshes"] += len({sharding.mesh for sharding in _shardings(module)}) > 1
         ops.update(node.op for node in _nodes(module.graph))
         seen["option"] += any("sharding_option" in node.attrs for node in module.graph.nodes)
         seen[f"{len(mesh.axes)} axes"] += 1
@@ -58,13 +61,52 @@ def test_the_programs_cover_all_ops_and_all_kinds_of_shardings() -> None:
             seen["halo"] += any(map(any, sharding.halo))
             seen["offsets"] += any(sharding.offsets)
             seen["parts of axes"] += any(split_ref(ref)[2] for ref in refs)
+            mesh = meshes.get(sharding.mesh, module.mesh)
             seen["size 1"] += any(mesh.axis_size(ref) == 1 for ref in refs)
             seen["order of axes"] += any(sorted(axes, key=mesh.order) != list(axes) for axes in sharding.dims)
             seen["several kinds"] += len({kind for _, kind in sharding.partial}) > 1
     assert sorted({*INFERENCE} - MADE_LATER - {*ops}) == []
-    wanted = [*PARTIAL_KINDS, "halo", "offsets", "parts of axes", "size 1", "order of axes", "several kinds", "option"]
+    wanted = [
+        *PARTIAL_KINDS,
+        "halo",
+        "offsets",
+        "parts of axes",
+        "size 1",
+        "order of axes",
+        "several kinds",
+        "option",
+        "several meshes",
+    ]
     wanted += [f"{count} axes" for count in range(1, 5)]
     assert {what: seen[what] for what in wanted if seen[what] < 10} == {}
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_programs_on_two_meshes_keep_law_one(first: int) -> None:
+    crossing = 0
+    for seed in range(first, first + 20):
+        module = random_program_on_two_meshes(seed)
+        crossing += len({*place(module).home.values()}) > 1
+        assert find_fault(module, options_of(seed), seed) is None, f"seed {seed}"
+    assert crossing > 10
+
+
+def test_a_failure_on_two_meshes_is_shrunk_to_text_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = [seed for seed in range(300) if program_of(seed).meshes]
+    monkeypatch.setitem(PARTITIONERS, "transfer_recv", _zeros)
+    seed = next(s for s in seeds if (f := find_fault(program_of(s), options_of(s), s)) and f.kind == "other numbers")
+    (failure,) = check_random(1, seed, tmp_path)
+    small = read_mlir(failure.path)
+    assert len(small.meshes) == 2 and len(small.graph.nodes) <= 3
+    assert sum(mesh.size for mesh in small.meshes) <= 3
+    fault = find_fault(small, options_of(seed), seed)
+    assert fault and fault.kind == "other numbers"
+
+
+def _zeros(site: Site) -> list[Value]:
+    """transfer_recv that has zeros in place of what arrives."""
+    value, turn = site.clone()
+    return [site.builder.emit("subtract", [value, value], value.type), turn]
 
 
 def _forget(site: Site) -> list[Value]:

@@ -98,7 +98,7 @@ def annotate_inside(writer: Writer, mesh: Mesh) -> None:
         _rename(node, renamed)
         graph.nodes.append(node)
         if node.op not in _WITHOUT_LOOPS and writer.chance(0.08):
-            node.attrs["sharding_option"] = _random_option(writer, mesh, node)
+            node.attrs["sharding_option"] = random_option(writer, mesh, node)
         if len(node.results) == 1 and writer.chance(0.3):
             wish = random_wish(writer, mesh, node.result)
             attrs = {"sharding": wish.sharding, "required": wish.required, "as_result": writer.chance(0.7)}
@@ -119,7 +119,7 @@ def _rename_in(region: Graph, renamed: dict[Value, Value]) -> None:
     region.outputs = [renamed.get(v, v) for v in region.outputs]
 
 
-def _random_option(writer: Writer, mesh: Mesh, node: Node) -> tuple[tuple[str, ...], ...]:
+def random_option(writer: Writer, mesh: Mesh, node: Node) -> tuple[tuple[str, ...], ...]:
     """Axes on loops that may be split by any number: dims of their own."""
     rule = rule_of(node)
     factors = rule.factors

@@ -58,17 +58,10 @@ def _ends(site: Site, source: Sharding, target: Sharding) -> tuple[Sharding, Sha
     """The shardings that a move names, in terms of the same parts of axes. They must be those of its values."""
     ends = site.sharding(0), lies(site.node.result)
     parts = AxisParts.of(site.mesh, [axis for s in (*ends, source, target) for axis in s.used_axes])
-    lie, named = ([_normal(sharding, parts) for sharding in pair] for pair in (ends, (source, target)))
+    lie, named = ([parts.normal(sharding) for sharding in pair] for pair in (ends, (source, target)))
     if lie != named:
         raise site.refuse(f"it names {source} -> {target}, but its values lie as {ends[0]} -> {ends[1]}")
     return named[0], named[1]
-
-
-def _normal(sharding: Sharding, parts: AxisParts) -> Sharding:
-    """The sharding in terms of the parts, so that equal ones are written alike (`x` and its two halves)."""
-    kinds = [(part, kind) for axis, kind in sharding.partial for part in parts.refine((axis,))]
-    dims = tuple(parts.refine(axes) for axes in sharding.dims)
-    return replace(sharding, dims=dims, partial=tuple(kinds)).canonical(parts.mesh)
 
 
 @dataclass
@@ -83,7 +76,7 @@ def _check(site: Site, axes: tuple[str, ...]) -> None:
     """Raises ShardingError unless the collective leads from the operand's sharding to the result's."""
     op, attrs, ends = site.node.op, site.node.attrs, (site.sharding(0), lies(site.node.result))
     parts = AxisParts.of(site.mesh, [*axes, *(axis for sharding in ends for axis in sharding.used_axes)])
-    source, target = (_normal(sharding, parts) for sharding in ends)
+    source, target = (parts.normal(sharding) for sharding in ends)
     unequal = [s for s in (source, target) if s.halo or any(s.offsets)]
     if unequal and (op not in _IN_PLACE or source.without_partial() != target.without_partial()):
         raise site.refuse(f"it cannot go from {ends[0]} to {ends[1]}: it works on equal tiles", "use retile")

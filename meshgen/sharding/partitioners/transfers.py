@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from meshgen.ccl.between import Ends
 from meshgen.ir.graph import Value
+from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.partitioners.registry import Site, lies, partitioner
 
 
@@ -14,7 +15,8 @@ def transfer(site: Site) -> list[Value]:
     if "source" not in node.attrs or "target" not in node.attrs:
         raise site.refuse("it does not say how the value lies on both meshes")
     here, named = (node.operands if sends else node.results)[0], node.attrs["source" if sends else "target"]
-    if lies(here).canonical(site.mesh) != named.canonical(site.mesh):
+    parts = AxisParts.of(site.mesh, [*lies(here).used_axes, *named.used_axes])
+    if parts.normal(lies(here)) != parts.normal(named):
         raise site.refuse(f"it names {named}, but its value lies as {lies(here)}")
     if faults := Ends.of(node.op, node.attrs, site.mesh).faults():
         raise site.refuse(faults[0])
