@@ -113,17 +113,15 @@ def test_formulas_are_the_ring_bytes_of_every_mesh(name: str, sizes: tuple[int, 
     assert sum(f.at(mesh) for f in here.formulas_by_kind().values()) == there.ring_bytes
 
 
-def test_loops_multiply() -> None:
-    text = """
+LOOP = """
 sdy.mesh @mesh = <["x"=4]>
-func.func @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %w: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
-    -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
+func.func @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %w: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %n: tensor<i32>) -> tensor<8x8xf32> {
   %c = stablehlo.constant dense<0> : tensor<i32>
-  %n = stablehlo.constant dense<3> : tensor<i32>
   %k = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
   %0:2 = stablehlo.while(%i = %c, %y = %x) : tensor<i32>, tensor<8x8xf32>
     cond {
-      %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      %p = stablehlo.compare LT, %i, %LAST : (tensor<i32>, tensor<i32>) -> tensor<i1>
       stablehlo.return %p : tensor<i1>
     } do {
       %j = stablehlo.add %i, %k : tensor<i32>
@@ -134,7 +132,10 @@ func.func @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"
   return %0#1 : tensor<8x8xf32>
 }
 """
-    analysis = analyze(planned(text))
+
+
+def test_loops_multiply() -> None:
+    analysis = analyze(planned(LOOP.replace("%LAST", "%three")))
     assert analysis.formula.at(analysis.mesh) == analysis.ring_bytes > 0
     assert any(record.times == 3 for record in analysis.collectives)
 
@@ -196,29 +197,11 @@ def test_open_sizes_are_names_in_formulas() -> None:
 
 
 def test_trips_that_are_not_known_are_a_name() -> None:
-    text = """
-sdy.mesh @mesh = <["x"=4]>
-func.func @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %w: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %n: tensor<i32>) -> tensor<8x8xf32> {
-  %c = stablehlo.constant dense<0> : tensor<i32>
-  %k = stablehlo.constant dense<1> : tensor<i32>
-  %0:2 = stablehlo.while(%i = %c, %y = %x) : tensor<i32>, tensor<8x8xf32>
-    cond {
-      %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
-      stablehlo.return %p : tensor<i1>
-    } do {
-      %j = stablehlo.add %i, %k : tensor<i32>
-      %d = stablehlo.dot_general %y, %w, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-      %z = stablehlo.tanh %d : tensor<8x8xf32>
-      stablehlo.return %j, %z : tensor<i32>, tensor<8x8xf32>
-    }
-  return %0#1 : tensor<8x8xf32>
-}
-"""
-    found = analyze(planned(text))
+    found = analyze(planned(LOOP.replace("%LAST", "%n")))
     inner = [record for record in found.collectives if isinstance(record.times, Dim)]
-    assert inner and found.sizes == {"trips_6": 1} and "trips_6 * " in str(found.formula)
-    once = found.formula.at(found.mesh, {"trips_6": 1})
-    assert found.formula.at(found.mesh, {"trips_6": 5}) - once == 4 * sum(record.ring_bytes for record in inner) > 0
+    assert inner and found.sizes == {"trips_7": 1} and "trips_7 * " in str(found.formula)
+    once = found.formula.at(found.mesh, {"trips_7": 1})
+    assert found.formula.at(found.mesh, {"trips_7": 5}) - once == 4 * sum(record.ring_bytes for record in inner) > 0
 
 
 TRANSFERS = {
