@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from meshgen.collector import rarely_collecting
 from meshgen.errors import Diagnostic, ProgramError, UsageError
 from meshgen.ir.graph import Graph, Module
 from meshgen.mesh import Mesh
@@ -133,6 +134,7 @@ def scheduled_parts(module: Module, options: Options) -> list[Module]:
     return [scheduled(part, plan) for part, plan in zip(module.parts, plans, strict=True)]
 
 
+@rarely_collecting()
 def run_stages(
     module: Module, options: Options, timing: Timing, last: str = "fuse", progress: Progress | None = None
 ) -> dict[str, Module]:

@@ -23,7 +23,7 @@ LAYERS = (
     ("ir",),
     ("spec",),
     ("mesh",),
-    ("errors",),
+    ("errors", "collector"),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 LIGHT = ["meshgen", "meshgen.runtime.module", "meshgen.runtime.simulate", "meshgen.ccl.cost", "meshgen.ccl.simulated", "meshgen.ir.graph",

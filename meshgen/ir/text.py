@@ -11,6 +11,7 @@ from xdsl.context import Context
 from xdsl.dialects import builtin, func
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from meshgen.collector import rarely_collecting
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir import bridge, bridge_shard, bridge_shard_collectives, bridge_shard_mesh, bridge_shard_stages
 from meshgen.ir.bridge import Source
@@ -35,6 +36,7 @@ _OPERATION = re.compile(
 )  # fmt: skip
 
 
+@rarely_collecting()
 def parse_text(text: str, file: str = "-", mesh: Mesh | None = None) -> Module:
     """The module that `text` says. `file` is its name in diagnostics; `mesh` has sizes that the text leaves open.
 

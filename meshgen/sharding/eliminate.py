@@ -3,7 +3,8 @@
 A problem has variables, each with a number of labels, and tables: a table gives a cost to every combination of
 labels of a few variables. Eliminating a variable joins its tables and keeps, for every combination of its
 neighbours' labels, the least cost; walking back gives the labels. The work grows with the width of the graph, not
-with its length: a model's layers form a long, narrow graph. Source: Dechter, Artificial Intelligence 113, 1999.
+with its length: a model's layers form a long, narrow graph. What repeats is joined once: equal tables are one array,
+and the same arrays in the same places have the same join. Source: Dechter, Artificial Intelligence 113, 1999.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class _Elimination:
         self.tables: list[list[Table]] = [[] for _ in sizes]  # of each variable
         self.neighbours: list[set[int]] = [set() for _ in sizes]
         self.order: list[tuple[int, tuple[int, ...], Any]] = []  # variable, neighbours, best label for theirs
+        self.arrays: dict[tuple[tuple[int, ...], bytes], Array] = {}  # equal ones are the same
+        self.joins: dict[tuple[Any, ...], tuple[Any, Array]] = {}  # best labels and least costs of what was joined
         self.constant = 0.0
         self.is_exact = True
         for table in tables:
@@ -86,17 +89,26 @@ class _Elimination:
     def _insert(self, table: Table) -> None:
         if not table.variables:
             self.constant += float(table.costs)
+        costs = self.arrays.setdefault((table.costs.shape, table.costs.tobytes()), table.costs)
+        table = Table(table.variables, costs)
         for variable in table.variables:
             self.tables[variable].append(table)
             self.neighbours[variable].update(o for o in table.variables if o != variable)
 
     def _eliminate(self, variable: int) -> None:
-        joined = self._join(variable)
-        others = tuple(v for v in joined.variables if v != variable)
-        axis = joined.variables.index(variable)
-        self.order.append((variable, others, joined.costs.argmin(axis=axis)))
+        variables = tuple(sorted({variable, *self.neighbours[variable]}))
+        axis = variables.index(variable)
+        places = {v: place for place, v in enumerate(variables)}
+        parts = [(id(t.costs), tuple(places[v] for v in t.variables)) for t in self.tables[variable]]
+        key = (axis, tuple(self.sizes[v] for v in variables), *parts)
+        if key not in self.joins:
+            costs = self._join(variable, variables)
+            self.joins[key] = costs.argmin(axis=axis), costs.min(axis=axis)
+        best, least = self.joins[key]
+        others = variables[:axis] + variables[axis + 1 :]
+        self.order.append((variable, others, best))
         self._drop(variable)
-        self._insert(Table(others, joined.costs.min(axis=axis)))
+        self._insert(Table(others, least))
 
     def _fix(self, variable: int) -> None:
         """Give the variable the label that is best if all others could follow it."""
@@ -113,14 +125,13 @@ class _Elimination:
             others = tuple(v for v in table.variables if v != variable)
             self._insert(Table(others, np.take(table.costs, label, axis=table.variables.index(variable))))
 
-    def _join(self, variable: int) -> Table:
+    def _join(self, variable: int, variables: tuple[int, ...]) -> Array:
         """The sum of the variable's tables over all their variables."""
-        variables = tuple(sorted({variable, *self.neighbours[variable]}))
         total = np.zeros(tuple(self.sizes[v] for v in variables))
         for table in self.tables[variable]:
             shape = tuple(self.sizes[v] if v in table.variables else 1 for v in variables)
             total = total + table.costs.reshape(shape)
-        return Table(variables, total)
+        return total
 
     def _drop(self, variable: int) -> None:
         gone = self.tables[variable]

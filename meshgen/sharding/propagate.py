@@ -105,10 +105,14 @@ def _solve(module: Module, cuts: Sequence[str] = ()) -> Solved:
     parts = AxisParts.of(module.mesh, [*(axis for wish in _wishes(module) for axis in wish.used_axes), *cuts])
     sites = sites_of(module, parts)
     decisions: dict[str, Decision] = {}
-    for _ in range(ROUNDS if len(parts.all()) > 1 else 1):
+    seen: dict[str, dict[str, tuple[Label, ...]]] = {}  # what the other axes split when each was decided
+    for _ in range(ROUNDS):
         for axis in parts.all():
             others = {a: d for a, d in decisions.items() if a != axis}
-            decisions[axis] = _decide(sites, Link.of(module.mesh, axis, is_cut=bool(cuts)), others, module)
+            split = {a: d.solution.labels for a, d in others.items()}
+            if seen.get(axis) != split:
+                seen[axis] = split
+                decisions[axis] = _decide(sites, Link.of(module.mesh, axis, is_cut=bool(cuts)), others, module)
     return Solved(module, parts, sites, decisions)
 
 
