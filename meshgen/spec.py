@@ -56,7 +56,7 @@ class Sharding:
     def rank(self) -> int:
         return len(self.dims)
 
-    @property
+    @cached_property
     def split_axes(self) -> tuple[str, ...]:
         """Axes that split some dim, in dim order."""
         return tuple(axis for axes in self.dims for axis in axes)
@@ -74,7 +74,13 @@ class Sharding:
         return not self.used_axes and not self.halo
 
     def without_partial(self) -> Sharding:
-        return replace(self, partial=())
+        return self.with_partial(())
+
+    def with_partial(self, partial: tuple[tuple[str, str], ...]) -> Sharding:
+        """The same tiles, partial along other axes."""
+        if partial == self.partial:
+            return self
+        return Sharding(self.dims, partial, self.halo, self.offsets, self.mesh)
 
     def with_dims(self, dims: Iterable[Iterable[str]]) -> Sharding:
         """The same partial axes over other dims; halo and offsets are dropped."""

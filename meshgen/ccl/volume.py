@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -177,7 +177,7 @@ def total(formulas: Iterable[tuple[int, Formula]]) -> Formula:
 def moved_formula(source: Sharding, target: Sharding, value: Value) -> Formula:
     """Bytes of a permute, re-tile or halo exchange of a value."""
     shape = tuple(map(Size, value.type.sizes))
-    rows = Moved(replace(source, partial=()), replace(target, partial=()), shape)
+    rows = Moved(source.without_partial(), target.without_partial(), shape)
     return Formula(((1, Product(value.type.numpy_dtype.itemsize, (rows,))),))
 
 

@@ -158,7 +158,7 @@ class _Writer:
             return row[rank]
         (axis, kind), *rest = sharding.partial
         line = next(group for group in self.mesh.groups((axis,)) if rank in group)
-        less = replace(sharding, partial=tuple(rest))
+        less = sharding.with_partial(tuple(rest))
         return self.reduced([self._summed(row, less, other) for other in line], kind)
 
     def _node(self, node: Node, operands: list[Row]) -> list[Row]:

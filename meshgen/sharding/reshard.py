@@ -171,7 +171,7 @@ def _steps(
         if "sharding" in attrs:
             attrs["sharding"] = after
         elif "source" in attrs:
-            attrs |= {"source": before, "target": replace(after, partial=before.partial)}
+            attrs |= {"source": before, "target": after.with_partial(before.partial)}
         else:
             attrs["axes"] = terms.merged(attrs["axes"])
         seconds, moved = problem.price(state, move)

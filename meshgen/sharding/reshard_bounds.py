@@ -27,6 +27,9 @@ class Bounds:
         self._core = [split.core() for split in self._wanted]
         self.elements = math.prod(problem.shape)
         self._missing: dict[Sharding, int] = {}
+        self._grid = grid_of(problem.mesh, problem.axes)
+        self._volume = self._grid.volume(self._wanted)
+        self._held: list[dict[tuple[str, ...], Numbers]] = [{} for _ in self._wanted]
         self._least: dict[Sharding, Cost] = {}
         bandwidths = sorted({link.bandwidth for link in problem.links.values()})
         self._slow = [_Regions.of(problem, bandwidth) for bandwidth in bandwidths[:-1]]
@@ -36,8 +39,20 @@ class Bounds:
         place = state.without_partial()
         found = self._missing.get(place)
         if found is None:
-            found = self._missing[place] = self.received(place, self._target)
+            found = self._missing[place] = self._missed(place)
         return found
+
+    def _missed(self, place: Sharding) -> int:
+        if not is_plain(place) or not self.elements:
+            return self.received(place, self._target)
+        kept: Numbers = np.ones(1, np.int64)
+        for dim, axes in enumerate(place.dims):
+            held = self._held[dim].get(axes)
+            if held is None:
+                wanted = self._wanted[dim]
+                held = self._held[dim][axes] = self._grid.common(wanted, Split(wanted.size, axes))
+            kept = kept * held
+        return int((self._volume - kept).max()) * self._problem.itemsize
 
     def received(self, state: Sharding, after: Sharding) -> int:
         """Bytes that some device receives on a direct way."""
@@ -118,6 +133,7 @@ class _Regions:
     latency: float
     devices: int  # in a region
     _tables: dict[tuple[Split, Split], Numbers]
+    _wanted: Numbers | None = None
 
     @staticmethod
     def of(problem: Problem, bandwidth: float) -> _Regions:
@@ -128,11 +144,16 @@ class _Regions:
 
     def missing(self, wanted: list[Split], held: list[Split]) -> int:
         """Elements that the devices of a region want, together, and none of them holds: the most of all regions."""
-        total, kept = np.ones(1, np.int64), np.ones(1, np.int64)
+        kept: Numbers = np.ones(1, np.int64)
         for want, have in zip(wanted, held, strict=True):
-            total = total * self._common(want, want)
             kept = kept * self._common(want, have)
-        return int((total - kept).max())
+        return int((self._total(wanted) - kept).max())
+
+    def _total(self, wanted: list[Split]) -> Numbers:
+        """Elements that the devices of each region want, together; a problem always asks for the same."""
+        if self._wanted is None:
+            self._wanted = math.prod((self._common(want, want) for want in wanted), start=np.ones(1, np.int64))
+        return self._wanted
 
     def _common(self, want: Split, have: Split) -> Numbers:
         """Per region: rows of a dim that are both wanted and held in it."""

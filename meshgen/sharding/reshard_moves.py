@@ -32,12 +32,12 @@ def _with_dim(state: Sharding, dim: int, axes: tuple[str, ...]) -> Sharding:
 def _slices(problem: Problem, state: Sharding) -> Iterator[Move]:
     """Slice dims on axes that replicate: on any one, or on all at once that the target has there and the state has not.
 
-    What the target does not want there makes the tiles smaller that are reduced or cross slow links.
+    What the target does not want there is of use where the smaller tiles are reduced or cross slow links.
     """
     free = [axis for axis in problem.axes if axis not in state.used_axes]
     for dim, axes in enumerate(state.dims):
-        places = [(axis,) for axis in free]
         wanted = problem.target.dims[dim]
+        places = [(axis,) for axis in free if axis in wanted or state.partial or problem.has_slow_links]
         if wanted[: len(axes)] == axes:
             rest = wanted[len(axes) :]
             places += [rest[:n] for n in range(2, len(rest) + 1) if all(a in free for a in rest[:n])]
@@ -83,7 +83,7 @@ def _subsets(axes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def _without(state: Sharding, reduced: tuple[str, ...]) -> Sharding:
-    return replace(state, partial=tuple(pair for pair in state.partial if pair[0] not in reduced))
+    return state.with_partial(tuple(pair for pair in state.partial if pair[0] not in reduced))
 
 
 def _scatters(problem: Problem, state: Sharding) -> Iterator[Move]:
@@ -123,12 +123,12 @@ def _to_partial(problem: Problem, state: Sharding) -> Iterator[Move]:
     """The last step, once all else is as the target: partial along axes that replicate, outer ones first."""
     target = problem.target
     missing = missing_summands(state, target)
-    if not missing or replace(target, partial=state.partial) != state:
+    if not missing or target.with_partial(state.partial) != state:
         return
     kind = missing[0][1]
     added = tuple(axis for axis, _ in itertools.takewhile(lambda pair: pair[1] == kind, missing))
     partial = tuple(pair for pair in target.partial if pair in state.partial or pair[0] in added)
-    yield Move("to_partial", {"axes": added, "kind": kind}, replace(state, partial=partial))
+    yield Move("to_partial", {"axes": added, "kind": kind}, state.with_partial(partial))
 
 
 def transfer(problem: Problem, state: Sharding, after: Sharding) -> Move | None:
@@ -136,7 +136,7 @@ def transfer(problem: Problem, state: Sharding, after: Sharding) -> Move | None:
 
     Summands stay summands, so their axes must be free there.
     """
-    after = replace(after, partial=state.partial)
+    after = after.with_partial(state.partial)
     if after == state or any(axis in after.split_axes for axis in state.partial_axes):
         return None
     if after.halo and replace(after, halo=()) == state:

@@ -42,6 +42,7 @@ class Problem:
     Attributes:
         axes: all axes that a sharding on the way may use, in mesh order.
         latency, bandwidth: of the fastest links.
+        has_slow_links: whether others have less bandwidth.
     """
 
     def __init__(self, type: TensorType, target: Sharding, mesh: Mesh, axes: tuple[str, ...]) -> None:
@@ -51,8 +52,10 @@ class Problem:
         self.links = {axis: mesh.axis(axis) for axis in axes}
         self.latency = min((link.latency for link in self.links.values()), default=0.0)
         self.bandwidth = max((link.bandwidth for link in self.links.values()), default=1.0)
+        self.has_slow_links = len({link.bandwidth for link in self.links.values()}) > 1
         self._tiles: dict[tuple[int, tuple[str, ...]], int] = {}
         self._local: dict[Sharding, TensorType] = {}
+        self._elements: dict[Sharding, int] = {}
         self._nests: dict[tuple[int, tuple[str, ...], tuple[str, ...]], bool] = {}
 
     def parts(self, axes: tuple[str, ...]) -> int:
@@ -88,7 +91,10 @@ class Problem:
 
     def elements(self, sharding: Sharding) -> int:
         """Elements of a device's buffer."""
-        return self.local(sharding).size
+        found = self._elements.get(sharding)
+        if found is None:
+            found = self._elements[sharding] = self.local(sharding).size
+        return found
 
     def price(self, source: Sharding, move: Move) -> tuple[float, int]:
         """Seconds, and bytes per device."""

@@ -210,7 +210,7 @@ class _Search:
         """Whether to join tiles at last may be cheaper than to send the target's at once."""
         problem, state = self.problem, entry.state
         direct = transfer(problem, state, problem.target)
-        least = self.bounds.least(replace(state, partial=problem.target.partial))[0]
+        least = self.bounds.least(state.with_partial(problem.target.partial))[0]
         return direct is None or problem.cost(state, direct)[0] > least + self._latency
 
     def _joined(self, entry: _Entry) -> Iterator[Move]:

@@ -213,7 +213,7 @@ def _reduced(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding 
     pairs = {(axis, node.attrs["kind"]) for axis in axes}
     if not pairs <= set(sharding.partial):
         return None
-    return replace(sharding, partial=tuple(pair for pair in sharding.partial if pair not in pairs))
+    return sharding.with_partial(tuple(pair for pair in sharding.partial if pair not in pairs))
 
 
 def _gathered(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
@@ -239,7 +239,7 @@ def _exchanged(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Shardin
 def _made_partial(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
     if set(axes) & set(sharding.used_axes):
         return None
-    return replace(sharding, partial=sharding.partial + tuple((axis, node.attrs["kind"]) for axis in axes))
+    return sharding.with_partial(sharding.partial + tuple((axis, node.attrs["kind"]) for axis in axes))
 
 
 RELATIONS: dict[str, Callable[[Node, Sharding, tuple[str, ...]], Sharding | None]] = {
