@@ -23,9 +23,9 @@ from meshgen.spec import Sharding
 # Cutting out and joining the pieces for one more peer of a transfer: so much longer a way of plain collectives
 # may take that moves no more bytes.
 PACKING_SECONDS = 4e-6
-# A search that has priced so many moves goes on with ways that seem nearest to the end, and after as many again ends with
-# the best that it knows.
-_MOST_PRICED, _MOST_PLAIN = 300, 150
+# A search first goes on with the ways that seem nearest to the end, so that it knows a good one early, then with the cheapest
+# so far, until they are proven the cheapest of all, then with the nearest again: each until it has priced so many moves.
+_NEAREST, _CHEAPEST, _LAST = 60, 600, 900
 Path = tuple[Move, ...]
 _START: Cost = (0, 0, 0, 0)
 _NEVER: tuple[Cost, tuple[Any, ...]] = ((2**63, 2**63, 0, 0), ())
@@ -74,7 +74,7 @@ def cheapest(problem: Problem, start: Sharding) -> Path:
     time, moved, *_ = _path_cost(problem, start, path)
     time += round(packing * PACKING_SECONDS * PICOSECONDS)
     most = (time, moved, 0, 2**31)
-    return _Search(problem, bounds, start, most, path, ("permute", "retile"), moved, _MOST_PLAIN).run()
+    return _Search(problem, bounds, start, most, path, ("permute", "retile"), moved).run()
 
 
 def without(problem: Problem, start: Sharding, op: str) -> Path | None:
@@ -102,14 +102,13 @@ class _Search:
     best: Path
     avoided: tuple[str, ...] = ()
     moved: int = _NEVER[0][1]
-    most_priced: int = _MOST_PRICED
     spent: dict[Sharding, tuple[Cost, tuple[Any, ...]]] = field(default_factory=dict)
     priced: int = 0
 
     def __post_init__(self) -> None:
         self._latency = int(self.problem.latency * PICOSECONDS)
         self._limit = max(map(self.problem.elements, (self.start, self.problem.target)))
-        self._hurries = False
+        self._hurries = True
         self._predecessors: list[tuple[int, Sharding]] | None = None
 
     def run(self) -> Path:
@@ -117,9 +116,10 @@ class _Search:
         numbers = itertools.count(1)
         least = self.bounds.least(self.start)
         queue = [_Entry(least, (), 0, least, _START, self.start, ())]
-        while queue and self.priced < 2 * self.most_priced:
-            if self.priced >= self.most_priced and not self._hurries:
-                self._hurries = True
+        while queue and self.priced < _LAST:
+            hurries = not _NEAREST <= self.priced < _CHEAPEST
+            if hurries != self._hurries:
+                self._hurries = hurries
                 queue = [entry._replace(order=self._order(entry.bound, entry.state)) for entry in queue]
                 heapq.heapify(queue)
             entry = heapq.heappop(queue)
@@ -128,7 +128,7 @@ class _Search:
             if entry.state == self.problem.target:
                 if not self._hurries:
                     return entry.path
-                continue
+                continue  # `best` already
             for move in self._joined(entry) if entry.joins else self._moves(entry):
                 if found := self._after(entry, move, next(numbers)):
                     heapq.heappush(queue, found)
@@ -139,7 +139,7 @@ class _Search:
         return self.best
 
     def _order(self, bound: Cost, state: Sharding) -> Cost:
-        """What a way is ordered by: what it costs at least; in a hurry rather what is left of it."""
+        """What a way is ordered by: what it costs at least; in a hurry rather by what is left of it."""
         return _sum(bound, self.bounds.least(state)) if self._hurries else bound
 
     def _allows(self, cost: Cost) -> bool:
@@ -165,7 +165,7 @@ class _Search:
             return None
         self.spent[state] = cost, names
         path = (*entry.path, move)
-        if state == problem.target and cost < self.most:
+        if state == problem.target and (cost, names) < (self.most, tuple(move.name for move in self.best)):
             self.most, self.best = cost, path
         return _Entry(self._order(bound, state), names, number, bound, cost, state, path)
 
