@@ -8,7 +8,8 @@ and attributes of the module, attributes of arguments, results and operations, e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -111,6 +112,7 @@ class Reading:
     parents: dict[str, str] = field(default_factory=dict[str, str])  # of meshes that are a part of another
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
     given: Mesh | None = None  # what the user said of the mesh
+    is_part: bool = False  # whether it is the program of one mesh among several
     _types: dict[Attribute, tuple[TensorType, Attribute | None]] = field(
         default_factory=dict[Attribute, tuple[TensorType, Attribute | None]]
     )
@@ -143,16 +145,36 @@ class Reading:
         )
 
     def on(self, symbol: str, sharding: Sharding) -> Sharding:
-        """The sharding with the mesh that it is over, where a user's program declares several."""
-        if len(self.distinct) < 2 or self.module.stage != "import":
+        """The sharding with the mesh that it is over, where a program that is not in parts declares several."""
+        if not self.is_on_several:
             return sharding
+        mesh = self.whole(symbol)
+        return replace(sharding, mesh=mesh.name) if mesh else sharding
+
+    @property
+    def is_on_several(self) -> bool:
+        """Whether values may be on one mesh or another."""
+        return not self.is_part and self.module.stage in ("import", "materialize") and len(self.distinct) > 1
+
+    def whole(self, symbol: str) -> Mesh | None:
+        """The mesh of this name, or of which it names a part."""
         while symbol in self.parents:
             symbol = self.parents[symbol]
-        return replace(sharding, mesh=self.meshes[symbol].name) if symbol in self.meshes else sharding
+        return self.meshes.get(symbol)
 
     def mesh_of(self, sharding: Sharding) -> Mesh:
         """The mesh that a sharding is over."""
         return self.meshes.get(sharding.mesh, self.module.mesh) if sharding.mesh else self.module.mesh
+
+    @contextmanager
+    def over(self, default: Mesh) -> Generator[None]:
+        """Inside, what names no mesh is over this one; where it is a part of another, its axes are the whole one's."""
+        outer = self.module.mesh, self.meshes.get("", self.module.mesh)
+        self.module.mesh, self.meshes[""] = self.whole(default.name) or default, default
+        try:
+            yield
+        finally:
+            self.module.mesh, self.meshes[""] = outer
 
     def annotate(self, slot: Slot, annotation: Annotation) -> None:
         """Set the annotation of an argument or result; a sharding that does not fit is a fault."""
@@ -281,11 +303,21 @@ class Importer:
             return
         *operations, terminator = block.ops
         for operation in operations:
-            IMPORTERS[operation.name](self, operation)
-            for name, attribute in operation.attributes.items():
-                if (reader := RESULT_ATTRS.get(name)) is not None:
-                    reader(self, operation, attribute)
+            with self._on_mesh_of(operation):
+                IMPORTERS[operation.name](self, operation)
+                for name, attribute in operation.attributes.items():
+                    if (reader := RESULT_ATTRS.get(name)) is not None:
+                        reader(self, operation, attribute)
         self.graph.outputs = self.values(terminator.operands)
+
+    def _on_mesh_of(self, operation: Operation) -> AbstractContextManager[None]:
+        """Where types say on which of several meshes values are, the operation is on that of its results, else operands."""
+        if not self.reading.is_on_several:
+            return nullcontext()
+        types = (value.type for value in (*operation.results, *operation.operands))
+        found = (self.reading.sharding(type) for type in types if isinstance(type, builtin.TensorType))
+        named = next((sharding for sharding in found if sharding and sharding.mesh), None)
+        return self.reading.over(self.reading.mesh_of(named)) if named else nullcontext()
 
 
 class Exporter:
@@ -293,6 +325,7 @@ class Exporter:
 
     def __init__(self, module: Module) -> None:
         self.module = module
+        self.mesh = module.mesh  # of what names none
         self.names: dict[SSAValue, str] = {}
         self._before: list[Operation] = []
         self._values: dict[Value, SSAValue] = {}
@@ -300,7 +333,16 @@ class Exporter:
 
     def mesh_of(self, sharding: Sharding) -> Mesh:
         """The mesh that a sharding is over."""
-        return next((mesh for mesh in self.module.meshes if mesh.name == sharding.mesh), self.module.mesh)
+        return next((mesh for mesh in self.module.meshes if mesh.name == sharding.mesh), self.mesh)
+
+    @contextmanager
+    def over(self, mesh: Mesh) -> Generator[None]:
+        """Inside, what names no mesh is over this one."""
+        outer, self.mesh = self.mesh, mesh
+        try:
+            yield
+        finally:
+            self.mesh = outer
 
     def ssa(self, value: Value) -> SSAValue:
         """The SSA value of a graph's value."""
@@ -324,7 +366,7 @@ class Exporter:
         """The xDSL type of a tensor."""
         if (found := self._types.get((kind, sharding))) is None:
             shape = [builtin.DYNAMIC_INDEX if size is None else size for size in kind.shape]
-            encoding = TYPE_ENCODERS[-1](sharding, self.module.mesh) if sharding and TYPE_ENCODERS else None
+            encoding = TYPE_ENCODERS[-1](sharding, self.mesh) if sharding and TYPE_ENCODERS else None
             found = builtin.TensorType(element_type(kind.dtype), shape, encoding or builtin.NoneAttr())
             self._types[kind, sharding] = found
         return found
@@ -335,14 +377,20 @@ class Exporter:
 
     def operations(self, node: Node) -> list[Operation]:
         """The operation of a node, its results bound and its discardable attributes written, after what it needs."""
-        operation = EXPORTERS[node.op](self, node)
-        for writer in NODE_ATTR_WRITERS:
-            operation.attributes.update(writer(self, node))
+        with self.over(self._mesh_of_node(node)):
+            operation = EXPORTERS[node.op](self, node)
+            for writer in NODE_ATTR_WRITERS:
+                operation.attributes.update(writer(self, node))
         for value, ssa in zip(node.results, operation.results, strict=True):
             self.bind(value, ssa)
         found = [*self._before, operation]
         self._before.clear()
         return found
+
+    def _mesh_of_node(self, node: Node) -> Mesh:
+        """Where values say on which of several meshes they are, that of the results, else of the operands."""
+        shardings = (value.sharding for value in (*node.results, *node.operands)) if self.module.meshes else ()
+        return self.mesh_of(next((each for each in shardings if each and each.mesh), Sharding(())))
 
     def block(self, graph: Graph, terminator: type[Operation], outside: Sequence[SSAValue] | None = None) -> Block:
         """The block of a graph, closed by `terminator` over its outputs.

@@ -8,6 +8,7 @@ was said of these per value: a sharding, and which dims are open. Else operands 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from xdsl.ir import Operation, Region, SSAValue
@@ -25,14 +26,31 @@ from meshgen.spec import Sharding
 def _import_manual(importer: Importer, operation: Operation) -> None:
     """One node; what the body uses from around it becomes operands that every device has whole."""
     assert isinstance(operation, ManualComputationOp)
+    in_wishes = _wishes(importer, operation, operation.in_shardings, operation.operands)
+    out_wishes = _wishes(importer, operation, operation.out_shardings, operation.results)
+    with importer.reading.over(_mesh(importer, operation, [*in_wishes, *out_wishes])):
+        _import_over_mesh(importer, operation, in_wishes, out_wishes)
+
+
+def _mesh(importer: Importer, operation: Operation, wishes: Sequence[Annotation]) -> Mesh:
+    """The mesh that the shardings name; a fault where they name several."""
+    named = dict.fromkeys(wish.sharding.mesh for wish in wishes if wish.sharding.mesh)
+    if len(named) > 1:
+        message = f"a manual computation is on one mesh, but names {' and '.join('@' + name for name in named)}"
+        hint = "let what it takes and gives cross outside of it: annotate it there"
+        importer.fault("MG0209", message, operation, hint)
+    return importer.reading.mesh_of(Sharding((), mesh=next(iter(named), "")))
+
+
+def _import_over_mesh(importer: Importer, operation: ManualComputationOp, in_wishes: Sequence[Annotation],
+                      out_wishes: Sequence[Annotation]) -> None:  # fmt: skip
+    """The node, where the mesh of the computation is that of what names none."""
     axes, mesh = operation.manual_axes.data, importer.reading.module.mesh
     for axis in axes:
         if axis not in mesh.names:
             known = ", ".join(mesh.names) or "none"
             importer.fault("MG0202", f"manual axis '{axis}' is not in {mesh}", operation, f"the axes are {known}")
     body, captures = importer.region(operation.body)
-    in_wishes = _wishes(importer, operation, operation.in_shardings, operation.operands)
-    out_wishes = _wishes(importer, operation, operation.out_shardings, operation.results)
     ins, outs = (
         tuple(_manual_part(importer, operation, wish.sharding, axes) for wish in wishes)
         for wishes in (in_wishes, out_wishes)
@@ -40,7 +58,8 @@ def _import_manual(importer: Importer, operation: Operation) -> None:
     given = len(body.inputs) - len(captures)
     _check_types(importer, operation, "argument", operation.operands, ins, body.inputs[:given])
     _check_types(importer, operation, "result", operation.results, outs, body.outputs)
-    whole = tuple(Sharding.replicated(importer.value(ssa).type.rank) for ssa in captures)
+    name = next((sharding.mesh for sharding in (*ins, *outs)), "")
+    whole = tuple(replace(Sharding.replicated(importer.value(ssa).type.rank), mesh=name) for ssa in captures)
     attrs: dict[str, Any] = {"in_shardings": (*ins, *whole), "out_shardings": outs, "axes": axes}
     if _is_open([*in_wishes, *out_wishes], axes, mesh):
         opened = tuple((sharding, (True,) * sharding.rank) for sharding in whole)
@@ -81,7 +100,8 @@ def _manual_part(importer: Importer, operation: Operation, sharding: Sharding, a
             message = f"dim sharding {list(dim)}: axes that are not manual stand before manual ones ({list(axes)})"
             importer.fault("MG0204", message, operation)
         dims.append(manual)
-    return Sharding(tuple(dims), tuple(pair for pair in sharding.partial if split_ref(pair[0])[0] in axes))
+    partial = tuple(pair for pair in sharding.partial if split_ref(pair[0])[0] in axes)
+    return replace(sharding, dims=tuple(dims), partial=partial)
 
 
 def _check_types(importer: Importer, operation: Operation, what: str, outside: Sequence[SSAValue],
@@ -117,15 +137,17 @@ def _type_fault(importer: Importer, kind: TensorType, sharding: Sharding, local:
 
 @exports("manual")
 def _export_manual(exporter: Exporter, node: Node) -> Operation:
-    body = exporter.block(node.regions[0], ReturnOp)
-    mesh = exporter.module.mesh.name
+    shardings: Sequence[Sharding] = (*node.attrs["in_shardings"], *node.attrs["out_shardings"])
+    mesh = exporter.mesh_of(next(iter(shardings), Sharding(())))
+    with exporter.over(mesh):
+        body = exporter.block(node.regions[0], ReturnOp)
 
     def spelled(side: str) -> ShardingPerValueAttr:
         shardings: Sequence[Sharding] = node.attrs[f"{side}_shardings"]
         free = node.attrs.get(f"{side}_free") or [(Sharding.replicated(s.rank), (False,) * s.rank) for s in shardings]
         pairs = zip(shardings, free, strict=True)
         texts = [
-            spell(Sharding(tuple((*a, *b) for a, b in zip(s.dims, f.dims, strict=True)), s.partial), mesh, opened)
+            spell(Sharding(tuple((*a, *b) for a, b in zip(s.dims, f.dims, strict=True)), s.partial), mesh.name, opened)
             for s, (f, opened) in pairs
         ]
         return ShardingPerValueAttr(f"[{', '.join(f'<{text}>' for text in texts)}]")

@@ -32,13 +32,15 @@ KERNEL = "meshgen.kernel"
 _STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return", "sdy.return")
 
 
-def import_module(top: builtin.ModuleOp, source: Source, given: Mesh | None = None) -> Module:
+def import_module(top: builtin.ModuleOp, source: Source, given: Mesh | None = None, is_part: bool = False) -> Module:
     """The module of an xDSL module; calls of private functions are inlined. `given` has sizes that the mesh leaves open.
+
+    `is_part` says that it is the program of one mesh among several.
 
     Raises ProgramError with all faults: first those of operations that are not supported, then malformed
     ones, then those found in the conversion.
     """
-    reading = Reading(source, given=given)
+    reading = Reading(source, given=given, is_part=is_part)
     _refuse_unknown(top, reading)
     _verify(top, reading)
     if top.sym_name is not None:
@@ -49,11 +51,22 @@ def import_module(top: builtin.ModuleOp, source: Source, given: Mesh | None = No
     for operation in top.ops:
         if (reader := MODULE_OPS.get(operation.name)) is not None:
             reader(reading, operation)
+    _prefer_named_mesh(top, reading)
     _import_functions([each for each in top.ops if isinstance(each, func.FuncOp)], reading)
     _raise(reading)
     if len(reading.distinct) > 1:
         reading.module.meshes = reading.distinct
     return reading.module
+
+
+def _prefer_named_mesh(top: builtin.ModuleOp, reading: Reading) -> None:
+    """Of several meshes that a user's program declares, the only one that operations name is that of what names none."""
+    is_asked = reading.is_on_several and reading.module.stage == "import"
+    grids = [op.properties.get("grid") for op in top.walk()] if is_asked else []
+    named = {grid.string_value(): None for grid in grids if isinstance(grid, builtin.SymbolRefAttr)}
+    found = {mesh.name: mesh for mesh in map(reading.whole, named) if mesh}
+    if len(found) == 1:
+        (reading.module.mesh,) = found.values()
 
 
 def import_parts(top: builtin.ModuleOp, parts: Sequence[builtin.ModuleOp], source: Source) -> Module:
@@ -177,16 +190,10 @@ def _body(function: func.FuncOp, reading: Reading, graph: Graph) -> None:
             "control flow is written with stablehlo.while, case or if",
         )  # fmt: skip
         return
-    module, first = reading.module, reading.module.mesh
     cluster = function.attributes.get("mesh_cluster")
     own = reading.meshes.get(cluster.string_value()) if isinstance(cluster, builtin.SymbolRefAttr) else None
-    default = reading.meshes[""] = own or reading.meshes.get("", first)  # of what names no mesh in this function
-    symbol = default.name
-    while symbol in reading.parents:  # a part of a mesh: the axes are the whole one's
-        symbol = reading.parents[symbol]
-    module.mesh = reading.meshes.get(symbol, default)
-    Importer(reading, graph).body(function.body.block)
-    module.mesh = first
+    with reading.over(own or reading.meshes.get("", reading.module.mesh)):
+        Importer(reading, graph).body(function.body.block)
 
 
 def _import_entry(entry: func.FuncOp, reading: Reading) -> None:

@@ -8,7 +8,7 @@ in the arguments' and results' attributes (`bridge_shard_stages.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from xdsl.dialects import builtin, func
@@ -40,7 +40,6 @@ from meshgen.ir.bridge_shard_sharding import (
 from meshgen.ir.dialects.shard import SHARD, ShardingOp
 from meshgen.ir.dialects.shard_attrs import PlanAttr, named
 from meshgen.ir.graph import Annotation, Node, NodeSharding, Value
-from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
 
@@ -243,8 +242,8 @@ def write_node(exporter: Exporter, node: Node) -> Mapping[str, Attribute]:
     """The option that the user gave, and what propagation decided."""
     found: dict[str, Attribute] = {}
     if (option := node.attrs.get("sharding_option")) is not None:
-        mesh = exporter.module.mesh
-        found["sharding"] = ArrayAttr(ArrayAttr(_option_axis(axis, mesh) for axis in axes) for axes in option)
+        numbers = () if exporter.module.meshes else exporter.mesh.names  # of several meshes it says not which one
+        found["sharding"] = ArrayAttr(ArrayAttr(_option_axis(axis, numbers) for axis in axes) for axes in option)
     if (plan := node.sharding) is not None:
         values = (*node.operands, *node.results)
         is_typed = all(v.sharding is not None for v in values) and (*plan.operands, *plan.results) == typed(values)
@@ -252,8 +251,8 @@ def write_node(exporter: Exporter, node: Node) -> Mapping[str, Attribute]:
     return found
 
 
-def _option_axis(axis: str, mesh: Mesh) -> Attribute:
-    return IntegerAttr(mesh.names.index(axis), i64) if axis in mesh.names else StringAttr(axis)
+def _option_axis(axis: str, names: Sequence[str]) -> Attribute:
+    return IntegerAttr(names.index(axis), i64) if axis in names else StringAttr(axis)
 
 
 bridge.DIALECTS.append(SHARD)

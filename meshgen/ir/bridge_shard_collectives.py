@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     StringAttr,
-    SymbolRefAttr,
 )
 from xdsl.dialects.shard import ShardAxesArrayAttr
 from xdsl.ir import Operation
@@ -28,7 +27,7 @@ from meshgen.ir.bridge import IMPORTERS, Importer, imports
 from meshgen.ir.bridge_shard import is_declared
 from meshgen.ir.bridge_shard_grid import (
     axis_numbers,
-    find_mesh,
+    mesh_of,
     strings,
 )
 from meshgen.ir.bridge_shard_sharding import (
@@ -67,13 +66,6 @@ def _importer_of(spec: Spec) -> Callable[[Importer, Operation], None]:
         emit(importer, op, spec.op, attrs_of(importer, op, spec, mesh_of(importer, op)))
 
     return import_collective
-
-
-def mesh_of(importer: Importer, op: Operation) -> Mesh:
-    """The mesh that an operation names; a fault, and the program's, where there is none."""
-    grid = op.properties["grid"]
-    assert isinstance(grid, SymbolRefAttr)
-    return find_mesh(importer, grid.string_value(), op) or importer.reading.module.mesh
 
 
 def attrs_of(importer: Importer, op: Operation, spec: Spec, mesh: Mesh) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     FloatAttr,
     StringAttr,
+    SymbolRefAttr,
     f64,
     i16,
     i64,
@@ -88,6 +89,20 @@ def find_mesh(importer: Importer, symbol: str, op: Operation) -> Mesh | None:
         known = ", ".join(f"@{name}" for name in meshes if name) or "none"
         importer.fault("MG0201", f"there is no grid @{symbol}", op, f"declared grids: {known}")
     return meshes.get(symbol)
+
+
+def mesh_of(importer: Importer, op: Operation) -> Mesh:
+    """The mesh that an operation names, which must be the one that it is on; a fault, and that one, where it is not."""
+    grid = op.properties["grid"]
+    assert isinstance(grid, SymbolRefAttr)
+    symbol, here = grid.string_value(), importer.reading.module.mesh
+    mesh = find_mesh(importer, symbol, op)
+    if mesh is None or importer.reading.whole(symbol) is here:
+        return mesh or here
+    message = f"{op.name} is over @{symbol}, but stands where values are on @{here.name}"
+    hint = "types say on which grid values are: #shard.split<@grid, ...>; programs of devices are in a module per grid"
+    importer.fault("MG0209", message, op, hint)
+    return here
 
 
 def axis_numbers(axes: ShardAxesArrayAttr) -> tuple[tuple[str, ...], ...]:

@@ -47,7 +47,7 @@ from meshgen.ir.graph import Node
 
 def group(exporter: Exporter, node: Node) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
     """Properties and attributes that all groups of devices have in text."""
-    mesh, axes = exporter.module.mesh, node.attrs.get("axes", ())
+    mesh, axes = exporter.mesh, node.attrs.get("axes", ())
     numbers = [axis_number(axis, mesh) for axis in axes]
     properties: dict[str, Attribute] = {
         "grid": SymbolRefAttr(mesh.name),
@@ -94,7 +94,7 @@ def _exporter_of(spec: Spec) -> Callable[[Exporter, Node], Operation]:
 @exports("shift")
 def export_shift(exporter: Exporter, node: Node) -> Operation:
     properties, attributes = group(exporter, node)
-    properties["shift_axis"] = _index(axis_number(node.attrs["shift_axis"], exporter.module.mesh))
+    properties["shift_axis"] = _index(axis_number(node.attrs["shift_axis"], exporter.mesh))
     properties["offset"] = IntegerAttr(node.attrs["offset"], i64)
     if node.attrs.get("rotate"):
         properties["rotate"] = UnitAttr()
@@ -128,7 +128,7 @@ def export_move(exporter: Exporter, node: Node) -> Operation:
     """The attributes only where the types do not carry the same."""
     properties, attributes = group(exporter, node)
     del properties["grid_axes"]
-    mesh, attrs = exporter.module.mesh, node.attrs
+    mesh, attrs = exporter.mesh, node.attrs
     here = (node.operands[0].sharding, node.result.sharding, node.result.type.shape)
     if here != (attrs["source"], attrs["target"], attrs["shape"]):
         attributes["source"] = encode_split(attrs["source"], mesh)
@@ -141,7 +141,7 @@ def export_move(exporter: Exporter, node: Node) -> Operation:
 def export_update_halo(exporter: Exporter, node: Node) -> Operation:
     properties, attributes = group(exporter, node)
     del properties["grid_axes"]
-    mesh, sharding, shape = exporter.module.mesh, node.attrs["sharding"], node.attrs["shape"]
+    mesh, sharding, shape = exporter.mesh, node.attrs["sharding"], node.attrs["shape"]
     halo = [size for dim, pair in enumerate(sharding.halo) if sharding.dims[dim] for size in pair]
     properties["split_axes"] = numbered(sharding.dims, mesh)
     properties["static_halo_sizes"] = DenseArrayBase.from_list(i64, halo)

@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from meshgen.ir.bridge import Importer, imports
 from meshgen.ir.bridge_known import constant
 from meshgen.ir.bridge_payload import Builder
-from meshgen.ir.bridge_shard_grid import find_mesh
+from meshgen.ir.bridge_shard_grid import find_mesh, mesh_of
 from meshgen.ir.bridge_shard_sharding import fitted, sharding_of
 from meshgen.ir.dialects.shard import (
     GridShapeOp,
@@ -124,7 +124,7 @@ def import_grid_shape(importer: Importer, op: Operation) -> None:
 @imports("shard.process_multi_index")
 def import_process_multi_index(importer: Importer, op: Operation) -> None:
     assert isinstance(op, ProcessMultiIndexOp)
-    mesh = find_mesh(importer, op.grid.string_value(), op) or importer.reading.module.mesh
+    mesh = mesh_of(importer, op)
     axes = _axes(importer, op, mesh, op.axes.get_values())
     _bind(importer, op, [_place(Builder(importer, op), (axis,)) for axis in axes])
 
@@ -132,7 +132,7 @@ def import_process_multi_index(importer: Importer, op: Operation) -> None:
 @imports("shard.process_linear_index")
 def import_process_linear_index(importer: Importer, op: Operation) -> None:
     assert isinstance(op, ProcessLinearIndexOp)
-    mesh = find_mesh(importer, op.grid.string_value(), op) or importer.reading.module.mesh
+    mesh = mesh_of(importer, op)
     _bind(importer, op, [_place(Builder(importer, op), mesh.names)])
 
 
@@ -140,7 +140,7 @@ def import_process_linear_index(importer: Importer, op: Operation) -> None:
 def import_neighbors(importer: Importer, op: Operation) -> None:
     """The numbers of the devices before and after in the group over the axes; -1 at its ends."""
     assert isinstance(op, NeighborsLinearIndicesOp)
-    mesh = find_mesh(importer, op.grid.string_value(), op) or importer.reading.module.mesh
+    mesh = mesh_of(importer, op)
     listed, device = op.split_axes.get_values(), importer.values(op.device)
     axes = _axes(importer, op, mesh, listed)
     if len(device) != len(mesh.axes):
@@ -170,7 +170,8 @@ def import_neighbors(importer: Importer, op: Operation) -> None:
 def import_shard_shape(importer: Importer, op: Operation) -> None:
     """Rows of each dim that a device has: those it owns, and its halo."""
     assert isinstance(op, ShardShapeOp)
-    sharding, mesh = sharding_of(importer, op.sharding), importer.reading.module.mesh
+    sharding = sharding_of(importer, op.sharding)
+    mesh = importer.reading.mesh_of(sharding or Sharding(()))
     dims = _numbers(importer, op.dims, op.dims_dynamic)
     device = _numbers(importer, op.device, op.device_dynamic)
     if sharding is None:

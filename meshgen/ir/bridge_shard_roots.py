@@ -19,7 +19,8 @@ from xdsl.ir import Operation
 from meshgen.errors import Diagnostic
 from meshgen.ir.bridge import Importer, imports
 from meshgen.ir.bridge_payload import Builder
-from meshgen.ir.bridge_shard_collectives import attrs_of, axes_of, emit, emit_on, has_sizes, mesh_of
+from meshgen.ir.bridge_shard_collectives import attrs_of, axes_of, emit, emit_on, has_sizes
+from meshgen.ir.bridge_shard_grid import mesh_of
 from meshgen.ir.bridge_shard_sharding import constant
 from meshgen.ir.bridge_shard_specs import SPECS
 from meshgen.ir.dialects.shard_checks import place_faults

@@ -42,7 +42,7 @@ def import_transfer(importer: Importer, op: Operation) -> None:
 
 @exports("transfer_send", "transfer_recv")
 def export_transfer(exporter: Exporter, node: Node) -> Operation:
-    attrs, peer, mesh = node.attrs, node.attrs["peer"], exporter.module.mesh
+    attrs, peer, mesh = node.attrs, node.attrs["peer"], exporter.mesh
     sends = node.op == "transfer_send"
     ends: dict[str, Mesh] = {"source": mesh if sends else peer, "target": peer if sends else mesh}
     found: dict[str, Attribute] = {"shape": DenseArrayBase.from_list(i64, list(attrs["shape"]))}

@@ -61,12 +61,12 @@ def parse_text(text: str, file: str = "-", mesh: Mesh | None = None) -> Module:
     if not inner:
         return _complete(top, source, mesh)
     module = import_parts(top, inner, source)
-    return read_parts(module, [_complete(each, source, mesh) for each in inner])
+    return read_parts(module, [_complete(each, source, mesh, is_part=True) for each in inner])
 
 
-def _complete(top: builtin.ModuleOp, source: Source, mesh: Mesh | None) -> Module:
+def _complete(top: builtin.ModuleOp, source: Source, mesh: Mesh | None, is_part: bool = False) -> Module:
     """The program of one module in the text."""
-    module = bridge_shard_stages.complete(import_module(top, source, mesh))
+    module = bridge_shard_stages.complete(import_module(top, source, mesh, is_part))
     check_module(module)
     return module
 

@@ -151,3 +151,10 @@ def test_all_faults_are_reported_at_once_with_their_lines() -> None:
 def test_annotations_and_collectives_do_not_mix() -> None:
     gather = "%z = shard.all_gather %y on @g grid_axes = [1] gather_axis = 1 : tensor<4x6xf32> -> tensor<4x18xf32>"
     assert_fault(sharded("@g split_axes = [[0]]", gather), "MG0104", "has collectives already")
+
+
+def test_partial_axes_are_compared_in_any_order() -> None:
+    text = 'shard.grid @g(shape = 3x2) {axis_names = ["x", "t"]}\nfunc.func @f(%x: tensor<4xf32, #shard.split<@g, [[]] partial = max["x"]>>) -> '
+    kind = 'tensor<4xf32, #shard.split<@g, [[]] partial = max["x"] product["t"]>>'
+    text += f'{kind} {{\n  %r = shard.to_partial %x on @g grid_axes = [1] reduction = product : tensor<4xf32, #shard.split<@g, [[]] partial = max["x"]>> -> {kind}\n'
+    assert parse_text(f"{text}  return %r : {kind}\n}}\n").stage == "materialize"

@@ -14,7 +14,9 @@ from meshgen.frontend.mlir import read_mlir
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.infer import INFERENCE
 from meshgen.ir.infer_sizes import INFERENCE as SIZE_OPS
+from meshgen.ir.text import parse_text, print_text
 from meshgen.mesh import split_ref
+from meshgen.pipeline import Timing, run_stages
 from meshgen.sharding.generate import random_program_on_two_meshes
 from meshgen.sharding.partitioners import PARTITIONERS, Site
 from meshgen.sharding.place import place
@@ -89,6 +91,15 @@ def test_programs_on_two_meshes_keep_law_one(first: int) -> None:
         crossing += len({*place(module).home.values()}) > 1
         assert find_fault(module, options_of(seed), seed) is None, f"seed {seed}"
     assert crossing > 10
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_the_text_of_programs_on_two_meshes_reads_back(first: int) -> None:
+    for seed in range(first, first + 20):
+        module = parse_text(print_text(random_program_on_two_meshes(seed)))
+        for stage, found in run_stages(module, options_of(seed), Timing(), "schedule").items():
+            text = print_text(found)
+            assert print_text(parse_text(text)) == text, f"seed {seed}, {stage}"
 
 
 def test_a_failure_on_two_meshes_is_shrunk_to_text_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -239,7 +239,8 @@ def _exchanged(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Shardin
 def _made_partial(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
     if set(axes) & set(sharding.used_axes):
         return None
-    return sharding.with_partial(sharding.partial + tuple((axis, node.attrs["kind"]) for axis in axes))
+    made = ((axis, node.attrs["kind"]) for axis in axes)
+    return sharding.with_partial(tuple(sorted((*sharding.partial, *made))))
 
 
 RELATIONS: dict[str, Callable[[Node, Sharding, tuple[str, ...]], Sharding | None]] = {
