@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -15,7 +15,7 @@ from meshgen.executable import Executable, Rebuild
 from meshgen.frontend.tracer import SpecLike, spec, trace
 from meshgen.ir.graph import Annotation, Module, Value
 from meshgen.ir.sizes import has_open_results, input_names, with_shapes
-from meshgen.mesh import Mesh, make_mesh
+from meshgen.mesh import DEFAULT_NAME, Mesh, make_mesh
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages, verify_program
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module import load as load
@@ -35,7 +35,8 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
     Args:
         graph: a Python function; MLIR text, or the path of a `.mlir` file; `pkg.mod:function`; what
             `jax.jit(f).lower(...)` or `jax.export` returns; a Module; an xDSL module.
-        mesh: the devices; may be left out where the program declares its mesh.
+        mesh: the devices; may be left out where the program declares its mesh. Of several meshes each by name:
+            `{"first": {"dp": 2}, "second": {"x": 4}}`, or a list of named meshes.
         args: for a Python function, the type of each parameter (`"bf16[8,512]"`, or anything with shape and
             dtype), nested in dicts, lists and tuples as the function takes them; for other programs, types or
             shapes of inputs whose sizes they leave open, in order or by name.
@@ -141,20 +142,35 @@ def _on(module: Module, given: Sequence[Mesh]) -> Module:
     """The module on the meshes that the user gives: sizes of its own by name, or others in place of them."""
     if not given:
         return module
-    if len(given) == 1 and len(module.meshes) < 2:
+    if len(given) == 1 and len(module.meshes) < 2 and given[0].name in (DEFAULT_NAME, module.mesh.name):
         return replace(module, mesh=module.mesh.completed(given[0]))
-    named = {mesh.name: mesh for mesh in given}
-    if unknown := [name for name in named if name not in [mesh.name for mesh in module.meshes]]:
-        hint = (
-            f"the program's meshes are {', '.join('@' + mesh.name for mesh in module.meshes) or 'one without a name'}"
-        )
-        raise UsageError(*(Diagnostic("MG0001", f"the program has no mesh @{name}", hint=hint) for name in unknown))
-    meshes = tuple(replace(m.completed(named[m.name]), name=m.name) if m.name in named else m for m in module.meshes)
-    return replace(module, mesh=meshes[0], meshes=meshes)
+    named, meshes = {mesh.name: mesh for mesh in given}, module.meshes or (module.mesh,)
+    if faults := list(_naming_faults(module, named)):
+        raise UsageError(*faults)
+    meshes = tuple(replace(m.completed(named[m.name]), name=m.name) if m.name in named else m for m in meshes)
+    return replace(module, mesh=meshes[0], meshes=meshes if module.meshes else ())
+
+
+def _naming_faults(module: Module, named: Mapping[str, Mesh]) -> Iterator[Diagnostic]:
+    """Meshes that are given, but not among the program's; and other sizes than those that its parts are made for."""
+    own = {mesh.name: mesh for mesh in module.meshes or (module.mesh,)}
+    for name, mesh in named.items():
+        if name == DEFAULT_NAME and len(own) > 1 and name not in own:
+            first, sizes = next(iter(own)), str(mesh).removeprefix("Mesh(").removesuffix(")").replace(" ", "")
+            text = (
+                f"{mesh} has no name, but the program is on {len(own)} meshes: {', '.join('@' + each for each in own)}"
+            )
+            hint = f'name it: --mesh {first}:{sizes}, in Python {{"{first}": {{...}}}}'
+            yield Diagnostic("MG0001", text, hint=hint)
+        elif name not in own:
+            known = ", ".join(f"@{each}" for each, mesh in own.items() if mesh.axes) or "none"
+            yield Diagnostic("MG0001", f"the program has no mesh @{name}", hint=f"its meshes are {known}")
+        elif module.parts and own[name].completed(mesh).axes != own[name].axes:
+            text = f"@{name} is {own[name]} in the program's parts, not {mesh}"
+            yield Diagnostic("MG0001", text, hint="enter the program as it was before propagation")
 
 
 def _import(graph: Any, given: tuple[Mesh, ...], args: Args) -> tuple[Module, Rebuild]:
-    mesh = given[0] if len(given) == 1 else None
     from meshgen.frontend.jax import from_jax, is_jax
 
     if isinstance(graph, Module):
@@ -164,7 +180,7 @@ def _import(graph: Any, given: tuple[Mesh, ...], args: Args) -> tuple[Module, Re
     if is_jax(graph):
         return from_jax(graph), None
     if type(graph).__module__.startswith("xdsl."):
-        return _read_mlir(str(graph), mesh), None
+        return _read_mlir(str(graph), given), None
     if not callable(graph):
         raise UsageError(
             Diagnostic("MG0001", f"a {type(graph).__name__} is no program", hint="pass a function, MLIR text or a path")
@@ -176,19 +192,18 @@ def _import(graph: Any, given: tuple[Mesh, ...], args: Args) -> tuple[Module, Re
 
 
 def _from_text(graph: str | Path, given: tuple[Mesh, ...], args: Args) -> tuple[Module, Rebuild]:
-    mesh = given[0] if len(given) == 1 else None
     text = str(graph)
     if isinstance(graph, str) and (text == "-" or "\n" in text or "{" in text):
-        return _read_mlir(text, mesh), None
+        return _read_mlir(text, given), None
     if isinstance(graph, str) and ":" in text and not Path(text).exists() and Path(text).suffix != ".mlir":
         return _import(_function(text), given, args)
-    return _read_mlir(Path(text), mesh), None
+    return _read_mlir(Path(text), given), None
 
 
-def _read_mlir(source: str | Path, mesh: Mesh | None) -> Module:
+def _read_mlir(source: str | Path, meshes: Sequence[Mesh]) -> Module:
     from meshgen.frontend.mlir import read_mlir
 
-    return read_mlir(source, mesh)
+    return read_mlir(source, meshes)
 
 
 def _shapes(args: Sequence[Any] | Mapping[str, Any], names: Sequence[str]) -> dict[str, Sequence[int]]:

@@ -24,6 +24,7 @@ MOST_DEVICES = 1 << 20  # exact volumes of uneven tiles are computed over the de
 # Between two meshes: one 400 Gb/s InfiniBand port per GPU, and a message's latency through NCCL's network proxy.
 NETWORK_BYTES_PER_SECOND = 45e9
 NETWORK_LATENCY_SECONDS = 20e-6
+DEFAULT_NAME = "mesh"  # of a mesh that is given without a name
 _SUB_AXIS = re.compile(r"(.+):\((\d+)\)(\d+)")
 
 
@@ -42,7 +43,7 @@ class Mesh:
     """Axes in order, major to minor. Raises ShardingError for a repeated name or a size below 1."""
 
     axes: tuple[Axis, ...]
-    name: str = "mesh"
+    name: str = DEFAULT_NAME
 
     def __post_init__(self) -> None:
         faults = [
@@ -240,16 +241,21 @@ def overlaps(left: str, right: str) -> bool:
     return pre < other_pre * other_size and other_pre < pre * size
 
 
-def make_mesh(axes: Mapping[str, int | None] | Sequence[int | None], name: str = "mesh") -> Mesh:
+def make_mesh(axes: Mapping[str, int | None] | Sequence[int | None], name: str = DEFAULT_NAME) -> Mesh:
     """A mesh from `{"dp": 2, "tp": 4}`, or from sizes alone: then the axes are named `"0"`, `"1"`, ..."""
     pairs = axes.items() if isinstance(axes, Mapping) else ((str(i), size) for i, size in enumerate(axes))
     return Mesh(tuple(Axis(axis, size) for axis, size in pairs), name)
 
 
 def parse_mesh(text: str) -> Mesh:
-    """A mesh from the command line's `dp=2,tp=4`; `?` is a size that is unknown until load."""
+    """A mesh from the command line's `dp=2,tp=4`, or by name `first:dp=2,tp=4`; `?` is a size that is unknown until load."""
     axes: dict[str, int | None] = {}
-    for part in text.split(","):
+    name, colon, listed = text.rpartition(":")
+    name = name.strip().removeprefix("@")
+    if colon and not re.fullmatch(r"[\w$.-]+", name):
+        fault = Diagnostic("MG0201", f"mesh '{text}': '{name}' is no name", hint="write for example first:dp=2,tp=4")
+        raise ShardingError(fault)
+    for part in listed.split(","):
         match = re.fullmatch(r"\s*([A-Za-z_]\w*|\d+)\s*=\s*(\?|-?\d+)\s*", part)
         if not match or match[1] in axes:
             raise ShardingError(
@@ -260,4 +266,4 @@ def parse_mesh(text: str) -> Mesh:
                 )
             )
         axes[match[1]] = None if match[2] == "?" else int(match[2])
-    return make_mesh(axes)
+    return make_mesh(axes, name or DEFAULT_NAME)

@@ -276,21 +276,22 @@ def fit(sharding: Sharding, rank: int) -> Sharding:
 
 
 def format_sharding(sharding: Sharding) -> str:
-    """The command line's form, which `parse_sharding` reads: `dp,_,a+b/sum:tp/halo:0:1:2/offsets:1:0:2:5`."""
+    """The command line's form, which `parse_sharding` reads: `dp,_,a+b/sum:tp/halo:0:1:2/offsets:1:0:2:5@stage1`."""
     text = ",".join("+".join(axes) or "_" for axes in sharding.dims)
     tails = [f"{kind}:{axis}" for axis, kind in sharding.partial]
     tails += [f"halo:{d}:{before}:{after}" for d, (before, after) in enumerate(sharding.halo) if before or after]
     tails += [f"offsets:{d}:{':'.join(map(str, row))}" for d, row in enumerate(sharding.offsets) if row]
-    return "/".join([text, *tails])
+    return "/".join([text, *tails]) + (f"@{sharding.mesh}" if sharding.mesh else "")
 
 
 def parse_sharding(text: str) -> Sharding:
     """A sharding from the command line's form: per dim its axes joined by `+`, or `_`; then after slashes
-    KIND:AXIS for partial axes, halo:DIM:BEFORE:AFTER and offsets:DIM:0:...:SIZE.
+    KIND:AXIS for partial axes, halo:DIM:BEFORE:AFTER and offsets:DIM:0:...:SIZE; last @MESH, where there are several.
 
     `str` of a sharding is the diagnostics' form; this one needs no quoting in a shell. Raises ShardingError.
     """
-    body, *tails = text.split("/")
+    body, _, mesh = text.partition("@")
+    body, *tails = body.split("/")
     if not re.fullmatch(r"[\w:()+,\s]*", body):
         raise ShardingError(
             Diagnostic("MG0204", f"'{text}' is not a sharding", hint="write for example dp,_,a+b or dp,_/sum:tp")
@@ -318,4 +319,5 @@ def parse_sharding(text: str) -> Sharding:
         tuple(partial),
         tuple(halo.get(d, (0, 0)) for d in rows) if halo else (),
         tuple(offsets.get(d, ()) for d in rows) if offsets else (),
+        mesh.strip(),
     )

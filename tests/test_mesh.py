@@ -71,6 +71,14 @@ def test_unknown_sizes_wait_for_load() -> None:
         mesh.axis_size("dp")
 
 
+def test_meshes_by_name() -> None:
+    assert (
+        parse_mesh("stage.0:dp=2,tp=?")
+        == parse_mesh("@stage.0: dp=2, tp=?")
+        == make_mesh({"dp": 2, "tp": None}, "stage.0")
+    )
+
+
 @pytest.mark.parametrize(
     "text, message",
     [
@@ -80,6 +88,9 @@ def test_unknown_sizes_wait_for_load() -> None:
         ("dp=-1", "size -1"),
         ("dp=1024,tp=1025", "1,049,600 devices; it can have 1,048,576"),
         ("", "not a new NAME=SIZE"),
+        ("first:", "not a new NAME=SIZE"),
+        (":dp=2", "'' is no name"),
+        ("a b:dp=2", "'a b' is no name"),
     ],
 )
 def test_bad_meshes_are_refused(text: str, message: str) -> None:

@@ -98,6 +98,8 @@ def test_integers_of_the_seeds() -> None:
         P("x", None, ("y", "z")),
         P(None, partial={"x": "max", "y": "sum"}),
         P("x:(2)4"),
+        P("x", None, partial="y", mesh="stage.1"),
+        P(mesh="b"),
         Sharding((("x",), ()), halo=((1, 2), (0, 0))),
         Sharding(((), ("x",)), offsets=((), (0, 2, 5))),
     ],

@@ -18,7 +18,7 @@ from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.executable import Executable
 from meshgen.ir.graph import Module
 from meshgen.ir.sizes import at_mesh
-from meshgen.mesh import Mesh, parse_mesh
+from meshgen.mesh import DEFAULT_NAME, Mesh, parse_mesh
 from meshgen.pipeline import Options, Progress, Timing, verify_program
 from meshgen.sharding.unknown import nominal_mesh, unknown_axes
 from meshgen.spec import Sharding, parse_sharding
@@ -75,7 +75,12 @@ def add_program(parser: argparse.ArgumentParser, *, needed: bool = True) -> None
     what = "a .mlir file, pkg.mod:function, or - for stdin"
     parser.add_argument("program", metavar="IN", nargs=None if needed else "?", help=what)
     parser.add_argument(
-        "--mesh", metavar="AXES", help="the devices, such as dp=2,tp=4; else the mesh that the file declares"
+        "--mesh",
+        metavar="[NAME:]AXES",
+        action="append",
+        default=[],
+        help="the devices, such as dp=2,tp=4; else the mesh that the file declares; of several meshes each by name: "
+        "--mesh first:dp=2 --mesh second:x=4",
     )
     parser.add_argument(
         "--arg",
@@ -96,7 +101,7 @@ def add_program(parser: argparse.ArgumentParser, *, needed: bool = True) -> None
         metavar="NAME=SPEC",
         action="append",
         default=[],
-        help="required sharding of an input, such as w1=_,tp (* matches names)",
+        help="required sharding of an input, such as w1=_,tp (* matches names); on one of several meshes w1=_,tp@first",
     )
     parser.add_argument(
         "--out-spec",
@@ -121,7 +126,7 @@ def program_options(options: argparse.Namespace) -> dict[str, Any]:
     """What `api.compile` takes, from the command line. Raises UsageError, ShardingError."""
     return {
         "graph": read_program(options.program),
-        "mesh": mesh_option(options.mesh),
+        "mesh": meshes_option(options.mesh),
         "args": _shapes(options.shape) or options.arg or None,
         "in_specs": specs_option(options.spec) or None,
         "out_specs": specs_option(options.out_spec) or None,
@@ -152,6 +157,22 @@ def program(options: argparse.Namespace) -> tuple[Module, Options, Timing]:
 
 def mesh_option(text: str | None) -> Mesh | None:
     return None if text is None else parse_mesh(text)
+
+
+def meshes_option(texts: Sequence[str]) -> tuple[Mesh, ...] | None:
+    """The meshes by name, or the only one; None if none is given. Raises UsageError for names that are missing or repeated."""
+    meshes = tuple(map(parse_mesh, texts))
+    names = [mesh.name for mesh in meshes]
+    faults = [
+        Diagnostic("MG0001", f"--mesh {text}: one of several meshes needs a name", hint=f"write NAME:{text}")
+        for text, mesh in zip(texts, meshes, strict=True)
+        if len(meshes) > 1 and mesh.name == DEFAULT_NAME
+    ]
+    twice = dict.fromkeys(name for name in names if name != DEFAULT_NAME and names.count(name) > 1)
+    faults += [Diagnostic("MG0001", f"--mesh gives @{name} {names.count(name)} times") for name in twice]
+    if faults:
+        raise UsageError(*faults)
+    return meshes or None
 
 
 def read_program(name: str) -> Any:

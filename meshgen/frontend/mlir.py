@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
@@ -11,17 +12,17 @@ from meshgen.ir.text import parse_text
 from meshgen.mesh import Mesh
 
 
-def read_mlir(source: str | Path, mesh: Mesh | None = None) -> Module:
+def read_mlir(source: str | Path, meshes: Sequence[Mesh] = ()) -> Module:
     """The module of MLIR text: `source` is the text itself, a path, or `-` for stdin.
 
-    A string is a path unless it has a line break or a brace. `mesh` has sizes of mesh axes that the text leaves
+    A string is a path unless it has a line break or a brace. `meshes` have sizes of mesh axes that the text leaves
     open. Raises UsageError (MG0002) where the file cannot
     be read, ProgramError where the text is refused (see `parse_text`).
     """
     if source == "-":
-        return parse_text(sys.stdin.read(), "-", mesh)
+        return parse_text(sys.stdin.read(), "-", meshes)
     if isinstance(source, str) and ("\n" in source or "{" in source or not source.strip()):
-        return parse_text(source, "<text>", mesh)
+        return parse_text(source, "<text>", meshes)
     path = Path(source)
     try:
         text = path.read_text(encoding="utf-8")
@@ -31,4 +32,4 @@ def read_mlir(source: str | Path, mesh: Mesh | None = None) -> Module:
         message = f"byte {error.start} is not UTF-8; MLIR bytecode is not supported"
         hint = "print the module as text (mlir-opt, or as_text() in JAX)"
         raise ProgramError(Diagnostic("MG0101", message, Location(str(path), 0), hint=hint)) from error
-    return parse_text(text, str(path), mesh)
+    return parse_text(text, str(path), meshes)

@@ -30,7 +30,7 @@ from meshgen.ir.graph import (
     Value,
     is_complex,
 )
-from meshgen.mesh import Mesh
+from meshgen.mesh import DEFAULT_NAME, Mesh
 from meshgen.spec import Sharding
 
 DIALECTS: list[Dialect] = []
@@ -111,7 +111,7 @@ class Reading:
     meshes: dict[str, Mesh] = field(default_factory=dict[str, Mesh])
     parents: dict[str, str] = field(default_factory=dict[str, str])  # of meshes that are a part of another
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
-    given: Mesh | None = None  # what the user said of the mesh
+    given: Sequence[Mesh] = ()  # what the user said of the meshes
     is_part: bool = False  # whether it is the program of one mesh among several
     _types: dict[Attribute, tuple[TensorType, Attribute | None]] = field(
         default_factory=dict[Attribute, tuple[TensorType, Attribute | None]]
@@ -127,8 +127,10 @@ class Reading:
 
         The first one with axes is that of what names none. One without axes is only known by name.
         """
-        if self.given and not mesh.is_static and set(self.given.names) <= set(mesh.names):
-            mesh = replace(mesh.completed(self.given), name=mesh.name)
+        for given in self.given:
+            is_meant = given.name in (symbol, DEFAULT_NAME) and set(given.names) <= set(mesh.names)
+            if is_meant and not mesh.is_static:
+                mesh = replace(mesh.completed(given), name=mesh.name)
         if symbol in self.meshes:
             self.fault(
                 "MG0201", f"@{symbol} is declared twice", source, "declare each mesh once, or give it another name"

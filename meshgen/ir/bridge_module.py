@@ -32,8 +32,8 @@ KERNEL = "meshgen.kernel"
 _STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return", "sdy.return")
 
 
-def import_module(top: builtin.ModuleOp, source: Source, given: Mesh | None = None, is_part: bool = False) -> Module:
-    """The module of an xDSL module; calls of private functions are inlined. `given` has sizes that the mesh leaves open.
+def import_module(top: builtin.ModuleOp, source: Source, given: Sequence[Mesh] = (), is_part: bool = False) -> Module:
+    """The module of an xDSL module; calls of private functions are inlined. `given` have sizes that meshes leave open.
 
     `is_part` says that it is the program of one mesh among several.
 

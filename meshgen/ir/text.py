@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -37,8 +38,8 @@ _OPERATION = re.compile(
 
 
 @rarely_collecting()
-def parse_text(text: str, file: str = "-", mesh: Mesh | None = None) -> Module:
-    """The module that `text` says. `file` is its name in diagnostics; `mesh` has sizes that the text leaves open.
+def parse_text(text: str, file: str = "-", meshes: Sequence[Mesh] = ()) -> Module:
+    """The module that `text` says. `file` is its name in diagnostics; `meshes` have sizes that the text leaves open.
 
     Private functions are inlined. Raises ProgramError: MG0102 for an empty text,
     MG0103 for operations that are not supported (all of them), MG0101 with line and caret where the text does
@@ -59,14 +60,14 @@ def parse_text(text: str, file: str = "-", mesh: Mesh | None = None) -> Module:
     source = Source(parser.locate, parser.name_of)
     inner = [operation for operation in top.ops if isinstance(operation, builtin.ModuleOp)]
     if not inner:
-        return _complete(top, source, mesh)
+        return _complete(top, source, meshes)
     module = import_parts(top, inner, source)
-    return read_parts(module, [_complete(each, source, mesh, is_part=True) for each in inner])
+    return read_parts(module, [_complete(each, source, meshes, is_part=True) for each in inner])
 
 
-def _complete(top: builtin.ModuleOp, source: Source, mesh: Mesh | None, is_part: bool = False) -> Module:
+def _complete(top: builtin.ModuleOp, source: Source, meshes: Sequence[Mesh], is_part: bool = False) -> Module:
     """The program of one module in the text."""
-    module = bridge_shard_stages.complete(import_module(top, source, mesh, is_part))
+    module = bridge_shard_stages.complete(import_module(top, source, meshes, is_part))
     check_module(module)
     return module
 

@@ -34,10 +34,10 @@ def split_meshes(module: Module) -> Module:
         return module
     unknown = [mesh for mesh in module.meshes if not mesh.is_static]
     if unknown:
-        hint = "a program on several meshes needs the sizes of all of them"
         named = first_named(module)
         faults = [
-            Diagnostic("MG0201", f"@{m.name} is {m}: a size is unknown", named.get(m.name), (), hint) for m in unknown
+            Diagnostic("MG0201", f"@{m.name} is {m}: a size is unknown", named.get(m.name), (), _sizes_hint(m))
+            for m in unknown
         ]
         raise ShardingError(*faults)
     module = unroll(module, is_on_several)
@@ -46,6 +46,11 @@ def split_meshes(module: Module) -> Module:
     if writer.faults:
         raise ShardingError(*writer.faults)
     return joined(module, [part.module() for part in writer.parts.values()])
+
+
+def _sizes_hint(mesh: Mesh) -> str:
+    sizes = ",".join(f"{axis.name}=4" for axis in mesh.axes if axis.size is None)
+    return f"a program on several meshes needs the sizes of all of them; give for example --mesh {mesh.name}:{sizes}"
 
 
 class _Part:

@@ -101,4 +101,4 @@ def test_sizes_that_reading_needs_are_asked_for(operation: str) -> None:
         parse_text(text)
     (fault,) = caught.value.diagnostics
     assert fault.code == "MG0201" and "the size of mesh axis '0' is unknown" in fault.message and "--mesh" in fault.hint
-    assert parse_text(text, mesh=make_mesh({"0": 2})).stage == "partition"
+    assert parse_text(text, meshes=[make_mesh({"0": 2})]).stage == "partition"

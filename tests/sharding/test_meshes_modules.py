@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 
 import meshgen as mg
+from meshgen.api import read
 from meshgen.cli import main
-from meshgen.errors import MeshgenError, ModuleError
+from meshgen.errors import MeshgenError, ModuleError, UsageError
 from meshgen.ir.text import print_text
 from meshgen.pipeline import STAGES
 from meshgen.runtime.manifest import PARTS_FORMAT
 from tests.sharding.meshes_programs import (
     MESHES,
     TYPES,
+    stages_of,
     traced,
     two_stages,
 )
@@ -75,3 +77,46 @@ def test_damaged_programs_are_refused(tmp_path: Path) -> None:
     path.write_bytes(content[: len(content) // 2])
     with pytest.raises(ModuleError):
         mg.load(path)
+
+
+OPEN_SIZES = """
+shard.grid @a(shape = ?) {axis_names = ["x"]}
+shard.grid @b(shape = 2x?) {axis_names = ["y", "z"]}
+func.func @main(%x: tensor<8x4xf32> {shard.sharding = #shard.split<@a, [["x"], []]>}) -> (tensor<8x4xf32> {shard.sharding = #shard.split<@b, [["y", "z"], []]>}) {
+  %h = stablehlo.tanh %x : tensor<8x4xf32>
+  return %h : tensor<8x4xf32>
+}
+"""
+
+
+def test_the_command_line_gives_sizes_of_each_mesh_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "open.mlir"
+    file.write_text(OPEN_SIZES)
+    assert main(["check", str(file), "--mesh", "a:x=2", "--mesh", "b:z=3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["mesh"] == {"a": {"x": 2}, "b": {"y": 2, "z": 3}}
+    assert main(["check", str(file), "--mesh", "b:z=3", "--mesh", "a:x=3"]) == 0
+    for given, code, text in (
+        (["a:x=2"], 1, "give for example --mesh b:z=4"),
+        (["x=2"], 2, "name it: --mesh a:x=2"),
+        (["a:x=2", "c:z=3"], 2, "no mesh @c"),
+        (["a:x=2", "z=3"], 2, "write NAME:z=3"),
+        (["a:x=2", "a:x=3"], 2, "--mesh gives @a 2 times"),
+    ):
+        assert main(["check", str(file), *(word for mesh in given for word in ("--mesh", mesh))]) == code
+        assert text in capsys.readouterr().err
+
+
+def test_functions_on_several_meshes_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "stages_on_meshes.py").write_text("def run(x, w0, w1):\n    return (x @ w0) @ w1\n")
+    monkeypatch.chdir(tmp_path)
+    words = (
+        "check stages_on_meshes:run --mesh a:dp=2,tp=2 --mesh b:x=3 --spec x=dp@a --spec w0=_,tp --out-spec result=x@b"
+    )
+    assert main([*words.split(), *(word for kind in TYPES for word in ("--arg", kind))]) == 0
+
+
+def test_sizes_of_parts_are_fixed() -> None:
+    parts = stages_of(traced(), "propagate")["propagate"]
+    assert read(print_text(parts), {"a": {"dp": 2, "tp": 2}})[0].parts
+    with pytest.raises(UsageError, match=r"@b is Mesh\(x=3\) in the program's parts, not Mesh\(x=2\)"):
+        read(print_text(parts), {"b": {"x": 2}})
