@@ -60,26 +60,31 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
+    if words and words[0] in COMMANDS:
+        return _run(words[0], words[1:])
     parser = Parser(prog="meshgen", description="SPMD compiler: one-device tensor programs on a mesh of devices.")
     parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    known = words[0] if words and words[0] in COMMANDS else ""
     for name, purpose in COMMANDS.items():
-        command = commands.add_parser(name, help=purpose, description=purpose)
-        if name == known:  # the others' modules are not needed
-            import_module(f"meshgen.commands.{name}").add_arguments(command)
-            command.add_argument("--json", action="store_true", help="print one JSON document")
-    options = parser.parse_args(words)
-    if options.version:
-        from meshgen import __version__
-
-        sys.stdout.write(f"meshgen {__version__}\n")
-        return 0
-    if not options.command:
+        commands.add_parser(name, help=purpose)
+    if not parser.parse_args(words).version:
         parser.error("which command?")
+    from meshgen import __version__
+
+    sys.stdout.write(f"meshgen {__version__}\n")
+    return 0
+
+
+def _run(command: str, words: list[str]) -> int:
+    """Run a command. Only its own module is imported; options may stand before, between and behind what has no name."""
+    parser = Parser(prog=f"meshgen {command}", description=COMMANDS[command])
+    module = import_module(f"meshgen.commands.{command}")
+    module.add_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    options = parser.parse_intermixed_args(words)
     from meshgen.commands.common import Output
 
-    return import_module(f"meshgen.commands.{options.command}").run(options, Output(options.json))
+    return module.run(options, Output(options.json))
 
 
 def _refused(error: MeshgenError, as_json: bool) -> int:

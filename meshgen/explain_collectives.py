@@ -1,15 +1,14 @@
 """Why a collective is there: the edges that it serves, who put its axes there, and what would have done instead.
 
-Its reason is text that is carried through all stages; the edges are those of stage `materialize` whose text it holds.
+The edges are those of stage `materialize` whose numbers it carries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from meshgen.ccl.cost import COMMUNICATIONS
 from meshgen.errors import Location
 from meshgen.executable import Executable
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -27,13 +26,13 @@ from meshgen.tables import bytes_text, seconds_text
 
 @dataclass(frozen=True)
 class Edge:
-    """A value on its way to a use that needs it otherwise."""
+    """A value on its way to uses that need it otherwise."""
 
     value: Value
+    users: tuple[Value, ...]  # what its uses make
     source: Sharding
     target: Sharding
     places: tuple[Location, ...]  # of what makes it and of what uses it
-    whys: tuple[str, ...]  # of its steps
 
 
 def collective_records_of(
@@ -41,15 +40,29 @@ def collective_records_of(
 ) -> list[dict[str, Any]]:
     """What there is to say of the collectives of these numbers, as plain values."""
     module = executable.stages.get("materialize")
-    edges = list(_edges(module)) if module else []
+    edges = _edges(module) if module else {}
     return [_record(executable, edges, solved, reasons, number) for number in numbers]
 
 
+def numbers_about(executable: Executable, what: str | int) -> list[int]:
+    """Which collectives move a value, or move others for what makes it; or which stand on a line or serve what does."""
+    module = executable.stages.get("materialize")
+    edges = _edges(module) if module else {}
+    return [number for number, row in enumerate(executable.comms) if _is_about(row, edges, what)]
+
+
+def _is_about(row: Collective, edges: Mapping[int, Edge], what: str | int) -> bool:
+    mine = [edges[number] for number in row.edges if number in edges]
+    if isinstance(what, int):
+        return what == row.line or any(place.line == what for edge in mine for place in edge.places)
+    return any(value.name == what.lstrip("%") for edge in mine for value in (edge.value, *edge.users))
+
+
 def _record(
-    executable: Executable, edges: Sequence[Edge], solved: Solved | None, reasons: Reasons | None, number: int
+    executable: Executable, edges: Mapping[int, Edge], solved: Solved | None, reasons: Reasons | None, number: int
 ) -> dict[str, Any]:
     row: Collective = executable.comms[number]
-    mine = [edge for edge in edges if any(why in row.why for why in edge.whys)]
+    mine = [edges[number] for number in row.edges if number in edges]
     places = {place for edge in mine for place in edge.places}
     lines = {place.line for place in places} or ({row.line} if row.line else set[int]())
     sites = [site for site in solved.sites if site.node.loc and site.node.loc.line in lines] if solved else []
@@ -99,18 +112,19 @@ def _plan_record(plan: ReshardPlan) -> dict[str, Any]:
     return {"steps": [step.op for step in plan.steps], "ring_bytes": plan.ring_bytes, "seconds": plan.seconds}
 
 
-def _edges(module: Module) -> Iterator[Edge]:
-    """The edges of a materialised program on which something moves."""
+def _edges(module: Module) -> dict[int, Edge]:
+    """The edges of a materialised program by their numbers."""
+    steps: dict[int, list[Node]] = {}
+    makers: dict[Value, Node] = {}
+    users: dict[Value, list[Value]] = {}
     for graph in _graphs(module.graph):
-        makers, users = graph.producers(), graph.uses()
+        makers |= graph.producers()
         for node in graph.nodes:
-            if "why" not in node.attrs or _edge_text(makers.get(node.operands[0])) == _edge_text(node):
-                continue  # not the first step of an edge
-            steps = [node]
-            while following := [u for u, _ in users[steps[-1].results[0]] if _edge_text(u) == _edge_text(node)]:
-                steps.append(following[0])
-            if any(step.op in COMMUNICATIONS for step in steps):
-                yield _edge(steps, makers.get(node.operands[0]))
+            for number in node.attrs.get("edges", ()):
+                steps.setdefault(number, []).append(node)
+            for value in node.operands:
+                users.setdefault(value, []).extend(node.results)
+    return {number: _edge(nodes, makers, users) for number, nodes in steps.items()}
 
 
 def _graphs(graph: Graph) -> Iterator[Graph]:
@@ -120,17 +134,13 @@ def _graphs(graph: Graph) -> Iterator[Graph]:
             yield from _graphs(region)
 
 
-def _edge_text(node: Node | None) -> str:
-    """What the steps of one edge have in common: both ends."""
-    return str(node.attrs.get("why", "")).split("; ")[0].split(" (step ")[0] if node else ""
-
-
-def _edge(steps: Sequence[Node], maker: Node | None) -> Edge:
+def _edge(steps: Sequence[Node], makers: Mapping[Value, Node], users: Mapping[Value, list[Value]]) -> Edge:
     start, end = steps[0].operands[0], steps[-1].results[0]
+    maker = makers.get(start)
     assert start.sharding is not None and end.sharding is not None, "values are sharded after materialize"
     places = [steps[0].loc, maker.loc if maker else start.loc]
-    whys = tuple(str(step.attrs["why"]) for step in steps)
-    return Edge(start, start.sharding, end.sharding, tuple(place for place in places if place), whys)
+    uses = tuple(users.get(end, ()))
+    return Edge(start, uses, start.sharding, end.sharding, tuple(place for place in places if place))
 
 
 def collective_text(record: dict[str, Any]) -> str:

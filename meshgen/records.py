@@ -37,6 +37,7 @@ class Collective:
     hidden_seconds: float
     exposed_seconds: float
     mesh: str = ""  # in a program on several meshes: whose devices run it
+    edges: tuple[int, ...] = ()  # of stage `materialize` that it serves
 
     @property
     def line(self) -> int | None:
@@ -185,6 +186,7 @@ def _collective(item: Item, plan: Schedule, mesh: Mesh, hidden: float) -> Collec
         seconds=item.seconds,
         hidden_seconds=hidden,
         exposed_seconds=max(0.0, item.seconds - hidden),
+        edges=item.edges,
     )
 
 

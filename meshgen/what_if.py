@@ -9,8 +9,9 @@ from typing import Any
 
 from rich.console import Group
 
-from meshgen.errors import Diagnostic, UsageError
+from meshgen.errors import Diagnostic, Location, UsageError
 from meshgen.executable import Executable
+from meshgen.explain_values import REGIONS
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.sizes import input_names
 from meshgen.records import Collective, Comms, collective_records
@@ -58,13 +59,11 @@ def _named(graph: Graph, name: str) -> tuple[int | None, Value]:
     if len(made) == 1:
         return None, made[0]
     if made:
-        raise UsageError(
-            Diagnostic(
-                "MG0001",
-                f"'{name}' is {len(made)} values",
-                hint="annotate one by its name: " + ", ".join(f"%{v.name}" for v in made),
-            )
-        )
+        if len({value.name for value in made}) > 1:
+            hint = "annotate one by its name: " + ", ".join(f"%{value.name}" for value in made)
+        else:
+            hint = "annotate one by its line: " + ", ".join(str(value.loc.line) for value in made if value.loc)
+        raise UsageError(Diagnostic("MG0001", f"'{name}' is {len(made)} values", hint=hint))
     names = [*inputs, *(v.name for v in _made(graph) if v.name)]
     raise UsageError(Diagnostic("MG0001", f"there is no value '{name}'", hint=f"values are {', '.join(names[:40])}"))
 
@@ -73,14 +72,16 @@ def _made(graph: Graph) -> list[Value]:
     found: list[Value] = []
     for node in graph.nodes:
         found += node.results
-        found += [value for region in node.regions for value in _made(region)]
+        regions = node.regions if node.op in REGIONS else ()
+        found += [value for region in regions[-1:] for value in region.inputs]
+        found += [value for region in regions for value in _made(region)]
     return found
 
 
 def _insert(graph: Graph, value: Value, wish: Sharding) -> Graph:
-    """The graph with an annotation behind the node that makes the value, inside regions too."""
+    """The graph with an annotation behind the node that makes the value, inside regions too, or where they take it."""
     put: dict[Value, Value] = {}
-    nodes: list[Node] = []
+    nodes: list[Node] = [_annotation(value, wish, value.loc, put)] if value in graph.inputs else []
     for node in graph.nodes:
         operands = [put.get(v, v) for v in node.operands]
         regions = tuple(_insert(region, value, wish) for region in node.regions)
@@ -89,11 +90,15 @@ def _insert(graph: Graph, value: Value, wish: Sharding) -> Graph:
             attrs = {**attrs, "sharding": wish, "required": True, "open_dims": ()}
         nodes.append(replace(node, operands=operands, regions=regions, attrs=attrs))
         if value in node.results and node.op != "annotate":
-            noted = Value(value.type, f"{value.name}_noted" if value.name else "", loc=value.loc)
-            options = {"sharding": wish, "required": True, "as_result": True, "open_dims": ()}
-            nodes.append(Node("annotate", [value], [noted], options, node.loc))
-            put[value] = noted
+            nodes.append(_annotation(value, wish, node.loc, put))
     return Graph(graph.name, graph.inputs, nodes, [put.get(v, v) for v in graph.outputs])
+
+
+def _annotation(value: Value, wish: Sharding, loc: Location | None, put: dict[Value, Value]) -> Node:
+    """An annotation of a value, whose uses `put` turns to it."""
+    put[value] = Value(value.type, f"{value.name}_noted" if value.name else "", loc=value.loc)
+    options = {"sharding": wish, "required": True, "as_result": True, "open_dims": ()}
+    return Node("annotate", [value], [put[value]], options, loc)
 
 
 def comparison(before: Executable, after: Executable) -> list[tuple[str, Any, Any]]:

@@ -13,8 +13,9 @@ import meshgen as mg
 from meshgen import api
 from meshgen.cli import main
 from meshgen.errors import UsageError
-from meshgen.explain import collectives_about, explanations
+from meshgen.explain import collectives_about, explain_collective, explanations
 from meshgen.ir.text import parse_text
+from meshgen.pipeline import Timing
 from meshgen.sharding.oracle import check
 from meshgen.sharding.propagate import annotated, propagate, solve
 from meshgen.spec import P
@@ -219,3 +220,116 @@ func.func @f(%a: tensor<3x4xf32>) -> tensor<3x4xf32> {
     assert record["why"] == "the program says all_reduce here (local.mlir:3)" and record["source"] == "local.mlir:3"
     assert main(["explain", str(place), "%b", "--target", "cpu"]) == 2
     assert "after its shardings were chosen" in capsys.readouterr().err
+
+
+def test_options_may_stand_before_and_between_what_has_no_name(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("explain", str(file), "%c")
+    for order in (
+        [*words, "--target", "cpu"],
+        [*words[:2], "--target", "cpu", "%c"],
+        ["explain", "--target", "cpu", *words[1:]],
+    ):
+        assert main(order) == 0
+        assert "%c = transpose" in capsys.readouterr().out
+    assert main(["explain", str(file), "%c", "%d", "--target", "cpu"]) == 2
+    assert "unrecognized arguments: %d" in capsys.readouterr().err
+
+
+LOOP = """sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %w: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<8x4xf32> {
+  %z = stablehlo.constant dense<0> : tensor<i32>
+  %n = stablehlo.constant dense<3> : tensor<i32>
+  %k = stablehlo.constant dense<1> : tensor<i32>
+  %l:2 = stablehlo.while(%i = %z, %u = %a) : tensor<i32>, tensor<8x4xf32>
+    cond {
+      %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    } do {
+      %j = stablehlo.add %i, %k : tensor<i32>
+      %v = stablehlo.dot_general %u, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+      %s = stablehlo.tanh %v : tensor<8x4xf32>
+      %t = stablehlo.tanh %v : tensor<8x4xf32>
+      %o = stablehlo.add %s, %t : tensor<8x4xf32>
+      stablehlo.return %j, %o : tensor<i32>, tensor<8x4xf32>
+    }
+  return %l#1 : tensor<8x4xf32>
+}
+"""
+
+
+def test_what_a_loop_carries_is_explained_and_can_be_annotated() -> None:
+    executable = api.plan(LOOP, target="cpu")
+    (record,) = explanations(executable, "u")
+    assert record["op"] == "argument of while" and record["spec"] == "_,_"
+    assert "is estimated to take longer" in record["whole"]["x"] and "%a" in record["whole"]["x"]
+    after = api.plan_module(annotated_with(parse_text(LOOP), {"u": P("x", None)}), executable.options, Timing())
+    (record,) = explanations(after, "u")
+    assert record["sharding"] == "[{x}, {}]" and record["chains"][0]["annotation"].startswith(
+        "required annotation [{x}"
+    )
+
+
+def test_what_is_computed_once_for_two_names_is_explained_by_both() -> None:
+    executable = api.plan(LOOP, target="cpu")
+    (kept,), (merged,) = (explanations(executable, name) for name in ("s", "t"))
+    assert "it equals %s" in merged["note"] and kept["note"] == ""
+    assert (merged["value"], merged["location"]["line"]) == ("t", 14)
+    assert [merged[key] for key in ("sharding", "chains", "whole")] == [
+        kept[key] for key in ("sharding", "chains", "whole")
+    ]
+    assert "it equals %s" in executable.explain("t")
+
+
+def test_a_value_that_is_not_computed_says_so() -> None:
+    """Cutting the weights instead of the product needs no product."""
+    text = """sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<4096x64xf32>, %w: tensor<64x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> tensor<4096x128xf32> {
+  %e = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<4096x64xf32>, tensor<64x256xf32>) -> tensor<4096x256xf32>
+  %f = stablehlo.slice %e [0:4096, 0:128] : (tensor<4096x256xf32>) -> tensor<4096x128xf32>
+  %g = stablehlo.slice %e [0:4096, 128:256] : (tensor<4096x256xf32>) -> tensor<4096x128xf32>
+  %h = stablehlo.multiply %f, %g : tensor<4096x128xf32>
+  return %h : tensor<4096x128xf32>
+}"""
+    executable = api.plan(text, target="cpu")
+    (record,) = explanations(executable, "e")
+    assert "it is not computed" in record["note"] and not record["chains"]
+    assert "it is not computed" in executable.explain(3)
+
+
+def test_a_number_that_is_a_value_and_no_line_is_told_how_to_ask(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.mlir"
+    path.write_text(CHAIN.replace("%d", "%70"))
+    assert main(["explain", str(path), "70", "--target", "cpu"]) == 2
+    assert "the value is %70" in capsys.readouterr().err
+
+
+def test_a_spec_can_be_given_back(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (record,) = document(capsys, "explain", file, "%d")["explanations"]
+    assert record["spec"] == "_,x"
+    found = document(capsys, "explain", file, "--what-if", f"%d={record['spec']}")
+    assert not found["vanish"] and not found["appear"]
+
+
+TWO_SUMS = """sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<8x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %b: tensor<8x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
+  %s = stablehlo.dot_general %a, %a, contracting_dims = [1] x [1] : (tensor<8x4096xf32>, tensor<8x4096xf32>) -> tensor<8x8xf32>
+  %t = stablehlo.dot_general %b, %b, contracting_dims = [1] x [1] : (tensor<8x4096xf32>, tensor<8x4096xf32>) -> tensor<8x8xf32>
+  return %s, %t : tensor<8x8xf32>, tensor<8x8xf32>
+}
+"""
+
+
+def test_collectives_that_become_one_serve_the_edges_of_both() -> None:
+    executable = api.plan(TWO_SUMS, target="cpu")
+    (row,) = executable.comms
+    (record,) = explain_collective(executable, 0)
+    assert len(row.edges) == 2 and [edge["value"] for edge in record["edges"]] == ["s", "t"]
+    assert [list(collectives_about(executable, what)) for what in ("s", "t", 3, 4)] == [[row]] * 4
+    assert list(collectives_about(executable, "a")) == []
+    assert [
+        node.attrs["edges"]
+        for node in parse_text(executable.as_text("partition")).graph.nodes
+        if node.op == "all_reduce"
+    ] == [row.edges]

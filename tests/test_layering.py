@@ -16,7 +16,17 @@ PACKAGE = ROOT / "meshgen"
 LAYERS = (
     ("cli", "__main__", "commands"),
     ("__init__", "api"),
-    ("report", "what_if", "explain", "explain_collectives", "executable", "executable_parts", "tables", "records"),
+    (
+        "report",
+        "what_if",
+        "explain",
+        "explain_collectives",
+        "explain_values",
+        "executable",
+        "executable_parts",
+        "tables",
+        "records",
+    ),
     ("pipeline",),
     ("frontend", "sharding", "codegen", "runtime"),
     ("ccl", "kernels"),

@@ -19,7 +19,7 @@ from meshgen.codegen.timeline import Costs, Task, exposures, start_times
 from meshgen.codegen.unroll import communicates
 from meshgen.errors import CodegenError, Diagnostic, place_text
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.reasons import reason_of
+from meshgen.ir.reasons import REASONS, reason_of
 from meshgen.runtime.plan import COLLECTIVES, COMMUNICATION, COMPUTE, STREAMS, Buffer, Item, Schedule
 
 SAME_STEP = 1.02  # steps within this ratio of the shortest are equal
@@ -193,7 +193,7 @@ def assemble(program: Program, order: Sequence[int]) -> Schedule:
         Item(
             op="kernel" if program.names[n] else program.nodes[n].op,
             kernel=program.names[n],
-            attrs={} if program.names[n] else {k: v for k, v in program.nodes[n].attrs.items() if k != "why"},
+            attrs={} if program.names[n] else {k: v for k, v in program.nodes[n].attrs.items() if k not in REASONS},
             inputs=tuple(number_of[v] for v in _operands(program, n)),
             outputs=tuple(number_of[v] for v in program.nodes[n].results),
             stream=program.tasks[n].stream,
@@ -202,6 +202,7 @@ def assemble(program: Program, order: Sequence[int]) -> Schedule:
             seconds=program.tasks[n].seconds,
             start=start[n],
             why="" if program.names[n] else reason_of(program.nodes[n]),
+            edges=program.nodes[n].attrs.get("edges", ()),
             source=place_text(program.nodes[n].loc),
         )
         for place, n in enumerate(order)

@@ -104,6 +104,8 @@ def emit_on(importer: Importer, op: Operation, source: Value, name: str, attrs: 
         source = wide
     if isinstance(why := op.attributes.get("why"), StringAttr):
         attrs = {**attrs, "why": why.data}
+    if isinstance(edges := op.attributes.get("edges"), DenseArrayBase):
+        attrs = {**attrs, "edges": tuple(map(int, edges.get_values()))}
     (value,) = importer.emit(name, [source], [kind], attrs, op)
     value.sharding = sharding
     node = importer.graph.nodes[-1]

@@ -58,6 +58,8 @@ def group(exporter: Exporter, node: Node) -> tuple[dict[str, Attribute], dict[st
         attributes["axes"] = ArrayAttr(StringAttr(axis) for axis in axes)
     if why := node.attrs.get("why"):
         attributes["why"] = StringAttr(why)
+    if edges := node.attrs.get("edges"):
+        attributes["edges"] = DenseArrayBase.from_list(i64, edges)
     return properties, attributes
 
 

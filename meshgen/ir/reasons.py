@@ -6,6 +6,10 @@ from meshgen.errors import place_text
 from meshgen.ir.dialects.shard_checks import TEXT_NAMES
 from meshgen.ir.graph import Node
 
+# Attributes of a collective that change nothing: its reason as text, and the numbers of the edges of stage
+# `materialize` (a value on its way to a use that needs it otherwise) that it serves.
+REASONS = ("why", "edges")
+
 
 def reason_of(node: Node) -> str:
     """The reason that a collective carries; one that carries none stands in the program."""

@@ -232,14 +232,3 @@ def error_bound(graph: Graph, args: Sequence[Array], *, tf32: bool = False, eval
     inputs = [replace(exact(a), samples=(_sample(a),) * SAMPLES) for a in given]
     found = _Tracker(tf32, evaluator or Evaluator()).graph(graph, inputs)
     return [np.minimum(2.0 * np.asarray(t.error), _interval(t)) for t in found]
-
-
-def largest_excess(found: Array, expected: Array, bound: Array) -> tuple[float, float]:
-    """(greatest absolute error, greatest ratio of error to bound); equal infinities and NaN count as no error."""
-    left, right = (x.astype(np.float64) for x in (found, expected))
-    with np.errstate(all="ignore"):
-        same = (left == right) | (np.isnan(left) & np.isnan(right))
-        error = np.where(same, 0.0, np.abs(left - right))
-        error = np.where(np.isnan(error), np.inf, error)
-        ratio = np.where(error == 0, 0.0, np.where(np.isinf(bound), 0.0, error / bound))
-    return float(error.max(initial=0.0)), float(ratio.max(initial=0.0))

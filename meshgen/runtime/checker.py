@@ -38,30 +38,6 @@ def check(plan: Schedule, mesh: Mesh) -> None:
         raise ScheduleError(*faults)
 
 
-def check_ranks(chains: Sequence[Sequence[Item]], mesh: Mesh) -> None:
-    """Raise ScheduleError unless all ranks issue the same collectives in the same order (iii).
-
-    `chains[r]` are the collectives of rank r in issue order.
-    """
-    for rank, chain in enumerate(chains):
-        for place, (mine, first) in enumerate(itertools.zip_longest(chain, chains[0])):
-            if _identity(mine) != _identity(first):
-                raise ScheduleError(
-                    Diagnostic(
-                        "MG0401",
-                        f"collective {place} is '{first.label if first else 'none'}' on rank 0, but '{mine.label if mine else 'none'}' on rank {rank} of {mesh}",
-                        hint="all ranks must issue the same collectives in the same order",
-                    )
-                )
-
-
-def _identity(item: Item | None) -> tuple[object, ...]:
-    """What must be equal for two ranks to take part in one collective."""
-    return (
-        () if item is None else (item.op, sorted((k, str(v)) for k, v in item.attrs.items()), item.outputs, item.inputs)
-    )
-
-
 def structure_faults(plan: Schedule, mesh: Mesh) -> list[Diagnostic]:
     """Numbers out of range, buffers outside the arena, bad views, unknown ops: checked before anything is used."""
     texts = _buffer_faults(plan)

@@ -280,6 +280,7 @@ def _item_from_json(v: Json) -> Item:
         outputs=_each(v["outputs"], _count), stream=_count(v["stream"]), waits=_each(v["waits"], _count),
         records=None if v["records"] is None else _count(v["records"]), seconds=float(v["seconds"]),
         start=float(v["start"]), why=_text(v["why"]), source=_text(v["source"]),
+        edges=_each(v["edges"], _count),
     )  # fmt: skip
 
 

@@ -65,6 +65,7 @@ class Item:
         records: event that is recorded on the stream when the item is done; None: nobody waits for it.
         seconds, start: predicted duration, and start since the beginning of the step.
         source: file and line of the program that it comes from; empty where that is not known.
+        edges: numbers of the edges of stage `materialize` that a collective serves.
     """
 
     op: str
@@ -79,6 +80,7 @@ class Item:
     start: float = 0.0
     why: str = ""
     source: str = ""
+    edges: tuple[int, ...] = ()
 
     @property
     def end(self) -> float:

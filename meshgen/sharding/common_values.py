@@ -23,23 +23,31 @@ _PURE = frozenset((*UNARY, *BINARY)) - {"optimization_barrier"} | {
 
 def merge_common_values(module: Module) -> Module:
     """Before: `%a = reduce %x   %b = reduce %x`.   After: `%b` is `%a`. The module itself where nothing occurs twice."""
-    graph = _merged(module.graph, {})
+    graph = _merged(module.graph, {}, {})
     return module if graph is module.graph else replace(module, graph=graph)
 
 
-def _merged(graph: Graph, outer: dict[Value, Value]) -> Graph:
-    """The graph with uses of second values replaced; `outer` has those of the graphs around it."""
+def common_values(graph: Graph) -> dict[Value, Value]:
+    """Each value that is computed before under another name, and that value."""
+    found: dict[Value, Value] = {}
+    _merged(graph, {}, found)
+    return found
+
+
+def _merged(graph: Graph, outer: dict[Value, Value], found: dict[Value, Value]) -> Graph:
+    """The graph with uses of second values replaced; `outer` has those of the graphs around it, `found` gets all."""
     same = dict(outer)
     numbers: dict[Value, Any] = {}  # what a value is: itself, or of a constant one how it is made
     seen: dict[Any, list[Value]] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
-        node = _with_uses(node, same)
+        node = _with_uses(node, same, found)
         key = _key(node, numbers)
         if key is not None and _is_constant(node, numbers):
             numbers[node.result] = key
         elif key in seen:
             same.update(zip(node.results, seen[key], strict=True))
+            found.update(zip(node.results, seen[key], strict=True))
             continue
         elif key is not None:
             seen[key] = node.results
@@ -50,9 +58,9 @@ def _merged(graph: Graph, outer: dict[Value, Value]) -> Graph:
     return Graph(graph.name, graph.inputs, nodes, outputs)
 
 
-def _with_uses(node: Node, same: dict[Value, Value]) -> Node:
+def _with_uses(node: Node, same: dict[Value, Value], found: dict[Value, Value]) -> Node:
     operands = [same.get(value, value) for value in node.operands]
-    regions = tuple(_merged(region, same) for region in node.regions)
+    regions = tuple(_merged(region, same, found) for region in node.regions)
     changed = operands != node.operands or any(a is not b for a, b in zip(regions, node.regions, strict=True))
     return replace(node, operands=operands, regions=regions) if changed else node
 

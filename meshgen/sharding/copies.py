@@ -40,10 +40,11 @@ class Party:
 
 
 class Names:
-    """New names that no value of the program has."""
+    """New names that no value of the program has, and numbers for its edges."""
 
     def __init__(self, taken: Sequence[str]) -> None:
         self._counts = dict.fromkeys(taken, 0)
+        self.edges = itertools.count()
 
     def fresh(self, base: str, suffix: str) -> str:
         """`base_suffix`, with a count where it is taken; `v4_suffix` of a number; none of no name."""
@@ -60,11 +61,15 @@ class Names:
 
 @dataclass(eq=False)
 class _Link:
-    """One step of the way from a value to a copy: step `number` of `plan`, which starts at `origin` (None: at the value)."""
+    """One step of the way from a value to a copy: step `number` of `plan`, after `origin` (None: at the value).
+
+    `edge` is the number that all steps of the plan have.
+    """
 
     origin: _Link | None
     plan: ReshardPlan
     number: int
+    edge: int
     made: Value | None = None
 
     @property
@@ -120,8 +125,9 @@ class Copies:
         ]
         plans = [(plan_reshard(self.value.type, lies, target, self.mesh), link) for lies, link in starts]
         plan, origin = min(plans, key=lambda pair: pair[0].cost)  # the first of equal ones
+        edge = next(self.names.edges)
         for number in range(len(plan.steps)):
-            origin = _Link(origin, plan, number)
+            origin = _Link(origin, plan, number, edge)
             self.links.append(origin)
         assert origin is not None, "another layout takes a step"
         return origin
@@ -150,7 +156,7 @@ class Copies:
             link.made = Value(
                 self.value.type, self.names.fresh(self.value.name, _SUFFIXES[step.op]), step.sharding, loc
             )
-            attrs = {**step.attrs, "why": self._why(step, link.plan, link.number, user)}
+            attrs = {**step.attrs, "why": self._why(step, link.plan, link.number, user), "edges": (link.edge,)}
             self.nodes.append(Node(step.op, [origin], [link.made], attrs, loc))
         return link.made
 

@@ -114,4 +114,7 @@ def _label_text(site: Site, label: Label) -> str:
         loop = site.rule.factors[label.factor]
         return f"split over loop {loop.name} ({loop.size})"
     kinds = [state for state in (*label.operands, *label.results) if isinstance(state, str)]
-    return f"with partial values ({kinds[0]})" if kinds else "on whole values"
+    partial = [isinstance(state, str) for state in label.operands]
+    names = [f"%{v.name or '?'}" for v, is_partial in zip(site.node.operands, partial, strict=True) if is_partial]
+    which = "" if all(partial) or not names else f" of {', '.join(names)}"
+    return f"with partial values ({kinds[0]}){which}" if kinds else "on whole values"

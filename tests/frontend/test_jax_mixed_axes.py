@@ -10,7 +10,7 @@ import pytest
 
 from meshgen.api import plan, read
 from meshgen.executable import Executable
-from meshgen.explain import Known
+from meshgen.explain_values import known_of
 from meshgen.ir.text import parse_text, print_text
 from meshgen.sharding.oracle import check
 
@@ -98,7 +98,7 @@ def test_every_stage_prints_and_reads_back(case: tuple[str, Executable, Any]) ->
 
 
 def test_every_axis_in_a_body_is_explained(case: tuple[str, Executable, Any]) -> None:
-    known = Known.of(case[1])
+    known = known_of(case[1])
     for record in known.values():
         assert {chain["axis"] for chain in record["chains"]} | set(record["whole"]) == {"x", "y"}
         assert all("annotation [" in chain["annotation"] for chain in record["chains"])

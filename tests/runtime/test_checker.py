@@ -10,7 +10,7 @@ import pytest
 from meshgen.codegen.schedule import schedule
 from meshgen.errors import ScheduleError
 from meshgen.ir.graph import TensorType
-from meshgen.runtime.checker import check, check_ranks
+from meshgen.runtime.checker import check
 from meshgen.runtime.plan import COMPUTE, Schedule, aligned
 from meshgen.spec import P
 from tests.codegen.programs import costs, layers, mixed
@@ -177,15 +177,6 @@ def test_outputs_must_be_written_and_kept():
 def test_an_arena_bigger_than_its_buffers_is_refused():
     most = sum(aligned(b.type.nbytes) for b in PLAN.buffers)
     refused(replace(PLAN, arena_bytes=most + 256), "need only")
-
-
-def test_ranks_must_issue_the_same_collectives():
-    chain = [i for i in PLAN.items if i.is_collective]
-    check_ranks([chain, chain, chain], MODULE.mesh)
-    with pytest.raises(ScheduleError, match=r"collective 1 is .* on rank 0, but .* on rank 2"):
-        check_ranks([chain, chain, [chain[0], chain[2], chain[1], *chain[3:]]], MODULE.mesh)
-    with pytest.raises(ScheduleError, match=r"'none' on rank 1"):
-        check_ranks([chain, chain[:-1]], MODULE.mesh)
 
 
 def test_faults_are_reported_together():

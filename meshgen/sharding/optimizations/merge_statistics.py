@@ -210,7 +210,7 @@ class _Writer:
         row = self._emit("concatenate", [given, squares], (1, 2 * count), dim=1)
         attrs: dict[str, Any] = {"axes": tuple(pair.first.attrs["axes"]), "dim": 0}
         note = "each device's own mean and squared deviations, in one exchange"
-        attrs |= merged_why([pair.first, pair.second], note) or {"why": note}
+        attrs |= {"why": note} | merged_why([pair.first, pair.second], note)
         both = self._emit("all_gather", [row], (size, 2 * count), **attrs)
         sums, deviations = (self._columns(both, i * count, count) for i in (0, 1))
         total = self._total(sums)

@@ -12,6 +12,7 @@ import numpy as np
 from meshgen.errors import Location
 from meshgen.ir.evaluate_common import bits
 from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.ir.reasons import REASONS
 from meshgen.mesh import Mesh
 from meshgen.sharding.optimizations.rewrite import merged_why
 
@@ -39,8 +40,8 @@ class Writer:
         joined = self.emit("concatenate", rows, (rows[0].type.sizes[0], sum(r.type.sizes[1] for r in rows)), dim=1)
         height = {"all_gather": count, "reduce_scatter": 1}.get(first.op, joined.type.sizes[0])
         note = f"{len(group)} small {first.op}s in one message: each alone would wait for the links anew"
-        attrs = {name: value for name, value in first.attrs.items() if name not in ("dim", "why")}
-        attrs |= ({} if first.op == "all_reduce" else {"dim": 0}) | (merged_why(group, note) or {"why": note})
+        attrs = {name: value for name, value in first.attrs.items() if name not in ("dim", *REASONS)}
+        attrs |= ({} if first.op == "all_reduce" else {"dim": 0}) | {"why": note} | merged_why(group, note)
         result = self.emit(first.op, [joined], (height, joined.type.sizes[1]), **attrs)
         ends = itertools.accumulate((row.type.sizes[1] for row in rows), initial=0)
         for node, (start, stop) in zip(group, itertools.pairwise(ends), strict=True):

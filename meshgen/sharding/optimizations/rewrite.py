@@ -14,6 +14,7 @@ from meshgen.ccl.between import BETWEEN
 from meshgen.ccl.cost import COMMUNICATIONS, LOCAL_OPS, ring_bytes, seconds_of
 from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, TensorType, Value
+from meshgen.ir.reasons import REASONS
 from meshgen.mesh import Mesh
 from meshgen.sharding.rules.elementwise import BINARY, UNARY
 from meshgen.spec import Sharding
@@ -67,13 +68,15 @@ def total_bytes(graph: Graph, mesh: Mesh) -> int:
 
 def meaning(attrs: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes without the reason, which changes nothing."""
-    return {name: value for name, value in attrs.items() if name != "why"}
+    return {name: value for name, value in attrs.items() if name not in REASONS}
 
 
-def merged_why(nodes: Sequence[Node], note: str) -> dict[str, str]:
-    """The reasons of nodes that became one, and what was done."""
+def merged_why(nodes: Sequence[Node], note: str) -> dict[str, Any]:
+    """The reasons of nodes that became one, what was done, and the edges that all of them serve."""
     reasons = list(dict.fromkeys(str(node.attrs["why"]) for node in nodes if node.attrs.get("why")))
-    return {"why": "; and ".join(reasons) + f" [{note}]"} if reasons else {}
+    edges = tuple(dict.fromkeys(edge for node in nodes for edge in node.attrs.get("edges", ())))
+    why = {"why": "; and ".join(reasons) + f" [{note}]"} if reasons else {}
+    return why | ({"edges": edges} if edges else {})
 
 
 class Walk:
