@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,17 +54,22 @@ def spec(text: Any, shape: Sequence[int] | None = None) -> TensorType:
     return TensorType(tuple(int(s) for s in match[2].split(",") if s.strip()), match[1])
 
 
-def annotate(x: Tensor, sharding: SpecLike, required: bool = True, as_result: bool = True) -> Tensor:
-    """The tensor with a wish for its sharding.
+def annotate(
+    x: Tensor, sharding: SpecLike | None = None, required: bool = True, as_result: bool = True, *, mesh: str | Mesh = ""
+) -> Tensor:
+    """The tensor with a wish for its sharding, or, in a program on several meshes, for the mesh that it is on.
 
     Args:
-        sharding: `mg.P("dp", None)`, or integers as `[[0], []]`; trailing dims may be left out.
+        sharding: `mg.P("dp", None)`, or integers as `[[0], []]`; trailing dims may be left out. None leaves it open.
+        mesh: as in `mg.P(..., mesh=...)`: from here on the tensor is on this mesh.
         required: kept exactly, or an error; False is a hint.
         as_result: the producer delivers it so; False: only the users of this result read it so.
     """
     x = tensor(x)
-    wish = to_sharding(sharding, x.ndim)
-    attrs = {"sharding": wish, "required": required, "as_result": as_result, "open_dims": (False,) * x.ndim}
+    wish = to_sharding(() if sharding is None else sharding, x.ndim)
+    if mesh:
+        wish = replace(wish, mesh=mesh if isinstance(mesh, str) else mesh.name)
+    attrs = {"sharding": wish, "required": required, "as_result": as_result, "open_dims": (sharding is None,) * x.ndim}
     node = current().graph.add("annotate", [x.value], [x.type], attrs, loc=user_location())
     return Tensor(node.result)
 

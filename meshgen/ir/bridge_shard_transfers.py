@@ -28,7 +28,7 @@ def import_transfer(importer: Importer, op: Operation) -> None:
         "peer": peer or reading.module.mesh,
         "shape": tuple(shape.get_values()) if isinstance(shape, DenseArrayBase) else value.shape,
     }
-    for name in ("source", "target"):
+    for name in ("source", "target", "hint"):
         if isinstance(split := op.attributes.get(name), SplitAttr):
             mesh = reading.meshes.get(split.data[0], reading.module.mesh)
             attrs[name] = sharding = named(split.data[1], mesh)
@@ -44,7 +44,7 @@ def import_transfer(importer: Importer, op: Operation) -> None:
 def export_transfer(exporter: Exporter, node: Node) -> Operation:
     attrs, peer, mesh = node.attrs, node.attrs["peer"], exporter.mesh
     sends = node.op == "transfer_send"
-    ends: dict[str, Mesh] = {"source": mesh if sends else peer, "target": peer if sends else mesh}
+    ends: dict[str, Mesh] = {"source": mesh if sends else peer, "target": peer if sends else mesh, "hint": mesh}
     found: dict[str, Attribute] = {"shape": DenseArrayBase.from_list(i64, list(attrs["shape"]))}
     found |= {name: encode_split(attrs[name], side) for name, side in ends.items() if name in attrs}
     if why := attrs.get("why"):

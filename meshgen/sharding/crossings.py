@@ -1,15 +1,16 @@
-"""How values cross between the meshes of a program: what one part's propagation tells the next, and the cheapest way over.
+"""How values cross between the meshes of a program: what one part's propagation tells the others, and the cheapest way over.
 
-Parts are propagated in order of declaration. What a part receives from one that is decided already carries a hint:
-the same split, as far as both meshes have the axes. When all are decided, each crossing gets the two shardings
-between which it moves data. A value may be reduced and split on the way out, and gathered on the way in, where
-that is faster than the network between the meshes; the collectives for it are the parts' own.
+A part takes from those that are decided how what crosses between them lies there, as a hint: the same split, as far as
+both meshes have the axes. The parts are decided in order of declaration, then once more there and back where a
+decision tells a part something new of a value of which it knew nothing. When all are decided, each crossing gets
+the two shardings between which it moves data. A value may be reduced and split on the way out, and gathered on the
+way in, where that is faster than the network between the meshes; the collectives for it are the parts' own.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meshgen.ccl.between import Ends, between, seconds_between
@@ -23,38 +24,71 @@ Stage = Callable[[Module], Module]
 
 
 def propagate_parts(parts: Sequence[Module], propagate: Stage) -> list[Module]:
-    """The parts propagated one after the other, each knowing what those before it send."""
-    sent: dict[int, tuple[Sharding, Mesh]] = {}
-    found: list[Module] = []
-    for part in parts:
-        done = propagate(_each_node(part, lambda node, mesh=part.mesh: _with_hint(node, sent, mesh)))
-        found.append(_each_node(done, _without_hint))
-        sent.update(
-            (node.attrs["channel"], (_lies(node).operands[0], part.mesh))
-            for node in done.graph.nodes
-            if node.op == "transfer_send"
-        )
-    return found
+    """The parts propagated, each knowing how what crosses lies on other meshes. What they knew stays on the transfers."""
+    entered = list(parts)
+    found: dict[int, Module] = {}
+    forward = range(len(parts))
+    for number in (*forward, *reversed(forward), *forward):
+        told = _told(entered[number], number, found)
+        if number not in found or told is not entered[number]:
+            entered[number], found[number] = told, propagate(told)
+    return [found[number] for number in forward]
+
+
+def with_hints(parts: Sequence[Module], propagated: Sequence[Module]) -> list[Module]:
+    """Parts that were not propagated, with what `propagate_parts` told them."""
+    hints = {
+        _key(node): node.attrs["hint"]
+        for part in propagated
+        for node in part.graph.nodes
+        if node.op in BETWEEN and "hint" in node.attrs
+    }
+
+    def told(node: Node) -> Node:
+        hint = hints.get(_key(node)) if node.op in BETWEEN else None
+        return replace(node, attrs={**node.attrs, "hint": hint}) if hint else node
+
+    return [_each_node(part, told) for part in parts]
+
+
+def _told(part: Module, number: int, found: Mapping[int, Module]) -> Module:
+    """The part with hints for what crosses and is whole here as far as is known; itself where there is nothing new."""
+    there = {
+        _key(node): (_end(node), other.mesh)
+        for place, other in found.items()
+        if place != number
+        for node in other.graph.nodes
+        if node.op in BETWEEN
+    }
+    here = found.get(number)
+    split = {_key(node) for node in here.graph.nodes if node.op in BETWEEN and _end(node).split_axes} if here else set()
+    hints: dict[Node, Sharding] = {}
+    for node in part.graph.nodes:
+        if node.op not in BETWEEN or "hint" in node.attrs or _key(node) in split:
+            continue
+        other = there.get((BETWEEN[BETWEEN.index(node.op) - 1], node.attrs["channel"]))
+        hint = _carried(*other, part.mesh) if other else None
+        if hint and hint.split_axes:
+            hints[node] = hint
+    if not hints:
+        return part
+    return _each_node(
+        part, lambda node: replace(node, attrs={**node.attrs, "hint": hints[node]}) if node in hints else node
+    )
+
+
+def _key(node: Node) -> tuple[str, int]:
+    return node.op, node.attrs["channel"]
+
+
+def _end(node: Node) -> Sharding:
+    """How what crosses lies on the near side of a propagated transfer."""
+    return _lies(node).operands[0] if node.op == "transfer_send" else _lies(node).results[0]
 
 
 def _each_node(part: Module, change: Callable[[Node], Node]) -> Module:
     graph = part.graph
     return replace(part, graph=Graph(graph.name, graph.inputs, [change(node) for node in graph.nodes], graph.outputs))
-
-
-def _with_hint(node: Node, sent: dict[int, tuple[Sharding, Mesh]], mesh: Mesh) -> Node:
-    if node.op != "transfer_recv" or node.attrs["channel"] not in sent:
-        return node
-    hint = _carried(*sent[node.attrs["channel"]], mesh)
-    if not hint.split_axes:
-        return node
-    return replace(node, attrs={**node.attrs, "sharding": hint, "required": False})
-
-
-def _without_hint(node: Node) -> Node:
-    if node.op != "transfer_recv":
-        return node
-    return replace(node, attrs={k: v for k, v in node.attrs.items() if k not in ("sharding", "required")})
 
 
 def _carried(sharding: Sharding, here: Mesh, there: Mesh) -> Sharding:
@@ -73,7 +107,7 @@ def alone(part: Module) -> Module:
     def settled(node: Node) -> Node:
         if node.op not in BETWEEN:
             return node
-        here = _lies(node).operands[0] if node.op == "transfer_send" else _lies(node).results[0]
+        here = _end(node)
         return replace(node, attrs={**node.attrs, "source": here, "target": here, "peer": part.mesh})
 
     return _each_node(part, settled)
@@ -106,7 +140,8 @@ def settle(parts: Sequence[Module]) -> list[Module]:
                 if side is sent
                 else replace(lies, results=(end, *lies.results[1:]))
             )
-            named = {**side.node.attrs, **attrs, "why": side.node.attrs["why"] + note}
+            kept = {name: value for name, value in side.node.attrs.items() if name != "hint"}
+            named = {**kept, **attrs, "why": kept["why"] + note}
             nodes[side.part][side.place] = replace(side.node, attrs=named, sharding=moved)
     graphs = [Graph(p.graph.name, p.graph.inputs, n, p.graph.outputs) for p, n in zip(parts, nodes, strict=True)]
     return [replace(part, graph=graph) for part, graph in zip(parts, graphs, strict=True)]

@@ -27,7 +27,7 @@ from meshgen.sharding.control import flatten
 from meshgen.sharding.kept import unkept
 from meshgen.sharding.order import axis_orders
 from meshgen.sharding.reach import Origins, Steps, reach
-from meshgen.sharding.sites import WISHING, Site, sites_of
+from meshgen.sharding.sites import Site, sites_of, wish_of
 from meshgen.sharding.states import Link
 from meshgen.sharding.tiles import free_part, joined
 from meshgen.sharding.unknown import at_nominal_sizes
@@ -119,8 +119,8 @@ def _solve(module: Module, cuts: Sequence[str] = ()) -> Solved:
 def _wishes(module: Module) -> list[Sharding]:
     asked = [w.sharding for w in [*module.in_annotations, *module.out_annotations] if w]
     for node, *_ in flatten(module.graph, 1.0):
-        if node.op in WISHING and "sharding" in node.attrs:
-            asked.append(node.attrs["sharding"])
+        if wish := wish_of(node):
+            asked.append(wish.sharding)
         if option := node.attrs.get("sharding_option"):
             asked.append(Sharding(tuple(tuple(axes) for axes in option)))
     return asked

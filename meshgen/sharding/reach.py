@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from meshgen.errors import place_text
 from meshgen.ir.graph import Value
+from meshgen.ir.infer_sharding import BETWEEN
 from meshgen.sharding.rules import Rule
 from meshgen.sharding.rules.rule import Pick
 from meshgen.sharding.sites import Site
@@ -92,13 +93,23 @@ def seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:
         where = f" ({place_text(site.wish.loc)})" if site.wish.loc else ""
         subject = f"{_SUBJECTS.get(site.node.op, 'value')} %{site.value.name or '?'}"
         if state is not None:
-            found.append((site.value, state, f"{strength} annotation {site.asked} of {subject}{where}"))
+            asked = crossing_text(site) or f"{strength} annotation {site.asked} of {subject}{where}"
+            found.append((site.value, state, asked))
     for factor, axes in enumerate(site.option or ()):
         if axis in axes:
             where = f" ({place_text(site.node.loc)})" if site.node.loc else ""
             origin = f"sharding option of '{site.node.op}'{where}"
             found += [(value, state, origin) for value, state in _states_of_factor(site, factor)]
     return found
+
+
+def crossing_text(site: Site) -> str:
+    """What asks for a hint that another mesh gives; empty for all others."""
+    if site.node.op not in BETWEEN:
+        return ""
+    channel, peer = site.node.attrs["channel"], site.node.attrs["peer"].name
+    way = f"to @{peer}, which takes" if site.node.op == "transfer_send" else f"from @{peer}, which has"
+    return f"transfer {channel} {way} %{site.value.name or '?'} as {site.asked}"
 
 
 def _sources(value: Value, state: State, makers: dict[Value, Site], size: int) -> list[tuple[Value, State]]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import place_text
+from meshgen.ir.infer_sharding import BETWEEN
 from meshgen.sharding.chains import state_text
 from meshgen.sharding.choices import FORBIDDEN, Label, asked_face
 from meshgen.sharding.eliminate import Table, cheapest
@@ -79,7 +80,7 @@ def lost_hints(solved: Solved) -> Iterator[LostHint]:
     """The hints that lost, in program order."""
     for number, site in enumerate(solved.sites):
         wish = site.wish
-        if wish is None or wish.required:
+        if wish is None or wish.required or site.node.op in BETWEEN:  # what another mesh told is no wish of the user's
             continue
         for axis, decision in solved.decisions.items():
             asked = state_of(wish.sharding, axis)

@@ -22,7 +22,7 @@ FREE_OPS = ("constant", "iota", "broadcast_in_dim", "reshape", "transpose", "sli
 BYTES_PER_SECOND = 10e12  # element-wise work, mostly fused away
 
 
-WISHING = ("annotate", "manual_operand", "manual_result", "transfer_recv")  # with the wish in their attributes
+_WISHING = ("annotate", "manual_operand", "manual_result")  # with the wish in their attributes
 
 
 @dataclass(eq=False)
@@ -59,7 +59,7 @@ class Site:
 
 
 def _asks_operand(node: Node) -> bool:
-    return not node.results or node.op == "manual_operand"
+    return not node.results or node.op in ("manual_operand", "transfer_send")
 
 
 def _rule(node: Node) -> Rule:
@@ -82,7 +82,7 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
     nodes = [Flat(n, 1.0) for n in inputs] + flatten(graph, 1.0) + [Flat(n, 1.0) for n in outputs]
     joined = {value for node, *_ in nodes if node.op == "concatenate" for value in node.operands}
     for node, times, manual in nodes:
-        wish = wishes.get(id(node)) or _annotation(node)
+        wish = wishes.get(id(node)) or wish_of(node)
         value = node.operands[0] if _asks_operand(node) else node.results[0]
         if wish:
             wish = replace(wish, sharding=fit(wish.sharding, value.type.rank))
@@ -117,8 +117,11 @@ def _padded(wishes: Sequence[Annotation | None], sites: list[Node]) -> list[Anno
     return list(wishes) + [None] * (len(sites) - len(wishes))
 
 
-def _annotation(node: Node) -> Annotation | None:
-    if node.op not in WISHING or "sharding" not in node.attrs:
+def wish_of(node: Node) -> Annotation | None:
+    """What a node itself says of its value."""
+    if hint := node.attrs.get("hint"):  # how a value lies on the other mesh between which it crosses
+        return Annotation(hint, False, (), node.loc)
+    if node.op not in _WISHING or "sharding" not in node.attrs:
         return None
     attrs = node.attrs
     return Annotation(attrs["sharding"], attrs.get("required", True), tuple(attrs.get("open_dims", ())), node.loc)

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import meshgen as mg
+from meshgen.api import read
+from meshgen.ir.graph import Module
+from meshgen.sharding.crossings import propagate_parts
 from meshgen.sharding.place import place
+from meshgen.sharding.propagate import propagate
+from meshgen.sharding.split_meshes import split_meshes
 from tests.sharding.meshes_programs import (
+    assert_reads_back,
     assert_right,
     ops,
+    stages_of,
     traced,
 )
 
@@ -53,4 +62,38 @@ def test_a_split_is_carried_to_axes_of_the_same_name_and_size() -> None:
     found = assert_right(module)
     received = next(n for n in found["propagate"].parts[1].graph.nodes if n.op == "transfer_recv")
     assert received.sharding is not None and received.sharding.results[0].dims == (("dp",), ())
-    assert "sharding" not in received.attrs  # the hint is not left behind
+    assert received.attrs["hint"].dims == (("dp",), ())
+    received = next(n for n in found["materialize"].parts[1].graph.nodes if n.op == "transfer_recv")
+    assert "hint" not in received.attrs
+
+
+def chain_of_stages(x: Any, w: Any) -> Any:
+    for mesh in ("a", "b", "c"):
+        x = mg.tanh(mg.annotate(x, mesh=mesh) @ w)
+    return x
+
+
+@pytest.mark.parametrize("order", ["abc", "cba", "bca"])
+@pytest.mark.parametrize("end", ["in_specs", "out_specs"])
+def test_an_annotation_reaches_over_all_stages(order: str, end: str) -> None:
+    meshes = {mesh: {"dp": 2} for mesh in order}
+    wish = {"x": mg.P("dp", mesh="a")} if end == "in_specs" else {"result": mg.P("dp", mesh="c")}
+    module = read(chain_of_stages, meshes, args=["f32[8,4]", "f32[4,4]"], **{end: wish})[0]
+    found = assert_right(module)
+    for part in found["propagate"].parts:
+        lies = [node.sharding for node in part.graph.nodes if node.op == "dot_general" and node.sharding]
+        assert [each.results[0].dims for each in lies] == [(("dp",), ())]
+    assert_reads_back(module)
+
+
+def test_each_part_is_propagated_once_where_nothing_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def counted(part: Module) -> Module:
+        seen.append(part.mesh.name)
+        return propagate(part)
+
+    module = stages_of(traced(), "propagate")
+    parts = split_meshes(module["import"]).parts
+    propagate_parts(parts, counted)
+    assert seen == ["a", "b"]
