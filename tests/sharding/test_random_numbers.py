@@ -2,34 +2,84 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from meshgen.api import plan
+from meshgen.api import compile as compiled
+from meshgen.api import load, plan
+from meshgen.ir.graph import Module
+from meshgen.ir.text import parse_text
+from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.sharding.analyze import analyze
+from meshgen.sharding.oracle import CheckResult, check
 
-SEED = np.array([3, 5], np.uint64)
+SEED = np.array([3, 2**64 - 5, 2**63], np.uint64)  # the second word of a counter overflows
 GENERATED = """sdy.mesh @mesh = <["x"={x}, "y"={y}]>
-func.func @main(%s: tensor<2xui64>) -> (tensor<10x6x{kind}> {{sdy.sharding = #sdy.sharding<@mesh, [{dims}]>}}) {{
-  %0, %1 = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (tensor<2xui64>) -> (tensor<2xui64>, tensor<10x6x{kind}>)
-  return %1 : tensor<10x6x{kind}>
+func.func @main(%s: tensor<{words}xui64>) -> (tensor<{words}xui64>, tensor<{shape}{kind}> {{sdy.sharding = #sdy.sharding<@mesh, [{dims}]>}}) {{
+  %0, %1 = stablehlo.rng_bit_generator %s, algorithm = {algorithm} : (tensor<{words}xui64>) -> (tensor<{words}xui64>, tensor<{shape}{kind}>)
+  return %0, %1 : tensor<{words}xui64>, tensor<{shape}{kind}>
 }}"""
 MESHES = [(1, 1), (2, 2), (3, 4), (1, 7), (16, 1)]
+GENERATORS = [("THREE_FRY", 2), ("PHILOX", 2), ("PHILOX", 3), ("DEFAULT", 3)]
 
 
-def generated(mesh: tuple[int, int], kind: str, dims: str) -> np.ndarray[Any, Any]:
-    executable = plan(GENERATED.format(x=mesh[0], y=mesh[1], kind=kind, dims=dims), target="cpu")
-    assert executable.comms.counts == {}  # every device makes its own
-    return np.asarray(executable(SEED))
+def checked(text: str, words: int) -> CheckResult:
+    return check(parse_text(text), pipeline=local_form, args=[SEED[:words]])
 
 
-@pytest.mark.parametrize("kind", ["ui32", "ui64"])
+def local_form(module: Module) -> Module:
+    return run_stages(module, Options("cpu", "local"), Timing(), "partition")["partition"]
+
+
+def program(generator: tuple[str, int], mesh: tuple[int, int], kind: str, dims: str, shape: str = "10x6x") -> str:
+    (algorithm, words), (x, y) = generator, mesh
+    return GENERATED.format(algorithm=algorithm, words=words, x=x, y=y, kind=kind, dims=dims, shape=shape)
+
+
+@pytest.mark.parametrize("generator", GENERATORS, ids=str)
+@pytest.mark.parametrize("kind", ["ui8", "i32", "ui64"])
 @pytest.mark.parametrize("dims", ['{"x"}, {"y"}', '{"y"}, {}', '{}, {"x", "y"}'])
-def test_generated_bits_do_not_depend_on_the_mesh(kind: str, dims: str) -> None:
-    first, *others = (generated(mesh, kind, dims) for mesh in MESHES)
-    assert len(np.unique(first)) > 50  # they are random
-    assert all(np.array_equal(first, other) for other in others)
+def test_generated_bits_do_not_depend_on_the_mesh(generator: tuple[str, int], kind: str, dims: str) -> None:
+    """The first mesh is one device; `check` compares with the generator on whole arrays."""
+    for mesh in MESHES:
+        text = program(generator, mesh, kind, dims)
+        result = checked(text, generator[1])
+        assert result.ok, (mesh, result)
+        assert result.max_abs_error == 0
+        local = local_form(parse_text(text))
+        assert analyze(local).counts == {}  # every device makes its own
+        tile = local.graph.outputs[1].type.size
+        assert max(value.type.size for value in local.graph.values()) <= max(tile, 3)  # and no others
+
+
+@pytest.mark.parametrize("generator", GENERATORS, ids=str)
+@pytest.mark.parametrize(
+    ("shape", "dims"), [("", ""), ("7x", '{"x"}'), ("3x5x7x", '{"x"}, {}, {"y"}'), ("0x4x", '{"x"}, {}')]
+)
+def test_bits_of_any_shape(generator: tuple[str, int], shape: str, dims: str) -> None:
+    for kind in ("ui16", "ui32", "ui64"):
+        result = checked(program(generator, (2, 3), kind, dims, shape), generator[1])
+        assert result.ok, (kind, result)
+
+
+def test_bits_are_random() -> None:
+    executable = plan(program(GENERATORS[0], (2, 2), "ui32", '{"x"}, {"y"}'), target="cpu")
+    assert len(np.unique(executable(SEED[:2])[1])) > 50
+
+
+def test_kernels_draw_the_same_bits(tmp_path: Path) -> None:
+    for generator in GENERATORS[:2]:
+        text = program(generator, (2, 2), "ui32", '{"x"}, {"y"}')
+        compiled(text, target="cuda:sm_90").save(tmp_path / "bits.mgx")
+        found, wanted = (
+            load(tmp_path / "bits.mgx").run([SEED[:2]], device="interpret"),
+            plan(text, target="cpu")(SEED[:2]),
+        )
+        for left, right in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(left, right)
 
 
 def test_jax_keys_give_the_same_numbers_on_every_mesh() -> None:

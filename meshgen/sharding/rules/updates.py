@@ -131,9 +131,7 @@ def scatter_reduction(node: Node) -> str | None:
 
 @sharding_rule("rng_bit_generator")
 def rng_bit_generator(node: Node) -> Rule:
-    """Every device makes all the bits, so that they do not depend on the mesh; users slice what they need."""
+    """A number is drawn from its position, so every device draws those of its tile."""
     state, bits = (v.type for v in node.results)
-    names = letters(bits.rank)
-    text = f"{_words(['s'] * state.rank)} -> {_words(['t'] * state.rank)}, {_words([f'{n}_r' for n in names])}"
-    whole = ["s", "t", *[f"{n}_r" for n in names]]
-    return rule(text, [v.type for v in node.operands], [state, bits], whole=whole)
+    text = f"state -> next, {_words(letters(bits.rank))}"
+    return rule(text, [v.type for v in node.operands], [state, bits], whole=["state", "next"])

@@ -1,0 +1,146 @@
+"""The partitioner of random bits: a device computes those of its tile, each from its global position."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from meshgen.ir.graph import TensorType, Value, dtype_name
+from meshgen.ir.random_bits import PHILOX_WORDS, carried, halves, joined, paired_dim, philox, threefry
+from meshgen.sharding.partitioners.builder import LocalBuilder
+from meshgen.sharding.partitioners.registry import Site, lies, partitioner
+
+
+@dataclass(frozen=True)
+class Word:
+    """Unsigned numbers of a device's program, with the operators that generators are written in."""
+
+    builder: LocalBuilder
+    value: Value
+
+    __array_ufunc__ = None  # NumPy's constants on the left leave the operation to us
+
+    def _with(self, op: str, other: Word | Any) -> Word:
+        right = other.value if isinstance(other, Word) else self.builder.splat(int(other), self.value.type)
+        return Word(self.builder, self.builder.elementwise(op, self.value, right))
+
+    def __add__(self, other: Word | Any) -> Word:
+        return self._with("add", other)
+
+    def __mul__(self, other: Word | Any) -> Word:
+        return self._with("multiply", other)
+
+    __rmul__ = __mul__
+
+    def __xor__(self, other: Word | Any) -> Word:
+        return self._with("xor", other)
+
+    def __or__(self, other: Word | Any) -> Word:
+        return self._with("or", other)
+
+    def __and__(self, other: Word | Any) -> Word:
+        return self._with("and", other)
+
+    def __lshift__(self, other: Word | Any) -> Word:
+        return self._with("shift_left", other)
+
+    def __rshift__(self, other: Word | Any) -> Word:
+        return self._with("shift_right_logical", other)
+
+    def __lt__(self, other: Word) -> Word:
+        return Word(self.builder, self.builder.compare(self.value, "LT", other.value))
+
+    def astype(self, dtype: Any) -> Word:
+        """Converted to an element type, given as NumPy's or by name."""
+        name = dtype if isinstance(dtype, str) else dtype_name(dtype)
+        return Word(self.builder, self.builder.convert(self.value, name))
+
+    def spread(self, shape: Sequence[int | None]) -> Word:
+        """A single number at every place of a shape."""
+        return Word(self.builder, self.builder.spread(self.value, shape))
+
+    def chosen(self, options: Sequence[Word]) -> Word:
+        """Per element the option of this number; their count is a power of two."""
+        if len(options) == 1:
+            return options[0]
+        half = len(options) // 2
+        low, high = (self.chosen(part) for part in (options[:half], options[half:]))
+        is_high = self.builder.compare((self & half).value, "NE", self.builder.splat(0, self.value.type))
+        return Word(self.builder, self.builder.emit("select", [is_high, high.value, low.value], low.value.type))
+
+
+@partitioner("rng_bit_generator")
+def rng_bit_generator(site: Site) -> list[Value]:
+    """The same bits as one device would draw, whatever the mesh (law 10); the new state is the same on all."""
+    builder, (state,) = site.builder, site.operands
+    words = [Word(builder, _element(builder, state, place)) for place in range(state.type.sizes[0])]
+    is_threefry = site.node.attrs.get("algorithm", "DEFAULT") == "THREE_FRY"
+    new, bits = (_threefry if is_threefry else _philox)(site, words)
+    local = site.local_types()[1]
+    rows = [builder.emit("reshape", [word.value], TensorType((1,), "ui64")) for word in new]
+    return [builder.emit("concatenate", rows, state.type, dim=0), builder.convert(bits.value, local.dtype)]
+
+
+def _element(builder: LocalBuilder, state: Value, place: int) -> Value:
+    attrs = {"start": (place,), "limit": (place + 1,), "stride": (1,)}
+    row = builder.emit("slice", [state], TensorType((1,), "ui64"), **attrs)
+    return builder.emit("reshape", [row], TensorType((), "ui64"))
+
+
+def _threefry(site: Site, state: Sequence[Word]) -> tuple[list[Word], Word]:
+    """New state and bits. Neighbours along one dim share a counter: of its two words each takes its own."""
+    kind = site.node.results[1].type
+    shape, places = kind.sizes, _positions(site)
+    is_wide, paired = kind.numpy_dtype.itemsize == 8, paired_dim(kind.sizes)
+    lane: Word | None = None
+    if shape and not is_wide:
+        lane, places[paired] = places[paired] & 1, places[paired] >> 1
+        shape = tuple(-(-n // 2) if d == paired else n for d, n in enumerate(shape))
+    local = site.local_types()[1].shape
+    counter = _flat(places, shape, state[1].spread(local))
+    key = tuple(word.spread(local) for word in halves(state[0]))
+    words = threefry((key[0], key[1]), halves(counter))
+    bits = joined(*words) if is_wide else lane.chosen(words) if lane else words[0]
+    return [state[0], state[1] + math.prod(shape)], bits
+
+
+def _philox(site: Site, state: Sequence[Word]) -> tuple[list[Word], Word]:
+    """New state and bits. A counter gives four words: four numbers, or two of 64 bits."""
+    kind = site.node.results[1].type
+    each = PHILOX_WORDS // (2 if kind.numpy_dtype.itemsize == 8 else 1)  # numbers that a counter gives
+    local = site.local_types()[1].shape
+    zero = Word(site.builder, site.builder.splat(0, TensorType(local, "ui64")))
+    flat = _flat(_positions(site), kind.sizes, zero)
+    first = [word.spread(local) for word in (state[1], state[2 if len(state) > 2 else 0])]
+    low = first[0] + (flat >> (each.bit_length() - 1))
+    counter = [*halves(low), *halves(carried(first[1], low, first[0]))]
+    key = tuple(word.spread(local) for word in halves(state[0]))
+    words = philox((key[0], key[1]), counter)
+    numbers = words if each == PHILOX_WORDS else [joined(words[0], words[1]), joined(words[2], words[3])]
+    last = state[1] + -(-math.prod(kind.sizes) // each)
+    new = [state[0], last, carried(state[2 if len(state) > 2 else 0], last, state[1])]
+    return new[: len(state)], (flat & (each - 1)).chosen(numbers)
+
+
+def _positions(site: Site) -> list[Word]:
+    """Per dim of the bits the global position of each number of the tile."""
+    builder, local = site.builder, site.local_types()[1]
+    found: list[Word] = []
+    for dim, axes in enumerate(lies(site.node.results[1]).canonical(site.mesh).dims):
+        kind = TensorType(local.shape, "ui64")
+        place = Word(builder, builder.emit("iota", [], kind, dim=dim))
+        if axes:
+            start = builder.convert(builder.tile_start(axes, local.sizes[dim]), "ui64")
+            place = place + Word(builder, builder.spread(start, local.shape))
+        found.append(place)
+    return found
+
+
+def _flat(places: Sequence[Word], shape: Sequence[int], first: Word) -> Word:
+    """Positions in row-major order, counted from `first`."""
+    for dim, place in enumerate(places):
+        stride = math.prod(shape[dim + 1 :])
+        first = first + (place * stride if stride != 1 else place)
+    return first
