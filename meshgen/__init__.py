@@ -14,13 +14,12 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PLACES = {
-    "meshgen.api": ("compile", "lower"),
+    "meshgen.api": ("compile", "load", "lower"),
     "meshgen.errors": ("MeshgenError",),
     "meshgen.executable": ("Executable",),
     "meshgen.frontend.op_rule": ("op_rule",),
     "meshgen.frontend.tracer": ("Tensor", "annotate", "spec", "trace"),
     "meshgen.mesh": ("Mesh", "make_mesh"),
-    "meshgen.runtime.module": ("load",),
     "meshgen.spec": ("P", "Sharding"),
 }
 _HOME = {name: place for place, names in _PLACES.items() for name in names}

@@ -1,6 +1,7 @@
 """Types of the public names; `__init__.py` looks them up on first use."""
 
 from meshgen.api import compile as compile
+from meshgen.api import load as load
 from meshgen.api import lower as lower
 from meshgen.errors import MeshgenError as MeshgenError
 from meshgen.executable import Executable as Executable
@@ -77,7 +78,6 @@ from meshgen.frontend.tracer_shapes import transpose as transpose
 from meshgen.frontend.tracer_shapes import zeros as zeros
 from meshgen.mesh import Mesh as Mesh
 from meshgen.mesh import make_mesh as make_mesh
-from meshgen.runtime.module import load as load
 from meshgen.spec import P as P
 from meshgen.spec import Sharding as Sharding
 

@@ -1,4 +1,8 @@
-"""The Python interface: `compile` a program for a mesh, `lower` it to a stage, `load` a saved module."""
+"""The Python interface: `compile` a program for a mesh, `lower` it to a stage, `load` a saved module.
+
+Sizes of mesh axes (None) and of tensor dims (`?`) may stay open: `compile` then makes a module that has
+specialisations for the sizes that are asked for, and `load` compiles for others.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +16,31 @@ from typing import Any, TypeAlias, cast
 
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.executable import Executable, Rebuild
+from meshgen.executable_open import AT_LOAD, OpenExecutable, closed, open_program
 from meshgen.frontend.tracer import SpecLike, spec, trace
 from meshgen.ir.graph import Annotation, Module, Value
-from meshgen.ir.sizes import has_open_results, input_names, with_shapes
+from meshgen.ir.sizes import given_types, has_open_results, input_names, with_shapes
 from meshgen.mesh import DEFAULT_NAME, Mesh, make_mesh
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages, verify_program
+from meshgen.runtime import module as modules
 from meshgen.runtime.module import LoadedModule
-from meshgen.runtime.module import load as load
+from meshgen.runtime.open_module import OpenModule
+from meshgen.runtime.sizes import Given, Sizes
 from meshgen.spec import Sharding, fit, from_indices
 
 Args: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 Specs: TypeAlias = Mapping[str, SpecLike | None] | Sequence[SpecLike | None] | SpecLike | None
 Meshes: TypeAlias = Mesh | Mapping[str, int] | Mapping[str, Mesh | Mapping[str, int]] | Sequence[Mesh] | None
-__all__ = ["Executable", "LoadedModule", "compile", "load", "lower", "read"]
+Shape: TypeAlias = Sequence[int | None]
+__all__ = ["Executable", "LoadedModule", "OpenExecutable", "compile", "load", "lower", "read"]
 
 
 def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
             out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
-            progress: Progress | None = None) -> Executable:  # fmt: skip
+            sizes: Sequence[Mapping[str, Any]] = (), progress: Progress | None = None) -> Executable:  # fmt: skip
     """Take a program all the way to a scheduled, buildable step.
+
+    A program that leaves sizes open gives an `OpenExecutable`, with a step for each of `sizes`.
 
     Args:
         graph: a Python function; MLIR text, or the path of a `.mlir` file; `pkg.mod:function`; what
@@ -44,6 +54,8 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
         out_specs: the same for outputs (`result`, `result.0`, ...); a single sharding is that of the only output.
         target: `cuda:sm_90`, `cuda:sm_90,sm_80` (no GPU is needed), or `cpu`: no binaries.
         arguments: `local`: each rank is given its shards; `global`: the whole arrays.
+        sizes: of a program with open sizes, the combinations to compile for ahead of time: each gives `mesh`, sizes of
+            open mesh axes, and `args`, shapes of open inputs (or their types), as in `{"mesh": {"dp": 2}, "args": {"x": (8, 64)}}`.
         progress: called as `progress(what, done, total)`.
     Raises:
         ProgramError, ShardingError, CodegenError: the program is refused, with every fault and where it is.
@@ -57,6 +69,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
         out_specs=out_specs,
         target=target,
         arguments=arguments,
+        sizes=sizes,
         progress=progress,
     )
     executable.build(progress)
@@ -65,12 +78,18 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
 
 def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
          out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
-         progress: Progress | None = None) -> Executable:  # fmt: skip
+         sizes: Sequence[Mapping[str, Any]] = (), progress: Progress | None = None) -> Executable:  # fmt: skip
     """As `compile`, without building binaries."""
     options, timing = Options(target, arguments), Timing()
     with timing.of("import"):
         module, rebuild = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs)
-    return plan_module(module, options, timing, rebuild, progress)
+    program = open_program(module, {} if rebuild else _shapes(args, input_names(module.graph)), options)
+    if not program.is_open:
+        return plan_module(module, options, timing, rebuild, progress)
+    executable = OpenExecutable(module, program, options, timing, rebuild, plan_module)
+    for each in sizes:
+        executable.specialise(each.get("mesh"), _shapes(each.get("args"), input_names(module.graph)))
+    return executable
 
 
 def plan_module(
@@ -112,10 +131,10 @@ def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
     given = _meshes(mesh)
     module, rebuild = _import(graph, given, args)
     module = _on(module, given)
-    if rebuild is None and args is not None:
-        module = with_shapes(module, _shapes(args, input_names(module.graph)))
-    elif has_open_results(module):
-        module = with_shapes(module, {})
+    shapes = {} if rebuild else _shapes(args, input_names(module.graph))
+    is_known = not any(None in kind.shape for kind in given_types(module.graph, shapes))
+    if is_known and (shapes or has_open_results(module)) and all(m.is_static for m in module.meshes or [module.mesh]):
+        module = with_shapes(module, shapes)
     verify_program(module)
     inputs, outputs = module.graph.inputs, module.graph.outputs
     wishes = _annotations("input", _names(inputs, "arg"), inputs, in_specs, module.mesh, module.in_annotations)
@@ -206,16 +225,49 @@ def _read_mlir(source: str | Path, meshes: Sequence[Mesh]) -> Module:
     return read_mlir(source, meshes)
 
 
-def _shapes(args: Sequence[Any] | Mapping[str, Any], names: Sequence[str]) -> dict[str, Sequence[int]]:
-    """Shapes of inputs by name, from types, arrays or shapes; None leaves one as it is."""
+def load(path: str | Path, mesh: Given = None, *, devices: int | None = None) -> LoadedModule:
+    """As `meshgen.runtime.module.load`; an open module is compiled for sizes for which it was not ahead of time.
+
+    The module says so in its report (`report["specialised"]`). Needs no compiler unless that happens.
+    """
+    return modules.load(path, mesh, devices=devices, specialise=specialised)
+
+
+def specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:
+    """The members of an open module's specialisation, made now.
+
+    Raises MissingError MG0602 where the compiler is not installed, and what `compile` raises.
+    """
+    program = module.program
+    try:
+        from meshgen.ir.text import parse_text
+
+        entered = parse_text(module.text, f"{module.path.name}/{program.text_member}")
+        options = Options(program.target, program.arguments)
+        executable = plan_module(closed(entered, program, sizes), options, Timing())
+        executable.specialised = sizes.record() | {"made": AT_LOAD}
+        executable.build()
+        return executable.members(module.weights())
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("meshgen."):
+            raise
+        raise program.lacking(sizes, f"the Python package '{error.name}' is not installed") from error
+
+
+def _shapes(args: Args, names: Sequence[str]) -> dict[str, Shape]:
+    """Shapes of inputs by name, from types, arrays or shapes; None leaves one, or a size of it, as it is."""
+    if args is None:
+        return {}
     if not isinstance(args, Mapping) and len(args) > len(names):
         raise UsageError(Diagnostic("MG0001", f"{len(args)} args were given, but the program takes {len(names)}"))
     pairs = args.items() if isinstance(args, Mapping) else zip(names, args, strict=False)
-    return {name: given if _is_shape(given) else spec(given).sizes for name, given in pairs if given is not None}
+    return {name: given if _is_shape(given) else spec(given).shape for name, given in pairs if given is not None}
 
 
 def _is_shape(given: Any) -> bool:
-    return isinstance(given, (tuple, list)) and all(isinstance(size, int) for size in cast("Sequence[Any]", given))
+    return isinstance(given, (tuple, list)) and all(
+        size is None or isinstance(size, int) for size in cast("Sequence[Any]", given)
+    )
 
 
 def _function(reference: str) -> Any:

@@ -26,7 +26,9 @@ from meshgen.records import (
     memory_record,
     mesh_record,
 )
+from meshgen.runtime.open_program import Shapes
 from meshgen.runtime.plan import Schedule
+from meshgen.runtime.sizes import Given, bound
 
 if TYPE_CHECKING:
     from meshgen.sharding.analyze import Analysis
@@ -44,11 +46,17 @@ class Executable:
     def __init__(self, stages: Mapping[str, Module], plan: Schedule, options: Options, timing: Timing,
                  rebuild: Rebuild = None) -> None:  # fmt: skip
         self.stages = dict(stages)
-        self.plan = plan
+        self._plan = plan
         self.options = options
         self._timing = timing
         self._rebuild = rebuild
         self.built: dict[tuple[str, str], Any] = {}
+        self.specialised: dict[str, Any] = {}  # for which sizes, and when, if the program leaves sizes open
+
+    @property
+    def plan(self) -> Schedule:
+        """The schedule of every rank."""
+        return self._plan
 
     @property
     def name(self) -> str:
@@ -153,6 +161,7 @@ class Executable:
             "exposed_seconds": cost.exposed_seconds,
             "communication_seconds": cost.communication_seconds,
             "overlap_gain_seconds": cost.overlap_gain_seconds,
+            **({"specialised": self.specialised} if self.specialised else {}),
             "seconds": self.seconds,
         }
 
@@ -176,6 +185,11 @@ class Executable:
 
         return scheduled(self.fused, self.plan)
 
+    def at(self, mesh: Given = None, args: Shapes = None) -> Executable:
+        """This program: it has no open sizes. Raises ShardingError for a mesh that contradicts it."""
+        bound([part.mesh for part in self.parts], mesh)
+        return self
+
     def explain(self, what: str | int | None = None) -> str:
         """Why collectives and shardings are as they are: all, those of a value, or those of a source line."""
         from meshgen.explain import explain
@@ -194,9 +208,15 @@ class Executable:
         Args:
             weights: global arrays of inputs that are stored and not passed when it runs.
         """
-        from meshgen.codegen.package import write_module
+        from meshgen.runtime import container
 
-        write_module(path, self.fused, self.plan, **self.contents(), weights=weights)
+        container.write(Path(path), self.members(weights))
+
+    def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
+        """The members of the module's file. Raises ArgumentError MG0601 for weights that do not fit the inputs."""
+        from meshgen.codegen.package import module_members
+
+        return module_members(self.fused, self.plan, **self.contents(), weights=weights)[0]
 
     def contents(self) -> dict[str, Any]:
         """What a module file keeps besides the plan: sources, binaries, stages and the report."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,9 +90,9 @@ class PartsExecutable(Executable):
     def scheduled(self) -> Module:
         return joined(self.fused, [part.scheduled() for part in self.parts])
 
-    def save(self, path: str | Path, weights: Mapping[str, Array] | None = None) -> None:
-        """Write the deployable module; a weight goes to the part that takes it. Raises ArgumentError for one that none takes."""
-        from meshgen.codegen.package import module_members, write_parts
+    def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
+        """A weight goes to the part that takes it. Raises ArgumentError for one that none takes."""
+        from meshgen.codegen.package import module_members, parts_members
 
         weights = weights or {}
         taken = {value.name for part in self.parts for value in part.fused.graph.inputs}
@@ -106,4 +105,4 @@ class PartsExecutable(Executable):
             content = part.contents() | {"stages": {}}
             members.append(module_members(part.fused, part.plan, **content, weights=own)[0])
         report = {key: value for key, value in self.record().items() if key != "seconds"}
-        write_parts(path, self.fused, members, stages=self.texts(), report=report)
+        return parts_members(self.fused, members, stages=self.texts(), report=report)

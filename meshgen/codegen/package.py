@@ -69,7 +69,7 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
     sources, built, weights = sources or {}, built or {}, weights or {}
     inputs = _bindings("arg", module.graph.inputs, module.in_types, module.in_shardings, plan.inputs, weights)
     _check_weights(inputs, weights)
-    members = _code_members(sources, stages or {})
+    members = code_members(sources, stages or {})
     binaries = _add_binaries(members, built)
     members["constants.safetensors"] = tensors.encode(
         {str(n): node.attrs["value"] for n, node in constants_of(module, plan).items()}
@@ -88,19 +88,19 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
         report=report or {},
     )
     files = {name: hashlib.sha256(members[name]).hexdigest() for name in sorted(members)}
-    return members | _sealed(manifest.encode(described, files)), described
+    return members | sealed(manifest.encode(described, files)), described
 
 
-def _sealed(value: manifest.Json) -> dict[str, bytes]:
+def sealed(value: manifest.Json) -> dict[str, bytes]:
     """The manifest and its digest as members."""
     text = json.dumps(value, sort_keys=True, indent=1, allow_nan=False).encode()
     return {"manifest.json": text, "manifest.sha256": hashlib.sha256(text).hexdigest().encode()}
 
 
-def write_parts(path: str | Path, module: Module, parts: Sequence[Mapping[str, bytes]], *, stages: Mapping[str, str],
-                report: Mapping[str, Any]) -> None:  # fmt: skip
-    """Write a program on several meshes: the members of each part (`module_members`) in a folder of its own."""
-    members = _code_members({}, stages)
+def parts_members(module: Module, parts: Sequence[Mapping[str, bytes]], *, stages: Mapping[str, str],
+                  report: Mapping[str, Any]) -> dict[str, bytes]:  # fmt: skip
+    """The members of a program on several meshes: those of each part (`module_members`) in a folder of its own."""
+    members = code_members({}, stages)
     for number, part in enumerate(parts):
         members |= {f"parts/{number:02}/{name}": content for name, content in part.items()}
     files = {name: hashlib.sha256(members[name]).hexdigest() for name in sorted(members)}
@@ -109,19 +109,21 @@ def write_parts(path: str | Path, module: Module, parts: Sequence[Mapping[str, b
         tuple((part.mesh.name, tuple(part.attrs["inputs"]), tuple(part.attrs["outputs"])) for part in module.parts),
         report,
     )
-    container.write(Path(path), members | _sealed(manifest.encode_parts(described, files)))
+    return members | sealed(manifest.encode_parts(described, files))
 
 
 def write_plans(path: str | Path, module: Module, plans: Sequence[Schedule]) -> None:
     """Write a program with the schedule of every mesh, its kernels as bodies only and no stages."""
     if module.parts:
         pairs = zip(module.parts, plans, strict=True)
-        write_parts(path, module, [module_members(part, plan)[0] for part, plan in pairs], stages={}, report={})
+        parts = [module_members(part, plan)[0] for part, plan in pairs]
+        container.write(Path(path), parts_members(module, parts, stages={}, report={}))
     else:
         write_module(path, module, plans[0])
 
 
-def _code_members(sources: Mapping[str, LaunchedSource], stages: Mapping[str, str]) -> dict[str, bytes]:
+def code_members(sources: Mapping[str, LaunchedSource], stages: Mapping[str, str]) -> dict[str, bytes]:
+    """The members with texts of stages and sources of kernels."""
     members = {f"stages/{STAGES.index(stage):02}_{stage}.mlir": text.encode() for stage, text in stages.items()}
     return members | {f"kernels/{name}.py": source.text.encode() for name, source in sources.items()}
 
@@ -158,15 +160,22 @@ def _param(kind: str, what: Any) -> Param:
     return Param(kind, axes=tuple(what)) if kind == "coordinate" else Param(kind, int(what))
 
 
+def signature_names(word: str, values: Sequence[Value]) -> list[str]:
+    """What callers call arguments or results; values without a name, or with one that is taken, are numbered."""
+    found: list[str] = []
+    for number, value in enumerate(values):
+        found.append(value.name if value.name and value.name not in found else f"{word}{number}")
+    return found
+
+
 def _bindings(word: str, values: Sequence[Value], types: Sequence[TensorType], shardings: Sequence[Sharding],
               buffers: Sequence[int], weights: Mapping[str, Array]) -> tuple[Binding, ...]:  # fmt: skip
-    """The signature; values without a name, or with one that is taken, are numbered."""
-    found: list[Binding] = []
-    for number, (value, kind, sharding, buffer) in enumerate(zip(values, types, shardings, buffers, strict=True)):
-        taken = [b.name for b in found]
-        name = value.name if value.name and value.name not in taken else f"{word}{number}"
-        found.append(Binding(name, kind, sharding, value.type.sizes, buffer, name in weights))
-    return tuple(found)
+    """The signature."""
+    rows = zip(signature_names(word, values), values, types, shardings, buffers, strict=True)
+    return tuple(
+        Binding(name, kind, sharding, value.type.sizes, buffer, name in weights)
+        for name, value, kind, sharding, buffer in rows
+    )
 
 
 def _check_weights(inputs: Sequence[Binding], weights: Mapping[str, Array]) -> None:

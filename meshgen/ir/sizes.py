@@ -15,7 +15,7 @@ from meshgen.ir.dialects.shard_checks import changed_dims
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.infer import infer_types
 from meshgen.ir.infer_sharding import COLLECTIVE_OPS
-from meshgen.ir.infer_site import shapes_agree
+from meshgen.ir.infer_site import known, shapes_agree
 from meshgen.ir.infer_sizes import INFERENCE as SIZE_OPS
 from meshgen.ir.known_sizes import KnownSizes
 from meshgen.ir.size_ties import Ties, ties_of
@@ -84,7 +84,32 @@ def _example(kind: TensorType) -> str:
     return "x".join(str(size or 8) for size in kind.shape)
 
 
-def with_shapes(module: Module, shapes: Mapping[str, Sequence[int]]) -> Module:
+def given_types(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> list[TensorType]:
+    """The types of the inputs with these shapes, by name; None leaves a size as the program has it.
+
+    Raises UsageError MG0001 for names that no input has and shapes that do not fit.
+    """
+    names, kinds = input_names(graph), [value.type for value in graph.inputs]
+    faults = [
+        Diagnostic("MG0001", f"there is no input '{name}'", hint=f"the inputs are {', '.join(names)}")
+        for name in shapes
+        if name not in names
+    ]
+    for number, name in enumerate(names):
+        if name not in shapes:
+            continue
+        have, wanted = kinds[number], kinds[number].with_shape(shapes[name])
+        if shapes_agree(wanted.shape, have.shape):
+            kinds[number] = have.with_shape(known(wanted.shape, have.shape))
+        else:
+            text = f"input '{name}' is {have}, not {wanted}"
+            faults.append(Diagnostic("MG0001", text, graph.inputs[number].loc))
+    if faults:
+        raise UsageError(*faults)
+    return kinds
+
+
+def with_shapes(module: Module, shapes: Mapping[str, Sequence[int | None]]) -> Module:
     """The program for inputs of these shapes, by name; known sizes must agree.
 
     Raises:
@@ -92,23 +117,11 @@ def with_shapes(module: Module, shapes: Mapping[str, Sequence[int]]) -> Module:
         ProgramError: MG0104 where a given size contradicts what the program says, MG0208 where it leaves one open.
     """
     graph = module.graph
-    names = input_names(graph)
-    faults = [
-        Diagnostic("MG0001", f"there is no input '{name}'", hint=f"the inputs are {', '.join(names)}")
-        for name in shapes
-        if name not in names
+    wanted = given_types(graph, shapes)
+    kinds = [
+        _remembered(name, value.type, kind) if None in value.type.shape and None not in kind.shape else kind
+        for name, value, kind in zip(input_names(graph), graph.inputs, wanted, strict=True)
     ]
-    kinds = [value.type for value in graph.inputs]
-    for number, name in enumerate(names):
-        if name in shapes:
-            wanted = kinds[number].with_shape(shapes[name])
-            if not shapes_agree(wanted.shape, kinds[number].shape):
-                faults.append(
-                    Diagnostic("MG0001", f"input '{name}' is {kinds[number]}, not {wanted}", graph.inputs[number].loc)
-                )
-            kinds[number] = _remembered(name, kinds[number], wanted)
-    if faults:
-        raise UsageError(*faults)
     ties = ties_of(graph)
     given = [Value(kind) for kind in kinds]
     writer = _Writer(module.mesh, ties)
@@ -128,6 +141,13 @@ def at_mesh(module: Module, mesh: Mesh) -> Module:
         return module
     ins, outs = (_grown(*each, mesh) for each in _signatures(module))
     return replace(module, in_types=ins, out_types=outs)
+
+
+def at_meshes(module: Module, meshes: Sequence[Mesh]) -> Module:
+    """As `at_mesh`, for a program on one mesh or several."""
+    if len(meshes) == 1:
+        return at_mesh(replace(module, meshes=tuple(meshes) if module.meshes else ()), meshes[0])
+    return replace(module, mesh=meshes[0], meshes=tuple(meshes))
 
 
 def has_open_results(module: Module) -> bool:

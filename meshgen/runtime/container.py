@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from meshgen.errors import Diagnostic, ModuleError, UsageError
 
@@ -175,10 +176,20 @@ class Container:
         return self._members[name]
 
 
+class Members(Protocol):
+    """What a module is read from: members by name, in order of their names."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[str]: ...
+    def __contains__(self, name: str) -> bool: ...
+    def __getitem__(self, name: str) -> memoryview: ...
+
+
 class Folder:
     """The members of a container in one folder, by their names in it."""
 
-    def __init__(self, container: Container, name: str) -> None:
+    def __init__(self, container: Members, name: str) -> None:
         self.path = container.path
         self._container, self._prefix = container, f"{name}/"
 
@@ -190,6 +201,25 @@ class Folder:
 
     def __getitem__(self, name: str) -> memoryview:
         return self._container[self._prefix + name]
+
+
+class Held:
+    """Members that are somewhere else, or nowhere but in memory: `path` is the file that they belong to."""
+
+    def __init__(self, path: Path, members: Mapping[str, bytes | memoryview]) -> None:
+        self.path = path
+        self._members = {name: memoryview(members[name]) for name in sorted(members)}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
+    def __getitem__(self, name: str) -> memoryview:
+        if name not in self._members:
+            raise damaged(self.path, f"it has no member '{name}'")
+        return self._members[name]
 
 
 def damaged(path: Path, reason: str) -> ModuleError:

@@ -28,6 +28,7 @@ from meshgen.spec import Sharding
 
 FORMAT = 1
 PARTS_FORMAT = 2  # of a program on several meshes: a manifest of manifests
+OPEN_FORMAT = 3  # of a program with open sizes: a manifest of specialisations
 T = TypeVar("T")
 Json = dict[str, Any]
 
@@ -158,9 +159,10 @@ def decode_parts(value: Json) -> Parts:
     """What `encode_parts` was given. Raises ValueError, with what is wrong, for anything else."""
     try:
         rows = tuple(
-            (_text(v["mesh"]), _each(v["inputs"], _count), _each(v["outputs"], _count)) for v in value["parts"]
+            (read_text(v["mesh"]), each_of(v["inputs"], read_count), each_of(v["outputs"], read_count))
+            for v in value["parts"]
         )
-        found = Parts(_text(value["name"]), rows, dict(value["report"]))
+        found = Parts(read_text(value["name"]), rows, dict(value["report"]))
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"malformed manifest: {error!r}") from error
     for side in (1, 2):
@@ -203,19 +205,19 @@ def _decode(value: Json) -> Manifest:
     plan = Schedule(
         items=tuple(_item_from_json(item) for item in value["schedule"]),
         buffers=tuple(_buffer_from_json(b) for b in value["buffers"]),
-        arena_bytes=_count(value["arena_bytes"]),
+        arena_bytes=read_count(value["arena_bytes"]),
         inputs=tuple(b.buffer for b in inputs),
         outputs=tuple(b.buffer for b in outputs),
         kernels=bodies,
         step_seconds=float(value["step_seconds"]),
         exposures=tuple(
-            Exposure(_count(e["item"]), float(e["hidden"]), float(e["exposed"])) for e in value["exposures"]
+            Exposure(read_count(e["item"]), float(e["hidden"]), float(e["exposed"])) for e in value["exposures"]
         ),
     )
     manifest = Manifest(
-        name=_text(value["name"]),
+        name=read_text(value["name"]),
         mesh=mesh_from_json(value["mesh"]),
-        arguments=_one_of(value["arguments"], ("local", "global")),
+        arguments=one_of(value["arguments"], ("local", "global")),
         inputs=inputs,
         outputs=outputs,
         kernels={str(name): _kernel_from_json(kernel) for name, kernel in value["kernels"].items()},
@@ -252,7 +254,7 @@ def _binding_to_json(b: Binding) -> Json:
 
 def _binding_from_json(v: Json) -> Binding:
     return Binding(
-        _text(v["name"]), _type(v), sharding_from_json(v["sharding"]), _counts(v["local_shape"]), _count(v["buffer"]),
+        read_text(v["name"]), _type(v), sharding_from_json(v["sharding"]), read_counts(v["local_shape"]), read_count(v["buffer"]),
         bool(v["stored"]),
     )  # fmt: skip
 
@@ -266,7 +268,12 @@ def _buffer_to_json(b: Buffer) -> Json:
 
 def _buffer_from_json(v: Json) -> Buffer:
     return Buffer(
-        _text(v["name"]), _type(v), _text(v["kind"]), _count(v["storage"]), _count(v["offset"]), _text(v["source"])
+        read_text(v["name"]),
+        _type(v),
+        read_text(v["kind"]),
+        read_count(v["storage"]),
+        read_count(v["offset"]),
+        read_text(v["source"]),
     )
 
 
@@ -276,11 +283,11 @@ def _item_to_json(item: Item) -> Json:
 
 def _item_from_json(v: Json) -> Item:
     return Item(
-        op=_text(v["op"]), kernel=_text(v["kernel"]), attrs=attrs_from_json(v["attrs"]), inputs=_each(v["inputs"], _count),
-        outputs=_each(v["outputs"], _count), stream=_count(v["stream"]), waits=_each(v["waits"], _count),
-        records=None if v["records"] is None else _count(v["records"]), seconds=float(v["seconds"]),
-        start=float(v["start"]), why=_text(v["why"]), source=_text(v["source"]),
-        edges=_each(v["edges"], _count),
+        op=read_text(v["op"]), kernel=read_text(v["kernel"]), attrs=attrs_from_json(v["attrs"]), inputs=each_of(v["inputs"], read_count),
+        outputs=each_of(v["outputs"], read_count), stream=read_count(v["stream"]), waits=each_of(v["waits"], read_count),
+        records=None if v["records"] is None else read_count(v["records"]), seconds=float(v["seconds"]),
+        start=float(v["start"]), why=read_text(v["why"]), source=read_text(v["source"]),
+        edges=each_of(v["edges"], read_count),
     )  # fmt: skip
 
 
@@ -291,60 +298,60 @@ def _kernel_to_json(kernel: Kernel, files: Mapping[str, str]) -> Json:
 
 
 def _kernel_from_json(v: Json) -> Kernel:
-    grid = _counts(v["grid"])
+    grid = read_counts(v["grid"])
     if len(grid) != 3:
         raise ValueError(f"a grid has three sizes, not {grid}")
     return Kernel(
-        source=_text(v["source"]), entry=_text(v["entry"]), params=tuple(_param_from_json(p) for p in v["params"]),
-        grid=(grid[0], grid[1], grid[2]), constants=dict(v["constants"]), num_warps=_count(v["num_warps"]),
-        num_stages=_count(v["num_stages"]), flops=float(v["flops"]), nbytes=float(v["nbytes"]),
+        source=read_text(v["source"]), entry=read_text(v["entry"]), params=tuple(_param_from_json(p) for p in v["params"]),
+        grid=(grid[0], grid[1], grid[2]), constants=dict(v["constants"]), num_warps=read_count(v["num_warps"]),
+        num_stages=read_count(v["num_stages"]), flops=float(v["flops"]), nbytes=float(v["nbytes"]),
         binaries={str(arch): _binary_from_json(b) for arch, b in v["binaries"].items()},
     )  # fmt: skip
 
 
 def _param_from_json(v: Json) -> Param:
-    kind = _one_of(v["kind"], ("operand", "result", "coordinate"))
-    return Param(kind, int(v["index"]), _each(v["axes"], _text))
+    kind = one_of(v["kind"], ("operand", "result", "coordinate"))
+    return Param(kind, int(v["index"]), each_of(v["axes"], read_text))
 
 
 def _binary_from_json(v: Json) -> Binary:
     return Binary(
-        _text(v["file"]), _count(v["regs"]), _count(v["spill_bytes"]), _count(v["stack_bytes"]), _count(v["shared"]),
-        _count(v["threads"]), dict(v["instructions"]), dict(v["metadata"]),
+        read_text(v["file"]), read_count(v["regs"]), read_count(v["spill_bytes"]), read_count(v["stack_bytes"]), read_count(v["shared"]),
+        read_count(v["threads"]), dict(v["instructions"]), dict(v["metadata"]),
     )  # fmt: skip
 
 
 def _type(v: Json) -> TensorType:
-    return TensorType(_counts(v["shape"]), _one_of(v["dtype"], tuple(DTYPES)))
+    return TensorType(read_counts(v["shape"]), one_of(v["dtype"], tuple(DTYPES)))
 
 
-def _text(value: Any) -> str:
+def read_text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not a text")
     return value
 
 
-def _one_of(value: Any, choices: Sequence[str]) -> str:
+def one_of(value: Any, choices: Sequence[str]) -> str:
     if value not in choices:
         raise ValueError(f"{value!r} is none of {', '.join(choices)}")
     return value
 
 
-def _count(value: Any) -> int:
+def read_count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 62:
         raise ValueError(f"{value!r} is not a count")
     return value
 
 
-def _counts(values: Any) -> tuple[int, ...]:
+def read_counts(values: Any) -> tuple[int, ...]:
     """Counts whose product is one too, so that byte sizes cannot overflow."""
-    found = _each(values, _count)
+    found = each_of(values, read_count)
     if math.prod(n for n in found if n) >= 1 << 58:
         raise ValueError(f"{found} is too big")
     return found
 
 
-def _each(values: Any, read: Callable[[Any], T]) -> tuple[T, ...]:
+def each_of(values: Any, read: Callable[[Any], T]) -> tuple[T, ...]:
     if not isinstance(values, list):
         raise ValueError(f"{values!r} is not a list")
     return tuple(read(value) for value in values)

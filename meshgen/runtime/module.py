@@ -11,7 +11,7 @@ import json
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,16 +20,21 @@ from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, MissingError
 from meshgen.ir.evaluate import HANDLERS
 from meshgen.ir.graph import Graph, Node, TensorType, dtype_name
 from meshgen.ir.infer import verify_node
-from meshgen.mesh import Mesh, make_mesh
+from meshgen.mesh import Mesh
 from meshgen.runtime import manifest as manifests
 from meshgen.runtime import tensors
 from meshgen.runtime.checker import check
-from meshgen.runtime.container import Container, Folder, damaged
+from meshgen.runtime.container import Container, Members, damaged
 from meshgen.runtime.launch import Launch, evaluated, interpreted
-from meshgen.runtime.manifest import FORMAT, PARTS_FORMAT, Binding, Kernel, Manifest
+from meshgen.runtime.manifest import FORMAT, OPEN_FORMAT, PARTS_FORMAT, Binding, Kernel, Manifest
+from meshgen.runtime.open_program import Shapes
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.reference import plan_steps, run_plan
 from meshgen.runtime.simulate import rank_handlers
+from meshgen.runtime.sizes import Given, bound
+
+if TYPE_CHECKING:
+    from meshgen.runtime.open_module import Specialise
 
 Array = np.ndarray[Any, Any]
 DEVICES = ("reference", "interpret", "cuda")
@@ -38,12 +43,16 @@ DEVICES = ("reference", "interpret", "cuda")
 class LoadedModule:
     """A module that is ready to run. Made by `load`."""
 
-    def __init__(self, container: Container | Folder, manifest: Manifest, constants: Mapping[int, Array],
+    def __init__(self, container: Members, manifest: Manifest, constants: Mapping[int, Array],
                  weights: Mapping[str, Array]) -> None:  # fmt: skip
-        self.manifest = manifest
+        self._manifest = manifest
         self._container = container
         self._constants = constants
         self._weights = weights
+
+    @property
+    def manifest(self) -> Manifest:
+        return self._manifest
 
     @property
     def name(self) -> str:
@@ -74,9 +83,19 @@ class LoadedModule:
         return f"{ranks} ranks of {self.mesh}"
 
     @property
+    def report(self) -> Mapping[str, Any]:
+        """What was said of the program when it was compiled."""
+        return self.manifest.report
+
+    @property
+    def bindings(self) -> tuple[Binding, ...]:
+        """All arguments of the program."""
+        return self.manifest.inputs
+
+    @property
     def inputs(self) -> tuple[Binding, ...]:
         """What callers pass: every argument whose value the module does not hold."""
-        return tuple(b for b in self.manifest.inputs if not b.stored)
+        return tuple(b for b in self.bindings if not b.stored)
 
     @property
     def outputs(self) -> tuple[Binding, ...]:
@@ -114,6 +133,19 @@ class LoadedModule:
         """Global arrays in, global arrays out: one array, or a tuple if there are several outputs."""
         outputs = self.run(args)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def at(self, mesh: Given = None, args: Shapes = None) -> LoadedModule:
+        """This module, with sizes for mesh axes that are open still; it has no open dims."""
+        return self.on(mesh)
+
+    def on(self, mesh: Given, devices: int | None = None) -> LoadedModule:
+        """This module on these meshes: see `load`."""
+        (own,) = bound((self.mesh,), mesh, devices)
+        if own == self.mesh:
+            return self
+        if own.is_static:
+            check(self.manifest.plan, own)
+        return LoadedModule(self._container, replace(self.manifest, mesh=own), self._constants, self._weights)
 
     def run(self, args: Sequence[Any] | Mapping[str, Any], device: str = "reference") -> list[Array]:
         """Run one step on all ranks in this process.
@@ -192,29 +224,48 @@ def _misfit(binding: Binding, array: Array) -> str:
     return f"argument '{binding.name}' is {have}, but the program takes {binding.type}"
 
 
-def load(path: str | Path, mesh: Mesh | Mapping[str, int] | None = None) -> LoadedModule:
+def load(path: str | Path, mesh: Given = None, *, devices: int | None = None,
+         specialise: Specialise | None = None) -> LoadedModule:  # fmt: skip
     """Open a module file and check all of it; of a program on several meshes a `LoadedProgram`, with a part for each.
 
+    A module with open sizes is an `OpenModule` until all are known; what of it is used is checked then.
+
     Args:
-        mesh: sizes of mesh axes that the module leaves open (it holds for every size); others must be as compiled.
+        mesh: sizes of mesh axes that the module leaves open; others must be as compiled.
+        devices: how many there are, which gives the size of the one axis that is open still; default: the processes
+            that a launcher (torchrun, mpiexec, srun) has started.
+        specialise: compiles an open module for sizes for which it was not compiled ahead of time.
     Raises:
         UsageError: MG0002, the file is missing or cannot be read.
         ShardingError: MG0201, MG0202, the mesh is not the module's.
+        MissingError: MG0603, the devices do not fill the mesh; MG0602, an open module was not compiled for this mesh.
         ModuleError: MG0501, it is no module; MG0502, it is damaged; MG0503, it is newer than this meshgen.
         ScheduleError: its schedule has a race or can deadlock.
     """
     path = Path(path)
     container = Container(path)
     value = checked_manifest(container, path)
+    if "specialisations" in value:
+        from meshgen.runtime.open_module import load_open
+
+        return load_open(container, value, specialise).on(mesh, devices)
+    return _load_checked(container, path, value).on(mesh, devices)
+
+
+def load_members(members: Members, path: Path) -> LoadedModule:
+    """As `load`, from the members of a module that has no open sizes, or none that matter."""
+    return _load_checked(members, path, checked_manifest(members, path))
+
+
+def _load_checked(members: Members, path: Path, value: dict[str, Any]) -> LoadedModule:
     if "parts" in value:
         from meshgen.runtime.program import load_parts
 
-        return load_parts(container, value, mesh)
-    return load_part(container, path, value, mesh)
+        return load_parts(members, value)
+    return load_part(members, path, value)
 
 
-def load_part(container: Container | Folder, path: Path, value: dict[str, Any],
-              mesh: Mesh | Mapping[str, int] | None = None) -> LoadedModule:  # fmt: skip
+def load_part(container: Members, path: Path, value: dict[str, Any]) -> LoadedModule:
     """The module of one mesh, from its checked manifest."""
     try:
         manifest = manifests.decode(value)
@@ -230,34 +281,10 @@ def load_part(container: Container | Folder, path: Path, value: dict[str, Any],
     except ShardingError as error:
         raise damaged(path, error.diagnostics[0].message) from error
     check(manifest.plan, one)
-    if mesh is not None:
-        manifest = replace(manifest, mesh=_bound(manifest.mesh, mesh if isinstance(mesh, Mesh) else make_mesh(mesh)))
-        check(manifest.plan, manifest.mesh if manifest.mesh.is_static else one)
     return LoadedModule(container, manifest, constants, weights)
 
 
-def _bound(mesh: Mesh, given: Mesh) -> Mesh:
-    """The module's mesh with the sizes that are given for axes of unknown size. Raises ShardingError for others."""
-    have = {axis.name: axis.size for axis in mesh.axes}
-    wanted = {axis.name: axis.size for axis in given.axes if axis.size is not None}
-    faults = [
-        Diagnostic("MG0202", f"mesh axis '{name}' is not in the module's {mesh}") for name in wanted if name not in have
-    ]
-    faults += [
-        Diagnostic(
-            "MG0201",
-            f"the module was compiled for {size} devices along mesh axis '{name}', not {wanted[name]}",
-            hint="compile the program again for this mesh",
-        )
-        for name, size in have.items()
-        if size is not None and wanted.get(name, size) != size
-    ]
-    if faults:
-        raise ShardingError(*faults)
-    return mesh.with_sizes(wanted)
-
-
-def checked_manifest(container: Container | Folder, path: Path) -> dict[str, Any]:
+def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
     """The manifest, when its digest and those of all other members are right and its format is known."""
     if "manifest.json" not in container or "manifest.sha256" not in container:
         raise ModuleError(Diagnostic("MG0501", f"'{path}' is not a meshgen module: it has no manifest"))
@@ -271,7 +298,7 @@ def checked_manifest(container: Container | Folder, path: Path) -> dict[str, Any
             raise ValueError(f"format {version!r}")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise damaged(path, f"the manifest cannot be read ({error!r:.200})") from error
-    if version > (newest := PARTS_FORMAT if "parts" in value else FORMAT):
+    if version > (newest := _newest_format(value)):
         raise ModuleError(
             Diagnostic(
                 "MG0503",
@@ -287,7 +314,13 @@ def checked_manifest(container: Container | Folder, path: Path) -> dict[str, Any
     return value
 
 
-def _check_contents(path: Path, container: Container | Folder, manifest: Manifest, constants: Mapping[int, Array],
+def _newest_format(value: Mapping[str, Any]) -> int:
+    if "specialisations" in value:
+        return OPEN_FORMAT
+    return PARTS_FORMAT if "parts" in value else FORMAT
+
+
+def _check_contents(path: Path, container: Members, manifest: Manifest, constants: Mapping[int, Array],
                     weights: Mapping[str, Array]) -> None:  # fmt: skip
     """Constants, weights, sources and binaries are there and fit; the bodies are well-formed programs."""
     buffers = manifest.plan.buffers

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from meshgen.ccl.between import Post
-from meshgen.errors import ArgumentError, Diagnostic, ShardingError
-from meshgen.mesh import Mesh
+from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.runtime import manifest as manifests
 from meshgen.runtime.checker_parts import check_parts
-from meshgen.runtime.container import Container, Folder, damaged
+from meshgen.runtime.container import Folder, Members, damaged
 from meshgen.runtime.manifest import Binding, Parts
 from meshgen.runtime.module import LoadedModule, checked_manifest, load_part
 from meshgen.runtime.simulate import together
+from meshgen.runtime.sizes import Given, bound
 
 Array = np.ndarray[Any, Any]
 
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 class LoadedProgram(LoadedModule):
     """A program on several meshes that is ready to run, made by `load`. `manifest`, `mesh` and `schedule` are the first mesh's."""
 
-    def __init__(self, container: Container, described: Parts, parts: Sequence[LoadedModule]) -> None:
+    def __init__(self, container: Members, described: Parts, parts: Sequence[LoadedModule]) -> None:
         super().__init__(container, parts[0].manifest, {}, {})
         self.described = described
         self._parts = tuple(parts)
@@ -38,9 +38,14 @@ class LoadedProgram(LoadedModule):
         return self.described.name
 
     @property
-    def inputs(self) -> tuple[Binding, ...]:
-        """What callers pass: every argument whose value the module does not hold."""
-        return tuple(binding for binding in self._all(1) if not binding.stored)
+    def report(self) -> Mapping[str, Any]:
+        """What was said of the program when it was compiled."""
+        return self.described.report
+
+    @property
+    def bindings(self) -> tuple[Binding, ...]:
+        """All arguments of the program."""
+        return self._all(1)
 
     @property
     def outputs(self) -> tuple[Binding, ...]:
@@ -58,6 +63,11 @@ class LoadedProgram(LoadedModule):
     def place(self) -> str:
         """Where it runs, for people."""
         return " and ".join(f"{part.place} (@{part.mesh.name})" for part in self.parts)
+
+    def on(self, mesh: Given, devices: int | None = None) -> LoadedModule:
+        """This program: no size of its meshes is open. Raises ShardingError for other sizes."""
+        bound([part.mesh for part in self.parts], mesh, devices)
+        return self
 
     @property
     def ranks(self) -> int:
@@ -104,15 +114,9 @@ class LoadedProgram(LoadedModule):
         return args
 
 
-def load_parts(container: Container, value: dict[str, Any], mesh: Mesh | Mapping[str, int] | None) -> LoadedProgram:
+def load_parts(container: Members, value: dict[str, Any]) -> LoadedProgram:
     """The program of a file's checked manifest; every part is checked as a module is, and then all together."""
     path = container.path
-    if mesh is not None:
-        raise ShardingError(
-            Diagnostic(
-                "MG0201", "a program on several meshes was compiled for all their sizes", hint="load it without a mesh"
-            )
-        )
     try:
         described = manifests.decode_parts(value)
         parts: list[LoadedModule] = []

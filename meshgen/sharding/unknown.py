@@ -32,6 +32,13 @@ def unknown_axes(module: Module) -> dict[str, Location | None]:
     return {axis.name: first[axis.name] for axis in module.mesh.axes if axis.size is None and axis.name in first}
 
 
+def open_axes(module: Module) -> tuple[str, ...]:
+    """The mesh axes that need a size before `partition`; of a program on several meshes as `MESH/AXIS`."""
+    if len(module.meshes) > 1:
+        return tuple(f"{m.name}/{axis.name}" for m in module.meshes for axis in m.axes if axis.size is None)
+    return tuple(unknown_axes(module))
+
+
 def nominal_mesh(module: Module) -> Mesh:
     """The module's mesh with a size for every axis: the nominal one where it is unknown, 1 where it has no influence."""
     if module.mesh.is_static:

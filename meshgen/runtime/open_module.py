@@ -1,0 +1,162 @@
+"""A loaded module with open sizes: it picks the specialisation whose sizes fit, or has one made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from meshgen.errors import MeshgenError
+from meshgen.ir.graph import dtype_name
+from meshgen.mesh import Mesh
+from meshgen.runtime.container import Container, Held, damaged
+from meshgen.runtime.manifest import Json, Manifest
+from meshgen.runtime.module import LoadedModule, load_members
+from meshgen.runtime.open_manifest import decode_open
+from meshgen.runtime.open_program import OpenProgram, Shapes
+from meshgen.runtime.sizes import Given, Sizes, axis_sizes, bound
+from meshgen.runtime.tensors import decode
+
+Array = np.ndarray[Any, Any]
+# Makes the members of a specialisation: the program on these meshes, with these shapes of inputs.
+Specialise = Callable[["OpenModule", Sizes], Mapping[str, bytes]]
+
+
+class OpenModule(LoadedModule):
+    """A module with open sizes, made by `load`. Calling it takes those of tensor dims from the arguments.
+
+    What depends on sizes (`manifest`, `schedule`, ...) is asked of a specialisation: `at` gives one.
+    """
+
+    def __init__(self, container: Container, program: OpenProgram, members: Mapping[str, str],
+                 specialise: Specialise | None) -> None:  # fmt: skip
+        """`members` are the names of members by digest."""
+        self.program = program
+        self.meshes = program.meshes
+        self._container = container
+        self._members = members
+        self._specialise = specialise
+        self._loaded: dict[tuple[tuple[Mesh, ...], Sizes], LoadedModule] = {}
+
+    @property
+    def manifest(self) -> Manifest:
+        """Raises ShardingError MG0201 or ArgumentError MG0601 with the sizes that are missing."""
+        return self.at().manifest
+
+    @property
+    def name(self) -> str:
+        return self.program.name
+
+    @property
+    def mesh(self) -> Mesh:
+        return self.meshes[0]
+
+    @property
+    def place(self) -> str:
+        """Where it runs, for people."""
+        return " and ".join(f"@{mesh.name} {mesh}" if len(self.meshes) > 1 else str(mesh) for mesh in self.meshes)
+
+    @property
+    def report(self) -> Mapping[str, Any]:
+        """Nothing: specialisations have one each."""
+        return {}
+
+    @property
+    def specialisations(self) -> tuple[Sizes, ...]:
+        """The sizes that the module was compiled for ahead of time."""
+        return tuple(self.program.held)
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._container.path
+
+    @property
+    def text(self) -> str:
+        """The program, before its sizes are known."""
+        return bytes(self._container[self.program.text_member]).decode()
+
+    def weights(self) -> Mapping[str, Array]:
+        """The global arrays that the module stores, by input. Raises ModuleError MG0502."""
+        if "weights.safetensors" not in self._container:
+            return {}
+        try:
+            return decode(self._container["weights.safetensors"])
+        except ValueError as error:
+            raise damaged(self._container.path, str(error)[:300]) from error
+
+    def run(self, args: Sequence[Any] | Mapping[str, Any], device: str = "reference") -> list[Array]:
+        """As `LoadedModule.run`, on the specialisation for these arguments; raises what `at` raises too."""
+        passed = [each.name for each in self.program.inputs if not each.stored]
+        given = args if isinstance(args, Mapping) else dict(zip(passed, args, strict=False))
+        return self.at(args={name: np.shape(value) for name, value in given.items()}).run(args, device)
+
+    def at(self, mesh: Given = None, args: Shapes = None) -> LoadedModule:
+        """The module for these sizes: made ahead of time, else made now. It is checked as every module is.
+
+        Args:
+            mesh: sizes of mesh axes that are open still.
+            args: shapes of inputs, by name; those of inputs without open dims are ignored.
+        Raises:
+            ShardingError: MG0201, MG0202, a size of a mesh axis is missing or contradicts the module.
+            ArgumentError: MG0601, a shape is missing or contradicts the module.
+            MissingError: MG0602, the module has no such specialisation, and there is no compiler to make it.
+            ProgramError: the program is refused for these sizes.
+        """
+        meshes = bound(self.meshes, mesh)
+        sizes = self.program.sizes(meshes, args or {})
+        if (meshes, sizes) not in self._loaded:
+            module = self.held(sizes) if sizes in self.program.held else self._made(sizes)
+            self._loaded[meshes, sizes] = module.at(mesh=meshes[0]) if len(meshes) == 1 else module
+        return self._loaded[meshes, sizes]
+
+    def on(self, mesh: Given, devices: int | None = None) -> LoadedModule:
+        """The module on these meshes; open still if dims are. Raises as `at`."""
+        other = OpenModule(self._container, self.program, self._members, self._specialise)
+        other.meshes, other._loaded = bound(self.meshes, mesh, devices), self._loaded
+        is_open = self.program.shapes or self.program.missing_axes(other.meshes)
+        return other if is_open else other.at()
+
+    def held(self, sizes: Sizes) -> LoadedModule:
+        """A specialisation that was made ahead of time. Raises ModuleError, ScheduleError."""
+        files = self.program.held[sizes]
+        return self._checked({name: self._container[self._members[files[name]]] for name in files}, sizes)
+
+    def _made(self, sizes: Sizes) -> LoadedModule:
+        if self._specialise is None:
+            raise self.program.lacking(sizes)
+        return self._checked(self._specialise(self, sizes), sizes)
+
+    def _checked(self, members: Mapping[str, bytes | memoryview], sizes: Sizes) -> LoadedModule:
+        """The specialisation with these members, which must be one of this program, for these sizes."""
+        path = self._container.path
+        module = load_members(Held(path, members), path)
+        shapes, axes = dict(sizes.shapes), axis_sizes([part.mesh for part in module.parts])
+        wanted = [(each.name, each.type.dtype, each.stored) for each in self.program.inputs]
+        fits = wanted == [(b.name, b.type.dtype, b.stored) for b in module.bindings] and all(
+            each.takes(b.type.sizes) and shapes.get(b.name, b.type.sizes) == b.type.sizes
+            for each, b in zip(self.program.inputs, module.bindings, strict=True)
+        )
+        if not fits or any(axes.get(name) != size for name, size in sizes.axes):
+            raise damaged(path, f"the specialisation for {sizes} is of another program")
+        return module
+
+
+def load_open(container: Container, value: Json, specialise: Specialise | None) -> OpenModule:
+    """The open module of a file's checked manifest. Its specialisations are checked when they are asked for."""
+    path = container.path
+    try:
+        program = decode_open(value)
+        members = {digest: name for name, digest in value["files"].items()}
+        module = OpenModule(container, program, members, specialise)
+        weights = {name: (array.shape, dtype_name(array.dtype)) for name, array in module.weights().items()}
+    except ValueError as error:
+        raise damaged(path, str(error)[:300]) from error
+    except MeshgenError as error:
+        raise damaged(path, error.diagnostics[0].message) from error
+    stored = {each.name: (each.type.shape, each.type.dtype) for each in program.inputs if each.stored}
+    if weights != stored:
+        raise damaged(path, "its weights do not fit its inputs")
+    return module

@@ -1,0 +1,131 @@
+"""Sizes of what a module leaves open until load: numbers of devices along mesh axes, and shapes of inputs."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+from meshgen.errors import Diagnostic, MissingError, ShardingError
+from meshgen.mesh import Mesh, make_mesh
+
+Given: TypeAlias = Mesh | Mapping[str, int] | Mapping[str, Mesh | Mapping[str, int]] | None
+# Which launcher says in which variable how many processes it has started: torchrun, Open MPI, MPICH, srun.
+LAUNCHERS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A number for each open mesh axis, and a shape for each input with open dims; both in the program's order.
+
+    An axis of a program on several meshes is called `MESH/AXIS`.
+    """
+
+    axes: tuple[tuple[str, int], ...] = ()
+    shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+    def __str__(self) -> str:
+        shapes = (f"{name}={'x'.join(map(str, shape))}" for name, shape in self.shapes)
+        return ", ".join([*(f"{name}={size}" for name, size in self.axes), *shapes])
+
+    def record(self) -> dict[str, Any]:
+        """JSON values, as `mesh` and `args` take them."""
+        return {"mesh": dict(self.axes), "args": {name: list(shape) for name, shape in self.shapes}}
+
+
+def axis_names(meshes: Sequence[Mesh]) -> dict[str, tuple[Mesh, str]]:
+    """What each axis of a program is called, and where it is."""
+    several = len(meshes) > 1
+    return {f"{mesh.name}/{axis}" if several else axis: (mesh, axis) for mesh in meshes for axis in mesh.names}
+
+
+def axis_sizes(meshes: Sequence[Mesh]) -> dict[str, int | None]:
+    """The size of each axis of a program, by what it is called."""
+    return {name: mesh.axis(axis).size for name, (mesh, axis) in axis_names(meshes).items()}
+
+
+def with_sizes(meshes: Sequence[Mesh], sizes: Mapping[str, int]) -> tuple[Mesh, ...]:
+    """The meshes with these sizes of axes, by what they are called."""
+    own = {id(mesh): dict[str, int]() for mesh in meshes}
+    for name, (mesh, axis) in axis_names(meshes).items():
+        if name in sizes:
+            own[id(mesh)][axis] = sizes[name]
+    return tuple(mesh.with_sizes(own[id(mesh)]) for mesh in meshes)
+
+
+def bound(meshes: Sequence[Mesh], given: Given, devices: int | None = None) -> tuple[Mesh, ...]:
+    """A module's meshes with the sizes that are given for axes that it leaves open.
+
+    Where one axis is still open then, it follows from the number of devices: `devices`, else the processes that a
+    launcher has started.
+
+    Raises:
+        ShardingError: MG0201 for other sizes than the module's, MG0202 for axes and meshes that it does not have.
+        MissingError: MG0603 where the devices do not fill the mesh.
+    """
+    own, faults = _by_mesh(meshes, given)
+    for mesh in meshes:
+        faults += _contradictions(mesh, own.get(mesh.name, {}))
+    if faults:
+        raise ShardingError(*faults)
+    meshes = tuple(mesh.with_sizes(own.get(mesh.name, {})) for mesh in meshes)
+    count = launched_processes() if devices is None else devices
+    if len(meshes) > 1 or count is None:
+        return meshes
+    return tuple(_filled(mesh, count) for mesh in meshes)
+
+
+def _filled(mesh: Mesh, count: int) -> Mesh:
+    """The mesh with the size of its one open axis that `count` devices give it."""
+    still = [axis.name for axis in mesh.axes if axis.size is None]
+    if len(still) != 1:
+        return mesh
+    others = math.prod(size for size in mesh.shape if size is not None)
+    if count < 1 or count % others:
+        message = f"{count} devices do not fill {mesh}: the axes of known size take {others}, and {count} % {others} = {count % others}"
+        hint = f"start a multiple of {others}"
+        raise MissingError(Diagnostic("MG0603", message, hint=hint))
+    return mesh.with_sizes({still[0]: count // others})
+
+
+def _by_mesh(meshes: Sequence[Mesh], given: Given) -> tuple[dict[str, dict[str, int]], list[Diagnostic]]:
+    """The sizes that are given, by mesh and axis, and a fault for each mesh that there is not."""
+    if given is None:
+        return {}, []
+    if isinstance(given, Mesh):
+        return {meshes[0].name: _sizes(given)}, []
+    values = cast("Mapping[str, Any]", given)
+    if not any(isinstance(each, (Mesh, Mapping)) for each in values.values()):
+        return {meshes[0].name: _sizes(make_mesh(values))}, []
+    found = {name: _sizes(each if isinstance(each, Mesh) else make_mesh(each)) for name, each in values.items()}
+    names = [mesh.name for mesh in meshes]
+    hint = f"its meshes are {', '.join('@' + name for name in names)}"
+    return found, [Diagnostic("MG0202", f"the module has no mesh @{n}", hint=hint) for n in found if n not in names]
+
+
+def _sizes(mesh: Mesh) -> dict[str, int]:
+    return {axis.name: axis.size for axis in mesh.axes if axis.size is not None}
+
+
+def _contradictions(mesh: Mesh, wanted: Mapping[str, int]) -> list[Diagnostic]:
+    have = {axis.name: axis.size for axis in mesh.axes}
+    faults = [
+        Diagnostic("MG0202", f"mesh axis '{name}' is not in the module's {mesh}") for name in wanted if name not in have
+    ]
+    return faults + [
+        Diagnostic(
+            "MG0201",
+            f"the module was compiled for {size} devices along mesh axis '{name}', not {wanted[name]}",
+            hint="compile the program again for this mesh",
+        )
+        for name, size in have.items()
+        if size is not None and wanted.get(name, size) != size
+    ]
+
+
+def launched_processes() -> int | None:
+    """How many processes a launcher has started, of which this is one; None where none has."""
+    found = (os.environ.get(name, "") for name in LAUNCHERS)
+    return next((int(text) for text in found if text.isdecimal()), None)
