@@ -133,7 +133,7 @@ def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
     module = _on(module, given)
     shapes = {} if rebuild else _shapes(args, input_names(module.graph))
     is_known = not any(None in kind.shape for kind in given_types(module.graph, shapes))
-    if is_known and (shapes or has_open_results(module)) and all(m.is_static for m in module.meshes or [module.mesh]):
+    if is_known and (shapes or has_open_results(module)) and (module.stage != "partition" or module.mesh.is_static):
         module = with_shapes(module, shapes)
     verify_program(module)
     inputs, outputs = module.graph.inputs, module.graph.outputs

@@ -82,7 +82,7 @@ def _run(command: str, words: list[str]) -> int:
     module.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_intermixed_args(words)
-    from meshgen.commands.common import Output
+    from meshgen.commands.output import Output
 
     return module.run(options, Output(options.json))
 

@@ -57,7 +57,7 @@ def closed(module: Module, program: OpenProgram, sizes: Sizes) -> Module:
     """The program for these sizes. Raises ProgramError where they contradict what it says, or do not give all others."""
     module = at_meshes(module, with_sizes(program.meshes, dict(sizes.axes)))
     given = dict(sizes.shapes)
-    if program.shapes or has_open_results(module):
+    if any(None in value.type.shape for value in module.graph.inputs) or has_open_results(module):
         kinds = [value.type for value in module.graph.inputs] if module.in_types else [a.type for a in program.inputs]
         pairs = zip(input_names(module.graph), kinds, strict=True)
         module = with_shapes(module, {name: given.get(name, kind.shape) for name, kind in pairs})
@@ -126,17 +126,22 @@ class OpenExecutable(Executable):
             ArgumentError: MG0601, a shape is missing or contradicts the program.
             ProgramError: the program is refused for these sizes.
         """
-        sizes = self.sizes(mesh, args)
+        return self._at(self.sizes(mesh, args))
+
+    def _at(self, sizes: Sizes) -> Executable:
         if sizes not in self._made:
             module = closed(self._module, self.program, sizes)
-            self._made[sizes] = self._make(module, self.options, Timing(), self._rebuild)
+            self._made[sizes] = self._make(module, self.options, self._timing, self._rebuild)
             self._made[sizes].specialised = sizes.record() | {"made": AHEAD}
         return self._made[sizes]
 
     def specialise(self, mesh: Given = None, args: Shapes = None) -> Executable:
         """As `at`; the module will hold it."""
-        sizes = self.sizes(mesh, args)
-        self.specialisations[sizes] = self.at(mesh, args)
+        return self.specialise_for(self.sizes(mesh, args))
+
+    def specialise_for(self, sizes: Sizes) -> Executable:
+        """As `specialise`."""
+        self.specialisations[sizes] = self._at(sizes)
         return self.specialisations[sizes]
 
     def build(self, progress: Progress | None = None) -> None:
@@ -166,6 +171,12 @@ class OpenExecutable(Executable):
             for sizes, made in self.specialisations.items()
         }
         write_open(path, program, self.as_text(program.stage), held, weights)
+
+    def report(self, path: str | Path) -> None:
+        """Write an HTML page with a part for each specialisation."""
+        from meshgen.report import write_reports
+
+        write_reports(self.name, list(self.specialisations.values()), Path(path))
 
     def _save_closed(self, path: str | Path, weights: Mapping[str, Array]) -> None:
         """Write an ordinary module: the weights say all sizes."""

@@ -98,7 +98,7 @@ class Mesh:
         """Number of devices."""
         return math.prod(self.sizes)
 
-    def with_sizes(self, sizes: Mapping[str, int]) -> Mesh:
+    def with_sizes(self, sizes: Mapping[str, int | None]) -> Mesh:
         """The mesh with these sizes for these axes; names that it does not have are ignored."""
         axes = tuple(replace(axis, size=sizes.get(axis.name, axis.size)) for axis in self.axes)
         return replace(self, axes=axes)
@@ -111,7 +111,7 @@ class Mesh:
         """
         if not set(given.names) < set(self.names):
             return given
-        return self.with_sizes({axis.name: axis.size for axis in given.axes if axis.size is not None})
+        return self.with_sizes({axis.name: axis.size for axis in given.axes})
 
     def axis(self, ref: str) -> Axis:
         """The axis that `ref` names, or of which it names a part. Raises ShardingError if there is none."""
@@ -249,21 +249,34 @@ def make_mesh(axes: Mapping[str, int | None] | Sequence[int | None], name: str =
 
 def parse_mesh(text: str) -> Mesh:
     """A mesh from the command line's `dp=2,tp=4`, or by name `first:dp=2,tp=4`; `?` is a size that is unknown until load."""
+    return parse_mesh_choices(text)[0]
+
+
+def parse_mesh_choices(text: str) -> tuple[Mesh, dict[str, tuple[int, ...]]]:
+    """A mesh from the command line's `dp=2|4,tp=4`, and the sizes of the axes that have several: these are open in it."""
     axes: dict[str, int | None] = {}
+    choices: dict[str, tuple[int, ...]] = {}
     name, colon, listed = text.rpartition(":")
     name = name.strip().removeprefix("@")
     if colon and not re.fullmatch(r"[\w$.-]+", name):
         fault = Diagnostic("MG0201", f"mesh '{text}': '{name}' is no name", hint="write for example first:dp=2,tp=4")
         raise ShardingError(fault)
     for part in listed.split(","):
-        match = re.fullmatch(r"\s*([A-Za-z_]\w*|\d+)\s*=\s*(\?|-?\d+)\s*", part)
+        match = re.fullmatch(r"\s*([A-Za-z_]\w*|\d+)\s*=\s*((?:\?|-?\d+)(?:\s*\|\s*(?:\?|-?\d+))*)\s*", part)
         if not match or match[1] in axes:
             raise ShardingError(
                 Diagnostic(
                     "MG0201",
                     f"mesh '{text}': '{part.strip()}' is not a new NAME=SIZE",
-                    hint="write for example dp=2,tp=4",
+                    hint="write for example dp=2,tp=4; dp=? or dp=2|4 leaves a size open",
                 )
             )
-        axes[match[1]] = None if match[2] == "?" else int(match[2])
-    return make_mesh(axes, name or DEFAULT_NAME)
+        sizes = [None if size.strip() == "?" else int(size) for size in match[2].split("|")]
+        axes[match[1]] = sizes[0] if len(sizes) == 1 else None
+        if known := tuple(dict.fromkeys(size for size in sizes if size is not None)) if len(sizes) > 1 else ():
+            choices[match[1]] = known
+    mesh = make_mesh(axes, name or DEFAULT_NAME)
+    for axis, sizes in choices.items():
+        for size in sizes:
+            mesh.with_sizes({axis: size})  # a bad one is refused
+    return mesh, choices

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.runtime.plan import STREAMS, Schedule
+from meshgen.runtime.sizes import sizes_text
 from meshgen.tables import bytes_text, seconds_text
 
 if TYPE_CHECKING:
@@ -21,26 +23,33 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums } th { border
 .kernel { fill: #4a86c5 } .collective { fill: #d98032 } text { fill: currentColor; font-size: 11px } code { white-space: pre-wrap }
 </style></head><body>
 <h1>{{ name }}</h1>
-<p>{{ mesh }}, {{ target }}. Predicted step {{ step }}, of which {{ exposed }} is communication that nothing hides.
-Peak memory {{ peak }} per device, {{ moved }} over the links.</p>
+{% for page in pages %}{% if page.sizes %}<h2>Open sizes: {{ page.sizes }}</h2>
+{% endif %}<p>{{ page.mesh }}, {{ page.target }}. Predicted step {{ page.step }}, of which {{ page.exposed }} is communication that nothing hides.
+Peak memory {{ page.peak }} per device, {{ page.moved }} over the links.</p>
 <h2>Predicted step of every rank</h2>
-<svg viewBox="0 0 {{ width }} {{ height }}" role="img" aria-label="timeline">
-{% for b in bars %}<rect class="{{ b.kind }}" x="{{ b.x }}" y="{{ b.y }}" width="{{ b.w }}" height="24"><title>{{ b.label }}: {{ b.takes }}, from {{ b.start }}</title></rect>
-{% endfor %}{% for lane in lanes %}<text x="0" y="{{ lane.y }}">{{ lane.name }}</text>
+<svg viewBox="0 0 {{ page.width }} {{ page.height }}" role="img" aria-label="timeline">
+{% for b in page.bars %}<rect class="{{ b.kind }}" x="{{ b.x }}" y="{{ b.y }}" width="{{ b.w }}" height="24"><title>{{ b.label }}: {{ b.takes }}, from {{ b.start }}</title></rect>
+{% endfor %}{% for lane in page.lanes %}<text x="0" y="{{ lane.y }}">{{ lane.name }}</text>
 {% endfor %}</svg>
-{% for t in tables %}<h2>{{ t.title }}</h2>
+{% for t in page.tables %}<h2>{{ t.title }}</h2>
 <table><tr>{% for c in t.columns %}<th>{{ c }}</th>{% endfor %}</tr>
 {% for row in t.rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
 {% endfor %}</table>
-{% endfor %}</body></html>
+{% endfor %}{% endfor %}</body></html>
 """
 
 
 def write_report(executable: Executable, path: Path) -> None:
     """Write the page. Raises UsageError MG0003 where the file cannot be written."""
+    write_reports(executable.name, [executable], path)
+
+
+def write_reports(name: str, executables: Sequence[Executable], path: Path) -> None:
+    """Write one page for several: a program at several sizes. Raises UsageError MG0003 where the file cannot be written."""
     from jinja2 import Environment
 
-    page = Environment(autoescape=True).from_string(PAGE).render(content(executable))
+    pages = [content(each) for each in executables]
+    page = Environment(autoescape=True).from_string(PAGE).render(name=name, pages=pages)
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -51,7 +60,7 @@ def content(executable: Executable) -> dict[str, Any]:
     """What the page shows, by name."""
     cost = executable.cost
     return {
-        "name": executable.name,
+        "sizes": sizes_text(executable.specialised) if executable.specialised else "",
         "mesh": executable.place,
         "target": executable.target,
         "step": seconds_text(cost.step_seconds),

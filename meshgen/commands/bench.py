@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from meshgen.commands.common import Output
+from meshgen.commands.output import Output
 from meshgen.errors import Diagnostic, MissingError
 
 

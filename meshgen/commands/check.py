@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from meshgen import api
-from meshgen.commands.common import Output, add_program, add_target, program
+from meshgen.commands.common import add_program, add_target, program
+from meshgen.commands.output import Output
 from meshgen.commands.random_programs import check_random, through_module
+from meshgen.commands.sizes import at_combinations
 from meshgen.errors import Diagnostic, NumbersDiffer, UsageError
 from meshgen.executable import Executable
 from meshgen.ir.graph import Module
-from meshgen.ir.sizes import at_mesh
+from meshgen.ir.sizes import at_mesh, has_open_results, with_shapes
 from meshgen.pipeline import program_faults, verify_program
 from meshgen.records import mesh_record
 from meshgen.sharding.oracle import CheckResult, check
@@ -65,7 +67,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         raise UsageError(Diagnostic("MG0001", "which program?", hint="name one, or check random ones with --random N"))
     trials = _trials(options, output)
     if len(trials) > 1:
-        output.note(f"note: sizes of mesh axes are unknown: tried {len(trials)} meshes; --mesh gives one")
+        output.note(f"note: sizes are open: tried {len(trials)} combinations; --mesh and --shape name others")
     for trial in trials:
         output.tables(comms_table(trial.executable.comms))
         output.text(trial.verdict)
@@ -91,7 +93,8 @@ def _trials(options: argparse.Namespace, output: Output) -> Sequence[Trial]:
     module, choice, timing = program(options)
     found: list[Trial] = []
     with output.progress() as progress:
-        for tried in _at_trial_sizes(module):
+        named = at_combinations(module, choice, options, output)
+        for tried in named.values() or _at_trial_sizes(module):
             executable = api.plan_module(tried, choice, timing, progress=progress)
             fused = executable.fused
             runs = [through_module([part.plan for part in executable.parts])]
@@ -103,6 +106,7 @@ def _trials(options: argparse.Namespace, output: Output) -> Sequence[Trial]:
 def _at_trial_sizes(module: Module) -> list[Module]:
     """The program on every mesh to try; those on which local tensors do not fit are left out, unless all are."""
     tried = [at_mesh(module, mesh) for mesh in trial_meshes(module)]
+    tried = [with_shapes(each, {}) if has_open_results(each) else each for each in tried]
     sound = [each for each in tried if len(tried) == 1 or not program_faults(each)]
     if not sound:
         verify_program(tried[-1])

@@ -6,9 +6,13 @@ import argparse
 from pathlib import Path
 
 from meshgen import api
-from meshgen.commands.common import Output, add_program, add_target, program_options
+from meshgen.commands.common import add_program, add_target, program_options
+from meshgen.commands.output import Output
+from meshgen.commands.sizes import open_record, specialisations_table, specialise
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.executable import Executable, kernel_records
+from meshgen.executable_open import OpenExecutable
+from meshgen.records import mesh_record
 from meshgen.tables import comms_table, cost_table, kernel_table, memory_table, seconds_table
 
 
@@ -22,12 +26,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     with output.progress() as progress:
-        executable = api.compile(**program_options(options), target=options.target, progress=progress)
+        executable = api.plan(**program_options(options), target=options.target, progress=progress)
+        specialise(executable, options, output)
+        executable.build(progress)
     executable.save(options.output)
     if options.dump:
         dump(executable, Path(options.dump))
     if options.report:
         executable.report(options.report)
+    if isinstance(executable, OpenExecutable):
+        return _tell_open(executable, options.output, output)
     kernels = kernel_records(executable)
     output.tables(
         comms_table(executable.comms), kernel_table(kernels), memory_table(executable.memory),
@@ -39,8 +47,26 @@ def run(options: argparse.Namespace, output: Output) -> int:
     return 0
 
 
+def _tell_open(executable: OpenExecutable, path: str, output: Output) -> int:
+    """What is open, and what was made ahead of time."""
+    records = {sizes: each.record() for sizes, each in executable.specialisations.items()}
+    size = Path(path).stat().st_size
+    output.tables(specialisations_table(records), seconds_table(executable.seconds))
+    output.text(f"{executable.name} for {executable.place}, {executable.target}: {path}, {size} bytes")
+    output.text(f"open until load: {executable.program.what_is_open()}")
+    if not records:
+        output.note("note: the module has no specialisation: whoever loads it needs the compiler")
+    head = {"name": executable.name, "mesh": mesh_record(executable.mesh), "open": open_record(executable.program)}
+    output.document(head | {"specialisations": list(records.values()), "output": path, "bytes": size})
+    return 0
+
+
 def dump(executable: Executable, place: Path) -> None:
     """One numbered file per stage, one per kernel. Raises UsageError MG0003."""
+    if isinstance(executable, OpenExecutable):
+        for sizes, each in executable.specialisations.items():
+            dump(each, place / str(sizes).replace(", ", "_"))
+        return
     try:
         (place / "kernels").mkdir(parents=True, exist_ok=True)
         for number, stage in enumerate((*executable.stages, "schedule")):

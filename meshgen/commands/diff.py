@@ -6,9 +6,10 @@ import argparse
 import math
 from typing import Any
 
-from meshgen.commands.common import Output
+from meshgen.commands.output import Output
 from meshgen.records import comms_of, launch_bytes
 from meshgen.runtime.module import LoadedModule, load
+from meshgen.runtime.open_module import OpenModule
 from meshgen.tables import table_of
 
 
@@ -31,13 +32,22 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def figures(path: str) -> dict[str, Any]:
-    """A module's totals by name; those of several meshes carry the mesh."""
-    parts = load(path).parts
+    """A module's totals by name; those of a specialisation carry its sizes."""
+    module = load(path)
+    if not isinstance(module, OpenModule):
+        return _figures(module)
+    found: dict[str, Any] = {"specialisations": len(module.specialisations)}
+    for sizes in module.specialisations:
+        found |= {f"{sizes}: {name}": value for name, value in _figures(module.held(sizes)).items()}
+    return found
+
+
+def _figures(module: LoadedModule) -> dict[str, Any]:
+    """The totals of a module; those of several meshes carry the mesh."""
     found: dict[str, Any] = {}
-    for part in parts:
-        found |= {
-            f"@{part.mesh.name} {name}" if len(parts) > 1 else name: value for name, value in _totals(part).items()
-        }
+    for part in module.parts:
+        head = f"@{part.mesh.name} " if len(module.parts) > 1 else ""
+        found |= {f"{head}{name}": value for name, value in _totals(part).items()}
     return found
 
 

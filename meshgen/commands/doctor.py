@@ -8,7 +8,7 @@ import platform
 import sys
 from typing import Any
 
-from meshgen.commands.common import Output
+from meshgen.commands.output import Output
 from meshgen.errors import MissingError
 from meshgen.tables import table_of
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from meshgen import api
-from meshgen.commands.common import Output, add_program, add_target, planned, specs_option
+from meshgen.commands.common import add_program, add_target, planned, specs_option
+from meshgen.commands.output import Output
 from meshgen.executable import Executable
 from meshgen.explain import explain_collective, explanations, formula_record
 from meshgen.explain_collectives import collective_text

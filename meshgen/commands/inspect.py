@@ -6,22 +6,29 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from meshgen.commands.common import Output
+from meshgen.commands.output import Output
+from meshgen.commands.sizes import add_sizes, fixed_shapes, meshes_option, open_record, specialisations_table
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.records import collective_records, comms_of, memory_of, memory_record, mesh_record
 from meshgen.runtime.module import LoadedModule, load
+from meshgen.runtime.open_module import OpenModule
 from meshgen.tables import comms_table, kernel_table, memory_table, seconds_text, table_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("module", metavar="OUT.mgx")
+    add_sizes(parser)
     parser.add_argument("--stage", metavar="STAGE", help="print the program at this stage")
     parser.add_argument("--kernel", metavar="NAME", help="print this kernel's Triton source")
     parser.add_argument("--schedule", action="store_true", help="show the schedule too")
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    module = load(options.module)
+    module = load(options.module, meshes_option(options.mesh))
+    shapes = fixed_shapes(options)
+    if isinstance(module, OpenModule) and not (shapes or options.kernel):
+        return _show_open(module, options.stage, output)
+    module = module.at(args=shapes)
     if options.stage:
         output.text(_chosen("stage", options.stage, module.stages))
     if options.kernel:
@@ -30,6 +37,37 @@ def run(options: argparse.Namespace, output: Output) -> int:
         for part in module.parts:
             show(part, output, options.schedule)
     output.document(program_record(module))
+    return 0
+
+
+def _show_open(module: OpenModule, stage: str | None, output: Output) -> int:
+    """What is open, and the specialisations; all of them are checked."""
+    program, reports = module.program, {sizes: module.held(sizes).report for sizes in module.specialisations}
+    if stage:
+        output.text(_chosen("stage", stage, module.stages))
+    else:
+        rows = [(a.name, way, a.type, "yes" if a.stored else "") for way, a in program.signature]
+        title = f"{module.name}: {module.place}, {program.target}, arguments {program.arguments}; open until load: {program.what_is_open()}"
+        output.tables(
+            table_of(title, ("name", "", "type", "stored"), rows, left=("", "type")), specialisations_table(reports)
+        )
+    output.document(
+        {
+            "name": module.name,
+            "mesh": mesh_record(module.mesh),
+            "arguments": program.arguments,
+            "target": program.target,
+            "open": open_record(program),
+            **{
+                f"{way}puts": [
+                    {"name": a.name, "type": str(a.type), "stored": a.stored} for w, a in program.signature if w == way
+                ]
+                for way in ("in", "out")
+            },
+            "specialisations": list(reports.values()),
+            "stages": list(module.stages),
+        }
+    )
     return 0
 
 

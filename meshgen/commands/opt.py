@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from meshgen import api
-from meshgen.commands.common import Output, add_program, program_options
+from meshgen.commands.common import add_program, program_options
+from meshgen.commands.output import Output
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.pipeline import STAGES, Options, Timing, run_stage
 

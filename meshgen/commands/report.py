@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from meshgen.commands.common import Output, add_program, add_target, planned
+from meshgen.commands.common import add_program, add_target, planned
+from meshgen.commands.output import Output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

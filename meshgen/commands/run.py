@@ -10,12 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.commands.common import Array, Output, load_arrays, mesh_option
+from meshgen.api import load
+from meshgen.commands.common import Array, load_arrays
 from meshgen.commands.comparison import Expected, compare
+from meshgen.commands.output import Output
+from meshgen.commands.sizes import add_sizes, fixed_shapes, meshes_option
 from meshgen.errors import ArgumentError, Diagnostic, MissingError, NumbersDiffer, UsageError
+from meshgen.executable_open import AT_LOAD
 from meshgen.ir.graph import TensorType
-from meshgen.runtime.module import DEVICES, LoadedModule, load
+from meshgen.runtime.module import DEVICES, LoadedModule
 from meshgen.runtime.random_arrays import random_array
+from meshgen.runtime.sizes import sizes_text
 from meshgen.tables import table_of
 
 
@@ -27,9 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="reference",
         help="NumPy, the module's Triton kernels on the CPU, or GPUs (default: %(default)s)",
     )
-    parser.add_argument("--mesh", metavar="AXES", help="sizes of mesh axes that the module leaves open, such as dp=4")
+    add_sizes(parser)
     parser.add_argument(
-        "--devices", type=int, metavar="N", help="devices to run on; the module's mesh must have as many"
+        "--devices",
+        type=int,
+        metavar="N",
+        help="devices to run on: the one mesh axis that is open follows, else the module's mesh must have as many",
     )
     parser.add_argument(
         "--input",
@@ -55,10 +63,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    module = load(options.module, mesh_option(options.mesh))
+    given = read_inputs(options.input)
+    module = load(options.module, meshes_option(options.mesh), devices=options.devices)
+    module = module.at(args=fixed_shapes(options) | {name: array.shape for name, array in given.items() if name})
+    made = module.report.get("specialised", {})
+    if made.get("made") == AT_LOAD:
+        output.note(f"note: compiled now: {options.module} was not compiled ahead of time for {sizes_text(made)}")
     if options.devices is not None and options.devices != module.ranks:
         _refuse_devices(options.devices, module)
-    return run_kernels(module, options.seed, output) if options.kernels else run_step(module, options, output)
+    return run_kernels(module, options.seed, output) if options.kernels else run_step(module, given, options, output)
 
 
 def run_kernels(module: LoadedModule, seed: int, output: Output) -> int:
@@ -76,9 +89,9 @@ def run_kernels(module: LoadedModule, seed: int, output: Output) -> int:
     return 0 if all(row["ok"] for row in rows) else NumbersDiffer.exit_code
 
 
-def run_step(module: LoadedModule, options: argparse.Namespace, output: Output) -> int:
+def run_step(module: LoadedModule, given: Mapping[str, Array], options: argparse.Namespace, output: Output) -> int:
     """One step on all ranks."""
-    args = arguments(module, options.input, options.seed)
+    args = arguments(module, given, options.seed)
     expected = expectation(module, options.expect, args) if options.expect else Expected({})
     begin = time.perf_counter()
     results = module.run(args, options.device)
@@ -95,6 +108,7 @@ def run_step(module: LoadedModule, options: argparse.Namespace, output: Output) 
         verdict = "ok" if row["ok"] else "DIFFERS"
         output.text(f"{verdict}: {row['name']}: {row['measure']} {row['error']:.3g}, allowed {row['tolerance']:.3g}")
     record = {"device": options.device, "ranks": module.ranks, "seconds": seconds, "outputs": rows}
+    record |= {"specialised": made} if (made := module.report.get("specialised")) else {}
     output.document(record | {"compared": compared})
     return 0 if all(row["ok"] for row in compared) else NumbersDiffer.exit_code
 
@@ -104,9 +118,14 @@ def expectation(module: LoadedModule, source: str, args: Mapping[str, Array]) ->
     if not source.endswith(".mlir"):
         return Expected(load_arrays(source))
     from meshgen.frontend.mlir import read_mlir
+    from meshgen.ir.sizes import input_names, with_shapes
     from meshgen.sharding.oracle import meaning, whole
 
     program = read_mlir(Path(source))
+    if any(None in value.type.shape for value in program.graph.inputs):
+        program = with_shapes(
+            program, {n: a.shape for n, a in zip(input_names(program.graph), args.values(), strict=False)}
+        )
     graph = whole(program)
     have, want = [v.type for v in graph.inputs], [b.type for b in module.inputs]
     if have != want:
@@ -127,10 +146,10 @@ def _refuse_devices(count: int, module: LoadedModule) -> None:
     )
 
 
-def arguments(module: LoadedModule, inputs: Sequence[str], seed: int) -> dict[str, Array]:
-    """Arrays for every input: those of the files, the others random. Raises UsageError, ArgumentError."""
+def read_inputs(texts: Sequence[str]) -> dict[str, Array]:
+    """The arrays of `--input`, by name. Raises UsageError."""
     given: dict[str, Array] = {}
-    for text in inputs:
+    for text in texts:
         name, _, file = text.rpartition("=")
         if not file.startswith("@"):
             raise UsageError(
@@ -138,12 +157,17 @@ def arguments(module: LoadedModule, inputs: Sequence[str], seed: int) -> dict[st
             )
         arrays = load_arrays(file[1:])
         given |= {name: next(iter(arrays.values()))} if name else arrays
+    return given
+
+
+def arguments(module: LoadedModule, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
+    """Arrays for every input: those that are given, the others random. Raises ArgumentError."""
     names = [b.name for b in module.inputs]
     if unknown := [name for name in given if name not in names]:
         hint = f"the inputs are {', '.join(names)}"
         raise ArgumentError(*(Diagnostic("MG0601", f"there is no input '{name}'", hint=hint) for name in unknown))
-    given = {b.name: _reinterpreted(given[b.name], b.type) for b in module.inputs if b.name in given}
-    return {b.name: random_array(b.type, [seed, i]) for i, b in enumerate(module.inputs)} | given
+    found = {b.name: _reinterpreted(given[b.name], b.type) for b in module.inputs if b.name in given}
+    return {b.name: random_array(b.type, [seed, i]) for i, b in enumerate(module.inputs)} | found
 
 
 def _reinterpreted(array: Array, kind: TensorType) -> Array:

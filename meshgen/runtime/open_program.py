@@ -65,6 +65,11 @@ class OpenProgram:
         return f"stages/{STAGES.index(self.stage):02}_{self.stage}.mlir"
 
     @property
+    def signature(self) -> tuple[tuple[str, Argument], ...]:
+        """Inputs, marked `in`, and outputs, marked `out`."""
+        return (*(("in", each) for each in self.inputs), *(("out", each) for each in self.outputs))
+
+    @property
     def is_open(self) -> bool:
         return bool(self.axes or self.shapes)
 

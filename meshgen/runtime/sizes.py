@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
 from meshgen.errors import Diagnostic, MissingError, ShardingError
-from meshgen.mesh import Mesh, make_mesh
+from meshgen.mesh import DEFAULT_NAME, Mesh, make_mesh
 
-Given: TypeAlias = Mesh | Mapping[str, int] | Mapping[str, Mesh | Mapping[str, int]] | None
+# One mesh, several that are told apart by their names, or sizes by axis, or those by mesh.
+Given: TypeAlias = Mesh | Sequence[Mesh] | Mapping[str, int] | Mapping[str, Mesh | Mapping[str, int]] | None
 # Which launcher says in which variable how many processes it has started: torchrun, Open MPI, MPICH, srun.
 LAUNCHERS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 
@@ -20,7 +21,7 @@ LAUNCHERS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_T
 class Sizes:
     """A number for each open mesh axis, and a shape for each input with open dims; both in the program's order.
 
-    An axis of a program on several meshes is called `MESH/AXIS`.
+    An axis of a program on several meshes is called `MESH:AXIS`.
     """
 
     axes: tuple[tuple[str, int], ...] = ()
@@ -35,10 +36,16 @@ class Sizes:
         return {"mesh": dict(self.axes), "args": {name: list(shape) for name, shape in self.shapes}}
 
 
+def sizes_text(record: Mapping[str, Any]) -> str:
+    """What `Sizes.record` says, for people."""
+    shapes = {name: tuple(shape) for name, shape in record["args"].items()}
+    return str(Sizes(tuple(record["mesh"].items()), tuple(shapes.items())))
+
+
 def axis_names(meshes: Sequence[Mesh]) -> dict[str, tuple[Mesh, str]]:
     """What each axis of a program is called, and where it is."""
     several = len(meshes) > 1
-    return {f"{mesh.name}/{axis}" if several else axis: (mesh, axis) for mesh in meshes for axis in mesh.names}
+    return {f"{mesh.name}:{axis}" if several else axis: (mesh, axis) for mesh in meshes for axis in mesh.names}
 
 
 def axis_sizes(meshes: Sequence[Mesh]) -> dict[str, int | None]:
@@ -92,17 +99,27 @@ def _filled(mesh: Mesh, count: int) -> Mesh:
 
 def _by_mesh(meshes: Sequence[Mesh], given: Given) -> tuple[dict[str, dict[str, int]], list[Diagnostic]]:
     """The sizes that are given, by mesh and axis, and a fault for each mesh that there is not."""
-    if given is None:
-        return {}, []
-    if isinstance(given, Mesh):
-        return {meshes[0].name: _sizes(given)}, []
-    values = cast("Mapping[str, Any]", given)
-    if not any(isinstance(each, (Mesh, Mapping)) for each in values.values()):
-        return {meshes[0].name: _sizes(make_mesh(values))}, []
-    found = {name: _sizes(each if isinstance(each, Mesh) else make_mesh(each)) for name, each in values.items()}
+    found = {mesh.name: _sizes(mesh) for mesh in _listed(given)}
+    if DEFAULT_NAME in found and len(meshes) == 1:
+        found = {meshes[0].name: found.pop(DEFAULT_NAME)} | found
     names = [mesh.name for mesh in meshes]
     hint = f"its meshes are {', '.join('@' + name for name in names)}"
     return found, [Diagnostic("MG0202", f"the module has no mesh @{n}", hint=hint) for n in found if n not in names]
+
+
+def _listed(given: Given) -> Sequence[Mesh]:
+    if given is None:
+        return ()
+    if isinstance(given, Mesh):
+        return (replace(given, name=DEFAULT_NAME),)
+    if not isinstance(given, Mapping):
+        return given
+    values = cast("Mapping[str, Any]", given)
+    if not any(isinstance(each, (Mesh, Mapping)) for each in values.values()):
+        return (make_mesh(values),)
+    return [
+        replace(each, name=name) if isinstance(each, Mesh) else make_mesh(each, name) for name, each in values.items()
+    ]
 
 
 def _sizes(mesh: Mesh) -> dict[str, int]:

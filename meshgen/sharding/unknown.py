@@ -33,9 +33,9 @@ def unknown_axes(module: Module) -> dict[str, Location | None]:
 
 
 def open_axes(module: Module) -> tuple[str, ...]:
-    """The mesh axes that need a size before `partition`; of a program on several meshes as `MESH/AXIS`."""
+    """The mesh axes that need a size before `partition`; of a program on several meshes as `MESH:AXIS`."""
     if len(module.meshes) > 1:
-        return tuple(f"{m.name}/{axis.name}" for m in module.meshes for axis in m.axes if axis.size is None)
+        return tuple(f"{m.name}:{axis.name}" for m in module.meshes for axis in m.axes if axis.size is None)
     return tuple(unknown_axes(module))
 
 

@@ -1,0 +1,58 @@
+"""Where a command's output goes: text or one document, notes, progress."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from rich.console import Console, RenderableType
+
+from meshgen.pipeline import Progress
+from meshgen.tables import WIDTH, render
+
+
+class Output:
+    """Where a command writes: text and tables, or with `--json` one document; progress only on a terminal."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+
+    def text(self, text: str) -> None:
+        """Write text to stdout, unless a document is asked for."""
+        if not self.as_json:
+            sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+    def tables(self, *tables: RenderableType) -> None:
+        """Write tables to stdout with an empty line after each, unless a document is asked for."""
+        width = Console().width if sys.stdout.isatty() else WIDTH
+        for table in tables:
+            self.text(render(table, width=width) + "\n\n")
+
+    def document(self, value: Mapping[str, Any]) -> None:
+        """Write the document to stdout if one is asked for."""
+        if self.as_json:
+            sys.stdout.write(json.dumps(value, indent=1, default=_plain) + "\n")
+
+    def note(self, text: str) -> None:
+        """Write a line to stderr."""
+        sys.stderr.write(text + "\n")
+
+    @contextmanager
+    def progress(self) -> Generator[Progress | None]:
+        """A status line on a terminal; None elsewhere."""
+        if not sys.stderr.isatty():
+            yield None
+            return
+        with Console(stderr=True).status("starting") as status:
+            yield lambda what, done, total: status.update(f"{what} ({done}/{total})")
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's scalars as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is no JSON value")

@@ -1,0 +1,177 @@
+"""Open sizes on the command line: `--mesh dp=2|4` and `--shape x=16x?|32x?` name those to compile for ahead of time."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from meshgen.commands.output import Output
+from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, ProgramError, UsageError
+from meshgen.executable import Executable
+from meshgen.executable_open import OpenExecutable, closed, open_program
+from meshgen.ir.graph import Module
+from meshgen.mesh import DEFAULT_NAME, Mesh, make_mesh, parse_mesh, parse_mesh_choices
+from meshgen.pipeline import Options
+from meshgen.runtime.open_program import OpenProgram
+from meshgen.runtime.sizes import Sizes, bound
+from meshgen.tables import bytes_text, seconds_text, table_of
+
+Shape = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A size for each axis that has several, and a shape for each input that has several."""
+
+    axes: Mapping[tuple[str, str], int]  # by names of mesh and axis
+    shapes: Mapping[str, Shape]
+
+    @property
+    def choices(self) -> set[tuple[object, object]]:
+        return {*self.axes.items(), *self.shapes.items()}
+
+    @property
+    def meshes(self) -> list[Mesh]:
+        """The sizes of axes, mesh by mesh."""
+        found: dict[str, dict[str, int]] = {}
+        for (mesh, axis), size in self.axes.items():
+            found.setdefault(mesh, {})[axis] = size
+        return [make_mesh(sizes, mesh) for mesh, sizes in found.items()]
+
+
+def add_sizes(parser: argparse.ArgumentParser) -> None:
+    """The options that close what a module leaves open."""
+    parser.add_argument(
+        "--mesh",
+        metavar="[NAME:]AXES",
+        action="append",
+        default=[],
+        help="sizes of mesh axes that the module leaves open, such as dp=4",
+    )
+    parser.add_argument(
+        "--shape",
+        metavar="NAME=SIZES",
+        action="append",
+        default=[],
+        help="shape of an input whose sizes the module leaves open, such as x=8x64",
+    )
+
+
+def meshes_option(texts: Sequence[str]) -> tuple[Mesh, ...] | None:
+    """The meshes by name, or the only one; None if none is given. Raises UsageError for names that are missing or repeated."""
+    meshes = tuple(map(parse_mesh, texts))
+    names = [mesh.name for mesh in meshes]
+    faults = [
+        Diagnostic("MG0001", f"--mesh {text}: one of several meshes needs a name", hint=f"write NAME:{text}")
+        for text, mesh in zip(texts, meshes, strict=True)
+        if len(meshes) > 1 and mesh.name == DEFAULT_NAME
+    ]
+    twice = dict.fromkeys(name for name in names if name != DEFAULT_NAME and names.count(name) > 1)
+    faults += [Diagnostic("MG0001", f"--mesh gives @{name} {names.count(name)} times") for name in twice]
+    if faults:
+        raise UsageError(*faults)
+    return meshes or None
+
+
+def shapes_option(texts: Sequence[str]) -> dict[str, tuple[Shape, ...]]:
+    """The shapes of `--shape`, by input; `?` is what the program says. Raises UsageError with all that is malformed."""
+    found: dict[str, tuple[Shape, ...]] = {}
+    faults: list[Diagnostic] = []
+    for text in texts:
+        name, equals, shapes = text.partition("=")
+        rows = [shape.strip().split("x") for shape in shapes.split("|")]
+        if name and equals and all(size == "?" or size.isdecimal() for row in rows for size in row):
+            found[name] = tuple(tuple(None if size == "?" else int(size) for size in row) for row in rows)
+        else:
+            hint = "write for example x=8x64; x=8x64|16x64 names two shapes"
+            faults.append(Diagnostic("MG0001", f"'{text}' is not NAME=SIZES", hint=hint))
+    if faults:
+        raise UsageError(*faults)
+    return found
+
+
+def fixed_shapes(options: argparse.Namespace) -> dict[str, Shape]:
+    """The shapes of inputs that have one."""
+    return {name: shapes[0] for name, shapes in shapes_option(options.shape).items() if len(shapes) == 1}
+
+
+def combinations(options: argparse.Namespace) -> list[Combination]:
+    """Every combination of the sizes of which there are several; none where there are none."""
+    meshes = [parse_mesh_choices(text) for text in options.mesh]
+    axes = {(mesh.name, axis): sizes for mesh, choices in meshes for axis, sizes in choices.items()}
+    shapes = {name: each for name, each in shapes_option(options.shape).items() if len(each) > 1}
+    if not axes and not shapes:
+        return []
+    rows = itertools.product(itertools.product(*axes.values()), itertools.product(*shapes.values()))
+    return [Combination(dict(zip(axes, a, strict=True)), dict(zip(shapes, s, strict=True))) for a, s in rows]
+
+
+def at_combinations(
+    module: Module, choice: Options, options: argparse.Namespace, output: Output
+) -> dict[Sizes, Module]:
+    """The program for each combination of sizes that it allows."""
+    program = open_program(module, fixed_shapes(options), choice)
+    return _fitting(module, program, combinations(options), output) if program.is_open else {}
+
+
+def specialise(executable: Executable, options: argparse.Namespace, output: Output) -> None:
+    """Compile a program with open sizes, without binaries, for each combination that it allows."""
+    wanted = combinations(options)
+    if isinstance(executable, OpenExecutable):
+        (module,) = executable.stages.values()
+        for sizes in _fitting(module, executable.program, wanted, output):
+            executable.specialise_for(sizes)
+    elif wanted:
+        output.note(
+            "note: the program does not depend on the sizes of which several are given: one module holds for all"
+        )
+
+
+def _fitting(
+    module: Module, program: OpenProgram, wanted: Sequence[Combination], output: Output
+) -> dict[Sizes, Module]:
+    """The program for combinations that fit it. Raises what is wrong with a size that fits in none."""
+    found: dict[Sizes, Module] = {}
+    refused: list[tuple[Combination, MeshgenError]] = []
+    used: set[tuple[object, object]] = set()
+    for each in wanted:
+        try:
+            sizes = program.sizes(bound(program.meshes, each.meshes), each.shapes)
+            found[sizes] = closed(module, program, sizes)
+            used |= each.choices
+        except (ArgumentError, ProgramError) as error:
+            refused.append((each, error))
+    for each, error in refused:
+        if not each.choices <= used:
+            raise error
+    if refused:
+        output.note(f"note: {len(refused)} of {len(wanted)} combinations of sizes contradict the program: left out")
+    return found
+
+
+def open_record(program: OpenProgram) -> dict[str, Any]:
+    """What is open, for `--json`."""
+    kinds = {each.name: str(each.type) for each in program.inputs}
+    return {"axes": list(program.axes), "inputs": {name: kinds[name] for name in program.shapes}}
+
+
+def specialisations_table(records: Mapping[Sizes, Mapping[str, Any]]) -> Any:
+    """A row per specialisation, of its `Executable.record`."""
+    rows = [
+        (
+            str(sizes),
+            f"{record['kernels']} launches, {record['distinct_kernels']} distinct",
+            ", ".join(f"{count} {kind}" for kind, count in record["counts"].items()),
+            bytes_text(record["ring_bytes"]),
+            bytes_text(record["peak_memory_bytes"]),
+            seconds_text(record["step_seconds"]),
+        )
+        for sizes, record in records.items()
+    ]
+    title = f"Specialisations made ahead of time: {len(rows) or 'none'}"
+    return table_of(
+        title, ("sizes", "kernels", "collectives", "moved", "memory", "step"), rows, left=("kernels", "collectives")
+    )
