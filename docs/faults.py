@@ -92,9 +92,9 @@ FAULTS: dict[str, Fault] = {
     ),
     "MG0201": Fault(
         "The mesh has a size below 1, an axis twice, is not the one that a module was compiled for, or lacks a size that is needed: "
-        "an axis of size `?` that the program uses has one from `--mesh` when it is compiled, one that it does not use when it is loaded.",
+        "an axis of size `?` has one from `--mesh` when the module is loaded, from the number of processes of a launcher, or when it is compiled.",
         "Declare one mesh; give open sizes with `--mesh dp=4`. A program has one mesh: write one per pipeline stage, or an axis for stages.",
-        ("meshgen compile p.mlir -o p.mgx",),
+        ("meshgen compile p.mlir --mesh 0=?,1=2 --target cpu -o p.mgx", "meshgen run p.mgx"),
         _constraints("[[0], []]"),
     ),
     "MG0202": Fault(
@@ -132,7 +132,7 @@ FAULTS: dict[str, Fault] = {
         "Reduce first, with all_reduce or reduce_scatter, and give sizes.",
     ),
     "MG0208": Fault(
-        "A tensor dim has size `?`. Programs are read with open sizes, but shards, kernels and buffers need them; all open dims are listed.",
+        "A tensor dim has size `?`. Programs are read with open sizes and modules keep them open, but shards, kernels and buffers need them; all open dims are listed.",
         "Give the inputs' shapes, `--shape a=8x4` or `args={'a': (8, 4)}`: all others follow.",
         CHECK,
         _program(("8x4", "?x4")),
@@ -193,15 +193,16 @@ func.func @main(%a: tensor<8xf32>, %p: tensor<i1>) -> tensor<8xf32> {
         "The module was written by a newer meshgen, in a format that this one does not know.", "Use the newer meshgen."
     ),
     "MG0601": Fault(
-        "An argument of a run is missing, has no such name, or another shape or element type than the program takes.",
+        "An argument of a run, or the shape of one whose sizes are open, is missing, has no such name, or another shape or element type than the program takes.",
         "Pass global arrays as the signature in the message says.",
     ),
     "MG0602": Fault(
-        "A Python package, a GPU or a kernel's binary for its architecture is not there.",
+        "A Python package, a GPU or a kernel's binary for its architecture is not there, or a module with open sizes was not compiled for these "
+        "ahead of time and there is no compiler that could do it now.",
         "`meshgen doctor` shows what is missing and how to install it; `--device reference` needs none of it.",
     ),
     "MG0603": Fault(
-        "The module is for another number of devices than there are.",
+        "The module is for another number of devices than there are, or these do not fill its mesh.",
         "Compile the program for a mesh of that many devices.",
         ("meshgen compile p.mlir --target cpu -o p.mgx", "meshgen run p.mgx --devices 3"),
         _program(),

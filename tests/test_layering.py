@@ -36,7 +36,7 @@ LAYERS = (
     ("errors", "collector"),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
-LIGHT = ["meshgen", "meshgen.runtime.module", "meshgen.runtime.simulate", "meshgen.ccl.cost", "meshgen.ccl.simulated", "meshgen.ir.graph",
+LIGHT = ["meshgen", "meshgen.api", "meshgen.runtime.module", "meshgen.runtime.open_module", "meshgen.runtime.simulate", "meshgen.ccl.cost", "meshgen.ccl.simulated", "meshgen.ir.graph",
          "meshgen.ir.infer", "meshgen.ir.evaluate", "meshgen.ir.encode", "meshgen.commands.run", "meshgen.commands.inspect", "meshgen.cli"]  # fmt: skip
 
 
