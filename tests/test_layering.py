@@ -23,6 +23,7 @@ LAYERS = (
         "explain_collectives",
         "explain_values",
         "executable",
+        "executable_open",
         "executable_parts",
         "tables",
         "records",

@@ -37,6 +37,19 @@ func.func @f(%x: tensor<?x12xf32>, %w: tensor<12x8xf32>) -> (tensor<?x8xf32>, te
   return %b, %c : tensor<?x8xf32>, tensor<?x12xf32>
 }
 """
+STAGES = """
+shard.grid @a(shape = 2) {axis_names = ["x"]}
+shard.grid @b(shape = 2) {axis_names = ["x"]}
+func.func @f(%v: tensor<?xf32>) -> tensor<?xf32> {
+  %s = shard.sharding @a split_axes = [[0]] : !shard.sharding
+  %vs = shard.shard %v to %s : tensor<?xf32>
+  %h = stablehlo.tanh %vs : tensor<?xf32>
+  %t = shard.sharding @b split_axes = [[0]] : !shard.sharding
+  %ht = shard.shard %h to %t : tensor<?xf32>
+  %r = stablehlo.negate %ht : tensor<?xf32>
+  return %r : tensor<?xf32>
+}
+"""
 SIZES = [{"mesh": {"0": 2}, "args": {"x": (6, 12)}}, {"mesh": {"0": 3}, "args": {"x": "f32[5,12]"}}]
 W = np.arange(96, dtype=np.float32).reshape(12, 8) / 100 - 0.5
 
@@ -484,6 +497,18 @@ def test_combinations_that_contradict_the_program_are_left_out(place: Path, caps
         assert said(capsys, *COMPILE, *words, code=2)[0]["diagnostics"][0]["code"] == "MG0001"
     for mesh in ("0=2|,1=2", "0=2|0,1=2", "0=2||3"):
         assert said(capsys, *COMPILE, "--mesh", mesh, code=1)[0]["diagnostics"][0]["code"] == "MG0201"
+
+
+def test_meshes_by_name(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("p.mlir").write_text(STAGES)
+    document, _ = said(capsys, *COMPILE, "--mesh", "a:x=2|3", "--mesh", "b:x=?|4", "--shape", "v=6|7")
+    assert document["open"] == {"axes": ["a:x", "b:x"], "inputs": {"v": "f32[?]"}}
+    sizes = [each["specialised"] for each in document["specialisations"]]
+    assert [(s["mesh"]["a:x"], s["mesh"]["b:x"], s["args"]["v"]) for s in sizes] == [(2, 4, [6]), (2, 4, [7]), (3, 4, [6]), (3, 4, [7])]  # fmt: skip
+    for b, made in ((4, AHEAD), (1, AT_LOAD)):
+        words = ("run", "p.mgx", "--mesh", "a:x=3", "--mesh", f"b:x={b}", "--shape", "v=7", "--expect", "p.mlir")
+        ran, _ = said(capsys, *words)
+        assert ran["ranks"] == 3 + b and ran["specialised"]["made"] == made and ran["compared"][0]["ok"]
 
 
 def test_sizes_that_do_not_matter_are_not_specialised(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

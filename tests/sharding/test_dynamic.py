@@ -104,7 +104,7 @@ def test_an_unused_axis_has_no_influence() -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 13])
 def test_a_used_axis_works_for_every_size(size: int) -> None:
-    module = parse_text(USED, mesh=make_mesh({"0": size}))
+    module = parse_text(USED, meshes=[make_mesh({"0": size})])
     assert module.mesh.sizes == (size, 2)
     assert check(module, pipeline=lowered).ok
 
@@ -149,7 +149,7 @@ def test_offsets_need_the_size() -> None:
     with pytest.raises(ProgramError) as error:
         parse_text(text)
     assert set(codes(error)) == {"MG0201"}
-    assert check(parse_text(text, mesh=make_mesh({"0": 2})), pipeline=lowered).ok
+    assert check(parse_text(text, meshes=[make_mesh({"0": 2})]), pipeline=lowered).ok
 
 
 def test_a_module_keeps_an_unused_axis_open_until_load(tmp_path: Path) -> None:
