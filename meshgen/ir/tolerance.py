@@ -90,7 +90,8 @@ class _Tracker:
     def _perturbed(self, tracked: Tracked, samples: list[Array]) -> Tracked:
         if np.all(np.asarray(tracked.rounding) == 0):
             return replace(tracked, samples=tuple(samples))
-        rounding = np.nan_to_num(tracked.rounding, nan=0.0, posinf=0.0)
+        anything = np.isposinf(tracked.rounding) & np.isfinite(absolute(tracked.value))  # then samples are no numbers
+        rounding = np.where(anything, np.nan, np.nan_to_num(tracked.rounding, nan=0.0, posinf=0.0))
         if is_complex(dtype_name(tracked.value.dtype)):
             rounding = rounding * np.exp(2j * np.pi * self._random.random(tracked.value.shape))
         draws = self._random.integers(0, 1 << SAMPLES, tracked.value.shape)  # a bit per sample

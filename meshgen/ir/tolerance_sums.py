@@ -12,6 +12,7 @@ from meshgen.ir.evaluate_common import Array, RunRegion
 from meshgen.ir.evaluate_window import fold_kind
 from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_inexact, real_dtype
 from meshgen.ir.tolerance_values import (
+    LARGEST,
     LEAST,
     PARTIAL_ROUNDINGS,
     TF32_UNIT,
@@ -64,10 +65,11 @@ def _product(node: Node, factors: list[Tracked], value: Array, terms: int, indic
     outer, inner = (_shadow(node, [a, *indices, b]) for a, b in ends)
     dtype = dtype_name(value.dtype)
     rounding = sum_units(dtype, terms, PARTIAL_ROUNDINGS) * outer
-    # A product of a few that is too small for the type is off by its least number, times the factors that follow.
+    # A product of a few that is too small for the type is off by its least number, times the factors that follow. One that
+    # is too large is infinite, and what the product is then depends on the order of its factors.
     follow = _shadow(node, [np.maximum(ends[0][0], 1.0), *indices, np.maximum(ends[0][1], 1.0)])
-    rounding = rounding + terms * LEAST[dtype] * follow
-    if all(np.all(holds_integers([f])) for f in factors) and fits(outer, dtype).all():
+    rounding = np.where(follow > LARGEST[dtype], np.inf, rounding + terms * LEAST[dtype] * follow)
+    if all(np.all(holds_integers([f])) for f in factors) and fits(follow, dtype).all():
         rounding = np.zeros(value.shape)
     return Tracked(value, outer - inner + rounding, absolute(value), rounding)
 

@@ -21,6 +21,10 @@ LEAST = {
     **{name: float(limits.smallest_subnormal) for name, limits in _FLOATS.items()},
     **{name: float(_FLOATS[part].smallest_subnormal) for name, part in COMPLEX_PARTS.items()},
 }
+LARGEST = {  # that is finite
+    **{name: float(limits.max) for name, limits in _FLOATS.items()},
+    **{name: float(_FLOATS[part].max) for name, part in COMPLEX_PARTS.items()},
+}
 TF32_UNIT = 2.0**-11
 FUNCTION_UNITS = 8  # functions are right to 4 ulp of the compute type: NumPy, libm and GPUs all are
 PARTIAL_ROUNDINGS = 3  # a sum may be rounded to its type as partial sums, after one stage of reducing, and at the end

@@ -156,11 +156,26 @@ def test_bodies_that_ask_for_the_rank() -> None:
     assert np.isfinite(bound).all() and 0 < bound[:2].max() < 1e-5
 
 
-def test_products_in_another_order_may_underflow() -> None:
-    graph = Graph("main", [Value(TensorType((400,), "f32"), "x")])
+def product(terms: int) -> Graph:
+    graph = Graph("main", [Value(TensorType((terms,), "f32"), "x")])
     one = graph.add("constant", [], [TensorType((), "f32")], {"value": np.float32(1)}).result
     attrs = {"dims": (0,), "kind": "multiply"}
     graph.outputs = [graph.add("reduce", [graph.inputs[0], one], [TensorType((), "f32")], attrs).result]
+    return graph
+
+
+def test_products_in_another_order_may_overflow() -> None:
+    """Of many large numbers and a zero: 0, or infinity times 0."""
+    large = np.float32([0] + [100] * 42)
+    assert np.prod(large) == 0
+    with np.errstate(all="ignore"):
+        assert np.isnan(np.prod(np.sort(large)[::-1], dtype=np.float32))
+    assert error_bound(product(43), [large])[0] == np.inf
+    assert error_bound(product(4), [large[:4]])[0] == 0  # whole numbers that fit: exact in any order
+
+
+def test_products_in_another_order_may_underflow() -> None:
+    graph = product(400)
     small = np.float32([0.5] * 100 + [0.4] * 100 + [1.4] * 200)
     found = [np.prod(order, dtype=np.float32) for order in (small, np.sort(small)[::-1])]
     assert found[0] != found[1]
