@@ -233,18 +233,18 @@ class Importer:
         self.reading = reading
         self.graph = graph
         self.captures: list[SSAValue] = []
-        self._outer = outer
+        self.outer = outer
         self._values: dict[SSAValue, Value] = {}
 
     def value(self, ssa: SSAValue) -> Value:
         """The graph's value of an SSA value."""
         if (found := self._values.get(ssa)) is not None:
             return found
-        if self._outer is None:  # the parser lets a value be used before its definition
+        if self.outer is None:  # the parser lets a value be used before its definition
             self.reading.fault("MG0104", "the value is used before it is defined here", ssa)
             found = self._values[ssa] = Value(self.type(ssa))
             return found
-        outside = self._outer.value(ssa)
+        outside = self.outer.value(ssa)
         self.captures.append(ssa)
         inner = self._values[ssa] = Value(outside.type, outside.name, outside.sharding, outside.loc)
         return inner

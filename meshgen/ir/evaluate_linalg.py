@@ -9,6 +9,7 @@ import numpy as np
 
 from meshgen.ir.evaluate_common import Array, Handler, RunRegion, narrow, widen
 from meshgen.ir.graph import Node
+from meshgen.ir.lapack import ROUTINES, factorise, options_of
 
 
 def _transposed(x: Array) -> Array:
@@ -70,4 +71,11 @@ def _fft(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     return [narrow(function(args[0], length, dims), node.result.type.dtype)]
 
 
-HANDLERS: dict[str, Handler] = {"cholesky": _cholesky, "triangular_solve": _triangular_solve, "fft": _fft}
+def _lapack(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+    types = [value.type for value in node.results]
+    return factorise(ROUTINES[node.attrs["routine"]], args, types, options_of(node.attrs["options"]))
+
+
+HANDLERS: dict[str, Handler] = {
+    "cholesky": _cholesky, "triangular_solve": _triangular_solve, "fft": _fft, "lapack": _lapack,
+}  # fmt: skip

@@ -1,12 +1,14 @@
 """Types of matrix factorisations and Fourier transforms.
 
 cholesky: `lower`. triangular_solve: `left_side`, `lower`, `unit_diagonal`, `transpose_a`. fft: `kind`, `length`.
+lapack: `routine`, `options`.
 """
 
 from __future__ import annotations
 
 from meshgen.ir.graph import COMPLEX_PARTS, TensorType, is_complex, is_float, real_dtype
 from meshgen.ir.infer_site import Inference, Site, agree, shapes_agree
+from meshgen.ir.lapack import ROUTINES, options_of
 
 _COMPLEX = {part: name for name, part in COMPLEX_PARTS.items()}
 _KINDS = ("FFT", "IFFT", "RFFT", "IRFFT")
@@ -51,6 +53,19 @@ def _fft(site: Site) -> list[TensorType] | None:
     return [TensorType((*batch, *length), real_dtype(x.dtype) if kind == "IRFFT" else x.dtype)]
 
 
+def _lapack(site: Site) -> list[TensorType] | None:
+    name = site.attrs["routine"]
+    if not site.require(name in ROUTINES, f"'{name}' is none of the routines {', '.join(ROUTINES)}"):
+        return None
+    if any("=" not in pair for pair in site.attrs["options"].split()):
+        site.fault(f"options are name=value, not '{site.attrs['options']}'")
+        return None
+    found = ROUTINES[name].result_types(site.operands, options_of(site.attrs["options"]))
+    given = ", ".join(map(str, site.operands))
+    site.require(found is not None, f"({given}) are no operands of {name}: ({ROUTINES[name].operands})")
+    return found
+
+
 ATTRS: dict[str, dict[str, str]] = {
     "cholesky": {"lower": "any"},
     "triangular_solve": {
@@ -58,6 +73,9 @@ ATTRS: dict[str, dict[str, str]] = {
         "transpose_a": "str",
     },
     "fft": {"kind": "str", "length": "ints"},
+    "lapack": {"routine": "str", "options": "str"},
 }
 ARITY = {"cholesky": 1, "triangular_solve": 2, "fft": 1}
-INFERENCE: dict[str, Inference] = {"cholesky": _cholesky, "triangular_solve": _triangular_solve, "fft": _fft}
+INFERENCE: dict[str, Inference] = {
+    "cholesky": _cholesky, "triangular_solve": _triangular_solve, "fft": _fft, "lapack": _lapack,
+}  # fmt: skip

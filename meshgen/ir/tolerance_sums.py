@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from meshgen.ir.evaluate import HANDLERS
 from meshgen.ir.evaluate_common import Array, RunRegion
 from meshgen.ir.evaluate_window import fold_kind
 from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_inexact, real_dtype
+from meshgen.ir.lapack import ROUTINES
 from meshgen.ir.tolerance_values import (
     LARGEST,
     LEAST,
@@ -23,6 +25,7 @@ from meshgen.ir.tolerance_values import (
     fits,
     holds_integers,
     spread_bound,
+    unknown,
 )
 
 
@@ -192,6 +195,20 @@ def _factored(node: Node, operands: list[Tracked], results: list[Array], tf32: b
     return [Tracked(value, np.full(value.shape, np.inf), absolute(value), units * absolute(value))]
 
 
+def _lapack(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """Vectors may be others, and whole numbers too, after the least change; of the rest executions tell."""
+    if not any(x.is_uncertain for x in operands):
+        return [spread_bound(operands, value) for value in results]
+    jumps, found = ROUTINES[node.attrs["routine"]].jumps, list[Tracked]()
+    for number, value in enumerate(results):
+        if number in jumps or not is_inexact(dtype_name(value.dtype)):
+            size = np.full(value.shape, 2 * absolute(value).max(initial=0.0))
+            found.append(replace(unknown(value), rounding=size))
+        else:
+            found.append(_factored(node, operands, [value], tf32)[0])
+    return found
+
+
 SUM_RULES: dict[str, Rule] = {
     "dot_general": _bilinear,
     "convolution": _bilinear,
@@ -201,4 +218,5 @@ SUM_RULES: dict[str, Rule] = {
     "fft": _fft,
     "cholesky": _factored,
     "triangular_solve": _factored,
+    "lapack": _lapack,
 }

@@ -199,7 +199,7 @@ def test_a_users_operation_is_called_by_name() -> None:
     ("operation", "code", "text"),
     [
         (f"%0 = stablehlo.custom_call @mine(%x) : ({F}) -> {F}", "MG0103", "custom_call @mine has no known meaning"),
-        (f"%0 = stablehlo.custom_call @lapack_sgeqrf_ffi(%x) : ({F}) -> {F}", "MG0103", "factorisation by a library"),
+        (f"%0 = stablehlo.custom_call @hipsolver_geqrf_ffi(%x) : ({F}) -> {F}", "MG0103", "factorisation by a library"),
         (f"%0 = stablehlo.custom_call @my.gated(%x, %x) : ({F}, {F}) -> {F}", "MG0104", "contracted sizes differ"),
         (
             f'%0 = stablehlo.custom_call @Sharding(%x) {{mhlo.sharding = "{{devices=[2,1]<=[2]}}"}} : ({F}) -> {F}',

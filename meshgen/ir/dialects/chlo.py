@@ -6,28 +6,30 @@ What is a function of its own becomes a node; the rest is written out in StableH
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Self
+from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects import builtin
-from xdsl.ir import Attribute, Operation
-from xdsl.irdl import opt_prop_def, prop_def, result_def, var_operand_def
-from xdsl.parser import Parser
+from xdsl.ir import Operation
+from xdsl.irdl import operand_def, result_def, var_operand_def
+from xdsl.parser import UnresolvedOperand
 from xdsl.printer import Printer
 
-from meshgen.ir.bridge import Exporter, Importer, exports, imports
+from meshgen.ir.bridge import Importer, imports
 from meshgen.ir.bridge_payload import Builder, finish
 from meshgen.ir.dense import DenseElements
-from meshgen.ir.dialects.stablehlo_attributes import ComparisonDirection, ComparisonType, integers, word_of
-from meshgen.ir.dialects.stablehlo_base import HloOperation, define
-from meshgen.ir.graph import Node, TensorType, Value, is_complex, is_float, real_dtype
+from meshgen.ir.dialects.stablehlo_attributes import ComparisonDirection, ComparisonType, integer_of
+from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, define, define_node, values_of
+from meshgen.ir.dialects.stablehlo_fields import Field, listed, number, word
+from meshgen.ir.dialects.stablehlo_types import ARROW, TypesForm
+from meshgen.ir.graph import TensorType, Value, is_complex, is_float, real_dtype
 from meshgen.ir.parser import TextParser
 
 FUNCTIONS = (
     "erf", "erf_inv", "erfc", "lgamma", "digamma", "bessel_i1e", "sinh", "cosh", "asin", "acos", "asinh", "acosh",
     "atanh", "polygamma", "zeta", "next_after",
 )  # fmt: skip
-SAME = {"tan": "tan"}  # a function that StableHLO has too
 BROADCASTS = (
     "add", "subtract", "multiply", "divide", "remainder", "power", "maximum", "minimum", "and", "or", "xor",
     "shift_left", "shift_right_logical", "shift_right_arithmetic", "atan2", "polygamma", "zeta", "next_after",
@@ -40,60 +42,52 @@ class Function(HloOperation):
 
     arguments = var_operand_def()
     result = result_def()
-    PROPERTIES: ClassVar[tuple[str, ...]] = ()  # what may stand in the attributes of the pretty form
-
-    @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
-        operands = parser.parse_values()
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        start = parser.pos
-        types: list[Attribute]
-        if (function := parser.parse_optional_function_type()) is not None:
-            types, results = list(function.inputs.data), list(function.outputs.data)
-        else:
-            types = list(parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type))
-            parser.parse_punctuation("->")
-            results = [parser.parse_type()]
-        values = parser.resolve_operands(operands, types, start)
-        properties = {name: attributes.pop(name) for name in cls.PROPERTIES if name in attributes}
-        return cls.create(operands=values, result_types=results, properties=properties, attributes=attributes)
-
-    def print(self, printer: Printer) -> None:
-        self.head(printer)
-        printer.print_op_attributes({**self.properties, **self.attributes})
-        printer.print_string(" : ")
-        printer.print_list(self.operand_types, printer.print_attribute)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
+    TYPES: ClassVar[TypesForm] = ARROW
 
 
 class Broadcast(Function):
     """`chlo.broadcast_add %x, %y {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>, tensor<2x4xf32>) -> ...`"""
 
-    broadcast_dimensions = opt_prop_def()
-    comparison_direction = opt_prop_def(ComparisonDirection)
-    compare_type = opt_prop_def(ComparisonType)
-    PROPERTIES: ClassVar[tuple[str, ...]] = ("broadcast_dimensions", "comparison_direction", "compare_type")
+    FIELDS: ClassVar[tuple[Field, ...]] = (replace(listed("broadcast_dimensions", "dims"), is_required=False),)
+
+
+class Comparison(Broadcast):
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *Broadcast.FIELDS,
+        word("comparison_direction", ComparisonDirection, "direction", is_required=False),
+        word("compare_type", ComparisonType, "compare_type", is_required=False),
+    )
 
 
 class ConstantLike(Function):
-    value = prop_def()
-    PROPERTIES: ClassVar[tuple[str, ...]] = ("value",)
+    FIELDS: ClassVar[tuple[Field, ...]] = (Field("value"),)
 
 
-CLASSES = {name: define(Function, f"chlo.{name}") for name in FUNCTIONS}
+class TopK(HloOperation):
+    """`%values, %indices = chlo.top_k(%x, k = 8) : tensor<..> -> (tensor<..>, tensor<..>)`"""
+
+    operand = operand_def()
+    values = result_def()
+    indices = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (number("k", "k", "k"),)
+    TYPES: ClassVar[TypesForm] = ARROW
+
+    @classmethod
+    def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
+        parser.parse_punctuation("(")
+        found = super().read_head(parser)
+        parser.parse_punctuation(")")
+        return found
+
+    def head(self, printer: Printer) -> None:
+        printer.print_string("(")
+        printer.print_operand(self.operand)
+        printer.print_string(f", k = {integer_of(self.properties['k'])})")
 
 
-@imports(*(f"chlo.{name}" for name in FUNCTIONS))
-def _import_function(importer: Importer, operation: Operation) -> None:
-    importer.convert(operation, operation.name.partition(".")[2])
-
-
-@exports(*FUNCTIONS)
-def _export_function(exporter: Exporter, node: Node) -> Operation:
-    return CLASSES[node.op].create(operands=exporter.operands(node), result_types=exporter.types(node.results))
+for _name in FUNCTIONS:
+    define_node(Function, f"chlo.{_name}")
+define_node(TopK, "chlo.top_k")
 
 
 # What is written out ---------------------------------------------------------------------------------------------
@@ -156,8 +150,9 @@ WRITTEN: dict[str, Write] = {
     "square": _square, "atan": _atan, "conj": _conj, "is_inf": _is_infinity(0), "is_pos_inf": _is_infinity(1),
     "is_neg_inf": _is_infinity(-1), "mulhi": _mulhi, "constant_like": _constant_like,
 }  # fmt: skip
-for _name in (*WRITTEN, *SAME):
+for _name in WRITTEN:
     define(ConstantLike if _name == "constant_like" else Function, f"chlo.{_name}")
+define(Function, "chlo.tan")
 
 
 @imports(*(f"chlo.{name}" for name in WRITTEN))
@@ -166,15 +161,15 @@ def _import_written(importer: Importer, operation: Operation) -> None:
     finish(importer, operation, write(Builder(importer, operation), importer.values(operation.operands)))
 
 
-@imports(*(f"chlo.{name}" for name in SAME))
-def _import_same(importer: Importer, operation: Operation) -> None:
-    importer.convert(operation, SAME[operation.name.partition(".")[2]])
+@imports("chlo.tan")
+def _import_tan(importer: Importer, operation: Operation) -> None:
+    importer.convert(operation, "tan")
 
 
 # Broadcasts ------------------------------------------------------------------------------------------------------
 
 for _name in BROADCASTS:
-    define(Broadcast, f"chlo.broadcast_{_name}")
+    define(Comparison if _name == "compare" else Broadcast, f"chlo.broadcast_{_name}")
 
 
 @imports(*(f"chlo.broadcast_{name}" for name in BROADCASTS))
@@ -182,16 +177,13 @@ def _import_broadcast(importer: Importer, operation: Operation) -> None:
     """Operands are broadcast to the result's shape; the smaller one's dims are its last unless they are listed."""
     name, result = operation.name.removeprefix("chlo.broadcast_"), importer.type(operation.results[0])
     builder, values = Builder(importer, operation), importer.values(operation.operands)
-    listed = integers(operation.properties.get("broadcast_dimensions"))
-    attrs: dict[str, str] = {}
-    if name == "compare":
-        properties = operation.properties
-        attrs = {"direction": word_of(properties.get("comparison_direction")), "compare_type": word_of(properties.get("compare_type"))}  # fmt: skip
+    attrs = values_of(operation)
+    given = attrs.pop("dims")
     rank = result.rank
     spread: list[Value] = []
     for value in values:
         smaller = value.type.rank < rank
-        dims = listed if listed and smaller else tuple(range(rank - value.type.rank, rank))
+        dims = given if given and smaller else tuple(range(rank - value.type.rank, rank))
         fits = len(dims) == value.type.rank and all(
             0 <= d < rank and (size == 1 or size == result.shape[d])
             for size, d in zip(value.type.shape, dims, strict=False)

@@ -18,7 +18,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 
 from meshgen.ir.dialects.sdy_attributes import ManualAxesAttr, ShardingPerValueAttr
-from meshgen.ir.dialects.stablehlo_reduce import Return
+from meshgen.ir.dialects.stablehlo_base import Return
 from meshgen.ir.parser import TextParser
 
 _SHARDINGS = re.compile(r"\[(?:[^<>\[\]]|<(?:[^<>]|<[^<>]*>)*>)*\]")

@@ -11,10 +11,13 @@ from xdsl.ir import Dialect
 from meshgen.ir import bridge
 from meshgen.ir.dialects import (
     chlo,
+    chlo_ragged_dot,
     stablehlo_calls,
     stablehlo_collectives,
     stablehlo_contraction,
     stablehlo_control,
+    stablehlo_convolution,
+    stablehlo_custom_calls,
     stablehlo_dynamic,
     stablehlo_elementwise,
     stablehlo_linalg,
@@ -28,15 +31,18 @@ from meshgen.ir.dialects.stablehlo_base import OPERATIONS
 
 FAMILIES = (
     chlo,
+    chlo_ragged_dot,
     stablehlo_written,
     stablehlo_dynamic,
     stablehlo_calls,
+    stablehlo_custom_calls,
     stablehlo_linalg,
     stablehlo_elementwise,
     stablehlo_movement,
     stablehlo_contraction,
     stablehlo_reduce,
     stablehlo_windows,
+    stablehlo_convolution,
     stablehlo_control,
     stablehlo_collectives,
 )

@@ -162,9 +162,9 @@ def flags(values: Sequence[bool]) -> Attribute:
     return builtin.DenseArrayBase.from_list(builtin.i1, [int(value) for value in values])
 
 
-def integer(value: int) -> Attribute:
+def integer(value: int, width: int = 64) -> Attribute:
     """`value : i64`"""
-    return builtin.IntegerAttr(value, builtin.i64)
+    return builtin.IntegerAttr(value, builtin.IntegerType(width))
 
 
 def integer_of(attribute: Attribute | None, default: int = 0) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def, region_def, result_def, var_operand_def, var_result_def
-from xdsl.parser import UnresolvedOperand
-from xdsl.printer import Printer
+from typing import ClassVar
 
-from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, define
-from meshgen.ir.parser import TextParser
+from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def, region_def, result_def, var_operand_def, var_result_def
+
+from meshgen.ir.dialects.stablehlo_base import HloOperation, define
+from meshgen.ir.dialects.stablehlo_types import ONE, TypesForm
 
 
 class Grouped(IRDLOperation):
@@ -51,17 +51,11 @@ class CollectivePermute(IRDLOperation):
     outputs = var_result_def()
 
 
-class PartitionId(HloOperation):
+class DeviceNumber(HloOperation):
     """`%0 = stablehlo.partition_id : tensor<ui32>`"""
 
     result = result_def()
-
-    @classmethod
-    def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
-        return [], {}
-
-    def head(self, printer: Printer) -> None:
-        """There is none."""
+    TYPES: ClassVar[TypesForm] = ONE
 
 
 ALL_REDUCE = define(AllReduce, "stablehlo.all_reduce")
@@ -70,4 +64,4 @@ REDUCE_SCATTER = define(ReduceScatter, "stablehlo.reduce_scatter")
 ALL_TO_ALL = define(AllToAll, "stablehlo.all_to_all")
 COLLECTIVE_BROADCAST = define(Grouped, "stablehlo.collective_broadcast")
 COLLECTIVE_PERMUTE = define(CollectivePermute, "stablehlo.collective_permute")
-PARTITION_ID = define(PartitionId, "stablehlo.partition_id")
+PARTITION_ID = define(DeviceNumber, "stablehlo.partition_id")

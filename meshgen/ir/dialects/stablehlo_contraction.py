@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
-from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Data, Operation
-from xdsl.irdl import IRDLOperation, irdl_attr_definition, operand_def, opt_prop_def, prop_def, result_def
+from xdsl.irdl import irdl_attr_definition, operand_def, result_def
 from xdsl.parser import AttrParser, UnresolvedOperand
 from xdsl.printer import Printer
 
-from meshgen.ir.bridge import Exporter, Importer, exports, imports
+from meshgen.ir.bridge import Importer, imports
 from meshgen.ir.bridge_payload import Builder, finish
 from meshgen.ir.dialects.stablehlo_attributes import (
     ATTRIBUTES,
     DotDimensions,
     GatherDimensions,
-    array,
-    boolean_of,
-    integers,
     numbers,
     precision,
-    precision_of,
     struct_fields,
 )
-from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, define
+from meshgen.ir.dialects.stablehlo_base import (
+    GenericOperation,
+    HloOperation,
+    Properties,
+    define,
+    define_node,
+    print_values,
+    values_of,
+)
+from meshgen.ir.dialects.stablehlo_fields import Field, flag, listed, numbering, precisions
 from meshgen.ir.evaluate_common import bits
-from meshgen.ir.graph import DTYPES, Node, TensorType, Value
+from meshgen.ir.graph import DTYPES, TensorType, Value
 from meshgen.ir.parser import TextParser
 
 _PAIR = re.compile(r"\[([-\d,\s]*)\]\s*x\s*\[([-\d,\s]*)\]")
@@ -39,7 +44,7 @@ _DOT = {
     "lhs_contract": "lhs_contracting_dimensions",
     "rhs_contract": "rhs_contracting_dimensions",
 }
-GATHER_LISTS = {
+_GATHER_LISTS = {
     name: name
     for name in ("offset_dims", "collapsed_slice_dims", "operand_batching_dims", "start_indices_batching_dims", "start_index_map")
 }  # fmt: skip
@@ -67,15 +72,27 @@ class DotAlgorithm(Data[str]):
 ATTRIBUTES.append(DotAlgorithm)
 
 
+def _read_precision(parser: TextParser) -> Attribute:
+    """`[DEFAULT, HIGHEST]`"""
+    words = parser.scan(_WORDS, "list of precisions expected")[1]
+    return precision([word.strip() for word in words.split(",") if word.strip()])
+
+
+PRECISION = precisions(_read_precision, "precision")
+GATHER_NUMBERS = numbering("dimension_numbers", GatherDimensions, _GATHER_LISTS, ["index_vector_dim"], is_written=True)
+
+
 class DotGeneral(HloOperation):
     """`%a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1], precision = [DEFAULT, DEFAULT]`"""
 
     lhs = operand_def()
     rhs = operand_def()
-    dot_dimension_numbers = prop_def(DotDimensions)
-    precision_config = opt_prop_def()
-    algorithm = opt_prop_def()
     result = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        replace(numbering("dot_dimension_numbers", DotDimensions, _DOT), keyword="contracting_dims"),
+        PRECISION,
+        Field("algorithm", keyword="algorithm", is_required=False),
+    )
 
     @classmethod
     def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
@@ -90,7 +107,7 @@ class DotGeneral(HloOperation):
                 name = f"{clause.removesuffix('_dims')}_dimensions"
                 lists |= {f"lhs_{name}": numbers(left), f"rhs_{name}": numbers(right)}
             elif clause == "precision":
-                properties["precision_config"] = read_precision(parser)
+                properties["precision_config"] = _read_precision(parser)
             elif clause == "algorithm":
                 properties["algorithm"] = DotAlgorithm(DotAlgorithm.parse_parameter(parser))
             else:
@@ -101,13 +118,15 @@ class DotGeneral(HloOperation):
         return operands, properties
 
     def head(self, printer: Printer) -> None:
-        super().head(printer)
-        numbering = self.dot_dimension_numbers
+        print_values(printer, self.operands)
+        numbering = self.properties["dot_dimension_numbers"]
+        assert isinstance(numbering, DotDimensions)
         for clause in ("batching", "contracting"):
             left, right = (list(numbering.integers(f"{side}_{clause}_dimensions")) for side in ("lhs", "rhs"))
             if left or clause == "contracting":
                 printer.print_string(f", {clause}_dims = {left} x {right}")
-        print_precision(printer, self.precision_config)
+        if (words := self.properties.get("precision_config")) is not None:
+            printer.print_string(f", precision = {PRECISION.text(words)}")
 
 
 class Dot(HloOperation):
@@ -115,55 +134,31 @@ class Dot(HloOperation):
 
     lhs = operand_def()
     rhs = operand_def()
-    precision_config = opt_prop_def()
     result = result_def()
-
-    @classmethod
-    def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
-        operands = parser.parse_values()
-        if parser.parse_optional_punctuation(",") is None:
-            return operands, {}
-        parser.parse_keyword("precision")
-        parser.parse_punctuation("=")
-        return operands, {"precision_config": read_precision(parser)}
-
-    def head(self, printer: Printer) -> None:
-        super().head(printer)
-        print_precision(printer, self.precision_config)
+    FIELDS: ClassVar[tuple[Field, ...]] = (PRECISION,)
 
 
-class Gather(IRDLOperation):
+class Gather(GenericOperation):
     operand = operand_def()
     start_indices = operand_def()
-    dimension_numbers = prop_def(GatherDimensions)
-    slice_sizes = prop_def()
-    indices_are_sorted = opt_prop_def()
     result = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        GATHER_NUMBERS,
+        listed("slice_sizes", "slice_sizes"),
+        flag("indices_are_sorted", "indices_are_sorted"),
+    )
 
 
-def read_precision(parser: TextParser) -> Attribute:
-    """`[DEFAULT, HIGHEST]`"""
-    words = parser.scan(_WORDS, "list of precisions expected")[1]
-    return precision([word.strip() for word in words.split(",") if word.strip()])
-
-
-def print_precision(printer: Printer, attribute: Attribute | None) -> None:
-    if words := precision_of(attribute):
-        printer.print_string(f", precision = [{', '.join(words)}]")
-
-
-DOT_GENERAL = define(DotGeneral, "stablehlo.dot_general")
+define_node(DotGeneral, "stablehlo.dot_general")
 define(Dot, "stablehlo.dot")
-GATHER = define(Gather, "stablehlo.gather")
+define_node(Gather, "stablehlo.gather")
 
 
 @imports("stablehlo.dot_general")
 def _import_dot_general(importer: Importer, operation: Operation) -> None:
-    assert isinstance(operation, DotGeneral)
-    lists = {attr: operation.dot_dimension_numbers.integers(name) for attr, name in _DOT.items()}
-    attrs = {**lists, "precision": precision_of(operation.precision_config)}
-    if isinstance(operation.algorithm, DotAlgorithm):
-        _rounded_dot(importer, operation, operation.algorithm, attrs)
+    algorithm, attrs = operation.properties.get("algorithm"), values_of(operation)
+    if isinstance(algorithm, DotAlgorithm):
+        _rounded_dot(importer, operation, algorithm, attrs)
     else:
         importer.convert(operation, "dot_general", attrs)
 
@@ -196,41 +191,6 @@ def _rounded_to(builder: Builder, value: Value, kind: str) -> Value:
 
 @imports("stablehlo.dot")
 def _import_dot(importer: Importer, operation: Operation) -> None:
-    assert isinstance(operation, Dot)
-    rank = importer.type(operation.lhs).rank
+    rank = importer.type(operation.operands[0]).rank
     lists = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (rank - 1,), "rhs_contract": (0,)}
-    importer.convert(operation, "dot_general", {**lists, "precision": precision_of(operation.precision_config)})
-
-
-@exports("dot_general")
-def _export_dot_general(exporter: Exporter, node: Node) -> Operation:
-    fields = struct_fields({name: node.attrs[attr] for attr, name in _DOT.items()})
-    properties: Properties = {"dot_dimension_numbers": DotDimensions(fields)}
-    if node.attrs.get("precision"):
-        properties["precision_config"] = precision(node.attrs["precision"])
-    types = exporter.types(node.results)
-    return DOT_GENERAL.create(operands=exporter.operands(node), result_types=types, properties=properties)
-
-
-@imports("stablehlo.gather")
-def _import_gather(importer: Importer, operation: Operation) -> None:
-    assert isinstance(operation, Gather)
-    numbering = operation.dimension_numbers
-    attrs: dict[str, object] = {attr: numbering.integers(name) for attr, name in GATHER_LISTS.items()}
-    attrs["index_vector_dim"] = numbering.integer("index_vector_dim")
-    attrs["slice_sizes"] = integers(operation.slice_sizes)
-    attrs["indices_are_sorted"] = boolean_of(operation.indices_are_sorted)
-    importer.convert(operation, "gather", attrs)
-
-
-@exports("gather")
-def _export_gather(exporter: Exporter, node: Node) -> Operation:
-    values = {name: node.attrs[attr] for attr, name in GATHER_LISTS.items()}
-    fields = struct_fields({**values, "index_vector_dim": node.attrs["index_vector_dim"]}, ["index_vector_dim"])
-    properties: Properties = {
-        "dimension_numbers": GatherDimensions(fields),
-        "slice_sizes": array(node.attrs["slice_sizes"]),
-        "indices_are_sorted": builtin.IntegerAttr(int(node.attrs["indices_are_sorted"]), builtin.i1),
-    }
-    types = exporter.types(node.results)
-    return GATHER.create(operands=exporter.operands(node), result_types=types, properties=properties)
+    importer.convert(operation, "dot_general", lists | values_of(operation))

@@ -6,16 +6,13 @@ so its node has results that the text does not name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from typing import ClassVar
 
-from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     operand_def,
-    opt_prop_def,
-    prop_def,
     region_def,
     result_def,
     var_operand_def,
@@ -26,15 +23,22 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
 from meshgen.ir.bridge import Exporter, Importer, exports, imports
-from meshgen.ir.dialects.stablehlo_attributes import RngAlgorithm, boolean_of, integer, integer_of, word_of
-from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, define
-from meshgen.ir.dialects.stablehlo_reduce import RETURN
-from meshgen.ir.dialects.stablehlo_windows import closed_regions
+from meshgen.ir.dialects.stablehlo_attributes import RngAlgorithm
+from meshgen.ir.dialects.stablehlo_base import (
+    RETURN,
+    GenericOperation,
+    HloOperation,
+    build,
+    closed_regions,
+    define,
+    define_node,
+    values_of,
+)
+from meshgen.ir.dialects.stablehlo_fields import Field, flag, number, word
+from meshgen.ir.dialects.stablehlo_types import SAME, TypesForm
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.parser import TextParser
 from meshgen.ir.printer import TextPrinter
-
-_TOP_K = re.compile(r"k\s*=\s*(\d+)\s*\)")
 
 
 class While(IRDLOperation):
@@ -106,90 +110,34 @@ class Case(IRDLOperation):
     outputs = var_result_def()
 
 
-class Sort(IRDLOperation):
+class Sort(GenericOperation):
     arguments = var_operand_def()
-    dimension = opt_prop_def()
-    is_stable = opt_prop_def()
     comparator = region_def()
     outputs = var_result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (number("dimension", "dim", default=-1), flag("is_stable", "is_stable"))
 
 
 class RngBitGenerator(HloOperation):
     """`%state, %bits = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (...) -> (...)`"""
 
     initial_state = operand_def()
-    rng_algorithm = prop_def(RngAlgorithm)
     output_state = result_def()
     output = result_def()
-
-    @classmethod
-    def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
-        operand = parser.parse_unresolved_operand()
-        parser.parse_clause("algorithm")
-        return [operand], {"rng_algorithm": RngAlgorithm(parser.parse_identifier())}
-
-    def head(self, printer: Printer) -> None:
-        super().head(printer)
-        printer.print_string(f", algorithm = {self.rng_algorithm.data}")
+    FIELDS: ClassVar[tuple[Field, ...]] = (word("rng_algorithm", RngAlgorithm, "algorithm", "algorithm"),)
 
 
-class TopK(HloOperation):
-    """`%values, %indices = chlo.top_k(%x, k = 8) : tensor<..> -> (tensor<..>, tensor<..>)`"""
-
-    operand = operand_def()
-    k = prop_def()
-    values = result_def()
-    indices = result_def()
-
-    @classmethod
-    def parse(cls, parser: Parser) -> HloOperation:
-        assert isinstance(parser, TextParser)
-        parser.parse_punctuation("(")
-        operand = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        k = int(parser.scan(_TOP_K, "k = number expected")[1])
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        value = parser.resolve_operand(operand, parser.parse_type())
-        parser.parse_punctuation("->")
-        types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-        return cls.create(operands=[value], result_types=types, properties={"k": integer(k)}, attributes=attributes)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string("(")
-        printer.print_operand(self.operand)
-        printer.print_string(f", k = {integer_of(self.k)})")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.operand.type)
-        printer.print_string(" -> (")
-        printer.print_list(self.result_types, printer.print_attribute)
-        printer.print_string(")")
-
-
-class OptimizationBarrier(IRDLOperation):
+class OptimizationBarrier(HloOperation):
     """`%0, %1 = stablehlo.optimization_barrier %a, %b : tensor<..>, tensor<..>`"""
 
     arguments = var_operand_def()
     outputs = var_result_def()
-
-    @classmethod
-    def parse(cls, parser: Parser) -> IRDLOperation:
-        assert isinstance(parser, TextParser)
-        operands = parser.parse_values()
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        start = parser.pos
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        values = parser.resolve_operands(operands, types, start)
-        return cls.create(operands=values, result_types=types, attributes=attributes)
+    TYPES: ClassVar[TypesForm] = SAME
 
 
 WHILE = define(While, "stablehlo.while")
 BRANCHES = {"case": define(Case, "stablehlo.case"), "if": define(Case, "stablehlo.if")}
-SORT = define(Sort, "stablehlo.sort")
-RNG_BIT_GENERATOR = define(RngBitGenerator, "stablehlo.rng_bit_generator")
-TOP_K = define(TopK, "chlo.top_k")
+define_node(Sort, "stablehlo.sort")
+define_node(RngBitGenerator, "stablehlo.rng_bit_generator")
 define(OptimizationBarrier, "stablehlo.optimization_barrier")
 
 
@@ -222,9 +170,7 @@ def _import_while(importer: Importer, operation: Operation) -> None:
 
 @exports("while")
 def _export_while(exporter: Exporter, node: Node) -> Operation:
-    regions = [Region(exporter.block(region, RETURN)) for region in node.regions]
-    types = exporter.types(node.results)
-    return WHILE.create(operands=exporter.operands(node), result_types=types, regions=regions)
+    return build(exporter, node, WHILE)
 
 
 @imports("stablehlo.case", "stablehlo.if")
@@ -248,48 +194,10 @@ def _branch(exporter: Exporter, region: Graph, outside: Sequence[SSAValue]) -> B
 
 @imports("stablehlo.sort")
 def _import_sort(importer: Importer, operation: Operation) -> None:
-    dim = integer_of(operation.properties.get("dimension"), -1)
+    attrs = values_of(operation)
     rank = importer.type(operation.operands[0]).rank if operation.operands else 0
-    attrs = {
-        "dim": dim + rank if dim < 0 else dim,
-        "is_stable": boolean_of(operation.properties.get("is_stable")),
-    }
+    attrs["dim"] += rank if attrs["dim"] < 0 else 0
     importer.convert(operation, "sort", attrs, regions=closed_regions(importer, operation))
-
-
-@exports("sort")
-def _export_sort(exporter: Exporter, node: Node) -> Operation:
-    stable = builtin.IntegerAttr(int(node.attrs.get("is_stable", False)), builtin.i1)
-    properties: Properties = {"dimension": integer(node.attrs["dim"]), "is_stable": stable}
-    regions = [Region(exporter.block(node.regions[0], RETURN))]
-    types = exporter.types(node.results)
-    return SORT.create(operands=exporter.operands(node), result_types=types, properties=properties, regions=regions)
-
-
-@imports("stablehlo.rng_bit_generator")
-def _import_rng(importer: Importer, operation: Operation) -> None:
-    algorithm = word_of(operation.properties["rng_algorithm"])
-    importer.convert(operation, "rng_bit_generator", {"algorithm": algorithm})
-
-
-@exports("rng_bit_generator")
-def _export_rng(exporter: Exporter, node: Node) -> Operation:
-    properties: Properties = {"rng_algorithm": RngAlgorithm(node.attrs.get("algorithm", "DEFAULT"))}
-    types = exporter.types(node.results)
-    return RNG_BIT_GENERATOR.create(operands=exporter.operands(node), result_types=types, properties=properties)
-
-
-@imports("chlo.top_k")
-def _import_top_k(importer: Importer, operation: Operation) -> None:
-    importer.convert(operation, "top_k", {"k": integer_of(operation.properties["k"])})
-
-
-@exports("top_k")
-def _export_top_k(exporter: Exporter, node: Node) -> Operation:
-    types = exporter.types(node.results)
-    return TOP_K.create(
-        operands=exporter.operands(node), result_types=types, properties={"k": integer(node.attrs["k"])}
-    )
 
 
 @imports("stablehlo.optimization_barrier")

@@ -1,54 +1,25 @@
-"""Reductions of StableHLO: `reduce`, in the form `applies` and with a region, and the terminator of regions."""
+"""Reductions of StableHLO: `reduce`, in the form `applies` and with a region."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.irdl import IRDLOperation, prop_def, region_def, traits_def, var_operand_def, var_result_def
+from xdsl.irdl import IRDLOperation, region_def, var_operand_def, var_result_def
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
-from xdsl.traits import IsTerminator
 
 from meshgen.ir.bridge import Exporter, Importer, exports, imports
 from meshgen.ir.dialects.stablehlo_attributes import array, integers
-from meshgen.ir.dialects.stablehlo_base import Properties, define
+from meshgen.ir.dialects.stablehlo_base import RETURN, Properties, build, closed_regions, define, values_of
 from meshgen.ir.dialects.stablehlo_elementwise import BINARY, CLASSES
+from meshgen.ir.dialects.stablehlo_fields import Field, listed
 from meshgen.ir.graph import Node
 from meshgen.ir.parser import TextParser
 
 KINDS = ("add", "maximum", "minimum", "multiply", "and", "or", "xor")
 _CONSTRAINT = "sdy.sharding_constraint"
-
-
-class Return(IRDLOperation):
-    """`stablehlo.return %a, %b : tensor<f32>, tensor<i32>`"""
-
-    arguments = var_operand_def()
-    traits = traits_def(IsTerminator())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> IRDLOperation:
-        assert isinstance(parser, TextParser)
-        attributes = parser.parse_optional_attr_dict()
-        if not parser.at_value():
-            return cls.create(attributes=attributes)
-        operands = parser.parse_values()
-        parser.parse_punctuation(":")
-        start = parser.pos
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        return cls.create(operands=parser.resolve_operands(operands, types, start), attributes=attributes)
-
-    def print(self, printer: Printer) -> None:
-        printer.print_op_attributes(self.attributes)
-        if self.operands:
-            printer.print_string(" ")
-            printer.print_list(self.operands, printer.print_operand)
-            printer.print_string(" : ")
-            printer.print_list(self.operand_types, printer.print_attribute)
-
-
-RETURN = define(Return, "stablehlo.return")
 
 
 class Reduce(IRDLOperation):
@@ -57,9 +28,9 @@ class Reduce(IRDLOperation):
     reducer(%a: ..., %b: ...) (%c: ..., %d: ...) {...}`, where the first of each pair is the accumulated value."""
 
     arguments = var_operand_def()
-    dimensions = prop_def()
     outputs = var_result_def()
     body = region_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (listed("dimensions", "dims"),)
 
     @classmethod
     def parse(cls, parser: Parser) -> IRDLOperation:
@@ -89,7 +60,7 @@ class Reduce(IRDLOperation):
             printer.print_operand(self.operands[count + index])
             printer.print_string(")")
         printer.print_string(f" applies {applied.name}" if applied else "")
-        printer.print_string(f" across dimensions = {list(integers(self.dimensions))}")
+        printer.print_string(f" across dimensions = {list(integers(self.properties['dimensions']))}")
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_function_type(self.operand_types, self.result_types)
@@ -173,29 +144,20 @@ REDUCE = define(Reduce, "stablehlo.reduce")
 
 @imports("stablehlo.reduce")
 def _import_reduce(importer: Importer, operation: Operation) -> None:
-    dims = integers(operation.properties["dimensions"])
+    attrs = values_of(operation)
     if (applied := applied_op(operation.regions[0])) is not None:
-        importer.convert(operation, "reduce", {"dims": dims, "kind": applied.name.partition(".")[2]})
+        importer.convert(operation, "reduce", attrs | {"kind": applied.name.partition(".")[2]})
         return
-    body, captures = importer.region(operation.regions[0])
-    if captures:
-        importer.fault("MG0103", "the region of a reduce uses values from outside", operation)
-    importer.convert(operation, "reduce_region", {"dims": dims}, regions=(body,))
+    importer.convert(operation, "reduce_region", attrs, regions=closed_regions(importer, operation))
 
 
 @exports("reduce")
 def _export_reduce(exporter: Exporter, node: Node) -> Operation:
-    scalar = exporter.tensor(node.operands[0].type.with_shape(()))
-    return _reduce(exporter, node, fold_region(node.attrs["kind"], scalar))
+    operation = build(exporter, node, REDUCE)
+    operation.add_region(fold_region(node.attrs["kind"], exporter.tensor(node.operands[0].type.with_shape(()))))
+    return operation
 
 
 @exports("reduce_region")
 def _export_reduce_region(exporter: Exporter, node: Node) -> Operation:
-    return _reduce(exporter, node, Region(exporter.block(node.regions[0], RETURN)))
-
-
-def _reduce(exporter: Exporter, node: Node, body: Region) -> Operation:
-    properties: Properties = {"dimensions": array(node.attrs["dims"])}
-    types = exporter.types(node.results)
-    operands = exporter.operands(node)
-    return REDUCE.create(operands=operands, result_types=types, properties=properties, regions=[body])
+    return build(exporter, node, REDUCE)

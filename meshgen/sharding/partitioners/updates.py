@@ -10,7 +10,7 @@ from meshgen.sharding.partitioners.registry import Site, partitioner
 from meshgen.sharding.partitioners.windows import global_rows
 
 
-@partitioner("sort", "cholesky", "triangular_solve", "fft")
+@partitioner("sort", "cholesky", "triangular_solve", "lapack", "fft")
 def along_whole_dims(site: Site) -> list[Value]:
     return site.clone()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from meshgen.ir.graph import Node
+from meshgen.ir.lapack import ROUTINES
 from meshgen.sharding.rules.registry import letters, sharding_rule
 from meshgen.sharding.rules.rule import Linear, Rule, rule
 
@@ -23,6 +24,21 @@ def triangular_solve(node: Node) -> Rule:
     right = ("n", "r") if node.attrs["left_side"] else ("r", "n")
     given, wanted = (" ".join([*batch, *dims]) for dims in (("m", "n"), right))
     return rule(f"{given}, {wanted} -> {wanted}", [a, b], [b], whole=("m", "n"), linear=(Linear((1,)),))
+
+
+@sharding_rule("lapack")
+def lapack(node: Node) -> Rule:
+    count = node.operands[0].type.rank - ROUTINES[node.attrs["routine"]].rank
+    batch, sides, whole = letters(count), [], list[str]()
+    for side in (node.operands, node.results):
+        words: list[str] = []
+        for value in side:
+            inner = [f"{name}_{len(whole)}" for name in letters(value.type.rank - count)]
+            whole += inner
+            words.append(" ".join([*batch, *inner]) or "()")
+        sides.append(", ".join(words))
+    types = ([value.type for value in side] for side in (node.operands, node.results))
+    return rule(f"{sides[0]} -> {sides[1]}", *types, whole=whole)
 
 
 @sharding_rule("fft")

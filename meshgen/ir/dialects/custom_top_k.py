@@ -1,0 +1,80 @@
+"""Custom calls that take the k greatest or least elements along a dim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import builtin
+from xdsl.ir import Operation
+
+from meshgen.ir.bridge import Importer
+from meshgen.ir.bridge_payload import Builder
+from meshgen.ir.dialects.stablehlo_attributes import boolean_of, integer_of
+from meshgen.ir.dialects.stablehlo_calls import options_of, target_of
+from meshgen.ir.graph import TensorType, Value
+
+
+def _top_k(importer: Importer, operation: Operation) -> None:
+    options = options_of(operation, "mhlo.attributes")
+    builder, value = Builder(importer, operation), importer.value(operation.operands[0])
+    largest = "largest" not in options or boolean_of(options["largest"])
+    _bind_top_k(builder, value, value.type.rank - 1, integer_of(options.get("k"), -1), largest)
+
+
+def _approximate_top_k(importer: Importer, operation: Operation) -> None:
+    """Exact here: a recall of 1 is within what was asked for. The comparator says which end is taken."""
+    options = options_of(operation, "mhlo.backend_config")
+    called = operation.properties.get("called_computations")
+    name = called.data[0] if isinstance(called, builtin.ArrayAttr) and called.data else None
+    order = _direction(operation, name.string_value()) if isinstance(name, builtin.SymbolRefAttr) else ""
+    if order not in ("GT", "LT") or len(operation.operands) != 4 or len(operation.results) != 2:
+        importer.fault("MG0103", "@ApproxTopK is supported of one tensor and its positions, by GT or LT", operation)
+        return
+    builder, value = Builder(importer, operation), importer.value(operation.operands[0])
+    dim, k = integer_of(options.get("reduction_dim")), integer_of(options.get("top_k"), -1)
+    _bind_top_k(builder, value, dim, k, order == "GT")
+
+
+def _direction(operation: Operation, name: str) -> str:
+    """How the first operation of a function compares; empty where it does not."""
+    top: Operation | None = operation
+    while top is not None and top.name != "builtin.module":
+        top = top.parent_op()
+    functions = top.walk() if top is not None else ()
+    for function in functions:
+        symbol = function.properties.get("sym_name")
+        if function.name == "func.func" and isinstance(symbol, builtin.StringAttr) and symbol.data == name:
+            first = function.regions[0].block.first_op
+            direction = first.properties.get("comparison_direction") if first is not None else None
+            return str(getattr(direction, "data", ""))
+    return ""
+
+
+def _bind_top_k(builder: Builder, value: Value, dim: int, k: int, largest: bool) -> None:
+    """The k greatest or least along a dim: top_k takes the greatest along the last."""
+    rank = value.type.rank
+    operation = builder.source
+    if not 0 <= dim < rank or k < 0:
+        builder.importer.fault("MG0104", f"@{target_of(operation)}: no dim or no k", operation)
+        return
+    order = [d for d in range(rank) if d != dim] + [dim]
+    moved = _transposed(builder, value if largest else builder.apply("negate", value), order)
+    kinds = [TensorType((*moved.type.shape[:-1], k), dtype) for dtype in (value.type.dtype, "i32")]
+    found = builder.importer.emit("top_k", [moved], kinds, {"k": k}, operation)
+    back = sorted(range(rank), key=order.__getitem__)
+    values, places = (_transposed(builder, each, back) for each in found)
+    builder.importer.bind(operation.results[0], values if largest else builder.apply("negate", values))
+    builder.importer.bind(
+        operation.results[1], builder.convert(places, builder.importer.type(operation.results[1]).dtype)
+    )
+
+
+def _transposed(builder: Builder, value: Value, order: Sequence[int]) -> Value:
+    if list(order) == sorted(order):
+        return value
+    return builder.node(
+        "transpose", [value], value.type.with_shape(value.type.shape[d] for d in order), perm=tuple(order)
+    )
+
+
+TARGETS = {"mhlo.topk": _top_k, "ApproxTopK": _approximate_top_k}

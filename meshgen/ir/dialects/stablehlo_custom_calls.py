@@ -1,0 +1,126 @@
+"""What custom calls of StableHLO mean: what their targets mean.
+
+That is a function of CHLO that older texts spell so, a note to XLA's partitioner, a routine of LAPACK, or an
+operation that the user defined. Any other is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects import builtin
+from xdsl.ir import Operation
+
+from meshgen.errors import MeshgenError
+from meshgen.ir.bridge import Exporter, Importer, exports, imports
+from meshgen.ir.custom_calls import USER_OPS
+from meshgen.ir.dialects import custom_lapack, custom_threefry, custom_top_k
+from meshgen.ir.dialects.stablehlo_calls import CUSTOM_CALL, target_of
+from meshgen.ir.graph import Node, Value
+from meshgen.ir.inline import copy_nodes
+
+Target = Callable[[Importer, Operation], None]
+
+
+def _same(importer: Importer, operation: Operation) -> None:
+    """The results are the operands."""
+    if len(operation.operands) != len(operation.results):
+        importer.fault("MG0104", f"@{target_of(operation)} gives as many results as it has operands", operation)
+        return
+    for result, operand in zip(operation.results, operation.operands, strict=True):
+        importer.bind(result, importer.value(operand))
+
+
+def _sharding(importer: Importer, operation: Operation) -> None:
+    """XLA's older annotation. One that splits is not read: it would be lost silently."""
+    text = operation.attributes.get("mhlo.sharding")
+    if isinstance(text, builtin.StringAttr) and text.data not in ("{replicated}", "{manual}", ""):
+        hint = "write it as sdy.sharding_constraint (JAX does so unless jax_use_shardy_partitioner is off)"
+        importer.fault("MG0103", f"the sharding '{text.data}' is in XLA's older spelling", operation, hint)
+    _same(importer, operation)
+
+
+def _function(op: str) -> Target:
+    def write(importer: Importer, operation: Operation) -> None:
+        importer.convert(operation, op)
+
+    return write
+
+
+def _shape_assertion(importer: Importer, operation: Operation) -> None:
+    """A check of sizes, made once they are given."""
+    message = operation.attributes.get("error_message")
+    text = message.data if isinstance(message, builtin.StringAttr) else ""
+    importer.convert(operation, "shape_assertion", {"message": text})
+
+
+@exports("shape_assertion")
+def _export_shape_assertion(exporter: Exporter, node: Node) -> Operation:
+    properties = {
+        "call_target_name": builtin.StringAttr("shape_assertion"),
+        "api_version": builtin.IntegerAttr(2, builtin.i32),
+        "has_side_effect": builtin.IntegerAttr(1, builtin.i1),
+    }
+    attributes = {"error_message": builtin.StringAttr(node.attrs["message"])}
+    return CUSTOM_CALL.create(operands=exporter.operands(node), properties=properties, attributes=attributes)
+
+
+TARGETS: dict[str, Target] = {
+    "shape_assertion": _shape_assertion,
+    "Sharding": _sharding,
+    "annotate_device_placement": _same,
+    **custom_top_k.TARGETS,
+    **custom_threefry.TARGETS,
+    **custom_lapack.TARGETS,
+    **{f"mhlo.{op}": _function(op) for op in ("erf", "tan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh")},
+}
+
+
+@imports("stablehlo.custom_call")
+def _import_custom_call(importer: Importer, operation: Operation) -> None:
+    target = target_of(operation)
+    if target in USER_OPS:
+        _inline(importer, operation, target)
+    elif target in TARGETS:
+        TARGETS[target](importer, operation)
+    else:
+        hint = _LINALG_HINT if target.startswith(_LIBRARIES) else _HINT
+        importer.fault("MG0103", f"custom_call @{target} has no known meaning", operation, hint.format(target))
+        _bind_nothing(importer, operation)
+
+
+_LIBRARIES = ("lapack_", "cusolver", "cublas", "hipsolver", "Qr", "Eigh", "LuDecomposition", "ProductOfElementary")
+_HINT = "define a function {} in Python with @mg.op_rule before the program is read, or write the call with other operations"
+_LINALG_HINT = (
+    "a factorisation by a library of the platform that the program was lowered for; those of CPUs are read: lower it "
+    'with lowering_platforms=("cpu",)'
+)
+
+
+def _bind_nothing(importer: Importer, operation: Operation) -> None:
+    """Let the results of a refused call be read, so that they are no further faults."""
+    for result in operation.results:
+        importer.bind(result, Value(importer.type(result)))
+
+
+def _inline(importer: Importer, operation: Operation, target: str) -> None:
+    """The body of a user's operation, in place."""
+    operands = importer.values(operation.operands)
+    try:
+        body = USER_OPS[target]([value.type for value in operands])
+    except MeshgenError as error:
+        importer.reading.faults += error.diagnostics
+        _bind_nothing(importer, operation)
+        return
+    wanted, made = [importer.type(r) for r in operation.results], [value.type for value in body.outputs]
+    if wanted != made:
+        texts = (", ".join(map(str, types)) for types in (made, wanted))
+        importer.fault("MG0104", "@{} gives ({}), but the call has ({})".format(target, *texts), operation)
+        _bind_nothing(importer, operation)
+        return
+    first = len(importer.graph.nodes)
+    loc = importer.reading.source.locate(operation)
+    for result, value in zip(operation.results, copy_nodes(body, operands, importer.graph), strict=True):
+        importer.bind(result, value)
+    for node in importer.graph.nodes[first:]:
+        node.loc = loc
