@@ -300,8 +300,8 @@ class AxisProblem:
 
     def _add(self, variables: tuple[int, ...], costs: np.ndarray) -> None:
         """A table, with a site that occurs twice taken on its diagonal and the array axes in order of variable."""
-        if len(variables) == 3 and variables[0] == variables[1]:
+        if len(variables) > 1 and variables[0] == variables[1]:
             costs = np.array([costs[i, i] for i in range(costs.shape[0])])
-            variables = (variables[0], variables[2])
+            variables = (variables[0], *variables[2:])
         order = sorted(range(len(variables)), key=lambda i: variables[i])
         self.tables.append(Table(tuple(variables[i] for i in order), np.transpose(costs, order)))
