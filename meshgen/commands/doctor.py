@@ -20,7 +20,7 @@ NEEDS = {
     "xdsl": ("compiling", "pip install 'xdsl>=0.74,<0.75'"),
     "triton": ("compiling for GPUs and run --device interpret", "pip install triton"),
     "jinja2": ("reports", "pip install jinja2"),
-    "scipy": ("the search for shardings", "pip install scipy"),
+    "scipy": ("factorisations of matrices (LU, QR, eigenvalues)", "pip install scipy"),
 }
 EXTRAS = {
     "cupy-cuda12x": ("running on GPUs", "pip install 'meshgen[cuda12]'"),

@@ -35,6 +35,9 @@ def node_flops(node: Node, type_of: TypeOf = lambda value: value.type) -> float:
         kernel = type_of(node.operands[1]).sizes
         features = kernel[node.attrs["kernel_output_feature"]]
         return 2.0 * type_of(node.result).size * math.prod(kernel) / max(features, 1)
+    if node.op in ("cholesky", "triangular_solve", "lapack"):
+        operand = type_of(node.operands[0])
+        return float(operand.size * (operand.sizes[-1] if operand.rank else 1))
     values = node.operands[:1] if node.op in ("reduce", "reduce_region") else node.results
     return float(sum(type_of(value).size for value in values))
 

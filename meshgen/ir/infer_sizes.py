@@ -37,6 +37,30 @@ def _dynamic_gather(site: Site) -> list[TensorType] | None:
     return None
 
 
+def _pairs(site: Site, rank: int) -> None:
+    """The last operand is a pair of integers for each dim."""
+    pairs = site.operands[-1]
+    fits = pairs.rank == 2 and agree(pairs.shape[0], rank) and agree(pairs.shape[1], 2)
+    site.require(fits, f"the padding {pairs} is no pair for each of {rank} dims")
+
+
+def _dynamic_conv(site: Site) -> list[TensorType] | None:
+    _pairs(site, site.operands[0].rank - 2)
+    return None
+
+
+def _dynamic_reduce_window(site: Site) -> list[TensorType] | None:
+    """Operands are tensors, as many initial values, four lists and the padding."""
+    count = len(site.operands) - 5
+    if site.require(count % 2 == 0, f"has {count} tensors and initial values") and site.regions:
+        _pairs(site, site.operands[0].rank)
+        for kind in site.operands[count:-1]:
+            site.require(
+                kind.rank == 1 and agree(kind.shape[0], site.operands[0].rank), f"{kind} is no list of the dims"
+            )
+    return None
+
+
 def _shape_assertion(site: Site) -> list[TensorType]:
     for number, kind in enumerate(site.operands):
         site.require(kind.rank == 0, f"operand {number} ({kind}) is not a scalar")
@@ -51,11 +75,12 @@ ATTRS: dict[str, dict[str, str]] = {
     "dynamic_broadcast_in_dim": {"dims": _INTS},
     "dynamic_gather": {"offset_dims": _INTS, "collapsed_slice_dims": _INTS, "operand_batching_dims": _INTS,
                        "start_indices_batching_dims": _INTS, "start_index_map": _INTS, "index_vector_dim": "int"},
+    "dynamic_conv": {"window_strides": _INTS, "lhs_dilation": _INTS, "rhs_dilation": _INTS},
     "shape_assertion": {"message": "str"},
 }  # fmt: skip
 ARITY = {"get_dimension_size": 1, "dynamic_iota": 1, "dynamic_reshape": 2, "dynamic_broadcast_in_dim": 2,
-         "dynamic_pad": 5, "real_dynamic_slice": 4, "dynamic_gather": 3}  # fmt: skip
-AT_LEAST = {"shape_assertion": 1}
+         "dynamic_pad": 5, "real_dynamic_slice": 4, "dynamic_gather": 3, "dynamic_conv": 3}  # fmt: skip
+AT_LEAST = {"shape_assertion": 1, "dynamic_reduce_window": 7}
 INFERENCE: dict[str, Inference] = {
     "get_dimension_size": _get_dimension_size,
     "dynamic_iota": _sized(1),
@@ -64,5 +89,7 @@ INFERENCE: dict[str, Inference] = {
     "dynamic_pad": _sized(3),
     "real_dynamic_slice": _sized(3),
     "dynamic_gather": _dynamic_gather,
+    "dynamic_conv": _dynamic_conv,
+    "dynamic_reduce_window": _dynamic_reduce_window,
     "shape_assertion": _shape_assertion,
 }

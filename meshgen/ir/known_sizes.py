@@ -31,7 +31,20 @@ STATIC: dict[str, tuple[str, tuple[str, ...]]] = {
     "dynamic_pad": ("pad", ("low", "high", "interior")),
     "real_dynamic_slice": ("slice", ("start", "limit", "stride")),
     "dynamic_gather": ("gather", ("slice_sizes",)),
+    "dynamic_conv": ("convolution", ("padding",)),
+    "dynamic_reduce_window": (
+        "reduce_window",
+        ("window_dimensions", "window_strides", "base_dilations", "window_dilations", "padding"),
+    ),
 }
+
+
+def attributes_of(names: Sequence[str], lists: Sequence[tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """The attributes that lists of numbers say: `padding` has a pair for each dim."""
+    found = dict(zip(names, lists, strict=True))
+    if (pairs := found.pop("padding", None)) is not None:
+        found |= {"low": pairs[::2], "high": pairs[1::2]}
+    return found
 
 
 def _is_small(kind: TensorType) -> bool:
@@ -101,10 +114,10 @@ class KnownSizes:
         if any(value not in self.numbers for value in given):
             self._fault("MG0103", node, f"'{node.op}' of sizes that are known at run time only")
             return node
-        lists = [tuple(int(n) for n in self.numbers[value]) for value in given]
+        lists = [tuple(int(n) for n in self.numbers[value].reshape(-1)) for value in given]
         static = replace(node, op=op, operands=node.operands[: -len(names)])
         if names != SHAPE:
-            return replace(static, attrs={**node.attrs, **dict(zip(names, lists, strict=True))})
+            return replace(static, attrs=node.attrs | attributes_of(names, lists))
         declared, (shape,) = node.result.type, lists
         if min(shape, default=0) < 0 or not shapes_agree(shape, declared.shape):
             self._fault("MG0104", node, f"'{node.op}' of sizes {list(shape)}, but the program says {declared}")

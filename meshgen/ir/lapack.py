@@ -55,7 +55,7 @@ class Routine:
             dims = [word for word in words if word not in ("int", "real", "complex")]
             if kind.rank != len(batch) + len(dims) or kind.shape[: len(batch)] != batch:
                 return None
-            if kind.dtype != _dtype(words, dtype) or None in kind.shape:
+            if kind.dtype != _dtype(words, dtype) or None in kind.shape[len(batch) :]:
                 return None
             for dim, size in zip(dims, kind.shape[len(batch) :], strict=True):
                 if sizes.setdefault(dim, size) != size:

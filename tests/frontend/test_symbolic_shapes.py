@@ -67,7 +67,21 @@ def gradients(x: Any, w: Any) -> Any:
     return jax.grad(lambda x, w: jnp.sum(jnp.sin(softmax(x, w))), argnums=(0, 1))(x, w)
 
 
-FUNCTIONS = (softmax, attention, padded, halves, gathered, loop, rows, gradients)
+def ordered(x: Any, w: Any) -> Any:
+    return jnp.sort(x, axis=0), jnp.argmax(x, axis=0), jnp.median(x @ w, axis=0)
+
+
+def running(x: Any, w: Any) -> Any:
+    return jnp.cumsum(x, axis=0), lax.cummax(x @ w, axis=1)
+
+
+def factored(x: Any, w: Any) -> Any:
+    matrices = x.reshape(-1, 4, 4)
+    positive = matrices @ matrices.swapaxes(1, 2) + jnp.eye(4)
+    return jnp.linalg.cholesky(positive), jnp.linalg.solve(positive, matrices), jnp.linalg.qr(matrices)[1]
+
+
+FUNCTIONS = (softmax, attention, padded, halves, gathered, loop, rows, gradients, ordered, running, factored)
 
 
 def exported(function: Function) -> str:
@@ -161,11 +175,6 @@ LISTS = "%n = stablehlo.convert %x : (tensor<4xf32>) -> tensor<4xi32>\n%m = stab
             f"%m = stablehlo.constant dense<[3, 1]> : tensor<2xi32>\n%1 = stablehlo.dynamic_reshape %x, %m : ({F}, tensor<2xi32>) -> tensor<?xf32>\n%0 = stablehlo.negate %x : {F}",
             "MG0104",
             "has 2 sizes for 1 dims",
-        ),
-        (
-            f"%m = stablehlo.constant dense<3> : tensor<i32>\n%0 = stablehlo.set_dimension_size %x, %m, dim = 0 : ({F}, tensor<i32>) -> {F}",
-            "MG0103",
-            "set_dimension_size is not supported",
         ),
     ],
 )

@@ -7,15 +7,15 @@ the calls ask for are XLA's affair. What of a result LAPACK leaves open is not p
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects import builtin
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from meshgen.ir.bridge import Exporter, Importer, exports
 from meshgen.ir.bridge_constants import known_array
 from meshgen.ir.bridge_payload import Builder
-from meshgen.ir.dialects.stablehlo_attributes import boolean_of
+from meshgen.ir.dialects.stablehlo_attributes import boolean_of, integers
 from meshgen.ir.dialects.stablehlo_base import build
 from meshgen.ir.dialects.stablehlo_calls import CUSTOM_CALL, options_of, target_of
 from meshgen.ir.graph import Node, TensorType, Value
@@ -54,25 +54,35 @@ def _routine(name: str) -> Callable[[Importer, Operation], None]:
     return write
 
 
-def _factorise(importer: Importer, operation: Operation, name: str, options: dict[str, str]) -> list[Value]:
-    """The results of a routine, bound as far as the call has them; none, and a fault, where it does not fit."""
-    operands = importer.values(operation.operands)
-    if name == "geqp3" and ((fixed := known_array(importer, operation.operands[-1])) is None or fixed.any()):
+def matrices_of(operation: Operation) -> Sequence[SSAValue]:
+    """The operands; behind them may stand the shapes of results, where these depend on sizes that are not known."""
+    shapes = integers(operation.attributes.get("indices_of_shape_operands"))
+    return [operand for number, operand in enumerate(operation.operands) if number not in shapes]
+
+
+def _factorise(importer: Importer, operation: Operation, name: str, options: dict[str, str], count: int | None = None) -> list[Value]:  # fmt: skip
+    """The results of a routine; none, and a fault, where it does not fit. They are bound as far as the call has them, `count` at most."""
+    operands = importer.values(matrices_of(operation))
+    if name == "geqp3" and ((fixed := known_array(importer, operation.operands[1])) is None or fixed.any()):
         importer.fault(
             "MG0103", f"@{target_of(operation)} with columns that keep their places is not supported", operation
         )
     kinds = [value.type for value in operands]
-    if options.get("mode") == "N" and importer.type(operation.results[2]).shape != (*kinds[0].shape[:-1], kinds[0].shape[-2]):
+    if options.get("mode") == "N" and importer.type(operation.results[2]).shape != (
+        *kinds[0].shape[:-1],
+        kinds[0].shape[-2],
+    ):
         options = {**options, "vectors": "S"}  # they are not computed, but have a shape
     types = ROUTINES[name].result_types(kinds, options)
-    if types is None or any(importer.type(r) != kind for r, kind in zip(operation.results, types, strict=False)):
+    results = operation.results if count is None else operation.results[:count]
+    if types is None or any(importer.type(r) != kind for r, kind in zip(results, types, strict=False)):
         given = ", ".join(str(value.type) for value in operands)
         wanted = f"({ROUTINES[name].operands}) to ({ROUTINES[name].results})"
         importer.fault("MG0104", f"@{target_of(operation)} of ({given}): it takes {wanted}", operation)
         return _nothing(importer, operation)
     attrs = {"routine": name, "options": " ".join(f"{key}={value}" for key, value in sorted(options.items()))}
     found = importer.emit("lapack", operands, types, attrs, operation)
-    for result, value in zip(operation.results, found, strict=False):
+    for result, value in zip(results, found, strict=False):
         importer.bind(result, value)
     return found
 
@@ -85,7 +95,7 @@ def _nothing(importer: Importer, operation: Operation) -> list[Value]:
 
 def _fits(importer: Importer, operation: Operation, operands: int, results: int) -> bool:
     """Whether the call has these counts, of matrices first; a fault where not."""
-    counts = len(operation.operands), len(operation.results)
+    counts = len(matrices_of(operation)), len(operation.results)
     is_right = counts == (operands, results) and importer.type(operation.operands[0]).rank >= 2
     if not is_right:
         message = f"@{target_of(operation)} takes {operands} operands of matrices and gives {results} results"
@@ -98,7 +108,7 @@ def _cholesky(importer: Importer, operation: Operation) -> None:
     """The factor in one triangle, what was there in the other, and at which step a matrix turned out not to be positive."""
     if not _fits(importer, operation, 1, 2):
         return
-    builder, (matrix,) = Builder(importer, operation), importer.values(operation.operands)
+    builder, (matrix,) = Builder(importer, operation), importer.values(matrices_of(operation))
     is_lower = _triangle(operation) == "L"
     factor = builder.node("cholesky", [matrix], matrix.type, lower=is_lower)
     rows, columns = (
@@ -107,7 +117,7 @@ def _cholesky(importer: Importer, operation: Operation) -> None:
     inside = builder.compare("GE" if is_lower else "LE", rows, columns)
     importer.bind(operation.results[0], builder.select(inside, factor, matrix))
     numbers = _good_pivots(builder, factor, builder.compare("EQ", rows, columns))
-    size = builder.constant(matrix.type.sizes[-1], numbers.type)
+    size = builder.constant(matrix.type.shape[-1] or 0, numbers.type)
     following = builder.apply("add", numbers, builder.constant(1, numbers.type))
     ends = builder.compare("LT", numbers, size)
     importer.bind(operation.results[1], builder.select(ends, following, builder.constant(0, numbers.type)))
@@ -131,12 +141,12 @@ def _solve(importer: Importer, operation: Operation) -> None:
         "unit_diagonal": options.get("diag", "N") == "U",
         "transpose_a": _TRANSPOSES.get(options.get("trans_x", "N"), ""),
     }
-    importer.convert(operation, "triangular_solve", attrs)
+    importer.convert(operation, "triangular_solve", attrs, operands=matrices_of(operation))
 
 
 def _lu(importer: Importer, operation: Operation) -> None:
     """As TPUs have it: rows are counted from 0, and the last result is where they come from."""
-    if not _fits(importer, operation, 1, 3) or not (found := _factorise(importer, operation, "getrf", {})):
+    if not _fits(importer, operation, 1, 3) or not (found := _factorise(importer, operation, "getrf", {}, 1)):
         return
     builder, pivots = Builder(importer, operation), found[1]
     rows = builder.apply("subtract", pivots, builder.constant(1, pivots.type))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
 from meshgen.ir.bridge import Importer
 from meshgen.ir.bridge_payload import Builder
 from meshgen.ir.dialects.stablehlo_attributes import boolean_of, integer_of
-from meshgen.ir.dialects.stablehlo_calls import options_of, target_of
+from meshgen.ir.dialects.stablehlo_calls import called_region, options_of, target_of
 from meshgen.ir.graph import TensorType, Value
 
 
@@ -24,9 +23,7 @@ def _top_k(importer: Importer, operation: Operation) -> None:
 def _approximate_top_k(importer: Importer, operation: Operation) -> None:
     """Exact here: a recall of 1 is within what was asked for. The comparator says which end is taken."""
     options = options_of(operation, "mhlo.backend_config")
-    called = operation.properties.get("called_computations")
-    name = called.data[0] if isinstance(called, builtin.ArrayAttr) and called.data else None
-    order = _direction(operation, name.string_value()) if isinstance(name, builtin.SymbolRefAttr) else ""
+    order = _direction(operation)
     if order not in ("GT", "LT") or len(operation.operands) != 4 or len(operation.results) != 2:
         importer.fault("MG0103", "@ApproxTopK is supported of one tensor and its positions, by GT or LT", operation)
         return
@@ -35,19 +32,12 @@ def _approximate_top_k(importer: Importer, operation: Operation) -> None:
     _bind_top_k(builder, value, dim, k, order == "GT")
 
 
-def _direction(operation: Operation, name: str) -> str:
-    """How the first operation of a function compares; empty where it does not."""
-    top: Operation | None = operation
-    while top is not None and top.name != "builtin.module":
-        top = top.parent_op()
-    functions = top.walk() if top is not None else ()
-    for function in functions:
-        symbol = function.properties.get("sym_name")
-        if function.name == "func.func" and isinstance(symbol, builtin.StringAttr) and symbol.data == name:
-            first = function.regions[0].block.first_op
-            direction = first.properties.get("comparison_direction") if first is not None else None
-            return str(getattr(direction, "data", ""))
-    return ""
+def _direction(operation: Operation) -> str:
+    """How the first operation of the called function compares; empty where it does not."""
+    region = called_region(operation)
+    first = region.block.first_op if region is not None else None
+    direction = first.properties.get("comparison_direction") if first is not None else None
+    return str(getattr(direction, "data", ""))
 
 
 def _bind_top_k(builder: Builder, value: Value, dim: int, k: int, largest: bool) -> None:

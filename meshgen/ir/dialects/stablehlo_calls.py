@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects import builtin
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, Region, TypeAttribute
 from xdsl.irdl import irdl_attr_definition, result_def, var_operand_def, var_result_def
 from xdsl.parser import UnresolvedOperand
 from xdsl.printer import Printer
@@ -60,6 +60,22 @@ def target_of(operation: Operation) -> str:
     """What a custom call calls."""
     name = operation.properties["call_target_name"]
     return name.data if isinstance(name, builtin.StringAttr) else ""
+
+
+def called_region(operation: Operation) -> Region | None:
+    """The body of the function that a custom call names; None where the module has none of one block."""
+    called = operation.properties.get("called_computations")
+    name = called.data[0] if isinstance(called, builtin.ArrayAttr) and called.data else None
+    top: Operation | None = operation
+    while top is not None and top.name != "builtin.module":
+        top = top.parent_op()
+    if top is None or not isinstance(name, builtin.SymbolRefAttr):
+        return None
+    for function in top.regions[0].ops:
+        symbol = function.properties.get("sym_name")
+        if isinstance(symbol, builtin.StringAttr) and symbol.data == name.string_value():
+            return function.regions[0] if len(function.regions[0].blocks) == 1 else None
+    return None
 
 
 def options_of(operation: Operation, name: str) -> dict[str, Attribute]:

@@ -160,7 +160,18 @@ def _import_dot_general(importer: Importer, operation: Operation) -> None:
     if isinstance(algorithm, DotAlgorithm):
         _rounded_dot(importer, operation, algorithm, attrs)
     else:
-        importer.convert(operation, "dot_general", attrs)
+        convert_alike(importer, operation, "dot_general", attrs)
+
+
+def convert_alike(importer: Importer, operation: Operation, op: str, attrs: dict[str, Any]) -> None:
+    """The node of a product; operands of two element types become the result's first."""
+    kinds = [importer.type(operand) for operand in operation.operands]
+    if len({kind.dtype for kind in kinds}) == 1:
+        importer.convert(operation, op, attrs)
+        return
+    builder, result = Builder(importer, operation), importer.type(operation.results[0])
+    operands = [builder.convert(value, result.dtype) for value in importer.values(operation.operands)]
+    finish(importer, operation, builder.node(op, operands, result, **attrs))
 
 
 def _rounded_dot(importer: Importer, operation: Operation, algorithm: DotAlgorithm, attrs: dict[str, Any]) -> None:
@@ -193,4 +204,4 @@ def _rounded_to(builder: Builder, value: Value, kind: str) -> Value:
 def _import_dot(importer: Importer, operation: Operation) -> None:
     rank = importer.type(operation.operands[0]).rank
     lists = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (rank - 1,), "rhs_contract": (0,)}
-    importer.convert(operation, "dot_general", lists | values_of(operation))
+    convert_alike(importer, operation, "dot_general", lists | values_of(operation))

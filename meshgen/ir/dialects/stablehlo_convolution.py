@@ -14,6 +14,7 @@ from xdsl.printer import Printer
 from meshgen.ir.bridge import Exporter, Importer, exports, imports
 from meshgen.ir.dialects.stablehlo_attributes import ConvolutionDimensions, array, flags, integers
 from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, build, define, values_of
+from meshgen.ir.dialects.stablehlo_contraction import convert_alike
 from meshgen.ir.dialects.stablehlo_fields import Field, number, precisions
 from meshgen.ir.dialects.stablehlo_windows import filled, padding, per_dim, sides
 from meshgen.ir.graph import Node
@@ -99,7 +100,7 @@ CONVOLUTION = define(Convolution, "stablehlo.convolution")
 def _import_convolution(importer: Importer, operation: Operation) -> None:
     attrs = numbered(importer, operation)
     if attrs is not None:
-        importer.convert(operation, "convolution", attrs)
+        convert_alike(importer, operation, "convolution", attrs)
 
 
 def numbered(importer: Importer, operation: Operation) -> dict[str, Any] | None:
@@ -119,8 +120,12 @@ def numbered(importer: Importer, operation: Operation) -> dict[str, Any] | None:
 
 @exports("convolution")
 def _export_convolution(exporter: Exporter, node: Node) -> Operation:
-    sides = tuple(_letters(node, *words) for words in _LETTERS)
-    return build(exporter, node, CONVOLUTION, dimension_numbers=ConvolutionDimensions(sides))
+    return build(exporter, node, CONVOLUTION, dimension_numbers=numbering_of(node))
+
+
+def numbering_of(node: Node) -> ConvolutionDimensions:
+    """What each dim of input, kernel and output of a convolution is."""
+    return ConvolutionDimensions(tuple(_letters(node, *words) for words in _LETTERS))
 
 
 def _letters(node: Node, side: str, first: str, first_name: str, second: str, second_name: str) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from meshgen.ir.bridge import Exporter, Importer, exports, imports
 from meshgen.ir.custom_calls import USER_OPS
 from meshgen.ir.dialects import custom_lapack, custom_threefry, custom_top_k
 from meshgen.ir.dialects.stablehlo_calls import CUSTOM_CALL, target_of
+from meshgen.ir.dialects.stablehlo_dynamic import called_reduce_window
 from meshgen.ir.graph import Node, Value
 from meshgen.ir.inline import copy_nodes
 
@@ -69,6 +70,7 @@ TARGETS: dict[str, Target] = {
     "shape_assertion": _shape_assertion,
     "Sharding": _sharding,
     "annotate_device_placement": _same,
+    "stablehlo.dynamic_reduce_window": called_reduce_window,
     **custom_top_k.TARGETS,
     **custom_threefry.TARGETS,
     **custom_lapack.TARGETS,

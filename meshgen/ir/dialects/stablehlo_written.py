@@ -13,6 +13,7 @@ from meshgen.ir.bridge_payload import Builder, finish
 from meshgen.ir.dialects.stablehlo_attributes import RngDistribution
 from meshgen.ir.dialects.stablehlo_base import GenericOperation, HloOperation, closed_regions, define, values_of
 from meshgen.ir.dialects.stablehlo_collectives import DeviceNumber
+from meshgen.ir.dialects.stablehlo_elementwise import Unary
 from meshgen.ir.dialects.stablehlo_fields import Field, unread, word
 from meshgen.ir.evaluate_elementwise import LIFTABLE
 from meshgen.ir.graph import TensorType, is_float
@@ -33,9 +34,18 @@ class Map(GenericOperation):
     FIELDS: ClassVar[tuple[Field, ...]] = unread("dimensions")
 
 
+MHLO_FUNCTIONS = ("erf", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh")  # of chlo, which mhlo has too
+
+for _name in MHLO_FUNCTIONS:
+    define(Unary, f"stablehlo.{_name}")
 define(Rng, "stablehlo.rng")
 define(Map, "stablehlo.map")
 define(DeviceNumber, "stablehlo.replica_id")
+
+
+@imports(*(f"stablehlo.{name}" for name in MHLO_FUNCTIONS))
+def _import_function(importer: Importer, operation: Operation) -> None:
+    importer.convert(operation, operation.name.partition(".")[2])
 
 
 # Random numbers ---------------------------------------------------------------------------------------------------

@@ -50,11 +50,18 @@ def _matrix(writer: Writer, shape: tuple[int, ...], dtype: str) -> Value:
     return writer.add("constant", [], TensorType(shape, dtype), {"value": array.astype(DTYPES[dtype])})
 
 
+_ROUTINES = (("getrf", ""), ("geqrf", ""), ("syevd", "mode=V uplo=L"), ("gesdd", "mode=S"), ("gehrd", ""))
+
+
 def factorise(writer: Writer) -> None:
-    """The Cholesky factor of a matrix for each row of some value."""
+    """Factors of a matrix for each row of some value; each matrix gets the same ones wherever it is."""
     size, batch = writer.integer(1, 7), writer.shape(writer.integer(0, 2))
     matrix = _matrix(writer, (*batch, size, size), "f32")
-    writer.add("cholesky", [matrix], None, {"lower": writer.chance(0.5)}, rounds=True)
+    if writer.chance(0.5):
+        writer.add("cholesky", [matrix], None, {"lower": writer.chance(0.5)}, rounds=True)
+        return
+    routine, options = writer.one_of(_ROUTINES)
+    writer.add("lapack", [matrix], None, {"routine": routine, "options": options}, rounds=True)
 
 
 def solve(writer: Writer) -> None:
