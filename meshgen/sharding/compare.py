@@ -6,6 +6,8 @@ in two steps on paper and in one in the plan. Latencies are left out, as in prop
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from meshgen.ir.graph import Module
 from meshgen.mesh import NETWORK_BYTES_PER_SECOND, Mesh
 from meshgen.sharding.analyze import CollectiveRecord, analyze
@@ -13,6 +15,33 @@ from meshgen.sharding.crossings import alone
 from meshgen.sharding.materialize import materialize
 from meshgen.sharding.optimize import optimize, optimize_local
 from meshgen.sharding.partition import partition
+
+WORTH_REWRITING = 0.97  # another program is taken only if its estimated time is below this part of the user's,
+MORE_DOTS, MORE_ROWS = 1.05, 3.0  # or that on links is, and there is no more work than this
+CHOOSING = ("concatenate", "select")  # whose work is left out: rows are chosen by masks in either, and fused away
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Time on links, and of one device's work: of its dots, and of all else."""
+
+    links: float
+    dots: float
+    rows: float
+
+    @property
+    def total(self) -> float:
+        return self.links + self.dots + self.rows
+
+    def __lt__(self, other: Seconds) -> bool:
+        return (self.total, self.links) < (other.total, other.links)
+
+    def is_worth(self, first: Seconds) -> bool:
+        """Whether to leave the user's program, which takes `first`, for one that takes this."""
+        if self.total < WORTH_REWRITING * first.total:
+            return True
+        is_work = self.dots <= MORE_DOTS * first.dots and self.rows <= MORE_ROWS * first.rows
+        return is_work and self.links < WORTH_REWRITING * first.links
 
 
 def planned_seconds(propagated: Module) -> float:

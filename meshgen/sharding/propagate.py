@@ -22,8 +22,9 @@ from meshgen.sharding.axis_cuts import axis_cuts
 from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.choices import AxisProblem, AxisSolution, Label, View, edges, labels_of
 from meshgen.sharding.common_values import merge_common_values
-from meshgen.sharding.compare import planned_seconds
+from meshgen.sharding.compare import CHOOSING, Seconds, planned_seconds
 from meshgen.sharding.control import flatten
+from meshgen.sharding.frame_rewrite import in_one_frame
 from meshgen.sharding.kept import unkept
 from meshgen.sharding.order import axis_orders
 from meshgen.sharding.reach import Origins, Steps, reach
@@ -34,7 +35,6 @@ from meshgen.sharding.unknown import at_nominal_sizes
 from meshgen.spec import Sharding
 
 ROUNDS = 2
-WORTH_REWRITING = 0.97  # another program is taken only if its estimated time is below this part of the user's
 
 
 @dataclass(frozen=True)
@@ -66,20 +66,28 @@ class Solved:
     sites: list[Site]
     decisions: dict[str, Decision]
 
+    def parts_of(self, value: Value, dim: int) -> int:
+        """Into how many parts annotations may split a dim: the most along one axis."""
+        reached = (axis for axis, decision in self.decisions.items() if dim in decision.origins.get(value, {}))
+        return max((self.module.mesh.axis_size(axis) for axis in reached), default=1)
+
     @property
-    def seconds(self) -> float:
+    def seconds(self) -> Seconds:
         """Time on links of the planned program, and of the work of one device."""
         view = _view(self.sites, self.decisions, self.module)
-        return planned_seconds(annotated(self)) + sum(view.work(site) for site in self.sites)
+        work = {site: view.work(site) for site in self.sites if site.node.op not in CHOOSING}
+        dots = sum(seconds for site, seconds in work.items() if site.node.op == "dot_general")
+        return Seconds(planned_seconds(annotated(self)), dots, sum(work.values()) - dots)
 
 
 def _cheapest(solved: Sequence[Solved]) -> Solved:
-    """The first, or the cheapest of the others if it is worth leaving the user's program."""
+    """The first, or the cheapest of the others that keep what is required if it is worth leaving the user's program."""
+    solved = [solved[0], *(other for other in solved[1:] if not _faults(other))]
     if len(solved) == 1:
         return solved[0]
     first, *others = [each.seconds for each in solved]
-    best = min(others)
-    return solved[1 + others.index(best)] if best < WORTH_REWRITING * first else solved[0]
+    worth = [other for other in others if other.is_worth(first)]
+    return solved[1 + others.index(min(worth))] if worth else solved[0]
 
 
 def solve(module: Module) -> Solved:
@@ -88,12 +96,12 @@ def solve(module: Module) -> Solved:
     best = _solve(module)
     if faults := _faults(best):
         raise ShardingError(*faults)
-    others = [_solve(other) for other in alternatives(module)]
-    best = _cheapest([best, *(other for other in others if not _faults(other))])
+    best = _cheapest([best, *map(_solve, alternatives(module))])
+    if framed := in_one_frame(best.module.graph, best.parts_of):
+        best = _cheapest([best, _solve(replace(best.module, graph=framed))])
     origins = {axis: decision.origins for axis, decision in best.decisions.items()}
     if cuts := axis_cuts(best.sites, origins, module.mesh):
-        other = _solve(best.module, cuts)
-        best = best if _faults(other) else _cheapest([best, other])
+        best = _cheapest([best, _solve(best.module, cuts)])
     return best
 
 

@@ -24,6 +24,8 @@ def constant(site: Site) -> list[Value]:
 
 def _is_splat(value: np.ndarray) -> bool:
     """Whether all elements have the same bits: 0.0 and -0.0 differ, a NaN equals itself."""
+    if not any(value.strides):  # one element, spread
+        return True
     flat = np.ascontiguousarray(value).reshape(-1)
     rows = flat.view(np.uint8).reshape(flat.size, -1)
     return bool((rows == rows[0]).all())
