@@ -108,11 +108,17 @@ def _plan_parts(stages: Mapping[str, Module], options: Options, timing: Timing, 
     """The schedules of all meshes, proven right together."""
     from meshgen.executable_parts import PartsExecutable
     from meshgen.runtime.checker_parts import check_parts
+    from meshgen.sharding.crossings import with_hints
+    from meshgen.sharding.split_meshes import split_meshes
+
+    entered = stages.get("import")
+    split = with_hints(split_meshes(entered).parts, stages["propagate"].parts) if entered else []
 
     parts: list[Executable] = []
     with timing.of("schedule"):
         for number, part in enumerate(stages["fuse"].parts):
-            own = {stage: module.parts[number] for stage, module in stages.items() if module.parts}
+            own = {"import": split[number]} if split else {}
+            own |= {stage: module.parts[number] for stage, module in stages.items() if module.parts}
             parts.append(Executable(own, make_schedule(part, options), options, Timing()))
         timeline = check_parts([part.plan for part in parts], [part.mesh for part in parts])
     return PartsExecutable(stages, parts, timeline, options, timing, rebuild)

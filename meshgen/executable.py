@@ -114,6 +114,11 @@ class Executable:
         with self._timing.of("build"):
             self.built = build_kernels(requests, self.options.architectures, progress=tell)
 
+    def started(self, number: int = 0) -> list[float]:
+        """When each launch of a part starts in a step, in seconds."""
+        del number
+        return [item.start for item in self.plan.items]
+
     @cached_property
     def comms(self) -> Comms:
         """The collectives in the order in which they run, with the reason for each."""

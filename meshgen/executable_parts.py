@@ -15,7 +15,7 @@ from meshgen.ir.graph import Module
 from meshgen.ir.parts import joined
 from meshgen.pipeline import Options, Progress, Timing
 from meshgen.records import Comms, Cost, Memory, mesh_record
-from meshgen.runtime.checker_parts import Timeline
+from meshgen.runtime.checker_parts import Timeline, check_parts
 
 Array = np.ndarray[Any, Any]
 
@@ -71,10 +71,35 @@ class PartsExecutable(Executable):
         most: dict[str, Any] = {
             name: max((each for each in found if each is not None), default=None) for name, found in figures.items()
         }
-        distinct = sum(cost.distinct_kernels for cost in costs)
-        together: dict[str, Any] = {"distinct_kernels": distinct, "step_seconds": self._timeline.step_seconds}
+        together: dict[str, Any] = {
+            "distinct_kernels": sum(cost.distinct_kernels for cost in costs),
+            "step_seconds": self._timeline.step_seconds,
+            "serial_seconds": self._serial_timeline.step_seconds,
+        }
         most.update(together)
         return Cost(**most)
+
+    @cached_property
+    def _serial_timeline(self) -> Timeline:
+        """The step where each mesh launches one thing after the other."""
+        plans = [
+            replace(part.plan, items=tuple(replace(item, stream=0, waits=()) for item in part.plan.items))
+            for part in self.parts
+        ]
+        return check_parts(plans, [part.mesh for part in self.parts])
+
+    def started(self, number: int = 0) -> list[float]:
+        """When each launch of a part starts in the step of all meshes, in seconds."""
+        return [self._timeline.start[number, item] for item in range(len(self.parts[number].plan.items))]
+
+    def busy_seconds(self, number: int) -> float:
+        """How long the devices of a part work or communicate in the step of all meshes; the rest they wait for others."""
+        starts, items = self.started(number), self.parts[number].plan.items
+        busy, end = 0.0, 0.0
+        for start, seconds in sorted((start, item.seconds) for start, item in zip(starts, items, strict=True)):
+            busy += max(0.0, start + seconds - max(start, end))
+            end = max(end, start + seconds)
+        return busy
 
     @cached_property
     def analysis(self) -> None:
@@ -84,7 +109,10 @@ class PartsExecutable(Executable):
     def record(self) -> dict[str, Any]:
         """What `explain --json` prints: as for one mesh, and the record of every part."""
         meshes = {part.mesh.name: mesh_record(part.mesh) for part in self.parts}
-        parts = [{k: v for k, v in part.record().items() if k != "seconds"} for part in self.parts]
+        parts = [
+            {k: v for k, v in part.record().items() if k != "seconds"} | {"busy_seconds": self.busy_seconds(number)}
+            for number, part in enumerate(self.parts)
+        ]
         return super().record() | {"mesh": meshes, "parts": parts}
 
     def scheduled(self) -> Module:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from meshgen.errors import Diagnostic, Location, UsageError, place_text
 from meshgen.executable import Executable
+from meshgen.executable_parts import PartsExecutable
 from meshgen.explain_collectives import collective_records_of, collective_text, numbers_about
+from meshgen.explain_parts import Across
 from meshgen.explain_values import Question, known_of
 from meshgen.records import Comms
 from meshgen.sharding.rivals import lost_hints
@@ -16,19 +19,39 @@ from meshgen.tables import comms_table, render, table_of
 
 def explain(executable: Executable, what: Question = None) -> str:
     """Text for people: all collectives with their reasons, or what concerns a value or a source line."""
-    if len(executable.parts) > 1:
-        texts = [(part.mesh.name, explain(part, what)) for part in _about(executable, what)]
-        return "\n\n".join(f"@{name}\n{text}" for name, text in texts)
+    if not isinstance(executable, PartsExecutable):
+        return _explain_one(executable, what, None)
+    across = Across(executable)
+    texts = [(across.heading(part), _explain_one(part, what, across)) for part in _about(executable, what)]
+    return "\n\n".join(f"{heading}\n{text}" for heading, text in texts)
+
+
+def _explain_one(executable: Executable, what: Question, across: Across | None) -> str:
+    """The text about the program of one mesh; `across` knows of the others, where there are such."""
     if what is None:
+        first = across.first[executable.mesh.name] if across else 0
         solved = known_of(executable).solved if "propagate" in executable.stages else None
         hints = [str(hint) for hint in lost_hints(solved)] if solved else []
         lines = ["", "Hints that lost", *hints] if hints else []
-        return "\n".join([render(comms_table(executable.comms), *formula_tables(executable)).rstrip("\n"), *lines])
-    known = known_of(executable)
-    texts = [_text(record) for record in known.values(what)]
-    numbers = numbers_about(executable, what)
-    records = collective_records_of(executable, known.solved, known.reasons, numbers)
+        return "\n".join(
+            [render(comms_table(executable.comms, first), *formula_tables(executable)).rstrip("\n"), *lines]
+        )
+    texts = [_text(record) for record in _values(executable, what, across)]
+    numbers = {*numbers_about(executable, what), *(across.transfers_about(executable, what) if across else ())}
+    records = _collectives(executable, sorted(numbers), across)
     return "\n".join([*texts, *(f"\n{collective_text(record)}" for record in records)])
+
+
+def _values(executable: Executable, what: Question, across: Across | None) -> list[dict[str, Any]]:
+    records = known_of(executable).values(what)
+    return [across.placed(executable, record) for record in records] if across else records
+
+
+def _collectives(executable: Executable, numbers: Sequence[int], across: Across | None) -> list[dict[str, Any]]:
+    """Records of collectives; those of programs that were written with them have the program for a reason."""
+    known = known_of(executable) if "propagate" in executable.stages else None
+    records = collective_records_of(executable, known and known.solved, known and known.reasons, numbers)
+    return [across.collective(executable, record) for record in records] if across else records
 
 
 def explain_collective(executable: Executable, number: int) -> list[dict[str, Any]]:
@@ -40,15 +63,10 @@ def explain_collective(executable: Executable, number: int) -> list[dict[str, An
     if not 0 <= number < count:
         hint = f"they are numbered from 0 to {count - 1}" if count else "it has none"
         raise UsageError(Diagnostic("MG0001", f"the program has no collective {number}", hint=hint))
-    for part in executable.parts:  # one mesh after the other
-        if number >= len(part.comms):
-            number -= len(part.comms)
-            continue
-        if "propagate" not in part.stages:  # written with collectives: they have the program for a reason
-            return collective_records_of(part, None, None, [number])
-        known = known_of(part)
-        return collective_records_of(part, known.solved, known.reasons, [number])
-    return []
+    across = Across(executable) if isinstance(executable, PartsExecutable) else None
+    firsts = across.first if across else {executable.mesh.name: 0}
+    part = next(part for part in reversed(executable.parts) if firsts[part.mesh.name] <= number)
+    return _collectives(part, [number - firsts[part.mesh.name]], across)
 
 
 def _about(executable: Executable, what: Question) -> list[Executable]:
@@ -116,10 +134,10 @@ def explanations(executable: Executable, what: Question = None) -> list[dict[str
     """
     if what is None and "propagate" not in executable.stages:
         return []
-    if len(executable.parts) == 1:
+    if not isinstance(executable, PartsExecutable):
         return known_of(executable).values(what)
-    parts = _about(executable, what)
-    return [record | {"mesh": part.mesh.name} for part in parts for record in known_of(part).values(what)]
+    across = Across(executable)
+    return [record for part in _about(executable, what) for record in _values(part, what, across)]
 
 
 def _text(record: dict[str, Any]) -> str:
@@ -127,7 +145,10 @@ def _text(record: dict[str, Any]) -> str:
     where = f"  at {place_text(Location(**place))}" if place else ""
     name = f"%{record['value']} = " if record["value"] else ""
     spec = f", as a spec {record['spec']}" if record["spec"] else ""
-    head = f"{name}{record['op']}: {record['type']} {record['sharding']}{spec}{where}"
+    there = (
+        f" on @{record['mesh']}" + (f" ({record['placed']})" if record["placed"] else "") if "mesh" in record else ""
+    )
+    head = f"{name}{record['op']}{there}: {record['type']} {record['sharding']}{spec}{where}"
     lines = record["why"] if record["op"] == "input" or not record["chain_text"] else []
     whole = [f"{axis} is not used: {why}" for axis, why in record["whole"].items()]
     others = [f"  {rival['text']}" for rival in record.get("rivals", ())]

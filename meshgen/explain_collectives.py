@@ -6,14 +6,15 @@ The edges are those of stage `materialize` whose numbers it carries.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from meshgen.errors import Location
 from meshgen.executable import Executable
+from meshgen.explain_parts import crossing_lines
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh, overlaps
-from meshgen.records import Collective
+from meshgen.records import Collective, collective_record
 from meshgen.sharding.chains import Reasons
 from meshgen.sharding.control import PSEUDO_OPS
 from meshgen.sharding.propagate import Solved
@@ -68,7 +69,7 @@ def _record(
     sites = [site for site in solved.sites if site.node.loc and site.node.loc.line in lines] if solved else []
     others = dict.fromkeys(rival for site in sites if _is_op(site) and solved for rival in rivals(solved, site))
     values = [edge.value for edge in mine] or [value for site in sites if _is_op(site) for value in site.node.operands]
-    return asdict(row) | {
+    return collective_record(row) | {
         "number": number,
         "edges": [_edge_record(edge, solved.module.mesh if solved else executable.mesh) for edge in mine],
         "chains": [entry for value in dict.fromkeys(values) for entry in _chains(value, row, solved, reasons)],
@@ -148,13 +149,24 @@ def collective_text(record: dict[str, Any]) -> str:
     kind = " ".join(filter(None, (record["kind"], record["reduction"])))
     where = f"  at {record['source']}" if record["source"] else ""
     takes = f"{seconds_text(record['seconds'])}, {seconds_text(record['hidden_seconds'])} of it hidden"
-    head = f"#{record['number']} {kind} over {', '.join(record['axes'])}: {bytes_text(record['ring_bytes'])}, {takes}{where}"
+    head = f"#{record['number']} {kind}{_way(record)}: {bytes_text(record['ring_bytes'])}, {takes}{where}"
     lines = [f"because {record['why']}"]
+    crossing = crossing_lines(record["crossing"]) if "crossing" in record else []
+    lines += crossing[:1]
     for chain in record["chains"]:
         lines += [f"{chain['value']}: {chain['text'][0]}", *chain["text"][1:]]
     for edge in record["edges"]:
         for plan in edge["alternatives"]:
             way = ", ".join(plan["steps"])
             lines.append(f"instead: {way}: {bytes_text(plan['ring_bytes'])}, {seconds_text(plan['seconds'])}")
+    lines += crossing[1:]
     lines += [f"instead: {rival['text']}" for rival in record["rivals"]]
     return "\n".join([head, *(f"    {line}" for line in lines)])
+
+
+def _way(record: dict[str, Any]) -> str:
+    """On which of several meshes, and over which axes or to which other mesh."""
+    there = f" on @{record['mesh']}" if "mesh" in record else ""
+    if peer := record.get("peer"):
+        return f"{there} {'to' if record['kind'] == 'transfer_send' else 'from'} @{peer}"
+    return f"{there} over {', '.join(record['axes'])}"

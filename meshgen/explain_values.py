@@ -12,6 +12,7 @@ from meshgen.executable import Executable
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.manual import is_open
 from meshgen.sharding.chains import Chain, Reasons
+from meshgen.sharding.chains_across import ReasonsAcross
 from meshgen.sharding.common_values import common_values
 from meshgen.sharding.propagate import Solved, annotated, solve
 from meshgen.sharding.rivals import rivals
@@ -126,6 +127,18 @@ def known_of(executable: Executable) -> Known:
     return _KNOWN[executable]
 
 
+def link_parts(parts: Sequence[Executable]) -> None:
+    """Let what is known of the parts of a program on several meshes lead from one to the other."""
+    linked: dict[str, ReasonsAcross] = {}
+    for part in parts:
+        if part in _KNOWN or "import" not in part.stages:
+            continue
+        known = known_of(part)
+        if known.solved:
+            linked[part.mesh.name] = ReasonsAcross(known.solved, linked)
+            _KNOWN[part] = replace(known, reasons=linked[part.mesh.name])
+
+
 def _known_of(executable: Executable) -> Known:
     module = executable.stages.get("propagate")
     if module is None:
@@ -151,7 +164,7 @@ def _made(graph: Graph) -> Iterator[_Made]:
     for node in graph.nodes:
         lies = node.sharding
         assert lies is not None, "every node has a sharding after propagation"
-        for value, sharding in zip(node.results, lies.results, strict=True):
+        for value, sharding in zip(_carried(node), lies.results, strict=False):
             yield _Made(value, node.op, sharding, lies.why, node.loc)
         if node.op == "manual" and not is_open(node):
             yield from _per_device(node.regions[0], node)
@@ -159,6 +172,13 @@ def _made(graph: Graph) -> Iterator[_Made]:
             yield from _taken(node)
             for region in node.regions:
                 yield from _made(region)
+
+
+def _carried(node: Node) -> list[Value]:
+    """The results of a node without the turns that transfers hand to each other."""
+    if node.op == "transfer_send":
+        return []
+    return node.results[:1] if node.op == "transfer_recv" else node.results
 
 
 def _taken(node: Node) -> Iterator[_Made]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from meshgen.ccl.between import BETWEEN
 from meshgen.ccl.cost import link_axes, ring_bytes
 from meshgen.ir.dialects.shard_checks import TEXT_NAMES
 from meshgen.ir.graph import TensorType
@@ -37,7 +38,16 @@ class Collective:
     hidden_seconds: float
     exposed_seconds: float
     mesh: str = ""  # in a program on several meshes: whose devices run it
+    peer: str = ""  # and of a transfer: with which mesh
+    channel: int = -1
     edges: tuple[int, ...] = ()  # of stage `materialize` that it serves
+
+    @property
+    def way(self) -> str:
+        """`over` the axes, or `to` or `from` the mesh that takes or has the value."""
+        if not self.peer:
+            return f"over {', '.join(self.axes)}"
+        return f"{'to' if self.kind == 'transfer_send' else 'from'} @{self.peer}"
 
     @property
     def line(self) -> int | None:
@@ -186,6 +196,8 @@ def _collective(item: Item, plan: Schedule, mesh: Mesh, hidden: float) -> Collec
         seconds=item.seconds,
         hidden_seconds=hidden,
         exposed_seconds=max(0.0, item.seconds - hidden),
+        peer=item.attrs["peer"].name if item.op in BETWEEN else "",
+        channel=item.attrs["channel"] if item.op in BETWEEN else -1,
         edges=item.edges,
     )
 
@@ -269,5 +281,11 @@ def mesh_record(mesh: Mesh) -> dict[str, int | None]:
 
 
 def collective_records(comms: Comms) -> list[dict[str, Any]]:
-    """Rows as plain values; the mesh where there are several."""
-    return [{k: v for k, v in asdict(row).items() if k != "mesh" or v} for row in comms]
+    """Rows as plain values; what is about several meshes only where there are such."""
+    return [collective_record(row) for row in comms]
+
+
+def collective_record(row: Collective) -> dict[str, Any]:
+    """A row as plain values; what is about several meshes only where there are such."""
+    absent = {"mesh": "", "peer": "", "channel": -1}
+    return {name: value for name, value in asdict(row).items() if name not in absent or value != absent[name]}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.runtime.plan import STREAMS, Schedule
+from meshgen.runtime.plan import STREAMS
 from meshgen.runtime.sizes import sizes_text
 from meshgen.tables import bytes_text, seconds_text
 
@@ -68,36 +68,43 @@ def content(executable: Executable) -> dict[str, Any]:
         "peak": bytes_text(executable.memory.peak_bytes),
         "moved": bytes_text(cost.ring_bytes),
         "width": WIDTH,
-        "height": LANE * STREAMS,
-        "bars": bars(executable.plan),
-        "lanes": [{"name": name, "y": LANE * i + 32} for i, name in enumerate(("computes", "communicates"))],
+        "height": LANE * STREAMS * len(executable.parts),
+        "bars": bars(executable),
+        "lanes": [{"name": name, "y": LANE * i + 32} for i, name in enumerate(_lanes(executable))],
         "tables": [_comms(executable), _kernels(executable), _memory(executable), _inputs(executable)],
     }
 
 
-def bars(plan: Schedule) -> list[dict[str, Any]]:
-    """A rectangle per launch, to scale."""
-    scale = WIDTH / plan.step_seconds if plan.step_seconds else 0.0
+def bars(executable: Executable) -> list[dict[str, Any]]:
+    """A rectangle per launch, to scale; the lanes of each mesh below those of the one before."""
+    step = executable.cost.step_seconds
+    scale = WIDTH / step if step else 0.0
     return [
         {
             "kind": "collective" if item.is_collective else "kernel",
-            "x": round(item.start * scale, 2),
+            "x": round(start * scale, 2),
             "w": round(max(0.5, item.seconds * scale - 0.5), 2),
-            "y": LANE * item.stream,
+            "y": LANE * (STREAMS * number + item.stream),
             "label": item.label,
             "takes": seconds_text(item.seconds),
-            "start": seconds_text(item.start),
+            "start": seconds_text(start),
         }
-        for item in plan.items
+        for number, part in enumerate(executable.parts)
+        for start, item in zip(executable.started(number), part.plan.items, strict=True)
     ]
+
+
+def _lanes(executable: Executable) -> list[str]:
+    names = [f"@{part.mesh.name} " if len(executable.parts) > 1 else "" for part in executable.parts]
+    return [f"{name}{what}" for name in names for what in ("computes", "communicates")]
 
 
 def _comms(executable: Executable) -> dict[str, Any]:
     rows = [
         (
-            c.kind,
+            c.kind + (f" on @{c.mesh}" if c.mesh else ""),
             c.reduction,
-            ", ".join(c.axes),
+            c.way if c.peer else ", ".join(c.axes),
             bytes_text(c.ring_bytes),
             seconds_text(c.hidden_seconds),
             seconds_text(c.exposed_seconds),
@@ -113,12 +120,14 @@ def _comms(executable: Executable) -> dict[str, Any]:
 
 
 def _kernels(executable: Executable) -> dict[str, Any]:
-    launches = [item for item in executable.plan.items if not item.is_collective]
     rows: list[tuple[Any, ...]] = []
-    for name in dict.fromkeys(item.kernel for item in launches):
-        mine = [item for item in launches if item.kernel == name]
-        ops = ", ".join(dict.fromkeys(node.op for node in executable.plan.kernels[name].nodes))
-        rows.append((name, len(mine), seconds_text(sum(item.seconds for item in mine)), ops))
+    for part in executable.parts:
+        launches = [item for item in part.plan.items if not item.is_collective]
+        mesh = f"{part.mesh.name}/" if len(executable.parts) > 1 else ""
+        for name in dict.fromkeys(item.kernel for item in launches):
+            mine = [item for item in launches if item.kernel == name]
+            ops = ", ".join(dict.fromkeys(node.op for node in part.plan.kernels[name].nodes))
+            rows.append((mesh + name, len(mine), seconds_text(sum(item.seconds for item in mine)), ops))
     return {"title": "Kernels", "columns": ("kernel", "launches", "predicted", "operations"), "rows": rows}
 
 
@@ -130,7 +139,9 @@ def _memory(executable: Executable) -> dict[str, Any]:
 
 
 def _inputs(executable: Executable) -> dict[str, Any]:
-    module = executable.fused
-    pairs = [*zip(module.graph.inputs, module.in_types, module.in_shardings, strict=True)]
-    rows = [(value.name, kind, sharding, value.type) for value, kind, sharding in pairs]
+    rows: list[tuple[Any, ...]] = []
+    for part in executable.parts:
+        module, mesh = part.fused, f" on @{part.mesh.name}" if len(executable.parts) > 1 else ""
+        triples = zip(module.graph.inputs, module.in_types, module.in_shardings, strict=True)
+        rows += [(value.name, kind, f"{sharding}{mesh}", value.type) for value, kind, sharding in triples]
     return {"title": "Inputs", "columns": ("input", "global type", "sharding", "local type"), "rows": rows}

@@ -63,12 +63,13 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
 
 
-def comms_table(comms: Comms) -> Group:
+def comms_table(comms: Comms, first: int = 0) -> Group:
+    """The collectives, numbered from `first` on."""
     rows = [
         (
             number,
             row.kind + (f" {row.reduction}" if row.reduction else "") + (f" on @{row.mesh}" if row.mesh else ""),
-            ",".join(row.axes),
+            ",".join(row.axes) or (row.way if row.peer else ""),
             f"{row.dtype}[{','.join(map(str, row.shape))}]",
             bytes_text(row.local_bytes),
             bytes_text(row.ring_bytes),
@@ -76,7 +77,7 @@ def comms_table(comms: Comms) -> Group:
             seconds_text(row.exposed_seconds),
             row.why,
         )
-        for number, row in enumerate(comms)
+        for number, row in enumerate(comms, first)
     ]
     title = f"Collectives: {len(comms)}, {bytes_text(comms.ring_bytes)} per device"
     return table_of(

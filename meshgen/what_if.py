@@ -133,7 +133,7 @@ def _without(rows: Comms, others: Comms) -> Comms:
 
 
 def _meaning(row: Collective) -> tuple[object, ...]:
-    return row.kind, row.axes, row.dtype, row.shape, row.reduction, row.source
+    return row.kind, row.axes, row.peer, row.dtype, row.shape, row.reduction, row.source
 
 
 def _kind_bytes(executable: Executable, kind: str) -> int:
@@ -144,7 +144,7 @@ def changes_text(vanish: Comms, appear: Comms) -> list[str]:
     """A line per collective that vanishes or appears."""
     pairs = [*(("vanishes", row) for row in vanish), *(("appears", row) for row in appear)]
     return [
-        f"{word}: {row.kind} over {', '.join(row.axes)} of {row.dtype}[{','.join(map(str, row.shape))}], "
+        f"{word}: {row.kind} {row.way} of {row.dtype}[{','.join(map(str, row.shape))}], "
         f"{bytes_text(row.ring_bytes)}" + (f", at {row.source}" if row.source else "")
         for word, row in pairs
     ]

@@ -114,46 +114,84 @@ def alone(part: Module) -> Module:
 
 
 @dataclass(frozen=True)
-class _Side:
-    """One end of a crossing: where it stands, and the sharding in which its mesh has or wants the value."""
+class Way:
+    """Shardings to cross between, with the time and bytes of what is done before, on the way and behind."""
 
-    part: int
-    place: int
-    node: Node
-    sharding: Sharding
-    mesh: Mesh
+    source: Sharding
+    target: Sharding
+    seconds: float
+    moved: int
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """A value that crosses: the transfers of propagated parts, and how its meshes have and want it."""
+
+    sent: Node
+    sender: Mesh
+    made: Sharding
+    got: Node
+    receiver: Mesh
+
+    @property
+    def wanted(self) -> Sharding:
+        """How the receiving mesh wants the value."""
+        return _end(self.got)
+
+    @property
+    def sides(self) -> tuple[tuple[Mesh, Node], tuple[Mesh, Node]]:
+        """The two meshes and their transfers."""
+        return (self.sender, self.sent), (self.receiver, self.got)
+
+    def ways(self) -> Iterator[Way]:
+        """Between what is sent and received as the parts were decided, first, and between such with further splits."""
+        sources = [_end(self.sent), *_split_further(self.made.without_partial(), self.sender)]
+        targets = [self.wanted, *_split_further(self.wanted, self.receiver)]
+        yield from itertools.starmap(self._way, itertools.product(dict.fromkeys(sources), dict.fromkeys(targets)))
+
+    def _way(self, source: Sharding, target: Sharding) -> Way:
+        kind = self.got.results[0].type
+        ends = Ends(kind.sizes, source, self.sender, target, self.receiver)
+        before = plan_reshard(kind, self.made, source, self.sender)
+        behind = plan_reshard(kind, target, self.wanted, self.receiver)
+        seconds = before.seconds + seconds_between(ends, kind.numpy_dtype.itemsize) + behind.seconds
+        moved = before.ring_bytes + max(between(ends)) * kind.numpy_dtype.itemsize + behind.ring_bytes
+        return Way(source, target, seconds, moved)
+
+    def cheapest(self) -> Way:
+        """The way of least time; the first of equals."""
+        return min(self.ways(), key=lambda way: (round(way.seconds, 12), way.moved))
+
+
+def crossings(parts: Sequence[Module]) -> dict[int, Crossing]:
+    """What crosses between propagated parts, by channel."""
+    sent: dict[int, tuple[Node, Mesh, Sharding]] = {}
+    for part in parts:
+        made = _made(part)
+        for node in part.graph.nodes:
+            if node.op == "transfer_send":
+                sent[node.attrs["channel"]] = node, part.mesh, made[node.operands[0]]
+    received = [(node, part.mesh) for part in parts for node in part.graph.nodes if node.op == "transfer_recv"]
+    return {node.attrs["channel"]: Crossing(*sent[node.attrs["channel"]], node, mesh) for node, mesh in received}
 
 
 def settle(parts: Sequence[Module]) -> list[Module]:
     """Propagated parts whose transfers know the shardings between which they move data."""
-    sides = {each.node.attrs["channel"]: each for each in _sides(parts, "transfer_send")}
-    nodes = [list(part.graph.nodes) for part in parts]
-    for got in _sides(parts, "transfer_recv"):
-        sent = sides[got.node.attrs["channel"]]
-        source, target = _cheapest(sent, _lies(sent.node).operands[0], got)
-        note = f"; it crosses from {source} to {target}"
-        attrs = {"source": source, "target": target}
-        for side in (sent, got):
-            lies, end = _lies(side.node), source if side is sent else target
-            moved = (
-                replace(lies, operands=(end, *lies.operands[1:]))
-                if side is sent
-                else replace(lies, results=(end, *lies.results[1:]))
-            )
-            kept = {name: value for name, value in side.node.attrs.items() if name != "hint"}
-            named = {**kept, **attrs, "why": kept["why"] + note}
-            nodes[side.part][side.place] = replace(side.node, attrs=named, sharding=moved)
-    graphs = [Graph(p.graph.name, p.graph.inputs, n, p.graph.outputs) for p, n in zip(parts, nodes, strict=True)]
-    return [replace(part, graph=graph) for part, graph in zip(parts, graphs, strict=True)]
+    ways = {channel: crossing.cheapest() for channel, crossing in crossings(parts).items()}
 
+    def settled(node: Node) -> Node:
+        if node.op not in BETWEEN:
+            return node
+        way, lies = ways[node.attrs["channel"]], _lies(node)
+        if node.op == "transfer_send":
+            lies = replace(lies, operands=(way.source, *lies.operands[1:]))
+        else:
+            lies = replace(lies, results=(way.target, *lies.results[1:]))
+        kept = {name: value for name, value in node.attrs.items() if name != "hint"}
+        why = "; ".join(filter(None, (kept.get("why"), f"it crosses from {way.source} to {way.target}")))
+        return replace(node, sharding=lies, attrs={**kept, "source": way.source, "target": way.target, "why": why})
 
-def _sides(parts: Sequence[Module], op: str) -> Iterator[_Side]:
-    for number, part in enumerate(parts):
-        made = _made(part)
-        for place, node in enumerate(part.graph.nodes):
-            if node.op == op:
-                here = made[node.operands[0] if op == "transfer_send" else node.results[0]]
-                yield _Side(number, place, node, here, part.mesh)
+    return [_each_node(part, settled) for part in parts]
 
 
 def _made(part: Module) -> dict[Value, Sharding]:
@@ -162,24 +200,6 @@ def _made(part: Module) -> dict[Value, Sharding]:
     for node in part.graph.nodes:
         found.update(zip(node.results, _lies(node).results, strict=True))
     return found
-
-
-def _cheapest(sent: _Side, wanted: Sharding, got: _Side) -> tuple[Sharding, Sharding]:
-    """The shardings to cross between: least time of what is done before, on the way and behind; the plain way of equals."""
-    kind = got.node.results[0].type
-
-    def cost(pair: tuple[Sharding, Sharding]) -> tuple[float, int]:
-        source, target = pair
-        ends = Ends(kind.sizes, source, sent.mesh, target, got.mesh)
-        before = plan_reshard(kind, sent.sharding, source, sent.mesh)
-        behind = plan_reshard(kind, target, got.sharding, got.mesh)
-        seconds = before.seconds + seconds_between(ends, kind.numpy_dtype.itemsize) + behind.seconds
-        moved = before.ring_bytes + max(between(ends)) * kind.numpy_dtype.itemsize + behind.ring_bytes
-        return round(seconds, 12), moved
-
-    sources = [wanted, *_split_further(sent.sharding.without_partial(), sent.mesh)]
-    targets = [got.sharding, *_split_further(got.sharding, got.mesh)]
-    return min(itertools.product(dict.fromkeys(sources), dict.fromkeys(targets)), key=cost)
 
 
 def _split_further(sharding: Sharding, mesh: Mesh) -> Iterator[Sharding]:

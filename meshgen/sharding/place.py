@@ -31,6 +31,8 @@ class Places:
 
 def place(module: Module) -> Places:
     """The places of a module at stage import. Raises ShardingError MG0209 with everything that cannot be placed."""
+    if unknown := list(unknown_meshes(module)):
+        raise ShardingError(*unknown)
     placer = _Placer(module)
     placer.forward()
     placer.backward()
@@ -56,11 +58,7 @@ class _Placer:
     def _asked(self, node: Node) -> str:
         """The mesh that annotations on the node, or in its regions, name; empty: none."""
         named = {mesh: loc for mesh, loc in _named(node) if mesh}
-        unknown = [mesh for mesh in named if mesh not in self.names]
-        if unknown:
-            hint = f"the meshes are {', '.join('@' + name for name in self.names)}"
-            self.faults += [Diagnostic("MG0209", f"there is no mesh @{m}", named[m], hint=hint) for m in unknown]
-        elif len(named) > 1:
+        if len(named) > 1:
             text = " and ".join(f"@{name}" for name in named)
             hint = "only loops that count to a constant are written out; or keep it on one mesh and annotate its ends"
             self.faults.append(
@@ -143,6 +141,15 @@ def first_named(module: Module) -> dict[str, Location | None]:
     for mesh, loc in [*named, *_named_inside(module.graph)]:
         found[mesh] = found.get(mesh) or loc
     return found
+
+
+def unknown_meshes(module: Module) -> Iterator[Diagnostic]:
+    """A fault for each mesh that annotations name, but the program does not have, where it is named first."""
+    own = [mesh.name for mesh in module.meshes or (module.mesh,)]
+    hint = f"the program has {', '.join('@' + name for name in own)}"
+    for name, loc in first_named(module).items():
+        if name and name not in own:
+            yield Diagnostic("MG0209", f"there is no mesh @{name}", loc, (), hint)
 
 
 def is_on_several(node: Node) -> bool:

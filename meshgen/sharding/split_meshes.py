@@ -19,9 +19,9 @@ from meshgen.codegen.unroll import unroll
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.infer_sharding import TURN
-from meshgen.ir.parts import joined, on_mesh
+from meshgen.ir.parts import joined, on_mesh, without_meshes
 from meshgen.mesh import Mesh
-from meshgen.sharding.place import CROSSING, Places, first_named, is_on_several, place
+from meshgen.sharding.place import CROSSING, Places, first_named, is_on_several, place, unknown_meshes
 from meshgen.spec import Sharding
 
 
@@ -30,8 +30,10 @@ def split_meshes(module: Module) -> Module:
 
     Raises ShardingError: MG0209 for what cannot be placed on a mesh, MG0201 where the size of a mesh is unknown.
     """
-    if module.parts or len(module.meshes) < 2 or module.stage not in ("import", "materialize"):
+    if module.parts or module.stage not in ("import", "materialize"):
         return module
+    if len(module.meshes) < 2:
+        return _on_one(module)
     unknown = [mesh for mesh in module.meshes if not mesh.is_static]
     if unknown:
         named = first_named(module)
@@ -46,6 +48,16 @@ def split_meshes(module: Module) -> Module:
     if writer.faults:
         raise ShardingError(*writer.faults)
     return joined(module, [part.module() for part in writer.parts.values()])
+
+
+def _on_one(module: Module) -> Module:
+    """A program on one mesh without the name of it in shardings; itself where there is none."""
+    if not any(first_named(module)):
+        return module
+    if unknown := list(unknown_meshes(module)):
+        raise ShardingError(*unknown)
+    ins, outs = ([wish and _here(wish) for wish in side] for side in (module.in_annotations, module.out_annotations))
+    return replace(module, graph=without_meshes(module.graph, module.mesh), in_annotations=ins, out_annotations=outs)
 
 
 def _sizes_hint(mesh: Mesh) -> str:
@@ -120,14 +132,13 @@ class _Writer:
             home = (wish.sharding.mesh if wish else "") or places.home.get(value, self.module.meshes[0].name)
             part = self.parts[home]
             part.outputs.append(number)
-            part.graph.outputs.append(self._use(value, part, f"output {number}", value.loc))
+            part.graph.outputs.append(self._use(value, part, f"output {number} is on @{home}", value.loc))
 
     def _copy(self, node: Node, part: _Part) -> None:
         if node.op in CROSSING and self.places.home[node.operands[0]] != part.mesh.name:
             self._cross(node.operands[0], part, "it is permuted there", node.loc, node)
             return
-        reason = self.places.why.get(node, "")
-        user = f"{node.op} is on @{part.mesh.name}" + (f" ({reason})" if reason else "")
+        user = self._user(node, part)
         operands = [self._use(value, part, user, node.loc) for value in node.operands]
         results = [_bare(result) for result in node.results]
         around = {value: self._use(value, part, user, node.loc) for value in captured(node)}
@@ -135,6 +146,14 @@ class _Writer:
         node = replace(node, regions=regions)
         part.graph.nodes.append(replace(on_mesh(node, part.mesh), operands=operands, results=results))
         part.here.update(zip(node.results, results, strict=True))
+
+    def _user(self, node: Node, part: _Part) -> str:
+        """Why a node is in a part, for people."""
+        if node.op == "annotate":
+            return f"an annotation puts it on @{part.mesh.name}"
+        name = f" '{node.results[0].name}'" if node.results and node.results[0].name else ""
+        reason = self.places.why.get(node, "")
+        return f"{node.op}{name} is on @{part.mesh.name}" + (f" ({reason})" if reason else "")
 
     def _use(self, value: Value, part: _Part, user: str, loc: Location | None) -> Value:
         """What stands for a value in a part: itself, a copy of how it is made, or what is received."""
@@ -154,7 +173,8 @@ class _Writer:
     def _cross(self, value: Value, part: _Part, user: str, loc: Location | None, move: Node | None = None) -> None:
         """The two sides of a transfer; `move` is the node that asks for it in a program with collectives."""
         home = self.parts[self.places.home[value]]
-        name = f"'{value.name}'" if value.name else "a value"
+        maker = self.makers.get(value)
+        name = f"'{value.name}'" if value.name else f"the result of {maker.op}" if maker else "an input"
         why = f"{name} is on @{home.mesh.name}, {user}"
         attrs = {"channel": self.channel, "shape": value.type.sizes, "why": why}
         result = value if move is None else move.result
