@@ -21,6 +21,7 @@ LAYERS = (
         "what_if",
         "explain",
         "explain_collectives",
+        "explain_parts",
         "explain_values",
         "executable",
         "executable_open",

@@ -122,3 +122,22 @@ def test_what_if_a_value_were_on_another_mesh(tmp_path: Path, capsys: pytest.Cap
     assert "vanishes: transfer_send to @s1 of" in capsys.readouterr().out
     assert main(["explain", str(file), "--target", "cpu", "--what-if", "a=dp,_@s7"]) == 1
     assert "there is no mesh @s7" in capsys.readouterr().err
+
+
+def test_a_program_with_open_sizes_is_explained_for_the_sizes_it_has() -> None:
+    def stages(x: Any) -> Any:
+        return mg.annotate(mg.tanh(x), mg.P("dp", mesh="b")) * 2.0
+
+    meshes = {"a": {"dp": None}, "b": {"dp": 3}}
+    exe = mg.compile(
+        stages,
+        meshes,
+        args=["f32[6,4]"],
+        in_specs={"x": mg.P("dp", mesh="a")},
+        target="cpu",
+        sizes=[{"mesh": {"a": {"dp": 2}}}],
+    )
+    sized = exe.at(mesh={"a": {"dp": 2}})
+    assert [row.mesh for row in sized.comms] == ["a", "b"]
+    line = sized.comms[0].line
+    assert line is not None and "transfer_recv on @b from @a" in sized.explain(line)
