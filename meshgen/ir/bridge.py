@@ -42,6 +42,8 @@ EXPORTERS: dict[str, Callable[[Exporter, Node], Operation]] = {}
 
 MODULE_OPS: dict[str, Callable[[Reading, Operation], None]] = {}
 """By MLIR operation name: reads a declaration at module level, for example of a mesh (`Reading.declare_mesh`)."""
+MESH_FINDERS: list[Callable[[Reading, Operation], None]] = []
+"""Called for a module that declares no mesh: declares the one that its shardings say."""
 MODULE_HEAD: list[Callable[[Module], Sequence[Operation]]] = []
 """The declarations to print before the function."""
 MODULE_ATTRS: dict[str, Callable[[Reading, Attribute], None]] = {}

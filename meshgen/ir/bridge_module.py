@@ -51,6 +51,8 @@ def import_module(top: builtin.ModuleOp, source: Source, given: Sequence[Mesh] =
     for operation in top.ops:
         if (reader := MODULE_OPS.get(operation.name)) is not None:
             reader(reading, operation)
+    for find in () if reading.module.mesh.axes else bridge.MESH_FINDERS:
+        find(reading, top)
     _prefer_named_mesh(top, reading)
     _import_functions([each for each in top.ops if isinstance(each, func.FuncOp)], reading)
     _raise(reading)

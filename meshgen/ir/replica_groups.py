@@ -28,8 +28,8 @@ def find_axes(groups: Groups, mesh: Mesh) -> tuple[str, ...] | None:
     """
     first = next(list(group) for group in groups if 0 in group)
     axes: list[str] = []
-    for count, stride in _strides(first):
-        parts = _parts(count, stride, mesh)
+    for count, stride in strides_of(first):
+        parts = axes_along(count, stride, mesh)
         if parts is None:
             return None
         axes = [*parts, *axes]
@@ -37,7 +37,7 @@ def find_axes(groups: Groups, mesh: Mesh) -> tuple[str, ...] | None:
     return tuple(axes) if sorted(mesh.groups(axes)) == wanted else None
 
 
-def _strides(group: Sequence[int]) -> list[tuple[int, int]]:
+def strides_of(group: Sequence[int]) -> list[tuple[int, int]]:
     """Counts and strides of a group that starts with 0 and is a grid of devices, inner to outer."""
     found: list[tuple[int, int]] = []
     done = 1
@@ -50,7 +50,7 @@ def _strides(group: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _parts(count: int, stride: int, mesh: Mesh) -> list[str] | None:
+def axes_along(count: int, stride: int, mesh: Mesh) -> list[str] | None:
     """The axes, or parts of axes, that `count` devices at distance `stride` walk, outer to inner."""
     found: list[str] = []
     below = 1  # devices along the axes that are minor to the one in hand

@@ -202,9 +202,9 @@ def test_a_users_operation_is_called_by_name() -> None:
         (f"%0 = stablehlo.custom_call @hipsolver_geqrf_ffi(%x) : ({F}) -> {F}", "MG0103", "factorisation by a library"),
         (f"%0 = stablehlo.custom_call @my.gated(%x, %x) : ({F}, {F}) -> {F}", "MG0104", "contracted sizes differ"),
         (
-            f'%0 = stablehlo.custom_call @Sharding(%x) {{mhlo.sharding = "{{devices=[2,1]<=[2]}}"}} : ({F}) -> {F}',
-            "MG0103",
-            "XLA's older spelling",
+            f'%0 = stablehlo.custom_call @Sharding(%x) {{mhlo.sharding = "{{devices=[2]<=[2]}}"}} : ({F}) -> {F}',
+            "MG0204",
+            "splits 1 dims of a tensor that has 2",
         ),
         (
             f"%b = chlo.broadcast_add %x, %y : ({F}, {V}) -> tensor<6x4xf32>\n%0 = stablehlo.negate %x : {F}",

@@ -14,7 +14,7 @@ from xdsl.ir import Operation
 from meshgen.errors import MeshgenError
 from meshgen.ir.bridge import Exporter, Importer, exports, imports
 from meshgen.ir.custom_calls import USER_OPS
-from meshgen.ir.dialects import custom_lapack, custom_threefry, custom_top_k
+from meshgen.ir.dialects import custom_lapack, custom_threefry, custom_top_k, mhlo_sharding
 from meshgen.ir.dialects.stablehlo_calls import CUSTOM_CALL, target_of
 from meshgen.ir.dialects.stablehlo_dynamic import called_reduce_window
 from meshgen.ir.graph import Node, Value
@@ -33,12 +33,11 @@ def _same(importer: Importer, operation: Operation) -> None:
 
 
 def _sharding(importer: Importer, operation: Operation) -> None:
-    """XLA's older annotation. One that splits is not read: it would be lost silently."""
-    text = operation.attributes.get("mhlo.sharding")
-    if isinstance(text, builtin.StringAttr) and text.data not in ("{replicated}", "{manual}", ""):
-        hint = "write it as sdy.sharding_constraint (JAX does so unless jax_use_shardy_partitioner is off)"
-        importer.fault("MG0103", f"the sharding '{text.data}' is in XLA's older spelling", operation, hint)
-    _same(importer, operation)
+    """XLA's older annotation."""
+    if mhlo_sharding.NAME in operation.attributes and len(operation.operands) == len(operation.results) == 1:
+        mhlo_sharding.constrain(importer, operation)
+    else:
+        _same(importer, operation)
 
 
 def _function(op: str) -> Target:
