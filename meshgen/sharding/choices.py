@@ -229,8 +229,9 @@ class AxisProblem:
         """Time that the op itself communicates: to fetch the rows of a window, to gather what is to be combined or the tiles' totals."""
         total = 0.0
         if (loop := site.rule.factors[factor]).kind in ("combine", "scan"):
-            nbytes = sum(self.view.nbytes(value) for value in site.node.results) * (self.link.size - 1)
-            nbytes /= loop.size if loop.kind == "scan" else 1
+            others = self.link.size - 1  # a row of each, or its candidates for a share of the rows and their results
+            moved = others / loop.size if loop.kind == "scan" else min(others, 2 * others / self.link.size)
+            nbytes = sum(self.view.nbytes(value) for value in site.node.results) * moved
             total += (nbytes / self.link.bandwidth + LATENCY_SECONDS) * site.times
         for window in site.rule.windows:
             if window.factor == factor:

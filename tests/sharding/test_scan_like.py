@@ -254,7 +254,7 @@ def test_propagation_keeps_the_split_of_a_sum_along_it_and_of_a_cache() -> None:
     assert analyze(_compiled(p.graph, {"x": 8}, [P("x"), P(), P(), P()], [P("x")])).ring_bytes == 0
 
 
-def test_a_small_dynamic_slice_is_reduced_and_top_k_gathers_candidates() -> None:
+def test_a_small_dynamic_slice_is_reduced_and_top_k_shares_the_rows() -> None:
     p = Program(x=8)
     x, at, zero = p.input("f32[4096,64]"), p.input("i32[]"), p.input("i32[]")
     p.graph.outputs = [p.add("dynamic_slice", [x, at, zero], "f32[16,64]", slice_sizes=(16, 64))]
@@ -264,4 +264,7 @@ def test_a_small_dynamic_slice_is_reduced_and_top_k_gathers_candidates() -> None
     p = Program(x=8)
     p.graph.outputs = _top_k(p, p.input("f32[32,4096]"), 4)
     found = analyze(_compiled(p.graph, {"x": 8}, [P(None, "x")], [P(), P()]))
-    assert found.ring_bytes == 7 * 32 * 4 * (4 + 4)
+    # Values and places: every device has the candidates of all for an eighth of the rows, then all have all results.
+    assert found.ring_bytes == 2 * 7 * (32 // 8) * 4 * (4 + 4)
+    found = analyze(_compiled(p.graph, {"x": 2}, [P(None, "x")], [P(), P()]))
+    assert found.ring_bytes == 32 * 4 * (4 + 4), "two devices gather: an exchange would move as much"

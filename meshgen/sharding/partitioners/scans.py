@@ -11,6 +11,7 @@ from meshgen.ir.evaluate_common import neutral
 from meshgen.ir.evaluate_window import fold_kind
 from meshgen.ir.graph import TensorType, Value, is_float, is_inexact
 from meshgen.sharding.partitioners.builder import INDEX, Scalar
+from meshgen.sharding.partitioners.candidates import finished
 from meshgen.sharding.partitioners.registry import Site, partitioner
 
 IDEMPOTENT = ("maximum", "minimum", "and", "or")  # combining a value with itself gives it back
@@ -100,9 +101,9 @@ def _replaced(sizes: tuple[int, ...] | list[int], dim: int, size: int) -> tuple[
 
 @partitioner("top_k")
 def top_k(site: Site) -> list[Value]:
-    """Each device offers the top k of its tile; all gather the offers in order, and take the top k of those.
+    """Each device offers the top k of its tile; the top k of all offers, in the order of tiles, are the results.
 
-    Of equals the first wins: offers stand in the order of tiles, and in each the first of equals comes first.
+    Of equals the first wins: in each tile's offers the first of equals comes first.
     Padding is below all that is (the lowest NaN), and behind it where something equal is.
     """
     node, builder = site.node, site.builder
@@ -116,9 +117,13 @@ def top_k(site: Site) -> list[Value]:
     places = TensorType(kind.shape, INDEX)
     offers, rows = builder.emit_all("top_k", [local], [kind, places], {"k": min(k, tile)})
     rows = builder.elementwise("add", builder.spread(builder.tile_start(axes, tile), kind.sizes), rows)
-    offers, rows = (_gathered(site, value, dim, axes) for value in (offers, rows))
-    values, chosen = builder.emit_all("top_k", [offers], site.local_types(), {"k": k})
-    return [values, _picked(site, rows, chosen)]
+
+    def finish(offered: list[Value]) -> list[Value]:
+        best = offered[0].type.with_shape((offered[0].type.sizes[0], k))
+        values, chosen = builder.emit_all("top_k", offered[:1], [best, TensorType(best.shape, INDEX)], {"k": k})
+        return [values, _picked(site, offered[1], chosen)]
+
+    return finished(site, [offers, rows], axes, finish, k)
 
 
 def _with_lowest(site: Site, dim: int, axes: tuple[str, ...]) -> Value:
@@ -136,11 +141,6 @@ def _with_lowest(site: Site, dim: int, axes: tuple[str, ...]) -> Value:
     inside = builder.compare(row, "LT", builder.splat(size, row.type))
     fill = builder.emit("constant", [], local.type, value=np.broadcast_to(lowest, local.type.sizes))
     return builder.emit("select", [inside, local, fill], local.type)
-
-
-def _gathered(site: Site, value: Value, dim: int, axes: tuple[str, ...]) -> Value:
-    full = value.type.with_shape(_replaced(value.type.sizes, dim, value.type.sizes[dim] * site.mesh.group_size(axes)))
-    return site.builder.emit("all_gather", [value], full, axes=axes, dim=dim, why=site.why("candidates of other tiles"))
 
 
 def _picked(site: Site, rows: Value, chosen: Value) -> Value:

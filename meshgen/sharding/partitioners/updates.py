@@ -6,6 +6,7 @@ Dims that such an op looks along are whole (`legality`); along the others it doe
 from __future__ import annotations
 
 from meshgen.ir.graph import Value
+from meshgen.sharding.partitioners.candidates import finished
 from meshgen.sharding.partitioners.registry import Site, partitioner
 from meshgen.sharding.partitioners.windows import global_rows
 
@@ -17,7 +18,7 @@ def along_whole_dims(site: Site) -> list[Value]:
 
 @partitioner("reduce_region")
 def reduce_region(site: Site) -> list[Value]:
-    """Along split dims: each device reduces its rows, all gather the results in order, and each reduces those.
+    """Along split dims: each device reduces its rows, and what all found is reduced in order.
 
     Rows in the padding are the initial value, which the region leaves alone: body and initial value form a monoid.
     """
@@ -47,11 +48,11 @@ def _with_init(site: Site, number: int, dims: list[int], init: Value) -> Value:
 
 def _combined(site: Site, parts: list[Value], inits: list[Value], axes: tuple[str, ...]) -> list[Value]:
     """The results of a group's devices reduced by the region, in the group's order."""
-    builder, size = site.builder, site.mesh.group_size(axes)
-    stacked: list[Value] = []
-    for part in parts:
-        row = builder.emit("reshape", [part], part.type.with_shape((1, *part.type.sizes)))
-        full = part.type.with_shape((size, *part.type.sizes))
-        stacked.append(builder.emit("all_gather", [row], full, axes=axes, dim=0, why=site.why("what the others found")))
-    types = [part.type for part in parts]
-    return builder.emit_all("reduce_region", [*stacked, *inits], types, {"dims": (0,)}, site.node.regions)
+    builder = site.builder
+
+    def finish(found: list[Value]) -> list[Value]:
+        types = [value.type.with_shape(value.type.sizes[:1]) for value in found]
+        return builder.emit_all("reduce_region", [*found, *inits], types, {"dims": (1,)}, site.node.regions)
+
+    rows = [builder.emit("reshape", [part], part.type.with_shape((*part.type.sizes, 1))) for part in parts]
+    return finished(site, rows, axes, finish, 0)
