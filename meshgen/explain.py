@@ -19,11 +19,18 @@ from meshgen.tables import comms_table, render, table_of
 
 def explain(executable: Executable, what: Question = None) -> str:
     """Text for people: all collectives with their reasons, or what concerns a value or a source line."""
-    if not isinstance(executable, PartsExecutable):
+    if (across := _across(executable)) is None:
         return _explain_one(executable, what, None)
-    across = Across(executable)
     texts = [(across.heading(part), _explain_one(part, what, across)) for part in _about(executable, what)]
     return "\n\n".join(f"{heading}\n{text}" for heading, text in texts)
+
+
+def _across(executable: Executable) -> Across | None:
+    """What a program's meshes have to do with each other, where it is on several."""
+    if len(executable.parts) == 1:
+        return None
+    assert isinstance(executable, PartsExecutable), "it has parts"
+    return Across(executable)
 
 
 def _explain_one(executable: Executable, what: Question, across: Across | None) -> str:
@@ -63,7 +70,7 @@ def explain_collective(executable: Executable, number: int) -> list[dict[str, An
     if not 0 <= number < count:
         hint = f"they are numbered from 0 to {count - 1}" if count else "it has none"
         raise UsageError(Diagnostic("MG0001", f"the program has no collective {number}", hint=hint))
-    across = Across(executable) if isinstance(executable, PartsExecutable) else None
+    across = _across(executable)
     firsts = across.first if across else {executable.mesh.name: 0}
     part = next(part for part in reversed(executable.parts) if firsts[part.mesh.name] <= number)
     return _collectives(part, [number - firsts[part.mesh.name]], across)
@@ -134,9 +141,8 @@ def explanations(executable: Executable, what: Question = None) -> list[dict[str
     """
     if what is None and "propagate" not in executable.stages:
         return []
-    if not isinstance(executable, PartsExecutable):
+    if (across := _across(executable)) is None:
         return known_of(executable).values(what)
-    across = Across(executable)
     return [record for part in _about(executable, what) for record in _values(part, what, across)]
 
 
