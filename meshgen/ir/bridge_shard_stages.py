@@ -163,9 +163,10 @@ def complete(module: Module) -> Module:
         return module
     _keep_used_meshes(module)
     graph = module.graph
-    moves = [node for node in graph.nodes if _is_move(node)]
-    annotated = any(node.op == "annotate" for node in graph.nodes)
-    encoded = any(value.sharding is not None for node in graph.nodes for value in node.results)
+    nodes = list(_program_nodes(graph))
+    moves = [node for node in nodes if _is_move(node)]
+    annotated = any(node.op == "annotate" for node in nodes)
+    encoded = any(value.sharding is not None for node in nodes for value in node.results)
     asked = any(wish is not None for wish in (*module.in_annotations, *module.out_annotations))
     if moves and (annotated or (asked and not encoded)):
         message = f"{moves[0].op}: a program with annotations has collectives already"
@@ -220,6 +221,14 @@ def _in_attributes(graph: Graph) -> Iterator[Sharding]:
             yield from _in_attributes(region)
 
 
+def _program_nodes(graph: Graph) -> Iterator[Node]:
+    """All nodes but those of manual computations, which have collectives whatever the program around them is."""
+    for node in graph.nodes:
+        yield node
+        for region in node.regions if node.op != "manual" else ():
+            yield from _program_nodes(region)
+
+
 def _is_move(node: Node) -> bool:
     """Whether a node tells devices apart; a manual computation is a node of the global program."""
     return node.op != "manual" and ("axes" in node.attrs or node.op in MOVES)
@@ -228,12 +237,19 @@ def _is_move(node: Node) -> bool:
 def _complete_global(module: Module) -> None:
     """Stage `materialize`: types without an encoding are replicated."""
     graph = module.graph
+    _lie_as_typed(graph)
+    module.stage = "materialize"
+    module.in_shardings, module.out_shardings = list(typed(graph.inputs)), list(typed(graph.outputs))
+
+
+def _lie_as_typed(graph: Graph) -> None:
+    """Control flow lies as its values, its regions as themselves; bodies of other ops work on scalars."""
     for value in graph.values():
         (value.sharding,) = typed([value])
     for node in graph.nodes:
         node.sharding = _as_typed(node)
-    module.stage = "materialize"
-    module.in_shardings, module.out_shardings = list(typed(graph.inputs)), list(typed(graph.outputs))
+        for region in node.regions if node.op in ("while", "case", "if") else ():
+            _lie_as_typed(region)
 
 
 def _as_typed(node: Node) -> NodeSharding | None:

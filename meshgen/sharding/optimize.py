@@ -11,8 +11,12 @@ from dataclasses import replace
 from meshgen.ir.graph import Module
 from meshgen.sharding.optimizations.cancel_pairs import cancel_pairs
 from meshgen.sharding.optimizations.combine import combine
+from meshgen.sharding.optimizations.decompose_reductions import decompose_reductions
 from meshgen.sharding.optimizations.drop_trivial import drop_trivial
+from meshgen.sharding.optimizations.exchange_dims import exchange_dims
 from meshgen.sharding.optimizations.fold_reductions import fold_reductions
+from meshgen.sharding.optimizations.hoist_invariants import hoist_invariants
+from meshgen.sharding.optimizations.hoist_sums import hoist_sums
 from meshgen.sharding.optimizations.join_fetches import join_fetches
 from meshgen.sharding.optimizations.join_moves import join_moves
 from meshgen.sharding.optimizations.merge_duplicates import merge_duplicates
@@ -23,6 +27,7 @@ from meshgen.sharding.optimizations.reassociate import reassociate
 from meshgen.sharding.optimizations.replan import replan
 from meshgen.sharding.optimizations.rewrite import total_bytes, without_dead
 from meshgen.sharding.optimizations.sink_moves import sink_moves
+from meshgen.sharding.optimizations.sink_reductions import sink_reductions
 from meshgen.sharding.optimizations.untie_reductions import untie_reductions
 from meshgen.sharding.unknown import at_nominal_sizes
 
@@ -30,9 +35,11 @@ Pass = Callable[[Module], Module]
 PASSES: tuple[Pass, ...] = (
     drop_trivial,
     merge_duplicates,
+    hoist_invariants,
     raise_slices,
     fold_reductions,
     cancel_pairs,
+    exchange_dims,
     join_moves,
     replan,
     reassociate,
@@ -43,11 +50,28 @@ PASSES: tuple[Pass, ...] = (
     merge_duplicates,
 )
 LOCAL_PASSES: tuple[Pass, ...] = (
+    drop_trivial,
+    merge_duplicates,
+    hoist_invariants,
+    raise_slices,
+    fold_reductions,
+    cancel_pairs,
+    exchange_dims,
+    join_moves,
+    sink_reductions,
+    reassociate,
+    hoist_sums,
+    sink_moves,
+    narrow_moves,
+    fold_reductions,
+    cancel_pairs,
+    decompose_reductions,
+    merge_duplicates,
     untie_reductions,
     merge_statistics,
     join_fetches,
     combine,
-)  # on local values, after partition
+)  # on local values, after partition: what is written per device (manual computations too) meets all of these
 
 
 @at_nominal_sizes
@@ -58,7 +82,7 @@ def optimize(module: Module) -> Module:
         module: at stage materialize; a program with local types (stage partition) gets the rules that need no sharding.
     """
     module = replace(module, graph=without_dead(module.graph))
-    module = _improved(module, (*PASSES, *LOCAL_PASSES) if module.stage == "partition" else PASSES)
+    module = _improved(module, LOCAL_PASSES if module.stage == "partition" else PASSES)
     return replace(module, stage="optimize" if module.stage == "materialize" else module.stage)
 
 

@@ -22,7 +22,7 @@ from meshgen.pipeline import Timing, run_stages
 from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.generate import random_program
 from meshgen.sharding.materialize import materialize
-from meshgen.sharding.optimizations.rewrite import total_bytes
+from meshgen.sharding.optimizations.rewrite import meaning, total_bytes
 from meshgen.sharding.optimize import LOCAL_PASSES, PASSES
 from meshgen.sharding.oracle import check
 from meshgen.sharding.partition import partition
@@ -154,7 +154,7 @@ def _collectives(graph: Graph) -> Counter[str]:
     found = Counter[str]()
     for node in graph.nodes:
         if "axes" in node.attrs or node.op in ("permute", "retile"):
-            attrs = sorted((name, str(value)) for name, value in node.attrs.items() if name != "why")
+            attrs = sorted((name, str(value)) for name, value in meaning(node.attrs).items())
             found[f"{node.op} {attrs} {[str(v.type) for v in (*node.operands, *node.results)]}"] += 1
         for region in node.regions:
             found += _collectives(region)

@@ -1,4 +1,4 @@
-"""A gather and a slice, or two exchanges, that undo each other vanish; gathered and sliced elsewhere is an exchange."""
+"""A gather and a slice, or two exchanges, that undo each other vanish."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
-from meshgen.sharding.optimizations.rewrite import Walk, merged_why, walk
+from meshgen.sharding.optimizations.rewrite import Walk, walk
 
 
 def cancel_pairs(module: Module) -> Module:
@@ -25,14 +25,12 @@ def _cancel(node: Node, walk: Walk) -> Sequence[Value] | None:
     if inner is None or tuple(inner.attrs.get("axes", ())) != tuple(node.attrs["axes"]):
         return None
     start = inner.operands[0]
-    if start.type == node.result.type and start.sharding == node.result.sharding and _undoes(node, inner, start):
+    if start.type == node.result.type and start.sharding == node.result.sharding and _undoes(node, inner, start, walk):
         return [start]
-    if (node.op, inner.op) == ("all_slice", "all_gather") and walk.single(inner.result):
-        return _exchange(node, inner, walk)
     return None
 
 
-def _undoes(node: Node, inner: Node, start: Value) -> bool:
+def _undoes(node: Node, inner: Node, start: Value, walk: Walk) -> bool:
     if node.op == "all_to_all":
         ends = inner.attrs.get("concat_dim"), inner.attrs.get("split_dim")
         return inner.op == "all_to_all" and ends == (node.attrs["split_dim"], node.attrs["concat_dim"])
@@ -40,20 +38,11 @@ def _undoes(node: Node, inner: Node, start: Value) -> bool:
         return False
     if (node.op, inner.op) == ("all_slice", "all_gather"):
         return True
-    return (node.op, inner.op) == ("all_gather", "all_slice") and _is_replicated(start, node.attrs["axes"])
+    return (node.op, inner.op) == ("all_gather", "all_slice") and _is_replicated(start, node.attrs["axes"], walk)
 
 
-def _is_replicated(value: Value, axes: Sequence[str]) -> bool:
+def _is_replicated(value: Value, axes: Sequence[str], walk: Walk) -> bool:
     """Whether a value is provably the same on all devices of groups over `axes`."""
     if value.sharding is None:
-        return False
+        return walk.is_uniform(value, axes)
     return not any(overlaps(used, axis) for used in value.sharding.used_axes for axis in axes)
-
-
-def _exchange(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
-    split, concat = node.attrs["dim"], inner.attrs["dim"]
-    if split == concat:
-        return None
-    attrs = {"axes": node.attrs["axes"], "split_dim": split, "concat_dim": concat}
-    attrs |= merged_why([inner, node], "gathered and sliced elsewhere: an exchange")
-    return [walk.emit("all_to_all", inner.operands, attrs, node.result, node.result.sharding, loc=node.loc)]

@@ -1,4 +1,9 @@
-"""A slice comes before the element-wise ops that make what is sliced: each device computes only its part."""
+"""A slice comes before the ops that make what is sliced: each device computes only its part.
+
+Of sharded values before element-wise ops; in a local program (stage partition) before whatever its rule says can be done on
+tiles, and before collectives over other axes, of which so less moves. Every device slices its own value, so nothing is
+assumed to be equal.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +11,31 @@ from collections import Counter
 from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
-from meshgen.mesh import overlaps
+from meshgen.mesh import Mesh, overlaps
 from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, used_values
+from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, tile_of
 from meshgen.spec import Sharding
 
 
 def raise_slices(module: Module) -> Module:
-    """Before: `all_slice(add(x, y))`.   After: `add(all_slice(x), all_slice(y))`.
+    """Before: `all_slice(add(x, y))`, `all_slice(all_reduce(x) on a) on b`.
+
+    After: `add(all_slice(x), all_slice(y))`, `all_reduce(all_slice(x) on b) on a`.
 
     Only where the op has no other use. A slice so comes next to the reduction or gather that it can join. One walk backwards.
     """
     uses = Counter(used_values(module.graph))
-    return replace(module, graph=_graph(module.graph, uses))
+    return replace(module, graph=_graph(module.graph, uses, module.mesh))
 
 
-def _graph(graph: Graph, uses: Counter[Value]) -> Graph:
+def _graph(graph: Graph, uses: Counter[Value], mesh: Mesh) -> Graph:
     kept: list[Node] = []  # backwards
     producers = graph.producers()
     waiting: dict[Value, Node] = {}  # values that are used by this slice alone, and whose op can come after it
 
     def place(cut: Node) -> None:
         made = producers.get(cut.operands[0])
-        if made and uses[cut.operands[0]] == 1 and _can_follow(made, cut):
+        if made and uses[cut.operands[0]] == 1 and (_can_follow(made, cut) or _loop(made, cut, mesh)):
             waiting[cut.operands[0]] = cut
         else:
             kept.append(cut)
@@ -36,12 +44,13 @@ def _graph(graph: Graph, uses: Counter[Value]) -> Graph:
         if node.op == "all_slice":
             place(node)
         elif node.results and node.results[0] in waiting:
-            moved, slices = _swap(node, waiting.pop(node.results[0]))
+            cut = waiting.pop(node.results[0])
+            moved, slices = _swap_locally(node, cut, mesh) if node.result.sharding is None else _swap(node, cut)
             kept.append(moved)
             for cut in reversed(slices):
                 place(cut)
         else:
-            regions = tuple(_graph(region, uses) for region in node.regions)
+            regions = tuple(_graph(region, uses, mesh) for region in node.regions)
             kept.append(replace(node, regions=regions) if regions else node)
     return Graph(graph.name, graph.inputs, kept[::-1], graph.outputs)
 
@@ -51,6 +60,32 @@ def _can_follow(node: Node, cut: Node) -> bool:
         return False
     known = [value.sharding for value in node.operands if value.type.rank]
     return all(s is not None and _is_free(s, node.result.sharding, cut) for s in known)
+
+
+def _loop(node: Node, cut: Node, mesh: Mesh) -> Loop | None:
+    """The loop of a local op that a slice of its result cuts, if the slice may come before it."""
+    dim, axes = cut.attrs["dim"], cut.attrs["axes"]
+    count = mesh.group_size(tuple(axes))
+    if len(node.results) != 1 or node.result.sharding is not None or node.result.type.sizes[dim] % count:
+        return None
+    if node.op not in ("all_reduce", "all_gather", "reduce_scatter"):
+        return loop_of(node, dim, count)
+    is_other = node.attrs.get("dim") != dim and not any(overlaps(a, b) for a in axes for b in node.attrs["axes"])
+    return Loop((dim,), dim) if is_other else None
+
+
+def _swap_locally(node: Node, cut: Node, mesh: Mesh) -> tuple[Node, list[Node]]:
+    """The same in a local program."""
+    loop, count = _loop(node, cut, mesh), mesh.group_size(tuple(cut.attrs["axes"]))
+    assert loop is not None, "it was looked at before"
+    made: dict[tuple[Value, int], Node] = {}
+    operands: list[Value] = []
+    for value, dim in zip(node.operands, loop.operands, strict=True):
+        if dim is not None and (value, dim) not in made:
+            tile = Value(tile_of(value.type, dim, count), value.name, None, value.loc)
+            made[value, dim] = Node("all_slice", [value], [tile], {**cut.attrs, "dim": dim}, cut.loc)
+        operands.append(value if dim is None else made[value, dim].result)
+    return Node(node.op, operands, [cut.result], dict(attrs_on_tiles(node, loop, count)), node.loc), list(made.values())
 
 
 def _is_free(sharding: Sharding, result: Sharding, cut: Node) -> bool:

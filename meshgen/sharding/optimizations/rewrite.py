@@ -16,6 +16,7 @@ from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, TensorType, Value
 from meshgen.ir.reasons import REASONS
 from meshgen.mesh import Mesh
+from meshgen.sharding.optimizations.uniform import Varying
 from meshgen.sharding.rules.elementwise import BINARY, UNARY
 from meshgen.spec import Sharding
 
@@ -86,7 +87,10 @@ class Walk:
         self.mesh: Mesh = module.mesh
         self.uses: Counter[Value] = Counter(used_values(module.graph))
         self.producers: dict[Value, Node] = {}  # of the graph in hand only: nothing moves into or out of a loop
+        self.constants: dict[Value, Node] = {}  # of all graphs
         self._rule = rule
+        self._module = module
+        self._varying: Varying | None = None
         self._same: dict[Value, Value] = {}
         self._nodes: list[Node] = []
 
@@ -109,6 +113,8 @@ class Walk:
         if found is None:
             self._nodes.append(node)
             self.producers |= dict.fromkeys(node.results, node)
+            if node.op == "constant":
+                self.constants[node.result] = node
             return
         for old, new in zip(node.results, found, strict=True):
             self._same[old] = new
@@ -135,7 +141,17 @@ class Walk:
         self._nodes.append(node)
         self.producers[result] = node
         self.uses.update(operands)
+        if self._varying:
+            self._varying.add(node)
         return result
+
+    def is_uniform(self, value: Value, axes: Sequence[str]) -> bool:
+        """Whether a value of a local program is provably the same on all devices of every group over `axes`."""
+        if self._varying is None:
+            self._varying = Varying(self._module)
+            for node in self._nodes:
+                self._varying.add(node)
+        return self._varying.is_uniform(value, axes)
 
     def single(self, value: Value) -> bool:
         """Whether the value has no use besides that of the node in hand."""

@@ -1,13 +1,21 @@
-"""Data moves after an element-wise op instead of before it, where that moves less (the RFC's AllGather Move Down)."""
+"""Data moves after an op instead of before it, where that moves less (the RFC's AllGather Move Down).
+
+Of sharded values below element-wise ops; in a local program (stage partition) a gather also below whatever its rule says
+can be done on tiles: layouts, dots, reductions of other dims, collectives over other axes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
 from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, MOVES, Walk, meaning, merged_why, price, price_of, walk
+from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, tile_of
+
+_FREE = ELEMENTWISE | {"concatenate", "reshape", "transpose"}  # below these also where as much moves: less is computed
+_OTHER_AXES = ("all_reduce", "reduce_scatter")
 
 
 def sink_moves(module: Module) -> Module:
@@ -21,6 +29,79 @@ def sink_moves(module: Module) -> Module:
 
 
 def _sink(node: Node, walk: Walk) -> Sequence[Value] | None:
+    found = _sink_gather(node, walk) if node.operands and node.operands[0].sharding is None else None
+    return found or _sink_move(node, walk)
+
+
+def _sink_gather(node: Node, walk: Walk) -> Sequence[Value] | None:
+    """In a local program. What else the op takes must be the same on all devices: the others will compute with theirs."""
+    gathers = {v: m for v in node.operands if (m := walk.producers.get(v)) and m.op == "all_gather"}
+    for value, move in gathers.items():
+        count = walk.mesh.group_size(tuple(move.attrs["axes"]))
+        if value.type.sizes[move.attrs["dim"]] != count * move.operands[0].type.sizes[move.attrs["dim"]] or count == 1:
+            continue
+        loop = _loop_below(node, node.operands.index(value), move, count, walk)
+        moved = loop and _moved_gathers(node, loop, move, gathers, walk)
+        if loop and moved and _pays_below(node, loop, count, [gathers[v] for v in moved], walk):
+            return _below(node, loop, count, moved, gathers, walk)
+    return None
+
+
+def _loop_below(node: Node, number: int, move: Node, count: int, walk: Walk) -> Loop | None:
+    """The loop of an op that runs along the gathered rows."""
+    dim, axes = move.attrs["dim"], tuple(move.attrs["axes"])
+    if node.op not in _OTHER_AXES:
+        return loop_of(node, dim, count, operand=number)
+    is_other = node.attrs.get("dim") != dim and not any(overlaps(a, b) for a in axes for b in node.attrs["axes"])
+    return Loop((dim,), dim) if is_other else None
+
+
+def _moved_gathers(node: Node, loop: Loop, move: Node, gathers: Mapping[Value, Node], walk: Walk) -> list[Value] | None:
+    """The operands whose gather goes below; None if one is neither gathered alike nor the same on all devices."""
+    moved: list[Value] = []
+    axes = tuple(move.attrs["axes"])
+    for value, dim in zip(node.operands, loop.operands, strict=True):
+        made = gathers.get(value)
+        is_alike = made and dim is not None and meaning(made.attrs) == meaning(move.attrs) | {"dim": dim}
+        if made and is_alike and walk.uses[value] == node.operands.count(value):
+            moved.append(value)
+        elif node.op not in _OTHER_AXES and not walk.is_uniform(value, axes):
+            return None
+    return list(dict.fromkeys(moved))
+
+
+def _pays_below(node: Node, loop: Loop, count: int, moves: Sequence[Node], walk: Walk) -> bool:
+    before = sum(price_of(move, walk.mesh).ring_bytes for move in moves)
+    tile = Value(tile_of(node.result.type, loop.result, count))
+    attrs = {"axes": moves[0].attrs["axes"], "dim": loop.result}
+    after = price("all_gather", attrs, tile, node.result, walk.mesh).ring_bytes
+    if node.op in _OTHER_AXES:  # of the other collective less moves too
+        own = price(node.op, node.attrs, Value(moves[0].operands[0].type), tile, walk.mesh).ring_bytes
+        before, after = before + price_of(node, walk.mesh).ring_bytes, after + own
+    return after < before or (after == before and node.op in _FREE)
+
+
+def _below(
+    node: Node, loop: Loop, count: int, moved: Sequence[Value], gathers: Mapping[Value, Node], walk: Walk
+) -> Sequence[Value]:
+    moves = [gathers[value] for value in moved]
+    axes = moves[0].attrs["axes"]
+    operands: list[Value] = []
+    for value, dim in zip(node.operands, loop.operands, strict=True):
+        if value in moved:
+            operands.append(gathers[value].operands[0])
+        elif dim is None:
+            operands.append(value)
+        else:
+            tile = Value(tile_of(value.type, dim, count), value.name, None, value.loc)
+            operands.append(walk.emit("all_slice", [value], {"axes": axes, "dim": dim}, tile, None, loc=node.loc))
+    like = Value(tile_of(node.result.type, loop.result, count), node.result.name, None, node.result.loc)
+    computed = walk.emit(node.op, operands, attrs_on_tiles(node, loop, count), like, None, loc=node.loc)
+    attrs = {"axes": axes, "dim": loop.result} | merged_why(moves, f"moved below {node.op}")
+    return [walk.emit("all_gather", [computed], attrs, node.result, None, loc=moves[0].loc)]
+
+
+def _sink_move(node: Node, walk: Walk) -> Sequence[Value] | None:
     if node.op not in ELEMENTWISE:
         return None
     makers = [walk.producers.get(value) for value in node.operands]

@@ -1,0 +1,95 @@
+"""A collective that gives the same in every trip of a loop runs once, before the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.loops import trip_count
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, MOVES, merged_why, without_dead
+
+_MOVING = (*MOVES, "all_reduce", "reduce_scatter", "broadcast", "fetch_rows", "permute_pairs", "shift")
+_PURE = ELEMENTWISE | {
+    *_MOVING, "all_slice", "broadcast_in_dim", "concatenate", "constant", "dot_general", "dynamic_slice", "iota",
+    "mask_padding", "pad", "process_index", "reduce", "reshape", "reverse", "slice", "to_partial", "transpose",
+}  # fmt: skip
+
+
+def hoist_invariants(module: Module) -> Module:
+    """Before: `while (...) { ... all_gather %w ... }`, `%w` from around the loop or carried unchanged.
+
+    After: `%g = all_gather %w   while (...) { ... %g ... }`. What leads to it goes with it. Not out of loops that run once at most.
+    """
+    return replace(module, graph=without_dead(_hoisted(module.graph, {})))
+
+
+def _hoisted(graph: Graph, around: Mapping[Value, Node]) -> Graph:
+    """The graph with collectives of its loops in front of them, from the innermost loop outwards."""
+    nodes: list[Node] = []
+    known = {**around, **graph.producers()}
+    for node in graph.nodes:
+        if node.regions and node.op in ("while", "case", "if"):
+            node = replace(node, regions=tuple(_hoisted(region, known) for region in node.regions))
+        if node.op == "while" and trip_count(node, known) not in (0, 1):
+            moved, node = _out_of(node)
+            nodes += moved
+        nodes.append(node)
+    return Graph(graph.name, graph.inputs, nodes, graph.outputs)
+
+
+def _out_of(loop: Node) -> tuple[list[Node], Node]:
+    """The collectives of a loop's body that do not change, with what leads to them, and the loop without them."""
+    condition, body = loop.regions
+    same = _unchanged(loop)
+    own = {value for value in body.values() if value not in same}
+    fixed: dict[Value, Node] = {}  # made in the body, the same in every trip
+    for node in body.nodes:
+        if node.op in _PURE and not node.regions and all(v in fixed or v not in own for v in node.operands):
+            fixed |= dict.fromkeys(node.results, node)
+    wanted = {node for node in fixed.values() if node.op in _MOVING}
+    if not wanted:
+        return [], loop
+    moved: list[Node] = []
+    for node in body.nodes:
+        if node in _leading_to(wanted, fixed):
+            moved.append(_outside(node, same))
+            same |= zip(node.results, moved[-1].results, strict=True)
+    put = {value: same[value] for node in wanted for value in node.results}
+    left = [_with(node, put) for node in body.nodes if node not in wanted]
+    ends = [put.get(value, value) for value in body.outputs]
+    return moved, replace(loop, regions=(condition, Graph(body.name, body.inputs, left, ends)))
+
+
+def _unchanged(loop: Node) -> dict[Value, Value]:
+    """What a body is given that stays as it was before the loop, and what it was there."""
+    body = loop.regions[1]
+    carried = zip(body.inputs, body.outputs, loop.operands, strict=True)
+    return {inner: outer for inner, after, outer in carried if inner is after}
+
+
+def _leading_to(wanted: set[Node], fixed: Mapping[Value, Node]) -> set[Node]:
+    found, left = set(wanted), list(wanted)
+    while left:
+        for value in left.pop().operands:
+            made = fixed.get(value)
+            if made and made not in found:
+                found.add(made)
+                left.append(made)
+    return found
+
+
+def _outside(node: Node, same: Mapping[Value, Value]) -> Node:
+    """A copy of a node over the values around the loop."""
+    results = [replace(value) for value in node.results]
+    attrs = node.attrs | (merged_why([node], "the same in every trip: before the loop") if node.op in _MOVING else {})
+    return replace(node, operands=[same.get(v, v) for v in node.operands], results=results, attrs=attrs)
+
+
+def _with(node: Node, put: Mapping[Value, Value]) -> Node:
+    """A node with values replaced, in its regions too."""
+    regions = tuple(
+        Graph(r.name, r.inputs, [_with(n, put) for n in r.nodes], [put.get(v, v) for v in r.outputs])
+        for r in node.regions
+    )
+    return replace(node, operands=[put.get(v, v) for v in node.operands], regions=regions)

@@ -1,0 +1,159 @@
+"""Random programs written per device, with explicit collectives: what passes on local values are tried on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from meshgen.ir.graph import Graph, Module, TensorType, Value
+from meshgen.mesh import make_mesh
+from meshgen.spec import P, fit
+
+MOST = 4096  # elements of a value
+ATTEMPTS = 60
+BINARY = ("add", "subtract", "maximum", "minimum")
+
+
+class RandomSpmd:
+    """A graph that grows by random operations; arguments are split, whole or different on every device."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng([seed, 7])
+        self.mesh = make_mesh({"x": int(self.rng.integers(1, 4)), "y": 2})
+        self.graph = Graph("main")
+        self.values: list[Value] = []
+
+    def module(self) -> Module:
+        kinds, specs = [], []
+        for _ in range(3):
+            shape = tuple(int(n) for n in self.rng.choice([2, 4, 6, 12], self.rng.integers(1, 3)))
+            spec = fit(P(*([[(), "x", "y", ("x", "y")][self.rng.integers(4)]] if shape else [])), len(shape))
+            local = TensorType(shape, "f32")
+            whole = [size * self.mesh.group_size(axes) for size, axes in zip(shape, spec.dims, strict=True)]
+            value = Value(local, f"arg{len(self.graph.inputs)}")
+            self.graph.inputs.append(value)
+            self.values.append(value)
+            kinds.append(local.with_shape(whole))
+            specs.append(spec)
+        for _ in range(int(self.rng.integers(4, ATTEMPTS))):
+            self.step()
+        outputs = self.values[-3:]
+        self.graph.outputs = [self.whole(value) for value in outputs]
+        replicated = [fit(P(), value.type.rank) for value in self.graph.outputs]
+        return Module(self.mesh, self.graph, "partition", in_types=kinds, in_shardings=specs,
+                      out_types=[v.type for v in self.graph.outputs], out_shardings=replicated)  # fmt: skip
+
+    def whole(self, value: Value) -> Value:
+        """The value on all devices, one behind the other: an output that is the same everywhere."""
+        one = self.emit("reshape", [value], (1, *value.type.sizes))
+        axes = ("x", "y")
+        return self.emit("all_gather", [one], (self.mesh.group_size(axes), *value.type.sizes), axes=axes, dim=0)
+
+    def emit(self, op: str, operands: Sequence[Value], shape: Sequence[int], **attrs: object) -> Value:
+        return self.graph.add(op, operands, [operands[0].type.with_shape(shape)], attrs).result
+
+    def step(self) -> None:
+        value = self.values[int(self.rng.integers(max(0, len(self.values) - 4), len(self.values)))]
+        makers = [
+            self.reduce,
+            self.gather,
+            self.cut,
+            self.scatter,
+            self.elementwise,
+            self.elementwise,
+            self.layout,
+            self.sums,
+            self.dot,
+        ]
+        made = makers[int(self.rng.integers(len(makers)))](value)
+        if made is not None and made.type.size <= MOST:
+            self.values.append(made)
+
+    def axes(self) -> tuple[str, ...]:
+        return (("x",), ("y",), ("x", "y"))[int(self.rng.integers(3))]
+
+    def reduce(self, value: Value) -> Value:
+        kind = str(self.rng.choice(["sum", "sum", "max"]))
+        return self.emit("all_reduce", [value], value.type.sizes, axes=self.axes(), kind=kind)
+
+    def gather(self, value: Value) -> Value | None:
+        axes = self.axes()
+        if not value.type.rank or value.type.size * 6 > MOST:
+            return None
+        dim = int(self.rng.integers(value.type.rank))
+        shape = [s * self.mesh.group_size(axes) if d == dim else s for d, s in enumerate(value.type.sizes)]
+        return self.emit("all_gather", [value], shape, axes=axes, dim=dim)
+
+    def _split(self, value: Value) -> tuple[tuple[str, ...], int, list[int]] | None:
+        axes = self.axes()
+        count = self.mesh.group_size(axes)
+        dims = [d for d, s in enumerate(value.type.sizes) if s % count == 0]
+        if not dims:
+            return None
+        dim = int(self.rng.choice(dims))
+        return axes, dim, [s // count if d == dim else s for d, s in enumerate(value.type.sizes)]
+
+    def cut(self, value: Value) -> Value | None:
+        found = self._split(value)
+        return self.emit("all_slice", [value], found[2], axes=found[0], dim=found[1]) if found else None
+
+    def scatter(self, value: Value) -> Value | None:
+        found = self._split(value)
+        return (
+            self.emit("reduce_scatter", [value], found[2], axes=found[0], dim=found[1], kind="sum") if found else None
+        )
+
+    def elementwise(self, value: Value) -> Value:
+        alike = [v for v in self.values if v.type == value.type]
+        other = alike[int(self.rng.integers(len(alike)))]
+        op = str(self.rng.choice([*BINARY, "negate"]))
+        operands = [value] if op == "negate" else [value, other][:: int(self.rng.choice([-1, 1]))]
+        return self.emit(op, operands, value.type.sizes)
+
+    def layout(self, value: Value) -> Value | None:
+        sizes = value.type.sizes
+        choice = int(self.rng.integers(4))
+        if choice == 0 and len(sizes) > 1:
+            perm = tuple(int(d) for d in self.rng.permutation(len(sizes)))
+            return self.emit("transpose", [value], [sizes[d] for d in perm], perm=perm)
+        if choice == 1:
+            return self.emit(
+                "reshape",
+                [value],
+                (value.type.size,)
+                if len(sizes) > 1
+                else (2, value.type.size // 2)
+                if value.type.size % 2 == 0
+                else sizes,
+            )
+        if choice == 2 and sizes and sizes[0] > 1:
+            limit = (sizes[0] // 2, *sizes[1:])
+            return self.emit("slice", [value], limit, start=(0,) * len(sizes), limit=limit, stride=(1,) * len(sizes))
+        if choice == 3 and sizes:
+            dim = int(self.rng.integers(len(sizes)))
+            return self.emit(
+                "concatenate", [value, value], [2 * s if d == dim else s for d, s in enumerate(sizes)], dim=dim
+            )
+        return None
+
+    def sums(self, value: Value) -> Value | None:
+        if not value.type.rank:
+            return None
+        dim, kind = int(self.rng.integers(value.type.rank)), str(self.rng.choice(["add", "maximum"]))
+        start = {"add": 0.0, "maximum": -np.inf}[kind] if self.rng.random() < 0.8 else 1.0
+        zero = self.graph.add("constant", [], [TensorType((), "f32")], {"value": np.array(start, np.float32)}).result
+        rest = [s for d, s in enumerate(value.type.sizes) if d != dim]
+        return self.emit("reduce", [value, zero], rest, dims=(dim,), kind=kind)
+
+    def dot(self, value: Value) -> Value | None:
+        others = [
+            v
+            for v in self.values
+            if v.type.rank == 2 and value.type.rank == 2 and v.type.sizes[0] == value.type.sizes[1]
+        ]
+        if not others:
+            return None
+        other = others[int(self.rng.integers(len(others)))]
+        attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "precision": ()}
+        return self.emit("dot_general", [value, other], (value.type.sizes[0], other.type.sizes[1]), **attrs)
