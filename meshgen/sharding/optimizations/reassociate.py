@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.sharding.optimizations.rewrite import Walk, meaning, merged_why, walk
@@ -84,7 +85,7 @@ def _may_join(node: Node, first: Node, second: Node, walk: Walk) -> bool:
     return node.op == "select" or _COMBINES[node.op] == kind
 
 
-def _key(reduction: Node, walk: Walk) -> dict[str, object]:
+def _key(reduction: Node, walk: Walk) -> dict[str, Any]:
     """What must be the same; the order of a group does not matter to an all_reduce."""
     attrs = meaning(reduction.attrs)
     ordered = tuple(sorted(attrs["axes"], key=walk.mesh.order)) if reduction.op == "all_reduce" else attrs["axes"]
