@@ -129,11 +129,11 @@ class FrameWriter:
         return self.emit("broadcast_in_dim", [self.plain(source)], kind, like, **node.attrs)
 
     def _is_near(self, value: Value, frames: Sequence[Frame]) -> bool:
-        """Whether no more than few rows come from far, or go there."""
+        """Whether no more than few rows come from far or go there, or nearly all that do are the value's own."""
         view = self.view(value)
         for frame, at, size, rows in zip(frames, view.at, view.value.type.sizes, value.type.sizes, strict=True):
             shift, most = abs(frame.at - at), max(size, frame.size)
-            if min(shift, most - shift) * NEAR > most and rows != size:
+            if min(shift, most - shift) * NEAR > most and (size - rows) * NEAR > size:
                 return False
         return True
 

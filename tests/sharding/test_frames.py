@@ -97,7 +97,15 @@ PADDED_VOCABULARY = program("""
     return %y : tensor<8xf32>""", f"%x: {LOGITS}, %t: tensor<8xi32>", "tensor<8xf32>")  # fmt: skip
 ALL_REDUCE = 2 * 3 * 8 * F32 // 4  # of one number per row, among 4 devices
 
+JOINED = program("""
+    %cut = stablehlo.slice %b [0:28, 0:8] : (tensor<32x8xf32>) -> tensor<28x8xf32>
+    %y = stablehlo.concatenate %a, %cut, dim = 0 : (tensor<64x8xf32>, tensor<28x8xf32>) -> tensor<92x8xf32>
+    return %y : tensor<92x8xf32>""", f"%a: {X.replace('32x8', '64x8')}, %b: {X}", X.replace("32x8", "92x8"))  # fmt: skip
+# Device 2 has rows [32, 48) of the first tensor and gives 14 to device 1, and [16, 24) of the other and gives all to device 3.
+BUSIEST = 14 + 8
+
 PROGRAMS = {
+    "joined to a part of another tensor": (JOINED, BUSIEST * ROW),
     "next row, zeros at the end": (SHIFTED, ROW),
     "central differences, one-sided at the ends": (GRADIENT, 2 * ROW),
     "inner points written into a tensor": (FIXED_EDGES, 2 * ROW),

@@ -17,7 +17,9 @@ from meshgen.ccl.halo import Part, RowFetch, rows_moved
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.optimizations.combine import is_light
-from meshgen.sharding.optimizations.rewrite import merged_why
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, merged_why
+
+_MASKS = ELEMENTWISE | {"broadcast_in_dim", "constant", "iota", "pad", "process_index", "slice"}
 
 
 def join_fetches(module: Module) -> Module:
@@ -88,8 +90,10 @@ def _key(node: Node) -> tuple[Any, ...]:
 
 
 def _is_near(node: Node, message: _Message, between: list[Node]) -> bool:
-    """Whether a fetch belongs to a message: it is of one of its tensors, or no work lies between."""
-    return any(other.operands == node.operands for other in message.members) or all(map(is_light, between))
+    """Whether a fetch belongs to a message: it is of one of its tensors, or no work but on single elements lies between."""
+    if any(other.operands == node.operands for other in message.members):
+        return True
+    return all(is_light(other) or (other.op in _MASKS and not other.regions) for other in between)
 
 
 def _pays(message: _Message, node: Node, fetch: RowFetch) -> bool:
