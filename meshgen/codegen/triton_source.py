@@ -75,11 +75,16 @@ def kernel_source(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90"
 
 def unsupported_parts(body: Graph) -> list[Diagnostic]:
     """All ops and element types of a body that no kernel can be generated for."""
-    found = [unsupported(node) for node in body.nodes if node.op not in GENERATED]
+    found = [unsupported(node) for node in body.nodes if node.op not in GENERATED or _cuts_elements(node)]
     for value in (*body.inputs, *body.outputs):
         if value.type.dtype not in POINTER_TYPES:
             found.append(Diagnostic("MG0301", f"kernels cannot hold elements of type {value.type.dtype}", value.loc))
     return found
+
+
+def _cuts_elements(node: Node) -> bool:
+    """Whether bits of one element become several, or the other way round: kernels compute element by element."""
+    return node.op == "bitcast_convert" and node.operands[0].type.rank != node.result.type.rank
 
 
 def _emit(evaluator: Evaluator, body: Graph, target: str) -> Launch:

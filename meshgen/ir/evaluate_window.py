@@ -6,6 +6,7 @@ fold are associative by StableHLO's contract, so the order of folding is free: i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -62,7 +63,8 @@ def _reduce_region(node: Node, args: list[Array], run: RunRegion) -> list[Array]
     count, dims = len(args) // 2, tuple(node.attrs["dims"])
     kept = [d for d in range(args[0].ndim) if d not in dims]
     shape = [args[0].shape[d] for d in kept]
-    rows = [x.transpose(*dims, *kept).reshape(-1, *shape) for x in args[:count]]
+    length = math.prod(args[0].shape[d] for d in dims)
+    rows = [x.transpose(*dims, *kept).reshape(length, *shape) for x in args[:count]]
     inits = [np.broadcast_to(i, shape) for i in args[count:]]
     if rows[0].shape[0] == 0:
         return inits

@@ -288,6 +288,6 @@ def _completed(node: Node, x: TensorType | None, result: TensorType, mesh: Mesh)
         known = math.prod(size for size in shape if size is not None)
         if shape.count(None) == 1 and known and x.size % known == 0:
             shape[shape.index(None)] = math.prod(x.sizes) // known
-    elif node.op in ("convert", "bitcast_convert") and x.rank == result.rank:
-        shape = list(x.shape)
+    elif node.op in ("convert", "bitcast_convert"):  # bits of one element may be several along a last dim
+        shape[: x.rank] = x.shape[: result.rank]
     return result.with_shape(shape)

@@ -12,23 +12,26 @@ import numpy as np
 
 from meshgen.ir.bridge_shard_stages import complete_local
 from meshgen.ir.graph import DTYPES, Module, TensorType, is_complex, is_float
-from meshgen.sharding.generators import OPS, Writer
+from meshgen.sharding.generators import OPEN, OPS, USUAL, Variety, Writer, collectives
 from meshgen.sharding.generators.collectives import local_program
+from meshgen.sharding.generators.open_sizes import OpenProgram, opened
 from meshgen.sharding.generators.several_meshes import on_two_meshes
 from meshgen.sharding.generators.shardings import annotate_inside, random_mesh, random_wish
 
 
-def random_program(seed: int) -> Module:
+def random_program(seed: int, variety: Variety = USUAL) -> Module:
     """A program of 3 to about 8 ops at stage import, with required annotations and hints."""
     rng = np.random.default_rng(seed)
-    mesh = random_mesh(rng)
-    writer = Writer(rng, mesh, OPS)
+    return _grown(Writer(rng, random_mesh(rng), OPS, variety=variety))
+
+
+def _grown(writer: Writer) -> Module:
     for _ in range(writer.integer(1, 4)):
         writer.new_input()
     count = writer.integer(3, 9)
     while len(writer.graph.nodes) < count:
-        writer.one_of(OPS)(writer)
-    graph = writer.graph
+        writer.one_of(writer.ops)(writer)
+    graph, mesh = writer.graph, writer.mesh
     graph.outputs = [graph.nodes[-1].results[-1]]
     while writer.chance(0.3):
         graph.outputs.append(writer.one_of(writer.values))
@@ -38,16 +41,23 @@ def random_program(seed: int) -> Module:
     return Module(mesh, graph, in_annotations=wishes, out_annotations=results)
 
 
-def random_program_on_two_meshes(seed: int) -> Module:
+def random_open_program(seed: int) -> OpenProgram:
+    """A program whose inputs have open dims, for a mesh whose axes may be open, and sizes for which it may hold."""
+    rng = np.random.default_rng([seed, 4])
+    writer = Writer(rng, random_mesh(rng), [op for op in OPS if op not in collectives.OPS], variety=OPEN)
+    return opened(_grown(writer), writer)
+
+
+def random_program_on_two_meshes(seed: int, variety: Variety = USUAL) -> Module:
     """The seed's `random_program` with some of its annotations on a second mesh."""
-    return on_two_meshes(random_program(seed), np.random.default_rng([seed, 2]))
+    return on_two_meshes(random_program(seed, variety), np.random.default_rng([seed, 2]))
 
 
-def random_local_program(seed: int) -> Module:
+def random_local_program(seed: int, variety: Variety = USUAL) -> Module:
     """A program with collectives on tiles, at stage partition."""
     rng = np.random.default_rng([seed, 1])
     mesh = random_mesh(rng)
-    module = Module(mesh, local_program(rng, mesh))
+    module = Module(mesh, local_program(rng, mesh, variety))
     complete_local(module)
     return module
 

@@ -13,7 +13,7 @@ from meshgen.sharding.states import state_of
 def unkept(sites: Sequence[Site], labels: Mapping[str, Sequence[Label]]) -> list[Diagnostic]:
     """Per-op options and required annotations that the labels of the sites (per axis) do not follow.
 
-    A dim of size 1 has nothing to split: asking for that is no fault.
+    A dim of one row or none has nothing to split: asking for that is no fault.
     """
     found: list[Diagnostic] = []
     for number, site in enumerate(sites):
@@ -27,7 +27,7 @@ def unkept(sites: Sequence[Site], labels: Mapping[str, Sequence[Label]]) -> list
 
 def _option_fault(site: Site, label: Label, axis: str) -> str:
     asked = next((factor for factor, axes in enumerate(site.option or ()) if axis in axes), None)
-    if asked is None or label.factor == asked or site.rule.factors[asked].size == 1:
+    if asked is None or label.factor == asked or site.rule.factors[asked].size <= 1:
         return ""
     loop = site.rule.factors[asked]
     why = "it must be whole" if loop.kind == "whole" else "tiles of its dims would not be tiles of the result's"
@@ -38,7 +38,7 @@ def _wish_fault(site: Site, label: Label, axis: str) -> str:
     if site.wish is None or not site.wish.required:
         return ""
     asked, got = state_of(site.wish.sharding, axis), asked_face(site, label)
-    if asked is None or asked == got or (isinstance(asked, int) and site.value.type.shape[asked] == 1):
+    if asked is None or asked == got or (isinstance(asked, int) and site.value.type.sizes[asked] <= 1):
         return ""
     what = (
         f"dim {asked} cannot be split over" if isinstance(asked, int) else f"the value cannot be a partial {asked} over"

@@ -27,7 +27,7 @@ Rest = ParamSpec("Rest")
 def unknown_axes(module: Module) -> dict[str, Location | None]:
     """Axes of unknown size that the program uses, in mesh order, and where each is first used."""
     first: dict[str, Location | None] = {}
-    for ref, loc in _references(module):
+    for ref, loc in axis_references(module):
         first.setdefault(split_ref(ref)[0], loc)
     return {axis.name: first[axis.name] for axis in module.mesh.axes if axis.size is None and axis.name in first}
 
@@ -125,14 +125,14 @@ def refuse_unknown_axes(module: Module) -> None:
 def _units(module: Module) -> dict[str, int]:
     """Per axis what its size must be a multiple of: the parts that the program names."""
     units: dict[str, int] = {}
-    for ref, _ in _references(module):
+    for ref, _ in axis_references(module):
         name, pre, size = split_ref(ref)
         if size is not None:
             units[name] = math.lcm(units.get(name, 1), pre * size)
     return units
 
 
-def _references(module: Module) -> Iterator[tuple[str, Location | None]]:
+def axis_references(module: Module) -> Iterator[tuple[str, Location | None]]:
     """Every reference to a mesh axis, and where it stands."""
     for wish in [*module.in_annotations, *module.out_annotations]:
         if wish:

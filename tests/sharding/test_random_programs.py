@@ -8,16 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from meshgen import api
 from meshgen.cli import main
-from meshgen.commands.random_programs import check_random, find_fault, options_of, program_of
+from meshgen.commands.random_programs import check_random, closings, find_fault, is_open, options_of, program_of
+from meshgen.errors import CodegenError
+from meshgen.executable_open import OpenExecutable
 from meshgen.frontend.mlir import read_mlir
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.infer import INFERENCE
 from meshgen.ir.infer_sizes import INFERENCE as SIZE_OPS
 from meshgen.ir.text import parse_text, print_text
 from meshgen.mesh import split_ref
-from meshgen.pipeline import Timing, run_stages
-from meshgen.sharding.generate import random_program_on_two_meshes
+from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.sharding.generate import random_open_program, random_program_on_two_meshes
+from meshgen.sharding.generators.writer import INTEGERS
+from meshgen.sharding.oracle import Run, check
 from meshgen.sharding.partitioners import PARTITIONERS, Site
 from meshgen.sharding.place import place
 from meshgen.spec import PARTIAL_KINDS, Sharding
@@ -25,7 +30,6 @@ from meshgen.spec import PARTIAL_KINDS, Sharding
 CASES, GROUPS = 2000, 40  # a failing group names its seeds
 MADE_LATER = {  # by passes; or gone before them
     "view", "kernel", "mask_padding", "fetch_rows", "permute", "retile", "update_halo", "transfer_send", "transfer_recv",
-    *SIZE_OPS,
 }  # fmt: skip
 
 
@@ -54,7 +58,12 @@ def test_the_programs_cover_all_ops_and_all_kinds_of_shardings() -> None:
         module = program_of(seed)
         mesh, meshes = module.mesh, {mesh.name: mesh for mesh in module.meshes}
         seen["several meshes"] += len({sharding.mesh for sharding in _shardings(module)}) > 1
-        ops.update(node.op for node in _nodes(module.graph))
+        program = random_open_program(seed).module if is_open(seed) else module
+        ops.update(node.op for node in _nodes(program.graph))
+        seen["open dim"] += any(None in value.type.shape for value in program.graph.inputs)
+        seen["open axis"] += not program.mesh.is_static
+        seen["no rows"] += any(0 in value.type.shape for value in program.graph.values())
+        seen.update({value.type.dtype for value in program.graph.inputs})
         seen["option"] += any("sharding_option" in node.attrs for node in module.graph.nodes)
         seen[f"{len(mesh.axes)} axes"] += 1
         for sharding in _shardings(module):
@@ -67,7 +76,7 @@ def test_the_programs_cover_all_ops_and_all_kinds_of_shardings() -> None:
             seen["size 1"] += any(mesh.axis_size(ref) == 1 for ref in refs)
             seen["order of axes"] += any(sorted(axes, key=mesh.order) != list(axes) for axes in sharding.dims)
             seen["several kinds"] += len({kind for _, kind in sharding.partial}) > 1
-    assert sorted({*INFERENCE} - MADE_LATER - {*ops}) == []
+    assert sorted({*INFERENCE, *SIZE_OPS} - MADE_LATER - {*ops}) == []
     wanted = [
         *PARTIAL_KINDS,
         "halo",
@@ -78,9 +87,45 @@ def test_the_programs_cover_all_ops_and_all_kinds_of_shardings() -> None:
         "several kinds",
         "option",
         "several meshes",
+        "open dim",
+        "open axis",
+        "no rows",
+        *INTEGERS,
+        *("i1", "i16", "ui16", "ui64", "f16", "bf16", "f32", "f64"),
     ]
     wanted += [f"{count} axes" for count in range(1, 5)]
     assert {what: seen[what] for what in wanted if seen[what] < 10} == {}
+
+
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_open_programs_run_for_all_their_sizes_from_one_module(first: int, tmp_path: Path) -> None:
+    """The first sizes ahead of time, others made at load; the program is the one that its text says."""
+    several = 0
+    for seed in range(first, first + 10):
+        program = random_open_program(seed)
+        open_module = parse_text(print_text(program.module))
+        executable = api.plan(open_module, target="cpu")
+        if not isinstance(executable, OpenExecutable):
+            continue
+        begin = program.trials[0]
+        shapes = {name: shape for name, shape in begin.shapes.items() if name in executable.program.shapes}
+        made = executable.specialise(begin.axes, shapes)
+        types = [value.type for value in program.closed.graph.outputs]
+        assert [value.type for value in next(iter(made.stages.values())).graph.outputs] == types, f"seed {seed}"
+        try:
+            executable.save(tmp_path / "m.mgx")
+        except CodegenError:  # an op that has no kernel
+            continue
+        loaded = api.load(tmp_path / "m.mgx")
+        found = closings(seed, Options("cpu"))
+        several += len(found) > 1
+        for module in found:
+            runs: list[Run] = [lambda _, args, mesh=module.mesh, loaded=loaded: loaded.on(mesh).run(args)]
+            result = check(
+                module, pipeline=lambda given: run_stages(given, Options("cpu"), Timing(), "fuse")["fuse"], runs=runs
+            )
+            assert result.ok, f"seed {seed}: {result.faults}"
+    assert several > 2
 
 
 @pytest.mark.parametrize("first", range(0, 60, 20))

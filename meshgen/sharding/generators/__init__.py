@@ -13,11 +13,11 @@ from meshgen.sharding.generators import (
     patterns,
     windows,
 )
-from meshgen.sharding.generators.writer import Writer
+from meshgen.sharding.generators.writer import OPEN, USUAL, WIDE, Variety, Writer
 
 OPS: tuple[Callable[[Writer], None], ...] = (
     *elementwise.OPS, *movement.OPS, *contraction.OPS, *lookup.OPS, *windows.OPS, *control.OPS,
     *collectives.OPS, *patterns.OPS, *linalg.OPS,
 )  # fmt: skip
 
-__all__ = ["OPS", "Writer"]
+__all__ = ["OPEN", "OPS", "USUAL", "WIDE", "Variety", "Writer"]

@@ -34,7 +34,7 @@ def grown(writer: Writer, graph: Graph, result: Value, captured: Sequence[Value]
     exact = {*writer.exact}
     seen = [*captured, *graph.inputs]
     known = [value for value in seen if value in exact]
-    body = Body(writer.rng, writer.mesh, writer.ops, graph, seen, known, depth_of(writer) + 1)
+    body = Body(writer.rng, writer.mesh, writer.ops, graph, seen, known, writer.variety, depth_of(writer) + 1)
     if result not in body.values:
         body.values.append(result)
     kind, count = result.type, len(graph.nodes) + writer.integer(1, 5)

@@ -14,10 +14,15 @@ import numpy as np
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.generators.bodies import Body, depth_of
-from meshgen.sharding.generators.writer import MAX_ELEMENTS, Writer, changed, floats, has_type
+from meshgen.sharding.generators.writer import MAX_ELEMENTS, Variety, Writer, changed, floats
 from meshgen.spec import Sharding
 
-_KINDS = {"f32": ("sum", "sum", "max", "min"), "i32": ("sum", "max", "min", "and", "or", "xor")}
+_OF_REALS, _OF_WHOLES = ("sum", "sum", "max", "min"), ("sum", "max", "min", "and", "or", "xor")
+
+
+def _kinds(writer: Writer) -> dict[str, tuple[str, ...]]:
+    """How values of each element type are reduced."""
+    return dict.fromkeys(writer.variety.reals, _OF_REALS) | dict.fromkeys(writer.variety.wholes, _OF_WHOLES)
 
 
 @dataclass
@@ -29,8 +34,12 @@ class Tiles:
     varies: dict[Value, frozenset[str]]
     is_whole: bool  # the whole program, not a part of one that is written per device
 
+    @property
+    def kinds(self) -> dict[str, tuple[str, ...]]:
+        return _kinds(self.writer)
+
     def pick(self, accept: Callable[[Value], bool] = lambda value: True) -> Value | None:
-        return self.writer.pick(lambda v: v in self.varies and v.type.dtype in _KINDS and accept(v))
+        return self.writer.pick(lambda v: v in self.varies and v.type.dtype in self.kinds and accept(v), empty=True)
 
     def some_axes(self) -> tuple[str, ...]:
         """One or more of the axes, in any order."""
@@ -56,7 +65,7 @@ def elementwise(tiles: Tiles) -> None:
     if value := tiles.pick():
         alike = [v for v in tiles.varies if v.type == value.type]
         other = tiles.writer.one_of(alike)
-        ops = ("add", "maximum", "minimum", "subtract") if value.type.dtype == "f32" else ("add", "maximum", "xor")
+        ops = ("add", "maximum", "minimum", "subtract") if floats(value) else ("add", "maximum", "xor")
         if floats(value) and tiles.writer.chance(0.5):
             tiles.emit(tiles.writer.one_of(("tanh", "negate", "abs")), [value], value.type)
         else:
@@ -65,7 +74,7 @@ def elementwise(tiles: Tiles) -> None:
 
 def reduce_all(tiles: Tiles) -> None:
     if value := tiles.pick():
-        kind = tiles.writer.one_of(_KINDS[value.type.dtype])
+        kind = tiles.writer.one_of(tiles.kinds[value.type.dtype])
         tiles.emit("all_reduce", [value], value.type, tiles.some_axes(), equal=True, kind=kind)
 
 
@@ -83,7 +92,7 @@ def gather(tiles: Tiles) -> None:
 
 def reduce_to_one(tiles: Tiles) -> None:
     if tiles.is_whole and (value := tiles.pick()):
-        kind = tiles.writer.one_of(_KINDS[value.type.dtype])
+        kind = tiles.writer.one_of(tiles.kinds[value.type.dtype])
         _to_one(tiles, "reduce_to", value, value.type, tiles.some_axes(), kind=kind)
 
 
@@ -111,7 +120,9 @@ def scatter(tiles: Tiles) -> None:
         elif op == 1 and tiles.is_whole:
             tiles.emit("scatter_from", [value], kind, axes, dim=dim, root=_place(tiles, axes))
         else:
-            tiles.emit("reduce_scatter", [value], kind, axes, dim=dim, kind=tiles.writer.one_of(_KINDS[kind.dtype]))
+            tiles.emit(
+                "reduce_scatter", [value], kind, axes, dim=dim, kind=tiles.writer.one_of(tiles.kinds[kind.dtype])
+            )
 
 
 def exchange(tiles: Tiles) -> None:
@@ -129,7 +140,7 @@ def exchange(tiles: Tiles) -> None:
 
 def keep_on_one(tiles: Tiles) -> None:
     if value := tiles.pick():
-        kind = tiles.writer.one_of(_KINDS[value.type.dtype])
+        kind = tiles.writer.one_of(tiles.kinds[value.type.dtype])
         tiles.emit("to_partial", [value], value.type, tiles.some_axes(), kind=kind)
 
 
@@ -162,8 +173,8 @@ def number(tiles: Tiles) -> None:
     """A device's number added."""
     if value := tiles.pick(lambda v: v.type.rank > 0):
         place = tiles.emit("process_index", [], TensorType((), "i32"), tiles.some_axes())
-        if floats(value):
-            place = tiles.emit("convert", [place], TensorType((), "f32"))
+        if value.type.dtype != "i32":
+            place = tiles.emit("convert", [place], TensorType((), value.type.dtype))
         wide = tiles.writer.add("broadcast_in_dim", [place], value.type, {"dims": ()})
         tiles.varies[wide] = tiles.varies[place]
         tiles.emit("add", [value, wide], value.type)
@@ -190,19 +201,19 @@ TILE_OPS = (elementwise, elementwise, reduce_all, reduce_to_one, gather, scatter
 
 def manual(writer: Writer) -> None:
     """A part written per device: tiles of one or two values in, tiles of another out. Tiles are even."""
-    first = writer.pick(has_type(*_KINDS, rank=1))
+    first = writer.pick(writer.numbers(rank=1), empty=True)
     if first is None or depth_of(writer):
         return
-    operands = [first] + [v for v in [writer.pick(has_type(*_KINDS, rank=1))] if v and writer.chance(0.5)]
+    operands = [first] + [v for v in [writer.pick(writer.numbers(rank=1), empty=True)] if v and writer.chance(0.5)]
     axes = tuple(axis for axis in writer.mesh.names if writer.chance(0.7)) or writer.mesh.names[:1]
     ins = [_even_tiles(writer, value.type, axes) for value in operands]
     kinds = [v.type.with_shape(s.local_shape(v.type.sizes, writer.mesh)) for v, s in zip(operands, ins, strict=True)]
     body = Graph("manual", [Value(kind, f"t{number}") for number, kind in enumerate(kinds)])
-    inner = Body(writer.rng, writer.mesh, writer.ops, body, [*body.inputs])
+    inner = Body(writer.rng, writer.mesh, writer.ops, body, [*body.inputs], variety=writer.variety)
     varies = {v: frozenset(s.used_axes) for v, s in zip(body.inputs, ins, strict=True)}
     tiles = Tiles(inner, axes, varies, is_whole=False)
     _grow(tiles, writer.integer(2, 7))
-    last = next(v for v in reversed(list(tiles.varies)) if v.type.rank and v.type.dtype in _KINDS)
+    last = next(v for v in reversed(list(tiles.varies)) if v.type.rank and v.type.dtype in tiles.kinds)
     out = _joined(writer, last.type, tiles.varies[last])
     whole = last.type.with_shape(n * out.parts(d, writer.mesh) for d, n in enumerate(last.type.sizes))
     if whole.size <= MAX_ELEMENTS:
@@ -213,15 +224,15 @@ def manual(writer: Writer) -> None:
         writer.values += node.results
 
 
-def local_program(rng: np.random.Generator, mesh: Mesh) -> Graph:
+def local_program(rng: np.random.Generator, mesh: Mesh, variety: Variety) -> Graph:
     """A whole program of tiles."""
-    writer = Writer(rng, mesh)
+    writer = Writer(rng, mesh, variety=variety)
     tiles = Tiles(writer, mesh.names, {}, is_whole=True)
     for _ in range(writer.integer(1, 4)):
-        kind = TensorType(writer.shape(writer.integer(1, 4)), writer.one_of(tuple(_KINDS)))
+        kind = TensorType(writer.shape(writer.integer(1, 4)), writer.one_of(tuple(tiles.kinds)))
         tiles.varies[writer.new_input(kind)] = frozenset(mesh.names)
     _grow(tiles, writer.integer(3, 10))
-    ends = [v for v in tiles.varies if v.type.rank and v.type.dtype in _KINDS]
+    ends = [v for v in tiles.varies if v.type.rank and v.type.dtype in tiles.kinds]
     writer.graph.outputs = [ends[-1], *(writer.one_of(ends) for _ in range(writer.integer(0, 2)))]
     return writer.graph
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from meshgen.ir.graph import Graph, TensorType, Value
-from meshgen.sharding.generators.writer import MAX_ELEMENTS, NUMBERS, Writer, floats, has_type
+from meshgen.sharding.generators.writer import MAX_ELEMENTS, NUMBERS, Writer, floats, has_type, lowest
 
 _REDUCTIONS = {
     "f32": ("add", "add", "maximum", "minimum", "multiply"),
@@ -18,7 +18,7 @@ _REDUCTIONS = {
 
 
 def reduce(writer: Writer) -> None:
-    if value := writer.pick(has_type(*_REDUCTIONS)):
+    if value := writer.pick(has_type(*_REDUCTIONS), empty=True):
         dims = tuple(d for d in range(value.type.rank) if writer.chance(0.5))
         kind = writer.one_of(_REDUCTIONS[value.type.dtype])
         init = writer.constant(TensorType((), value.type.dtype))
@@ -28,8 +28,8 @@ def reduce(writer: Writer) -> None:
 
 def normalize(writer: Writer) -> None:
     """`x / sum(|x|)` along one dim."""
-    if value := writer.pick(has_type("f32", rank=1)):
-        dim, init = writer.integer(0, value.type.rank), writer.scalar(1, "f32")
+    if value := writer.pick(writer.reals(rank=1), empty=True):
+        dim, init = writer.integer(0, value.type.rank), writer.scalar(1, value.type.dtype)
         total = writer.add(
             "reduce", [writer.add("abs", [value]), init], None, {"dims": (dim,), "kind": "add"}, rounds=True
         )
@@ -39,10 +39,10 @@ def normalize(writer: Writer) -> None:
 
 def greatest(writer: Writer) -> None:
     """argmax along one dim: the value and its index, the first of equal ones."""
-    if value := writer.pick(has_type("f32", "i32", rank=1), exact=True):
+    if value := writer.pick(writer.numbers(rank=1), exact=True, empty=True):
         dim = writer.integer(0, value.type.rank)
         places = writer.add("iota", [], TensorType(value.type.shape, "i32"), {"dim": dim})
-        inits = [writer.scalar(-100, value.type.dtype), writer.scalar(1000, "i32")]
+        inits = [writer.scalar(lowest(value.type.dtype), value.type.dtype), writer.scalar(1000, "i32")]
         body = _first_of_greatest(value.type.dtype)
         writer.add("reduce_region", [value, places, *inits], None, {"dims": (dim,)}, regions=(body,))
 
@@ -64,7 +64,7 @@ def _first_of_greatest(dtype: str) -> Graph:
 
 def dot(writer: Writer) -> None:
     """Contracts one or two dims with a new operand that has up to one batch dim and a free dim, in any order."""
-    if value := writer.pick(has_type(*NUMBERS, rank=1)):
+    if value := writer.pick(has_type(*NUMBERS, rank=1), empty=True):
         sizes = value.type.sizes
         dims = writer.order(len(sizes))
         depth = 2 if len(dims) > 1 and writer.chance(0.2) else 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
 from meshgen.sharding.generators.bodies import DEEPEST, depth_of, grown
-from meshgen.sharding.generators.writer import Writer, binary_body, floats, has_type
+from meshgen.sharding.generators.writer import Writer, binary_body, floats
 
 _SCALAR = TensorType((), "i32")
 _LESS = {"direction": "LT", "compare_type": ""}
@@ -14,7 +14,7 @@ _LESS = {"direction": "LT", "compare_type": ""}
 
 def sort(writer: Writer) -> None:
     """Ascending along one dim, sometimes with places that go along: equal ones may not change places."""
-    if value := writer.pick(has_type("f32", "i32", rank=1), exact=True):
+    if value := writer.pick(writer.numbers(rank=1), exact=True, empty=True):
         dim, operands = writer.integer(0, value.type.rank), [value]
         body = binary_body("compare", value.type.dtype, _LESS)
         if writer.chance(0.4):
@@ -24,7 +24,7 @@ def sort(writer: Writer) -> None:
 
 
 def top_k(writer: Writer) -> None:
-    if value := writer.pick(has_type("f32", "i32", rank=1), exact=True):
+    if value := writer.pick(writer.numbers(rank=1), exact=True):
         writer.add("top_k", [value], None, {"k": writer.integer(1, value.type.sizes[-1] + 1)})
 
 
@@ -43,7 +43,9 @@ def random_bits(writer: Writer) -> None:
 def _centre(body: Graph, x: Value) -> Value:
     """`tanh(x - max(x))` over the last dim, whose devices must talk; a scalar is bent only."""
     if x.type.rank:
-        low = body.add("constant", [], [TensorType((), "f32")], {"value": np.array(-9, np.float32)}).result
+        low = body.add(
+            "constant", [], [TensorType((), x.type.dtype)], {"value": np.array(-9, DTYPES[x.type.dtype])}
+        ).result
         dim = x.type.rank - 1
         top = body.add("reduce", [x, low], [x.type.with_shape(x.type.sizes[:-1])], {"dims": (dim,), "kind": "maximum"})
         wide = body.add("broadcast_in_dim", top.results, [x.type], {"dims": tuple(range(dim))}).result
@@ -53,7 +55,7 @@ def _centre(body: Graph, x: Value) -> Value:
 
 def branch(writer: Writer) -> None:
     """One of two or three ways to change a value, from around the branch or handed in."""
-    if depth_of(writer) < DEEPEST and (value := writer.pick(has_type("f32", "i32"))):
+    if depth_of(writer) < DEEPEST and (value := writer.pick(writer.numbers(), empty=True)):
         other, is_if = writer.partner(value), writer.chance(0.5)
         choice = writer.new_input(TensorType((), "i1" if is_if else "i32"))
         handed = writer.chance(0.5)
@@ -74,7 +76,7 @@ def branch(writer: Writer) -> None:
 
 def loop(writer: Writer) -> None:
     """Some times `x = tanh(x) * y`, `tanh(x - max(x)) * y` or some ops on x and y, with y from around the loop."""
-    if depth_of(writer) < DEEPEST and (value := writer.pick(has_type("f32"))):
+    if depth_of(writer) < DEEPEST and (value := writer.pick(writer.reals(), empty=True)):
         other, counter = writer.partner(value), writer.scalar(0, "i32")
         condition, body = (Graph(name, [Value(_SCALAR, "i"), Value(value.type, "x")]) for name in ("while", "do"))
         trips = _constant(condition, writer.integer(0, 5))
@@ -91,7 +93,7 @@ def loop(writer: Writer) -> None:
 
 def scan(writer: Writer) -> None:
     """For each row of dim 0 of a value: add it up, and write the sum so far into a copy."""
-    if depth_of(writer) < DEEPEST and (value := writer.pick(has_type("f32", "i32", rank=1, most=3))):
+    if depth_of(writer) < DEEPEST and (value := writer.pick(writer.numbers(rank=1, most=3))):
         kind, row = value.type, value.type.with_shape(value.type.sizes[1:])
         counter, total = writer.scalar(0, "i32"), writer.new_input(row)
         names = [("i", _SCALAR), ("total", row), ("rows", kind)]

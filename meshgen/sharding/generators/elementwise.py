@@ -16,24 +16,24 @@ _DIRECTIONS = ("GT", "LE", "NE", "EQ", "GE", "LT")
 
 
 def smooth(writer: Writer) -> None:
-    if value := writer.pick(floats):
+    if value := writer.pick(floats, empty=True):
         writer.add(writer.one_of(_SMOOTH), [value])
 
 
 def of_positives(writer: Writer) -> None:
-    if value := writer.pick(floats):
+    if value := writer.pick(floats, empty=True):
         writer.add(writer.one_of(_OF_POSITIVES), [writer.add("abs", [value])])
 
 
 def of_small(writer: Writer) -> None:
     """Functions of numbers between -1 and 1."""
-    if value := writer.pick(floats):
+    if value := writer.pick(floats, empty=True):
         writer.add(writer.one_of(("erf_inv", "asin", "acos", "atanh")), [writer.add("tanh", [value])])
 
 
 def of_above_one(writer: Writer) -> None:
     """Functions of numbers from 1 on, and of their order."""
-    if value := writer.pick(has_type("f32")):
+    if value := writer.pick(writer.reals(), empty=True):
         above = writer.add("add", [writer.add("abs", [value]), writer.constant(value.type)])
         op = writer.one_of(("acosh", "lgamma", "digamma", "polygamma", "zeta"))
         if op == "polygamma":
@@ -46,7 +46,7 @@ def of_above_one(writer: Writer) -> None:
 
 def neighbours(writer: Writer) -> None:
     """The next number of a type, or the nearest of a narrower one."""
-    if value := writer.pick(has_type("f32"), exact=True):
+    if value := writer.pick(has_type("f32"), exact=True, empty=True):
         if writer.chance(0.5):
             writer.add("next_after", [value, writer.partner(value, exact=True)])
         else:
@@ -54,29 +54,29 @@ def neighbours(writer: Writer) -> None:
 
 
 def steps(writer: Writer) -> None:
-    if value := writer.pick(floats, exact=True):
+    if value := writer.pick(floats, exact=True, empty=True):
         writer.add(writer.one_of((*_STEPS, "is_finite")), [value])
 
 
 def arithmetic(writer: Writer) -> None:
-    if value := writer.pick(has_type(*NUMBERS)):
+    if value := writer.pick(has_type(*NUMBERS), empty=True):
         operands = [value, writer.partner(value)]
         writer.add(writer.one_of(_ARITHMETIC), operands if writer.chance(0.5) else operands[::-1])
 
 
 def divide(writer: Writer) -> None:
-    if value := writer.pick(floats):
+    if value := writer.pick(floats, empty=True):
         writer.add("divide", [value, writer.constant(value.type)])
 
 
 def divide_exactly(writer: Writer) -> None:
-    if value := writer.pick(has_type("f32", "i32"), exact=True):
+    if value := writer.pick(writer.numbers(), exact=True, empty=True):
         writer.add(writer.one_of(("divide", "remainder")), [value, writer.constant(value.type)])
 
 
 def power(writer: Writer) -> None:
     """`|x| ** y`, or the angle of (|x|, y): without jumps where x is 0."""
-    if value := writer.pick(has_type("f32")):
+    if value := writer.pick(writer.reals(), empty=True):
         positive, other = writer.add("abs", [value]), writer.constant(value.type)
         if writer.chance(0.5):
             writer.add("power", [positive, other])
@@ -85,7 +85,7 @@ def power(writer: Writer) -> None:
 
 
 def logic(writer: Writer) -> None:
-    if value := writer.pick(has_type("i1", *INTEGERS)):
+    if value := writer.pick(has_type("i1", *INTEGERS), empty=True):
         if writer.chance(0.25):
             writer.add("not", [value])
         else:
@@ -93,7 +93,7 @@ def logic(writer: Writer) -> None:
 
 
 def integers(writer: Writer) -> None:
-    if value := writer.pick(has_type("i32")):
+    if value := writer.pick(has_type("i32"), empty=True):
         if writer.chance(0.6):
             writer.add(writer.one_of(_SHIFTS), [value, writer.constant(value.type)])
         else:
@@ -102,7 +102,7 @@ def integers(writer: Writer) -> None:
 
 def select(writer: Writer) -> None:
     """By a mask of the same shape, or one for all elements."""
-    if value := writer.pick(has_type("f32", "i32"), exact=True):
+    if value := writer.pick(writer.numbers(), exact=True, empty=True):
         if writer.chance(0.2):
             mask = writer.new_input(TensorType((), "i1"))
         else:
@@ -112,8 +112,8 @@ def select(writer: Writer) -> None:
 
 
 def clamp(writer: Writer) -> None:
-    if value := writer.pick(has_type("f32")):
-        low, high = writer.scalar(-0.75, "f32"), writer.scalar(0.75, "f32")
+    if value := writer.pick(writer.reals(), empty=True):
+        low, high = (writer.scalar(end, value.type.dtype) for end in (-0.75, 0.75))
         writer.add("clamp", [low, value, high if writer.chance(0.5) or not value.type.rank else _wide(writer, value)])
 
 
@@ -122,18 +122,18 @@ def _wide(writer: Writer, value: Value) -> Value:
 
 
 def convert(writer: Writer) -> None:
-    if value := writer.pick(has_type("i1", *NUMBERS[1:])):
+    if value := writer.pick(has_type("i1", *NUMBERS[1:]), empty=True):
         writer.add("convert", [value], TensorType(value.type.shape, "f32"))
 
 
 def convert_down(writer: Writer) -> None:
-    if value := writer.pick(has_type("f32"), exact=True):
+    if value := writer.pick(writer.reals(), exact=True, empty=True):
         writer.add("convert", [value], TensorType(value.type.shape, writer.one_of(("bf16", "f16", "f64"))))
 
 
 def convert_integer(writer: Writer) -> None:
     """To a wider or a narrower integer, whose bits are cut off."""
-    if value := writer.pick(has_type("i1", *INTEGERS)):
+    if value := writer.pick(has_type("i1", *INTEGERS), empty=True):
         writer.add("convert", [value], TensorType(value.type.shape, writer.one_of(INTEGERS)))
 
 
@@ -148,7 +148,7 @@ def bits(writer: Writer) -> None:
 
 
 def count(writer: Writer) -> None:
-    if value := writer.pick(has_type("f32", "i32", rank=1)):
+    if value := writer.pick(writer.numbers(rank=1), empty=True):
         counted = writer.add("iota", [], value.type, {"dim": writer.integer(0, value.type.rank)})
         writer.add("add", [value, counted])
 

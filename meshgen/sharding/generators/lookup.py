@@ -19,6 +19,8 @@ def look_up(writer: Writer) -> None:
         counts = (
             (writer.integer(1, MAX_SIZE + 1),) if writer.chance(0.6) else (writer.integer(1, 4), writer.integer(1, 4))
         )
+        if writer.variety.empty and writer.chance(0.1):
+            counts = (0, *counts[1:])
         places = writer.new_input(TensorType((*counts, 1), "i32"))
         attrs = {
             "offset_dims": tuple(range(len(counts), len(counts) + value.type.rank - 1)), "collapsed_slice_dims": (dim,),
@@ -56,7 +58,7 @@ def look_up_windows(writer: Writer) -> None:
 
 def scatter(writer: Writer) -> None:
     """Rows added to, compared with or put in the place of rows of dim 0."""
-    if value := writer.pick(has_type("f32", "i32", rank=1, most=3)):
+    if value := writer.pick(writer.numbers(rank=1, most=3)):
         rows, dtype = value.type.sizes[1:], value.type.dtype
         count = writer.integer(1, 8)
         places = writer.new_input(TensorType((count, 1), "i32"))
@@ -76,7 +78,7 @@ def scatter(writer: Writer) -> None:
 
 def scatter_in_rows(writer: Writer) -> None:
     """In each row at its own places: a batching dim."""
-    if value := writer.pick(has_type("f32", "i32", rank=2, most=2)):
+    if value := writer.pick(writer.numbers(rank=2, most=2)):
         rows, count = value.type.sizes[0], writer.integer(1, 6)
         places = writer.new_input(TensorType((rows, count, 1), "i32"))
         updates = writer.new_input(TensorType((rows, count), value.type.dtype))

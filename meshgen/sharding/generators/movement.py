@@ -8,7 +8,7 @@ from meshgen.sharding.generators.writer import MAX_ELEMENTS, MAX_SIZE, Writer, c
 
 def broadcast(writer: Writer) -> None:
     """A new dim anywhere, sometimes a dim of size 1 made wide."""
-    if value := writer.pick(lambda v: v.type.rank < 4 and v.type.size <= MAX_ELEMENTS // MAX_SIZE):
+    if value := writer.pick(lambda v: v.type.rank < 4 and v.type.size <= MAX_ELEMENTS // MAX_SIZE, empty=True):
         at = writer.integer(0, value.type.rank + 1)
         sizes = [*value.type.sizes]
         ones = [d for d, n in enumerate(sizes) if n == 1]
@@ -21,7 +21,7 @@ def broadcast(writer: Writer) -> None:
 
 
 def transpose(writer: Writer) -> None:
-    if value := writer.pick(has_type(rank=2)):
+    if value := writer.pick(has_type(rank=2), empty=True):
         writer.add("transpose", [value], None, {"perm": tuple(writer.order(value.type.rank))})
 
 
@@ -47,6 +47,8 @@ def cut(writer: Writer) -> None:
         dim = writer.integer(0, len(sizes))
         begin = writer.integer(0, sizes[dim])
         end = sizes[dim] if writer.chance(0.5) else writer.integer(begin + 1, sizes[dim] + 1)
+        if writer.variety.empty and writer.chance(0.1):
+            end = begin
         stride = writer.integer(2, 4) if writer.chance(0.3) else 1
         attrs = {
             "start": changed((0,) * len(sizes), dim, begin),
@@ -71,7 +73,7 @@ def roll(writer: Writer) -> None:
 
 def pad(writer: Writer) -> None:
     """Rows before, after and between; sometimes rows are taken away."""
-    if value := writer.pick(has_type("f32", "bf16", "i32", rank=1)):
+    if value := writer.pick(has_type("f32", "bf16", "i32", rank=1), empty=True):
         sizes, dims = value.type.sizes, [d for d in range(value.type.rank) if writer.chance(0.5)]
         none = (0,) * len(sizes)
         low, high, interior = (
@@ -81,11 +83,11 @@ def pad(writer: Writer) -> None:
             low, high, interior = changed(none, dims[0], -1), changed(none, dims[0], writer.integer(-1, 3)), none
         fill = writer.scalar(writer.integer(0, 3), value.type.dtype)
         result = writer.add("pad", [value, fill], None, {"low": low, "high": high, "interior": interior})
-        assert result.type.size, "rows are left"
+        assert result.type.size or not value.type.size, "rows are left"
 
 
 def concatenate(writer: Writer) -> None:
-    if value := writer.pick(lambda v: v.type.rank > 0 and v.type.size < MAX_ELEMENTS // 3):
+    if value := writer.pick(lambda v: v.type.rank > 0 and v.type.size < MAX_ELEMENTS // 3, empty=True):
         parts = [value, *(writer.partner(value) for _ in range(writer.integer(1, 3)))]
         dim = writer.integer(0, value.type.rank)
         if writer.chance(0.3):
@@ -94,7 +96,7 @@ def concatenate(writer: Writer) -> None:
 
 
 def reverse(writer: Writer) -> None:
-    if value := writer.pick(has_type(rank=1)):
+    if value := writer.pick(has_type(rank=1), empty=True):
         writer.add("reverse", [value], None, {"dims": (writer.integer(0, value.type.rank),)})
 
 

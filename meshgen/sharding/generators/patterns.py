@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meshgen.ir.graph import TensorType, Value
-from meshgen.sharding.generators.writer import MAX_ELEMENTS, Writer, has_type
+from meshgen.sharding.generators.writer import MAX_ELEMENTS, Writer
 
 
 def _statistic(writer: Writer, value: Value, dim: int, kind: str) -> Value:
@@ -18,7 +18,7 @@ def _wide(writer: Writer, value: Value, kind: TensorType, dim: int) -> Value:
 
 
 def softmax(writer: Writer) -> None:
-    if value := writer.pick(has_type("f32", rank=1)):
+    if value := writer.pick(writer.reals(rank=1), empty=True):
         dim = writer.integer(0, value.type.rank)
         below = writer.add("subtract", [value, _statistic(writer, value, dim, "maximum")])
         power = writer.add("exponential", [below])
@@ -27,21 +27,23 @@ def softmax(writer: Writer) -> None:
 
 def normalize_layer(writer: Writer) -> None:
     """Mean and variance, by the mean of squares or of squared distances."""
-    if value := writer.pick(has_type("f32", rank=1)):
+    if value := writer.pick(writer.reals(rank=1)):
         dim = writer.integer(0, value.type.rank)
-        count = writer.add("broadcast_in_dim", [writer.scalar(value.type.sizes[dim], "f32")], value.type, {"dims": ()})
+        count = writer.add(
+            "broadcast_in_dim", [writer.scalar(value.type.sizes[dim], value.type.dtype)], value.type, {"dims": ()}
+        )
         mean = writer.add("divide", [_statistic(writer, value, dim, "add"), count])
         centred = writer.add("subtract", [value, mean])
         squared = writer.add("multiply", [centred, centred] if writer.chance(0.5) else [value, value])
         spread = writer.add("divide", [_statistic(writer, squared, dim, "add"), count])
-        one = writer.add("broadcast_in_dim", [writer.scalar(1, "f32")], value.type, {"dims": ()})
+        one = writer.add("broadcast_in_dim", [writer.scalar(1, value.type.dtype)], value.type, {"dims": ()})
         scale = writer.add("rsqrt", [writer.add("add", [writer.add("abs", [spread]), one])])
         writer.add("multiply", [centred, scale])
 
 
 def attend(writer: Writer) -> None:
     """softmax(q k^T) v for batches of rows; keys and values are new or the queries themselves."""
-    if value := writer.pick(lambda v: v.type.dtype == "f32" and v.type.rank == 3):
+    if value := writer.pick(writer.reals(rank=3, most=3)):
         batch, rows, _ = value.type.sizes
         keys, values = (writer.partner(value) for _ in "kv")
         if batch * rows * rows > MAX_ELEMENTS:
@@ -58,11 +60,13 @@ def attend(writer: Writer) -> None:
 
 def feed_forward(writer: Writer) -> None:
     """Two products with a bend between them, and what came in added."""
-    if value := writer.pick(has_type("f32", rank=1, most=3)):
+    if value := writer.pick(writer.reals(rank=1, most=3)):
         width, hidden = value.type.sizes[-1], writer.integer(1, 14)
         attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (value.type.rank - 1,), "rhs_contract": (0,),
                  "precision": ("DEFAULT", "DEFAULT")}  # fmt: skip
-        up, down = (writer.new_input(TensorType(shape, "f32")) for shape in ((width, hidden), (hidden, width)))
+        up, down = (
+            writer.new_input(TensorType(shape, value.type.dtype)) for shape in ((width, hidden), (hidden, width))
+        )
         bent = writer.add("tanh", [writer.add("dot_general", [value, up], None, attrs, rounds=True)])
         writer.add("add", [writer.add("dot_general", [bent, down], None, attrs, rounds=True), value])
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from meshgen.ir.graph import Annotation, Graph, Node, TensorType, Value
+from meshgen.ir.infer_elementwise import INFERENCE as ELEMENTWISE
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.sharding.generators.writer import Writer
 from meshgen.sharding.reach import fits
@@ -23,7 +24,7 @@ _KINDS = {
     "i1": ("and", "or", "xor"),
     **dict.fromkeys(("f16", "f64"), ("sum", "max", "min")),
     "c64": ("sum",),
-    **dict.fromkeys(("i64", "i8", "ui8", "ui32"), ("sum", "max", "min", "or", "xor")),
+    **dict.fromkeys(("i64", "i8", "ui8", "ui32", "i16", "ui16"), ("sum", "max", "min", "or", "xor")),
 }
 _PARTS = {4: ((2, 2),), 8: ((2, 4), (4, 2), (2, 2, 2)), 6: ((2, 3),)}  # ways to cut an axis that nest
 
@@ -47,7 +48,7 @@ def random_sharding(writer: Writer, mesh: Mesh, kind: TensorType) -> Sharding:
         elif kind.dtype in _KINDS and writer.chance(0.15):
             partial.append((axis, writer.one_of(_KINDS[kind.dtype])))
     found = Sharding(tuple(map(tuple, dims)), tuple(sorted(partial, key=lambda pair: mesh.order(pair[0]))))
-    if not found.split_axes or writer.chance(0.85):
+    if not found.split_axes or writer.variety.named or writer.chance(0.85):  # halos and offsets hold for one size
         return found
     return _with_halo(writer, found, kind, mesh) if writer.chance(0.5) else _with_offsets(writer, found, kind, mesh)
 
@@ -97,7 +98,7 @@ def annotate_inside(writer: Writer, mesh: Mesh) -> None:
     for node in nodes:
         _rename(node, renamed)
         graph.nodes.append(node)
-        if node.op not in _WITHOUT_LOOPS and writer.chance(0.08):
+        if _may_be_asked(node, writer) and writer.chance(0.08):
             node.attrs["sharding_option"] = random_option(writer, mesh, node)
         if len(node.results) == 1 and writer.chance(0.3):
             wish = random_wish(writer, mesh, node.result)
@@ -105,6 +106,13 @@ def annotate_inside(writer: Writer, mesh: Mesh) -> None:
             noted = graph.add("annotate", [node.result], [node.result.type], {**attrs, "open_dims": wish.open_dims})
             renamed[node.result] = noted.result
     graph.outputs = [renamed.get(v, v) for v in graph.outputs]
+
+
+def _may_be_asked(node: Node, writer: Writer) -> bool:
+    """Whether a node takes an option; where sizes are open, one that means the same for all."""
+    if writer.variety.named:
+        return node.op in ELEMENTWISE or node.op in ("dot_general", "transpose")
+    return node.op not in _WITHOUT_LOOPS
 
 
 def _rename(node: Node, renamed: dict[Value, Value]) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 from meshgen.ir.graph import TensorType
 from meshgen.ir.infer import infer_types
-from meshgen.sharding.generators.writer import MAX_ELEMENTS, Writer, binary_body, changed, floats, has_type
+from meshgen.sharding.generators.writer import MAX_ELEMENTS, Writer, binary_body, changed, floats, lowest
 
 
 def convolution(writer: Writer) -> None:
     """Batch, channels and one or two spatial dims, in any order; padding, strides, dilation, groups."""
-    if value := writer.pick(has_type("f32", "i32", rank=3, most=4)):
+    if value := writer.pick(writer.numbers(rank=3, most=4)):
         dims = writer.order(value.type.rank) if writer.chance(0.5) else [*range(value.type.rank)]
         batch, channel, *spatial = dims
         sizes, count = value.type.sizes, len(spatial)
@@ -64,9 +64,9 @@ def _window(writer: Writer, rank: int, *, dilated: bool) -> dict[str, Any]:
 
 def reduce_window(writer: Writer) -> None:
     """The maximum or sum of neighbours along one dim."""
-    if value := writer.pick(has_type("f32", "i32", rank=1)):
+    if value := writer.pick(writer.numbers(rank=1)):
         kind, dtype = writer.one_of(("maximum", "add")), value.type.dtype
-        init, body = writer.scalar(-100 if kind == "maximum" else 0, dtype), binary_body(kind, dtype)
+        init, body = writer.scalar(lowest(dtype) if kind == "maximum" else 0, dtype), binary_body(kind, dtype)
         attrs = _window(writer, value.type.rank, dilated=True)
         if _fits(infer_types("reduce_window", attrs, [value.type, init.type], (body,))):
             rounds = kind == "add" and floats(value)
@@ -74,7 +74,7 @@ def reduce_window(writer: Writer) -> None:
 
 
 def running_sum(writer: Writer) -> None:
-    if value := writer.pick(has_type("f32", "i32", rank=1)):
+    if value := writer.pick(writer.numbers(rank=1)):
         rank, dim = value.type.rank, writer.integer(0, value.type.rank)
         ones, none, size = (1,) * rank, (0,) * rank, value.type.sizes[dim]
         attrs = {
@@ -87,7 +87,7 @@ def running_sum(writer: Writer) -> None:
 
 def select_and_scatter(writer: Writer) -> None:
     """The gradient of a maximum over windows."""
-    if value := writer.pick(has_type("f32", "i32", rank=1, most=3), exact=True):
+    if value := writer.pick(writer.numbers(rank=1, most=3), exact=True):
         attrs, dtype = _window(writer, value.type.rank, dilated=False), value.type.dtype
         parts = zip(
             value.type.sizes,

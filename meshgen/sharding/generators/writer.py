@@ -15,6 +15,7 @@ import numpy as np
 
 from meshgen.ir.graph import DTYPES, Graph, TensorType, Value, is_float
 from meshgen.ir.infer import infer_types
+from meshgen.ir.symbols import Dim
 from meshgen.mesh import Mesh
 
 MAX_SIZE = 13
@@ -23,6 +24,34 @@ _DTYPES = (*["f32"] * 8, "bf16", "bf16", *["i32"] * 3, "i1", "i1", "f16", "f64",
 INTEGERS = ("i32", "i64", "i8", "ui8", "ui32")
 NUMBERS = ("f32", "bf16", "f16", "f64", *INTEGERS)
 Accept = Callable[[Value], bool]
+
+
+@dataclass(frozen=True)
+class Variety:
+    """What a program's inputs may be.
+
+    Attributes:
+        dtypes: element types of inputs, frequent ones several times.
+        reals, wholes: those that ops take which work on few.
+        empty: how often a dim has no rows.
+        named: how often a dim of an input has a name, so that what is computed from it can follow another size.
+    """
+
+    dtypes: tuple[str, ...] = _DTYPES
+    reals: tuple[str, ...] = ("f32",)
+    wholes: tuple[str, ...] = ("i32",)
+    empty: float = 0.0
+    named: float = 0.0
+
+
+USUAL = Variety()
+WIDE = Variety(
+    dtypes=(*_DTYPES[-9:], "f32", "f16", "bf16", "f64", "i32", "i1", "i16", "ui16", "ui64"),
+    reals=("f32", "f64", "f16", "bf16"),
+    wholes=(*INTEGERS, "i16", "ui16", "ui64"),
+    empty=0.06,
+)
+OPEN = Variety(named=0.6)
 
 
 @dataclass
@@ -38,6 +67,7 @@ class Writer:
     graph: Graph = field(default_factory=lambda: Graph("main"))
     values: list[Value] = field(default_factory=list[Value])
     exact: list[Value] = field(default_factory=list[Value])
+    variety: Variety = USUAL
 
     def integer(self, low: int, high: int) -> int:
         return int(self.rng.integers(low, high))
@@ -56,20 +86,38 @@ class Writer:
         sizes = [self.integer(1, MAX_SIZE + 1) for _ in range(rank)]
         while math.prod(sizes) > MAX_ELEMENTS // 4:
             sizes[sizes.index(max(sizes))] //= 2
+        if self.variety.empty:
+            sizes = [0 if self.chance(self.variety.empty) else size for size in sizes]
         return tuple(sizes)
 
+    def _named(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape with names for some of its sizes."""
+        if not self.variety.named:
+            return shape
+        start = f"n{len(self.graph.inputs)}_"
+        return tuple(Dim.named(f"{start}{d}", n) if self.chance(self.variety.named) else n for d, n in enumerate(shape))
+
     def new_input(self, kind: TensorType | None = None) -> Value:
-        kind = kind or TensorType(self.shape(self.integer(0, 5)), self.one_of(_DTYPES))
+        kind = kind or TensorType(self._named(self.shape(self.integer(0, 5))), self.one_of(self.variety.dtypes))
         value = Value(kind, f"arg{len(self.graph.inputs)}")
         self.graph.inputs.append(value)
         self.exact.append(value)
         self.values.append(value)
         return value
 
-    def pick(self, accept: Accept = lambda value: True, *, exact: bool = False) -> Value | None:
-        """One of the values that fit, late ones more often: chains more than bushes."""
-        fitting = [value for value in (self.exact if exact else self.values) if accept(value)]
+    def pick(self, accept: Accept = lambda value: True, *, exact: bool = False, empty: bool = False) -> Value | None:
+        """One of the values that fit, late ones more often: chains more than bushes. `empty`: without elements too."""
+        known = self.exact if exact else self.values
+        fitting = [value for value in known if (empty or value.type.size) and accept(value)]
         return fitting[max(self.integer(0, len(fitting)), self.integer(0, len(fitting)))] if fitting else None
+
+    def reals(self, *, rank: int = 0, most: int = 9) -> Accept:
+        """As `has_type`, for the floats that most ops take."""
+        return has_type(*self.variety.reals, rank=rank, most=most)
+
+    def numbers(self, *, rank: int = 0, most: int = 9) -> Accept:
+        """As `reals`, and integers."""
+        return has_type(*self.variety.reals, *self.variety.wholes, rank=rank, most=most)
 
     def partner(self, value: Value, *, exact: bool = False) -> Value:
         """Another operand of the same type: one that exists, the value itself included, or a new input."""
@@ -107,6 +155,11 @@ class Writer:
 def has_type(*dtypes: str, rank: int = 0, most: int = 9) -> Accept:
     """Values of these element types (none named: of any) and of rank `rank` to `most`."""
     return lambda value: rank <= value.type.rank <= most and (not dtypes or value.type.dtype in dtypes)
+
+
+def lowest(dtype: str) -> int:
+    """Below all numbers of a program, or as low as there are any."""
+    return 0 if dtype.startswith("ui") else -100
 
 
 def floats(value: Value) -> bool:
