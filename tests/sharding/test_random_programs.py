@@ -125,7 +125,7 @@ def test_open_programs_run_for_all_their_sizes_from_one_module(first: int, tmp_p
                 module, pipeline=lambda given: run_stages(given, Options("cpu"), Timing(), "fuse")["fuse"], runs=runs
             )
             assert result.ok, f"seed {seed}: {result.faults}"
-    assert several > 2
+    assert several > 1
 
 
 @pytest.mark.parametrize("first", range(0, 60, 20))

@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
+from meshgen.ir.known_sizes import SHAPE, STATIC
 from meshgen.ir.symbols import Dim, Expr, Floor, names_in
 from meshgen.mesh import Mesh, split_ref
 from meshgen.sharding.generators.shardings import MAX_DEVICES
@@ -164,15 +165,19 @@ class _Opening:
         if form is None or not self._is_asked(node):
             return plain
         op, names = form
-        lists = [node.attrs[name] for name in names] if names else [node.result.type.sizes]
-        attrs = {name: value for name, value in plain.attrs.items() if name not in names}
-        return replace(plain, op=op, operands=[*operands, *(self._list(sizes) for sizes in lists)], attrs=attrs)
+        gone = {*names, "low", "high"} if "padding" in names else {*names}
+        attrs = {name: value for name, value in plain.attrs.items() if name not in gone}
+        lists = [self._list(_sizes_in(node.attrs, name)) for name in names] or [self._list(node.result.type.sizes)]
+        if "padding" in names:
+            pairs = TensorType((lists[-1].type.sizes[0] // 2, 2), "i32")
+            lists[-1] = self.new.add("reshape", [lists[-1]], [pairs]).result
+        return replace(plain, op=op, operands=[*operands, *lists], attrs=attrs)
 
     def _is_asked(self, node: Node) -> bool:
         """Whether an op must be told sizes; one that need not may be, all the same."""
-        if node.op in ("slice", "gather", "pad"):
-            names = _FORMS[node.op][1]
-            return any(names_in(n) for name in names for n in node.attrs[name]) or self.writer.chance(0.5)
+        if names := _FORMS[node.op][1]:
+            sizes = [n for name in names for n in _sizes_in(node.attrs, name)]
+            return any(names_in(n) for n in sizes) or self.writer.chance(0.5)
         if not _is_open(node.result.type):
             return False
         sizes = node.result.type.sizes
@@ -228,15 +233,15 @@ class _Opening:
         return self.new.add("constant", [], [_SCALAR], {"value": np.array(number, np.int32)}).result
 
 
-# By op: its dynamic form, and which attributes are lists of sizes then; none: its shape is.
-_FORMS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "iota": ("dynamic_iota", ()),
-    "reshape": ("dynamic_reshape", ()),
-    "broadcast_in_dim": ("dynamic_broadcast_in_dim", ()),
-    "pad": ("dynamic_pad", ("low", "high", "interior")),
-    "slice": ("real_dynamic_slice", ("start", "limit", "stride")),
-    "gather": ("dynamic_gather", ("slice_sizes",)),
-}
+# By op: its dynamic form, and what its operands are lists of; none: of the result's sizes.
+_FORMS = {static: (op, () if names == SHAPE else names) for op, (static, names) in STATIC.items()}
+
+
+def _sizes_in(attrs: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    """What an operand of a dynamic form lists: `padding` has a pair for each dim."""
+    if name == "padding":
+        return tuple(n for pair in zip(attrs["low"], attrs["high"], strict=True) for n in pair)
+    return attrs[name]
 
 
 def _opened(kind: TensorType) -> TensorType:
