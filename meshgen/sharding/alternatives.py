@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.sharding.inner_products import inner_products
 from meshgen.sharding.slices_of_joins import slices_of_joins
 from meshgen.sharding.slices_of_pads import slices_of_pads
 
@@ -18,7 +19,7 @@ def alternatives(module: Module) -> list[Module]:
     """Programs that compute the same as `module` (itself left out), to be weighed by their cost."""
     found: list[Module] = []
     whole = module.graph
-    for rewrite in (slices_of_pads, slices_of_joins, slices_before_dots):
+    for rewrite in (inner_products, slices_of_pads, slices_of_joins, slices_before_dots):
         if graph := rewrite(module.graph):
             found.append(replace(module, graph=graph))
         whole = rewrite(whole) or whole

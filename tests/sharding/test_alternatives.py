@@ -6,8 +6,12 @@ import numpy as np
 
 from meshgen.ir.evaluate import evaluate
 from meshgen.ir.graph import Annotation, Graph, Module, TensorType, Value
+from meshgen.ir.text import parse_text
 from meshgen.mesh import make_mesh
+from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.alternatives import alternatives
+from meshgen.sharding.analyze import analyze
+from meshgen.sharding.oracle import check
 from meshgen.sharding.propagate import propagate
 from meshgen.spec import P
 
@@ -54,3 +58,42 @@ def test_a_dot_with_another_user_stays() -> None:
     module.graph.outputs.append(module.graph.nodes[0].result)
     module.out_annotations.append(None)
     assert alternatives(module) == []
+
+
+INNER_PRODUCT = """
+module {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func public @main(%a: tensor<16x24xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}) -> tensor<16x24xf32> {
+    %n = stablehlo.constant dense<3> : tensor<i32>
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %r:2 = stablehlo.while(%i = %zero, %v = %a) : tensor<i32>, tensor<16x24xf32>
+    cond {
+      %c = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %f = stablehlo.reshape %v : (tensor<16x24xf32>) -> tensor<384xf32>
+      %g = stablehlo.reshape %a : (tensor<16x24xf32>) -> tensor<384xf32>
+      %d = stablehlo.dot_general %f, %g, contracting_dims = [0] x [0] : (tensor<384xf32>, tensor<384xf32>) -> tensor<f32>
+      %w = stablehlo.broadcast_in_dim %d, dims = [] : (tensor<f32>) -> tensor<16x24xf32>
+      %s = stablehlo.divide %v, %w : tensor<16x24xf32>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %j, %s : tensor<i32>, tensor<16x24xf32>
+    }
+    return %r#1 : tensor<16x24xf32>
+  }
+}
+"""
+
+
+def test_inner_products_of_flattened_tensors_gather_nothing() -> None:
+    module = parse_text(INNER_PRODUCT)
+
+    def partitioned(module: Module) -> Module:
+        return run_stages(module, Options("cpu"), Timing(), "partition")["partition"]
+
+    assert check(module, pipeline=partitioned).ok
+    found = analyze(partitioned(module))
+    number = 2 * 7 * 4 / 8  # an all_reduce of one f32 among 8 devices
+    assert {record.kind for record in found.collectives} == {"all_reduce"}
+    assert found.ring_bytes == 3 * number

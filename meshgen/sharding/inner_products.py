@@ -1,0 +1,50 @@
+"""An inner product of flattened tensors sums over their dims: what splits several of them need not be gathered for it.
+
+`jnp.vdot` flattens both operands; a dim made of several can be split by the major one's axes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from meshgen.ir.graph import Graph, Node, Value
+
+_BODIES = ("while", "case", "if")
+
+
+def inner_products(graph: Graph, outer: Mapping[Value, Node] | None = None) -> Graph | None:
+    """Before: `dot (reshape %x), (reshape %y)`, of one dim each.   After: `dot %x, %y` over all dims. None where there is none.
+
+    Args:
+        outer: what makes the values of the graphs around a body.
+    """
+    producers = {**(outer or {}), **graph.producers()}
+    nodes = [_rewritten(node, producers) for node in graph.nodes]
+    if all(new is old for new, old in zip(nodes, graph.nodes, strict=True)):
+        return None
+    used = {value for node in nodes for value in _used(node)} | set(graph.outputs)
+    return replace(graph, nodes=[node for node in nodes if node.op != "reshape" or node.result in used])
+
+
+def _rewritten(node: Node, producers: Mapping[Value, Node]) -> Node:
+    if node.op in _BODIES:
+        found = [inner_products(region, producers) for region in node.regions]
+        if not any(found):
+            return node
+        return replace(node, regions=tuple(new or old for new, old in zip(found, node.regions, strict=True)))
+    if node.op != "dot_general" or node.result.type.rank or "sharding_option" in node.attrs:
+        return node
+    makers = [producers.get(value) for value in node.operands]
+    if any(made is None or made.op != "reshape" for made in makers):
+        return node
+    sources = [made.operands[0] for made in makers if made]
+    if sources[0].type.sizes != sources[1].type.sizes or any(value.type.rank != 1 for value in node.operands):
+        return node
+    dims = tuple(range(sources[0].type.rank))
+    return replace(node, operands=sources, attrs=node.attrs | {"lhs_contract": dims, "rhs_contract": dims})
+
+
+def _used(node: Node) -> list[Value]:
+    inner = [value for region in node.regions for each in region.nodes for value in _used(each)]
+    return [*node.operands, *inner, *(value for region in node.regions for value in region.outputs)]
