@@ -255,8 +255,9 @@ class Importer:
         return [self.value(each) for each in ssa]
 
     def bind(self, ssa: SSAValue, value: Value) -> None:
-        """Let an SSA value mean `value`, which takes its name if it has none."""
+        """Let an SSA value mean `value`, which takes its name and its sharding if it has none."""
         self._values[ssa] = value
+        value.sharding = value.sharding or self.reading.sharding(ssa.type)
         value.name = value.name or self.reading.source.name(ssa)
 
     def type(self, ssa: SSAValue) -> TensorType:
@@ -284,7 +285,6 @@ class Importer:
         for result, value in zip(
             source.results, self.emit(op, arguments, types, attrs or {}, source, regions), strict=True
         ):
-            value.sharding = self.reading.sharding(result.type)
             self.bind(result, value)
         return self.graph.nodes[-1]
 
@@ -299,7 +299,6 @@ class Importer:
         """Convert a block: its arguments, operations, and the operands of its terminator as outputs."""
         for argument in block.args:
             value = Value(self.type(argument), loc=self.reading.source.locate(argument))
-            value.sharding = self.reading.sharding(argument.type)
             self.bind(argument, value)
             self.graph.inputs.append(value)
         if block.last_op is None or not block.last_op.has_trait(IsTerminator):

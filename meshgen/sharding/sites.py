@@ -20,6 +20,8 @@ from meshgen.spec import Sharding, fit
 FLOPS_PER_SECOND = {"bf16": 200e12, "f16": 200e12, "f32": 30e12, "f64": 30e12}
 FREE_OPS = ("constant", "iota", "broadcast_in_dim", "reshape", "transpose", "slice", "pad")  # indices of what uses them
 BYTES_PER_SECOND = 10e12  # element-wise work, mostly fused away
+# What an op repeats in less time than any collective takes is not worth one: it decides between equals only.
+COLLECTIVE_SECONDS, BETWEEN_EQUALS = 8e-6, 1e-4
 
 
 _WISHING = ("annotate", "manual_operand", "manual_result")  # with the wish in their attributes
@@ -180,4 +182,5 @@ def _seconds(node: Node, site_rule: Rule) -> float:
         )
     if node.op in PSEUDO_OPS or node.op in FREE_OPS:
         return 0.0
-    return sum(v.type.nbytes for v in [*node.operands, *node.results]) / BYTES_PER_SECOND
+    seconds = sum(v.type.nbytes for v in [*node.operands, *node.results]) / BYTES_PER_SECOND
+    return seconds if seconds > COLLECTIVE_SECONDS else seconds * BETWEEN_EQUALS

@@ -164,7 +164,6 @@ def _import_while(importer: Importer, operation: Operation) -> None:
     types = [value.type for value in operands]
     results = importer.emit("while", operands, types, {}, operation, (cond, body))
     for ssa, value in zip(operation.results, results, strict=False):
-        value.sharding = importer.reading.sharding(ssa.type)
         importer.bind(ssa, value)
 
 
