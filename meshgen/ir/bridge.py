@@ -30,6 +30,7 @@ from meshgen.ir.graph import (
     Value,
     is_complex,
 )
+from meshgen.ir.shared_devices import refs_over, shared_devices
 from meshgen.mesh import DEFAULT_NAME, Mesh
 from meshgen.spec import Sharding
 
@@ -112,6 +113,9 @@ class Reading:
     module: Module = field(default_factory=lambda: Module(NO_MESH, Graph("main")))
     meshes: dict[str, Mesh] = field(default_factory=dict[str, Mesh])
     parents: dict[str, str] = field(default_factory=dict[str, str])  # of meshes that are a part of another
+    devices: dict[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])  # of meshes that say them
+    guests: frozenset[str] = frozenset()  # meshes over the devices of another one, under other axes
+    refused: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])  # meshes that nothing may be on
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
     given: Sequence[Mesh] = ()  # what the user said of the meshes
     is_part: bool = False  # whether it is the program of one mesh among several
@@ -154,6 +158,25 @@ class Reading:
             return sharding
         mesh = self.whole(symbol)
         return replace(sharding, mesh=mesh.name) if mesh else sharding
+
+    def share_devices(self, partitions: int | None) -> None:
+        """Take meshes over the same devices as one; `partitions` is how many the program says that it runs on."""
+        devices = {
+            symbol: self.devices.get(symbol, range(mesh.size))
+            for symbol, mesh in self.meshes.items()
+            if symbol and mesh.is_static and (symbol in self.devices or mesh.size == partitions)
+        }
+        hosts, self.refused = shared_devices(self.meshes, devices)
+        self.parents |= hosts
+        self.guests = frozenset(hosts)
+        if (host := hosts.get(self.module.mesh.name)) is not None:
+            self.module.mesh = self.meshes[host]
+
+    def axes(self, symbol: str, refs: Sequence[str]) -> tuple[str, ...]:
+        """Axes as a sharding over the mesh of this name has them: those of the mesh whose devices it shares."""
+        if symbol not in self.guests:
+            return tuple(refs)
+        return refs_over(self.meshes[self.parents[symbol]], self.meshes[symbol], refs)
 
     @property
     def is_on_several(self) -> bool:

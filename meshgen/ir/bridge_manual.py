@@ -28,8 +28,22 @@ def _import_manual(importer: Importer, operation: Operation) -> None:
     assert isinstance(operation, ManualComputationOp)
     in_wishes = _wishes(importer, operation, operation.in_shardings, operation.operands)
     out_wishes = _wishes(importer, operation, operation.out_shardings, operation.results)
+    axes = _manual_axes(importer, operation)
     with importer.reading.over(_mesh(importer, operation, [*in_wishes, *out_wishes])):
-        _import_over_mesh(importer, operation, in_wishes, out_wishes)
+        _import_over_mesh(importer, operation, axes, in_wishes, out_wishes)
+
+
+def _manual_axes(importer: Importer, operation: ManualComputationOp) -> tuple[str, ...]:
+    """The axes as the mesh has them over whose devices the computation is; a fault for mere parts of axes."""
+    bodies = (*operation.in_shardings.bodies, *operation.out_shardings.bodies)
+    symbol = next((body.partition(",")[0].removeprefix("@") for body in bodies), "")
+    named = operation.manual_axes.data
+    axes = importer.reading.axes(symbol, named)
+    if all(split_ref(axis)[2] is None for axis in axes):
+        return axes
+    message = f"the manual axes {list(named)} of @{symbol} are the parts {list(axes)} of axes of another mesh over the same devices"
+    importer.fault("MG0103", message, operation, "declare one mesh whose axes all of the program names")
+    return named
 
 
 def _mesh(importer: Importer, operation: Operation, wishes: Sequence[Annotation]) -> Mesh:
@@ -42,10 +56,10 @@ def _mesh(importer: Importer, operation: Operation, wishes: Sequence[Annotation]
     return importer.reading.mesh_of(Sharding((), mesh=next(iter(named), "")))
 
 
-def _import_over_mesh(importer: Importer, operation: ManualComputationOp, in_wishes: Sequence[Annotation],
+def _import_over_mesh(importer: Importer, operation: ManualComputationOp, axes: tuple[str, ...], in_wishes: Sequence[Annotation],
                       out_wishes: Sequence[Annotation]) -> None:  # fmt: skip
     """The node, where the mesh of the computation is that of what names none."""
-    axes, mesh = operation.manual_axes.data, importer.reading.module.mesh
+    mesh = importer.reading.module.mesh
     for axis in axes:
         if axis not in mesh.names:
             known = ", ".join(mesh.names) or "none"

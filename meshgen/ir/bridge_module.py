@@ -53,6 +53,8 @@ def import_module(top: builtin.ModuleOp, source: Source, given: Sequence[Mesh] =
             reader(reading, operation)
     for find in () if reading.module.mesh.axes else bridge.MESH_FINDERS:
         find(reading, top)
+    partitions = top.attributes.get("mhlo.num_partitions")
+    reading.share_devices(partitions.value.data if isinstance(partitions, builtin.IntegerAttr) else None)
     _prefer_named_mesh(top, reading)
     _import_functions([each for each in top.ops if isinstance(each, func.FuncOp)], reading)
     _raise(reading)

@@ -121,9 +121,12 @@ def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
         known = ", ".join(f"@{name}" for name in reading.meshes) or "none"
         message = f"the sharding is over @{spelled.mesh}, which is not declared"
         raise ShardingError(Diagnostic("MG0201", message, hint=f"declared meshes: {known}"))
-    partial = tuple((axis, "sum") for axis in spelled.unreduced)
+    if spelled.mesh in reading.refused:
+        raise ShardingError(reading.refused[spelled.mesh])
+    dims = tuple(reading.axes(spelled.mesh, axes) for axes in spelled.dims)
+    partial = tuple((axis, "sum") for axis in reading.axes(spelled.mesh, spelled.unreduced))
     is_open = spelled.open_dims if any(spelled.open_dims) and not spelled.replicated else ()
-    return Annotation(reading.on(spelled.mesh, Sharding(spelled.dims, partial)), required=True, open_dims=is_open)
+    return Annotation(reading.on(spelled.mesh, Sharding(dims, partial)), required=True, open_dims=is_open)
 
 
 @imports("sdy.sharding_constraint", "sdy.reshard")
@@ -165,6 +168,7 @@ def _read_mesh_op(reading: Reading, operation: Operation) -> None:
     symbol = operation.sym_name.data
     if devices := _DEVICES.search(operation.mesh.data):
         order = tuple(int(number) for number in devices[1].split(",") if number.strip())
+        reading.devices[symbol] = order
         if order and order != tuple(range(len(order))):
             reading.module.attrs["device_ids"] = list(order)
     declare(reading, symbol, read_axes(operation.mesh.data), operation)

@@ -1,0 +1,133 @@
+"""Meshes over the same devices under other axes are one mesh; meshes over other devices are stages."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+
+from meshgen.errors import MeshgenError
+from meshgen.ir.graph import Module
+from meshgen.ir.shared_devices import axes_over, refs_over
+from meshgen.ir.text import parse_text
+from meshgen.mesh import make_mesh
+from tests.sharding.meshes_programs import assert_reads_back, assert_right
+
+SHAPES = [(8,), (2, 4), (4, 2), (2, 2, 2), (1, 8), (12,), (3, 4), (4, 3), (2, 6), (6, 2), (2, 2, 3), (2, 1, 3, 2)]
+
+
+@pytest.mark.parametrize("one, other", [*itertools.product(SHAPES, SHAPES)], ids=str)
+def test_axes_number_the_same_devices(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    host, guest = make_mesh(one, "h"), make_mesh({f"g{n}": size for n, size in enumerate(other)}, "g")
+    cuts = {math.prod(shape[:n]) for shape in (one, other) for n in range(len(shape) + 1)}
+    chain = all(b % a == 0 for a, b in itertools.pairwise(sorted(cuts)))
+    found = axes_over(host, guest)
+    assert (found is not None) == (host.size == guest.size and chain)
+    for rank, axis in itertools.product(range(host.size), guest.names if found else ()):
+        assert host.index(rank, refs_over(host, guest, [axis])) == guest.coordinate(rank, axis)
+
+
+def test_parts_of_axes_and_joined_ones() -> None:
+    host, guest = make_mesh({"x": 2, "y": 12}), make_mesh({"a": 8, "b": 3})
+    assert refs_over(host, guest, ["a"]) == ("x", "y:(1)4")
+    assert refs_over(host, guest, ["a", "b"]) == ("x", "y")
+    assert refs_over(host, guest, ["a:(2)2"]) == ("y:(1)2",)
+    assert refs_over(host, guest, ["a:(1)4", "b"]) == ("x", "y:(1)2", "y:(4)3")
+
+
+PROGRAM = """module @jit_f attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["x"=8]>
+  sdy.mesh @mesh_0 = <["a"=2, "b"=4]>
+  func.func public @main(%arg0: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %arg1: tensor<8x12xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) -> tensor<16x12xf32> {
+    %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x12xf32>) -> tensor<16x12xf32>
+    %1 = sdy.sharding_constraint %0 <@mesh_0, [{"a"}, {"b"}]> : tensor<16x12xf32>
+    %2 = stablehlo.tanh %1 : tensor<16x12xf32>
+    return %2 : tensor<16x12xf32>
+  }
+}
+"""
+IDS = ", device_ids=[0, 1, 2, 3, 4, 5, 6, 7]"
+
+
+def with_ids(first: str, second: str) -> str:
+    """The program without the number of its partitions, with devices of its meshes."""
+    text = PROGRAM.replace("mhlo.num_partitions = 8 : i32, ", "")
+    return text.replace('<["x"=8]>', f'<["x"=8]{first}>').replace('"b"=4]>', f'"b"=4]{second}>')
+
+
+@pytest.mark.parametrize("text", [PROGRAM, with_ids(IDS, IDS)], ids=["partitions", "device_ids"])
+def test_meshes_over_the_same_devices_are_one(text: str) -> None:
+    module = parse_text(text)
+    assert not module.meshes and module.mesh.sizes == (2, 4)
+    assert module.in_annotations[0] and module.in_annotations[0].sharding.dims == (("a", "b"), ())
+    found = assert_right(module)
+    assert not found["fuse"].parts
+    assert "all_to_all" in [node.op for node in found["optimize"].graph.nodes]
+    assert_reads_back(module)
+
+
+def stages(text: str) -> Module:
+    module = parse_text(text)
+    assert [mesh.size for mesh in module.meshes] == [8, 8]
+    return module
+
+
+def test_meshes_over_other_devices_are_stages() -> None:
+    others = IDS.replace("[0, 1, 2, 3, 4, 5, 6, 7]", "[8, 9, 10, 11, 12, 13, 14, 15]")
+    assert_right(stages(with_ids(IDS, others)))
+    stages(with_ids("", ""))  # without a word about devices each mesh has its own
+
+
+@pytest.mark.parametrize(
+    "second, text",
+    [
+        (IDS.replace("0, 1", "1, 0"), "@mesh_0 is over devices of @mesh in another order"),
+        (IDS.replace("0, 1", "8, 1"), "@mesh_0 is over devices of @mesh and others"),
+    ],
+)
+def test_devices_that_are_shared_in_part_or_otherwise_are_refused(second: str, text: str) -> None:
+    with pytest.raises(MeshgenError, match=text) as error:
+        parse_text(with_ids(IDS, second))
+    (fault,) = error.value.diagnostics
+    assert fault.code == "MG0209" and fault.loc and fault.loc.line == 6
+    parse_text(with_ids(IDS, second).replace("@mesh_0, [{", "@mesh, [{").replace('{"a"}, {"b"}', '{"x"}, {}'))  # unused
+
+
+def test_axes_that_do_not_divide_each_other_are_refused() -> None:
+    text = (
+        PROGRAM.replace("= 8 : i32", "= 6 : i32")
+        .replace('["x"=8]', '["x"=2, "y"=3]')
+        .replace('"a"=2, "b"=4', '"a"=3, "b"=2')
+    )
+    with pytest.raises(MeshgenError, match="whose axes it does not share"):
+        parse_text(text)
+
+
+MANUAL = """    %1 = sdy.manual_computation(%0) in_shardings=[<@MESH, [{"AXIS"}, {}]>] out_shardings=[<@MESH, [{"AXIS"}, {}]>] manual_axes={"AXIS"} (%t: tensor<ROWSx12xf32>) {
+      %g = "stablehlo.all_reduce"(%t) <{replica_groups = dense<GROUPS> : tensor<COUNTxi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}> ({
+        ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+          %z = stablehlo.add %p, %q : tensor<f32>
+          stablehlo.return %z : tensor<f32>
+      }) : (tensor<ROWSx12xf32>) -> tensor<ROWSx12xf32>
+      sdy.return %g : tensor<ROWSx12xf32>
+    } : (tensor<16x12xf32>) -> tensor<16x12xf32>
+"""
+
+
+def manual(mesh: str, axis: str, rows: int, groups: str, count: str) -> str:
+    body = MANUAL.replace("MESH", mesh).replace("AXIS", axis).replace("ROWS", str(rows))
+    line = next(line for line in PROGRAM.splitlines(keepends=True) if "sharding_constraint" in line)
+    return PROGRAM.replace(line, body.replace("GROUPS", groups).replace("COUNT", count))
+
+
+def test_manual_computations_over_either_mesh() -> None:
+    assert_right(parse_text(manual("mesh", "x", 2, "[[0, 1, 2, 3, 4, 5, 6, 7]]", "1x8")))
+    assert_right(parse_text(manual("mesh_0", "a", 8, "[[0, 4], [1, 5], [2, 6], [3, 7]]", "4x2")))
+
+
+def test_manual_axes_are_whole_ones() -> None:
+    text = manual("mesh_0", "a", 4, "[[0, 2], [1, 3], [4, 6], [5, 7]]", "4x2").replace('"a"=2, "b"=4', '"a"=4, "b"=2')
+    with pytest.raises(MeshgenError, match="are the parts") as error:
+        parse_text(text.replace('["x"=8]', '["x"=2, "y"=4]').replace('<@mesh, [{"x"}, {}]>', '<@mesh, [{"y"}, {}]>'))
+    assert "MG0103" in {fault.code for fault in error.value.diagnostics}
