@@ -165,11 +165,17 @@ def run_stages(
 
 
 def run_stage(stage: str, module: Module, options: Options) -> Module:
-    """One pass, with the result verified. Raises UsageError for a pass that there is not."""
+    """One pass, with the result verified. Raises UsageError for a pass that there is not, or whose stage is over."""
     if stage not in STAGES:
         raise UsageError(
             Diagnostic("MG0001", f"there is no pass '{stage}'", hint=f"the passes are {', '.join(STAGES)}")
         )
+    order = ["import", *STAGES]
+    is_local = module.stage == "partition" and stage == "optimize"  # its passes that hold on local values apply
+    if module.stage in order and order.index(stage) < order.index(module.stage) and not is_local:
+        hint = f"passes behind it are {', '.join(order[order.index(module.stage) + 1 :]) or 'none'}"
+        message = f"the program is at stage '{module.stage}', which comes after the pass '{stage}'"
+        raise UsageError(Diagnostic("MG0001", message, hint=hint))
     result = _on_meshes(stage, module, options)
     faults = node_faults(result)
     assert not faults, f"{stage} made a malformed program: {faults[0]}"

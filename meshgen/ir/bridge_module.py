@@ -29,6 +29,7 @@ from meshgen.ir.inline import inline_calls
 from meshgen.mesh import Mesh
 
 KERNEL = "meshgen.kernel"
+_BRANCHES = ("scf.if", "scf.index_switch", "scf.execute_region")
 _STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return", "sdy.return")
 
 
@@ -143,9 +144,18 @@ def _verify_inside(parent: Operation, reading: Reading) -> None:
     """Every operation in the regions of `parent`, and what is in those that are well-formed."""
     for operation in (op for region in parent.regions for block in region.blocks for op in block.ops):
         count = len(reading.faults)
+        _verify_place(parent, operation, reading)
         _verify_one(operation, reading)
         if len(reading.faults) == count:  # what is in a malformed one may ask for what that lacks
             _verify_inside(operation, reading)
+
+
+def _verify_place(parent: Operation, operation: Operation, reading: Reading) -> None:
+    """A module holds functions and declarations, a function operations."""
+    is_declaration = isinstance(operation, func.FuncOp | builtin.ModuleOp) or operation.name in MODULE_OPS
+    if isinstance(parent, builtin.ModuleOp) != is_declaration:
+        place = "a module" if isinstance(parent, builtin.ModuleOp) else "a function"
+        reading.fault("MG0104", f"{operation.name} does not stand in {place}", operation)
 
 
 def _verify_one(operation: Operation, reading: Reading) -> None:
@@ -160,6 +170,17 @@ def _verify_one(operation: Operation, reading: Reading) -> None:
         reading.fault("MG0104", f"{operation.name}: {message}", operation)
     if not isinstance(operation, func.FuncOp) and any(len(region.blocks) != 1 for region in operation.regions):
         reading.fault("MG0104", f"{operation.name}: a region has one block", operation)
+    elif operation.name in _BRANCHES:
+        _verify_branches(operation, reading)
+
+
+def _verify_branches(operation: Operation, reading: Reading) -> None:
+    """Each branch that there is gives a value for each result."""
+    ends = [region.block.last_op for region in operation.regions if region.blocks]
+    counts = {0 if end is None else len(end.operands) for end in ends} - {len(operation.results)}
+    if counts:
+        message = f"{operation.name}: a branch gives {min(counts)} values for {len(operation.results)} results"
+        reading.fault("MG0104", message, operation)
 
 
 def _entry(functions: Sequence[func.FuncOp], reading: Reading) -> func.FuncOp:

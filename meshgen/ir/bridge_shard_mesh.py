@@ -144,7 +144,7 @@ def _axes(importer: Importer, op: Operation) -> tuple[str, ...]:
 
 def _named(importer: Importer, lists: Lists) -> Lists:
     names = _mesh(importer).names
-    return tuple(tuple(names[int(a)] if int(a) < len(names) else a for a in axes) for axes in lists)
+    return tuple(tuple(names[int(a)] if a.isdecimal() and int(a) < len(names) else a for a in axes) for axes in lists)
 
 
 def _kind(op: Operation) -> str:

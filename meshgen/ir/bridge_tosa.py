@@ -15,7 +15,7 @@ from meshgen.ir.bridge_payload import Builder, attribute_of, finish, mnemonic, s
 from meshgen.ir.bridge_scalar import BINARY, TOSA_COMPARE, UNARY, apply_operation
 from meshgen.ir.dense import DenseElements
 from meshgen.ir.dialects.upstream_tosa import TOSA
-from meshgen.ir.evaluate_common import neutral
+from meshgen.ir.evaluate_common import integer_range, neutral
 from meshgen.ir.graph import TensorType, Value, is_float
 
 REDUCTIONS = {
@@ -91,10 +91,22 @@ def import_mul(importer: Importer, op: Operation) -> None:
 
 @imports("tosa.negate")
 def import_negate(importer: Importer, op: Operation) -> None:
-    """Further operands are zero points, which only integers have."""
-    if not is_zero(op.operands[1:]):
-        importer.fault("MG0103", "tosa.negate with zero points is not supported", op)
-    finish(importer, op, Builder(importer, op).apply("negate", importer.value(op.operands[0])))
+    """Further operands are zero points, which only integers have: those of the operand and of the result."""
+    builder, kind = Builder(importer, op), importer.type(op.results[0])
+    if is_zero(op.operands[1:]):
+        finish(importer, op, builder.apply("negate", importer.value(op.operands[0])))
+        return
+    value, *zeros = (builder.convert(x, "i64") for x in importer.values(op.operands))
+    total = builder.apply("subtract", _sum_of(builder, [builder.reshape(x, ()) for x in zeros]), value)
+    ends = [builder.constant(end, TensorType((), "i64")) for end in integer_range(kind.dtype)]
+    finish(importer, op, builder.convert(builder.node("clamp", [ends[0], total, ends[1]], total.type), kind.dtype))
+
+
+def _sum_of(builder: Builder, values: Sequence[Value]) -> Value:
+    first, *others = values
+    for other in others:
+        first = builder.apply("add", first, other)
+    return first
 
 
 def fits(importer: Importer, op: Operation, *ranks: int, lists: Mapping[str, int] | None = None) -> bool:

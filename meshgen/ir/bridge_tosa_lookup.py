@@ -153,6 +153,75 @@ def _taken(builder: Builder, value: Value, dim: int, places: np.ndarray) -> Valu
     return builder.node("gather", [value, table], value.type.with_shape(shape), **attrs)
 
 
+@imports("tosa.table")
+def import_table(importer: Importer, op: Operation) -> None:
+    """Of i8 the entry of each number; of i16 between the entries of its upper bits, by its 7 lower ones."""
+    builder, (value, table), kind = (
+        Builder(importer, op),
+        importer.values(op.operands[:2]),
+        importer.type(op.results[0]),
+    )
+    entries = {"i8": 256, "i16": 513}.get(value.type.dtype)
+    if table.type.shape != (entries,):
+        importer.fault("MG0104", f"tosa.table: {table.type} is no table for {value.type}", op)
+        refuse(importer, op)
+        return
+    place = builder.apply(
+        "subtract", builder.convert(value, "i32"), _whole(builder, integer_range(value.type.dtype)[0])
+    )
+    if value.type.dtype == "i8":
+        finish(importer, op, builder.convert(_entries(builder, table, place), kind.dtype))
+        return
+    first = builder.apply("shift_right_logical", place, _whole(builder, 7))
+    rest = builder.apply("and", place, _whole(builder, 127))
+    near, far = (
+        builder.convert(_entries(builder, table, builder.apply("add", first, _whole(builder, step))), "i32")
+        for step in (0, 1)
+    )
+    between = builder.apply("multiply", builder.apply("subtract", far, near), rest)
+    base = builder.apply("multiply", near, _whole(builder, 128))
+    finish(importer, op, builder.convert(builder.apply("add", base, between), kind.dtype))
+
+
+def _whole(builder: Builder, number: int) -> Value:
+    return builder.constant(number, TensorType((), "i32"))
+
+
+def _entries(builder: Builder, table: Value, places: Value) -> Value:
+    attrs = {
+        "offset_dims": (), "collapsed_slice_dims": (0,), "operand_batching_dims": (), "start_indices_batching_dims": (),
+        "start_index_map": (0,), "index_vector_dim": places.type.rank, "slice_sizes": (1,), "indices_are_sorted": False,
+    }  # fmt: skip
+    return builder.node("gather", [table, places], table.type.with_shape(places.type.shape), **attrs)
+
+
+@imports("tosa.fft2d", "tosa.rfft2d")
+def import_fft(importer: Importer, op: Operation) -> None:
+    """Over the last two dims, of parts and to parts; the inverse is not scaled down."""
+    kinds = [importer.type(x) for x in op.operands]
+    is_real = op.name == "tosa.rfft2d"
+    if (
+        not kinds
+        or len(kinds) != 2 - is_real
+        or {*kinds} != {kinds[0]}
+        or kinds[0].rank != 3
+        or kinds[0].dtype != "f32"
+    ):
+        importer.fault("MG0104", f"{op.name}: ({', '.join(map(str, kinds))}) are no batches of planes of f32", op)
+        refuse(importer, op)
+        return
+    builder, values, length = Builder(importer, op), importer.values(op.operands), kinds[0].sizes[1:]
+    inverse = not is_real and bool(scalar_of(attribute_of(op, "inverse")))
+    result = TensorType(importer.type(op.results[0]).shape, "c64")
+    given = values[0] if is_real else builder.node("complex", values, result)
+    word = "RFFT" if is_real else "IFFT" if inverse else "FFT"
+    found = builder.node("fft", [given], result, kind=word, length=length)
+    for part, target in zip(("real", "imag"), op.results, strict=True):
+        value = builder.node(part, [found], TensorType(result.shape, "f32"))
+        scale = builder.constant(float(np.prod(length)), value.type.with_shape(()))
+        importer.bind(target, builder.apply("multiply", value, scale) if inverse else value)
+
+
 @imports("tosa.rescale")
 def import_rescale(importer: Importer, op: Operation) -> None:
     """(x - zero) * multiplier / 2^shift, rounded, plus the other zero, within the result's range."""

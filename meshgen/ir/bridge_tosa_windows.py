@@ -9,11 +9,10 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation, TypeAttribute
 
 from meshgen.ir.bridge import Importer, imports
-from meshgen.ir.bridge_linalg import refuse
 from meshgen.ir.bridge_linalg_windows import fold_region
 from meshgen.ir.bridge_payload import Builder, attribute_of, finish
 from meshgen.ir.bridge_tosa import fits, is_zero, without_zero
-from meshgen.ir.evaluate_common import neutral
+from meshgen.ir.evaluate_common import integer_range, neutral
 from meshgen.ir.graph import TensorType, Value, is_float
 
 PLANE = {"pad": 4, "stride": 2, "dilation": 2, "kernel": 2, "out_pad": 4}
@@ -116,10 +115,6 @@ def import_pool(importer: Importer, op: Operation) -> None:
         return
     builder, value, kind = Builder(importer, op), importer.value(op.operands[0]), importer.type(op.results[0])
     is_mean = op.name == "tosa.avg_pool2d"
-    if is_mean and not (is_float(kind.dtype) and is_zero(op.operands[1:])):
-        importer.fault("MG0103", "tosa.avg_pool2d of integers or with zero points is not supported", op)
-        refuse(importer, op)
-        return
     low, high = _sides(numbers(op, "pad", [0] * 4))
     attrs = {
         "window_dimensions": (1, *numbers(op, "kernel", (1, 1)), 1), "low": (0, *low, 0), "high": (0, *high, 0),
@@ -127,20 +122,46 @@ def import_pool(importer: Importer, op: Operation) -> None:
     }  # fmt: skip
     wide = _accumulator(op, kind.dtype) if is_mean else kind.dtype
     fold = "add" if is_mean else "maximum"
-    value = builder.convert(value, wide)
+    value = builder.convert(without_zero(importer, op, 1, value, wide) if is_mean else value, wide)
     init = builder.constant(neutral(fold, wide).item(), TensorType((), wide))
     region = fold_region(fold, wide)
     (found,) = importer.emit("reduce_window", [value, init], [TensorType(kind.shape, wide)], attrs, op, (region,))
     if is_mean:
-        counts = _counts(value.type.sizes[1:3], attrs, kind.sizes[1:3]).astype(init.type.numpy_dtype)
-        divisor = builder.node("constant", [], TensorType(counts.shape, wide), value=counts)
-        found = builder.apply("divide", found, builder.broadcast(divisor, kind.shape, (1, 2)))
+        counts = _counts(value.type.sizes[1:3], attrs, kind.sizes[1:3])
+        found = _divided(builder, found, counts) if is_float(wide) else _scaled(importer, op, found, counts)
     finish(importer, op, builder.convert(found, kind.dtype))
+
+
+def _per_window(builder: Builder, numbers: np.ndarray, like: Value) -> Value:
+    """A number for each row and column of windows."""
+    kind = TensorType(numbers.shape, like.type.dtype)
+    table = builder.node("constant", [], kind, value=numbers.astype(kind.numpy_dtype))
+    return builder.broadcast(table, like.type.shape, (1, 2))
+
+
+def _divided(builder: Builder, total: Value, counts: np.ndarray) -> Value:
+    return builder.apply("divide", total, _per_window(builder, counts, total))
+
+
+def _scaled(importer: Importer, op: Operation, total: Value, counts: np.ndarray) -> Value:
+    """Means of integers as tosa has them: times a reciprocal of 31 bits, shifted back and rounded, plus the zero point."""
+    builder, kind = Builder(importer, op), importer.type(op.results[0])
+    bits = np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64)
+    factors, shifts = (((1 << 30) + 1) << bits) // np.maximum(counts, 1), 30 + bits
+    wide = builder.convert(total, "i64")
+    product = builder.apply("multiply", wide, _per_window(builder, factors, wide))
+    rounded = builder.apply("add", product, _per_window(builder, np.int64(1) << (shifts - 1), wide))
+    found = builder.apply("shift_right_arithmetic", rounded, _per_window(builder, shifts, wide))
+    if len(op.operands) > 2:
+        zero = builder.reshape(builder.convert(importer.value(op.operands[2]), "i64"), ())
+        found = builder.apply("add", found, zero)
+    ends = [builder.constant(end, TensorType((), "i64")) for end in integer_range(kind.dtype)]
+    return builder.node("clamp", [ends[0], found, ends[1]], found.type)
 
 
 def _accumulator(op: Operation, dtype: str) -> str:
     kind = attribute_of(op, "acc_type")
-    return str(kind) if isinstance(kind, TypeAttribute) else dtype
+    return str(kind) if isinstance(kind, TypeAttribute) else dtype if is_float(dtype) else "i32"
 
 
 def _counts(sizes: Sequence[int], attrs: dict[str, tuple[int, ...]], result: Sequence[int]) -> np.ndarray:

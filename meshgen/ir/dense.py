@@ -86,7 +86,9 @@ def read_dense(body: str, type: builtin.TensorType[Any]) -> DenseElements:
         return _read_complex(body, type, dtype)
     if body.startswith('"'):
         return DenseElements(DenseData(type, dtype, _from_hex(body, dtype, math.prod(shape))))
-    words = _ELEMENT.findall(body)
+    words, count = _ELEMENT.findall(body), math.prod(shape)
+    if len(words) != count and body.startswith("["):
+        raise ValueError(f"{len(words)} elements for a type of {count}")
     if body.startswith("["):
         _check_nesting(body, shape)
     elif len(words) != (1 if body else 0) or (not body and math.prod(shape)):
@@ -97,6 +99,8 @@ def read_dense(body: str, type: builtin.TensorType[Any]) -> DenseElements:
 def _read_complex(body: str, type: builtin.TensorType[Any], dtype: str) -> DenseElements:
     """A constant whose elements are pairs `(real, imaginary)`."""
     pairs = _PAIR.findall(body)
+    if len(pairs) != math.prod(type.get_shape()) and body.startswith("["):
+        raise ValueError(f"{len(pairs)} elements for a type of {math.prod(type.get_shape())}")
     if body.startswith("["):
         _check_nesting(_PAIR.sub("0", body), type.get_shape())
     elif len(pairs) != (1 if body else 0):

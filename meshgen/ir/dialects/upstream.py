@@ -7,7 +7,7 @@ of their text; what they mean stands with their importers. They are read, never 
 from __future__ import annotations
 
 import re
-from typing import Self
+from typing import Any, Self
 
 from xdsl.dialects import scf, tensor
 from xdsl.dialects.arith import FastMathFlagsAttr, IntegerOverflowAttr
@@ -211,11 +211,12 @@ class GenerateOp(IRDLOperation):
         )
 
 
-def define(base: type[IRDLOperation], dialect: str, names: str) -> list[type[Operation]]:
-    """Operations of one form, by the words of `names`."""
+def define(base: type[IRDLOperation], dialect: str, names: str, properties: str = "") -> list[type[Operation]]:
+    """Operations of one form, by the words of `names`; each may have any of the `properties`."""
     found: list[type[Operation]] = []
     for name in names.split():
-        body = {"name": f"{dialect}.{name}", "__module__": base.__module__}
+        body: dict[str, Any] = {"name": f"{dialect}.{name}", "__module__": base.__module__}
+        body |= {word: opt_prop_def(AnyAttr()) for word in properties.split()}
         found.append(irdl_op_definition(type(f"{dialect}_{name}", (base,), body)))
     return found
 

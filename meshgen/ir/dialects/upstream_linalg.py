@@ -251,10 +251,52 @@ def _result_types(parser: TextParser) -> list[Attribute]:
     return list(types) if types is not None else [parser.parse_type()]
 
 
+class Relayout(IRDLOperation):
+    """`linalg.pack %x padding_value(%p : f32) outer_dims_perm = [1, 0] inner_dims_pos = [0] inner_tiles = [8] into %d : a -> b`"""
+
+    arguments = var_operand_def(AnyAttr())
+    outer_dims_perm = opt_prop_def(AnyAttr())
+    inner_dims_pos = prop_def(AnyAttr())
+    static_inner_tiles = prop_def(AnyAttr())
+    result = result_def(AnyAttr())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        assert isinstance(parser, TextParser)
+        source = parser.parse_unresolved_operand()
+        pads: list[SSAValue] = []
+        if parser.parse_optional_keyword("padding_value") is not None:
+            with parser.in_parens():
+                name = parser.parse_unresolved_operand()
+                parser.parse_punctuation(":")
+                pads = [parser.resolve_operand(name, parser.parse_type())]
+        lists: dict[str, Attribute] = {}
+        for word, prop in _LAYOUT.items():
+            if prop in lists or (parser.parse_optional_keyword(word) is None and word == "outer_dims_perm"):
+                continue
+            parser.parse_punctuation("=")
+            lists[prop] = DenseArrayBase.from_list(i64, list(parser.parse_integers()))
+        parser.parse_keyword("into")
+        target = parser.parse_unresolved_operand()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        first = parser.parse_type()
+        parser.parse_punctuation("->")
+        second = parser.parse_type()
+        operands = [parser.resolve_operand(source, first), parser.resolve_operand(target, second), *pads]
+        return cls.create(operands=operands, result_types=[second], properties=lists, attributes=attributes)
+
+
+_LAYOUT = {
+    "outer_dims_perm": "outer_dims_perm",
+    "inner_dims_pos": "inner_dims_pos",
+    "inner_tiles": "static_inner_tiles",
+}
+RELAYOUTS = define(Relayout, "linalg", "pack unpack")
 LINALG = Dialect(
     "linalg",
     [
-        GenericOp, YieldOp, IndexOp, *define(Structured, "linalg", f"{CONVOLUTIONS} {POOLINGS} {CONTRACTIONS} {ELEMENTWISE} {OTHERS}"),
+        GenericOp, YieldOp, IndexOp, *RELAYOUTS, *define(Structured, "linalg", f"{CONVOLUTIONS} {POOLINGS} {CONTRACTIONS} {ELEMENTWISE} {OTHERS}"),
     ],
     [IteratorTypeAttr],
 )  # fmt: skip

@@ -11,7 +11,6 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
-    opt_prop_def,
     prop_def,
     region_def,
     result_def,
@@ -30,39 +29,15 @@ CONDITION = TensorType(i1, [])
 WORDS = ("PROPAGATE", "IGNORE", "SINGLE_ROUND", "DOUBLE_ROUND", "INEXACT_ROUND", "NEAREST_NEIGHBOR", "BILINEAR")
 
 
+PROPERTIES = (
+    "axis perms values min_val max_val min_fp max_fp min_int max_int nan_mode pad stride dilation kernel out_pad "
+    "acc_type local_bound new_shape multiples start size shift round mode rounding_mode double_round scale32 "
+    "per_channel input_unsigned output_unsigned inverse"
+)
+
+
 class Functional(Plain):
     """`%a, %b {attributes} : (types) -> types`; without operands `: () -> type`"""
-
-    axis = opt_prop_def(AnyAttr())
-    perms = opt_prop_def(AnyAttr())
-    values = opt_prop_def(AnyAttr())
-    min_val = opt_prop_def(AnyAttr())
-    max_val = opt_prop_def(AnyAttr())
-    min_fp = opt_prop_def(AnyAttr())
-    max_fp = opt_prop_def(AnyAttr())
-    min_int = opt_prop_def(AnyAttr())
-    max_int = opt_prop_def(AnyAttr())
-    nan_mode = opt_prop_def(AnyAttr())
-    pad = opt_prop_def(AnyAttr())
-    stride = opt_prop_def(AnyAttr())
-    dilation = opt_prop_def(AnyAttr())
-    kernel = opt_prop_def(AnyAttr())
-    out_pad = opt_prop_def(AnyAttr())
-    acc_type = opt_prop_def(AnyAttr())
-    local_bound = opt_prop_def(AnyAttr())
-    new_shape = opt_prop_def(AnyAttr())
-    multiples = opt_prop_def(AnyAttr())
-    start = opt_prop_def(AnyAttr())
-    size = opt_prop_def(AnyAttr())
-    shift = opt_prop_def(AnyAttr())
-    round = opt_prop_def(AnyAttr())
-    mode = opt_prop_def(AnyAttr())
-    rounding_mode = opt_prop_def(AnyAttr())
-    double_round = opt_prop_def(AnyAttr())
-    scale32 = opt_prop_def(AnyAttr())
-    per_channel = opt_prop_def(AnyAttr())
-    input_unsigned = opt_prop_def(AnyAttr())
-    output_unsigned = opt_prop_def(AnyAttr())
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -246,7 +221,9 @@ TOSA = Dialect(
             "bitwise_not arithmetic_right_shift logical_left_shift logical_right_shift equal greater greater_equal "
             "select clamp cast identity const matmul conv2d conv3d depthwise_conv2d transpose_conv2d avg_pool2d "
             "max_pool2d fully_connected reduce_sum reduce_max reduce_min reduce_product reduce_prod reduce_any "
-            "reduce_all argmax transpose reshape concat reverse slice pad tile gather scatter rescale resize",
+            "reduce_all argmax transpose reshape concat reverse slice pad tile gather scatter rescale resize table fft2d "
+            "rfft2d",
+            PROPERTIES,
         ),
     ],
     [TosaShapeType],

@@ -1,0 +1,112 @@
+"""Readers of tosa's operations on whole numbers, tables and Fourier transforms; linalg's tiled layouts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from meshgen.errors import ProgramError
+from meshgen.ir.text import parse_text
+from tests.ir.payload import Array, Case, normal, whole
+
+
+def zero(name: str, number: int) -> str:
+    kind = "tensor<1xi8>"
+    return f'  %{name} = "tosa.const"() <{{values = dense<{number}> : {kind}}}> : () -> {kind}\n'
+
+
+def mean(x: Array) -> Array:
+    """Windows of 3 x 2 with one row of padding above, less 2, plus 5; the reciprocals are a little too large, so halves go away from 0."""
+    total, count = np.zeros((2, 8, 7, 3)), np.zeros((2, 8, 7, 3))
+    for i in range(3):
+        for j in range(2):
+            first = max(0, 1 - i)
+            rows, columns = slice(first, 8), slice(j, j + 7)
+            total[:, rows] += x[:, slice(first + i - 1, 8 + i - 1), columns].astype(np.int64) - 2
+            count[:, rows] += 1
+    return (np.floor(total / count * (1 + 2.0**-30) + 0.5) + 5).clip(-128, 127).astype("i1")
+
+
+SMALL, WORDS = whole(2, 9, 8, 3, dtype="i1", low=-40, high=40), whole(4, 6, dtype="i2", low=-32768, high=32767)
+TABLE, LONG = whole(256, dtype="i1", low=-128, high=127), whole(513, dtype="i2", low=-3000, high=3000)
+
+
+def looked_up(x: Array, table: Array) -> Array:
+    place = x.astype(np.int32) + 32768
+    near, far = (table[(place >> 7) + step].astype(np.int32) for step in (0, 1))
+    return near * 128 + (far - near) * (place & 127)
+
+
+X, PLANES = normal(6, 8), normal(3, 4, 6)
+CASES: dict[str, Case] = {
+    "mean of whole numbers": Case(
+        {"x": SMALL},
+        zero("a", 2) + zero("b", 5) + "  %r = tosa.avg_pool2d %x, %a, %b {acc_type = i32, kernel = array<i64: 3, 2>, "
+        "pad = array<i64: 1, 0, 0, 0>, stride = array<i64: 1, 1>} : (tensor<2x9x8x3xi8>, tensor<1xi8>, tensor<1xi8>) -> tensor<2x8x7x3xi8>",
+        mean,
+    ),
+    "negative of whole numbers": Case(
+        {"x": SMALL},
+        zero("a", 3) + zero("b", -100) + "  %r = tosa.negate %x, %a, %b : (tensor<2x9x8x3xi8>, tensor<1xi8>, tensor<1xi8>) -> tensor<2x9x8x3xi8>",
+        lambda x: np.clip(3 - 100 - x.astype(np.int64), -128, 127).astype("i1"),
+    ),
+    "table": Case(
+        {"x": whole(4, 6, dtype="i1", low=-128, high=127), "t": TABLE},
+        "%r = tosa.table %x, %t : (tensor<4x6xi8>, tensor<256xi8>) -> tensor<4x6xi8>",
+        lambda x, t: t[x.astype(np.int32) + 128],
+    ),
+    "table of longer words": Case(
+        {"x": WORDS, "t": LONG},
+        "%r = tosa.table %x, %t : (tensor<4x6xi16>, tensor<513xi16>) -> tensor<4x6xi32>",
+        looked_up,
+    ),
+    "rfft2d": Case(
+        {"x": PLANES},
+        "%r0, %r1 = tosa.rfft2d %x : (tensor<3x4x6xf32>) -> (tensor<3x4x4xf32>, tensor<3x4x4xf32>)",
+        lambda x: (np.fft.rfft2(x).real, np.fft.rfft2(x).imag),
+    ),
+    "fft2d, inverse": Case(
+        {"x": PLANES, "y": normal(3, 4, 6, seed=1)},
+        "%r0, %r1 = tosa.fft2d %x, %y {inverse = true} : (tensor<3x4x6xf32>, tensor<3x4x6xf32>) -> (tensor<3x4x6xf32>, tensor<3x4x6xf32>)",
+        lambda x, y: ((z := np.fft.ifft2(x + 1j * y) * 24).real, z.imag),
+    ),
+    "pack": Case(
+        {"x": X},
+        "%p = arith.constant 7.0 : f32\n%d = tensor.empty() : tensor<3x3x3x2xf32>\n"
+        "%r = linalg.pack %x padding_value(%p : f32) outer_dims_perm = [1, 0] inner_dims_pos = [1, 0] inner_tiles = [3, 2] "
+        "into %d : tensor<6x8xf32> -> tensor<3x3x3x2xf32>",
+        lambda x: np.pad(x, ((0, 0), (0, 1)), constant_values=7).reshape(3, 2, 3, 3).transpose(2, 0, 3, 1),
+    ),
+    "unpack": Case(
+        {"x": normal(3, 4, 3, 2)},
+        "%d = tensor.empty() : tensor<7x8xf32>\n"
+        "%r = linalg.unpack %x outer_dims_perm = [1, 0] inner_dims_pos = [1, 0] inner_tiles = [3, 2] "
+        "into %d : tensor<3x4x3x2xf32> -> tensor<7x8xf32>",
+        lambda x: x.transpose(1, 3, 0, 2).reshape(8, 9)[:7, :8],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_computes_what_numpy_does(name: str) -> None:
+    case = CASES[name]
+    case.matches()
+    for number, argument in enumerate(case.arguments):
+        rank = case.arguments[argument].ndim
+        case.moved("4", {argument: str([[0] if d == (number or rank - 1) % rank else [] for d in range(rank)])})
+
+
+A = "tensor<6x8xf32>"
+REFUSED = [
+    (f"%d = tensor.empty() : {A}\n%r = linalg.pack %x inner_dims_pos = [0] inner_tiles = [4] into %d : {A} -> {A}", "in tiles .4. of dims .0. is not"),
+    (f"%d = tensor.empty() : {A}\n%r = linalg.unpack %x inner_dims_pos = [0, 0] inner_tiles = [2, 3] into %d : {A} -> {A}", "is not"),
+    (f"%r = tosa.table %x, %x : ({A}, {A}) -> {A}", "is no table for"),
+    (f"%r, %s = tosa.rfft2d %x : ({A}) -> ({A}, {A})", "no batches of planes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "message"), REFUSED)
+def test_what_does_not_fit_is_refused(body: str, message: str) -> None:
+    with pytest.raises(ProgramError, match=message) as caught:
+        parse_text(f"func.func @main(%x: {A}) -> {A} {{\n{body}\nreturn %r : {A}\n}}")
+    assert caught.value.diagnostics[0].code == "MG0104" and caught.value.diagnostics[0].loc is not None
