@@ -54,7 +54,7 @@ def parse_text(text: str, file: str = "-", meshes: Sequence[Mesh] = ()) -> Modul
         top = parser.parse_module()
     except ParseError as error:
         raise _located(error.msg, parser, parser.undefined_at() or error.span.start) from error
-    except (VerifyException, ValueError, OverflowError, RecursionError, NotImplementedError, struct.error) as error:
+    except (VerifyException, ValueError, OverflowError, RuntimeError, struct.error) as error:
         message = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise _located(message, parser, parser.pos) from error
     source = Source(parser.locate, parser.name_of)
