@@ -16,7 +16,7 @@ import numpy as np
 from meshgen.ir.evaluate_common import integer_range
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.sharding.constant_places import window_start
-from meshgen.sharding.frames import ALONG_OTHERS, CARRIERS, Parts, cut_dims, frames_of, joined_pieces
+from meshgen.sharding.frames import ALONG_OTHERS, CARRIERS, Parts, cut_dims, frames_of, joined_pieces, walked
 from meshgen.sharding.partitioners.scans import neutral_scalar
 from meshgen.sharding.row_views import Frame, FrameWriter
 from meshgen.sharding.rules import rule_of
@@ -71,14 +71,13 @@ class _Rewrite:
         return self._is_framed(node) and self._carry(node)
 
     def _is_framed(self, node: Node) -> bool:
-        """Whether the op walks rows of frames, one by one, or sums over them."""
-        if node.op not in (*CARRIERS, *ALONG_OTHERS) or len(node.results) != 1 or "sharding_option" in node.attrs:
+        """Whether the op walks rows of frames, one by one, or sums over them: each of its loops in one frame."""
+        if node.op not in (*CARRIERS, *ALONG_OTHERS) or len(node.results) != 1:
             return False
-        rule = rule_of(node)
-        ends = [*zip(node.operands, rule.operands, strict=True), *zip(node.results, rule.results, strict=True)]
-        loops = [part for value, dims in ends for dim, part in enumerate(dims) if (value, dim) in self._frames]
-        kinds = ("parallel",) if node.op in ALONG_OTHERS else ("parallel", "reduce")
-        return bool(loops) and all(len(part) == 1 and rule.factors[part[0]].kind in kinds for part in loops)
+        ends = walked(node)
+        found: dict[int | None, Frame | None] = {None: None}
+        is_one = all(found.setdefault(loop, self._frames.get(end)) == self._frames.get(end) for end, loop in ends)
+        return is_one and any(found.values())
 
     def _frame(self, value: Value) -> list[Frame]:
         return [self._frames.get((value, dim), Frame(size)) for dim, size in enumerate(value.type.sizes)]

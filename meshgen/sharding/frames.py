@@ -130,14 +130,24 @@ class _Finder:
             yield user.result.type.sizes[dim], start[dim]
 
 
+def walked(node: Node) -> list[tuple[Dim, int | None]]:
+    """Every dim of an op's operands and results with the loop that walks it row by row or sums over it; None where none has it alone."""
+    if node.op not in (*CARRIERS, *ALONG_OTHERS, "slice", "pad") or "sharding_option" in node.attrs:
+        return []
+    rule = rule_of(node)
+    kinds = ("parallel", "reduce") if node.op in CARRIERS else ("parallel",)
+    ends = [*zip(node.operands, rule.operands, strict=True), *zip(node.results, rule.results, strict=True)]
+    shared = {loop for _, dims in ends for part in dims if len(part) > 1 for loop in part}
+
+    def alone(part: tuple[int, ...]) -> int | None:
+        is_alone = len(part) == 1 and part[0] not in shared and rule.factors[part[0]].kind in kinds
+        return part[0] if is_alone else None
+
+    return [((value, dim), alone(part)) for value, dims in ends for dim, part in enumerate(dims)]
+
+
 def _tied(node: Node, dim: Dim) -> Iterator[Dim]:
     """Dims of a node that walk the same loop as one of its, each alone."""
-    if node.op not in (*CARRIERS, *ALONG_OTHERS, "slice", "pad") or "sharding_option" in node.attrs:
-        return
-    rule = rule_of(node)
-    ends = [*zip(node.operands, rule.operands, strict=True), *zip(node.results, rule.results, strict=True)]
-    loops = {dims[dim[1]] for value, dims in ends if value is dim[0]}
-    kinds = ("parallel", "reduce") if node.op in CARRIERS else ("parallel",)
-    for loop in loops:
-        if len(loop) == 1 and rule.factors[loop[0]].kind in kinds:
-            yield from ((value, d) for value, dims in ends for d, part in enumerate(dims) if part == loop)
+    ends = walked(node)
+    loops = {loop for end, loop in ends if end == dim and loop is not None}
+    yield from (end for end, loop in ends if loop in loops)

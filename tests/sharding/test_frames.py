@@ -104,6 +104,12 @@ JOINED = program("""
 # Device 2 has rows [32, 48) of the first tensor and gives 14 to device 1, and [16, 24) of the other and gives all to device 3.
 BUSIEST = 14 + 8
 
+MERGED = program("""
+    %cut = stablehlo.slice %x [2:32, 0:8] : (tensor<32x8xf32>) -> tensor<30x8xf32>
+    %more = stablehlo.negate %cut : tensor<30x8xf32>
+    %flat = stablehlo.reshape %more : (tensor<30x8xf32>) -> tensor<240xf32>
+    return %flat : tensor<240xf32>""", result="tensor<240xf32>")  # fmt: skip
+
 PROGRAMS = {
     "joined to a part of another tensor": (JOINED, BUSIEST * ROW),
     "next row, zeros at the end": (SHIFTED, ROW),
@@ -139,7 +145,7 @@ def test_rewritten_programs_compute_the_same(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(frames, "NEAR", 1)
     monkeypatch.setattr(row_views, "NEAR", 1)
     count = 0
-    graphs = [(parse_text(text), 0) for text, _ in PROGRAMS.values()]
+    graphs = [(parse_text(text), 0) for text in (MERGED, *(text for text, _ in PROGRAMS.values()))]
     for module, seed in [*graphs, *((random_program(seed), seed) for seed in range(300))]:
         if module.parts or any(node.op == "manual" for node in module.graph.nodes):
             continue
