@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from meshgen.collector import rarely_collecting
-from meshgen.errors import Diagnostic, ProgramError, UsageError
+from meshgen.errors import CodegenError, Diagnostic, ProgramError, UsageError
 from meshgen.ir.graph import Graph, Module
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Schedule
@@ -49,6 +49,11 @@ class Options:
         _, _, names = self.target.partition(":")
         return tuple(names.split(",")) if names else ()
 
+    @property
+    def first(self) -> str:
+        """The target whose times are predicted."""
+        return f"cuda:{self.architectures[0]}" if self.architectures else "cuda:sm_90"
+
 
 @dataclass
 class Timing:
@@ -80,14 +85,30 @@ def _materialize(module: Module, options: Options) -> Module:
 def _optimize(module: Module, options: Options) -> Module:
     from meshgen.sharding.optimize import optimize
 
-    return optimize(module)
+    return _with_fewer_messages(optimize(module), options)
 
 
 def _partition(module: Module, options: Options) -> Module:
     from meshgen.sharding.optimize import optimize_local
     from meshgen.sharding.partition import partition
 
-    return optimize_local(partition(module, options.arguments))
+    return _with_fewer_messages(optimize_local(partition(module, options.arguments)), options)
+
+
+def _with_fewer_messages(module: Module, options: Options) -> Module:
+    """A local program with larger messages where its step is then shorter: how much they hide decides, so both are scheduled."""
+    from meshgen.sharding.optimizations.combine import combine_larger
+
+    larger = combine_larger(module) if module.stage == "partition" and module.mesh.is_static else None
+    if larger is None:
+        return module
+    from meshgen.codegen.schedule import schedule
+
+    try:
+        plans = [schedule(_fuse(each, options), options.first) for each in (module, larger)]
+    except CodegenError:  # it cannot be scheduled at all: said where that is asked for
+        return module
+    return larger if plans[1].step_seconds < plans[0].step_seconds else module
 
 
 def _fuse(module: Module, options: Options) -> Module:
@@ -118,8 +139,7 @@ def make_schedule(module: Module, options: Options) -> Schedule:
     from meshgen.codegen.schedule import schedule
     from meshgen.runtime.checker import check
 
-    first = f"cuda:{options.architectures[0]}" if options.architectures else "cuda:sm_90"
-    plan = schedule(module, first)
+    plan = schedule(module, options.first)
     check(plan, module.mesh)
     return plan
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from meshgen import api
 from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.ir.infer import verify_node
 from meshgen.mesh import Mesh
 from meshgen.runtime.simulate import simulate
-from meshgen.sharding.optimizations.combine import combine
+from meshgen.sharding.optimizations.combine import combine, combine_larger
 from meshgen.sharding.optimizations.rewrite import total_bytes
 from meshgen.sharding.optimize import optimize, optimize_local
 from meshgen.spec import P, Sharding
@@ -260,3 +261,34 @@ def test_messages_inside_a_loop_stay_there() -> None:
     args = [np.zeros((), np.int32), np.arange(4, dtype=np.int32), np.arange(4, 8, dtype=np.int32)]
     for left, right in zip(simulate(before, args), simulate(after, args), strict=True):
         assert_array_equal(left, right)
+
+
+LARGE = "tensor<256x1024xf32>"
+SUM = f"shard.all_reduce %{{}} on @g grid_axes = [0] : {LARGE} -> {LARGE}"
+DOT = "stablehlo.dot_general %{}, %w, contracting_dims = [1] x [0] : (tensor<256x1024xf32>, tensor<1024x1024xf32>) -> tensor<256x1024xf32>"
+
+
+def _spmd(*lines: str) -> str:
+    results = [line.split(" ")[0] for line in lines if "all_reduce" in line]
+    arguments = ", ".join(f"%{name}: {LARGE}" for name in "abcd")
+    return "\n".join([
+        "shard.grid @g(shape = 2)", f"func.func @f({arguments}, %w: tensor<1024x1024xf32>) -> ({', '.join([LARGE] * len(results))}) {{", *lines,
+        f"  return {', '.join(results)} : {', '.join([LARGE] * len(results))}", "}",
+    ])  # fmt: skip
+
+
+def test_large_messages_are_joined_where_the_step_is_shorter() -> None:
+    """Four sums one after the other wait for the links four times; two that hide behind dots do not wait."""
+    tail = _spmd(*[f"%s{name} = {SUM.format(name)}" for name in "abcd"])
+    executable = api.plan(tail, target="cpu")
+    assert [row.kind for row in executable.comms] == ["all_reduce"]
+    dots = [f"%d{i} = {DOT.format(f'd{i - 1}' if i else 'b')}" for i in range(60)]
+    hidden = _spmd(f"%sa = {SUM.format('a')}", *dots, f"%sb = {SUM.format('d59')}")
+    executable = api.plan(hidden, target="cpu")
+    assert len(executable.comms) == 2 and executable.comms[0].exposed_seconds < 1e-12
+    larger = combine_larger(executable.stages["partition"])
+    assert larger is not None and _collectives(larger) == ["all_reduce"]
+
+
+def test_what_is_joined_already_is_not_joined_anew() -> None:
+    assert combine_larger(combine(_local(Program(x=2).mesh, "f32[8]", "f32[9]"))) is None

@@ -25,6 +25,8 @@ _LIGHT = ELEMENTWISE | {
     "process_index", "reduce", "reshape", "reverse", "slice", "transpose", *LOCAL_OPS,
 }  # fmt: skip
 _LIGHT_BYTES = 1 << 20  # larger values would be held longer
+_SMALL = 1 / 8  # of the latency that is saved: what is copied no longer is joined whatever else runs
+_COPIED = 1 / 2  # ... and what is only where the step is shorter: large messages wait for all their parts
 _FULL = 4  # a message is long enough when its bytes take this many latencies
 _TINY = 256  # ... and this fraction of that fits always
 _COPIES = 4  # a part is read and written before and after the message
@@ -37,7 +39,13 @@ def combine(module: Module) -> Module:
     After: `%m = all_reduce (concatenate (reshape %x), (reshape %y)) on t   %a = reshape (slice %m)   %b = ...`;
     all_gather and reduce_scatter alike. Only among the same axes, kind and dtype (gathers: width of the dtype).
     """
-    return replace(module, graph=_combined(module.graph, module.mesh))
+    return replace(module, graph=_combined(module.graph, module.mesh, _SMALL))
+
+
+def combine_larger(module: Module) -> Module | None:
+    """A combined module with larger collectives in one message too, which may make its step longer; None if there are none."""
+    graph = _combined(module.graph, module.mesh, _COPIED)
+    return None if len(graph.nodes) == len(module.graph.nodes) else replace(module, graph=graph)
 
 
 @dataclass
@@ -52,23 +60,24 @@ class _Bucket:
         return place < self.due and (self.moved + moved <= limit or moved * _TINY <= limit)
 
 
-def _combined(graph: Graph, mesh: Mesh) -> Graph:
+def _combined(graph: Graph, mesh: Mesh, copied: float) -> Graph:
+    """The graph with messages of collectives for which copying takes up to that part of the latency that is saved."""
     nodes = [
-        replace(n, regions=tuple(_combined(region, mesh) for region in n.regions)) if n.regions else n
+        replace(n, regions=tuple(_combined(region, mesh, copied) for region in n.regions)) if n.regions else n
         for n in graph.nodes
     ]
     graph = replace(graph, nodes=nodes)
-    found = [bucket.members for bucket in _buckets(graph, mesh) if len(bucket.members) > 1]
-    return replace(graph, nodes=_reordered(nodes, found, mesh)) if found else graph
+    found = [bucket.members for bucket in _buckets(graph, mesh, copied) if len(bucket.members) > 1]
+    return replace(graph, nodes=_reordered(graph.nodes, found, mesh)) if found else graph
 
 
-def _buckets(graph: Graph, mesh: Mesh) -> list[_Bucket]:
+def _buckets(graph: Graph, mesh: Mesh, copied: float) -> list[_Bucket]:
     """Collectives by the message that they go into, each in exactly one."""
     due = _due(graph)
     found: list[_Bucket] = []
     opened: dict[Any, _Bucket] = {}
     for place, node in enumerate(graph.nodes):
-        if node.op not in MESSAGES or not _is_small(node, mesh):
+        if node.op not in MESSAGES or not _may_join(node, mesh, copied):
             continue
         moved, limit, key = price_of(node, mesh).ring_bytes, _limit(node, mesh), _key(node, mesh)
         last = due.get(node.result, len(graph.nodes))
@@ -126,12 +135,12 @@ def _limit(node: Node, mesh: Mesh) -> float:
     return _FULL * latency * bandwidth
 
 
-def _is_small(node: Node, mesh: Mesh) -> bool:
-    """Whether copying the buffers into and out of a message takes less than an eighth of the latency that it saves."""
+def _may_join(node: Node, mesh: Mesh, copied: float) -> bool:
+    """Whether copying the buffers into and out of a message takes less than that part of the latency that it saves."""
     if not price_of(node, mesh).ring_bytes:
         return False
-    copied = _COPIES * max(node.operands[0].type.nbytes, node.result.type.nbytes)
-    return copied / _COPY_BYTES_PER_SECOND <= _link(node, mesh)[0] / 8
+    copies = _COPIES * max(node.operands[0].type.nbytes, node.result.type.nbytes)
+    return copies / _COPY_BYTES_PER_SECOND <= copied * _link(node, mesh)[0]
 
 
 def _reordered(nodes: Sequence[Node], found: list[list[Node]], mesh: Mesh) -> list[Node]:
