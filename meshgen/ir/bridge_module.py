@@ -18,6 +18,7 @@ from typing import cast
 
 from xdsl.dialects import builtin, func
 from xdsl.ir import Attribute, Operation, Region
+from xdsl.parser.core import ForwardDeclaredValue
 from xdsl.utils.exceptions import VerifyException
 
 from meshgen.errors import Diagnostic, ProgramError
@@ -123,12 +124,14 @@ def _raise(reading: Reading) -> None:
 
 
 def _refuse_unknown(top: Operation, reading: Reading) -> None:
-    """A fault for each kind of operation that nothing converts, where it first stands."""
+    """A fault for each kind of operation that nothing converts, where it first stands, and for undefined operands."""
     first: dict[str, Operation] = {}
     for operation in top.walk():
         known = operation.name in IMPORTERS or operation.name in MODULE_OPS or operation.name in _STRUCTURE
         if not known and operation.name not in first:
             first[operation.name] = operation
+        if any(isinstance(operand, ForwardDeclaredValue) for operand in operation.operands):
+            reading.fault("MG0104", f"{operation.name}: an operand is not defined where it is used", operation)
     for name, operation in first.items():
         reading.fault("MG0103", f"operation {name} is not supported", operation)
     _raise(reading)

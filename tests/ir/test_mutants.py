@@ -18,6 +18,10 @@ MUTANTS = {
         f"{X}\n%t = arith.constant true\n%0 = scf.if %t -> (tensor<4x6xf32>) {{\n%1 = math.exp %x : tensor<4x6xf32>\n}} else {{\nscf.yield %x : tensor<4x6xf32>\n}}\nreturn %0 : tensor<4x6xf32>\n}}",
         "MG0104", "gives 0 values for 1 results",
     ),
+    "a step that the loop defines": (
+        f"{X}\n%a = arith.constant 0 : index\n%b = arith.constant 4 : index\n%0 = scf.for %c = %a to %b step %c iter_args(%t = %x) -> (tensor<4x6xf32>) {{\nscf.yield %t : tensor<4x6xf32>\n}}\nreturn %0 : tensor<4x6xf32>\n}}",
+        "MG0104", "not defined where it is used",
+    ),
     "an axis that is no number": (
         'mesh.cluster @mesh0(rank = 2, dim_sizes = [2, 2])\nfunc.func @main(%x: tensor<4x6xf32>) -> tensor<8x6xf32> {\n'
         "%0 = mesh.all_gather %x {mesh_axis = [[tensor<4xf32>], []]} : tensor<4x6xf32> -> tensor<8x6xf32>\nreturn %0 : tensor<8x6xf32>\n}",
