@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from xdsl.dialects import builtin, func
+from xdsl.dialects import builtin, func, scf
 from xdsl.ir import Attribute, Operation, Region
 from xdsl.parser.core import ForwardDeclaredValue
 from xdsl.utils.exceptions import VerifyException
@@ -171,7 +171,8 @@ def _verify_one(operation: Operation, reading: Reading) -> None:
     except VerifyException as error:
         message = str(error).strip().splitlines()[-1]
         reading.fault("MG0104", f"{operation.name}: {message}", operation)
-    if not isinstance(operation, func.FuncOp) and any(len(region.blocks) != 1 for region in operation.regions):
+    regions = operation.regions[:1] if isinstance(operation, scf.IfOp) else operation.regions  # no else is needed
+    if not isinstance(operation, func.FuncOp) and any(len(region.blocks) != 1 for region in regions):
         reading.fault("MG0104", f"{operation.name}: a region has one block", operation)
     elif operation.name in _BRANCHES:
         _verify_branches(operation, reading)

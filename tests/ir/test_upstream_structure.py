@@ -246,3 +246,13 @@ def test_malformed_operations_are_refused_where_they_stand(name: str) -> None:
     with pytest.raises(ProgramError) as caught:
         parse_text(f"func.func @f(%x: {T}) -> {T} {{\n{MALFORMED[name]}\nreturn %x : {T}\n}}")
     assert all(fault.loc is not None and fault.loc.line > 1 for fault in caught.value.diagnostics)
+
+
+def test_a_conditional_without_results_needs_no_else() -> None:
+    text = """func.func @main(%x: tensor<4xf32>, %c: i1) -> tensor<4xf32> {
+  scf.if %c {
+    %1 = math.exp %x : tensor<4xf32>
+  }
+  return %x : tensor<4xf32>
+}"""
+    assert not parse_text(text).graph.nodes
