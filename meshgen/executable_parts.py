@@ -120,17 +120,17 @@ class PartsExecutable(Executable):
 
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
         """A weight goes to the part that takes it. Raises ArgumentError for one that none takes."""
-        from meshgen.codegen.package import module_members, parts_members
+        from meshgen.codegen.package import module_members, part_names, parts_members
 
-        weights = weights or {}
-        taken = {value.name for part in self.parts for value in part.fused.graph.inputs}
+        weights, names = weights or {}, part_names(self.fused)
+        taken = {name for ins, _ in names for name in ins}
         if unknown := [name for name in weights if name not in taken]:
             texts = [f"there is no input '{name}' to store a weight for" for name in unknown]
             raise ArgumentError(*(Diagnostic("MG0601", text) for text in texts))
         members: list[Mapping[str, bytes]] = []
-        for part in self.parts:
-            own = {value.name: weights[value.name] for value in part.fused.graph.inputs if value.name in weights}
+        for part, (ins, outs) in zip(self.parts, names, strict=True):
+            own = {name: weights[name] for name in ins if name in weights}
             content = part.contents() | {"stages": {}}
-            members.append(module_members(part.fused, part.plan, **content, weights=own)[0])
+            members.append(module_members(part.fused, part.plan, **content, weights=own, names=(ins, outs))[0])
         report = {key: value for key, value in self.record().items() if key != "seconds"}
         return parts_members(self.fused, members, stages=self.texts(), report=report)

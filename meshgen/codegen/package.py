@@ -17,6 +17,7 @@ from meshgen.codegen.build import BuiltKernel, Source, toolchain
 from meshgen.codegen.schedule import constants_of
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.graph import STAGES, Module, TensorType, Value
+from meshgen.ir.parts import parts_of
 from meshgen.runtime import container, manifest, tensors
 from meshgen.runtime.checker import check
 from meshgen.runtime.manifest import Binary, Binding, Kernel, Manifest, Param
@@ -24,6 +25,7 @@ from meshgen.runtime.plan import Schedule
 from meshgen.spec import Sharding
 
 Array = np.ndarray[Any, Any]
+Names = tuple[Sequence[str], Sequence[str]]  # of arguments and results
 
 
 class LaunchedSource(Source, Protocol):
@@ -62,12 +64,13 @@ def write_module(path: str | Path, module: Module, plan: Schedule, *, sources: M
 
 def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, LaunchedSource] | None = None,
                    built: Mapping[tuple[str, str], BuiltKernel] | None = None, stages: Mapping[str, str] | None = None,
-                   weights: Mapping[str, Array] | None = None, report: Mapping[str, Any] | None = None
-                   ) -> tuple[dict[str, bytes], Manifest]:  # fmt: skip
-    """The members of a module's file, and its manifest, as `write_module` writes them."""
+                   weights: Mapping[str, Array] | None = None, report: Mapping[str, Any] | None = None,
+                   names: Names | None = None) -> tuple[dict[str, bytes], Manifest]:  # fmt: skip
+    """The members of a module's file, and its manifest, as `write_module` writes them; `names` are those of a part (`part_names`)."""
     check(plan, module.mesh)
     sources, built, weights = sources or {}, built or {}, weights or {}
-    inputs = _bindings("arg", module.graph.inputs, module.in_types, module.in_shardings, plan.inputs, weights)
+    in_names, out_names = names or _names(module)
+    inputs = _bindings(in_names, module.graph.inputs, module.in_types, module.in_shardings, plan.inputs, weights)
     _check_weights(inputs, weights)
     members = code_members(sources, stages or {})
     binaries = _add_binaries(members, built)
@@ -81,7 +84,7 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
         mesh=module.mesh,
         arguments=module.arguments,
         inputs=inputs,
-        outputs=_bindings("result", module.graph.outputs, module.out_types, module.out_shardings, plan.outputs, {}),
+        outputs=_bindings(out_names, module.graph.outputs, module.out_types, module.out_shardings, plan.outputs, {}),
         kernels={name: _kernel(name, sources.get(name), binaries) for name in plan.kernels},
         plan=plan,
         toolchain={arch: toolchain(arch) for arch in dict.fromkeys(arch for _, arch in built)},
@@ -116,7 +119,8 @@ def write_plans(path: str | Path, module: Module, plans: Sequence[Schedule]) -> 
     """Write a program with the schedule of every mesh, its kernels as bodies only and no stages."""
     if module.parts:
         pairs = zip(module.parts, plans, strict=True)
-        parts = [module_members(part, plan)[0] for part, plan in pairs]
+        named = part_names(module)
+        parts = [module_members(part, plan, names=names)[0] for (part, plan), names in zip(pairs, named, strict=True)]
         container.write(Path(path), parts_members(module, parts, stages={}, report={}))
     else:
         write_module(path, module, plans[0])
@@ -168,10 +172,20 @@ def signature_names(word: str, values: Sequence[Value]) -> list[str]:
     return found
 
 
-def _bindings(word: str, values: Sequence[Value], types: Sequence[TensorType], shardings: Sequence[Sharding],
+def _names(module: Module) -> Names:
+    return signature_names("arg", module.graph.inputs), signature_names("result", module.graph.outputs)
+
+
+def part_names(module: Module) -> list[Names]:
+    """What callers call the arguments and results of each part: names and numbers are those of the whole program."""
+    ins, outs = _names(module)
+    return [([ins[n] for n in inputs], [outs[n] for n in outputs]) for _, inputs, outputs in parts_of(module)]
+
+
+def _bindings(names: Sequence[str], values: Sequence[Value], types: Sequence[TensorType], shardings: Sequence[Sharding],
               buffers: Sequence[int], weights: Mapping[str, Array]) -> tuple[Binding, ...]:  # fmt: skip
     """The signature."""
-    rows = zip(signature_names(word, values), values, types, shardings, buffers, strict=True)
+    rows = zip(names, values, types, shardings, buffers, strict=True)
     return tuple(
         Binding(name, kind, sharding, value.type.sizes, buffer, name in weights)
         for name, value, kind, sharding, buffer in rows

@@ -31,8 +31,6 @@ class Places:
 
 def place(module: Module) -> Places:
     """The places of a module at stage import. Raises ShardingError MG0209 with everything that cannot be placed."""
-    if unknown := list(unknown_meshes(module)):
-        raise ShardingError(*unknown)
     placer = _Placer(module)
     placer.forward()
     placer.backward()

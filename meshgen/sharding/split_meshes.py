@@ -32,8 +32,9 @@ def split_meshes(module: Module) -> Module:
     """
     if module.parts or module.stage not in ("import", "materialize"):
         return module
+    module = _on_used(module) if module.stage == "import" else module
     if len(module.meshes) < 2:
-        return _on_one(module)
+        return module
     unknown = [mesh for mesh in module.meshes if not mesh.is_static]
     if unknown:
         named = first_named(module)
@@ -50,12 +51,17 @@ def split_meshes(module: Module) -> Module:
     return joined(module, [part.module() for part in writer.parts.values()])
 
 
-def _on_one(module: Module) -> Module:
-    """A program on one mesh without the name of it in shardings; itself where there is none."""
-    if not any(first_named(module)):
-        return module
+def _on_used(module: Module) -> Module:
+    """A user's program without meshes that nothing is put on; on a single mesh, shardings do not name it."""
+    named = first_named(module)
     if unknown := list(unknown_meshes(module)):
         raise ShardingError(*unknown)
+    used = tuple(mesh for mesh in module.meshes if mesh.name in named) or (module.mesh,)
+    if len(used) > 1:
+        return replace(module, mesh=used[0], meshes=used)
+    module = replace(module, mesh=used[0], meshes=())
+    if not any(named):
+        return module
     ins, outs = ([wish and _here(wish) for wish in side] for side in (module.in_annotations, module.out_annotations))
     return replace(module, graph=without_meshes(module.graph, module.mesh), in_annotations=ins, out_annotations=outs)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -120,3 +121,33 @@ def test_sizes_of_parts_are_fixed() -> None:
     assert read(print_text(parts), {"a": {"dp": 2, "tp": 2}})[0].parts
     with pytest.raises(UsageError, match=r"@b is Mesh\(x=3\) in the program's parts, not Mesh\(x=2\)"):
         read(print_text(parts), {"b": {"x": 2}})
+
+
+def test_results_of_several_meshes_have_names_of_their_own(tmp_path: Path) -> None:
+    def program(x: Any, y: Any) -> Any:
+        h = mg.annotate(x, mg.P("dp", mesh="a")) * 2.0
+        return mg.annotate(h, mg.P("x", mesh="b")) + y, h - 1.0, mg.annotate(mg.exp(h), mg.P(mesh="b"))
+
+    exe = mg.compile(program, MESHES, args=["f32[6]", "f32[6]"], target="cpu")
+    path, out = tmp_path / "p.mgx", tmp_path / "y.npz"
+    exe.save(path, weights={"y": np.ones(6, "f4")})
+    module = mg.load(path)
+    assert [b.name for b in module.outputs] == ["result0", "result1", "result2"]
+    np.save(tmp_path / "x.npy", np.arange(6, dtype="f4"))
+    assert main(["run", str(path), "--input", f"x=@{tmp_path / 'x.npy'}", "--output", str(out)]) == 0
+    found = np.load(out)
+    np.testing.assert_allclose(found["result0"], np.arange(6) * 2.0 + 1.0)
+    np.testing.assert_allclose(found["result1"], np.arange(6) * 2.0 - 1.0)
+    assert main(["run", str(path), "--input", f"x=@{tmp_path / 'x.npy'}", "--expect", str(out)]) == 0
+
+
+def test_a_mesh_that_nothing_is_on_has_no_program() -> None:
+    def program(x: Any) -> Any:
+        return mg.tanh(mg.annotate(x, mg.P("dp", mesh="a")))
+
+    exe = mg.compile(program, MESHES, args=["f32[4]"], target="cpu")
+    assert len(exe.parts) == 1 and exe.mesh.name == "a"
+    three = mg.compile(
+        two_stages, {**MESHES, "c": {"z": 2}}, args=TYPES, in_specs={"x": mg.P("dp", mesh="a")}, target="cpu"
+    )
+    assert [part.mesh.name for part in three.parts] == ["a", "b"]
