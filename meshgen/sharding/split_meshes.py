@@ -56,10 +56,10 @@ def _on_used(module: Module) -> Module:
     named = first_named(module)
     if unknown := list(unknown_meshes(module)):
         raise ShardingError(*unknown)
-    used = tuple(mesh for mesh in module.meshes if mesh.name in named) or (module.mesh,)
+    used = tuple(mesh for mesh in module.meshes if mesh.name in named)
     if len(used) > 1:
         return replace(module, mesh=used[0], meshes=used)
-    module = replace(module, mesh=used[0], meshes=())
+    module = replace(module, mesh=next(iter(used), module.mesh), meshes=())
     if not any(named):
         return module
     ins, outs = ([wish and _here(wish) for wish in side] for side in (module.in_annotations, module.out_annotations))
