@@ -264,9 +264,9 @@ class AxisProblem:
             self._add((producer[0], site, copy), np.array(costs))
 
     def _weight(self, maker: Site, use: tuple[int, int]) -> float:
-        """How much an edge counts: what a loop carries is resharded on every trip, what it only reads once before it."""
+        """How much an edge counts: what a loop changes is resharded on every trip, what it only reads once before it."""
         user = self.sites[use[0]]
-        times = user.times / maker.times if maker.node.op == "carry" else 1.0
+        times = 1.0 if not maker.node.attrs.get("is_changed") else user.times / maker.times
         times *= BEHIND if user.node.attrs.get("as_result") else 1.0
         return times * (SAME_EDGE if use in self.view.moved else 1.0)
 

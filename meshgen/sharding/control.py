@@ -64,7 +64,7 @@ def _loop(node: Node, times: float, trips: float, manual: tuple[str, ...]) -> li
     condition, body = node.regions
     carried = zip(node.operands, body.outputs, body.inputs, condition.inputs, node.results, strict=True)
     ties = [
-        Node("carry", [start, end], [inner, tested, result], loc=node.loc)
+        Node("carry", [start, end], [inner, tested, result], {"is_changed": end is not inner}, node.loc)
         for start, end, inner, tested, result in carried
     ]
     decision = Flat(Node("decision", [condition.outputs[0]], [], loc=node.loc), times * trips, manual)
