@@ -69,6 +69,10 @@ def test_reduce_region_computes_argmax_with_first_of_equals() -> None:
     index = np.broadcast_to(np.arange(13, dtype=np.int32), x.shape)
     value, place = run("reduce_region", x, index, np.float32(-np.inf), np.int32(99), dims=(1,), regions=(region,))
     assert (value == x.max(1)).all() and (place == x.argmax(1)).all()
+    for dim, shape in ((1, (0,)), (0, (13,))):
+        begin = np.float32(-np.inf), np.int32(99)
+        value, place = run("reduce_region", x[:0], index[:0], *begin, dims=(dim,), regions=(region,))
+        assert value.shape == place.shape == shape and (value == -np.inf).all() and (place == 99).all()
 
 
 CONVOLUTIONS = [

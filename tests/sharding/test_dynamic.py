@@ -310,3 +310,25 @@ def test_a_module_left_open_runs_on_any_number_of_devices(size: int, tmp_path: P
     mg.compile(UNUSED, target="cpu", arguments="global").save(path)
     x = np.arange(84, dtype=np.float32).reshape(7, 12) - 40
     np.testing.assert_array_equal(mg.load(path, mesh={"0": size})(x), np.abs(x))
+
+
+def test_bits_of_open_dims() -> None:
+    """Several bits of one element lie along a last dim; the others are the operand's."""
+    text = "func.func @f(%x: tensor<?x3xf32>) -> tensor<?x3x4xi8> {\n  %a = stablehlo.bitcast_convert %x : (tensor<?x3xf32>) -> tensor<?x3x4xi8>\n  return %a : tensor<?x3x4xi8>\n}\n"
+    for given, rows in (({"x": (5, 3)}, 5), ({"x": (0, None)}, 0)):
+        assert with_shapes(parse_text(text), given).graph.outputs[0].type.shape == (rows, 3, 4)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5])
+def test_an_option_on_open_rows_holds_for_few_and_for_none(rows: int) -> None:
+    text = """
+shard.grid @g(shape = 4)
+func.func @f(%x: tensor<?x1xf32>, %y: tensor<?x1xf32>) -> tensor<?x1xf32> {
+  %s = shard.sharding @g split_axes = [[], [0]] : !shard.sharding
+  %ys = shard.shard %y to %s annotate_for_users {required = false} : tensor<?x1xf32>
+  %a = stablehlo.divide %x, %ys {sharding = [[0], []]} : tensor<?x1xf32>
+  return %a : tensor<?x1xf32>
+}
+"""
+    module = with_shapes(parse_text(text), {"x": (rows, 1), "y": (rows, 1)})
+    assert check(module, pipeline=lowered).ok
