@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from meshgen.errors import ArgumentError, Diagnostic, UsageError
+from meshgen.errors import ArgumentError, CodegenError, Diagnostic, UsageError
 from meshgen.frontend.tracer import flatten
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
@@ -92,11 +92,23 @@ class Executable:
 
     @cached_property
     def sources(self) -> dict[str, Any]:
-        """Triton source per kernel (`triton_source.KernelSource`)."""
+        """Triton source per kernel (`triton_source.KernelSource`). Without a GPU among the targets some may have none."""
         from meshgen.codegen.triton_source import kernel_source
 
+        found: dict[str, Any] = {}
         with self._timing.of("source"):
-            return {name: kernel_source(name, body, self.mesh, self._gpu) for name, body in self.plan.kernels.items()}
+            for name, body in self.plan.kernels.items():
+                try:
+                    found[name] = kernel_source(name, body, self.mesh, self._gpu)
+                except CodegenError:
+                    if self.options.architectures:
+                        raise
+        return found
+
+    @property
+    def without_code(self) -> list[str]:
+        """Kernels that no code can be generated for: they run as their bodies, with NumPy."""
+        return [name for name in self.plan.kernels if name not in self.sources]
 
     @property
     def _gpu(self) -> str:
@@ -226,6 +238,7 @@ class Executable:
     def contents(self) -> dict[str, Any]:
         """What a module file keeps besides the plan: sources, binaries, stages and the report."""
         report = {key: value for key, value in self.record().items() if key != "seconds"}  # the same bytes every time
+        report |= {"kernels_without_code": self.without_code} if self.without_code else {}
         return {"sources": self.sources, "built": self.built, "stages": self.texts(), "report": report}
 
     def texts(self) -> dict[str, str]:
@@ -292,13 +305,18 @@ def kernel_records(executable: Executable) -> list[dict[str, Any]]:
     launches = [item.kernel for item in executable.plan.items if not item.is_collective]
     records: list[dict[str, Any]] = []
     for name in dict.fromkeys(launches):
-        source = executable.sources[name]
+        source = executable.sources.get(name)
         binaries = {
             arch: {k: v for k, v in asdict(built).items() if k in ("regs", "spill_bytes", "shared", "threads")}
             for (kernel, arch), built in executable.built.items()
             if kernel == name
         }
         records.append(
-            {"name": name, "launches": launches.count(name), "grid": list(source.grid), "binaries": binaries}
+            {
+                "name": name,
+                "launches": launches.count(name),
+                "grid": list(source.grid) if source else [],
+                "binaries": binaries,
+            }
         )
     return records

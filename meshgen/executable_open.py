@@ -144,6 +144,11 @@ class OpenExecutable(Executable):
         self.specialisations[sizes] = self._at(sizes)
         return self.specialisations[sizes]
 
+    @property
+    def without_code(self) -> list[str]:
+        """Of all specialisations."""
+        return list(dict.fromkeys(name for each in self.specialisations.values() for name in each.without_code))
+
     def build(self, progress: Progress | None = None) -> None:
         """Compile the kernels of all specialisations; equal ones are built once."""
         for executable in self.specialisations.values():

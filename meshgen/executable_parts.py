@@ -47,6 +47,11 @@ class PartsExecutable(Executable):
         """Triton source per kernel, by `MESH/KERNEL`."""
         return {f"{part.mesh.name}/{name}": source for part in self.parts for name, source in part.sources.items()}
 
+    @property
+    def without_code(self) -> list[str]:
+        """As for one mesh, by `MESH/KERNEL`."""
+        return [f"{part.mesh.name}/{name}" for part in self.parts for name in part.without_code]
+
     def build(self, progress: Progress | None = None) -> None:
         """Compile the kernels of all meshes; equal ones are built once."""
         for part in self.parts:

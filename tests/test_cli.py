@@ -116,6 +116,20 @@ def test_compile_prints_reasons_kernels_and_where_time_went(place: Path, capsys:
     assert len(list((place / "dump" / "kernels").glob("*.py"))) == 2
 
 
+def test_what_has_no_kernel_runs_on_the_reference_device(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "func.func @f(%x: tensor<6x5xf32>) -> tensor<6x5x4xi8> {\n  %a = stablehlo.bitcast_convert %x : (tensor<6x5xf32>) -> tensor<6x5x4xi8>\n  return %a : tensor<6x5x4xi8>\n}\n"
+    program, module = place / "bits.mlir", place / "bits.mgx"
+    program.write_text(text)
+    words = ["compile", str(program), "--mesh", "x=4", "-o", str(module)]
+    assert main([*words, "--target", "cuda:sm_90"]) == 1
+    assert "MG0301" in capsys.readouterr().err and not module.exists()
+    assert main([*words, "--target", "cpu"]) == 0
+    assert "no code can be generated for bitcast_convert" in capsys.readouterr().err
+    assert main(["inspect", str(module), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["report"]["kernels_without_code"] == ["bitcast_convert"]
+    assert main(["run", str(module), "--expect", str(program)]) == 0
+
+
 def test_run_compares_with_arrays_and_programs(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     module, results = str(place / "mlp.mgx"), str(place / "y.npz")
     x = np.linspace(-1, 1, 96, dtype=np.float32).reshape(8, 12)

@@ -92,7 +92,7 @@ def expression(node: Node, args: Sequence[Code]) -> tuple[str, tuple[str, ...]]:
 def unsupported(node: Node) -> Diagnostic:
     types = ", ".join(str(v.type) for v in node.operands)
     return Diagnostic("MG0301", f"no kernel can be generated for '{node.op}' of {types}", node.loc,
-                      hint="run this program with --device reference")  # fmt: skip
+                      hint="compile it with --target cpu: it runs on the reference device")  # fmt: skip
 
 
 def _wrap_bool(node: Node, text: str) -> str:

@@ -30,6 +30,9 @@ def run(options: argparse.Namespace, output: Output) -> int:
         specialise(executable, options, output)
         executable.build(progress)
     executable.save(options.output)
+    if executable.without_code:
+        names = ", ".join(executable.without_code)
+        output.note(f"note: no code can be generated for {names}: they run on the reference device's NumPy only")
     if options.dump:
         dump(executable, Path(options.dump))
     if options.report:
