@@ -14,12 +14,12 @@ from importlib import import_module
 from pathlib import Path
 
 from meshgen.cli import COMMANDS, main
-from meshgen.codegen import fusion_space
+from meshgen.codegen.fusion import space as fusion_space
 from meshgen.errors import CODES
 from meshgen.ir import text
-from meshgen.ir.bridge import IMPORTERS
-from meshgen.ir.evaluate import HANDLERS
-from meshgen.ir.infer import INFERENCE
+from meshgen.ir.bridge.conversion import IMPORTERS
+from meshgen.ir.evaluate.evaluator import HANDLERS
+from meshgen.ir.infer.inference import INFERENCE
 from meshgen.sharding import partition
 from meshgen.sharding.partitioners.registry import PARTITIONERS
 from meshgen.sharding.rules import RULES

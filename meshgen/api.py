@@ -108,8 +108,8 @@ def _plan_parts(stages: Mapping[str, Module], options: Options, timing: Timing, 
     """The schedules of all meshes, proven right together."""
     from meshgen.executable_parts import PartsExecutable
     from meshgen.runtime.checker_parts import check_parts
-    from meshgen.sharding.crossings import with_hints
-    from meshgen.sharding.split_meshes import split_meshes
+    from meshgen.sharding.meshes.crossings import with_hints
+    from meshgen.sharding.meshes.split import split_meshes
 
     entered = stages.get("import")
     split = with_hints(split_meshes(entered).parts, stages["propagate"].parts) if entered else []

@@ -13,7 +13,7 @@ from meshgen.explain_collectives import collective_records_of, collective_text, 
 from meshgen.explain_parts import Across
 from meshgen.explain_values import Question, known_of
 from meshgen.records import Comms
-from meshgen.sharding.rivals import lost_hints
+from meshgen.sharding.propagation.rivals import lost_hints
 from meshgen.tables import comms_table, render, table_of
 
 

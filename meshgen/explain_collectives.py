@@ -15,12 +15,12 @@ from meshgen.explain_parts import crossing_lines
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh, overlaps
 from meshgen.records import Collective, collective_record
-from meshgen.sharding.chains import Reasons
-from meshgen.sharding.control import PSEUDO_OPS
 from meshgen.sharding.propagate import Solved
-from meshgen.sharding.reshard import ReshardPlan, other_plans
-from meshgen.sharding.rivals import rivals
-from meshgen.sharding.sites import Site
+from meshgen.sharding.propagation.chains import Reasons
+from meshgen.sharding.propagation.control import PSEUDO_OPS
+from meshgen.sharding.propagation.rivals import rivals
+from meshgen.sharding.propagation.sites import Site
+from meshgen.sharding.reshard.plan import ReshardPlan, other_plans
 from meshgen.spec import Sharding
 from meshgen.tables import bytes_text, seconds_text
 

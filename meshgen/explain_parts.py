@@ -11,9 +11,9 @@ from meshgen.executable import Executable
 from meshgen.executable_parts import PartsExecutable
 from meshgen.explain_values import known_of, link_parts
 from meshgen.ir.graph import Module, Node
-from meshgen.sharding.chains_across import ReasonsAcross
-from meshgen.sharding.crossings import Crossing, Way, crossings
-from meshgen.sharding.place import is_on_several, place
+from meshgen.sharding.meshes.chains import ReasonsAcross
+from meshgen.sharding.meshes.crossings import Crossing, Way, crossings
+from meshgen.sharding.meshes.place import is_on_several, place
 from meshgen.tables import bytes_text, seconds_text
 
 MOST_WAYS = 4  # other ways to cross that are shown, cheapest first

@@ -11,12 +11,12 @@ from meshgen.errors import Diagnostic, Location, UsageError, place_text
 from meshgen.executable import Executable
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.manual import is_open
-from meshgen.sharding.chains import Chain, Reasons
-from meshgen.sharding.chains_across import ReasonsAcross
-from meshgen.sharding.common_values import common_values
+from meshgen.sharding.equal_programs.common_values import common_values
+from meshgen.sharding.meshes.chains import ReasonsAcross
 from meshgen.sharding.propagate import Solved, annotated, solve
-from meshgen.sharding.rivals import rivals
-from meshgen.sharding.tiles import free_part
+from meshgen.sharding.propagation.chains import Chain, Reasons
+from meshgen.sharding.propagation.rivals import rivals
+from meshgen.sharding.propagation.tiles import free_part
 from meshgen.sharding.unknown import nominal_mesh
 from meshgen.spec import Sharding, format_sharding
 

@@ -205,8 +205,8 @@ def run_stage(stage: str, module: Module, options: Options) -> Module:
 def _on_meshes(stage: str, module: Module, options: Options) -> Module:
     """One pass on a program: on each of its parts, where it is on several meshes."""
     from meshgen.ir.parts import joined
-    from meshgen.sharding.crossings import propagate_parts, settle
-    from meshgen.sharding.split_meshes import split_meshes
+    from meshgen.sharding.meshes.crossings import propagate_parts, settle
+    from meshgen.sharding.meshes.split import split_meshes
 
     run = STAGES[stage]
     module = split_meshes(module)
@@ -224,7 +224,7 @@ def _on_meshes(stage: str, module: Module, options: Options) -> Module:
 
 def node_faults(module: Module, mesh: Mesh | None = None) -> list[Diagnostic]:
     """Everything that is malformed in a module's graph and kernels; with a mesh, sizes of local tensors are checked too."""
-    from meshgen.ir.infer import verify_node
+    from meshgen.ir.infer.inference import verify_node
 
     if module.parts:
         return [fault for part in module.parts for fault in node_faults(part)]

@@ -14,12 +14,12 @@ from meshgen.explain_values import Known, known_of
 from meshgen.ir.graph import Graph, Node
 from meshgen.ir.reasons import reason_of
 from meshgen.ir.text import parse_text
-from meshgen.sharding.chains import Reasons
 from meshgen.sharding.generate import random_program
 from meshgen.sharding.materialize import materialize
 from meshgen.sharding.optimize import optimize
 from meshgen.sharding.propagate import annotated, solve
-from meshgen.sharding.rivals import lost_hints
+from meshgen.sharding.propagation.chains import Reasons
+from meshgen.sharding.propagation.rivals import lost_hints
 from tests.acceptance.cases import realistic_names, small
 from tests.programs import mlp
 

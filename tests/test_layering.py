@@ -39,7 +39,7 @@ LAYERS = (
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 LIGHT = ["meshgen", "meshgen.api", "meshgen.runtime.module", "meshgen.runtime.open_module", "meshgen.runtime.simulate", "meshgen.ccl.cost", "meshgen.ccl.simulated", "meshgen.ir.graph",
-         "meshgen.ir.infer", "meshgen.ir.evaluate", "meshgen.ir.encode", "meshgen.commands.run", "meshgen.commands.inspect", "meshgen.cli"]  # fmt: skip
+         "meshgen.ir.infer.inference", "meshgen.ir.evaluate.evaluator", "meshgen.ir.encode", "meshgen.commands.run", "meshgen.commands.inspect", "meshgen.cli"]  # fmt: skip
 
 
 def part_of(module: str) -> str:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from meshgen.ccl.routes import Box, Message, Tiles, cut_box, tile_of, volume
-from meshgen.ir.evaluate_common import Array, poisoned
+from meshgen.ir.evaluate.common import Array, poisoned
 from meshgen.ir.graph import Node
-from meshgen.ir.infer_sharding import BETWEEN as BETWEEN
+from meshgen.ir.infer.sharding import BETWEEN as BETWEEN
 from meshgen.mesh import NETWORK_BYTES_PER_SECOND, NETWORK_LATENCY_SECONDS, Mesh
 from meshgen.spec import Sharding
 

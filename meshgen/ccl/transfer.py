@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from meshgen.errors import Diagnostic, ProgramError
-from meshgen.ir.evaluate_common import Array
+from meshgen.ir.evaluate.common import Array
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 

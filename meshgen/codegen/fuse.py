@@ -10,10 +10,10 @@ from __future__ import annotations
 import heapq
 from dataclasses import replace
 
-from meshgen.codegen.fusion_bodies import Cutter, Kernels
-from meshgen.codegen.fusion_groups import Group, Grouping
-from meshgen.codegen.fusion_split import split_reductions
-from meshgen.codegen.fusion_traffic import lower_traffic
+from meshgen.codegen.fusion.bodies import Cutter, Kernels
+from meshgen.codegen.fusion.groups import Group, Grouping
+from meshgen.codegen.fusion.split import split_reductions
+from meshgen.codegen.fusion.traffic import lower_traffic
 from meshgen.codegen.simplify import COLLECTIVES, captured, simplify
 from meshgen.codegen.unroll import communicates
 from meshgen.ir.graph import Graph, Module, Node, Value

@@ -14,9 +14,9 @@ import numpy as np
 
 from meshgen.ccl import simulated
 from meshgen.ccl.between import BETWEEN
-from meshgen.codegen.fusion_space import POINTWISE
-from meshgen.ir.evaluate import evaluate_node
-from meshgen.ir.evaluate_common import neutral
+from meshgen.codegen.fusion.space import POINTWISE
+from meshgen.ir.evaluate.common import neutral
+from meshgen.ir.evaluate.evaluator import evaluate_node
 from meshgen.ir.graph import Graph, Node, TensorType, Value, is_float
 
 Array = np.ndarray[Any, Any]

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from meshgen.codegen.emit_dot import emit_dot
-from meshgen.codegen.emit_eval import Evaluator
-from meshgen.codegen.emit_launch import Launch
-from meshgen.codegen.emit_map import emit_map
-from meshgen.codegen.emit_ops import POINTER_TYPES, unsupported
-from meshgen.codegen.emit_plan import plan_body
-from meshgen.codegen.emit_reduce import emit_reduce
-from meshgen.codegen.fusion_space import LAYOUT, LOOKUPS, MADE, POINTWISE
+from meshgen.codegen.emit.dot import emit_dot
+from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.emit.launch import Launch
+from meshgen.codegen.emit.map import emit_map
+from meshgen.codegen.emit.ops import POINTER_TYPES, unsupported
+from meshgen.codegen.emit.plan import plan_body
+from meshgen.codegen.emit.reduce import emit_reduce
+from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, MADE, POINTWISE
 from meshgen.codegen.roofline import device_of, kernel_bytes
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.flops import graph_flops

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.tolerance import error_bound
+from meshgen.ir.tolerance.bounds import error_bound
 from meshgen.runtime.launch import evaluated, interpreted
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.random_arrays import random_array

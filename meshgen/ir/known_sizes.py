@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from meshgen.errors import Diagnostic
-from meshgen.ir.evaluate import evaluate_node
-from meshgen.ir.evaluate_common import Array
-from meshgen.ir.evaluate_elementwise import LIFTABLE
+from meshgen.ir.evaluate.common import Array
+from meshgen.ir.evaluate.elementwise import LIFTABLE
+from meshgen.ir.evaluate.evaluator import evaluate_node
 from meshgen.ir.graph import Node, TensorType, Value, is_inexact
-from meshgen.ir.infer import verify_node
-from meshgen.ir.infer_site import shapes_agree
+from meshgen.ir.infer.inference import verify_node
+from meshgen.ir.infer.site import shapes_agree
 
 FOLDED = LIFTABLE | {"reshape", "concatenate", "slice", "broadcast_in_dim", "iota", "transpose"}
 LARGEST = 256  # elements: numbers about sizes are few, tables of the program are not looked through
@@ -91,7 +91,7 @@ class KnownSizes:
         return replace(node, op="constant", operands=[], attrs={"value": array})
 
     def static(self, node: Node, operands: Sequence[Value]) -> Node | None:
-        """What an op of INFERENCE of `infer_sizes` over these operands means once sizes are known: a constant, its static form, or nothing.
+        """What an op of INFERENCE of `infer/sizes` over these operands means once sizes are known: a constant, its static form, or nothing.
 
         The node itself, with a fault noted, where that cannot be said.
         """

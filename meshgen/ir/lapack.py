@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.evaluate_common import Array
+from meshgen.ir.evaluate.common import Array
 from meshgen.ir.graph import COMPLEX_PARTS, TensorType, dtype_name, is_complex, real_dtype
 
 Options = Mapping[str, str]

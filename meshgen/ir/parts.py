@@ -13,7 +13,7 @@ from typing import Any
 
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.infer_sharding import BETWEEN
+from meshgen.ir.infer.sharding import BETWEEN
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ir.infer_elementwise import INFERENCE as ELEMENTWISE
+from meshgen.ir.infer.elementwise import INFERENCE as ELEMENTWISE
 
 Place = tuple[Value, int]
 _ALIKE = (*ELEMENTWISE, "annotate", "dynamic_update_slice")

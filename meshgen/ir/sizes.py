@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
 from meshgen.ir.dialects.shard_checks import changed_dims
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
-from meshgen.ir.infer import infer_types
-from meshgen.ir.infer_sharding import COLLECTIVE_OPS
-from meshgen.ir.infer_site import known, shapes_agree
-from meshgen.ir.infer_sizes import INFERENCE as SIZE_OPS
+from meshgen.ir.infer.inference import infer_types
+from meshgen.ir.infer.sharding import COLLECTIVE_OPS
+from meshgen.ir.infer.site import known, shapes_agree
+from meshgen.ir.infer.sizes import INFERENCE as SIZE_OPS
 from meshgen.ir.known_sizes import KnownSizes
 from meshgen.ir.size_ties import Ties, ties_of
 from meshgen.ir.symbols import Dim

@@ -14,9 +14,13 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from meshgen.collector import rarely_collecting
 from meshgen.errors import Diagnostic, Location, ProgramError
-from meshgen.ir import bridge, bridge_shard, bridge_shard_collectives, bridge_shard_mesh, bridge_shard_stages
-from meshgen.ir.bridge import Source
-from meshgen.ir.bridge_module import check_module, export_module, import_module, import_parts
+from meshgen.ir.bridge import conversion as bridge
+from meshgen.ir.bridge.conversion import Source
+from meshgen.ir.bridge.module import check_module, export_module, import_module, import_parts
+from meshgen.ir.bridge.shard import annotations as bridge_shard
+from meshgen.ir.bridge.shard import collectives as bridge_shard_collectives
+from meshgen.ir.bridge.shard import mesh as bridge_shard_mesh
+from meshgen.ir.bridge.shard import stages as bridge_shard_stages
 from meshgen.ir.dialects import sdy, stablehlo
 from meshgen.ir.graph import Module
 from meshgen.ir.parser import TextParser, base_name

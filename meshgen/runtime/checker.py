@@ -19,7 +19,7 @@ from meshgen.ccl.between import BETWEEN, Ends
 from meshgen.ccl.cost import TRANSFERS
 from meshgen.errors import Diagnostic, ScheduleError, ShardingError
 from meshgen.ir.graph import Node, TensorType, Value
-from meshgen.ir.infer import verify_node
+from meshgen.ir.infer.inference import verify_node
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import ALIGNMENT, COLLECTIVES, KINDS, STREAMS, Item, Schedule, aligned
 from meshgen.spec import Sharding

@@ -28,8 +28,8 @@ from triton.runtime import interpreter as stock
 from triton.runtime.jit import JITFunction
 
 from meshgen.errors import Diagnostic, MeshgenError, RuntimeFailure
-from meshgen.ir.evaluate_common import Array
-from meshgen.ir.evaluate_elementwise import convert, erf_inv
+from meshgen.ir.evaluate.common import Array
+from meshgen.ir.evaluate.elementwise import convert, erf_inv
 from meshgen.ir.graph import dtype_name
 
 _NARROW: dict[Any, np.dtype[Any]] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.evaluate import Evaluator
+from meshgen.ir.evaluate.evaluator import Evaluator
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
 from meshgen.runtime.manifest import Kernel, Manifest

@@ -17,9 +17,9 @@ import numpy as np
 
 from meshgen.ccl.between import Post
 from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, MissingError, ModuleError, ShardingError, UsageError
-from meshgen.ir.evaluate import HANDLERS
+from meshgen.ir.evaluate.evaluator import HANDLERS
 from meshgen.ir.graph import Graph, Node, TensorType, dtype_name
-from meshgen.ir.infer import verify_node
+from meshgen.ir.infer.inference import verify_node
 from meshgen.mesh import Mesh
 from meshgen.runtime import manifest as manifests
 from meshgen.runtime import tensors

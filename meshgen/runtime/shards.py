@@ -12,7 +12,7 @@ import numpy as np
 
 from meshgen.ccl.simulated import reduce_arrays
 from meshgen.errors import Diagnostic, NumbersDiffer
-from meshgen.ir.evaluate_common import Array, neutral, poisoned
+from meshgen.ir.evaluate.common import Array, neutral, poisoned
 from meshgen.ir.graph import DTYPES, dtype_name
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding

@@ -15,9 +15,9 @@ import numpy as np
 from meshgen.ccl.between import BETWEEN, Post
 from meshgen.ccl.simulated import COLLECTIVES, Mailbox, cut, run_collective
 from meshgen.errors import ArgumentError, Diagnostic, RuntimeFailure
-from meshgen.ir.evaluate import Evaluator, last_uses
-from meshgen.ir.evaluate_common import Array, Handler, RunRegion, narrow, neutral
-from meshgen.ir.evaluate_control import case_branch
+from meshgen.ir.evaluate.common import Array, Handler, RunRegion, narrow, neutral
+from meshgen.ir.evaluate.control import case_branch
+from meshgen.ir.evaluate.evaluator import Evaluator, last_uses
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.parts import parts_of
 from meshgen.mesh import Mesh

@@ -14,8 +14,8 @@ from meshgen.ccl.cost import COMMUNICATIONS, link_axes
 from meshgen.errors import Location, place_text
 from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh, overlaps
-from meshgen.sharding.reshard import ReshardPlan, Step, plan_reshard, same_layout
-from meshgen.sharding.reshard_problem import Cost
+from meshgen.sharding.reshard.plan import ReshardPlan, Step, plan_reshard, same_layout
+from meshgen.sharding.reshard.problem import Cost
 from meshgen.spec import Sharding
 
 _SUFFIXES = {"all_gather": "gathered", "all_reduce": "reduced", "reduce_scatter": "scattered", "all_slice": "sliced",

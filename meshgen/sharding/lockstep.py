@@ -17,7 +17,7 @@ import numpy as np
 
 from meshgen.ccl.simulated import UFUNC_OF_KIND
 from meshgen.errors import Diagnostic, ProgramError
-from meshgen.ir.evaluate_common import neutral, poisoned
+from meshgen.ir.evaluate.common import neutral, poisoned
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.manual import meshes_of, settle_manual
 from meshgen.mesh import Mesh

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import Graph, Node, NodeSharding, Value
-from meshgen.ir.infer_control import MANUAL_OPS
+from meshgen.ir.infer.control import MANUAL_OPS
 from meshgen.mesh import Mesh, split_ref
 from meshgen.sharding.partition import graph_faults, local_body
 from meshgen.sharding.partitioners.registry import Site, partitioner

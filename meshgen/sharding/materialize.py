@@ -19,8 +19,8 @@ from meshgen.ir.manual import is_open
 from meshgen.mesh import Mesh
 from meshgen.sharding.copies import Copies, Names, Party
 from meshgen.sharding.manual_bodies import wrapped, written_out
-from meshgen.sharding.reshard import same_layout
-from meshgen.sharding.tiles import free_part
+from meshgen.sharding.propagation.tiles import free_part
+from meshgen.sharding.reshard.plan import same_layout
 from meshgen.sharding.unknown import at_nominal_sizes
 from meshgen.spec import Sharding
 

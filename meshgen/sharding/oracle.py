@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from meshgen.errors import Diagnostic, NumbersDiffer
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import (
     DTYPES,
     Graph,
@@ -24,7 +24,7 @@ from meshgen.ir.graph import (
     real_dtype,
 )
 from meshgen.ir.parts import whole_graph
-from meshgen.ir.tolerance import error_bound
+from meshgen.ir.tolerance.bounds import error_bound
 from meshgen.mesh import Mesh
 from meshgen.runtime.simulate import check_arguments, simulate, simulate_shards
 from meshgen.sharding.generate import random_arguments

@@ -17,20 +17,20 @@ from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import is_open
 from meshgen.mesh import Mesh
-from meshgen.sharding.alternatives import alternatives
-from meshgen.sharding.axis_cuts import axis_cuts
 from meshgen.sharding.axis_parts import AxisParts
-from meshgen.sharding.choices import AxisProblem, AxisSolution, Label, View, edges, labels_of
-from meshgen.sharding.common_values import merge_common_values
-from meshgen.sharding.compare import CHOOSING, Seconds, planned_seconds
-from meshgen.sharding.control import flatten
-from meshgen.sharding.frame_rewrite import in_one_frame
-from meshgen.sharding.kept import unkept
-from meshgen.sharding.order import axis_orders
-from meshgen.sharding.reach import Origins, Steps, reach
-from meshgen.sharding.sites import Site, sites_of, wish_of
-from meshgen.sharding.states import Link
-from meshgen.sharding.tiles import free_part, joined
+from meshgen.sharding.equal_programs.alternatives import alternatives
+from meshgen.sharding.equal_programs.common_values import merge_common_values
+from meshgen.sharding.equal_programs.compare import CHOOSING, Seconds, planned_seconds
+from meshgen.sharding.equal_programs.frame_rewrite import in_one_frame
+from meshgen.sharding.propagation.axis_cuts import axis_cuts
+from meshgen.sharding.propagation.choices import AxisProblem, AxisSolution, Label, View, edges, labels_of
+from meshgen.sharding.propagation.control import flatten
+from meshgen.sharding.propagation.kept import unkept
+from meshgen.sharding.propagation.order import axis_orders
+from meshgen.sharding.propagation.reach import Origins, Steps, reach
+from meshgen.sharding.propagation.sites import Site, sites_of, wish_of
+from meshgen.sharding.propagation.states import Link
+from meshgen.sharding.propagation.tiles import free_part, joined
 from meshgen.sharding.unknown import at_nominal_sizes
 from meshgen.spec import Sharding
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import MeshgenError
-from meshgen.ir.bridge_shard_stages import complete_local
-from meshgen.ir.evaluate import evaluate_node
+from meshgen.ir.bridge.shard.stages import complete_local
+from meshgen.ir.evaluate.evaluator import evaluate_node
 from meshgen.ir.graph import Annotation, Graph, Module, Node, TensorType, Value
-from meshgen.ir.infer import verify_graph
+from meshgen.ir.infer.inference import verify_graph
 from meshgen.ir.loops import always_ends
 from meshgen.mesh import Mesh, make_mesh, split_ref
 from meshgen.sharding.generate import random_arguments

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from meshgen.codegen.triton_source import KernelSource, kernel_source
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
-from meshgen.ir.infer import infer_types
+from meshgen.ir.infer.inference import infer_types
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.runtime.interpret import InterpretedKernel
 

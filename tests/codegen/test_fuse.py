@@ -12,8 +12,9 @@ from bodies import ONE, Body, check, random_args
 from test_triton_source import layer_norm, softmax
 
 from meshgen.codegen.fuse import fuse
-from meshgen.codegen.fusion_split import split_reductions
-from meshgen.ir.evaluate import evaluate
+from meshgen.codegen.fusion.split import split_reductions
+from meshgen.codegen.triton_source import kernel_source
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 
 Array = np.ndarray[Any, Any]
@@ -146,6 +147,20 @@ def test_cheap_values_are_computed_in_every_reader() -> None:
     y = b.op("multiply", x, x)
     rows, columns = b.reduce("add", y, 1), b.reduce("add", y, 0)
     assert len(launches(agrees(b.done(rows, columns)))) == 2
+
+
+def test_updates_that_read_what_they_update_are_not_computed_again_in_each_other() -> None:
+    """Every one reads the value before at two places: in a single kernel the last would read the first at 2^23."""
+    b = Body("f32[64]", "f32[8]", "i32[]")
+    value, rows, start = b.inputs
+    for _ in range(24):
+        attrs = {"sizes": (8,)}
+        piece = b.graph.add("dynamic_slice", [value, start], [rows.type], attrs).result
+        value = b.graph.add("dynamic_update_slice", [value, b.op("add", piece, rows), start], [value.type]).result
+    module = fused(b.done(value))
+    sources = [kernel_source(name, body, ONE) for name, body in module.kernels.items()]
+    assert 1 < len(launches(module)) < 24
+    assert max(len(source.text) for source in sources) < 50_000
 
 
 def test_big_sums_are_split_in_a_fixed_order() -> None:

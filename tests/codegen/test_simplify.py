@@ -7,7 +7,7 @@ import pytest
 from bodies import Body, random_args
 
 from meshgen.codegen.simplify import simplify
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 
 

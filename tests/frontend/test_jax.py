@@ -9,7 +9,7 @@ import pytest
 
 from meshgen.api import read
 from meshgen.frontend.jax import is_jax
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 
 jax = pytest.importorskip("jax")
 

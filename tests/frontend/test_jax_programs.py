@@ -12,9 +12,9 @@ import pytest
 
 from meshgen.api import read
 from meshgen.frontend.mlir import read_mlir
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Annotation, Module
-from meshgen.ir.tolerance import error_bound
+from meshgen.ir.tolerance.bounds import error_bound
 from meshgen.mesh import make_mesh
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.oracle import check

@@ -10,7 +10,7 @@ import pytest
 
 from meshgen.errors import ProgramError, UsageError
 from meshgen.frontend.mlir import read_mlir
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 
 TEXT = """module @jit_f {
   func.func public @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {

@@ -13,11 +13,11 @@ import pytest
 import meshgen as mg
 from meshgen.cli import main
 from meshgen.errors import ProgramError
-from meshgen.ir.evaluate import evaluate
-from meshgen.ir.infer_sizes import INFERENCE as SIZE_OPS
+from meshgen.ir.evaluate.evaluator import evaluate
+from meshgen.ir.infer.sizes import INFERENCE as SIZE_OPS
 from meshgen.ir.sizes import with_shapes
 from meshgen.ir.text import parse_text, print_text
-from meshgen.ir.tolerance import error_bound
+from meshgen.ir.tolerance.bounds import error_bound
 from meshgen.mesh import make_mesh
 from meshgen.sharding.oracle import check
 from meshgen.sharding.propagate import propagate

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.evaluate import evaluate_node
+from meshgen.ir.evaluate.evaluator import evaluate_node
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value, dtype_name
-from meshgen.ir.infer import infer_types, verify_node
+from meshgen.ir.infer.inference import infer_types, verify_node
 
 BF16 = DTYPES["bf16"]
 INTS = ("i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64")

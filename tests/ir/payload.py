@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Module, dtype_name
 from meshgen.ir.text import parse_text
 from meshgen.sharding.analyze import analyze

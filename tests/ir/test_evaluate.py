@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from meshgen.ir.evaluate import HANDLERS
+from meshgen.ir.evaluate.evaluator import HANDLERS
 from meshgen.ir.graph import DTYPES, TensorType
-from meshgen.ir.infer import INFERENCE
+from meshgen.ir.infer.inference import INFERENCE
 from tests.ir.one_op import BF16, INTS, normal, run
 
 

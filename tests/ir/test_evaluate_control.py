@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from meshgen.errors import ProgramError
-from meshgen.ir.evaluate import evaluate, evaluate_node
+from meshgen.ir.evaluate.evaluator import evaluate, evaluate_node
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
 from tests.ir.one_op import run, scalar_region
 

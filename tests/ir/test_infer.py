@@ -9,7 +9,7 @@ import pytest
 
 from meshgen.errors import Location, ProgramError
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ir.infer import infer_types, verify_graph, verify_node
+from meshgen.ir.infer.inference import infer_types, verify_graph, verify_node
 from meshgen.mesh import make_mesh
 from meshgen.spec import P, fit
 

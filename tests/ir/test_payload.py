@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.text import parse_text
 
 A, B, C = "tensor<3x5xf32>", "tensor<5x4xf32>", "tensor<3x4xf32>"

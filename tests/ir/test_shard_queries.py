@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from meshgen.errors import ProgramError
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.text import parse_text
 from meshgen.mesh import make_mesh
 

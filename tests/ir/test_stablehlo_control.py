@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.text import parse_text, print_text
 
 WHILE = """

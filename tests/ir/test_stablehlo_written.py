@@ -9,7 +9,7 @@ import pytest
 
 import meshgen as mg
 from meshgen.errors import ProgramError
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.text import parse_text, print_text
 from tests.ir.payload import Array, Case, normal, tensor, whole
 

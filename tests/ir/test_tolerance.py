@@ -8,9 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
-from meshgen.ir.tolerance import error_bound
+from meshgen.ir.tolerance.bounds import error_bound
 from meshgen.sharding.oracle import compare
 
 CONTRACT = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,)}
@@ -142,7 +142,7 @@ def test_loops_are_followed() -> None:
 
 
 def test_bodies_that_ask_for_the_rank() -> None:
-    from meshgen.ir.evaluate import Evaluator
+    from meshgen.ir.evaluate.evaluator import Evaluator
     from meshgen.mesh import make_mesh
     from meshgen.runtime.simulate import rank_handlers
 

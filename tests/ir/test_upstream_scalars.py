@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from meshgen.ir.bridge_scalar import PREDICATES
+from meshgen.ir.bridge.scalar import PREDICATES
 from tests.ir.payload import Array, Case, normal, tensor, whole
 
 X, Y, P = 3 * normal(3, 5), 2 * normal(3, 5, seed=1), np.abs(normal(3, 5, seed=2)) + np.float32(0.1)

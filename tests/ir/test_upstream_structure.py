@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from meshgen.errors import ProgramError
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.sizes import with_shapes
 from meshgen.ir.text import parse_text
 from meshgen.sharding.analyze import analyze

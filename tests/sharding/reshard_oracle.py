@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from meshgen.ccl.simulated import UFUNC_OF_KIND, run_collective
-from meshgen.ir.evaluate_common import ufunc_of
+from meshgen.ir.evaluate.common import ufunc_of
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mesh import Mesh
-from meshgen.sharding.reshard import ReshardPlan
+from meshgen.sharding.reshard.plan import ReshardPlan
 from meshgen.spec import Sharding
 
 NEUTRAL = {"sum": 0, "max": -(2**31), "min": 2**31 - 1, "product": 1, "and": -1, "or": 0, "xor": 0}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Annotation, Graph, Module, TensorType, Value
 from meshgen.ir.text import parse_text
 from meshgen.mesh import make_mesh
 from meshgen.pipeline import Options, Timing, run_stages
-from meshgen.sharding.alternatives import alternatives
 from meshgen.sharding.analyze import analyze
+from meshgen.sharding.equal_programs.alternatives import alternatives
 from meshgen.sharding.oracle import check
 from meshgen.sharding.propagate import propagate
 from meshgen.spec import P

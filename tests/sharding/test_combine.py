@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 
 from meshgen import api
 from meshgen.ir.graph import Graph, Module, TensorType, Value
-from meshgen.ir.infer import verify_node
+from meshgen.ir.infer.inference import verify_node
 from meshgen.mesh import Mesh
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.optimizations.combine import combine, combine_larger

@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 
-from meshgen.sharding import eliminate
-from meshgen.sharding.eliminate import Labelling, Table, cheapest
+from meshgen.sharding.propagation import eliminate
+from meshgen.sharding.propagation.eliminate import Labelling, Table, cheapest
 
 
 def random_problem(rng: np.random.Generator) -> tuple[list[int], list[Table]]:

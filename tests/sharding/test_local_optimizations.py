@@ -15,7 +15,7 @@ import pytest
 
 from meshgen.ccl.cost import COMMUNICATIONS
 from meshgen.ir.graph import Graph, Module
-from meshgen.ir.infer import verify_node
+from meshgen.ir.infer.inference import verify_node
 from meshgen.ir.text import parse_text
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.optimizations.cancel_pairs import cancel_pairs

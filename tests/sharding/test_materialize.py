@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from meshgen.errors import Location, ProgramError
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, TensorType, Value
 from meshgen.mesh import make_mesh
 from meshgen.runtime.simulate import simulate

@@ -9,10 +9,10 @@ import pytest
 import meshgen as mg
 from meshgen.api import read
 from meshgen.ir.graph import Module
-from meshgen.sharding.crossings import propagate_parts
-from meshgen.sharding.place import place
+from meshgen.sharding.meshes.crossings import propagate_parts
+from meshgen.sharding.meshes.place import place
+from meshgen.sharding.meshes.split import split_meshes
 from meshgen.sharding.propagate import propagate
-from meshgen.sharding.split_meshes import split_meshes
 from tests.sharding.meshes_programs import (
     assert_reads_back,
     assert_right,

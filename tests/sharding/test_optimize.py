@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Graph, Module, Value
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.materialize import materialize

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import DTYPES
 from meshgen.spec import P, Sharding
 from tests.sharding.local_programs import Program, ops, whole_numbers

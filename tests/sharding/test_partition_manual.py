@@ -9,7 +9,7 @@ from meshgen.api import plan
 from meshgen.ccl.cost import ring_bytes
 from meshgen.ccl.simulated import run_collective
 from meshgen.errors import ProgramError, ShardingError
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.text import parse_text, print_text
 from meshgen.mesh import make_mesh

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.sharding.analyze import analyze
 from meshgen.spec import P, Sharding

@@ -14,16 +14,16 @@ from meshgen.commands.random_programs import check_random, closings, find_fault,
 from meshgen.executable_open import OpenExecutable
 from meshgen.frontend.mlir import read_mlir
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.infer import INFERENCE
-from meshgen.ir.infer_sizes import INFERENCE as SIZE_OPS
+from meshgen.ir.infer.inference import INFERENCE
+from meshgen.ir.infer.sizes import INFERENCE as SIZE_OPS
 from meshgen.ir.text import parse_text, print_text
 from meshgen.mesh import split_ref
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.generate import random_open_program, random_program_on_two_meshes
 from meshgen.sharding.generators.writer import INTEGERS
+from meshgen.sharding.meshes.place import place
 from meshgen.sharding.oracle import Run, check
 from meshgen.sharding.partitioners import PARTITIONERS, Site
-from meshgen.sharding.place import place
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
 CASES, GROUPS = 2000, 40  # a failing group names its seeds

@@ -10,7 +10,7 @@ import pytest
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Axis, Mesh, make_mesh
-from meshgen.sharding.reshard import ReshardPlan, plan_reshard, same_layout
+from meshgen.sharding.reshard.plan import ReshardPlan, plan_reshard, same_layout
 from meshgen.spec import P, Sharding, fit
 from tests.sharding.reshard_oracle import random_sharding, run_plan
 

@@ -9,8 +9,8 @@ import pytest
 
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Axis, Mesh, make_mesh
-from meshgen.sharding import reshard_search
-from meshgen.sharding.reshard import plan_reshard
+from meshgen.sharding.reshard import search as reshard_search
+from meshgen.sharding.reshard.plan import plan_reshard
 from meshgen.spec import P, Sharding, fit
 from tests.sharding.reshard_exhaustive import cheapest_price
 

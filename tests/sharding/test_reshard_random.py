@@ -11,7 +11,7 @@ import pytest
 
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Axis, Mesh
-from meshgen.sharding.reshard import ReshardPlan, plan_reshard
+from meshgen.sharding.reshard.plan import ReshardPlan, plan_reshard
 from meshgen.spec import PARTIAL_KINDS, Sharding
 from tests.sharding.reshard_oracle import run_plan
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from meshgen.errors import ShardingError
-from meshgen.ir.evaluate import evaluate
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Annotation, Graph, Module, TensorType, Value
 from meshgen.mesh import make_mesh
 from meshgen.sharding.analyze import analyze

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from meshgen.ir.bridge import Importer
-from meshgen.ir.bridge_payload import Builder
+from meshgen.ir.bridge.conversion import Importer
+from meshgen.ir.bridge.payload import Builder
 from meshgen.ir.dialects.stablehlo_calls import target_of
 from meshgen.ir.graph import Value
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation
 
-from meshgen.ir.bridge import Importer
-from meshgen.ir.bridge_payload import Builder
+from meshgen.ir.bridge.conversion import Importer
+from meshgen.ir.bridge.payload import Builder
 from meshgen.ir.dialects.stablehlo_attributes import boolean_of, integer_of
 from meshgen.ir.dialects.stablehlo_calls import called_region, options_of, target_of
 from meshgen.ir.graph import TensorType, Value

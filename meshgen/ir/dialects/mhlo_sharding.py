@@ -8,8 +8,8 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation
 
 from meshgen.errors import Diagnostic
-from meshgen.ir import bridge
-from meshgen.ir.bridge import Importer, Reading, Slot
+from meshgen.ir.bridge import conversion as bridge
+from meshgen.ir.bridge.conversion import Importer, Reading, Slot
 from meshgen.ir.dialects.stablehlo_calls import target_of
 from meshgen.ir.graph import Annotation
 from meshgen.ir.xla_shardings import mesh_of, sharding_of

@@ -1,5 +1,5 @@
 """Shardy's dialect, as far as JAX emits it: meshes, shardings of arguments and results, constraints. Read only, but for
-manual computations (`bridge_manual.py`)."""
+manual computations (`bridge/manual.py`)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from meshgen.errors import Diagnostic, ShardingError
-from meshgen.ir import bridge
-from meshgen.ir.bridge import Importer, Reading, Slot, imports
-from meshgen.ir.bridge_shard_grid import declare
+from meshgen.ir.bridge import conversion as bridge
+from meshgen.ir.bridge.conversion import Importer, Reading, Slot, imports
+from meshgen.ir.bridge.shard.grid import declare
 from meshgen.ir.dialects.sdy_attributes import (
     ManualAxesAttr,
     MeshAttr,

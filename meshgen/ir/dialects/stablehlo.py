@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
-from meshgen.ir import bridge
+from meshgen.ir.bridge import conversion as bridge
 from meshgen.ir.dialects import (
     chlo,
     chlo_ragged_dot,

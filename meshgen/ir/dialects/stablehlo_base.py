@@ -20,8 +20,8 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 
-from meshgen.ir.bridge import EXPORTERS, IMPORTERS, Exporter, Importer
-from meshgen.ir.bridge_constants import known_array
+from meshgen.ir.bridge.constants import known_array
+from meshgen.ir.bridge.conversion import EXPORTERS, IMPORTERS, Exporter, Importer
 from meshgen.ir.dialects.stablehlo_fields import Field
 from meshgen.ir.dialects.stablehlo_types import FUNCTION, OPERANDS, TypesForm
 from meshgen.ir.graph import Graph, Node

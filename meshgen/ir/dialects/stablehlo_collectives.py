@@ -1,4 +1,4 @@
-"""Collectives of StableHLO. Devices are those of the program's mesh, by number; see `bridge_collectives.py`."""
+"""Collectives of StableHLO. Devices are those of the program's mesh, by number; see `bridge/collectives.py`."""
 
 from __future__ import annotations
 

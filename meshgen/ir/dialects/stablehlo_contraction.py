@@ -11,8 +11,8 @@ from xdsl.irdl import irdl_attr_definition, operand_def, result_def
 from xdsl.parser import AttrParser, UnresolvedOperand
 from xdsl.printer import Printer
 
-from meshgen.ir.bridge import Importer, imports
-from meshgen.ir.bridge_payload import Builder, finish
+from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge.payload import Builder, finish
 from meshgen.ir.dialects.stablehlo_attributes import (
     ATTRIBUTES,
     DotDimensions,
@@ -31,7 +31,7 @@ from meshgen.ir.dialects.stablehlo_base import (
     values_of,
 )
 from meshgen.ir.dialects.stablehlo_fields import Field, flag, listed, numbering, precisions
-from meshgen.ir.evaluate_common import bits
+from meshgen.ir.evaluate.common import bits
 from meshgen.ir.graph import DTYPES, TensorType, Value
 from meshgen.ir.parser import TextParser
 

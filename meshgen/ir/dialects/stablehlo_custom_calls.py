@@ -12,7 +12,7 @@ from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
 from meshgen.errors import MeshgenError
-from meshgen.ir.bridge import Exporter, Importer, exports, imports
+from meshgen.ir.bridge.conversion import Exporter, Importer, exports, imports
 from meshgen.ir.custom_calls import USER_OPS
 from meshgen.ir.dialects import custom_lapack, custom_threefry, custom_top_k, mhlo_sharding
 from meshgen.ir.dialects.stablehlo_calls import CUSTOM_CALL, target_of

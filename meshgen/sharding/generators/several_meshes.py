@@ -11,7 +11,7 @@ from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.sharding.generators.shardings import random_mesh, random_option, random_wish
 from meshgen.sharding.generators.writer import Writer
-from meshgen.sharding.place import place
+from meshgen.sharding.meshes.place import place
 from meshgen.spec import Sharding
 
 _NEXT_NAME = dict(zip("xyzw", "stuv", strict=True))

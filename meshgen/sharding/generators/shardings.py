@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from meshgen.ir.graph import Annotation, Graph, Node, TensorType, Value
-from meshgen.ir.infer_elementwise import INFERENCE as ELEMENTWISE
+from meshgen.ir.infer.elementwise import INFERENCE as ELEMENTWISE
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.sharding.generators.writer import Writer
-from meshgen.sharding.reach import fits
+from meshgen.sharding.propagation.reach import fits
 from meshgen.sharding.rules import rule_of
 from meshgen.spec import Sharding
 

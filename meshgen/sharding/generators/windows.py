@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from meshgen.ir.graph import TensorType
-from meshgen.ir.infer import infer_types
+from meshgen.ir.infer.inference import infer_types
 from meshgen.sharding.generators.writer import MAX_ELEMENTS, Writer, binary_body, changed, floats, lowest
 
 

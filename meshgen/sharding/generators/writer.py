@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.ir.graph import DTYPES, Graph, TensorType, Value, is_float
-from meshgen.ir.infer import infer_types
+from meshgen.ir.infer.inference import infer_types
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Mesh
 

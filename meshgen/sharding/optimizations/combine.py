@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from meshgen.ccl.cost import link_axes
-from meshgen.ir.evaluate_common import bits
+from meshgen.ir.evaluate.common import bits
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.optimizations.messages import MESSAGES, Writer

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from meshgen.ccl.cost import transfer_of
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, walk
-from meshgen.sharding.reshard import same_layout
+from meshgen.sharding.reshard.plan import same_layout
 
 
 def drop_trivial(module: Module) -> Module:

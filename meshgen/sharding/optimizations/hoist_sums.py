@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from meshgen.ir.evaluate_common import neutral
+from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.sharding.optimizations.rewrite import meaning, merged_why, used_values, without_dead

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.ccl.cost import collective_seconds, ring_bytes
-from meshgen.ir.evaluate import evaluate_node
+from meshgen.ir.evaluate.evaluator import evaluate_node
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.optimizations.rewrite import merged_why, price_of, without_dead

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import Location
-from meshgen.ir.evaluate_common import bits
+from meshgen.ir.evaluate.common import bits
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ir.reasons import REASONS
 from meshgen.mesh import Mesh

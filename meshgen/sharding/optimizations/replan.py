@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, merged_why, price_of, walk
-from meshgen.sharding.reshard import ReshardPlan, plan_reshard
-from meshgen.sharding.reshard_problem import PICOSECONDS, TRANSFERS, Cost
+from meshgen.sharding.reshard.plan import ReshardPlan, plan_reshard
+from meshgen.sharding.reshard.problem import PICOSECONDS, TRANSFERS, Cost
 
 _LONGEST = 8  # links of a chain that are looked at: keeps the walk linear
 

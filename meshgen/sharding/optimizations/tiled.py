@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.evaluate_common import neutral
+from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, Walk
 from meshgen.sharding.rules import rule_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.infer_sharding import COLLECTIVE_OPS
+from meshgen.ir.infer.sharding import COLLECTIVE_OPS
 from meshgen.mesh import overlaps
 
 Axes = frozenset[str]

@@ -14,7 +14,7 @@ from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh, split_ref
 from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.partitioners.registry import lies
-from meshgen.sharding.reshard import same_layout
+from meshgen.sharding.reshard.plan import same_layout
 from meshgen.sharding.rules.rule import DimMap, Rule
 from meshgen.spec import Sharding
 

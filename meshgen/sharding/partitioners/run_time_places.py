@@ -6,7 +6,7 @@ communicated here; what was read is a partial sum (rows that a device does not h
 
 from __future__ import annotations
 
-from meshgen.ir.evaluate_common import integer_range
+from meshgen.ir.evaluate.common import integer_range
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.sharding.partitioners.builder import INDEX
 from meshgen.sharding.partitioners.lookup import clamped

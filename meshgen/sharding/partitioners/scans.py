@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshgen.ir.evaluate_common import neutral
-from meshgen.ir.evaluate_window import fold_kind
+from meshgen.ir.evaluate.common import neutral
+from meshgen.ir.evaluate.window import fold_kind
 from meshgen.ir.graph import TensorType, Value, is_float, is_inexact
 from meshgen.sharding.partitioners.builder import INDEX, Scalar
 from meshgen.sharding.partitioners.candidates import finished

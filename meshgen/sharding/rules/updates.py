@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshgen.ir.evaluate_window import fold_kind
+from meshgen.ir.evaluate.window import fold_kind
 from meshgen.ir.graph import Node
 from meshgen.sharding.rules.registry import letters, sharding_rule
 from meshgen.sharding.rules.rule import ALL_KINDS, Linear, Rule, reduction_kind, rule

@@ -1,0 +1,1 @@
+"""Kernel bodies as Triton source."""

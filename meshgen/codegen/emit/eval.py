@@ -1,0 +1,338 @@
+"""Working backwards from an index of a value to the source that computes it there.
+
+Layout ops become index expressions and conditions of the loads; everything else becomes one line of source.
+A value that is asked for twice at the same index is computed once per scope; a loop opens a scope.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from dataclasses import dataclass, field
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.emit.lookup import emit_lookup
+from meshgen.codegen.emit.ops import NARROW, TRITON_TYPES, Code, both, expression, literal, register_type, unsupported
+from meshgen.codegen.expr import ZERO, Expr, Var
+from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, POINTWISE, Index, backward
+from meshgen.errors import CodegenError
+from meshgen.ir.evaluate.common import neutral
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.kernels.functions import FUNCTIONS, NEEDS
+from meshgen.mesh import Mesh
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A condition under which a value is asked for, and the tile variables that it varies with."""
+
+    text: str
+    over: tuple[Var, ...]
+
+
+Guards = tuple[Guard, ...]
+_RESERVED = frozenset(
+    {
+        "tl",
+        "triton",
+        "tile",
+        "float",
+        "range",
+        "acc",
+        "m",
+        "n",
+        "k",
+        "row",
+        "col",
+        "start",
+        "batch",
+        "i",
+        "k_row",
+        "k_col",
+        "first",
+        "height",
+        "tile_m",
+        "tile_n",
+    }
+)
+
+
+class Names:
+    """Readable names, each given once."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set(_RESERVED) | set(keyword.kwlist) | set(FUNCTIONS)
+
+    def fresh(self, wish: str) -> str:
+        base = re.sub(r"\W+", "_", wish).strip("_").lower() or "value"
+        base = f"v{base}" if base[0].isdigit() else base
+        name, count = base, 1
+        while name in self._taken:
+            count += 1
+            name = f"{base}_{count}"
+        self._taken.add(name)
+        return name
+
+    def pointer(self, wish: str) -> str:
+        """A name that ends in `_ptr`."""
+        name, count = self.fresh(f"{wish}_ptr"), 1
+        while not name.endswith("_ptr"):
+            count += 1
+            name = self.fresh(f"{wish}_{count}_ptr")
+        return name
+
+
+@dataclass
+class Tile:
+    """The variables of the tile in hand, and the condition under which each is inside its range ("": always)."""
+
+    edges: dict[Var, str] = field(default_factory=dict)
+
+
+class Evaluator:
+    """Emits the source of one kernel body; `lines` grow as values are asked for."""
+
+    def __init__(self, body: Graph, mesh: Mesh) -> None:
+        self.body = body
+        self.mesh = mesh
+        self.names = Names()
+        self.lines: list[str] = []
+        self.depth = 1
+        self.helpers: dict[str, None] = {}
+        self.coordinates: dict[tuple[str, ...], str] = {}
+        self.tile = Tile()
+        self._spans: dict[str, frozenset[str]] = {}
+        self.producer = body.producers()
+        self.pointers = [self.names.pointer(self.wish(v, f"x{i}")) for i, v in enumerate(body.inputs)]
+        self.results = [self.names.pointer(f"{self.wish(v, 'x')}_out") for v in body.outputs]
+        self.targets = list(self.results)  # where stores go, if not through a result's own pointer
+        self.stands: dict[Value, tuple[Index, Code]] = {}
+        self.pointer_of = dict(zip(body.inputs, self.pointers, strict=True))
+        self._scopes: list[dict[tuple[Value, Index, Guards], Code]] = [{}]
+        self.data_over: dict[Var, tuple[Var, ...]] = {}
+
+    def wish(self, value: Value, otherwise: str) -> str:
+        if name := value.name.lstrip("0123456789_"):
+            return name
+        node = self.producer.get(value)
+        if node is None:
+            return otherwise
+        return f"reduced_{node.attrs['kind']}" if node.op == "reduce" else node.op
+
+    def write(self, line: str) -> None:
+        self.lines.append("    " * self.depth + line)
+
+    def assign(self, wish: str, text: str) -> str:
+        name = self.names.fresh(wish)
+        self.write(f"{name} = {text}")
+        self._spans[name] = self.spans(text)
+        return name
+
+    def spans(self, text: str) -> frozenset[str]:
+        """Names of the tile variables that a piece of source varies with."""
+        names = {v.text for v in self.tile.edges}
+        words = re.findall(r"[A-Za-z_]\w*", text)
+        return frozenset().union(*({w} & names | self._spans.get(w, frozenset()) for w in words))
+
+    def open(self, line: str) -> None:
+        """Start a loop: a scope of its own."""
+        self.write(line)
+        self.depth += 1
+        self._scopes.append({})
+
+    def close(self) -> None:
+        self.depth -= 1
+        self._scopes.pop()
+
+    def helper(self, name: str) -> str:
+        for need in NEEDS.get(name, ()):
+            self.helper(need)
+        self.helpers[name] = None
+        return name
+
+    def over(self, *exprs: Expr) -> tuple[Var, ...]:
+        """Tile variables that the expressions vary with, in the tile's order."""
+        found = {v for e in exprs for w in ex.variables(e) for v in self.data_over.get(w, (w,))}
+        return tuple(v for v in self.tile.edges if v in found)
+
+    def value(self, value: Value, index: Index, guards: Guards = ()) -> Code:
+        """The value at an index; where a guard does not hold the register holds anything."""
+        if value in self.stands:
+            place, code = self.stands[value]
+            assert place == index, f"{value.name or 'a value'} stands elsewhere in the kernel"
+            return code
+        key = (value, index, guards)
+        for scope in reversed(self._scopes):
+            if key in scope:
+                return scope[key]
+        code = self._make(value, index, guards)
+        self._scopes[-1][key] = code
+        return code
+
+    def _make(self, value: Value, index: Index, guards: Guards) -> Code:
+        node = self.producer.get(value)
+        if node is None:
+            return self.load(value, index, guards)
+        if node.op in POINTWISE:
+            return self._pointwise(node, index, guards)
+        if node.op in LAYOUT:
+            return self._layout(node, index, guards)
+        makers = {"constant": self._constant, "iota": self._iota, "process_index": self._process_index}
+        if node.op in makers:
+            return makers[node.op](node, index, guards)
+        if node.op in LOOKUPS:
+            return emit_lookup(self, node, index, guards)
+        raise CodegenError(unsupported(node))
+
+    # ---- leaves
+
+    def address(self, value: Value, index: Index, guards: Guards = ()) -> tuple[str, str]:
+        """Pointer expression and mask ("": none) of an element of an input."""
+        offset = ex.linearize(index, value.type.sizes)
+        over = self.over(offset)
+        text = ex.render(offset)
+        wider = tuple(v for g in guards for v in g.over if v not in over)
+        text += "".join(f" + {v.text} * 0" for v in dict.fromkeys(wider))
+        reach = tuple(v for v in self.tile.edges if v in over or v in wider)
+        conditions = [self.tile.edges[v] for v in reach if self.tile.edges[v]] + [g.text for g in guards]
+        pointer = self.pointer_of[value]
+        return (pointer if text == "0" else f"{pointer} + {text}"), both(conditions)
+
+    def load(self, value: Value, index: Index, guards: Guards = (), raw: bool = False, other: str = "0") -> Code:
+        pointer, mask = self.address(value, index, guards)
+        text = f"tl.load({pointer}, mask={mask}, other={other})" if mask else f"tl.load({pointer})"
+        if value.type.dtype in NARROW and not raw:
+            text += ".to(tl.float32)"
+        return Code(self.assign(self.wish(value, "x"), text), value.type.dtype)
+
+    def _constant(self, node: Node, index: Index, guards: Guards) -> Code:
+        array, dtype = node.attrs["value"], node.result.type.dtype
+        assert (array.size and (array == array.flat[0]).all()) or array.size == 1 or (array != array).all(), "splat"
+        return Code(literal(array.flat[0], dtype), dtype)
+
+    def _iota(self, node: Node, index: Index, guards: Guards) -> Code:
+        return self._number(index[node.attrs["dim"]], node.result.type.dtype, "iota")
+
+    def _number(self, number: Expr, dtype: str, wish: str) -> Code:
+        """An index expression as a value."""
+        if number.is_constant:
+            return Code(literal(number.const, dtype), dtype)
+        return Code(self.assign(wish, f"({ex.render(number)}).to({register_type(dtype)})"), dtype)
+
+    def coordinate(self, axes: tuple[str, ...]) -> Expr:
+        """Index of the device in its group over `axes`: an argument of the kernel, or 0."""
+        size = self.mesh.group_size(axes)
+        if size == 1:
+            return ZERO
+        name = self.coordinates.get(axes) or self.names.fresh("_".join(("index", *axes)))
+        self.coordinates[axes] = name
+        return ex.variable(name, size)
+
+    def _process_index(self, node: Node, index: Index, guards: Guards) -> Code:
+        where = self.coordinate(tuple(node.attrs["axes"]))
+        return Code(str(where), "i32")
+
+    # ---- one line each
+
+    def _pointwise(self, node: Node, index: Index, guards: Guards) -> Code:
+        if node.op == "to_partial":
+            return self._to_partial(node, index, guards)
+        args = [self.value(v, index if v.type.rank else (), guards) for v in node.operands]
+        if node.op in _CALLS_METHODS:
+            args = [self.in_register(a) for a in args]
+        text, helpers = expression(node, args)
+        for name in helpers:
+            self.helper(name)
+        dtype = node.result.type.dtype
+        return Code(text if text == args[0].text else self.assign(self.wish(node.result, node.op), text), dtype)
+
+    def in_register(self, code: Code) -> Code:
+        """Literals are Python numbers: they have no methods, and arithmetic on them is Python's."""
+        if not re.match(r"[-\d(]|float\(", code.text):
+            return code
+        return Code(f"tl.full([], {code.text}, {register_type(code.dtype)})", code.dtype)
+
+    def _to_partial(self, node: Node, index: Index, guards: Guards) -> Code:
+        inner = self.value(node.operands[0], index, guards)
+        where = self.coordinate(tuple(node.attrs["axes"]))
+        if where.is_constant:
+            return inner
+        neutral = literal(neutral_number(node.attrs["kind"], inner.dtype), inner.dtype)
+        return Code(self.assign("partial", f"tl.where({where} == 0, {inner.text}, {neutral})"), inner.dtype)
+
+    # ---- index maps
+
+    def _layout(self, node: Node, index: Index, guards: Guards) -> Code:
+        value, inner, conditions, fill = self.read_through(node, index)
+        if not conditions:
+            return self.value(value, inner, guards)
+        if isinstance(fill, str) and not guards and value in self.pointer_of:
+            return self.load(value, inner, conditions, other=fill)
+        other = self.value(fill, (), ()).text if isinstance(fill, Value) else fill
+        code = self.value(value, inner, (*guards, *conditions))
+        if other is None:
+            return code
+        inside = both([g.text for g in conditions])
+        return Code(self.assign(node.op, f"tl.where({inside}, {code.text}, {other})"), node.result.type.dtype)
+
+    def read_through(self, node: Node, index: Index) -> tuple[Value, Index, Guards, Value | str | None]:
+        """What a layout op reads: the operand, at which index, under which conditions, and what stands elsewhere."""
+        source = node.operands[0]
+        if node.op == "pad":
+            inner, guards = self._unpad(node, index)
+            return source, inner, guards, node.operands[1]
+        if node.op == "all_slice":
+            dim = node.attrs["dim"]
+            tile, size = node.result.type.sizes[dim], source.type.sizes[dim]
+            where = self.coordinate(tuple(node.attrs["axes"])) * tile + index[dim]
+            inner = (*index[:dim], where, *index[dim + 1 :])
+            return source, inner, self.within(where, 0, size), None
+        if node.op == "mask_padding":
+            dim = node.attrs["dim"]
+            where = self.coordinate(tuple(node.attrs["axes"])) * source.type.sizes[dim] + index[dim]
+            fill = literal(node.attrs["fill"], source.type.dtype)
+            return source, index, self.within(where, 0, node.attrs["size"]), fill
+        return source, backward(node, index), (), None
+
+    def within(self, where: Expr, low: int, high: int) -> Guards:
+        """Conditions for low <= where < high that are not always true."""
+        least, most = where.bounds
+        found = [f"{ex.render(where)} >= {low}"] if least < low else []
+        found += [f"{ex.render(where)} < {high}"] if most >= high else []
+        return tuple(Guard(text, self.over(where)) for text in found)
+
+    def _unpad(self, node: Node, index: Index) -> tuple[Index, Guards]:
+        inner, guards = list[Expr](), list[Guard]()
+        sizes = node.operands[0].type.sizes
+        for d, e in enumerate(index):
+            shifted, step = e - node.attrs["low"][d], node.attrs["interior"][d] + 1
+            if step > 1 and not (hole := shifted % step).is_constant:
+                guards.append(Guard(f"{ex.render(hole)} == 0", self.over(hole)))
+            guards += self.within(shifted, 0, (sizes[d] - 1) * step + 1)
+            inner.append(shifted // step)
+        return tuple(inner), tuple(guards)
+
+    # ---- results
+
+    def store(self, number: int, index: Index, span: tuple[Var, ...] = ()) -> None:
+        """Write output `number` of the body at an index; the registers vary with `span` in any case."""
+        value = self.body.outputs[number]
+        code = self.in_register(self.value(value, index))
+        offset = ex.linearize(index, value.type.sizes)
+        over = (*self.over(offset), *(v for v in span if v not in self.over(offset)))
+        mask = both([self.tile.edges[v] for v in over if self.tile.edges[v]])
+        pointer = self.targets[number] + ("" if offset == ZERO else f" + {ex.render(offset)}")
+        pointer += "".join(f" + {v.text} * 0" for v in over[len(self.over(offset)) :])
+        dtype = value.type.dtype
+        stored = f"{code.text}.to(tl.{TRITON_TYPES[dtype]})" if dtype in NARROW else code.text
+        self.write(f"tl.store({pointer}, {stored}, mask={mask})" if mask else f"tl.store({pointer}, {stored})")
+
+
+_CALLS_METHODS = frozenset(
+    ["convert", "bitcast_convert", "compare", "shift_left", "shift_right_logical", "shift_right_arithmetic", "popcnt", "count_leading_zeros", "power", "maximum", "minimum", "clamp", "select"]
+)  # fmt: skip
+
+
+def neutral_number(kind: str, dtype: str) -> float | int:
+    """The neutral element of a reduction, spelt as an op (`add`) or as a partial kind (`sum`)."""
+    return neutral(kind, dtype).item()

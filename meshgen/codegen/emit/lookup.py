@@ -1,0 +1,99 @@
+"""Values that are put together from several others, or read at indices that are data themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.emit.ops import Code, both
+from meshgen.codegen.expr import ZERO, Expr, Var
+from meshgen.codegen.fusion.space import Index
+from meshgen.ir.graph import Node, Value
+
+if TYPE_CHECKING:
+    from meshgen.codegen.emit.eval import Evaluator, Guards
+
+
+def emit_lookup(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Code:
+    """The result of one of `fusion_space.LOOKUPS` at an index."""
+    return _MAKERS[node.op](evaluator, node, index, guards)
+
+
+def _concatenate(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Code:
+    dim, start, found = node.attrs["dim"], 0, ""
+    for operand in node.operands:
+        size = operand.type.sizes[dim]
+        where = index[dim] - start
+        inner = (*index[:dim], where, *index[dim + 1 :])
+        part = evaluator.value(operand, inner, guards + evaluator.within(where, 0, size)).text
+        first = ex.render(index[dim])
+        found = part if not found else evaluator.assign("joined", f"tl.where({first} < {start}, {found}, {part})")
+        start += size
+    return Code(found, node.result.type.dtype)
+
+
+def _data_index(evaluator: Evaluator, code: Code, size: int, index: Index) -> Expr:
+    """A clamped index that was read from memory, as a variable of index expressions."""
+    if size <= 1:
+        return ZERO
+    kind = "tl.int64" if code.dtype in ("i64", "ui64") else "tl.int32"
+    text = f"tl.minimum(tl.maximum({code.text}.to({kind}), 0), {size - 1})"
+    var = Var(evaluator.assign("at", text), 0, size - 1)
+    evaluator.data_over[var] = evaluator.over(*index)
+    return Expr(((var, 1),))
+
+
+def _gather(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Code:
+    a, (operand, indices) = node.attrs, node.operands
+    offset_dims = tuple(a["offset_dims"])
+    batch = [e for d, e in enumerate(index) if d not in offset_dims]
+    hidden = (*a["collapsed_slice_dims"], *a.get("operand_batching_dims", ()))
+    window = iter(offset_dims)
+    inner = [ZERO if d in hidden else index[next(window)] for d in range(operand.type.rank)]
+    places = list(range(len(batch)))
+    vector = a["index_vector_dim"]
+    for d, at in zip(a.get("operand_batching_dims", ()), a.get("start_indices_batching_dims", ()), strict=True):
+        inner[d] = inner[d] + batch[places[at - (at > vector)]]
+    for number, d in enumerate(a["start_index_map"]):
+        where = list(batch)
+        if vector < indices.type.rank:
+            where.insert(vector, ex.constant(number))
+        code = evaluator.in_register(evaluator.value(indices, tuple(where), guards))
+        room = operand.type.sizes[d] - a["slice_sizes"][d] + 1
+        inner[d] = inner[d] + _data_index(evaluator, code, room, tuple(where))
+    return evaluator.value(operand, tuple(inner), guards)
+
+
+def _starts(evaluator: Evaluator, starts: Sequence[Value], big: Sequence[int], window: Sequence[int]) -> list[Expr]:
+    return [
+        _data_index(evaluator, evaluator.in_register(evaluator.value(s, ())), b - w + 1, ())
+        for s, b, w in zip(starts, big, window, strict=True)
+    ]
+
+
+def _dynamic_slice(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Code:
+    operand = node.operands[0]
+    starts = _starts(evaluator, node.operands[1:], operand.type.sizes, node.result.type.sizes)
+    return evaluator.value(operand, tuple(e + s for e, s in zip(index, starts, strict=True)), guards)
+
+
+def _dynamic_update_slice(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Code:
+    operand, update = node.operands[:2]
+    starts = _starts(evaluator, node.operands[2:], operand.type.sizes, update.type.sizes)
+    inner = tuple(e - s for e, s in zip(index, starts, strict=True))
+    inside = tuple(g for e, size in zip(inner, update.type.sizes, strict=True) for g in evaluator.within(e, 0, size))
+    new = evaluator.value(update, inner, guards + inside)
+    if not inside:
+        return new
+    old = evaluator.value(operand, index, guards)
+    text = both([g.text for g in inside])
+    return Code(evaluator.assign("updated", f"tl.where({text}, {new.text}, {old.text})"), new.dtype)
+
+
+_MAKERS = {
+    "concatenate": _concatenate,
+    "gather": _gather,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
+}

@@ -1,0 +1,107 @@
+"""Kernels without a reduction: every output element is computed from scratch."""
+
+from __future__ import annotations
+
+import math
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.emit.launch import Launch
+from meshgen.codegen.expr import Expr, Var
+from meshgen.codegen.fusion.space import LAYOUT, POINTWISE, backward
+from meshgen.ir.graph import Graph, Value
+
+BLOCK = 1024  # elements of a flat tile: 8 per thread, one 16-byte vector of bf16
+SQUARE = 32  # side of the tile of a transposing kernel
+
+
+def emit_map(evaluator: Evaluator, body: Graph) -> Launch:
+    """One flat tile over the outputs, or a square one where a big operand is read across its rows."""
+    shape = body.outputs[0].type.sizes
+    if (across := _transposed_dim(body)) is not None:
+        return _emit_square(evaluator, body, across)
+    size = math.prod(shape)
+    block = min(BLOCK, 1 << max(0, size - 1).bit_length())
+    if size > 1:
+        wide = ".to(tl.int64)" if needs_wide(body) else ""
+        evaluator.write(f"i = tl.program_id(0){wide} * BLOCK + tl.arange(0, BLOCK)  # [BLOCK] over {size} elements")
+        evaluator.tile.edges = {Var("i", 0, size - 1): f"i < {size}" if size % block else ""}
+    position = ex.variable("i", size)
+    for number, value in enumerate(body.outputs):
+        evaluator.store(number, ex.delinearize(position, value.type.sizes))
+    return Launch((-(-size // block), 1, 1), {"BLOCK": block} if size > 1 else {}, max(1, min(4, block // 256)), 1)
+
+
+def needs_wide(body: Graph) -> bool:
+    """Whether some position does not fit 32 bits."""
+    return any(v.type.size >= 2**31 - 2**20 for v in (*body.inputs, *body.outputs))
+
+
+def _transposed_dim(body: Graph) -> int | None:
+    """The dim of the outputs along which the largest operand is contiguous, if that is not the last."""
+    shape = body.outputs[0].type.sizes
+    if any(v.type.shape != body.outputs[0].type.shape for v in body.outputs) or len(shape) < 2 or not body.inputs:
+        return None
+    index = tuple(ex.variable(f"d{d}", size) for d, size in enumerate(shape))
+    big = max(v.type.size for v in body.inputs)
+    for value, place in _reads(body, index):
+        if value.type.size < big or big < 4096:
+            continue
+        strides = {v: f for v, f in ex.linearize(place, value.type.sizes).terms if isinstance(v, Var)}
+        last = next((e.terms[0][0] for e in reversed(index) if e.terms), None)
+        if isinstance(last, Var) and strides.get(last, 0) > 1:
+            fast = [d for d, e in enumerate(index) if e.terms and strides.get(_only(e), 0) == 1]
+            if fast and shape[fast[0]] >= 8:
+                return fast[0]
+    return None
+
+
+def _only(expr: Expr) -> Var:
+    var = expr.terms[0][0]
+    assert isinstance(var, Var)
+    return var
+
+
+def _reads(body: Graph, index: tuple[Expr, ...]) -> list[tuple[Value, tuple[Expr, ...]]]:
+    """Operands and the indices at which they are read, found through pointwise ops and plain index maps."""
+    producer, found = body.producers(), dict[tuple[Value, tuple[Expr, ...]], None]()
+    stack = [(v, index) for v in body.outputs]
+    seen: set[tuple[Value, tuple[Expr, ...]]] = set()
+    while stack:
+        value, place = stack.pop()
+        if (value, place) in seen:
+            continue
+        seen.add((value, place))
+        node = producer.get(value)
+        if node is None:
+            found[value, place] = None
+        elif node.op in POINTWISE:
+            stack += [(v, place if v.type.rank else ()) for v in node.operands]
+        elif node.op in LAYOUT and node.op not in ("pad", "all_slice"):
+            stack.append((node.operands[0], backward(node, place)))
+    return list(found)
+
+
+def _emit_square(evaluator: Evaluator, body: Graph, across: int) -> Launch:
+    """Tile the last dim and the dim `across`; the other dims are spread over programs."""
+    shape = body.outputs[0].type.sizes
+    last = max(d for d, size in enumerate(shape) if size > 1)
+    others = [d for d in range(len(shape)) if d not in (across, last)]
+    rows, cols = shape[across], shape[last]
+    steps = (-(-rows // SQUARE), -(-cols // SQUARE))
+    outer = math.prod(shape[d] for d in others)
+    wide = ".to(tl.int64)" if needs_wide(body) else ""
+    write = evaluator.write
+    write(f"tile = tl.program_id(0){wide}")
+    write(f"row = tile // {steps[1]} % {steps[0]} * SIDE + tl.arange(0, SIDE)[:, None]  # over {rows}: dim {across}")
+    write(f"col = tile % {steps[1]} * SIDE + tl.arange(0, SIDE)[None, :]  # over {cols}: dim {last}")
+    write(f"batch = tile // {steps[0] * steps[1]}  # over {outer}: the other dims")
+    evaluator.tile.edges = {
+        Var("row", 0, rows - 1): f"row < {rows}" if rows % SQUARE else "",
+        Var("col", 0, cols - 1): f"col < {cols}" if cols % SQUARE else "",
+    }
+    parts = dict(zip(others, ex.delinearize(ex.variable("batch", outer), [shape[d] for d in others]), strict=True))
+    parts |= {across: ex.variable("row", rows), last: ex.variable("col", cols)}
+    for number in range(len(body.outputs)):
+        evaluator.store(number, tuple(parts[d] for d in range(len(shape))))
+    return Launch((steps[0] * steps[1] * outer, 1, 1), {"SIDE": SQUARE}, 4, 1)

@@ -1,0 +1,251 @@
+"""Kernels that reduce: rows of kept elements, reduced in registers or in chunks, with element-wise ops around.
+
+All reduces of a kernel sum out the same dims. Where they fit one chunk the tile is read once and everything
+happens in registers; else there is one loop per level of reduces that depend on each other, and a last one
+for the outputs that are not reduced. Sums over chunks are kept per lane and joined once, in a fixed order.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.emit.eval import Evaluator, neutral_number
+from meshgen.codegen.emit.launch import Launch
+from meshgen.codegen.emit.map import needs_wide
+from meshgen.codegen.emit.ops import Code, literal, register_type
+from meshgen.codegen.emit.plan import spread, where
+from meshgen.codegen.expr import Expr, Var
+from meshgen.codegen.fusion.space import Space
+from meshgen.ir.graph import DTYPES, Graph, Node, Value, is_float
+
+WHOLE_ROW = 16384  # elements of a row that registers of one block hold
+CHUNK = 4096
+_COMBINE = {"add": "{a} + {b}", "multiply": "{a} * {b}", "and": "{a} & {b}", "or": "{a} | {b}", "xor": "{a} ^ {b}"}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The tile: kept x reduced elements, and whether the reduced ones are contiguous in memory."""
+
+    kept: int
+    reduced: int
+    kept_block: int
+    reduced_block: int
+    rows_reduced: bool  # the reduced dim is the tile's first: memory is contiguous along the kept one
+
+    @property
+    def axis(self) -> int:
+        return 0 if self.rows_reduced else 1
+
+    @property
+    def loops(self) -> bool:
+        return self.reduced > self.reduced_block
+
+
+def tile_shape(space: Space, multiprocessors: int) -> Shape:
+    """Rows in registers where the last dim is reduced; else columns of kept elements with chunks of rows."""
+    kept = math.prod(v.high + 1 for v in space.dims if v not in space.reduced)
+    reduced = math.prod(v.high + 1 for v in space.reduced)
+    if not space.dims or not space.reduced or space.dims[-1] in space.reduced:
+        block = _power(reduced) if reduced <= WHOLE_ROW else CHUNK
+        rows = min(max(1, 2048 // block), _power(kept), max(1, _power(kept // (2 * multiprocessors) + 1)))
+        return Shape(kept, reduced, rows, block, False)
+    columns = min(64, _power(kept))
+    return Shape(kept, reduced, columns, min(_power(reduced), max(4096 // columns, 16)), True)
+
+
+def _power(size: int) -> int:
+    """The least power of two that is not below `size`."""
+    return 1 << max(0, size - 1).bit_length()
+
+
+def emit_reduce(evaluator: Evaluator, body: Graph, space: Space, multiprocessors: int) -> Launch:
+    """Write the kernel; see the module's text."""
+    shape = tile_shape(space, multiprocessors)
+    emitter = _Reduce(evaluator, body, space, shape)
+    emitter.emit()
+    elements = shape.kept_block * shape.reduced_block
+    warps = max(1, min(16 if elements > 8192 else 8, elements // 512))
+    constants = {"KEPT": shape.kept_block} if shape.kept > 1 else {}
+    constants |= {"REDUCED": shape.reduced_block} if shape.reduced > 1 else {}
+    return Launch((-(-shape.kept // shape.kept_block), 1, 1), constants, max(warps, min(4, elements // 64) or 1), 2)
+
+
+class _Reduce:
+    """State while one kernel is written."""
+
+    def __init__(self, evaluator: Evaluator, body: Graph, space: Space, shape: Shape) -> None:
+        self.evaluator, self.body, self.space, self.shape = evaluator, body, space, shape
+        kept, out = ("col", "row") if shape.rows_reduced else ("row", "col")
+        self.kept, self.out = ex.variable(kept, shape.kept), ex.variable(out, shape.reduced)
+        self.kept_name, self.out_name = kept, out
+        rest = tuple(v for v in space.dims if v not in space.reduced)
+        self.table: dict[Var, Expr] = spread(rest, self.kept) | spread(space.reduced, self.out)
+
+    @property
+    def wide(self) -> str:
+        """Positions in 64 bits where they need it."""
+        return ".to(tl.int64)" if needs_wide(self.body) else ""
+
+    @property
+    def flat(self) -> bool:
+        """Whether the tile has one dim only."""
+        return self.shape.kept == 1 or self.shape.reduced == 1
+
+    def slot(self, is_out: bool) -> str:
+        """How a one-dim range becomes a side of the tile."""
+        if self.flat:
+            return ""
+        return "[:, None]" if is_out == self.shape.rows_reduced else "[None, :]"
+
+    def emit(self) -> None:
+        shape, evaluator = self.shape, self.evaluator
+        wide = self.wide
+        if shape.kept > 1:
+            evaluator.write(
+                f"{self.kept_name} = tl.program_id(0){wide} * KEPT + tl.arange(0, KEPT){self.slot(False)}"
+                f"  # {shape.kept} kept"
+            )
+        if shape.reduced > 1 and not shape.loops:
+            evaluator.write(
+                f"{self.out_name} = tl.arange(0, REDUCED){wide}{self.slot(True)}  # {shape.reduced} reduced"
+            )
+        evaluator.tile.edges = self._edges()
+        for nodes in self._levels():
+            self._level(nodes)
+        whole = [n for n, v in enumerate(self.body.outputs) if self._is_whole(v)]
+        for number in range(len(self.body.outputs)):
+            if number not in whole:
+                self._store(number)
+        if whole and shape.loops:
+            self._open_loop()
+        for number in whole:
+            self._store(number)
+        if whole and shape.loops:
+            evaluator.close()
+
+    def _edges(self) -> dict[Var, str]:
+        shape = self.shape
+        kept = {v: f"{v.text} < {shape.kept}" if shape.kept % shape.kept_block else "" for v in ex.variables(self.kept)}
+        out = {
+            v: f"{v.text} < {shape.reduced}" if shape.reduced % shape.reduced_block else ""
+            for v in ex.variables(self.out)
+        }
+        return out | kept if shape.rows_reduced else kept | out
+
+    def _is_whole(self, value: Value) -> bool:
+        place = where(self.space, value, self.table)
+        return any(v in ex.variables(self.out) for e in place for v in ex.variables(e))
+
+    def _store(self, number: int) -> None:
+        self.evaluator.store(number, where(self.space, self.body.outputs[number], self.table))
+
+    def _levels(self) -> list[list[Node]]:
+        """Reduces by how many others they depend on."""
+        level: dict[Value, int] = {}
+        found: list[list[Node]] = []
+        for node in self.body.nodes:
+            depth = max((level.get(v, 0) for v in node.operands), default=0)
+            if node.op == "reduce":
+                found += [[]] * (depth + 1 - len(found))
+                found[depth] = [*found[depth], node]
+                depth += 1
+            level.update(dict.fromkeys(node.results, depth))
+        return found
+
+    def _open_loop(self) -> None:
+        self.evaluator.open(f"for start in range(0, {self.shape.reduced}, REDUCED):")
+        self.evaluator.write(f"{self.out_name} = start + tl.arange(0, REDUCED){self.wide}{self.slot(True)}")
+
+    def _level(self, nodes: list[Node]) -> None:
+        evaluator, partial = self.evaluator, dict[Node, str]()
+        if self.shape.loops:
+            for node in nodes:
+                neutral = literal(self._neutral(node), node.result.type.dtype)
+                text = f"tl.full({self._tile()}, {neutral}, {self._held(node)})"
+                partial[node] = evaluator.assign("partial", text)
+            self._open_loop()
+        parts = {node: self._operand(node) for node in nodes}
+        if self.shape.loops:
+            for node in nodes:
+                evaluator.write(f"{partial[node]} = {self._combine(node, partial[node], parts[node])}")
+            evaluator.close()
+            parts = partial
+        for node in nodes:
+            self._finish(node, parts[node])
+
+    def _tile(self) -> str:
+        sides = ["KEPT"] if self.shape.kept > 1 else []
+        sides.insert(0 if self.shape.rows_reduced else len(sides), "REDUCED")
+        return f"({', '.join(sides)}{',' if len(sides) == 1 else ''})"
+
+    def _neutral(self, node: Node) -> float | int:
+        return neutral_number(node.attrs["kind"], node.result.type.dtype)
+
+    def _held(self, node: Node) -> str:
+        """Type of the partial results: i1 is reduced as an integer."""
+        dtype = node.result.type.dtype
+        return "tl.int32" if dtype == "i1" else register_type(dtype)
+
+    def _operand(self, node: Node) -> str:
+        """The tile of what is reduced, neutral outside of its range."""
+        index = where(self.space, node.operands[0], self.table)
+        code = self.evaluator.value(node.operands[0], index)
+        text = f"{code.text}.to(tl.int32)" if code.dtype == "i1" else code.text
+        if self.shape.reduced == 1:
+            return text
+        edge = next((self.evaluator.tile.edges[v] for v in ex.variables(self.out)), "")
+        if edge:
+            neutral = literal(
+                int(self._neutral(node)) if code.dtype == "i1" else self._neutral(node),
+                "i32" if code.dtype == "i1" else code.dtype,
+            )
+            text = self.evaluator.assign("part", f"tl.where({edge}, {text}, {neutral})")
+        full = {v.text for v in self.evaluator.tile.edges} <= self.evaluator.spans(text)
+        return text if full else f"tl.broadcast_to({text}, {self._tile()})"
+
+    def _combine(self, node: Node, left: str, right: str) -> str:
+        kind = node.attrs["kind"]
+        if kind in _COMBINE:
+            return _COMBINE[kind].format(a=left, b=right)
+        if is_float(node.result.type.dtype):
+            return f"{self.evaluator.helper(f'nan_{kind}')}({left}, {right})"
+        return f"tl.{kind}({left}, {right})"
+
+    def _finish(self, node: Node, part: str) -> None:
+        """Join the lanes, take the initial value in, and let the result stand."""
+        dtype, kind = node.result.type.dtype, node.attrs["kind"]
+        text = part if self.shape.reduced == 1 else self._join(node, part)
+        if dtype == "i1":
+            text = f"({text}) != 0"
+        name = self.evaluator.assign(self.evaluator.wish(node.result, kind), text)
+        init = self.evaluator.value(node.operands[1], ())
+        if init.text != literal(self._neutral(node), dtype) and not _is_neutral(init, self._neutral(node)):
+            sign = "&" if kind in ("and", "minimum", "multiply") else "^" if kind == "xor" else "|"
+            text = f"{name} {sign} {init.text}" if dtype == "i1" else self._combine(node, name, init.text)
+            name = self.evaluator.assign(self.evaluator.wish(node.result, kind), text)
+        self.evaluator.stands[node.result] = (where(self.space, node.result, self.table), Code(name, dtype))
+
+    def _join(self, node: Node, part: str) -> str:
+        """Reduce the tile along its reduced side."""
+        dtype, kind = node.result.type.dtype, str(node.attrs["kind"])
+        if dtype == "i1":
+            kind = {"or": "maximum", "and": "minimum", "add": "maximum", "multiply": "minimum"}.get(kind, kind)
+        axis = 0 if self.flat else self.shape.axis
+        keep = "" if self.flat else ", keep_dims=True"
+        extremum = kind in ("maximum", "minimum")
+        if kind in ("add", "xor") or (extremum and not is_float(dtype)):
+            name = {"add": "sum", "xor": "xor_sum"}.get(kind, kind[:3])
+            small = dtype != "i1" and not is_float(dtype) and DTYPES[dtype].itemsize < 4  # these come back as 32 bits
+            return f"tl.{name}({part}, axis={axis}{keep})" + (f".to({register_type(dtype)})" if small else "")
+        helper = {"multiply": "product", "and": "both", "or": "either"}.get(kind, f"nan_{kind}")
+        return f"tl.reduce({part}, {axis}, {self.evaluator.helper(helper)}{keep})"
+
+
+def _is_neutral(init: Code, neutral: float | int) -> bool:
+    try:
+        return float(init.text) == float(neutral)
+    except ValueError:
+        return init.text == literal(neutral, init.dtype)

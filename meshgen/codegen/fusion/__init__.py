@@ -1,0 +1,1 @@
+"""Which operations form a kernel together."""

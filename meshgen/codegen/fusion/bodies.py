@@ -1,0 +1,110 @@
+"""Bodies of kernels: cut out of the graph, compared up to names, and named after what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, MADE, POINTWISE
+from meshgen.codegen.simplify import attribute_key, captured, rewire
+from meshgen.ir.graph import Graph, Node, Value
+
+# Telling words first; what is not listed is left out of names.
+_TELLING = (
+    "gather", "dynamic_update_slice", "dynamic_slice", "concatenate", "tanh", "erf", "logistic", "exponential", "log",
+    "sine", "cosine", "rsqrt", "sqrt", "power", "select", "divide", "maximum", "minimum", "multiply", "subtract", "add",
+    "negate", "compare", "convert", "transpose", "pad", "slice", "all_slice", "mask_padding", "to_partial", "reverse",
+    "broadcast_in_dim", "reshape", "iota",
+)  # fmt: skip
+_KNOWN = POINTWISE | LAYOUT | MADE | LOOKUPS | {"dot_general", "reduce"}
+_WORDS = 3
+_SHORT = {"broadcast_in_dim": "broadcast", "exponential": "exp", "logistic": "sigmoid"}
+
+
+class Cutter:
+    """Copies nodes into a body; everything that is not free or a member becomes an input."""
+
+    def __init__(self, producer: Mapping[Value, Node], copies: Callable[[Node], bool]) -> None:
+        self._producer = producer
+        self._copies = copies
+
+    def cut(self, members: Sequence[Node], outputs: Sequence[Value]) -> tuple[Graph, list[Value]]:
+        """The body of a kernel of `members` that makes `outputs`, and what it reads, in the order of its inputs."""
+        body, now = Graph(""), dict[Value, Value]()
+        inside, reads = set(members), list[Value]()
+
+        def copy(value: Value) -> Value:
+            if value in now:
+                return now[value]
+            node = self._producer.get(value)
+            if node is None or not (node in inside or self._copies(node)):
+                reads.append(value)
+                body.inputs.append(Value(value.type, value.name, loc=value.loc))
+                now[value] = body.inputs[-1]
+                return now[value]
+            operands = [copy(v) for v in node.operands]
+            for outer in captured(node):
+                copy(outer)
+            regions = tuple(rewire(region, now) for region in node.regions)
+            results = [Value(v.type, v.name, loc=v.loc) for v in node.results]
+            body.nodes.append(Node(node.op, operands, results, dict(node.attrs), node.loc, None, regions))
+            now.update(zip(node.results, results, strict=True))
+            return now[value]
+
+        for node in members:
+            for value in node.results:
+                copy(value)
+        body.outputs = [copy(v) for v in outputs]
+        return body, reads
+
+
+class Kernels:
+    """Bodies by name; bodies that are equal up to the names of values share one."""
+
+    def __init__(self) -> None:
+        self.bodies: dict[str, Graph] = {}
+        self._names: dict[Any, str] = {}
+
+    def name_of(self, body: Graph) -> str:
+        key = _structure(body)
+        if key not in self._names:
+            wish = _wish(body.nodes)
+            count = sum(1 for name in self.bodies if name == wish or name.rpartition("_")[0] == wish)
+            name = wish if not count else f"{wish}_{count + 1}"
+            body.name = name
+            self.bodies[name] = body
+            self._names[key] = name
+        return self._names[key]
+
+
+def _structure(body: Graph, outer: Mapping[Value, Any] | None = None) -> Any:
+    """What two bodies have in common that differ in names and places only; `outer` numbers values around a region."""
+    depth = 0 if outer is None else 1 + max((level for level, _ in outer.values()), default=0)
+    number: dict[Value, Any] = {**(outer or {}), **{value: (depth, n) for n, value in enumerate(body.values())}}
+    nodes = tuple(
+        (n.op, tuple(number[v] for v in n.operands), tuple(v.type for v in n.results), attribute_key(n.attrs),
+         tuple(_structure(region, number) for region in n.regions))
+        for n in body.nodes
+    )  # fmt: skip
+    return tuple(v.type for v in body.inputs), nodes, tuple(number[v] for v in body.outputs)
+
+
+def _wish(nodes: Sequence[Node]) -> str:
+    """A readable name: the heavy op, or what the pattern is called, and the most telling of the others."""
+    ops = {n.op for n in nodes}
+    kinds = {n.attrs["kind"] for n in nodes if n.op == "reduce"}
+    if "maximum" in kinds and "add" in kinds and "exponential" in ops:
+        return "softmax"
+    if "rsqrt" in ops and "add" in kinds:
+        return "normalize"
+    if rare := [n.op for n in nodes if n.op not in _KNOWN]:
+        return rare[0]
+    words = ["dot"] if "dot_general" in ops else [f"reduce_{kind}" for kind in sorted(kinds)]
+    other = [op for op in dict.fromkeys(n.op for n in nodes) if op in _TELLING]
+    if words or any(op not in LAYOUT for op in other):
+        other = [op for op in other if op not in LAYOUT]
+    telling = sorted(other, key=_TELLING.index)[: max(0, _WORDS - len(words))]
+    words += [_SHORT.get(op, op) for op in other if op in telling]
+    return "_".join(words) or "_".join(
+        [n for n in dict.fromkeys(n.op for n in nodes) if n not in MADE][:_WORDS] or ["fill"]
+    )

@@ -1,0 +1,321 @@
+"""Which nodes form a kernel together: groups over a graph, grown in program order.
+
+Index maps, constants, masks from iota and the like belong to no group: every kernel that reads through them
+computes them again. The other nodes join a group that made or read one of their operands if the joined kernel
+can be generated (`fusion/space`), and the graph of groups stays without cycles. A dot takes the element-wise ops after it as its
+epilogue as far as that does not add to what has to be written. `fusion/traffic` then trades
+traffic for arithmetic.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, MADE, POINTWISE, Space
+from meshgen.codegen.simplify import COLLECTIVES, captured
+from meshgen.ir.graph import Graph, Node, Value
+
+_MOST_MEMBERS = 160
+MOST_INPUTS = 24
+EPILOGUE_NODES = 64
+_MOST_SIBLINGS = 8
+_LEAST_PROGRAMS = 64  # a reduction with fewer rows than this does not take a big element-wise kernel along
+
+
+@dataclass(eq=False)
+class Group:
+    """Nodes of one kernel.
+
+    Attributes:
+        kind: map, reduce, dot, or opaque: a collective, control flow, or no known op.
+        members: the nodes that only this group computes, in the order in which they joined.
+        extra: nodes of other groups that this one computes again for itself.
+        before, after: groups that it needs, and that need it, directly.
+        reads: values from memory; level: longest way from a group that needs no other.
+    """
+
+    number: int
+    kind: str
+    space: Space
+    members: list[Node] = field(default_factory=list)
+    before: dict[Group, None] = field(default_factory=dict)
+    after: dict[Group, None] = field(default_factory=dict)
+    reads: dict[Value, None] = field(default_factory=dict)
+    extra: dict[Node, None] = field(default_factory=dict)
+    level: int = 0
+
+
+class Grouping:
+    """The groups of one graph; `owner` says which group makes a value, `groups` lists them in order of creation."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.producer = graph.producers()
+        self.position = {node: place for place, node in enumerate(graph.nodes)}
+        self.owner: dict[Value, Group] = {}
+        self.groups: list[Group] = []
+        self._sources: dict[Value, tuple[Value, ...]] = {}
+        self._placed: dict[Value, list[Group]] = {}
+        self._multiplied: dict[Value, list[Group]] = {}
+        self.must = _must_exist(graph)
+        self.forced = self._forced()
+        self.readers = self._node_readers()
+        for node in graph.nodes:
+            self._visit(node)
+
+    # ---- what is free
+
+    def is_free(self, node: Node) -> bool:
+        """Whether the node is computed again by whoever needs it."""
+        if node.results and node.results[0] in self.forced:
+            return False
+        if node.op == "constant":
+            return node.attrs["value"].ndim == 0
+        return node.op in MADE or node.op in LAYOUT or (node.op in POINTWISE and not self._from_memory(node))
+
+    def _from_memory(self, node: Node) -> bool:
+        return any(self.sources(v) for v in node.operands)
+
+    def sources(self, value: Value) -> tuple[Value, ...]:
+        """Values in memory that a kernel reads to have this one, unless a group of its own makes them."""
+        if value not in self._sources:
+            node = self.producer.get(value)
+            free = node is not None and self.is_free(node)
+            self._sources[value] = (
+                tuple(dict.fromkeys(s for v in node.operands for s in self.sources(v)))
+                if node is not None and free
+                else (value,)
+            )
+        return self._sources[value]
+
+    def copied(self, value: Value) -> Node | None:
+        """The node that makes the value, where that is computed by whoever needs it."""
+        return None if value in self.owner else self.producer.get(value)
+
+    def view_root(self, value: Value) -> Value:
+        """The value behind plain reshapes."""
+        node = self.producer.get(value)
+        while node is not None and node.op == "reshape":
+            value = node.operands[0]
+            node = self.producer.get(value)
+        return value
+
+    def _forced(self) -> set[Value]:
+        """Free values that have to be written: operands of collectives, outputs. Reshapes of such are views."""
+        found: set[Value] = set()
+        for value in self.must:
+            node = self.producer.get(self.view_root(value))
+            if node is not None and node.op in MADE | LAYOUT | POINTWISE and node.op != "constant":
+                found.add(self.view_root(value))
+        self.must = dict.fromkeys(self.view_root(v) for v in self.must)
+        return found
+
+    def _node_readers(self) -> dict[Value, list[Node]]:
+        """Nodes of groups that read a value, through free nodes."""
+        table: dict[Value, list[Node]] = {}
+        for node in self.graph.nodes:
+            if not self.is_free(node):
+                for value in self.node_sources(node):
+                    table.setdefault(value, []).append(node)
+        return table
+
+    def node_sources(self, node: Node) -> tuple[Value, ...]:
+        operands = (*node.operands, *captured(node)) if node.regions else node.operands
+        return tuple(dict.fromkeys(s for v in operands for s in self.sources(v)))
+
+    # ---- growing
+
+    def _visit(self, node: Node) -> None:
+        if node.op == "constant" or self.is_free(node) or any(v in self.owner for v in node.results):
+            return
+        if node.op == "dot_general":
+            self._visit_dot(node)
+        elif node.op in POINTWISE or node.op in LAYOUT or node.op == "reduce":
+            group = next((g for g in self._candidates(node) if self._joins(node, g)), None)
+            if group is None:
+                self._new("reduce" if node.op == "reduce" else "map", [node])
+            else:
+                self._take(group, node)
+        else:
+            self._new("map" if node.op in LOOKUPS or node.op in MADE else "opaque", [node])
+
+    def _visit_dot(self, dot: Node) -> None:
+        """A group of its own with an epilogue, or beside a dot that has the same left operand and no epilogue."""
+        nodes = self._with_epilogue(dot)
+        sibling = next((g for g in self._siblings(dot) if g.space.add(dot)), None) if len(nodes) == 1 else None
+        if sibling is None:
+            self._new("dot", nodes)
+        else:
+            self._take(sibling, dot)
+
+    def _siblings(self, dot: Node) -> list[Group]:
+        """Groups of plain dots of the same left operand, if the right one is at hand when they run."""
+        left, right = dot.operands
+        if self.sources(right) != (right,) or right in self.sources(left) or not self._at_hand(right, dot):
+            return []
+        maker = self.owner.get(right)
+        if maker is not None and (maker.kind == "opaque" or maker.kind == "dot"):
+            return []
+        groups = dict.fromkeys(g for v in self.sources(left) for g in self._multiplied.get(v, ()))
+        found = [g for g in groups if len(g.members) == len(g.space.dots) < _MOST_SIBLINGS]
+        plain = [g for g in found if all(self.sources(n.operands[1]) == (n.operands[1],) for n in g.members)]
+        plain = [g for g in plain if not any(n.operands[1] in self.sources(left) for n in g.members)]
+        return [g for g in plain if maker is None or not self.depends(maker, g)]
+
+    def _candidates(self, node: Node) -> list[Group]:
+        """Groups that made or read an operand: reducing ones first, then the latest."""
+        found: dict[Group, None] = {}
+        for value in self.node_sources(node):
+            if value in self.owner:
+                found[self.owner[value]] = None
+            found.update(dict.fromkeys(self._placed.get(value, ())))
+        fitting = [g for g in found if g.kind in ("map", "reduce") and len(g.members) < _MOST_MEMBERS]
+        return sorted(fitting, key=lambda g: (g.kind != "reduce", -g.number))
+
+    def _joins(self, node: Node, group: Group) -> bool:
+        """Take the node into the group's space, if that is legal and worthwhile."""
+        sources = self.node_sources(node)
+        makers = [self.owner[v] for v in sources if v in self.owner]
+        if any(maker is not group and self.depends(maker, group) for maker in makers):
+            return False
+        outside = {*group.reads, *(v for v in sources if self.owner.get(v) is not group)}
+        if len(outside) > MOST_INPUTS or (node.op == "reduce" and not self._parallel_enough(node, group)):
+            return False
+        if group.kind == "map" and node.op == "reduce" and any(n.op in LOOKUPS for n in group.members):
+            return group.space.add(node)
+        return group.space.add(node)
+
+    def _parallel_enough(self, node: Node, group: Group) -> bool:
+        """Whether reducing leaves enough rows to keep the device busy with the rest of the group."""
+        if group.kind == "reduce" or group.space.size <= 2**16:
+            return True
+        rows = node.result.type.size
+        last = node.operands[0].type.rank - 1
+        return (rows if last in node.attrs["dims"] else rows // 64) >= _LEAST_PROGRAMS
+
+    def _new(self, kind: str, nodes: Sequence[Node]) -> Group:
+        space = Space(self.copied)
+        group = Group(len(self.groups), kind, space)
+        self.groups.append(group)
+        if kind != "opaque":
+            space.start(nodes[0])
+            for node in nodes[1:]:
+                taken = space.add(node)
+                assert taken, "an epilogue was tried before"
+        for node in nodes:
+            self._take(group, node)
+        return group
+
+    def _take(self, group: Group, node: Node) -> None:
+        """Make the node a member: ownership, reads, edges."""
+        group.members.append(node)
+        if node.op == "reduce":
+            group.kind = "reduce"
+        self.owner.update(dict.fromkeys(node.results, group))
+        for value in self.node_sources(node):
+            maker = self.owner.get(value)
+            if maker is group:
+                continue
+            group.reads[value] = None
+            if node.op == "dot_general":
+                self._multiplied.setdefault(value, []).append(group)
+            if value in group.space.index and group.kind in ("map", "reduce"):
+                self._placed.setdefault(value, []).append(group)
+            if maker is not None:
+                self.order(maker, group)
+
+    def order(self, first: Group, then: Group) -> None:
+        first.after[then] = None
+        then.before[first] = None
+        stack = [(first, then)]
+        while stack:
+            earlier, later = stack.pop()
+            if later.level <= earlier.level:
+                later.level = earlier.level + 1
+                stack += [(later, g) for g in later.after]
+
+    def depends(self, group: Group, on: Group) -> bool:
+        """Whether `group` needs, over others, what `on` makes."""
+        stack, seen = [group], {group}
+        while stack:
+            current = stack.pop()
+            if current is on:
+                return True
+            for g in current.before:
+                if g.level >= on.level and g not in seen:
+                    seen.add(g)
+                    stack.append(g)
+        return False
+
+    # ---- epilogues
+
+    def _with_epilogue(self, dot: Node) -> list[Node]:
+        """The dot and the element-wise ops that its kernel does on the accumulator.
+
+        Taken as far as the bytes that the kernel has to write are least, and at equal bytes as far as possible.
+        """
+        space, region = Space(self.copied), {dot: None}
+        space.start(dot)
+        best, least = 1, dot.result.type.nbytes
+        values, tried = {dot.result}, {dot}
+        waiting = [(self.position[n], n) for n in self.readers.get(dot.result, ())]
+        heapq.heapify(waiting)
+        while waiting and len(region) < EPILOGUE_NODES:
+            node = heapq.heappop(waiting)[1]
+            if node in tried:
+                continue
+            tried.add(node)
+            if not self._extends(node, dot, values) or not space.add(node):
+                continue
+            region[node] = None
+            values.add(node.result)
+            for reader in self.readers.get(node.result, ()):
+                heapq.heappush(waiting, (self.position[reader], reader))
+            written = sum(v.type.nbytes for v in values if self._read_outside(v, region))
+            if written <= least:
+                best, least = len(region), written
+        return list(region)[:best]
+
+    def _extends(self, node: Node, dot: Node, values: set[Value]) -> bool:
+        """Whether the node can follow in the dot's epilogue, as far as its operands go."""
+        if node.op not in POINTWISE and node.op not in LAYOUT:
+            return False
+        return all(v in values or self._at_hand(v, dot) for v in self.node_sources(node))
+
+    def _read_outside(self, value: Value, region: dict[Node, None]) -> bool:
+        return value in self.must or any(n not in region for n in self.readers.get(value, ()))
+
+    def _at_hand(self, value: Value, dot: Node) -> bool:
+        """Whether an epilogue may read the value: made before the dot, and not by a collective that could overlap it."""
+        node = self.producer.get(value)
+        if node is None or node.op == "constant":
+            return True
+        if node.op in COLLECTIVES:
+            early = all(self.producer.get(self.view_root(v)) is None for v in node.operands)
+            return early or self._feeds(node, dot)
+        return self.position[node] < self.position[dot]
+
+    def _feeds(self, node: Node, dot: Node) -> bool:
+        """Whether the dot depends on the node's results anyway."""
+        if self.position[node] > self.position[dot]:
+            return False
+        makers = [self.owner[v] for v in self.node_sources(dot) if v in self.owner]
+        return any(self.depends(maker, self.owner[node.results[0]]) for maker in makers)
+
+    def multiplies(self, reader: Group, made: Sequence[Value]) -> bool:
+        """Whether a dot of the reader has one of the values as an operand: that would be computed once per tile."""
+        dots = [n for n in reader.members if n.op == "dot_general"]
+        return any(v in made for n in dots for v in self.node_sources(n))
+
+
+def _must_exist(graph: Graph) -> dict[Value, None]:
+    """Values that have to be in memory whoever makes them, in program order."""
+    found: dict[Value, None] = {}
+    for node in graph.nodes:
+        generated = node.op in POINTWISE or node.op in LAYOUT or node.op in LOOKUPS or node.op in MADE
+        if not generated and node.op not in ("dot_general", "reduce"):
+            found.update(dict.fromkeys((*node.operands, *captured(node))))
+    found.update(dict.fromkeys(graph.outputs))
+    return found

@@ -1,0 +1,62 @@
+"""Reductions to few elements are split in two, so that they fill the device: first to a few per result, then to one.
+
+`reduce x[R, C] over R` becomes `reduce (reshape x[P, R/P, C]) over R/P`, then over P. The order of the sum is
+fixed by the shapes alone: no atomics, the same bits on every run.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from meshgen.ir.evaluate.common import neutral
+from meshgen.ir.graph import Graph, Node, TensorType, Value
+
+_WANTED = 256  # programs: two for each multiprocessor
+_LEAST = 64  # elements that one program should at least reduce
+_SMALL_BYTES, _BIG_BYTES = 2**18, 2**22  # not worth a launch; worth one even if half of the device is busy
+_COLUMNS = 64  # kept elements per program where memory is contiguous along a kept dim
+
+
+def split_reductions(graph: Graph) -> Graph:
+    """The graph with its big reductions split; the same graph if there are none."""
+    found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
+    for node in graph.nodes:
+        parts = _parts(node) if node.op == "reduce" else None
+        if parts is None:
+            found.nodes.append(node)
+        else:
+            _split(found, node, *parts)
+    return found
+
+
+def _parts(node: Node) -> tuple[int, int] | None:
+    """(dim, number of parts) to split a reduce by, if it has too few programs."""
+    shape, dims = node.operands[0].type.sizes, node.attrs["dims"]
+    kept = node.result.type.size
+    reduced = math.prod(shape[d] for d in dims)
+    programs = kept if len(shape) - 1 in dims else -(-kept // _COLUMNS)
+    nbytes = node.operands[0].type.nbytes
+    if nbytes < _SMALL_BYTES or programs >= (_WANTED if nbytes >= _BIG_BYTES else _WANTED // 4):
+        return None
+    wanted = min(_WANTED // programs, reduced // _LEAST)
+    dim = max(dims, key=lambda d: (shape[d], -d))
+    fitting = [p for p in range(2, min(wanted, shape[dim]) + 1) if shape[dim] % p == 0]
+    return (dim, fitting[-1]) if fitting else None
+
+
+def _split(graph: Graph, node: Node, dim: int, parts: int) -> None:
+    value, init = node.operands
+    shape, kind = value.type.sizes, node.attrs["kind"]
+    dtype = value.type.dtype
+    cut = TensorType((*shape[:dim], parts, shape[dim] // parts, *shape[dim + 1 :]), dtype)
+    pieces = graph.add("reshape", [value], [cut], {}, loc=node.loc).result
+    number = np.array(neutral(kind, dtype))
+    start = graph.add("constant", [], [TensorType((), dtype)], {"value": number}, loc=node.loc).result
+    dims = tuple(d + (d >= dim) for d in node.attrs["dims"])
+    partial = TensorType(tuple(s for d, s in enumerate(cut.sizes) if d not in dims), dtype)
+    first = graph.add("reduce", [pieces, start], [partial], {**node.attrs, "dims": dims}, loc=node.loc).result
+    place = sum(1 for d in range(dim) if d not in dims)
+    last: list[Value] = node.results
+    graph.nodes.append(Node("reduce", [first, init], last, {**node.attrs, "dims": (place,)}, node.loc))

@@ -1,0 +1,247 @@
+"""Second thoughts about groups: compute again what is dearer to write and read, and join what shares a tile.
+
+All of it lowers the bytes that kernels move, and none of it adds a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from meshgen.codegen.fusion.groups import EPILOGUE_NODES, MOST_INPUTS, Group, Grouping
+from meshgen.codegen.fusion.space import EXPENSIVE, LOOKUPS, POINTWISE, Space
+from meshgen.codegen.simplify import COLLECTIVES
+from meshgen.ir.graph import Node, Value
+
+_TINY_BYTES = 4096  # what is computed again rather than launched for
+_BIG_BYTES = 2**16  # what is worth computing again
+_RECIPE_NODES = 16
+_SMALL = 16  # a value that is so many times smaller is kept in memory rather than computed again
+_MOST_OUTPUTS = 6
+_MOST_PLACES = 32  # at so many indices a kernel may compute a value again: source, and work, grow with it
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to compute a value again: nodes in program order, and the values in memory that they start from."""
+
+    nodes: tuple[Node, ...]
+    sources: tuple[Value, ...]
+
+
+def lower_traffic(grouping: Grouping) -> None:
+    """Change the groups in place."""
+    traffic = _Traffic(grouping)
+    traffic.dissolve()
+    traffic.recompute()
+    traffic.join_epilogues()
+    grouping.groups = [g for g in grouping.groups if g.members]
+
+
+class _Traffic:
+    """`users` says which groups read a value, and at how many indices."""
+
+    def __init__(self, grouping: Grouping) -> None:
+        self.of = grouping
+        self.users: dict[Value, dict[Group, int]] = {}
+        for group in grouping.groups:
+            self._read(group, group.reads)
+            for value, places in self._places(group).items():
+                self.users[value][group] = places
+
+    def _places(self, group: Group) -> dict[Value, int]:
+        """At how many indices a group reads each value: once for itself, and once more over each way through other values."""
+        operands = dict.fromkeys(v for node in group.members for v in node.operands)
+        ways = [source for v in operands for source in self.of.sources(v) if source in group.reads]
+        return {value: ways.count(value) for value in dict.fromkeys(ways)}
+
+    def _read(self, group: Group, values: Sequence[Value] | dict[Value, None]) -> None:
+        for value in values:
+            group.reads[value] = None
+            self.users.setdefault(value, {}).setdefault(group, 1)
+            maker = self.of.owner.get(value)
+            if maker is not None and maker is not group:
+                self.of.order(maker, group)
+
+    def _read_no_more(self, group: Group, value: Value) -> None:
+        group.reads.pop(value, None)
+        self.users.get(value, {}).pop(group, None)
+
+    def _is_written(self, value: Value) -> bool:
+        return value in self.of.must or bool(self.users.get(value))
+
+    def _remove(self, group: Group) -> None:
+        """Take an emptied group out of the graph of groups."""
+        for value in list(group.reads):
+            self._read_no_more(group, value)
+        for earlier in group.before:
+            earlier.after.pop(group, None)
+        for later in group.after:
+            later.before.pop(group, None)
+        group.members.clear()
+
+    # ---- whole groups
+
+    def dissolve(self) -> None:
+        """Compute element-wise groups inside their readers where that moves fewer bytes."""
+        for group in sorted(self.of.groups, key=lambda g: (-g.level, -g.number)):
+            made = [v for node in group.members for v in node.results]
+            readers = list(dict.fromkeys(g for v in made for g in self.users.get(v, ())))
+            if not self._dissolves(group, made, readers):
+                continue
+            for value in made:
+                del self.of.owner[value]
+            for reader in readers:
+                places = self._places_after(group, made, reader)
+                for value in made:
+                    self._read_no_more(reader, value)
+                self._read(reader, group.reads)
+                for value, count in places.items():
+                    self.users[value][reader] = count
+            self._remove(group)
+
+    def _places_after(self, group: Group, made: Sequence[Value], reader: Group) -> dict[Value, int]:
+        """At how many indices a reader would read the group's values if it computed the group itself."""
+        times = sum(self.users.get(value, {}).get(reader, 0) for value in made)
+        return {v: self.users[v].get(reader, 0) + times * self.users[v][group] for v in group.reads}
+
+    def _dissolves(self, group: Group, made: Sequence[Value], readers: Sequence[Group]) -> bool:
+        if group.kind != "map" or not readers or any(v in self.of.must for v in made):
+            return False
+        if any(r.kind == "opaque" or self.of.multiplies(r, made) for r in readers):
+            return False
+        written = [v for v in made if any(v in r.reads for r in readers)]
+        out = sum(v.type.nbytes for v in written)
+        ops = [n for n in group.members if n.op in POINTWISE or n.op in LOOKUPS]
+        costly = any(n.op in EXPENSIVE for n in ops)
+        grows = any(r.space.size > 8 * max(v.type.size for v in written) for r in readers)
+        if any(len(r.reads) + len(group.reads) > MOST_INPUTS for r in readers) or (grows and (costly or len(ops) > 4)):
+            return False
+        if any(most > _MOST_PLACES for r in readers for most in self._places_after(group, made, r).values()):
+            return False
+        if len(readers) == 1 or (out <= _TINY_BYTES and len(ops) <= 8):
+            return True
+        read = sum(v.type.nbytes for v in group.reads)
+        return not costly and len(ops) <= 8 and read * len(readers) <= out * (len(readers) + 1)
+
+    # ---- single values
+
+    def recompute(self) -> None:
+        """Let readers compute a value again from others in memory where that moves fewer bytes.
+
+        What softmax over several devices or a backward pass keep, `exp(x - m)` or `x - mean`, is not written:
+        only the few numbers per row are.
+        """
+        for group in sorted(self.of.groups, key=lambda g: (-g.level, -g.number)):
+            members = sorted(group.members, key=self.of.position.__getitem__, reverse=True)
+            for value in [v for node in members for v in node.results]:
+                readers = list(self.users.get(value, ()))
+                if group.kind != "opaque" and (recipe := self._recipe(value, group, readers)) is not None:
+                    self._apply(value, recipe, readers)
+            self._prune(group)
+
+    def _recipe(self, value: Value, group: Group, readers: Sequence[Group]) -> Recipe | None:
+        """How to compute the value again, if that is cheaper than to write it and read it."""
+        if not readers or value in self.of.must or value.type.nbytes < _BIG_BYTES:
+            return None
+        if any(r.kind == "opaque" or self.of.multiplies(r, [value]) for r in readers):
+            return None
+        recipe = self._trace(value, group)
+        if recipe is None or any(len(r.reads) + len(recipe.sources) > MOST_INPUTS for r in readers):
+            return None
+        moved = sum(v.type.nbytes for v in recipe.sources if self.of.owner.get(v) is group and not self._is_written(v))
+        moved += sum(v.type.nbytes for r in readers for v in recipe.sources if v not in r.reads)
+        return recipe if moved < value.type.nbytes * (1 + len(readers)) else None
+
+    def _trace(self, value: Value, group: Group) -> Recipe | None:
+        """Walk back from the value to what is in memory or small."""
+        nodes, sources, stack = dict[Node, None](), dict[Value, None](), [value]
+        while stack:
+            current = stack.pop()
+            node = self.of.producer.get(current)
+            inside = self.of.owner.get(current) is group or (node is not None and node in group.extra)
+            small = current.type.nbytes * _SMALL <= value.type.nbytes
+            if current is not value and (
+                not inside or small or (self._is_written(current) and node not in group.extra)
+            ):
+                sources[current] = None
+                continue
+            if node is None or node.op not in POINTWISE or len(nodes) >= _RECIPE_NODES:
+                return None
+            if node not in nodes:
+                nodes[node] = None
+                stack += self.of.node_sources(node)
+        return Recipe(tuple(sorted(nodes, key=self.of.position.__getitem__)), tuple(sources))
+
+    def _apply(self, value: Value, recipe: Recipe, readers: Sequence[Group]) -> None:
+        for reader in readers:
+            reader.extra.update(dict.fromkeys(recipe.nodes))
+            self._read_no_more(reader, value)
+            self._read(reader, [v for v in recipe.sources if self.of.owner.get(v) is not reader])
+
+    def _prune(self, group: Group) -> None:
+        """Drop members that nobody needs any more."""
+        needed: set[Value] = set()
+        kept: list[Node] = []
+        for node in sorted(group.members, key=self.of.position.__getitem__, reverse=True):
+            if group.kind == "opaque" or any(v in needed or self._is_written(v) for v in node.results):
+                kept.append(node)
+                needed.update(self.of.node_sources(node))
+            else:
+                for value in node.results:
+                    del self.of.owner[value]
+        if len(kept) == len(group.members):
+            return
+        group.members[:] = [n for n in group.members if n in kept]
+        if not kept:
+            self._remove(group)
+
+    # ---- epilogues with several results
+
+    def join_epilogues(self) -> None:
+        """Compute an element-wise group on the accumulator of the dot whose result it reads."""
+        for group in [g for g in self.of.groups if g.kind == "map" and g.members]:
+            makers = {self.of.owner[v]: None for v in group.reads if v in self.of.owner}
+            dots = sorted((g for g in makers if g.kind == "dot"), key=lambda g: -g.number)
+            for dot in dots:
+                if (space := self._joined(group, dot)) is not None:
+                    self._join(group, dot, space)
+                    break
+
+    def _joined(self, group: Group, dot: Group) -> Space | None:
+        """The space of the dot with the group's members as further epilogue; None if they must stay apart."""
+        written = [v for n in (*group.members, *dot.members) for v in n.results if self._is_written(v)]
+        if len(group.members) + len(dot.members) > EPILOGUE_NODES or len(written) > _MOST_OUTPUTS:
+            return None
+        if (
+            len(dot.space.dots) > 1
+            or any(n.op in LOOKUPS for n in group.members)
+            or len(group.reads) + len(dot.reads) > MOST_INPUTS
+        ):
+            return None
+        for value in group.reads:
+            maker = self.of.owner.get(value)
+            if maker is None or maker is dot:
+                continue
+            waits = maker.members[0].op in COLLECTIVES and not self.of.depends(dot, maker)
+            if waits or self.of.depends(maker, dot):
+                return None
+        extra = {v for g in (group, dot) for n in g.extra for v in n.results}
+        space = Space(lambda v: self.of.producer[v] if v in extra else self.of.copied(v))
+        space.start(dot.members[0])
+        rest = [*dot.members[1:], *sorted(group.members, key=self.of.position.__getitem__)]
+        return space if all(space.add(node) for node in rest) else None
+
+    def _join(self, group: Group, dot: Group, space: Space) -> None:
+        members, reads, later = list(group.members), list(group.reads), list(group.after)
+        self._remove(group)
+        dot.space = space
+        dot.extra.update(group.extra)
+        dot.members += members
+        for node in members:
+            self.of.owner.update(dict.fromkeys(node.results, dot))
+        self._read(dot, [v for v in reads if self.of.owner.get(v) is not dot])
+        for value in [v for n in members for v in n.results]:
+            self._read_no_more(dot, value)
+        for group_after in later:
+            self.of.order(dot, group_after)

@@ -1,0 +1,1 @@
+"""Between xDSL's operations and graphs, dialect by dialect."""

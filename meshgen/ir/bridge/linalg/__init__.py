@@ -1,0 +1,1 @@
+"""Readers of linalg's structured and named operations."""

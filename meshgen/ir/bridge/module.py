@@ -1,0 +1,374 @@
+"""Whole modules between xDSL and graphs: mesh, functions, signature, stage.
+
+Besides functions and calls this file owns what printed modules say of themselves:
+
+    meshgen.stage       the stage, on the module
+    meshgen.arguments   "global" where the program takes global arrays
+    meshgen.attrs       `Module.attrs` as JSON, where they are plain
+    meshgen.kernel      on a private function: the body of a kernel; calls of it launch the kernel
+    meshgen.view        on a reshape that moves nothing
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+from xdsl.dialects import builtin, func, scf
+from xdsl.ir import Attribute, Operation, Region
+from xdsl.parser.core import ForwardDeclaredValue
+from xdsl.utils.exceptions import VerifyException
+
+from meshgen.errors import Diagnostic, ProgramError
+from meshgen.ir.bridge import conversion as bridge
+from meshgen.ir.bridge.conversion import EXPORTERS, IMPORTERS, MODULE_OPS, Exporter, Importer, Reading, Slot, Source
+from meshgen.ir.graph import STAGES, Graph, Module, Node
+from meshgen.ir.infer.inference import verify_node
+from meshgen.ir.inline import inline_calls
+from meshgen.mesh import Mesh
+
+KERNEL = "meshgen.kernel"
+_BRANCHES = ("scf.if", "scf.index_switch", "scf.execute_region")
+_STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return", "sdy.return")
+
+
+def import_module(top: builtin.ModuleOp, source: Source, given: Sequence[Mesh] = (), is_part: bool = False) -> Module:
+    """The module of an xDSL module; calls of private functions are inlined. `given` have sizes that meshes leave open.
+
+    `is_part` says that it is the program of one mesh among several.
+
+    Raises ProgramError with all faults: first those of operations that are not supported, then malformed
+    ones, then those found in the conversion.
+    """
+    reading = Reading(source, given=given, is_part=is_part)
+    _refuse_unknown(top, reading)
+    _verify(top, reading)
+    if top.sym_name is not None:
+        reading.module.name = top.sym_name.data
+    for name, attribute in top.attributes.items():
+        if (reader := bridge.MODULE_ATTRS.get(name)) is not None:
+            reader(reading, attribute)
+    for operation in top.ops:
+        if (reader := MODULE_OPS.get(operation.name)) is not None:
+            reader(reading, operation)
+    for find in () if reading.module.mesh.axes else bridge.MESH_FINDERS:
+        find(reading, top)
+    partitions = top.attributes.get("mhlo.num_partitions")
+    reading.share_devices(partitions.value.data if isinstance(partitions, builtin.IntegerAttr) else None)
+    _prefer_named_mesh(top, reading)
+    _import_functions([each for each in top.ops if isinstance(each, func.FuncOp)], reading)
+    _raise(reading)
+    if len(reading.distinct) > 1:
+        reading.module.meshes = reading.distinct
+    return reading.module
+
+
+def _prefer_named_mesh(top: builtin.ModuleOp, reading: Reading) -> None:
+    """Of several meshes that a user's program declares, the only one that operations name is that of what names none."""
+    is_asked = reading.is_on_several and reading.module.stage == "import"
+    grids = [op.properties.get("grid") for op in top.walk()] if is_asked else []
+    named = {grid.string_value(): None for grid in grids if isinstance(grid, builtin.SymbolRefAttr)}
+    found = {mesh.name: mesh for mesh in map(reading.whole, named) if mesh}
+    if len(found) == 1:
+        (reading.module.mesh,) = found.values()
+
+
+def import_parts(top: builtin.ModuleOp, parts: Sequence[builtin.ModuleOp], source: Source) -> Module:
+    """The module around those of several meshes, without them."""
+    reading = Reading(source)
+    others = [operation for operation in top.ops if operation not in parts]
+    for operation in others:
+        reading.fault(
+            "MG0104", f"{operation.name} stands beside modules of several meshes", operation, "put it into one"
+        )
+    if top.sym_name is not None:
+        reading.module.name = top.sym_name.data
+    _raise(reading)
+    return reading.module
+
+
+def _import_functions(functions: Sequence[func.FuncOp], reading: Reading) -> None:
+    """Convert the function to compile, and inline what it calls."""
+    entry = _entry(functions, reading)
+    private: dict[str, Graph] = {}
+    for function in functions:  # kernels must be known before their launches are read
+        name = function.sym_name.data
+        if name in reading.module.kernels or name in private:
+            reading.fault("MG0104", f"@{name} is defined twice", function)
+        table = reading.module.kernels if KERNEL in function.attributes else private
+        table[name] = Graph(name)
+    _raise(reading)
+    for function in functions:
+        name = function.sym_name.data
+        if function is not entry:
+            _body(function, reading, reading.module.kernels.get(name) or private[name])
+    _import_entry(entry, reading)
+    _raise(reading)
+    reading.module.graph = inline_calls(reading.module.graph, private)
+
+
+def check_module(module: Module) -> None:
+    """Shapes, types and attributes of all nodes. Raises ProgramError with all faults."""
+    is_local = STAGES.index(module.stage) >= STAGES.index("partition") and module.mesh.is_static
+    mesh = module.mesh if is_local else None
+    graphs = (module.graph, *module.kernels.values())
+    if faults := [fault for graph in graphs for node in graph.nodes for fault in verify_node(node, mesh)]:
+        raise ProgramError(*faults)
+
+
+def _raise(reading: Reading) -> None:
+    if reading.faults:
+        raise ProgramError(*reading.faults)
+
+
+def _refuse_unknown(top: Operation, reading: Reading) -> None:
+    """A fault for each kind of operation that nothing converts, where it first stands, and for undefined operands."""
+    first: dict[str, Operation] = {}
+    for operation in top.walk():
+        known = operation.name in IMPORTERS or operation.name in MODULE_OPS or operation.name in _STRUCTURE
+        if not known and operation.name not in first:
+            first[operation.name] = operation
+        if any(isinstance(operand, ForwardDeclaredValue) for operand in operation.operands):
+            reading.fault("MG0104", f"{operation.name}: an operand is not defined where it is used", operation)
+    for name, operation in first.items():
+        reading.fault("MG0103", f"operation {name} is not supported", operation)
+    _raise(reading)
+
+
+def _verify(top: Operation, reading: Reading) -> None:
+    """What the definitions of the operations say: counts of operands and results, properties, regions."""
+    _verify_inside(top, reading)
+    _raise(reading)
+
+
+def _verify_inside(parent: Operation, reading: Reading) -> None:
+    """Every operation in the regions of `parent`, and what is in those that are well-formed."""
+    for operation in (op for region in parent.regions for block in region.blocks for op in block.ops):
+        count = len(reading.faults)
+        _verify_place(parent, operation, reading)
+        _verify_one(operation, reading)
+        if len(reading.faults) == count:  # what is in a malformed one may ask for what that lacks
+            _verify_inside(operation, reading)
+
+
+def _verify_place(parent: Operation, operation: Operation, reading: Reading) -> None:
+    """A module holds functions and declarations, a function operations."""
+    is_declaration = isinstance(operation, func.FuncOp | builtin.ModuleOp) or operation.name in MODULE_OPS
+    if isinstance(parent, builtin.ModuleOp) != is_declaration:
+        place = "a module" if isinstance(parent, builtin.ModuleOp) else "a function"
+        reading.fault("MG0104", f"{operation.name} does not stand in {place}", operation)
+
+
+def _verify_one(operation: Operation, reading: Reading) -> None:
+    if isinstance(operation, func.CallOp):  # what it calls is checked when it is inlined
+        if not isinstance(operation.properties.get("callee"), builtin.SymbolRefAttr):
+            reading.fault("MG0104", "func.call: needs the property callee = @name", operation)
+        return
+    try:
+        operation.verify(verify_nested_ops=False)
+    except VerifyException as error:
+        message = str(error).strip().splitlines()[-1]
+        reading.fault("MG0104", f"{operation.name}: {message}", operation)
+    regions = operation.regions[:1] if isinstance(operation, scf.IfOp) else operation.regions  # no else is needed
+    if not isinstance(operation, func.FuncOp) and any(len(region.blocks) != 1 for region in regions):
+        reading.fault("MG0104", f"{operation.name}: a region has one block", operation)
+    elif operation.name in _BRANCHES:
+        _verify_branches(operation, reading)
+
+
+def _verify_branches(operation: Operation, reading: Reading) -> None:
+    """Each branch that there is gives a value for each result."""
+    ends = [region.block.last_op for region in operation.regions if region.blocks]
+    counts = {0 if end is None else len(end.operands) for end in ends} - {len(operation.results)}
+    if counts:
+        message = f"{operation.name}: a branch gives {min(counts)} values for {len(operation.results)} results"
+        reading.fault("MG0104", message, operation)
+
+
+def _entry(functions: Sequence[func.FuncOp], reading: Reading) -> func.FuncOp:
+    """The function to compile: public `main`, or the only public one that no other function calls."""
+    public = [f for f in functions if f.sym_visibility is None or f.sym_visibility.data == "public"]
+    public = [function for function in public if KERNEL not in function.attributes]
+    if not public:
+        raise ProgramError(Diagnostic("MG0102", "the module has no public function", hint="write func.func @main"))
+    mains = [function for function in public if function.sym_name.data == "main"]
+    if len(public) > 1 and not mains:
+        called = {
+            operation.callee.string_value()
+            for function in functions
+            for operation in function.walk()
+            if isinstance(operation, func.CallOp)
+        }
+        public = [function for function in public if function.sym_name.data not in called] or public
+    if len(public) > 1 and not mains:
+        names = ", ".join(f"@{function.sym_name.data}" for function in public)
+        message = f"the module has {len(public)} public functions ({names}) and none is @main"
+        loc = reading.source.locate(public[1])
+        raise ProgramError(Diagnostic("MG0104", message, loc, hint="make the others private, or call one @main"))
+    return (mains or public)[0]
+
+
+def _body(function: func.FuncOp, reading: Reading, graph: Graph) -> None:
+    """Convert the body of a function into `graph`."""
+    if len(function.body.blocks) != 1:
+        name = function.sym_name.data
+        reading.fault(
+            "MG0103", f"@{name} has {len(function.body.blocks)} blocks; a function has one", function,
+            "control flow is written with stablehlo.while, case or if",
+        )  # fmt: skip
+        return
+    cluster = function.attributes.get("mesh_cluster")
+    own = reading.meshes.get(cluster.string_value()) if isinstance(cluster, builtin.SymbolRefAttr) else None
+    with reading.over(own or reading.meshes.get("", reading.module.mesh)):
+        Importer(reading, graph).body(function.body.block)
+
+
+def _import_entry(entry: func.FuncOp, reading: Reading) -> None:
+    """Convert the function that becomes the module's graph, its signature first."""
+    module, kind = reading.module, entry.function_type
+    module.graph.name = entry.sym_name.data
+    module.in_annotations = [None] * len(kind.inputs.data)
+    module.out_annotations = [None] * len(kind.outputs.data)
+    arguments = entry.body.blocks[0].args if entry.body.blocks else ()
+    _read_slots("in", kind.inputs.data, entry.arg_attrs, [reading.source.locate(a) for a in arguments], reading)
+    loc = reading.source.locate(entry)
+    _read_slots("out", kind.outputs.data, entry.res_attrs, [loc] * len(kind.outputs.data), reading)
+    _body(entry, reading, module.graph)
+
+
+def _read_slots(side: str, types: Sequence[Attribute], attributes: builtin.ArrayAttr[builtin.DictionaryAttr] | None,
+                locs: Sequence[bridge.Location | None], reading: Reading) -> None:  # fmt: skip
+    entries = attributes.data if attributes is not None else ()
+    if len(entries) > len(types):
+        message = f"attributes of {len(entries)} arguments or results, but there are {len(types)}"
+        reading.faults.append(Diagnostic("MG0104", message, locs[0] if locs else None))
+    for index, entry in enumerate(entries[: len(types)]):
+        slot = Slot(side, index, reading.type(types[index]), locs[index])
+        for name, attribute in entry.data.items():
+            if (reader := bridge.ARG_ATTRS.get(name)) is not None:
+                reader(reading, attribute, slot)
+
+
+@bridge.imports("func.call")
+def _import_call(importer: Importer, operation: Operation) -> None:
+    assert isinstance(operation, func.CallOp)
+    callee = operation.callee.string_value()
+    if callee not in importer.reading.module.kernels:
+        importer.convert(operation, "call", {"callee": callee})
+        return
+    node, body = importer.convert(operation, "kernel", {"kernel": callee}), importer.reading.module.kernels[callee]
+    for what, here, there in (("operands", node.operands, body.inputs), ("results", node.results, body.outputs)):
+        if (given := [str(v.type) for v in here]) != (wanted := [str(v.type) for v in there]):
+            message = f"the {what} of @{callee} are ({', '.join(wanted)}), but the launch has ({', '.join(given)})"
+            importer.fault("MG0104", message, operation)
+
+
+@bridge.exports("kernel", "call")
+def _export_call(exporter: Exporter, node: Node) -> Operation:
+    callee = node.attrs["kernel" if node.op == "kernel" else "callee"]
+    return func.CallOp(callee, exporter.operands(node), exporter.types(node.results))
+
+
+@bridge.exports("view")
+def _export_view(exporter: Exporter, node: Node) -> Operation:
+    operation = EXPORTERS["reshape"](exporter, replace(node, op="reshape"))
+    operation.attributes["meshgen.view"] = builtin.UnitAttr()
+    return operation
+
+
+def _read_view(importer: Importer, node: Node, attribute: Attribute) -> None:
+    node.op = "view"
+
+
+def _read_stage(reading: Reading, attribute: Attribute) -> None:
+    stage = attribute.data if isinstance(attribute, builtin.StringAttr) else str(attribute)
+    if stage not in STAGES:
+        hint = f"stages are {', '.join(STAGES)}"
+        reading.faults.append(Diagnostic("MG0104", f"'{stage}' is no stage", hint=hint))
+        return
+    reading.module.stage = stage
+
+
+def _read_arguments(reading: Reading, attribute: Attribute) -> None:
+    if isinstance(attribute, builtin.StringAttr):
+        reading.module.arguments = attribute.data
+
+
+def _read_attrs(reading: Reading, attribute: Attribute) -> None:
+    try:
+        found = json.loads(attribute.data) if isinstance(attribute, builtin.StringAttr) else None
+    except json.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        reading.faults.append(Diagnostic("MG0104", "meshgen.attrs is not a JSON object"))
+        return
+    reading.module.attrs |= found
+
+
+def _write_stage(module: Module) -> Mapping[str, Attribute]:
+    found: dict[str, Attribute] = {"meshgen.stage": builtin.StringAttr(module.stage)}
+    if module.arguments != "local":
+        found["meshgen.arguments"] = builtin.StringAttr(module.arguments)
+    if plain := {name: value for name, value in module.attrs.items() if _is_plain(value)}:
+        found["meshgen.attrs"] = builtin.StringAttr(json.dumps(plain, sort_keys=True))
+    return found
+
+
+def _is_plain(value: object) -> bool:
+    """Whether JSON keeps the value as it is; other attributes have writers of their own."""
+    if isinstance(value, list):
+        return all(_is_plain(item) for item in cast("list[object]", value))
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+bridge.NODE_ATTRS["meshgen.view"] = _read_view
+bridge.MODULE_ATTRS["meshgen.stage"] = _read_stage
+bridge.MODULE_ATTRS["meshgen.arguments"] = _read_arguments
+bridge.MODULE_ATTRS["meshgen.attrs"] = _read_attrs
+bridge.MODULE_ATTR_WRITERS.append(_write_stage)
+
+
+def export_module(module: Module) -> tuple[builtin.ModuleOp, Exporter]:
+    """The xDSL module of a module. The exporter knows what values are to be called."""
+    if module.parts:
+        return _export_parts(module)
+    exporter = Exporter(module)
+    operations: list[Operation] = [operation for head in bridge.MODULE_HEAD for operation in head(module)]
+    entry = _function(exporter, module.graph, "public")
+    entry.properties |= _slot_attributes(module, "arg_attrs", "in") | _slot_attributes(module, "res_attrs", "out")
+    operations.append(entry)
+    for kernel in module.kernels.values():
+        operations.append(_function(exporter, kernel, "private"))
+        operations[-1].attributes[KERNEL] = builtin.UnitAttr()
+    attributes = {name: a for writer in bridge.MODULE_ATTR_WRITERS for name, a in writer(module).items()}
+    name = builtin.StringAttr(module.name) if module.name != "main" else None
+    return builtin.ModuleOp(operations, attributes, name), exporter
+
+
+def _export_parts(module: Module) -> tuple[builtin.ModuleOp, Exporter]:
+    """A module of modules, one per mesh."""
+    exporter, operations = Exporter(module), list[Operation]()
+    for part in module.parts:
+        inner, names = export_module(part)
+        operations.append(inner)
+        exporter.names |= names.names
+    name = builtin.StringAttr(module.name) if module.name != "main" else None
+    return builtin.ModuleOp(operations, {"meshgen.stage": builtin.StringAttr(module.stage)}, name), exporter
+
+
+def _function(exporter: Exporter, graph: Graph, visibility: str) -> func.FuncOp:
+    block = exporter.block(graph, func.ReturnOp)
+    types = ([argument.type for argument in block.args], exporter.types(graph.outputs))
+    return func.FuncOp(graph.name, types, Region(block), visibility)
+
+
+def _slot_attributes(module: Module, name: str, side: str) -> dict[str, Attribute]:
+    """The attributes of all arguments or results as a property; none where no writer has any."""
+    values = module.graph.inputs if side == "in" else module.graph.outputs
+    slots = [Slot(side, index, value.type, value.loc) for index, value in enumerate(values)]
+    found = [{k: v for w in bridge.ARG_ATTR_WRITERS for k, v in w(module, slot).items()} for slot in slots]
+    if not any(found):
+        return {}
+    return {name: builtin.ArrayAttr([builtin.DictionaryAttr(each) for each in found])}

@@ -1,0 +1,136 @@
+"""Nodes for operations of upstream's payload dialects: what their readers share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
+from xdsl.dialects.builtin import TensorType as TextType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from meshgen.ir.bridge.conversion import Importer
+from meshgen.ir.dense import DenseElements
+from meshgen.ir.graph import DTYPES, TensorType, Value
+
+LAZY = "lazy"  # attribute of nodes that are dropped again where nothing uses them
+MOVEMENT = ("constant", "broadcast_in_dim", "convert", "reshape", "transpose", "iota", "bitcast_convert")
+
+
+def kind_of(importer: Importer, attribute: Attribute) -> TensorType:
+    """The type of a tensor or scalar; an index is an i64."""
+    element = attribute.element_type if isinstance(attribute, TextType) else attribute
+    if isinstance(element, IndexType):
+        shape = attribute.get_shape() if isinstance(attribute, TextType) else ()
+        return TensorType(tuple(None if size < 0 else size for size in shape), "i64")
+    return importer.reading.type(attribute)
+
+
+def finish(importer: Importer, op: Operation, value: Value) -> None:
+    """Bind the only result of an operation, with the location and encoding of its type."""
+    (result,) = op.results
+    importer.bind(result, value)
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Adds nodes in place of the operation `source`."""
+
+    importer: Importer
+    source: Operation
+
+    def node(self, op: str, operands: Sequence[Value], result: TensorType, /, **attrs: Any) -> Value:
+        """The result of one node."""
+        (value,) = self.importer.emit(op, operands, [result], attrs, self.source)
+        if op in MOVEMENT:  # an option is meant for what the operation computes
+            self.importer.graph.nodes[-1].attrs.pop("sharding_option", None)
+        return value
+
+    def constant(self, number: float, kind: TensorType) -> Value:
+        """A tensor of one number."""
+        scalar = np.asarray(number).astype(kind.numpy_dtype)
+        if None in kind.shape:
+            return self.broadcast(self.constant(number, kind.with_shape(())), kind.shape)
+        array = np.broadcast_to(scalar, kind.sizes)
+        return self.node("constant", [], kind, value=array, **{LAZY: True})
+
+    def convert(self, value: Value, dtype: str) -> Value:
+        """The value in another element type."""
+        return (
+            value if value.type.dtype == dtype else self.node("convert", [value], TensorType(value.type.shape, dtype))
+        )
+
+    def bits(self, value: Value, dtype: str) -> Value:
+        """The same bits as another element type of the same width."""
+        kind = TensorType(value.type.shape, dtype)
+        return value if value.type.dtype == dtype else self.node("bitcast_convert", [value], kind)
+
+    def broadcast(self, value: Value, shape: Sequence[int | None], dims: Sequence[int] = ()) -> Value:
+        """The value as a tensor of `shape` whose dims `dims` are its own."""
+        if value.type.shape == tuple(shape) and list(dims) == list(range(len(shape))):
+            return value
+        return self.node("broadcast_in_dim", [value], value.type.with_shape(shape), dims=tuple(dims), **{LAZY: True})
+
+    def together(self, values: Sequence[Value]) -> list[Value]:
+        """The values over one shape: 0-d ones are broadcast."""
+        shape = next((value.type.shape for value in values if value.type.rank), ())
+        return [value if value.type.rank or not shape else self.broadcast(value, shape) for value in values]
+
+    def apply(self, op: str, *operands: Value, dtype: str | None = None, **attrs: Any) -> Value:
+        """An element-wise node; the result's element type is the first operand's unless given."""
+        values = self.together(operands)
+        kind = TensorType(values[0].type.shape, dtype or values[0].type.dtype)
+        return self.node(op, values, kind, **attrs)
+
+    def unsigned(self, op: str, *operands: Value) -> Value:
+        """An element-wise node on integers taken as unsigned ones."""
+        dtype = operands[0].type.dtype
+        return self.bits(self.apply(op, *(self.bits(x, f"u{dtype}") for x in operands)), dtype)
+
+    def reshape(self, value: Value, shape: Sequence[int | None]) -> Value:
+        """The same elements in another shape."""
+        kind = value.type.with_shape(shape)
+        return value if kind == value.type else self.node("reshape", [value], kind, **{LAZY: True})
+
+    def compare(self, direction: str, left: Value, right: Value) -> Value:
+        kind = "FLOAT" if left.type.dtype.startswith(("f", "bf")) else ""
+        return self.apply("compare", left, right, dtype="i1", direction=direction, compare_type=kind)
+
+    def select(self, condition: Value, left: Value, right: Value) -> Value:
+        a, b = self.together([left, right])
+        if condition.type.rank and not a.type.rank:
+            a, b = (self.broadcast(x, condition.type.shape) for x in (a, b))
+        return self.node("select", [condition, a, b], a.type)
+
+
+def mnemonic(op: Operation) -> str:
+    """Name without the dialect."""
+    return op.name.partition(".")[2]
+
+
+def attribute_of(op: Operation, name: str) -> Attribute | None:
+    """An attribute or property."""
+    return op.attributes.get(name) or op.properties.get(name)
+
+
+def scalar_of(attribute: Attribute | None) -> float | int | None:
+    """The number of an integer or float attribute."""
+    return attribute.value.data if isinstance(attribute, IntegerAttr | FloatAttr) else None
+
+
+def fill_number(value: SSAValue) -> float | int | None:
+    """The number that all elements of a value are known to be; None where there is none."""
+    owner = value.owner
+    if not isinstance(owner, Operation):
+        return None
+    if owner.name in ("shard.shard", "tensor.cast", "linalg.fill", "tensor.splat"):
+        return fill_number(owner.operands[0])
+    if owner.name != "arith.constant":
+        return None
+    if not isinstance(dense := owner.properties["value"], DenseElements):
+        return scalar_of(dense)
+    array = dense.data.array
+    splat = array.size and len(dense.data.raw) == DTYPES[dense.data.dtype].itemsize
+    return array.flat[0].item() if splat else None

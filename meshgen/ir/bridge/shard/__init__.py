@@ -1,0 +1,1 @@
+"""The `shard` and `mesh` dialects, to and from graphs."""

@@ -1,0 +1,167 @@
+"""Readers of arith, math and tensor operations; slices and padding stand in `bridge/tensor_slices`."""
+
+from __future__ import annotations
+
+from xdsl.dialects import tensor
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, Operation
+
+from meshgen.ir.bridge import conversion as bridge
+from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge.linalg.body import Body
+from meshgen.ir.bridge.linalg.spread import Spread, over
+from meshgen.ir.bridge.payload import LAZY, Builder, fill_number, finish, kind_of
+from meshgen.ir.bridge.scalar import constant, import_elementwise
+from meshgen.ir.dialects.upstream import ARITH, MATH, TENSOR
+from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.infer.site import shapes_agree
+
+SIZED = ("tensor.empty", "tensor.splat", "tensor.generate", "tensor.expand_shape", "bufferization.alloc_tensor")
+
+
+@imports("arith.constant")
+def import_constant(importer: Importer, op: Operation) -> None:
+    finish(importer, op, constant(Builder(importer, op), op, ()))
+
+
+@imports("tensor.empty")
+def import_empty(importer: Importer, op: Operation) -> None:
+    """A tensor without defined content: zeros, and only where something reads it."""
+    finish(importer, op, Builder(importer, op).constant(0, kind_of(importer, op.results[0].type)))
+
+
+@imports("tensor.splat")
+def import_splat(importer: Importer, op: Operation) -> None:
+    kind = kind_of(importer, op.results[0].type)
+    finish(importer, op, Builder(importer, op).broadcast(importer.value(op.operands[0]), kind.shape))
+
+
+@imports("tensor.from_elements")
+def import_from_elements(importer: Importer, op: Operation) -> None:
+    """Scalars side by side."""
+    builder, kind = Builder(importer, op), kind_of(importer, op.results[0].type)
+    parts = [builder.node("reshape", [v], v.type.with_shape((1,))) for v in importer.values(op.operands)]
+    flat = builder.node("concatenate", parts, kind.with_shape((len(parts),)), dim=0)
+    finish(importer, op, builder.reshape(flat, kind.shape))
+
+
+@imports("tensor.collapse_shape", "tensor.expand_shape")
+def import_reshape(importer: Importer, op: Operation) -> None:
+    kind = kind_of(importer, op.results[0].type)
+    finish(importer, op, Builder(importer, op).node("reshape", [importer.value(op.operands[0])], kind))
+
+
+@imports("tensor.cast")
+def import_cast(importer: Importer, op: Operation) -> None:
+    """Between known and unknown sizes of the same tensor: a size that is known stays known."""
+    value, kind = importer.value(op.operands[0]), kind_of(importer, op.results[0].type)
+    if not shapes_agree(value.type.shape, kind.shape) or value.type.dtype != kind.dtype:
+        importer.fault("MG0104", f"tensor.cast: {value.type} is not {kind}", op)
+    known = kind.with_shape(a or b for a, b in zip(value.type.shape, kind.shape, strict=False))
+    finish(importer, op, value if known == value.type else Builder(importer, op).node("convert", [value], known))
+
+
+@imports("tensor.concat")
+def import_concat(importer: Importer, op: Operation) -> None:
+    dim = op.properties["dim"]
+    assert isinstance(dim, IntegerAttr)
+    values, kind = importer.values(op.operands), kind_of(importer, op.results[0].type)
+    finish(importer, op, Builder(importer, op).node("concatenate", values, kind, dim=dim.value.data))
+
+
+@imports("tensor.extract")
+def import_extract(importer: Importer, op: Operation) -> None:
+    """One element as a 0-d tensor."""
+    value, *places = importer.values(op.operands)
+    builder, ones = Builder(importer, op), (1,) * value.type.rank
+    found = value
+    if ones:
+        found = builder.node("dynamic_slice", [value, *places], value.type.with_shape(ones), slice_sizes=ones)
+        found = builder.node("reshape", [found], value.type.with_shape(()))
+    finish(importer, op, found)
+
+
+@imports("tensor.insert")
+def import_insert(importer: Importer, op: Operation) -> None:
+    """One element replaced."""
+    scalar, target, *places = importer.values(op.operands)
+    builder, ones = Builder(importer, op), (1,) * target.type.rank
+    part = builder.reshape(scalar, ones)
+    finish(importer, op, builder.node("dynamic_update_slice", [target, part, *places], target.type))
+
+
+@imports("tensor.dim")
+def import_dim(importer: Importer, op: Operation) -> None:
+    """The size of a dim; one that is unknown may only say how large an empty tensor is."""
+    assert isinstance(op, tensor.DimOp)
+    number, shape = fill_number(op.index), importer.type(op.source).shape
+    if number is None or not 0 <= number < len(shape):
+        importer.fault("MG0103", "tensor.dim: the number of the dim must be a constant of the program", op)
+        return
+    size = shape[int(number)]
+    if size is None and not all(use.operation.name in SIZED for use in op.result.uses):
+        hint = "write its size in the program"
+        importer.fault("MG0103", f"tensor.dim: dim {number} of {importer.type(op.source)} is unknown", op, hint)
+    finish(importer, op, Builder(importer, op).constant(size or 0, TensorType((), "i64")))
+
+
+@imports("tensor.reshape")
+def import_tensor_reshape(importer: Importer, op: Operation) -> None:
+    """The second operand only repeats the result's shape."""
+    value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
+    finish(importer, op, Builder(importer, op).node("reshape", [value], kind))
+
+
+@imports("tensor.generate")
+def import_generate(importer: Importer, op: Operation) -> None:
+    """A value for every place."""
+    kind = importer.type(op.results[0])
+    found = None if None in kind.shape else computed_places(importer, op, op.regions[0].block, kind)
+    if found is None:
+        importer.fault("MG0103", "tensor.generate: its body is not supported, or a size is unknown", op)
+        found = Builder(importer, op).constant(0, kind)
+    finish(importer, op, found)
+
+
+def computed_places(importer: Importer, op: Operation, block: Block, kind: TensorType) -> Value | None:
+    """What a block yields for every place of a tensor; 0-d where that is the same everywhere. None: not possible."""
+    builder, sizes = Builder(importer, op), kind.sizes
+    body = Body(builder, block, sizes)
+    for dim, argument in enumerate(block.args):
+        iota = builder.node("iota", [], TensorType((sizes[dim],), "i64"), dim=0, **{LAZY: True})
+        body.known[argument] = Spread(iota, (dim,))
+    assert block.last_op is not None
+    found = body.value(block.last_op.operands[0])
+    if found is None or not found.loops:
+        return None if found is None else found.value
+    return over(builder, found, tuple(range(kind.rank)), sizes)
+
+
+def drop_lazy(graph: Graph) -> None:
+    """Take out nodes that were made for what then did not read them, and their marks."""
+    used = set(graph.outputs)
+    kept: list[Node] = []
+    for node in reversed(graph.nodes):
+        lazy = node.attrs.pop(LAZY, False)
+        for region in node.regions:
+            drop_lazy(region)
+        if lazy and not any(result in used for result in node.results):
+            continue
+        used.update(node.operands)
+        kept.append(node)
+    graph.nodes[:] = reversed(kept)
+
+
+@imports("tensor.yield")
+def import_yield(importer: Importer, op: Operation) -> None:
+    """Read with the operation around it."""
+    del importer, op
+
+
+bridge.DIALECTS += [ARITH, MATH, TENSOR]
+bridge.IMPORTERS.update(
+    (operation.name, import_elementwise)
+    for dialect in (ARITH, MATH)
+    for operation in dialect.operations
+    if operation.name != "arith.constant"
+)

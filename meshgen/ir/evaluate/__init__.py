@@ -1,0 +1,1 @@
+"""What every op means, on NumPy arrays."""

@@ -1,0 +1,101 @@
+"""What every op means, on NumPy arrays: the reference that partitioned programs and kernels are held to.
+
+`bf16`, `f16` and `f8` are computed in f32 and rounded once per op; dots and reductions accumulate in f32 (f64
+for f64). Results may be views of arguments: arrays are never written to after they were made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from meshgen.errors import Diagnostic, ProgramError
+from meshgen.ir.evaluate import contraction as evaluate_contraction
+from meshgen.ir.evaluate import control as evaluate_control
+from meshgen.ir.evaluate import elementwise as evaluate_elementwise
+from meshgen.ir.evaluate import linalg as evaluate_linalg
+from meshgen.ir.evaluate import structure as evaluate_structure
+from meshgen.ir.evaluate import window as evaluate_window
+from meshgen.ir.evaluate.common import Array, Handler
+from meshgen.ir.graph import Graph, Node, Value
+
+HANDLERS: dict[str, Handler] = {
+    **evaluate_elementwise.HANDLERS,
+    **evaluate_structure.HANDLERS,
+    **evaluate_contraction.HANDLERS,
+    **evaluate_window.HANDLERS,
+    **evaluate_control.HANDLERS,
+    **evaluate_linalg.HANDLERS,
+}
+
+
+class Evaluator:
+    """Runs graphs. `extra` gives ops a meaning that the table has not, such as those that ask for the rank."""
+
+    def __init__(self, extra: Mapping[str, Handler] | None = None) -> None:
+        self._handlers = {**HANDLERS, **(extra or {})}
+
+    def node(self, node: Node, args: Sequence[Array], outer: Mapping[Value, Array] | None = None) -> list[Array]:
+        """Results of one op. `outer` holds the values that its regions use from around them.
+
+        Raises ProgramError MG0103 for an op that has no meaning on one device.
+        """
+        handler = self._handlers.get(node.op)
+        if handler is None:
+            raise ProgramError(Diagnostic("MG0103", f"'{node.op}' cannot be evaluated", node.loc))
+
+        def run(region: Graph, region_args: list[Array]) -> list[Array]:
+            return self.graph(region, region_args, outer)
+
+        with np.errstate(all="ignore"):
+            return [np.asarray(result) for result in handler(node, list(args), run)]
+
+    def graph(self, graph: Graph, args: Sequence[Array], outer: Mapping[Value, Array] | None = None) -> list[Array]:
+        """Outputs of a graph; values are dropped after their last use."""
+        values: dict[Value, Array] = dict(outer or {})
+        values.update(zip(graph.inputs, args, strict=True))
+        last = last_uses(graph)
+        for number, node in enumerate(graph.nodes):
+            results = self.node(node, [values[v] for v in node.operands], values if node.regions else None)
+            values.update(zip(node.results, results, strict=True))
+            for value in last.get(number, ()):
+                values.pop(value, None)
+        return [values[v] for v in graph.outputs]
+
+
+def last_uses(graph: Graph) -> dict[int, list[Value]]:
+    """Per node number the values that nothing after it uses (uses inside regions count, outputs never die)."""
+    final: dict[Value, int] = {}
+    for number, node in enumerate(graph.nodes):
+        for value in (*node.results, *_read(node)):
+            final[value] = number
+    for value in graph.outputs:
+        final.pop(value, None)
+    table: dict[int, list[Value]] = {}
+    for value, number in final.items():
+        table.setdefault(number, []).append(value)
+    return table
+
+
+def _read(node: Node) -> list[Value]:
+    """All values that a node and its regions read."""
+    found = list(node.operands)
+    for region in node.regions:
+        for inner in region.nodes:
+            found += _read(inner)
+        found += region.outputs
+    return found
+
+
+def evaluate_node(node: Node, args: list[Array], outer: Mapping[Value, Array] | None = None) -> list[Array]:
+    """Results of one op on arrays. Raises ProgramError MG0103 for an op that has no meaning on one device."""
+    return Evaluator().node(node, args, outer)
+
+
+def evaluate(graph: Graph, args: Sequence[Array]) -> list[Array]:
+    """Outputs of a graph on arrays, one per input, in their element types.
+
+    `annotate` is the identity: at the import stage this is the meaning of the program on one device.
+    """
+    return Evaluator().graph(graph, [np.asarray(a) for a in args])

@@ -1,0 +1,1 @@
+"""Result types of ops, and what is wrong with malformed ones."""

@@ -1,0 +1,153 @@
+"""Result types of every op, and everything that can be wrong with a node, by tables of the op families."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from meshgen.errors import Diagnostic, Location, ProgramError, ShardingError
+from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
+from meshgen.ir.infer import contraction as infer_contraction
+from meshgen.ir.infer import control as infer_control
+from meshgen.ir.infer import elementwise as infer_elementwise
+from meshgen.ir.infer import linalg as infer_linalg
+from meshgen.ir.infer import sharding as infer_sharding
+from meshgen.ir.infer import sizes as infer_sizes
+from meshgen.ir.infer import structure as infer_structure
+from meshgen.ir.infer.site import Inference, Site, shapes_agree
+from meshgen.mesh import Mesh
+
+_FAMILIES = (
+    infer_elementwise,
+    infer_structure,
+    infer_contraction,
+    infer_control,
+    infer_linalg,
+    infer_sharding,
+    infer_sizes,
+)
+INFERENCE: dict[str, Inference] = {op: rule for family in _FAMILIES for op, rule in family.INFERENCE.items()}
+_ARITY: dict[str, int] = {op: count for family in _FAMILIES for op, count in family.ARITY.items()}
+_ATTRS: dict[str, dict[str, str]] = {
+    op: table for family in _FAMILIES for op, table in getattr(family, "ATTRS", {}).items()
+}
+_AT_LEAST: dict[str, int] = {op: count for family in _FAMILIES for op, count in getattr(family, "AT_LEAST", {}).items()}
+
+
+def is_known(op: str) -> bool:
+    """Whether the op is in the vocabulary."""
+    return op in INFERENCE
+
+
+def infer_types(op: str, attrs: Mapping[str, Any], operand_types: Sequence[TensorType],
+                regions: Sequence[Graph] = (), loc: Location | None = None) -> list[TensorType] | None:  # fmt: skip
+    """Result types of an op, or None where operands and attributes do not determine them.
+
+    A dot or convolution gets the element type of its left operand.
+    Raises:
+        ProgramError: MG0103 for an unknown op, MG0104 with every fault of a malformed one.
+    """
+    site = Site(op, attrs, operand_types, regions, None, loc)
+    found = _inspect(site)
+    if site.faults:
+        raise ProgramError(*site.faults)
+    return found
+
+
+def verify_node(node: Node, mesh: Mesh | None = None) -> list[Diagnostic]:
+    """Everything that is wrong with a node and its regions, located; empty if it is sound.
+
+    With a mesh, the sizes of collectives on local types are checked too: give it from `partition` on only.
+    """
+    results = [value.type for value in node.results]
+    site = Site(node.op, node.attrs, [v.type for v in node.operands], node.regions, results, node.loc)
+    inferred = _inspect(site)
+    if inferred is not None and not site.faults:
+        _compare(site, inferred)
+    if mesh is not None and not site.faults and "axes" in node.attrs and node.results:
+        _check_on_mesh(site, mesh)
+    found = list(site.faults)
+    for region in node.regions:
+        for inner in region.nodes:
+            found += verify_node(inner, mesh)
+    return found
+
+
+def verify_graph(graph: Graph, mesh: Mesh | None = None) -> list[Diagnostic]:
+    """All faults of all nodes, and uses of values before they are made."""
+    return _undefined(graph, {}) + [fault for node in graph.nodes for fault in verify_node(node, mesh)]
+
+
+def _undefined(graph: Graph, outer: Mapping[Value, bool]) -> list[Diagnostic]:
+    seen = {**outer, **dict.fromkeys(graph.inputs, True)}
+    found: list[Diagnostic] = []
+    for node in graph.nodes:
+        for number, value in enumerate(node.operands):
+            if value not in seen:
+                found.append(Diagnostic("MG0104", f"'{node.op}': operand {number} is used before it is made", node.loc))
+        for region in node.regions:
+            found += _undefined(region, seen)
+        seen.update(dict.fromkeys(node.results, True))
+    for number, value in enumerate(graph.outputs):
+        if value not in seen:
+            found.append(Diagnostic("MG0104", f"output {number} of '{graph.name}' is never made", value.loc))
+    return found
+
+
+def _inspect(site: Site) -> list[TensorType] | None:
+    rule = INFERENCE.get(site.op)
+    if rule is None:
+        site.faults.append(Diagnostic("MG0103", f"'{site.op}' is not supported", site.loc))
+        return None
+    _check_operands(site)
+    _check_attrs(site)
+    return None if site.faults else rule(site)
+
+
+def _check_operands(site: Site) -> None:
+    count, exact, least = len(site.operands), _ARITY.get(site.op), _AT_LEAST.get(site.op, 0)
+    if exact is not None:
+        site.require(count == exact, f"has {count} operands instead of {exact}")
+    site.require(count >= least, f"has {count} operands; needs at least {least}")
+    for type_ in site.operands:
+        site.require(type_.dtype in DTYPES, f"'{type_.dtype}' is no element type")
+
+
+def _check_attrs(site: Site) -> None:
+    for name, form in _ATTRS.get(site.op, {}).items():
+        if name not in site.attrs:
+            site.fault(f"has no attribute '{name}'")
+        elif not _has_form(site.attrs[name], form):
+            site.fault(f"attribute '{name}' is {site.attrs[name]!r}; it should be {_FORMS[form]}")
+
+
+_FORMS = {"int": "an integer", "str": "a string", "ints": "a tuple of integers", "names": "a tuple of axis names"}
+
+
+def _has_form(value: Any, form: str) -> bool:
+    if form == "int":
+        return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if form == "str":
+        return isinstance(value, str)
+    if form == "any":
+        return True
+    item = str if form == "names" else (int, np.integer)
+    return isinstance(value, tuple | list) and all(isinstance(v, item) for v in cast("Sequence[Any]", value))
+
+
+def _compare(site: Site, inferred: list[TensorType]) -> None:
+    results = site.results or []
+    if not site.require(len(results) == len(inferred), f"has {len(results)} results instead of {len(inferred)}"):
+        return
+    for found, right in zip(results, inferred, strict=True):
+        same = found.dtype == right.dtype and shapes_agree(found.shape, right.shape)
+        site.require(same, f"the result type is {found}, but should be {right}")
+
+
+def _check_on_mesh(site: Site, mesh: Mesh) -> None:
+    try:
+        infer_sharding.tile_faults(site, mesh)
+    except ShardingError as error:
+        site.faults.extend(error.diagnostics)

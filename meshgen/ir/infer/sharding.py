@@ -1,0 +1,209 @@
+"""Types of annotations, collectives and what partitioning adds.
+
+Before `partition` types are global and a collective keeps them; after it they are local. Without a mesh only
+what holds for any sizes is checked; with one the tiles are.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from meshgen.ir.dialects.shard_checks import ROOT_ATTRS, place_faults
+from meshgen.ir.graph import FETCH_NUMBERS, TensorType
+from meshgen.ir.infer.site import Inference, Site, shapes_agree
+from meshgen.ir.replica_groups import pair_faults
+from meshgen.mesh import Mesh
+from meshgen.spec import PARTIAL_KINDS, Sharding
+
+_ROOTED = ("broadcast", "gather_to", "reduce_to", "scatter_from")
+TURN = TensorType((), "i1")  # what a transfer between meshes leaves for the next one, so that they keep their order
+BETWEEN = ("transfer_send", "transfer_recv")
+REDUCING = ("all_reduce", "reduce_scatter", "to_partial", "reduce_to")
+
+
+def _annotate(site: Site) -> list[TensorType] | None:
+    sharding = site.attrs["sharding"]
+    if site.require(isinstance(sharding, Sharding), "sharding is no sharding"):
+        rank = site.operands[0].rank
+        site.require(sharding.rank == rank, f"the sharding has {sharding.rank} dims, but the tensor has rank {rank}")
+    return [site.operands[0]]
+
+
+def _reduces(site: Site) -> None:
+    kind = site.attrs.get("kind", "sum")
+    site.require(kind in PARTIAL_KINDS, f"kind '{kind}' is none of {', '.join(PARTIAL_KINDS)}")
+    if kind in ("and", "or", "xor"):
+        site.dtype_in(site.operands[0], "logical")
+
+
+def _collective(site: Site) -> list[TensorType] | None:
+    """Check what holds for any mesh: dims in range and untouched dims equal."""
+    x = site.operands[0]
+    if site.op in REDUCING:
+        _reduces(site)
+    dims = [site.attrs[n] for n in ("dim", "split_dim", "concat_dim") if n in site.attrs]
+    for dim in dims:
+        site.require(0 <= dim < x.rank, f"dim {dim} is no dim of {x}")
+    if not site.results:
+        return None
+    result = site.results[0]
+    if not site.require(result.rank == x.rank, f"turns {x} into {result}: the ranks differ"):
+        return None
+    if site.op not in ("all_reduce", "reduce_scatter", "reduce_to"):
+        site.require(result.dtype == x.dtype, f"turns {x} into {result}: the element types differ")
+    rest = [tuple(None if d in dims else n for d, n in enumerate(t.shape)) for t in (x, result)]
+    if site.op not in ("permute", "retile"):
+        site.require(shapes_agree(*rest), f"turns {x} into {result}: a dim that does not take part changes size")
+    return None
+
+
+def _update_halo(site: Site) -> list[TensorType] | None:
+    """The operand has room for the halo rows already, or they are added to its dims."""
+    x, halo = site.operands[0], site.attrs["sharding"].halo
+    if not site.results or site.results[0].dtype != x.dtype or len(halo) != x.rank:
+        return [x]
+    sizes = [None if size is None else size + sum(pair) for size, pair in zip(x.shape, halo, strict=True)]
+    return [x.with_shape(sizes) if site.results[0].shape == tuple(sizes) else x]
+
+
+def _fetch_rows(site: Site) -> list[TensorType] | None:
+    """Parts, where there are several, are of the operand's rows and make up the result's."""
+    found, numbers = _collective(site), site.attrs.get("parts", ())
+    parts = [numbers[i : i + FETCH_NUMBERS] for i in range(0, len(numbers), FETCH_NUMBERS)]
+    if site.faults or not parts or not site.results:
+        return found
+    dim = site.attrs["dim"]
+    tile, rows = site.operands[0].shape[dim], site.results[0].shape[dim]
+    if site.require(
+        len(numbers) % FETCH_NUMBERS == 0, f"parts has {len(numbers)} numbers, not {FETCH_NUMBERS} for each part"
+    ):
+        inside = all(
+            min(part[0], part[1], part[4], part[5]) >= 0 and part[0] + part[1] <= (tile or 0) for part in parts
+        )
+        site.require(inside, f"a part of {list(numbers)} is not of the operand's {tile} rows")
+        total = sum(part[4] for part in parts)
+        site.require(total == rows, f"its parts have {total} rows together, the result has {rows}")
+    return found
+
+
+def _shift(site: Site) -> list[TensorType] | None:
+    axis, axes = site.attrs["shift_axis"], tuple(site.attrs["axes"])
+    site.require(axis in axes, f"shift_axis '{axis}' is not among the axes {list(axes)}")
+    return [site.operands[0]]
+
+
+def _permute_pairs(site: Site) -> list[TensorType] | None:
+    message = pair_faults(site.attrs["pairs"])
+    site.require(not message, message)
+    return [site.operands[0]]
+
+
+def _process_index(site: Site) -> list[TensorType] | None:
+    return [TensorType((), "i32")]
+
+
+def _mask_padding(site: Site) -> list[TensorType] | None:
+    site.one_dim("dim", site.operands[0].rank)
+    fill = np.asarray(site.attrs["fill"])
+    site.require(fill.ndim == 0, f"fill has shape {list(fill.shape)}; it is a scalar")
+    return [site.operands[0]]
+
+
+def _between(site: Site) -> list[TensorType] | None:
+    """A `transfer_send` of a value, or a `transfer_recv`; the last operand, if there is one more, is the turn before."""
+    given = site.operands[1:] if site.op == "transfer_send" else site.operands
+    site.require(isinstance(site.attrs["peer"], Mesh), "peer is no mesh")
+    site.require(site.attrs["channel"] >= 0, f"channel {site.attrs['channel']} is no number of a transfer")
+    site.require(
+        list(given) in ([], [TURN]), f"has operands {[str(t) for t in given]} besides; it takes one {TURN} at most"
+    )
+    for name in ("source", "target"):
+        sharding = site.attrs.get(name)
+        if sharding is not None and site.require(isinstance(sharding, Sharding), f"{name} is no sharding"):
+            rank = len(site.attrs["shape"])
+            site.require(sharding.rank == rank, f"{name} has {sharding.rank} dims, but the tensor has rank {rank}")
+    if site.op == "transfer_send":
+        return [TURN]
+    return None if site.results is None else [*site.results[:1], TURN]
+
+
+def _kernel(site: Site) -> list[TensorType] | None:
+    return None
+
+
+def tile_faults(site: Site, mesh: Mesh) -> None:
+    """What is wrong with the local sizes of a collective on this mesh."""
+    assert site.results is not None, "only whole nodes are verified"
+    if site.op == "permute_pairs":
+        message = pair_faults(site.attrs["pairs"], mesh.size)
+        site.require(not message, message)
+    if site.op == "manual":
+        site.fault("a manual computation stands before partition only: partition writes its body out")
+    if not site.operands or site.op == "manual":
+        return
+    for name in ROOT_ATTRS:
+        if isinstance(place := site.attrs.get(name), tuple):
+            for _, message in place_faults(name, cast("tuple[int, ...]", place), site.attrs["axes"], mesh):
+                site.fault(message)
+    x, result, count = site.operands[0], site.results[0], mesh.group_size(site.attrs["axes"])
+    gathered = {"all_gather": "dim", "gather_to": "dim", "all_to_all": "concat_dim"}.get(site.op)
+    split = {"all_slice": "dim", "reduce_scatter": "dim", "scatter_from": "dim", "all_to_all": "split_dim"}.get(site.op)
+    if site.op == "all_to_all" and site.attrs["split_dim"] == site.attrs["concat_dim"]:
+        return
+    for name, tile, whole in ((gathered, x, result), (split, result, x)):
+        if name is None:
+            continue
+        dim = site.attrs[name]
+        part, full = tile.shape[dim], whole.shape[dim]
+        if part is None or full is None:
+            continue
+        fits = full <= count * part and (full > (count - 1) * part or part == -(-full // count))
+        site.require(fits, f"dim {dim}: {count} tiles of {part} do not make up {full} rows ({count} x {part} = {count * part})",
+                     f"a tile of {-(-full // count)} rows would")  # fmt: skip
+
+
+_AXES = {"axes": "names"}
+ATTRS: dict[str, dict[str, str]] = {
+    "annotate": {"sharding": "any"},
+    "all_reduce": {**_AXES, "kind": "str"},
+    "all_gather": {**_AXES, "dim": "int"},
+    "reduce_scatter": {**_AXES, "dim": "int", "kind": "str"},
+    "all_to_all": {**_AXES, "split_dim": "int", "concat_dim": "int"},
+    "all_slice": {**_AXES, "dim": "int"},
+    "to_partial": {**_AXES, "kind": "str"},
+    "permute": {"source": "any", "target": "any", "shape": "ints"},
+    "retile": {"source": "any", "target": "any", "shape": "ints"},
+    "update_halo": {"sharding": "any", "shape": "ints"},
+    "fetch_rows": {**_AXES, "dim": "int", "base": "int", "step": "int", "limit": "int"},
+    "broadcast": {**_AXES, "root": "any"},
+    "gather_to": {**_AXES, "dim": "int", "root": "any"},
+    "reduce_to": {**_AXES, "kind": "str", "root": "any"},
+    "scatter_from": {**_AXES, "dim": "int", "root": "any"},
+    "send": {**_AXES, "destination": "any"},
+    "recv": _AXES,
+    "shift": {**_AXES, "shift_axis": "str", "offset": "int"},
+    "permute_pairs": {**_AXES, "pairs": "any"},
+    **{op: {"channel": "int", "peer": "any", "shape": "ints"} for op in BETWEEN},
+    "process_index": _AXES,
+    "mask_padding": {"dim": "int", **_AXES, "size": "int", "fill": "any"},
+    "kernel": {"kernel": "str"},
+}
+COLLECTIVE_OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_slice", "to_partial", "permute",
+                  "retile", "update_halo", "fetch_rows", *_ROOTED, "send", "recv", "shift",
+                  "permute_pairs")  # fmt: skip
+ARITY = {**dict.fromkeys(COLLECTIVE_OPS, 1), "annotate": 1, "process_index": 0, "mask_padding": 1}
+AT_LEAST = {"kernel": 0, "transfer_send": 1}
+INFERENCE: dict[str, Inference] = {
+    **dict.fromkeys(COLLECTIVE_OPS, _collective),
+    "fetch_rows": _fetch_rows,
+    **dict.fromkeys(BETWEEN, _between),
+    "shift": _shift,
+    "permute_pairs": _permute_pairs,
+    "annotate": _annotate,
+    "process_index": _process_index,
+    "mask_padding": _mask_padding,
+    "kernel": _kernel,
+    "update_halo": _update_halo,
+}

@@ -1,0 +1,43 @@
+"""Where a mesh axis should be cut in two: it splits a dim of several factors, and is longer than the first of them.
+
+16 heads over 8 devices, seen as 2 groups of 8: 2 devices by groups and 4 within each need no data to move. 10 heads of
+64 columns over 4 devices: 2 devices split the heads, and only the other 2 share their columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from meshgen.ir.graph import Value
+from meshgen.mesh import Mesh, split_ref
+from meshgen.sharding.propagation.reach import Origins
+from meshgen.sharding.propagation.sites import Site
+
+
+def axis_cuts(sites: Iterable[Site], origins: Mapping[str, Mapping[Value, Origins]], mesh: Mesh) -> list[str]:
+    """Parts of axes, such as `tp:(1)2`, at which reshapes want axes to be cut.
+
+    Args:
+        origins: per axis, or part of one, the states that annotations reach.
+    """
+    found: dict[str, None] = {}
+    for site in sites:
+        if site.node.op != "reshape":
+            continue
+        ends = [(site.node.operands[0], site.rule.operands[0]), (site.node.results[0], site.rule.results[0])]
+        for value, dims in ends:
+            for axis, table in origins.items():
+                size = mesh.axis_size(axis)
+                reached = (dims[state] for state in table.get(value, {}) if isinstance(state, int))
+                for factors in reached:
+                    if 1 < (common := math.gcd(_major(site, factors), size)) < size:
+                        name, before, _ = split_ref(axis)
+                        found[f"{name}:({before}){common}"] = None
+    return list(found)
+
+
+def _major(site: Site, factors: tuple[int, ...]) -> int:
+    """Size of the first factor of a dim that has several; 1 for a dim of one."""
+    sizes = [site.rule.factors[f].size for f in factors]
+    return next((size for size in sizes if size > 1), 1) if len(factors) > 1 else 1

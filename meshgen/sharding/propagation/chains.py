@@ -1,0 +1,223 @@
+"""Why a value lies as it does: from its sharding back over the rules of operations to an annotation.
+
+Of each axis the chain follows what was chosen: every value on it lies as the chain says. Where a choice can only be
+traced to a wish that lost on the way, the chain follows what annotations could reach, and says how it ended.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from meshgen.errors import Location, place_text
+from meshgen.ir.graph import Value
+from meshgen.sharding.propagate import Decision, Solved
+from meshgen.sharding.propagation.choices import Label
+from meshgen.sharding.propagation.reach import seeds
+from meshgen.sharding.propagation.sites import Site
+from meshgen.sharding.propagation.states import State, state_of
+
+Face = tuple[Value, State]  # a value in a state, as some site makes or uses it
+SHOWN_TIES = 6  # of a chain in text; a longer one is shown without its middle
+# What people call the sites that are no operation of the program.
+TIES = {
+    "carry": "the value that a loop carries",
+    "branch_argument": "what branches are given",
+    "branch_result": "the result of branches",
+    "annotate": "an annotation of the same value",
+    "manual_operand": "what a manual computation takes",
+    "manual_result": "what a manual computation gives",
+    "input": "being an input",
+    "output": "being an output",
+}
+
+
+@dataclass(frozen=True)
+class Tie:
+    """One step: the rule of `op` ties what was asked about to `value`, which lies as `state` says."""
+
+    value: str
+    state: str
+    op: str
+    rule: str
+    location: Location | None
+
+    def __str__(self) -> str:
+        where = f" ({place_text(self.location)})" if self.location else ""
+        rule = f" '{self.rule}'" if self.rule else ""
+        return f"as {self.value} {self.state}, by {TIES.get(self.op, self.op)}{rule}{where}"
+
+
+@dataclass(frozen=True)
+class Chain:
+    """How an annotation reaches a value along one axis: nearest tie first."""
+
+    axis: str
+    state: str
+    ties: tuple[Tie, ...]
+    annotation: str
+
+    def record(self) -> dict[str, Any]:
+        return asdict(self) | {"ties": [asdict(tie) for tie in self.ties]}
+
+    def lines(self) -> list[str]:
+        ties = [str(tie) for tie in self.ties]
+        if len(ties) > SHOWN_TIES:
+            ties[4:-1] = [f"... {len(ties) - 5} more ties ..."]
+        head = f"{self.axis}{'' if self.state.startswith('splits') else ': it'} {self.state}"
+        return [head, *(f"  {tie}" for tie in ties), f"  from {self.annotation}"]
+
+
+class Reasons:
+    """The chains of a solved program."""
+
+    def __init__(self, solved: Solved) -> None:
+        self._solved = solved
+        self._makers = {
+            value: (number, place)
+            for number, site in enumerate(solved.sites)
+            for place, value in enumerate(site.node.results)
+        }
+        self._ways = {axis: _ways(solved.sites, d, axis) for axis, d in solved.decisions.items()}
+
+    def chains(self, value: Value) -> list[Chain]:
+        """A chain per axis that the value is split or partial over where it is made."""
+        states = self.states(value)
+        found = [self._chain(axis, value, state) for axis, state in states.items() if state is not None]
+        return found + self._of_single_devices(value)
+
+    def states(self, value: Value) -> dict[str, State]:
+        """How the value lies along each axis where it is made."""
+        if value not in self._makers:
+            return {}
+        number, place = self._makers[value]
+        return {a: d.solution.labels[number].results[place] for a, d in self._solved.decisions.items()}
+
+    def whole(self, value: Value) -> dict[str, str]:
+        """Why the value is whole along each other axis."""
+        states = self.states(value)
+        return {axis: self._whole(axis, value) for axis, state in states.items() if state is None}
+
+    def _chain(self, axis: str, value: Value, state: State) -> Chain:
+        number, _ = self._makers[value]
+        decision, what = self._solved.decisions[axis], state_text(state)
+        kept = _followed((value, state), self._ways[axis])
+        if kept is not None:
+            return Chain(axis, what, tuple(self._tie(face, site) for face, site in kept[0]), kept[1])
+        ties: list[Tie] = []
+        site = self._solved.sites[number]
+        if state not in decision.origins.get(value, {}):  # its loop was reached over another value of the op
+            faces = _faces(site, decision.solution.labels[number])
+            value, state = next((v, s) for v, s in faces if s in decision.origins.get(v, {}))
+            ties.append(self._tie((value, state), site, axis))
+        while (value, state) in decision.steps and len(ties) < len(decision.steps):
+            value, state, site = decision.steps[value, state]
+            ties.append(self._tie((value, state), site, axis))
+        return Chain(axis, what, tuple(ties), decision.origins[value][state])
+
+    def _tie(self, face: Face, site: Site, axis: str = "") -> Tie:
+        """A step; with an axis, what became of it is told where it is not as the step says."""
+        value, state = face
+        rule = "" if site.node.op in TIES else site.rule.notation()
+        text = state_text(state)
+        if axis and (ended := self.states(value).get(axis)) != state:
+            text = f"was to be so that it {text} (in the end it {state_text(ended)})"
+        return Tie(self.name(value), text, site.node.op, rule, site.node.loc)
+
+    def name(self, value: Value) -> str:
+        """What the user calls a value."""
+        if value.name or value not in self._makers:
+            return f"%{value.name or '?'}"
+        return f"the result of {self._solved.sites[self._makers[value][0]].node.op}"
+
+    def _of_single_devices(self, value: Value) -> list[Chain]:
+        """Axes of size 1, which split nothing and are written as the user wrote them."""
+        if value not in self._makers:
+            return []
+        site = self._solved.sites[self._makers[value][0]]
+        asked = site.asked.used_axes if site.asked else ()
+        mesh = self._solved.module.mesh
+        return [
+            Chain(
+                axis,
+                "splits nothing: it has one device",
+                (),
+                f"annotation {site.asked} of {self.name(value)}{_place(site)}",
+            )
+            for axis in asked
+            if mesh.axis_size(axis) == 1
+        ]
+
+    def _whole(self, axis: str, value: Value) -> str:
+        """Why a value is whole along an axis: the user said so, nothing asked for it, or all else is dearer."""
+        number, place = self._makers[value]
+        decision, site = self._solved.decisions[axis], self._solved.sites[number]
+        if site.wish and site.wish.required and state_of(site.wish.sharding, axis) is None:
+            return f"required annotation {site.asked} of {self.name(value)}{_place(site)} leaves {axis} out"
+        offers = {state: origin for state, origin in decision.origins.get(value, {}).items() if state is not None}
+        if not offers:
+            return f"nothing asked for it: no annotation reaches this value along {axis}"
+        state, origin = next(iter(offers.items()))
+        could = f"it could be so that it {state_text(state)} from {origin}"
+        labels = decision.problem.labels[number]
+        if all(label.results[place] not in offers for label in labels):
+            return f"{could}, but '{site.node.op}' cannot be split so over {decision.problem.link.size} devices"
+        return f"{could}, but that is estimated to take longer"
+
+
+def _place(site: Site) -> str:
+    loc = (site.wish and site.wish.loc) or site.node.loc
+    return f" ({place_text(loc)})" if loc else ""
+
+
+def state_text(state: State) -> str:
+    """How a value lies, as a verb phrase."""
+    if state is None:
+        return "is whole"
+    return f"splits dim {state}" if isinstance(state, int) else f"is partial ({state})"
+
+
+def _faces(site: Site, label: Label) -> list[Face]:
+    """The values of a site that are split or partial, as the label says."""
+    pairs = [*zip(site.node.operands, label.operands, strict=True), *zip(site.node.results, label.results, strict=True)]
+    return [(value, state) for value, state in pairs if state is not None]
+
+
+def _ways(sites: Sequence[Site], decision: Decision, axis: str) -> dict[Face, tuple[Face, Site] | str]:
+    """How each face of the solution is reached: the face before it and the site that ties both, or the annotation."""
+    touching: dict[Face, list[int]] = {}
+    faces = [_faces(site, label) for site, label in zip(sites, decision.solution.labels, strict=True)]
+    for number, mine in enumerate(faces):
+        for face in dict.fromkeys(mine):
+            touching.setdefault(face, []).append(number)
+    found: dict[Face, tuple[Face, Site] | str] = {}
+    for number, site in enumerate(sites):
+        for value, state, origin in seeds(site, axis):
+            if (value, state) in faces[number]:
+                found.setdefault((value, state), origin)
+    queue, seen = deque(found), set[int]()
+    while queue:
+        face = queue.popleft()
+        for number in touching[face]:
+            if number in seen:
+                continue
+            seen.add(number)
+            for other in faces[number]:
+                if other not in found:
+                    found[other] = face, sites[number]
+                    queue.append(other)
+    return found
+
+
+def _followed(face: Face, ways: dict[Face, tuple[Face, Site] | str]) -> tuple[list[tuple[Face, Site]], str] | None:
+    """The ties from a face to its annotation; None where what was chosen leads to none."""
+    ties: list[tuple[Face, Site]] = []
+    while face in ways:
+        way = ways[face]
+        if isinstance(way, str):
+            return ties, way
+        ties.append(way)
+        face = way[0]
+    return None

@@ -1,0 +1,123 @@
+"""Control flow as propagation sees it: the nodes of all regions in one list, and ties between their ends.
+
+A carried value of a loop is one site that ties its initial value, the body's result, the body's and the
+condition's argument and the loop's result: it lies the same everywhere. A result of `case` or `if` is a site
+that ties the branches' results. Operands and results of a manual computation are sites with required annotations;
+a body that axes which are not manual may split is part of the program along these, another is not looked into.
+So loops and branches are no special case of reach or of the choice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from meshgen.ir.canonical import canonical_order
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.loops import trip_count
+from meshgen.ir.manual import is_open
+from meshgen.sharding.propagation.tiles import joined
+from meshgen.sharding.rules import Linear, Rule, rule
+from meshgen.sharding.rules.registry import letters
+from meshgen.sharding.rules.rule import ALL_KINDS
+from meshgen.spec import Sharding
+
+# Sites that are no operation: they only tie values, or stand for the ends of the program.
+PSEUDO_OPS = (
+    "input",
+    "output",
+    "annotate",
+    "carry",
+    "branch_argument",
+    "branch_result",
+    "decision",
+    "manual_operand",
+    "manual_result",
+)
+UNKNOWN_TRIPS = 8.0  # a loop whose trip count cannot be read off is weighed like this many
+
+
+class Flat(NamedTuple):
+    """A node, how often it runs, and the axes that are manual around it."""
+
+    node: Node
+    times: float
+    manual: tuple[str, ...] = ()
+
+
+def flatten(graph: Graph, times: float, manual: tuple[str, ...] = ()) -> list[Flat]:
+    """Nodes in canonical order; a region's before its op's result ties."""
+    found: list[Flat] = []
+    producers = graph.producers()
+    for node in canonical_order(graph):
+        if node.op == "while":
+            found += _loop(node, times, trip_count(node, producers) or UNKNOWN_TRIPS, manual)
+        elif node.op in ("case", "if"):
+            found += _branches(node, times, manual)
+        elif node.op == "manual":
+            found += _manual(node, times, manual)
+        else:
+            found.append(Flat(node, times, manual))
+    return found
+
+
+def _loop(node: Node, times: float, trips: float, manual: tuple[str, ...]) -> list[Flat]:
+    condition, body = node.regions
+    carried = zip(node.operands, body.outputs, body.inputs, condition.inputs, node.results, strict=True)
+    ties = [
+        Node("carry", [start, end], [inner, tested, result], {"is_changed": end is not inner}, node.loc)
+        for start, end, inner, tested, result in carried
+    ]
+    decision = Flat(Node("decision", [condition.outputs[0]], [], loc=node.loc), times * trips, manual)
+    inside = [*flatten(condition, times * trips, manual), decision, *flatten(body, times * trips, manual)]
+    return [*(Flat(tie, times, manual) for tie in ties), *inside]
+
+
+def _branches(node: Node, times: float, manual: tuple[str, ...]) -> list[Flat]:
+    found = [Flat(Node("decision", [node.operands[0]], [], loc=node.loc), times, manual)]
+    arguments = node.operands[1:]
+    for number, value in enumerate(arguments):
+        inner = [region.inputs[number] for region in node.regions]
+        found.append(Flat(Node("branch_argument", [value], inner, loc=node.loc), times, manual))
+    for region in node.regions:
+        found += flatten(region, times, manual)
+    for number, result in enumerate(node.results):
+        ends = [region.outputs[number] for region in node.regions]
+        found.append(Flat(Node("branch_result", ends, [result], loc=node.loc), times, manual))
+    return found
+
+
+def _manual(node: Node, times: float, manual: tuple[str, ...]) -> list[Flat]:
+    """The ends of a manual computation, between them its body where free axes may split it.
+
+    Else it is an end of the program for what it is given, and another for what it gives.
+    """
+    axes, body = (*manual, *node.attrs["axes"]), node.regions[0]
+    inputs, outputs = ([[v] if is_open(node) else [] for v in side] for side in (body.inputs, body.outputs))
+    takes = zip(node.operands, inputs, _said(node, "in"), strict=True)
+    gives = zip(node.results, outputs, _said(node, "out"), strict=True)
+    return [
+        *(Flat(Node("manual_operand", [v], inner, said, node.loc), times, axes) for v, inner, said in takes),
+        *(flatten(body, times, axes) if is_open(node) else ()),
+        *(Flat(Node("manual_result", inner, [v], said, node.loc), times, axes) for v, inner, said in gives),
+    ]
+
+
+def _said(node: Node, side: str) -> list[dict[str, Any]]:
+    """The annotation of each operand or result, and its part over the manual axes."""
+    shardings = node.attrs[f"{side}_shardings"]
+    free = node.attrs.get(f"{side}_free") or [(Sharding.replicated(s.rank), (False,) * s.rank) for s in shardings]
+    return [
+        {"sharding": joined(s, f), "open_dims": opened, "manual": s}
+        for s, (f, opened) in zip(shardings, free, strict=True)
+    ]
+
+
+def identity_rule(node: Node) -> Rule:
+    """All dims of all operands and results are tied one to one."""
+    ends: list[Value] = [*node.operands, *node.results]
+    dims = " ".join(letters(ends[0].type.rank)) or "()"
+    sides = [", ".join([dims] * len(side)) for side in (node.operands, node.results)]
+    types = [[value.type for value in side] for side in (node.operands, node.results)]
+    through = node.operands and node.results
+    linear = (Linear(tuple(range(len(node.operands))), ALL_KINDS),) if through else ()
+    return rule(f"{sides[0]} -> {sides[1]}", types[0], types[1], linear=linear)

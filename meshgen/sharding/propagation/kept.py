@@ -1,0 +1,46 @@
+"""What a user required is kept (law 2): what could not be is refused, never left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from meshgen.errors import Diagnostic
+from meshgen.sharding.propagation.choices import Label, asked_face
+from meshgen.sharding.propagation.sites import Site
+from meshgen.sharding.propagation.states import state_of
+
+
+def unkept(sites: Sequence[Site], labels: Mapping[str, Sequence[Label]]) -> list[Diagnostic]:
+    """Per-op options and required annotations that the labels of the sites (per axis) do not follow.
+
+    A dim of one row or none has nothing to split: asking for that is no fault.
+    """
+    found: list[Diagnostic] = []
+    for number, site in enumerate(sites):
+        for axis, chosen in labels.items():
+            text = _option_fault(site, chosen[number], axis) or _wish_fault(site, chosen[number], axis)
+            if text:
+                hint = "ask for another loop or dim, or leave it to propagation"
+                found.append(Diagnostic("MG0206", text, site.wish.loc if site.wish else site.node.loc, hint=hint))
+    return found
+
+
+def _option_fault(site: Site, label: Label, axis: str) -> str:
+    asked = next((factor for factor, axes in enumerate(site.option or ()) if axis in axes), None)
+    if asked is None or label.factor == asked or site.rule.factors[asked].size <= 1:
+        return ""
+    loop = site.rule.factors[asked]
+    why = "it must be whole" if loop.kind == "whole" else "tiles of its dims would not be tiles of the result's"
+    return f"loop {loop.name} ({loop.size}) of '{site.node.op}' cannot be split over axis '{axis}' as its option asks: {why}"
+
+
+def _wish_fault(site: Site, label: Label, axis: str) -> str:
+    if site.wish is None or not site.wish.required:
+        return ""
+    asked, got = state_of(site.wish.sharding, axis), asked_face(site, label)
+    if asked is None or asked == got or (isinstance(asked, int) and site.value.type.sizes[asked] <= 1):
+        return ""
+    what = (
+        f"dim {asked} cannot be split over" if isinstance(asked, int) else f"the value cannot be a partial {asked} over"
+    )
+    return f"annotation {site.wish.sharding} of {site.value.type} cannot be kept: {what} axis '{axis}'"

@@ -1,0 +1,210 @@
+"""Which states along one mesh axis the annotations can reach, and from which annotation each comes.
+
+An annotation seeds its value; every rule ties the dims that share a factor; a sharded reduction makes its
+result partial and linear ops pass that on. A partial value that was asked for seeds the reductions that can make
+it. The fixed point is a set, so it does not depend on the order of
+traversal; origins go to the seed that is fewest ties away, in program order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from meshgen.errors import place_text
+from meshgen.ir.graph import Value
+from meshgen.ir.infer.sharding import BETWEEN
+from meshgen.sharding.propagation.sites import Site
+from meshgen.sharding.propagation.states import State, state_of
+from meshgen.sharding.rules import Rule
+from meshgen.sharding.rules.rule import Pick
+
+Origins = dict[State, str]
+Steps = dict[tuple[Value, State], tuple[Value, State, Site]]  # where a state came from, and the site that ties both
+_SUBJECTS = {
+    "input": "input",
+    "output": "output",
+    "manual_operand": "the manual computation's operand",
+    "manual_result": "the manual computation's result",
+}
+Covered = Callable[[Site, int], bool]  # whether other axes already split a factor completely
+
+
+def usable_factor(rule: Rule, dims: tuple[tuple[int, ...], ...], dim: int, site: Site, covered: Covered) -> int | None:
+    """The factor that a split of `dim` falls on: the major-most one that is not split up by other axes."""
+    for factor in dims[dim]:
+        loop = rule.factors[factor]
+        if (loop.size > 1 or loop.kind == "window") and not (len(dims[dim]) > 1 and covered(site, factor)):
+            return factor if loop.kind != "whole" else None
+    return None
+
+
+def fits(rule: Rule, factor: int, size: int) -> bool:
+    """Whether an axis of `size` may split the factor: evenly, or the factor is a dim of its own everywhere."""
+    if rule.factors[factor].size % size == 0:
+        return True
+    return all(part == (factor,) for dims in (*rule.operands, *rule.results) for part in dims if factor in part)
+
+
+def reach(
+    sites: list[Site], axis: str, size: int, covered: Covered, steps: Steps | None = None
+) -> dict[Value, Origins]:
+    """Per value the states that annotations reach along the axis, each with the annotation it comes from.
+
+    Fills `steps` with the tie over which each state was reached first; states that are annotated have none.
+    """
+    table: dict[Value, Origins] = {}
+    steps = {} if steps is None else steps
+    touching: dict[Value, list[Site]] = {}
+    queue: deque[tuple[Value, State]] = deque()
+
+    def add(value: Value, state: State, origin: str) -> None:
+        if state not in (origins := table.setdefault(value, {})):
+            origins[state] = origin
+            queue.append((value, state))
+
+    for site in sites:
+        for value in dict.fromkeys([*site.node.operands, *site.node.results]):
+            touching.setdefault(value, []).append(site)
+    makers = {value: site for site in sites for value in site.node.results}
+    for site in sites:
+        for value, state, origin in seeds(site, axis):
+            add(value, state, origin)
+            for source, made in _sources(value, state, makers, size):
+                if made not in table.get(source, {}):
+                    steps[source, made] = value, state, makers[value]
+                add(source, made, origin)
+    while queue:
+        value, state = queue.popleft()
+        for site in (site for site in touching[value] if not site.is_manual(axis)):
+            for other, new in _ties(site, value, state, size, covered):
+                if new not in table.get(other, {}):
+                    steps[other, new] = value, state, site
+                add(other, new, table[value][state])
+    return table
+
+
+def seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:
+    """The states that the user asks of a site's values along an axis, each with what asks for it."""
+    found: list[tuple[Value, State, str]] = []
+    if site.wish:
+        state = state_of(site.wish.sharding, axis)
+        strength = "required" if site.wish.required else "hint"
+        where = f" ({place_text(site.wish.loc)})" if site.wish.loc else ""
+        subject = f"{_SUBJECTS.get(site.node.op, 'value')} %{site.value.name or '?'}"
+        if state is not None:
+            asked = crossing_text(site) or f"{strength} annotation {site.asked} of {subject}{where}"
+            found.append((site.value, state, asked))
+    for factor, axes in enumerate(site.option or ()):
+        if axis in axes:
+            where = f" ({place_text(site.node.loc)})" if site.node.loc else ""
+            origin = f"sharding option of '{site.node.op}'{where}"
+            found += [(value, state, origin) for value, state in _states_of_factor(site, factor)]
+    return found
+
+
+def crossing_text(site: Site) -> str:
+    """What asks for a hint that another mesh gives; empty for all others."""
+    if site.node.op not in BETWEEN:
+        return ""
+    channel, peer = site.node.attrs["channel"], site.node.attrs["peer"].name
+    way = f"to @{peer}, which takes" if site.node.op == "transfer_send" else f"from @{peer}, which has"
+    return f"transfer {channel} {way} %{site.value.name or '?'} as {site.asked}"
+
+
+def _sources(value: Value, state: State, makers: dict[Value, Site], size: int) -> list[tuple[Value, State]]:
+    """What makes a partial value: reductions of its kind that the axis splits, behind ops that are linear in them."""
+    found: list[tuple[Value, State]] = []
+    pending = [value] if isinstance(state, str) else []
+    for value in pending:  # grows
+        if site := makers.get(value):
+            for number, factor in enumerate(site.rule.factors):
+                if factor.kind == "reduce" and factor.reduction == state and fits(site.rule, number, size):
+                    found += _states_of_factor(site, number)
+            linear = [site.node.operands[i] for way in site.rule.linear if state in way.kinds for i in way.operands]
+            pending += [operand for operand in dict.fromkeys(linear) if operand not in pending]
+    return found
+
+
+def _states_of_factor(site: Site, factor: int) -> list[tuple[Value, State]]:
+    """The states that values of the site have when the factor is sharded."""
+    rule = site.rule
+    operands, results = rule.places(factor)
+    found: list[tuple[Value, State]] = [
+        (v, d) for v, d in zip(site.node.operands, operands, strict=True) if d is not None
+    ]
+    for value, dim in zip(site.node.results, results, strict=True):
+        if rule.factors[factor].kind == "reduce":
+            found.append((value, rule.factors[factor].reduction))
+        elif dim is not None:
+            found.append((value, dim))
+    return found
+
+
+def _ties(site: Site, value: Value, state: State, size: int, covered: Covered) -> list[tuple[Value, State]]:
+    """What one value's state says about the others of the site."""
+    rule = site.rule
+    found: list[tuple[Value, State]] = []
+    for number, operand in enumerate(site.node.operands):
+        if operand is not value:
+            continue
+        if isinstance(state, int):
+            dims = rule.operands[number]
+            found += _from_dim(site, dims, state, size, covered) or _turned(site, dims, state, size, covered)
+            found += [(site.node.result, pick.kind) for pick in picks_of(site, number, state, size)]
+        elif isinstance(state, str) and any(number in way.operands and state in way.kinds for way in rule.linear):
+            found += [(result, state) for result in site.node.results]
+    for number, result in enumerate(site.node.results):
+        if result is value and isinstance(state, int):
+            found += _from_dim(site, rule.results[number], state, size, covered)
+    return found
+
+
+def _from_dim(
+    site: Site, dims: tuple[tuple[int, ...], ...], dim: int, size: int, covered: Covered
+) -> list[tuple[Value, State]]:
+    factor = usable_factor(site.rule, dims, dim, site, covered)
+    if factor is None or not fits(site.rule, factor, size):
+        return []
+    return [
+        (value, state)
+        for value, state in _states_of_factor(site, factor)
+        if _is_major(site, value, state, factor, covered)
+    ]
+
+
+def picks_of(site: Site, operand: int, dim: int, size: int) -> list[Pick]:
+    """The rows of a split dim that the devices may leave partial instead of moving them."""
+    loops = site.rule.factors
+    return [
+        pick
+        for pick in site.rule.picks
+        if (pick.window.operand, pick.window.dim) == (operand, dim) and pick.pays(loops[pick.window.factor].size, size)
+    ]
+
+
+def _turned(
+    site: Site, dims: tuple[tuple[int, ...], ...], dim: int, size: int, covered: Covered
+) -> list[tuple[Value, State]]:
+    """Where the op looks along the whole of a split dim: the largest loop of the operand that can be split instead."""
+    factors = site.rule.factors
+    if not any(factors[f].kind == "whole" and factors[f].size > 1 for f in dims[dim]):
+        return []
+    free = [f for part in dims for f in part if factors[f].kind == "parallel" and factors[f].size % size == 0]
+    if not free:
+        return []
+    best = max(free, key=lambda f: (factors[f].size, -f))
+    return _from_dim(site, dims, next(d for d, part in enumerate(dims) if best in part), size, covered)
+
+
+def _is_major(site: Site, value: Value, state: State, factor: int, covered: Covered) -> bool:
+    """Whether a split of the factor is a split of the value's dim: nothing major to it is left unsplit."""
+    if not isinstance(state, int):
+        return True
+    rule = site.rule
+    maps = [
+        m
+        for v, m in zip([*site.node.operands, *site.node.results], [*rule.operands, *rule.results], strict=True)
+        if v is value
+    ]
+    return all(usable_factor(rule, m, state, site, covered) == factor for m in maps if factor in m[state])

@@ -1,0 +1,121 @@
+"""What else could have been chosen, and what it would cost: other loops of an operation, other ways to reshard.
+
+Choices are weighed as propagation weighed them: one axis at a time, with the others as they were decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from meshgen.errors import place_text
+from meshgen.ir.infer.sharding import BETWEEN
+from meshgen.sharding.propagate import Solved
+from meshgen.sharding.propagation.chains import state_text
+from meshgen.sharding.propagation.choices import FORBIDDEN, Label, asked_face
+from meshgen.sharding.propagation.eliminate import Table, cheapest
+from meshgen.sharding.propagation.sites import Site
+from meshgen.sharding.propagation.states import state_of
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A choice for an op along an axis that was not made, and by how much it makes the step longer."""
+
+    op: str
+    axis: str
+    choice: str
+    seconds_more: float
+
+    def record(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.axis}: {self.op} {self.choice}: {_more(self.seconds_more)}"
+
+
+@dataclass(frozen=True)
+class LostHint:
+    """A hint that was not followed along an axis: what it asked for, what was chosen, and why."""
+
+    value: str
+    axis: str
+    asked: str
+    chosen: str
+    why: str
+    location: str
+
+    def record(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        where = f" ({self.location})" if self.location else ""
+        return f"hint for {self.value}{where}: along {self.axis} it {self.asked}, but {self.chosen}: {self.why}"
+
+
+def _more(seconds: float | None) -> str:
+    if seconds is None:
+        return "not possible with what is required"
+    return f"{seconds * 1e6:.3g} us longer, as estimated" if seconds > 1e-12 else "as fast, as estimated"
+
+
+def rivals(solved: Solved, site: Site) -> list[Rival]:
+    """The choices for a site that were not made though what is required allows them, along all axes."""
+    number = solved.sites.index(site)
+    found: list[Rival] = []
+    for axis, decision in solved.decisions.items():
+        options, chosen = decision.problem.labels[number], decision.solution.labels[number]
+        found += [
+            Rival(_op_text(site), axis, _label_text(site, label), more)
+            for option, label in enumerate(options)
+            if label != chosen and (more := _dearer(solved, axis, number, option)) is not None
+        ]
+    return found
+
+
+def lost_hints(solved: Solved) -> Iterator[LostHint]:
+    """The hints that lost, in program order."""
+    for number, site in enumerate(solved.sites):
+        wish = site.wish
+        if wish is None or wish.required or site.node.op in BETWEEN:  # what another mesh told is no wish of the user's
+            continue
+        for axis, decision in solved.decisions.items():
+            asked = state_of(wish.sharding, axis)
+            got = asked_face(site, decision.solution.labels[number])
+            if asked is None or asked == got:
+                continue
+            options = [n for n, label in enumerate(decision.problem.labels[number]) if asked_face(site, label) == asked]
+            costs = [cost for option in options if (cost := _dearer(solved, axis, number, option)) is not None]
+            where = wish.loc or site.node.loc
+            why = f"keeping it is {_more(min(costs, default=None))}" if options else "its op cannot be split so"
+            name = f"%{site.value.name or '?'}"
+            yield LostHint(name, axis, state_text(asked), f"it {state_text(got)}", why, place_text(where))
+
+
+def _dearer(solved: Solved, axis: str, number: int, option: int) -> float | None:
+    """By how much the cheapest program with this label of a site is slower; None if that is forbidden."""
+    decision = solved.decisions[axis]
+    costs = np.full(decision.problem.sizes[number], np.inf)
+    costs[option] = 0.0
+    found = cheapest(decision.problem.sizes, [*decision.problem.tables, Table((number,), costs)])
+    more = found.cost - decision.solution.seconds
+    return None if more > FORBIDDEN / 2 else max(0.0, more)
+
+
+def _op_text(site: Site) -> str:
+    name = site.node.results[0].name if site.node.results else ""
+    return site.node.op + (f" '{name}'" if name else "")
+
+
+def _label_text(site: Site, label: Label) -> str:
+    if label.factor is not None:
+        loop = site.rule.factors[label.factor]
+        return f"split over loop {loop.name} ({loop.size})"
+    kinds = [state for state in (*label.operands, *label.results) if isinstance(state, str)]
+    partial = [isinstance(state, str) for state in label.operands]
+    names = [f"%{v.name or '?'}" for v, is_partial in zip(site.node.operands, partial, strict=True) if is_partial]
+    which = "" if all(partial) or not names else f" of {', '.join(names)}"
+    return f"with partial values ({kinds[0]}){which}" if kinds else "on whole values"

@@ -1,0 +1,186 @@
+"""What propagation looks at: the graph's nodes plus one site per input and output, with their rules and wishes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from meshgen.errors import Diagnostic, Location, ShardingError
+from meshgen.ir.graph import Annotation, Module, Node, Value
+from meshgen.mesh import Mesh, split_ref
+from meshgen.sharding.axis_parts import AxisParts
+from meshgen.sharding.propagation.control import PSEUDO_OPS, Flat, flatten, identity_rule
+from meshgen.sharding.propagation.tiles import body_rule, end_rule
+from meshgen.sharding.rules import Rule, rule_of
+from meshgen.spec import Sharding, fit
+
+# Dots as small kernels reach them on one H100 (f32 without tf32): redundant compute must save clearly more traffic.
+FLOPS_PER_SECOND = {"bf16": 200e12, "f16": 200e12, "f32": 30e12, "f64": 30e12}
+FREE_OPS = ("constant", "iota", "broadcast_in_dim", "reshape", "transpose", "slice", "pad")  # indices of what uses them
+BYTES_PER_SECOND = 10e12  # element-wise work, mostly fused away
+# What an op repeats in less time than any collective takes is not worth one: it decides between equals only.
+COLLECTIVE_SECONDS, BETWEEN_EQUALS = 8e-6, 1e-4
+
+
+_WISHING = ("annotate", "manual_operand", "manual_result")  # with the wish in their attributes
+
+
+@dataclass(eq=False)
+class Site:
+    """A node, an input (`op` input) or an output (`op` output), seen by propagation.
+
+    `wish` is what the user asked of its value, in parts of axes, and `asked` the same in the user's words;
+    `option` the user's axes per loop; `times` how often it runs; `seconds` its work when it is not sharded; along the
+    axes in `manual` nothing in it can be split: it works on tiles of them.
+    """
+
+    node: Node
+    rule: Rule
+    wish: Annotation | None
+    asked: Sharding | None
+    option: tuple[tuple[str, ...], ...] | None
+    times: float
+    seconds: float
+    manual: tuple[str, ...] = ()
+
+    @property
+    def asks_operand(self) -> bool:
+        """Whether a wish is about the first operand, not about the first result."""
+        return _asks_operand(self.node)
+
+    @property
+    def value(self) -> Value:
+        """The value that a wish is about."""
+        return self.node.operands[0] if self.asks_operand else self.node.results[0]
+
+    def is_manual(self, axis: str) -> bool:
+        """Whether an axis, or the axis that it is a part of, is manual here."""
+        return split_ref(axis)[0] in self.manual
+
+
+def _asks_operand(node: Node) -> bool:
+    return not node.results or node.op in ("manual_operand", "transfer_send")
+
+
+def _rule(node: Node) -> Rule:
+    if node.op in ("manual_operand", "manual_result") and node.operands and node.results:
+        return end_rule(node)
+    return identity_rule(node) if node.op in PSEUDO_OPS else body_rule(node)
+
+
+def sites_of(module: Module, parts: AxisParts) -> list[Site]:
+    """Inputs, nodes (those of regions too), outputs. Raises ShardingError with all faults of all annotations."""
+    graph = module.graph
+    inputs = [Node("input", [], [value], loc=value.loc) for value in graph.inputs]
+    outputs = [Node("output", [value], []) for value in graph.outputs]
+    asked = itertools.zip_longest(
+        [*inputs, *outputs], [*_padded(module.in_annotations, inputs), *module.out_annotations]
+    )
+    wishes = {id(node): wish for node, wish in asked if node}
+    found: list[Site] = []
+    faults: list[Diagnostic] = []
+    nodes = [Flat(n, 1.0) for n in inputs] + flatten(graph, 1.0) + [Flat(n, 1.0) for n in outputs]
+    joined = {value for node, *_ in nodes if node.op == "concatenate" for value in node.operands}
+    for node, times, manual in nodes:
+        wish = wishes.get(id(node)) or wish_of(node)
+        value = node.operands[0] if _asks_operand(node) else node.results[0]
+        if wish:
+            wish = replace(wish, sharding=fit(wish.sharding, value.type.rank))
+            if wrong := _faults(wish, value, node.loc, module.mesh):
+                faults += wrong
+                continue
+            wish = replace(wish, sharding=wish.sharding.without_even_offsets(value.type.shape, module.mesh))
+        option = _option(node, faults, module.mesh)
+        site_rule = _rule(node)
+        if site_rule.picks and node.result in joined:  # rows that are turned or put elsewhere are fetched once
+            site_rule = replace(site_rule, picks=())
+        refined = wish and _refined(wish, parts)
+        loops = option and tuple(parts.refine(axes) for axes in option)
+        found.append(
+            Site(
+                node,
+                site_rule,
+                refined,
+                wish and wish.sharding,
+                loops,
+                times,
+                _seconds(node, site_rule) * times,
+                manual,
+            )
+        )
+    if faults:
+        raise ShardingError(*faults)
+    return found
+
+
+def _padded(wishes: Sequence[Annotation | None], sites: list[Node]) -> list[Annotation | None]:
+    return list(wishes) + [None] * (len(sites) - len(wishes))
+
+
+def wish_of(node: Node) -> Annotation | None:
+    """What a node itself says of its value."""
+    if hint := node.attrs.get("hint"):  # how a value lies on the other mesh between which it crosses
+        return Annotation(hint, False, (), node.loc)
+    if node.op not in _WISHING or "sharding" not in node.attrs:
+        return None
+    attrs = node.attrs
+    return Annotation(attrs["sharding"], attrs.get("required", True), tuple(attrs.get("open_dims", ())), node.loc)
+
+
+def _faults(wish: Annotation, value: Value, loc: Location | None, mesh: Mesh) -> list[Diagnostic]:
+    name = f"'{value.name}' ({value.type})" if value.name else str(value.type)
+    return [
+        Diagnostic(d.code, f"sharding {wish.sharding} of {name}: {d.message}", wish.loc or loc, d.notes, d.hint)
+        for d in wish.sharding.faults(value.type.shape, mesh)
+    ]
+
+
+def _option(node: Node, faults: list[Diagnostic], mesh: Mesh) -> tuple[tuple[str, ...], ...] | None:
+    """The user's axes per loop, checked."""
+    option = node.attrs.get("sharding_option")
+    if option is None:
+        return None
+    loops = len(rule_of(node).factors)
+    if len(option) > loops:
+        faults.append(
+            Diagnostic(
+                "MG0204",
+                f"the sharding option of '{node.op}' has {len(option)} lists, but the op has {loops} loops",
+                node.loc,
+            )
+        )
+        return None
+    full = Sharding(tuple(tuple(axes) for axes in option))
+    wrong = [
+        Diagnostic(d.code, f"sharding option of '{node.op}': {d.message}", node.loc, (), d.hint)
+        for d in full.faults((None,) * len(option), mesh)
+    ]
+    faults += wrong
+    return None if wrong else full.dims + ((),) * (loops - len(option))
+
+
+def _refined(wish: Annotation, parts: AxisParts) -> Annotation:
+    sharding = wish.sharding
+    dims = tuple(parts.refine(axes) for axes in sharding.dims)
+    partial = tuple((part, kind) for axis, kind in sharding.partial for part in parts.refine((axis,)))
+    opened = tuple(is_open and not _is_uneven(sharding, dim) for dim, is_open in enumerate(wish.open_dims))
+    return Annotation(Sharding(dims, partial, sharding.halo, sharding.offsets), wish.required, opened, wish.loc)
+
+
+def _is_uneven(sharding: Sharding, dim: int) -> bool:
+    """Whether a dim has a halo or offsets: they are those of its shards, so no axis can be added."""
+    halo, offsets = sharding.halo[dim : dim + 1], sharding.offsets[dim : dim + 1]
+    return any(map(any, halo)) or any(offsets)
+
+
+def _seconds(node: Node, site_rule: Rule) -> float:
+    if node.op == "dot_general":
+        return (
+            2 * math.prod(f.size for f in site_rule.factors) / FLOPS_PER_SECOND.get(node.operands[0].type.dtype, 200e12)
+        )
+    if node.op in PSEUDO_OPS or node.op in FREE_OPS:
+        return 0.0
+    seconds = sum(v.type.nbytes for v in [*node.operands, *node.results]) / BYTES_PER_SECOND
+    return seconds if seconds > COLLECTIVE_SECONDS else seconds * BETWEEN_EQUALS

@@ -1,0 +1,61 @@
+"""Manual computations whose bodies may be split over the axes that are not manual ("free"), as JAX's `axis_names` leaves them.
+
+Propagation sees the body as part of the program, on tiles: along manual axes every value in it is whole, along free
+ones it may be split. A collective that the user wrote works on tiles as any operation does; its rule says along
+which dims they may be split further. `materialize` writes such a body out for one device, so that every later stage
+has a manual computation over all axes that it uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.ir.graph import Node
+from meshgen.ir.infer.control import MANUAL_OPS
+from meshgen.mesh import split_ref
+from meshgen.sharding.rules import Linear, Rule, rule, rule_of
+from meshgen.sharding.rules.registry import letters
+from meshgen.spec import Sharding
+
+_WHOLE_DIMS = ("dim", "split_dim", "concat_dim")  # attributes that name a dim whose rows a collective rearranges
+
+
+def free_part(sharding: Sharding, manual: Sequence[str]) -> Sharding:
+    """A sharding without the manual axes."""
+    dims = tuple(tuple(a for a in axes if split_ref(a)[0] not in manual) for axes in sharding.dims)
+    return Sharding(dims, tuple(pair for pair in sharding.partial if split_ref(pair[0])[0] not in manual))
+
+
+def joined(manual: Sharding, free: Sharding) -> Sharding:
+    """A sharding over manual axes, and minor to them over free ones."""
+    dims = tuple((*outer, *inner) for outer, inner in zip(manual.dims, free.dims, strict=True))
+    return Sharding(dims, (*manual.partial, *free.partial))
+
+
+def end_rule(node: Node) -> Rule:
+    """The rule of an end of a body: its dims are those of tiles, evenly split where manual axes split them too."""
+    inner = (node.results if node.op == "manual_operand" else node.operands)[0]
+    names = letters(inner.type.rank)
+    cut = [bool(axes) for axes in node.attrs["manual"].dims]
+    outer = " ".join(f"(u{d} {n})" if cut[d] else n for d, n in enumerate(names)) or "()"
+    plain = " ".join(names) or "()"
+    sides = (outer, plain) if node.op == "manual_operand" else (plain, outer)
+    sizes = {f"u{d}": 1 for d, is_cut in enumerate(cut) if is_cut}
+    sizes |= dict(zip(names, inner.type.sizes, strict=True))
+    return rule(f"{sides[0]} -> {sides[1]}", [inner.type], [inner.type], sizes=sizes)
+
+
+def body_rule(node: Node) -> Rule:
+    """The rule of a node of a body: that of its op, of a collective the dims that it leaves in place."""
+    if node.op not in (*MANUAL_OPS, "process_index"):
+        return rule_of(node)
+    if not node.operands:
+        return rule("-> ()", [], [node.result.type])
+    moved = {node.attrs[name] for name in _WHOLE_DIMS if name in node.attrs}
+    names = letters(node.operands[0].type.rank)
+    given = " ".join(f"{n}_in" if d in moved else n for d, n in enumerate(names)) or "()"
+    made = " ".join(f"{n}_out" if d in moved else n for d, n in enumerate(names)) or "()"
+    whole = [f"{names[d]}_{side}" for d in sorted(moved) for side in ("in", "out")]
+    linear = (Linear((0,), (node.attrs["kind"],)),) if node.op == "all_reduce" else ()
+    kinds = [node.operands[0].type], [node.result.type]
+    return rule(f"{given} -> {made}", *kinds, whole=whole, linear=linear)

@@ -1,0 +1,1 @@
+"""Reshard plans: the cheapest collectives from one sharding to another."""

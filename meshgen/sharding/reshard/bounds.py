@@ -1,0 +1,173 @@
+"""What the rest of a reshard costs at least.
+
+A device must receive what it misses of its part of the target. Where summands must be reduced, an element has n of them
+and k devices want it: the first to have it complete needs n - 1 messages about it before and by then, each other at least one more. The
+same holds between regions of devices that slow links connect: what crosses such links costs their bandwidth.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from meshgen.ccl.exchange import Grid, Numbers, Split, grid_of, received_elements, splits_of
+from meshgen.sharding.reshard.problem import PICOSECONDS, Cost, Problem, is_plain
+from meshgen.spec import Sharding
+
+
+class Bounds:
+    """Lower bounds of one problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._target = problem.target.without_partial()
+        self._wanted = splits_of(self._target, problem.shape)
+        self._core = [split.core() for split in self._wanted]
+        self.elements = math.prod(problem.shape)
+        self._missing: dict[Sharding, int] = {}
+        self._grid = grid_of(problem.mesh, problem.axes)
+        self._volume = self._grid.volume(self._wanted)
+        self._held: list[dict[tuple[str, ...], Numbers]] = [{} for _ in self._wanted]
+        self._least: dict[Sharding, Cost] = {}
+        bandwidths = sorted({link.bandwidth for link in problem.links.values()})
+        self._slow = [_Regions.of(problem, bandwidth) for bandwidth in bandwidths[:-1]]
+
+    def missing(self, state: Sharding) -> int:
+        """Bytes that some device must still receive: no plan moves less (summands count as if they were reduced)."""
+        place = state.without_partial()
+        found = self._missing.get(place)
+        if found is None:
+            found = self._missing[place] = self._missed(place)
+        return found
+
+    def _missed(self, place: Sharding) -> int:
+        if not is_plain(place) or not self.elements:
+            return self.received(place, self._target)
+        kept: Numbers = np.ones(1, np.int64)
+        for dim, axes in enumerate(place.dims):
+            held = self._held[dim].get(axes)
+            if held is None:
+                wanted = self._wanted[dim]
+                held = self._held[dim][axes] = self._grid.common(wanted, Split(wanted.size, axes))
+            kept = kept * held
+        return int((self._volume - kept).max()) * self._problem.itemsize
+
+    def received(self, state: Sharding, after: Sharding) -> int:
+        """Bytes that some device receives on a direct way."""
+        problem = self._problem
+        if not self.elements:
+            return 0
+        grid = grid_of(problem.mesh, (*state.split_axes, *after.split_axes))
+        return (
+            received_elements(grid, splits_of(state, problem.shape), splits_of(after, problem.shape)) * problem.itemsize
+        )
+
+    def least(self, state: Sharding) -> Cost:
+        """One latency, and the bytes that must still be received over slow and over any links."""
+        found = self._least.get(state)
+        if found is None:
+            found = self._least[state] = self._found(state)
+        return found
+
+    def _found(self, state: Sharding) -> Cost:
+        problem = self._problem
+        if state == problem.target:
+            return 0, 0, 0, 0
+        missing = max(self.missing(state), self._reduced(state))
+        if not missing:
+            return 0, 0, 0, 1
+        seconds = problem.latency + missing / problem.bandwidth
+        for slow in self._slow:
+            if crossing := self._crossing(state, slow):
+                rest = max(missing - crossing, 0) / problem.bandwidth
+                seconds = max(seconds, slow.latency + crossing / slow.bandwidth + rest)
+        return int(seconds * PICOSECONDS), missing, 0, 1
+
+    def _reduced(self, state: Sharding) -> int:
+        """Bytes that a device receives on average to reduce what must be."""
+        problem = self._problem
+        axes = _to_reduce(state, problem.target)
+        if not axes:
+            return 0
+        whole = problem.local(self._target).nbytes if is_plain(self._target) else 0  # it needs others' summands of all
+        return max(self._messages(state, axes, problem.axes), whole if self._fills() else 0)
+
+    def _fills(self) -> bool:
+        """Whether some device's tile of the target has no padding."""
+        return all(self._problem.shape) and is_plain(self._target)
+
+    def _messages(self, state: Sharding, axes: tuple[str, ...], among: tuple[str, ...]) -> int:
+        """Bytes per device of the messages between groups of devices that `among` tell apart."""
+        problem = self._problem
+        summands = problem.parts(tuple(axis for axis in axes if axis in among))
+        if summands == 1:
+            return 0
+        kept = tuple(axis for axis in state.partial_axes if axis not in axes)
+        used = problem.parts(tuple(axis for axis in (*self._target.split_axes, *kept) if axis in among))
+        takers = problem.parts(among) // used
+        values = self.elements * problem.parts(kept)
+        return values * (summands + takers - 2) * problem.itemsize // problem.parts(problem.axes)
+
+    def _crossing(self, state: Sharding, slow: _Regions) -> int:
+        """Bytes per device over links at most as fast as these."""
+        found = self._messages(state, _to_reduce(state, self._problem.target), slow.axes)
+        if not state.halo:
+            held = splits_of(state.without_partial(), self._problem.shape)
+            found = max(found, slow.missing(self._core, held) * self._problem.itemsize // slow.devices)
+        return found
+
+
+def _to_reduce(state: Sharding, target: Sharding) -> tuple[str, ...]:
+    return tuple(pair[0] for pair in state.partial if pair not in target.partial)
+
+
+@dataclass(eq=False)
+class _Regions:
+    """Groups of devices that differ along fast axes only; links along `axes` lead from one to another."""
+
+    grid: Grid
+    axes: tuple[str, ...]
+    bandwidth: float
+    latency: float
+    devices: int  # in a region
+    _tables: dict[tuple[Split, Split], Numbers]
+    _wanted: Numbers | None = None
+
+    @staticmethod
+    def of(problem: Problem, bandwidth: float) -> _Regions:
+        axes = tuple(axis for axis in problem.axes if problem.links[axis].bandwidth <= bandwidth)
+        devices = problem.parts(problem.axes) // problem.parts(axes)
+        latency = min(problem.links[axis].latency for axis in axes)
+        return _Regions(grid_of(problem.mesh, problem.axes), axes, bandwidth, latency, devices, {})
+
+    def missing(self, wanted: list[Split], held: list[Split]) -> int:
+        """Elements that the devices of a region want, together, and none of them holds: the most of all regions."""
+        kept: Numbers = np.ones(1, np.int64)
+        for want, have in zip(wanted, held, strict=True):
+            kept = kept * self._common(want, have)
+        return int((self._total(wanted) - kept).max())
+
+    def _total(self, wanted: list[Split]) -> Numbers:
+        """Elements that the devices of each region want, together; a problem always asks for the same."""
+        if self._wanted is None:
+            self._wanted = math.prod((self._common(want, want) for want in wanted), start=np.ones(1, np.int64))
+        return self._wanted
+
+    def _common(self, want: Split, have: Split) -> Numbers:
+        """Per region: rows of a dim that are both wanted and held in it."""
+        found = self._tables.get((want, have))
+        if found is None:
+            bounds = np.unique(np.concatenate([self.grid.tiles(split)[0] for split in (want, have)] + [[want.size]]))
+            both = self._holds(want, bounds) & self._holds(have, bounds)
+            found = self._tables[want, have] = both @ np.diff(bounds)
+        return found
+
+    def _holds(self, split: Split, bounds: Numbers) -> Numbers:
+        """Per region and run of rows between bounds: whether some device has them."""
+        starts, _ = self.grid.tiles(split)
+        region = self.grid.index(self.axes)
+        table = np.zeros((int(region.max()) + 1, len(starts)), np.int64)
+        table[region, self.grid.index(split.axes)] = 1
+        return table[:, np.searchsorted(starts, bounds[:-1], side="right") - 1]

@@ -1,0 +1,179 @@
+"""Reshard plans: the collectives that bring a value from one sharding to another, in the user's terms.
+
+`reshard/search` finds them, over parts of axes that do not overlap; here shardings are brought into these terms
+and the steps back into the user's.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from meshgen.errors import Diagnostic, ShardingError
+from meshgen.ir.graph import TensorType
+from meshgen.mesh import Mesh, split_ref
+from meshgen.sharding.propagation.sites import AxisParts
+from meshgen.sharding.reshard.bounds import Bounds
+from meshgen.sharding.reshard.problem import PICOSECONDS, TRANSFERS, Cost, Problem
+from meshgen.sharding.reshard.search import Path, cheapest, straight, without
+from meshgen.spec import Sharding
+
+
+@dataclass(frozen=True)
+class Step:
+    """One collective: the attributes of its node (not to be written to), and the sharding after it."""
+
+    op: str
+    attrs: Mapping[str, Any]
+    sharding: Sharding
+    ring_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ReshardPlan:
+    """Steps from `source` to `target`. `bound_bytes` is what some device must receive at least."""
+
+    source: Sharding
+    target: Sharding
+    steps: tuple[Step, ...]
+    bound_bytes: int
+
+    @property
+    def ring_bytes(self) -> int:
+        return sum(step.ring_bytes for step in self.steps)
+
+    @property
+    def seconds(self) -> float:
+        return sum(step.seconds for step in self.steps)
+
+    @property
+    def cost(self) -> Cost:
+        """What plans are compared by."""
+        transfers = sum(step.op in TRANSFERS for step in self.steps)
+        return round(self.seconds * PICOSECONDS), self.ring_bytes, transfers, len(self.steps)
+
+
+def plan_reshard(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> ReshardPlan:
+    """The cheapest plan for a tensor of global `type`; no steps if both shardings mean the same.
+
+    Raises ShardingError if a sharding does not fit the tensor, or a size of it or of the mesh is unknown.
+    """
+    if source == target:
+        return ReshardPlan(source, target, (), 0)
+    faults = [fault for sharding in (source, target) for fault in sharding.faults(type.shape, mesh)]
+    if None in type.shape or not mesh.is_static:
+        faults.append(Diagnostic("MG0207", f"{type} cannot be resharded on {mesh} while sizes are unknown"))
+    if faults:
+        raise ShardingError(*faults)
+    # Element types of one width have the same plans.
+    return _plan(TensorType(type.sizes, f"ui{8 * type.numpy_dtype.itemsize}"), source, target, mesh)
+
+
+def other_plans(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> list[ReshardPlan]:
+    """What else would do: for each op of the cheapest plan the cheapest one without it; cheapest first."""
+    best = plan_reshard(type, source, target, mesh)
+    terms = _Terms.of(mesh, [*source.used_axes, *target.used_axes])
+    start, goal = (terms.canonical(sharding, type.sizes) for sharding in (source, target))
+    problem = Problem(type, goal, mesh, terms.axes)
+    found: list[ReshardPlan] = []
+    for op in dict.fromkeys(step.op for step in best.steps):
+        if path := without(problem, start, op):
+            steps = tuple(_steps(problem, terms, source, start, target, path))
+            plan = ReshardPlan(source, target, steps, best.bound_bytes)
+            found += [plan] if plan not in found else []
+    return sorted(found, key=lambda plan: plan.cost)
+
+
+def same_layout(left: Sharding, right: Sharding, type: TensorType, mesh: Mesh) -> bool:
+    """Whether two shardings say the same of a tensor: in other parts of axes, with axes of size 1, or with even offsets."""
+    if left == right:
+        return True
+    terms = _Terms.of(mesh, [*left.used_axes, *right.used_axes])
+    return terms.canonical(left, type.sizes) == terms.canonical(right, type.sizes)
+
+
+@lru_cache(maxsize=8192)
+def _plan(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> ReshardPlan:
+    terms = _Terms.of(mesh, [*source.used_axes, *target.used_axes])
+    start, goal = (terms.canonical(sharding, type.sizes) for sharding in (source, target))
+    problem = Problem(type, goal, mesh, terms.axes)
+    path = cheapest(problem, start) if terms.parts else straight(problem, start)
+    return ReshardPlan(
+        source, target, tuple(_steps(problem, terms, source, start, target, path)), Bounds(problem).least(start)[1]
+    )
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """The axes that a search works on: disjoint parts of mesh axes, or, where those asked for do not nest, as they are."""
+
+    mesh: Mesh
+    parts: AxisParts | None
+    axes: tuple[str, ...]
+
+    @staticmethod
+    def of(mesh: Mesh, refs: list[str]) -> _Terms:
+        if not _nest(refs):
+            return _Terms(mesh, None, tuple(sorted(dict.fromkeys(refs), key=mesh.order)))
+        parts = AxisParts.of(mesh, refs)
+        return _Terms(mesh, parts, tuple(axis for axis in parts.all() if mesh.axis_size(axis) > 1))
+
+    def canonical(self, sharding: Sharding, shape: tuple[int, ...]) -> Sharding:
+        """In these terms, without axes of size 1, without offsets that equal even tiles."""
+        if self.parts:
+            dims = tuple(self.parts.refine(axes) for axes in sharding.dims)
+            pairs = tuple((part, kind) for axis, kind in sharding.partial for part in self.parts.refine((axis,)))
+            sharding = replace(sharding, dims=dims, partial=pairs)
+        return sharding.canonical(self.mesh).without_even_offsets(shape, self.mesh)
+
+    def merged(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        """Neighbouring parts as one axis again."""
+        return self.parts.merge(axes) if self.parts else axes
+
+    def readable(self, sharding: Sharding, ends: tuple[Sharding, ...]) -> Sharding:
+        """A canonical sharding over merged axes. A dim with a halo is split over axes of size 1 at least: those of an end."""
+        kinds = dict(sharding.partial)
+        runs = [tuple(g) for _, g in itertools.groupby(sharding.partial_axes, lambda axis: kinds[axis])]
+        partial = tuple((axis, kinds[run[0]]) for run in runs for axis in self.merged(run))
+        dims = tuple(self.merged(axes) for axes in sharding.dims)
+        if sharding.halo:
+            dims = tuple(
+                self._of_one(d, ends) if any(sharding.halo[d]) and not axes else axes for d, axes in enumerate(dims)
+            )
+        return replace(sharding, dims=dims, partial=partial)
+
+    def _of_one(self, dim: int, ends: tuple[Sharding, ...]) -> tuple[str, ...]:
+        """The axes of one device over which an end has a halo on a dim."""
+        found = (end.dims[dim] for end in ends if end.halo and any(end.halo[dim]))
+        return next(axes for axes in found if self.mesh.group_size(axes) == 1)
+
+
+def _nest(refs: list[str]) -> bool:
+    """Whether the parts of every axis can be cut out of one chain of parts (`x:(1)2` and `x:(1)3` cannot)."""
+    cuts: dict[str, set[int]] = {}
+    for name, pre, size in map(split_ref, refs):
+        cuts.setdefault(name, set()).update((pre, pre * size) if size else ())
+    return all(b % a == 0 for found in cuts.values() for a, b in itertools.pairwise(sorted(found)))
+
+
+def _steps(
+    problem: Problem, terms: _Terms, source: Sharding, start: Sharding, target: Sharding, path: Path
+) -> Iterator[Step]:
+    """The path in the user's terms; the last step ends in the target as it was written."""
+    state, before = start, source
+    for number, move in enumerate(path):
+        after = target if number == len(path) - 1 else terms.readable(move.sharding, (source, target))
+        attrs = dict(move.attrs)
+        if "sharding" in attrs:
+            attrs["sharding"] = after
+        elif "source" in attrs:
+            attrs |= {"source": before, "target": after.with_partial(before.partial)}
+        else:
+            attrs["axes"] = terms.merged(attrs["axes"])
+        seconds, moved = problem.price(state, move)
+        yield Step(move.op, attrs, after, moved, seconds)
+        state, before = move.sharding, after

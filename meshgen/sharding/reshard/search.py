@@ -1,0 +1,233 @@
+"""The cheapest path between two shardings, by search (A*) over `reshard/moves`.
+
+Cost is time on the mesh's links; ties go to fewer bytes, then to plain collectives before grouped sends and
+receives, then to fewer steps, then to the order of names. `reshard/bounds` bounds the rest of a way from below, the
+best way found so far bounds all others from above. No tile on the way is larger than the larger of both ends: reducing in place,
+re-tiling, and making partial again never need more, so that limit excludes no reshard.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from meshgen.ccl.cost import LOCAL_OPS, transfer_of
+from meshgen.sharding.reshard.bounds import Bounds
+from meshgen.sharding.reshard.moves import missing_summands, moves, predecessors, transfer
+from meshgen.sharding.reshard.problem import PICOSECONDS, TRANSFERS, Cost, Move, Problem, is_plain
+from meshgen.spec import Sharding
+
+# Cutting out and joining the pieces for one more peer of a transfer: so much longer a way of plain collectives
+# may take that moves no more bytes.
+PACKING_SECONDS = 4e-6
+# A search first goes on with the ways that seem nearest to the end, so that it knows a good one early, then with the cheapest
+# so far, until they are proven the cheapest of all, then with the nearest again: each until it has priced so many moves.
+_NEAREST, _CHEAPEST, _LAST = 60, 600, 900
+Path = tuple[Move, ...]
+_START: Cost = (0, 0, 0, 0)
+_NEVER: tuple[Cost, tuple[Any, ...]] = ((2**63, 2**63, 0, 0), ())
+
+
+class _Entry(NamedTuple):
+    """A way in the search's queue; ordered by what it costs at least, then by the names of its steps.
+
+    `joins`: it goes on with a transfer to tiles that one more collective joins to the target's. So much is tried last.
+    """
+
+    order: Cost
+    names: tuple[Any, ...]
+    number: int
+    bound: Cost
+    cost: Cost
+    state: Sharding
+    path: Path
+    joins: bool = False
+
+
+def straight(problem: Problem, start: Sharding) -> Path:
+    """Reduce what must be, re-tile, make partial again: possible for every reshard, and within the larger end."""
+    path: list[Move] = []
+    state = start
+    while state != problem.target:
+        move = None
+        if missing_summands(state, problem.target) is not None:
+            move = transfer(problem, state, problem.target)
+        order = "to_partial" if missing_summands(state, problem.target) is not None else "all_reduce"
+        move = move or next(move for move in moves(problem, state) if move.op == order)
+        path.append(move)
+        state = move.sharding
+    return tuple(path)
+
+
+def cheapest(problem: Problem, start: Sharding) -> Path:
+    """The path of least cost; in place of grouped sends and receives collectives that move no more, if there are."""
+    bounds = Bounds(problem)
+    first = straight(problem, start)
+    search = _Search(problem, bounds, start, _path_cost(problem, start, first), first)
+    path = search.run()
+    packing = sum(max(transfer_of(m.op, m.attrs, problem.mesh).peers - 2, 0) for m in path if m.op in TRANSFERS)
+    if not packing:
+        return path
+    time, moved, *_ = _path_cost(problem, start, path)
+    time += round(packing * PACKING_SECONDS * PICOSECONDS)
+    most = (time, moved, 0, 2**31)
+    return _Search(problem, bounds, start, most, path, ("permute", "retile"), moved).run()
+
+
+def without(problem: Problem, start: Sharding, op: str) -> Path | None:
+    """The path of least cost that does without an op; None if there is none."""
+    path = _Search(problem, Bounds(problem), start, _NEVER[0], (), (op,)).run()
+    return path if path and all(move.op != op for move in path) else None
+
+
+@dataclass
+class _Search:
+    """One search from `start` to the problem's target.
+
+    Attributes:
+        most: what a way may cost; the cost of the best one found so far.
+        best: that one.
+        avoided: ops that it does without, but where they are local.
+        moved: bytes that it may move.
+        spent: what the best way to each sharding costs, and the names of its steps.
+    """
+
+    problem: Problem
+    bounds: Bounds
+    start: Sharding
+    most: Cost
+    best: Path
+    avoided: tuple[str, ...] = ()
+    moved: int = _NEVER[0][1]
+    spent: dict[Sharding, tuple[Cost, tuple[Any, ...]]] = field(default_factory=dict)
+    priced: int = 0
+
+    def __post_init__(self) -> None:
+        self._latency = int(self.problem.latency * PICOSECONDS)
+        self._limit = max(map(self.problem.elements, (self.start, self.problem.target)))
+        self._hurries = True
+        self._predecessors: list[tuple[int, Sharding]] | None = None
+
+    def run(self) -> Path:
+        """The cheapest way; `best` if there is no better one."""
+        numbers = itertools.count(1)
+        least = self.bounds.least(self.start)
+        queue = [_Entry(least, (), 0, least, _START, self.start, ())]
+        while queue and self.priced < _LAST:
+            hurries = not _NEAREST <= self.priced < _CHEAPEST
+            if hurries != self._hurries:
+                self._hurries = hurries
+                queue = [entry._replace(order=self._order(entry.bound, entry.state)) for entry in queue]
+                heapq.heapify(queue)
+            entry = heapq.heappop(queue)
+            if not self._allows(entry.bound) or self._is_late(entry.state, entry.cost, entry.names):
+                continue
+            if entry.state == self.problem.target:
+                if not self._hurries:
+                    return entry.path
+                continue  # `best` already
+            for move in self._joined(entry) if entry.joins else self._moves(entry):
+                if found := self._after(entry, move, next(numbers)):
+                    heapq.heappush(queue, found)
+            if not entry.joins and self._may_join(entry):
+                bound = _sum(entry.bound, (self._latency, 0, 0, 1))
+                order = self._order(bound, entry.state)
+                heapq.heappush(queue, entry._replace(order=order, bound=bound, number=next(numbers), joins=True))
+        return self.best
+
+    def _order(self, bound: Cost, state: Sharding) -> Cost:
+        """What a way is ordered by: what it costs at least; in a hurry rather by what is left of it."""
+        return _sum(bound, self.bounds.least(state)) if self._hurries else bound
+
+    def _allows(self, cost: Cost) -> bool:
+        return cost <= self.most and cost[1] <= self.moved
+
+    def _is_late(self, state: Sharding, cost: Cost, names: tuple[Any, ...]) -> bool:
+        """Whether a better way to the state is known."""
+        known = self.spent.get(state)
+        return known is not None and known < (cost, names)
+
+    def _after(self, entry: _Entry, move: Move, number: int) -> _Entry | None:
+        """The entry one move further, if it fits in memory and may lead to the cheapest way."""
+        problem, state = self.problem, move.sharding
+        least = self.bounds.least(state)
+        if not self._allows(_sum(entry.cost, least)) or problem.elements(state) > self._limit:
+            return None
+        if not self._allows(_sum(_sum(entry.cost, self._step(entry.state, move)), least)):
+            return None
+        self.priced += 1
+        cost, names = _sum(entry.cost, problem.cost(entry.state, move)), (*entry.names, move.name)
+        bound = _sum(cost, least)
+        if not self._allows(bound) or self.spent.get(state, _NEVER) <= (cost, names):
+            return None
+        self.spent[state] = cost, names
+        path = (*entry.path, move)
+        if state == problem.target and (cost, names) < (self.most, tuple(move.name for move in self.best)):
+            self.most, self.best = cost, path
+        return _Entry(self._order(bound, state), names, number, bound, cost, state, path)
+
+    def _step(self, state: Sharding, move: Move) -> Cost:
+        """What a move costs at least, found faster than what it costs."""
+        if move.op in LOCAL_OPS or not self.bounds.elements:
+            return 0, 0, 0, 1
+        if move.op not in TRANSFERS:
+            return self._latency, 0, 0, 1
+        received = self.bounds.received(state, move.sharding)
+        seconds = self.problem.latency + received / self.problem.bandwidth if received else 0
+        return int(seconds * PICOSECONDS), received, 0, 1
+
+    def _moves(self, entry: _Entry) -> Iterator[Move]:
+        problem, state = self.problem, entry.state
+        for move in moves(problem, state):
+            if move.op not in self.avoided:
+                yield move
+        for end in self._ends(state):
+            move = transfer(problem, state, end)
+            if move and (move.op not in self.avoided or not problem.price(state, move)[1]):
+                yield move
+
+    def _ends(self, state: Sharding) -> Iterator[Sharding]:
+        """Where sends and receives may lead to: the target, equal tiles, and tiles from which the target's are cut."""
+        target = self.problem.target
+        yield target
+        if not is_plain(state):
+            yield replace(state, halo=(), offsets=())
+        if target.halo:
+            yield replace(target, halo=())
+        yield from (before for time, before in self._joins() if not time)
+
+    def _joins(self) -> list[tuple[int, Sharding]]:
+        """Tiles that one move makes the target's, with the time of that."""
+        if self._predecessors is None:
+            pairs = predecessors(self.problem)
+            self._predecessors = [(self.problem.cost(before, move)[0], before) for before, move in pairs]
+        return self._predecessors
+
+    def _may_join(self, entry: _Entry) -> bool:
+        """Whether to join tiles at last may be cheaper than to send the target's at once."""
+        problem, state = self.problem, entry.state
+        direct = transfer(problem, state, problem.target)
+        least = self.bounds.least(state.with_partial(problem.target.partial))[0]
+        return direct is None or problem.cost(state, direct)[0] > least + self._latency
+
+    def _joined(self, entry: _Entry) -> Iterator[Move]:
+        for time, before in self._joins():
+            if time and entry.cost[0] + time + self._latency <= self.most[0]:
+                move = transfer(self.problem, entry.state, before)
+                if move and move.op not in self.avoided:
+                    yield move
+
+
+def _sum(left: Cost, right: Cost) -> Cost:
+    return left[0] + right[0], left[1] + right[1], left[2] + right[2], left[3] + right[3]
+
+
+def _path_cost(problem: Problem, state: Sharding, path: Path) -> Cost:
+    total = _START
+    for move in path:
+        total = _sum(total, problem.cost(state, move))
+        state = move.sharding
+    return total
