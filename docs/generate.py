@@ -17,7 +17,7 @@ from meshgen.cli import COMMANDS, main
 from meshgen.codegen.fusion import space as fusion_space
 from meshgen.errors import CODES
 from meshgen.ir import text
-from meshgen.ir.bridge.conversion import IMPORTERS
+from meshgen.ir.bridge.registries import IMPORTERS
 from meshgen.ir.evaluate.evaluator import HANDLERS
 from meshgen.ir.infer.inference import INFERENCE
 from meshgen.sharding import partition

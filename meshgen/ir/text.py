@@ -14,9 +14,9 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from meshgen.collector import rarely_collecting
 from meshgen.errors import Diagnostic, Location, ProgramError
-from meshgen.ir.bridge import conversion as bridge
-from meshgen.ir.bridge.conversion import Source
+from meshgen.ir.bridge import registries
 from meshgen.ir.bridge.module import check_module, export_module, import_module, import_parts
+from meshgen.ir.bridge.reading import Source
 from meshgen.ir.bridge.shard import annotations as bridge_shard
 from meshgen.ir.bridge.shard import collectives as bridge_shard_collectives
 from meshgen.ir.bridge.shard import mesh as bridge_shard_mesh
@@ -88,7 +88,7 @@ def print_text(module: Module) -> str:
 def dialects() -> Context:
     """xDSL's context with all dialects that meshgen reads."""
     context = Context()
-    for dialect in (builtin.Builtin, func.Func, *bridge.DIALECTS):
+    for dialect in (builtin.Builtin, func.Func, *registries.DIALECTS):
         context.load_dialect(dialect)
     return context
 
@@ -118,7 +118,7 @@ def _refuse_unsupported(text: str, context: Context, parser: TextParser) -> None
 
 def _is_supported(name: str, context: Context) -> bool:
     known = context.get_optional_op(name) is not None
-    return known and (name in bridge.IMPORTERS or name in bridge.MODULE_OPS or name.endswith((".return", ".module", "func.func")))  # fmt: skip
+    return known and (name in registries.IMPORTERS or name in registries.MODULE_OPS or name.endswith((".return", ".module", "func.func")))  # fmt: skip
 
 
 def _located(message: str, parser: TextParser, position: int) -> ProgramError:

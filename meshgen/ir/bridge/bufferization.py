@@ -5,9 +5,10 @@ from __future__ import annotations
 from xdsl.dialects import bufferization
 from xdsl.ir import Dialect, Operation
 
-from meshgen.ir.bridge import conversion as bridge
-from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge import registries
+from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.payload import Builder, finish
+from meshgen.ir.bridge.registries import imports
 
 
 @imports("bufferization.alloc_tensor")
@@ -30,6 +31,6 @@ def import_materialize(importer: Importer, op: Operation) -> None:
         importer.bind(op.result, importer.value(op.source))
 
 
-bridge.DIALECTS.append(
+registries.DIALECTS.append(
     Dialect("bufferization", [bufferization.AllocTensorOp, bufferization.MaterializeInDestinationOp])
 )

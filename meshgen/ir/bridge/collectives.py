@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 
 from xdsl.ir import Attribute, Operation
 
-from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge.conversion import Importer
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.shard.collectives import emit_on
 from meshgen.ir.dense import DenseElements
 from meshgen.ir.dialects.stablehlo_attributes import ChannelHandle, integer_of

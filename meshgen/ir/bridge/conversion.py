@@ -1,28 +1,28 @@
-"""From xDSL functions to graphs and back: the registries that dialects fill, and the state of one conversion.
+"""From xDSL functions to graphs and back: the state of one conversion.
 
-A dialect module registers, when it is imported, how its operations become nodes (`@imports`) and which
-nodes it can print (`@exports`). Further registries hold what stands beside the operations: declarations
-and attributes of the module, attributes of arguments, results and operations, encodings of tensor types.
-`bridge/module.py` runs the conversion of a whole module.
+`registries.py` says how each operation is converted, `module.py` runs the conversion of a whole module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdsl.dialects import builtin
-from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
 
-from meshgen.errors import Diagnostic, Location
-from meshgen.ir.dense import COMPLEX_NAMES
+from meshgen.ir.bridge.reading import Reading
+from meshgen.ir.bridge.registries import (
+    EXPORTERS,
+    IMPORTERS,
+    NODE_ATTR_WRITERS,
+    NODE_ATTRS,
+    RESULT_ATTRS,
+    TYPE_ENCODERS,
+)
 from meshgen.ir.graph import (
-    DTYPES,
-    STAGES,
-    Annotation,
     Graph,
     Module,
     Node,
@@ -30,221 +30,8 @@ from meshgen.ir.graph import (
     Value,
     is_complex,
 )
-from meshgen.ir.shared_devices import refs_over, shared_devices
-from meshgen.mesh import DEFAULT_NAME, Mesh
+from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
-
-DIALECTS: list[Dialect] = []
-"""What the text may hold beside builtin and func; `ir/text.py` imports the modules that add to it."""
-IMPORTERS: dict[str, Callable[[Importer, Operation], None]] = {}
-"""By MLIR operation name: adds the nodes of an operation and binds its results."""
-EXPORTERS: dict[str, Callable[[Exporter, Node], Operation]] = {}
-"""By `Node.op`: the operation of a node; its results are bound, named and decorated by the caller."""
-
-MODULE_OPS: dict[str, Callable[[Reading, Operation], None]] = {}
-"""By MLIR operation name: reads a declaration at module level, for example of a mesh (`Reading.declare_mesh`)."""
-MESH_FINDERS: list[Callable[[Reading, Operation], None]] = []
-"""Called for a module that declares no mesh: declares the one that its shardings say."""
-MODULE_HEAD: list[Callable[[Module], Sequence[Operation]]] = []
-"""The declarations to print before the function."""
-MODULE_ATTRS: dict[str, Callable[[Reading, Attribute], None]] = {}
-"""By name: reads an attribute of the module operation into `Reading.module`; unknown ones are ignored."""
-MODULE_ATTR_WRITERS: list[Callable[[Module], Mapping[str, Attribute]]] = []
-
-ARG_ATTRS: dict[str, Callable[[Reading, Attribute, Slot], None]] = {}
-"""By name: reads an attribute of an argument or result, usually `reading.annotate(slot, annotation)`."""
-ARG_ATTR_WRITERS: list[Callable[[Module, Slot], Mapping[str, Attribute]]] = []
-NODE_ATTRS: dict[str, Callable[[Importer, Node, Attribute], None]] = {}
-"""By name: reads a discardable attribute of an operation into its node; unknown ones are ignored."""
-NODE_ATTR_WRITERS: list[Callable[[Exporter, Node], Mapping[str, Attribute]]] = []
-RESULT_ATTRS: dict[str, Callable[[Importer, Operation, Attribute], None]] = {}
-"""By name: called when an operation that has the attribute was imported, for example to annotate its results."""
-TYPE_DECODERS: dict[str, Callable[[Reading, Attribute, TensorType], Sharding]] = {}
-"""By attribute name: reads the encoding of a tensor type."""
-TYPE_ENCODERS: list[Callable[[Sharding, Mesh], Attribute]] = []
-"""The last one prints `Value.sharding` as the encoding of a tensor type."""
-
-NO_MESH = Mesh(())
-
-
-def imports(*names: str) -> Callable[[Callable[[Importer, Operation], None]], Callable[[Importer, Operation], None]]:
-    """Register a function as the importer of the MLIR operations `names`."""
-
-    def register(function: Callable[[Importer, Operation], None]) -> Callable[[Importer, Operation], None]:
-        IMPORTERS.update(dict.fromkeys(names, function))
-        return function
-
-    return register
-
-
-def exports(*ops: str) -> Callable[[Callable[[Exporter, Node], Operation]], Callable[[Exporter, Node], Operation]]:
-    """Register a function as the exporter of nodes whose `op` is one of `ops`."""
-
-    def register(function: Callable[[Exporter, Node], Operation]) -> Callable[[Exporter, Node], Operation]:
-        EXPORTERS.update(dict.fromkeys(ops, function))
-        return function
-
-    return register
-
-
-@dataclass(frozen=True)
-class Slot:
-    """One argument (`side` is "in") or result ("out") of the function that becomes `Module.graph`."""
-
-    side: str
-    index: int
-    type: TensorType
-    loc: Location | None = None
-
-
-@dataclass(frozen=True)
-class Source:
-    """What the text says beyond the IR: where operations and arguments stand and what values are called."""
-
-    locate: Callable[[Operation | SSAValue], Location | None] = lambda _: None
-    name: Callable[[SSAValue], str] = lambda value: value.name_hint or ""
-
-
-@dataclass
-class Reading:
-    """State of reading one module: the module so far, its meshes, and all faults found."""
-
-    source: Source
-    module: Module = field(default_factory=lambda: Module(NO_MESH, Graph("main")))
-    meshes: dict[str, Mesh] = field(default_factory=dict[str, Mesh])
-    parents: dict[str, str] = field(default_factory=dict[str, str])  # of meshes that are a part of another
-    devices: dict[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])  # of meshes that say them
-    guests: frozenset[str] = frozenset()  # meshes over the devices of another one, under other axes
-    refused: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])  # meshes that nothing may be on
-    faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
-    given: Sequence[Mesh] = ()  # what the user said of the meshes
-    is_part: bool = False  # whether it is the program of one mesh among several
-    _types: dict[Attribute, tuple[TensorType, Attribute | None]] = field(
-        default_factory=dict[Attribute, tuple[TensorType, Attribute | None]]
-    )
-
-    def fault(self, code: str, message: str, source: Operation | SSAValue | None, hint: str = "") -> None:
-        """Collect a fault; all are reported together when the module has been read."""
-        loc = None if source is None else self.source.locate(source)
-        self.faults.append(Diagnostic(code, message, loc, hint=hint))
-
-    def declare_mesh(self, symbol: str, mesh: Mesh, source: Operation) -> None:
-        """Add a mesh, with sizes that it leaves open from the user.
-
-        The first one with axes is that of what names none. One without axes is only known by name.
-        """
-        for given in self.given:
-            is_meant = given.name in (symbol, DEFAULT_NAME) and set(given.names) <= set(mesh.names)
-            if is_meant and not mesh.is_static:
-                mesh = replace(mesh.completed(given), name=mesh.name)
-        if symbol in self.meshes:
-            self.fault(
-                "MG0201", f"@{symbol} is declared twice", source, "declare each mesh once, or give it another name"
-            )
-        self.meshes[symbol] = mesh
-        if not self.module.mesh.axes:
-            self.module.mesh = mesh
-
-    @property
-    def distinct(self) -> tuple[Mesh, ...]:
-        """The meshes that have devices of their own: not those that are a part of another."""
-        return tuple(
-            mesh for symbol, mesh in self.meshes.items() if mesh.axes and symbol and symbol not in self.parents
-        )
-
-    def on(self, symbol: str, sharding: Sharding) -> Sharding:
-        """The sharding with the mesh that it is over, where a program that is not in parts declares several."""
-        if not self.is_on_several:
-            return sharding
-        mesh = self.whole(symbol)
-        return replace(sharding, mesh=mesh.name) if mesh else sharding
-
-    def share_devices(self, partitions: int | None) -> None:
-        """Take meshes over the same devices as one; `partitions` is how many the program says that it runs on."""
-        devices = {
-            symbol: self.devices.get(symbol, range(mesh.size))
-            for symbol, mesh in self.meshes.items()
-            if symbol and mesh.is_static and (symbol in self.devices or mesh.size == partitions)
-        }
-        hosts, self.refused = shared_devices(self.meshes, devices)
-        self.parents |= hosts
-        self.guests = frozenset(hosts)
-        if (host := hosts.get(self.module.mesh.name)) is not None:
-            self.module.mesh = self.meshes[host]
-
-    def axes(self, symbol: str, refs: Sequence[str]) -> tuple[str, ...]:
-        """Axes as a sharding over the mesh of this name has them: those of the mesh whose devices it shares."""
-        if symbol not in self.guests:
-            return tuple(refs)
-        return refs_over(self.meshes[self.parents[symbol]], self.meshes[symbol], refs)
-
-    @property
-    def is_on_several(self) -> bool:
-        """Whether values may be on one mesh or another."""
-        return not self.is_part and self.module.stage in ("import", "materialize") and len(self.distinct) > 1
-
-    def whole(self, symbol: str) -> Mesh | None:
-        """The mesh of this name, or of which it names a part."""
-        while symbol in self.parents:
-            symbol = self.parents[symbol]
-        return self.meshes.get(symbol)
-
-    def mesh_of(self, sharding: Sharding) -> Mesh:
-        """The mesh that a sharding is over."""
-        return self.meshes.get(sharding.mesh, self.module.mesh) if sharding.mesh else self.module.mesh
-
-    @contextmanager
-    def over(self, default: Mesh) -> Generator[None]:
-        """Inside, what names no mesh is over this one; where it is a part of another, its axes are the whole one's."""
-        outer = self.module.mesh, self.meshes.get("", self.module.mesh)
-        self.module.mesh, self.meshes[""] = self.whole(default.name) or default, default
-        try:
-            yield
-        finally:
-            self.module.mesh, self.meshes[""] = outer
-
-    def annotate(self, slot: Slot, annotation: Annotation) -> None:
-        """Set the annotation of an argument or result; a sharding that does not fit is a fault."""
-        is_local = STAGES.index(self.module.stage) >= STAGES.index("partition")  # the annotation is of the global value
-        shape = (None,) * slot.type.rank if is_local else slot.type.shape
-        for found in annotation.sharding.faults(shape, self.mesh_of(annotation.sharding)):
-            place = "argument" if slot.side == "in" else "result"
-            message = f"{place} {slot.index} ({slot.type}): {found.message}"
-            self.faults.append(Diagnostic(found.code, message, slot.loc, hint=found.hint))
-        table = self.module.in_annotations if slot.side == "in" else self.module.out_annotations
-        table[slot.index] = annotation
-
-    def type(self, attribute: Attribute, source: Operation | SSAValue | None = None) -> TensorType:
-        """The tensor type of an xDSL type; a scalar is a 0-d tensor, an index an i64. Collects a fault at `source` for others."""
-        return self._decoded(attribute, source)[0]
-
-    def sharding(self, attribute: Attribute) -> Sharding | None:
-        """The sharding that a tensor type carries as its encoding."""
-        kind, encoding = self._decoded(attribute)
-        if encoding is None:
-            return None
-        return TYPE_DECODERS[encoding.name](self, encoding, kind)
-
-    def _decoded(
-        self, attribute: Attribute, source: Operation | SSAValue | None = None
-    ) -> tuple[TensorType, Attribute | None]:
-        if (found := self._types.get(attribute)) is None:
-            found = self._types[attribute] = self._decode(attribute, source)
-        return found
-
-    def _decode(self, attribute: Attribute, source: Operation | SSAValue | None) -> tuple[TensorType, Attribute | None]:
-        is_tensor = isinstance(attribute, builtin.TensorType)
-        element = attribute.element_type if is_tensor else attribute
-        name = "i64" if isinstance(element, builtin.IndexType) else str(element)
-        dtype = COMPLEX_NAMES.get(name, name)
-        shape = tuple(None if size < 0 else size for size in attribute.get_shape()) if is_tensor else ()
-        if dtype not in DTYPES:
-            self.fault("MG0103", f"type {attribute} is not supported", source, f"element types: {', '.join(DTYPES)}")
-            return TensorType(shape, "f32"), None
-        encoding = attribute.encoding if is_tensor else None
-        if encoding is None or encoding.name not in TYPE_DECODERS:
-            return TensorType(shape, dtype), None
-        return TensorType(shape, dtype), encoding
 
 
 class Importer:

@@ -13,7 +13,8 @@ from typing import Any
 
 from xdsl.ir import Operation, Region, SSAValue
 
-from meshgen.ir.bridge.conversion import Exporter, Importer, exports, imports
+from meshgen.ir.bridge.conversion import Exporter, Importer
+from meshgen.ir.bridge.registries import exports, imports
 from meshgen.ir.dialects.sdy import checked
 from meshgen.ir.dialects.sdy_attributes import ManualAxesAttr, ShardingPerValueAttr, spell
 from meshgen.ir.dialects.sdy_manual import ManualComputationOp, ReturnOp

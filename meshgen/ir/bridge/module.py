@@ -21,9 +21,11 @@ from xdsl.ir import Attribute, Operation, Region
 from xdsl.parser.core import ForwardDeclaredValue
 from xdsl.utils.exceptions import VerifyException
 
-from meshgen.errors import Diagnostic, ProgramError
-from meshgen.ir.bridge import conversion as bridge
-from meshgen.ir.bridge.conversion import EXPORTERS, IMPORTERS, MODULE_OPS, Exporter, Importer, Reading, Slot, Source
+from meshgen.errors import Diagnostic, Location, ProgramError
+from meshgen.ir.bridge import registries
+from meshgen.ir.bridge.conversion import Exporter, Importer
+from meshgen.ir.bridge.reading import Reading, Slot, Source
+from meshgen.ir.bridge.registries import EXPORTERS, IMPORTERS, MODULE_OPS
 from meshgen.ir.graph import STAGES, Graph, Module, Node
 from meshgen.ir.infer.inference import verify_node
 from meshgen.ir.inline import inline_calls
@@ -48,12 +50,12 @@ def import_module(top: builtin.ModuleOp, source: Source, given: Sequence[Mesh] =
     if top.sym_name is not None:
         reading.module.name = top.sym_name.data
     for name, attribute in top.attributes.items():
-        if (reader := bridge.MODULE_ATTRS.get(name)) is not None:
+        if (reader := registries.MODULE_ATTRS.get(name)) is not None:
             reader(reading, attribute)
     for operation in top.ops:
         if (reader := MODULE_OPS.get(operation.name)) is not None:
             reader(reading, operation)
-    for find in () if reading.module.mesh.axes else bridge.MESH_FINDERS:
+    for find in () if reading.module.mesh.axes else registries.MESH_FINDERS:
         find(reading, top)
     partitions = top.attributes.get("mhlo.num_partitions")
     reading.share_devices(partitions.value.data if isinstance(partitions, builtin.IntegerAttr) else None)
@@ -239,7 +241,7 @@ def _import_entry(entry: func.FuncOp, reading: Reading) -> None:
 
 
 def _read_slots(side: str, types: Sequence[Attribute], attributes: builtin.ArrayAttr[builtin.DictionaryAttr] | None,
-                locs: Sequence[bridge.Location | None], reading: Reading) -> None:  # fmt: skip
+                locs: Sequence[Location | None], reading: Reading) -> None:  # fmt: skip
     entries = attributes.data if attributes is not None else ()
     if len(entries) > len(types):
         message = f"attributes of {len(entries)} arguments or results, but there are {len(types)}"
@@ -247,11 +249,11 @@ def _read_slots(side: str, types: Sequence[Attribute], attributes: builtin.Array
     for index, entry in enumerate(entries[: len(types)]):
         slot = Slot(side, index, reading.type(types[index]), locs[index])
         for name, attribute in entry.data.items():
-            if (reader := bridge.ARG_ATTRS.get(name)) is not None:
+            if (reader := registries.ARG_ATTRS.get(name)) is not None:
                 reader(reading, attribute, slot)
 
 
-@bridge.imports("func.call")
+@registries.imports("func.call")
 def _import_call(importer: Importer, operation: Operation) -> None:
     assert isinstance(operation, func.CallOp)
     callee = operation.callee.string_value()
@@ -265,13 +267,13 @@ def _import_call(importer: Importer, operation: Operation) -> None:
             importer.fault("MG0104", message, operation)
 
 
-@bridge.exports("kernel", "call")
+@registries.exports("kernel", "call")
 def _export_call(exporter: Exporter, node: Node) -> Operation:
     callee = node.attrs["kernel" if node.op == "kernel" else "callee"]
     return func.CallOp(callee, exporter.operands(node), exporter.types(node.results))
 
 
-@bridge.exports("view")
+@registries.exports("view")
 def _export_view(exporter: Exporter, node: Node) -> Operation:
     operation = EXPORTERS["reshape"](exporter, replace(node, op="reshape"))
     operation.attributes["meshgen.view"] = builtin.UnitAttr()
@@ -323,11 +325,11 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-bridge.NODE_ATTRS["meshgen.view"] = _read_view
-bridge.MODULE_ATTRS["meshgen.stage"] = _read_stage
-bridge.MODULE_ATTRS["meshgen.arguments"] = _read_arguments
-bridge.MODULE_ATTRS["meshgen.attrs"] = _read_attrs
-bridge.MODULE_ATTR_WRITERS.append(_write_stage)
+registries.NODE_ATTRS["meshgen.view"] = _read_view
+registries.MODULE_ATTRS["meshgen.stage"] = _read_stage
+registries.MODULE_ATTRS["meshgen.arguments"] = _read_arguments
+registries.MODULE_ATTRS["meshgen.attrs"] = _read_attrs
+registries.MODULE_ATTR_WRITERS.append(_write_stage)
 
 
 def export_module(module: Module) -> tuple[builtin.ModuleOp, Exporter]:
@@ -335,14 +337,14 @@ def export_module(module: Module) -> tuple[builtin.ModuleOp, Exporter]:
     if module.parts:
         return _export_parts(module)
     exporter = Exporter(module)
-    operations: list[Operation] = [operation for head in bridge.MODULE_HEAD for operation in head(module)]
+    operations: list[Operation] = [operation for head in registries.MODULE_HEAD for operation in head(module)]
     entry = _function(exporter, module.graph, "public")
     entry.properties |= _slot_attributes(module, "arg_attrs", "in") | _slot_attributes(module, "res_attrs", "out")
     operations.append(entry)
     for kernel in module.kernels.values():
         operations.append(_function(exporter, kernel, "private"))
         operations[-1].attributes[KERNEL] = builtin.UnitAttr()
-    attributes = {name: a for writer in bridge.MODULE_ATTR_WRITERS for name, a in writer(module).items()}
+    attributes = {name: a for writer in registries.MODULE_ATTR_WRITERS for name, a in writer(module).items()}
     name = builtin.StringAttr(module.name) if module.name != "main" else None
     return builtin.ModuleOp(operations, attributes, name), exporter
 
@@ -368,7 +370,7 @@ def _slot_attributes(module: Module, name: str, side: str) -> dict[str, Attribut
     """The attributes of all arguments or results as a property; none where no writer has any."""
     values = module.graph.inputs if side == "in" else module.graph.outputs
     slots = [Slot(side, index, value.type, value.loc) for index, value in enumerate(values)]
-    found = [{k: v for w in bridge.ARG_ATTR_WRITERS for k, v in w(module, slot).items()} for slot in slots]
+    found = [{k: v for w in registries.ARG_ATTR_WRITERS for k, v in w(module, slot).items()} for slot in slots]
     if not any(found):
         return {}
     return {name: builtin.ArrayAttr([builtin.DictionaryAttr(each) for each in found])}

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
-from meshgen.ir.bridge import conversion as bridge
-from meshgen.ir.bridge.conversion import IMPORTERS, Importer, imports
+from meshgen.ir.bridge import registries
+from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.known import constant
 from meshgen.ir.bridge.linalg.structured import refuse
 from meshgen.ir.bridge.payload import Builder
+from meshgen.ir.bridge.registries import IMPORTERS, imports
 from meshgen.ir.dialects.upstream import SCF
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.ir.inline import copy_nodes
@@ -152,4 +153,4 @@ def import_yield(importer: Importer, op: Operation) -> None:
     del importer, op
 
 
-bridge.DIALECTS.append(SCF)
+registries.DIALECTS.append(SCF)

@@ -6,11 +6,12 @@ from xdsl.dialects import tensor
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation
 
-from meshgen.ir.bridge import conversion as bridge
-from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge import registries
+from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.linalg.body import Body
 from meshgen.ir.bridge.linalg.spread import Spread, over
 from meshgen.ir.bridge.payload import LAZY, Builder, fill_number, finish, kind_of
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.scalar import constant, import_elementwise
 from meshgen.ir.dialects.upstream import ARITH, MATH, TENSOR
 from meshgen.ir.graph import Graph, Node, TensorType, Value
@@ -158,8 +159,8 @@ def import_yield(importer: Importer, op: Operation) -> None:
     del importer, op
 
 
-bridge.DIALECTS += [ARITH, MATH, TENSOR]
-bridge.IMPORTERS.update(
+registries.DIALECTS += [ARITH, MATH, TENSOR]
+registries.IMPORTERS.update(
     (operation.name, import_elementwise)
     for dialect in (ARITH, MATH)
     for operation in dialect.operations

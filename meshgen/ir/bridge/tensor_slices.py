@@ -11,9 +11,10 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 
 from meshgen.errors import Diagnostic
-from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.linalg.spread import sliced
 from meshgen.ir.bridge.payload import Builder, finish
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.shard.sharding import constant, constants
 from meshgen.ir.bridge.tensor import computed_places
 from meshgen.ir.graph import TensorType, Value

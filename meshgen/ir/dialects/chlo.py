@@ -16,8 +16,9 @@ from xdsl.irdl import operand_def, result_def, var_operand_def
 from xdsl.parser import UnresolvedOperand
 from xdsl.printer import Printer
 
-from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.payload import Builder, finish
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.dense import DenseElements
 from meshgen.ir.dialects.stablehlo_attributes import ComparisonDirection, ComparisonType, integer_of
 from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, define, define_node, values_of

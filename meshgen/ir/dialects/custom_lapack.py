@@ -13,8 +13,9 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from meshgen.ir.bridge.constants import known_array
-from meshgen.ir.bridge.conversion import Exporter, Importer, exports
+from meshgen.ir.bridge.conversion import Exporter, Importer
 from meshgen.ir.bridge.payload import Builder
+from meshgen.ir.bridge.registries import exports
 from meshgen.ir.dialects.stablehlo_attributes import boolean_of, integers
 from meshgen.ir.dialects.stablehlo_base import build
 from meshgen.ir.dialects.stablehlo_calls import CUSTOM_CALL, options_of, target_of

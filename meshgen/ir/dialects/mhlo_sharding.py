@@ -8,8 +8,9 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation
 
 from meshgen.errors import Diagnostic
-from meshgen.ir.bridge import conversion as bridge
-from meshgen.ir.bridge.conversion import Importer, Reading, Slot
+from meshgen.ir.bridge import registries
+from meshgen.ir.bridge.conversion import Importer
+from meshgen.ir.bridge.reading import Reading, Slot
 from meshgen.ir.dialects.stablehlo_calls import target_of
 from meshgen.ir.graph import Annotation
 from meshgen.ir.xla_shardings import mesh_of, sharding_of
@@ -92,6 +93,6 @@ def _read_result(importer: Importer, operation: Operation, attribute: Attribute)
         importer.bind(operation.results[0], annotated)
 
 
-bridge.MESH_FINDERS.append(_find_mesh)
-bridge.ARG_ATTRS[NAME] = _read_slot
-bridge.RESULT_ATTRS[NAME] = _read_result
+registries.MESH_FINDERS.append(_find_mesh)
+registries.ARG_ATTRS[NAME] = _read_slot
+registries.RESULT_ATTRS[NAME] = _read_result

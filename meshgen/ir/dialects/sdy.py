@@ -12,8 +12,10 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from meshgen.errors import Diagnostic, ShardingError
-from meshgen.ir.bridge import conversion as bridge
-from meshgen.ir.bridge.conversion import Importer, Reading, Slot, imports
+from meshgen.ir.bridge import registries
+from meshgen.ir.bridge.conversion import Importer
+from meshgen.ir.bridge.reading import Reading, Slot
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.shard.grid import declare
 from meshgen.ir.dialects.sdy_attributes import (
     ManualAxesAttr,
@@ -93,7 +95,7 @@ class ReshardOp(Constrained):
     name = "sdy.reshard"
 
 
-bridge.DIALECTS.append(
+registries.DIALECTS.append(
     Dialect(
         "sdy",
         [MeshOp, ShardingConstraintOp, ReshardOp, ManualComputationOp, ReturnOp],
@@ -203,6 +205,6 @@ def _read_results(importer: Importer, operation: Operation, attribute: Attribute
         importer.bind(result, annotated)
 
 
-bridge.MODULE_OPS["sdy.mesh"] = _read_mesh_op
-bridge.ARG_ATTRS["sdy.sharding"] = _read_argument
-bridge.RESULT_ATTRS["sdy.sharding"] = _read_results
+registries.MODULE_OPS["sdy.mesh"] = _read_mesh_op
+registries.ARG_ATTRS["sdy.sharding"] = _read_argument
+registries.RESULT_ATTRS["sdy.sharding"] = _read_results

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
-from meshgen.ir.bridge import conversion as bridge
+from meshgen.ir.bridge import registries
 from meshgen.ir.dialects import (
     chlo,
     chlo_ragged_dot,
@@ -50,5 +50,7 @@ FAMILIES = (
     stablehlo_control,
     stablehlo_collectives,
 )
-bridge.DIALECTS.append(Dialect("stablehlo", [op for op in OPERATIONS if op.name.startswith("stablehlo.")], ATTRIBUTES))
-bridge.DIALECTS.append(Dialect("chlo", [op for op in OPERATIONS if op.name.startswith("chlo.")]))
+registries.DIALECTS.append(
+    Dialect("stablehlo", [op for op in OPERATIONS if op.name.startswith("stablehlo.")], ATTRIBUTES)
+)
+registries.DIALECTS.append(Dialect("chlo", [op for op in OPERATIONS if op.name.startswith("chlo.")]))

@@ -21,7 +21,8 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 
 from meshgen.ir.bridge.constants import known_array
-from meshgen.ir.bridge.conversion import EXPORTERS, IMPORTERS, Exporter, Importer
+from meshgen.ir.bridge.conversion import Exporter, Importer
+from meshgen.ir.bridge.registries import EXPORTERS, IMPORTERS
 from meshgen.ir.dialects.stablehlo_fields import Field
 from meshgen.ir.dialects.stablehlo_types import FUNCTION, OPERANDS, TypesForm
 from meshgen.ir.graph import Graph, Node

@@ -10,7 +10,8 @@ from xdsl.irdl import irdl_attr_definition, result_def, var_operand_def, var_res
 from xdsl.parser import UnresolvedOperand
 from xdsl.printer import Printer
 
-from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge.conversion import Importer
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.dialects.stablehlo_attributes import ATTRIBUTES, Struct, integer, integer_of
 from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, define
 from meshgen.ir.dialects.stablehlo_fields import Field, number, unread

@@ -11,8 +11,9 @@ from xdsl.irdl import irdl_attr_definition, operand_def, result_def
 from xdsl.parser import AttrParser, UnresolvedOperand
 from xdsl.printer import Printer
 
-from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.payload import Builder, finish
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.dialects.stablehlo_attributes import (
     ATTRIBUTES,
     DotDimensions,

@@ -22,7 +22,8 @@ from xdsl.irdl import (
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
-from meshgen.ir.bridge.conversion import Exporter, Importer, exports, imports
+from meshgen.ir.bridge.conversion import Exporter, Importer
+from meshgen.ir.bridge.registries import exports, imports
 from meshgen.ir.dialects.stablehlo_attributes import RngAlgorithm
 from meshgen.ir.dialects.stablehlo_base import (
     RETURN,

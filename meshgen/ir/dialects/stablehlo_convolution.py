@@ -11,7 +11,8 @@ from xdsl.irdl import operand_def, result_def
 from xdsl.parser import UnresolvedOperand
 from xdsl.printer import Printer
 
-from meshgen.ir.bridge.conversion import Exporter, Importer, exports, imports
+from meshgen.ir.bridge.conversion import Exporter, Importer
+from meshgen.ir.bridge.registries import exports, imports
 from meshgen.ir.dialects.stablehlo_attributes import ConvolutionDimensions, array, flags, integers
 from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, build, define, values_of
 from meshgen.ir.dialects.stablehlo_contraction import convert_alike

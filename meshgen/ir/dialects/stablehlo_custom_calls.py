@@ -12,7 +12,8 @@ from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
 from meshgen.errors import MeshgenError
-from meshgen.ir.bridge.conversion import Exporter, Importer, exports, imports
+from meshgen.ir.bridge.conversion import Exporter, Importer
+from meshgen.ir.bridge.registries import exports, imports
 from meshgen.ir.custom_calls import USER_OPS
 from meshgen.ir.dialects import custom_lapack, custom_threefry, custom_top_k, mhlo_sharding
 from meshgen.ir.dialects.stablehlo_calls import CUSTOM_CALL, target_of

@@ -11,8 +11,9 @@ from xdsl.ir import Operation
 from xdsl.irdl import operand_def, region_def, result_def, var_operand_def, var_result_def
 
 from meshgen.ir.bridge.constants import known_array
-from meshgen.ir.bridge.conversion import Exporter, Importer, exports, imports
+from meshgen.ir.bridge.conversion import Exporter, Importer
 from meshgen.ir.bridge.payload import Builder, finish
+from meshgen.ir.bridge.registries import exports, imports
 from meshgen.ir.dialects.stablehlo_attributes import flags, integer_of
 from meshgen.ir.dialects.stablehlo_base import (
     GenericOperation,

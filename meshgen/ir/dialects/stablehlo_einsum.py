@@ -12,8 +12,9 @@ from xdsl.dialects import builtin
 from xdsl.ir import Operation
 from xdsl.irdl import operand_def, result_def
 
-from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.payload import Builder, finish
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.dialects.stablehlo_base import GenericOperation, HloOperation, define, values_of
 from meshgen.ir.dialects.stablehlo_fields import Field, listed, number
 from meshgen.ir.graph import TensorType, Value

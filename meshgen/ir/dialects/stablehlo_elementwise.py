@@ -10,7 +10,8 @@ from xdsl.irdl import operand_def, result_def
 from xdsl.parser import UnresolvedOperand
 from xdsl.printer import Printer
 
-from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge.conversion import Importer
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.dialects.stablehlo_attributes import ComparisonDirection, ComparisonType, integer, integer_of, word_of
 from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, define_node, print_values, values_of
 from meshgen.ir.dialects.stablehlo_fields import Field, number, word

@@ -11,7 +11,8 @@ from xdsl.irdl import IRDLOperation, operand_def, prop_def, result_def, var_oper
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
-from meshgen.ir.bridge.conversion import Exporter, Importer, exports, imports
+from meshgen.ir.bridge.conversion import Exporter, Importer
+from meshgen.ir.bridge.registries import exports, imports
 from meshgen.ir.dense import DenseElements
 from meshgen.ir.dialects.stablehlo_attributes import array, integers
 from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, define, define_node, print_values

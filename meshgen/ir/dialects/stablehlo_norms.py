@@ -11,8 +11,9 @@ from xdsl.dialects import builtin
 from xdsl.ir import Operation
 from xdsl.irdl import result_def, var_operand_def
 
-from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.payload import Builder
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.dialects.stablehlo_attributes import integer_of
 from meshgen.ir.dialects.stablehlo_base import GenericOperation, define
 from meshgen.ir.dialects.stablehlo_fields import Field, number

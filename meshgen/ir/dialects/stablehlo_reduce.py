@@ -10,7 +10,8 @@ from xdsl.irdl import IRDLOperation, region_def, var_operand_def, var_result_def
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
-from meshgen.ir.bridge.conversion import Exporter, Importer, exports, imports
+from meshgen.ir.bridge.conversion import Exporter, Importer
+from meshgen.ir.bridge.registries import exports, imports
 from meshgen.ir.dialects.stablehlo_attributes import array, integers
 from meshgen.ir.dialects.stablehlo_base import RETURN, Properties, build, closed_regions, define, values_of
 from meshgen.ir.dialects.stablehlo_elementwise import BINARY, CLASSES

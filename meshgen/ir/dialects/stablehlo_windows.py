@@ -10,7 +10,8 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import operand_def, region_def, result_def, var_operand_def, var_result_def
 
-from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge.conversion import Importer
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.dense import DenseElements
 from meshgen.ir.dialects.stablehlo_attributes import ScatterDimensions, array, integers
 from meshgen.ir.dialects.stablehlo_base import GenericOperation, closed_regions, define_node, values_of

@@ -8,8 +8,9 @@ import numpy as np
 from xdsl.ir import Operation
 from xdsl.irdl import region_def, result_def, var_operand_def
 
-from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.payload import Builder, finish
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.dialects.stablehlo_attributes import RngDistribution
 from meshgen.ir.dialects.stablehlo_base import GenericOperation, HloOperation, closed_regions, define, values_of
 from meshgen.ir.dialects.stablehlo_collectives import DeviceNumber

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, Inte
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
-from meshgen.ir.bridge.conversion import IMPORTERS, Importer, imports
+from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.linalg.forms import (
     CONTRACTIONS,
     OPERATIONS,
@@ -23,6 +23,7 @@ from meshgen.ir.bridge.linalg.forms import (
 from meshgen.ir.bridge.linalg.spread import transposed
 from meshgen.ir.bridge.linalg.structured import refuse, structured
 from meshgen.ir.bridge.payload import Builder, attribute_of, finish
+from meshgen.ir.bridge.registries import IMPORTERS, imports
 from meshgen.ir.dense import DenseElements
 from meshgen.ir.dialects import upstream_linalg as text
 from meshgen.ir.evaluate.common import neutral

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation
 
-from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.linalg.structured import refuse
 from meshgen.ir.bridge.payload import Builder, attribute_of, finish
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.graph import TensorType, Value
 
 

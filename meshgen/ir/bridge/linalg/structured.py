@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from xdsl.ir import Block, Operation
 from xdsl.ir.affine import AffineMap
 
-from meshgen.ir.bridge import conversion as bridge
-from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge import registries
+from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.linalg.body import Body, Structure, depends_on, loop_sizes
 from meshgen.ir.bridge.linalg.choice import choice_of, chosen
 from meshgen.ir.bridge.linalg.loop import looped
@@ -21,6 +21,7 @@ from meshgen.ir.bridge.linalg.maps import UnreadableMap, line_of
 from meshgen.ir.bridge.linalg.reduce import Fold, fold_of, folded
 from meshgen.ir.bridge.linalg.spread import Loops
 from meshgen.ir.bridge.payload import Builder
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.dialects.upstream_linalg import LINALG, GenericOp
 from meshgen.ir.graph import Value
 
@@ -154,4 +155,4 @@ def import_inner(importer: Importer, op: Operation) -> None:
     del importer, op
 
 
-bridge.DIALECTS.append(LINALG)
+registries.DIALECTS.append(LINALG)

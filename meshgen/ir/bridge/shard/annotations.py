@@ -24,8 +24,9 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.shard import ShardOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from meshgen.ir.bridge import conversion as bridge
-from meshgen.ir.bridge.conversion import Exporter, Importer, exports, imports
+from meshgen.ir.bridge import registries
+from meshgen.ir.bridge.conversion import Exporter, Importer
+from meshgen.ir.bridge.registries import exports, imports
 from meshgen.ir.bridge.shard.grid import (
     find_mesh,
 )
@@ -255,7 +256,7 @@ def _option_axis(axis: str, names: Sequence[str]) -> Attribute:
     return IntegerAttr(names.index(axis), i64) if axis in names else StringAttr(axis)
 
 
-bridge.DIALECTS.append(SHARD)
-bridge.NODE_ATTRS["sharding"] = read_option
-bridge.RESULT_ATTRS["shard.plan"] = read_plan
-bridge.NODE_ATTR_WRITERS.append(write_node)
+registries.DIALECTS.append(SHARD)
+registries.NODE_ATTRS["sharding"] = read_option
+registries.RESULT_ATTRS["shard.plan"] = read_plan
+registries.NODE_ATTR_WRITERS.append(write_node)

@@ -23,7 +23,8 @@ from xdsl.dialects.shard import ShardAxesArrayAttr
 from xdsl.ir import Operation
 
 from meshgen.errors import Diagnostic
-from meshgen.ir.bridge.conversion import IMPORTERS, Importer, imports
+from meshgen.ir.bridge.conversion import Importer
+from meshgen.ir.bridge.registries import IMPORTERS, imports
 from meshgen.ir.bridge.shard.annotations import is_declared
 from meshgen.ir.bridge.shard.grid import (
     axis_numbers,

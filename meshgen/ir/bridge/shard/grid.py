@@ -20,8 +20,9 @@ from xdsl.dialects.shard import GridOp, ShardAxesArrayAttr
 from xdsl.ir import Attribute, Operation
 
 from meshgen.errors import ShardingError
-from meshgen.ir.bridge import conversion as bridge
-from meshgen.ir.bridge.conversion import Importer, Reading
+from meshgen.ir.bridge import registries
+from meshgen.ir.bridge.conversion import Importer
+from meshgen.ir.bridge.reading import Reading
 from meshgen.ir.graph import Module
 from meshgen.mesh import NVLINK_BYTES_PER_SECOND, NVLINK_LATENCY_SECONDS, Axis, Mesh
 
@@ -131,7 +132,7 @@ def numbers(partial: Sequence[tuple[str, str]], mesh: Mesh) -> tuple[tuple[str, 
     return tuple((str(mesh.names.index(a)) if a in mesh.names else a, kind) for a, kind in partial)
 
 
-bridge.MODULE_OPS["shard.grid"] = read_grid
+registries.MODULE_OPS["shard.grid"] = read_grid
 
 
 def _grids(module: Module) -> list[GridOp]:
@@ -140,4 +141,4 @@ def _grids(module: Module) -> list[GridOp]:
     return [grid_op(mesh) for mesh in meshes if mesh.axes]
 
 
-bridge.MODULE_HEAD.append(_grids)
+registries.MODULE_HEAD.append(_grids)

@@ -14,8 +14,10 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, SymbolRefA
 from xdsl.ir import Attribute, Operation
 
 from meshgen.errors import Diagnostic, Location, ShardingError
-from meshgen.ir.bridge import conversion as bridge
-from meshgen.ir.bridge.conversion import Importer, Reading, imports
+from meshgen.ir.bridge import registries
+from meshgen.ir.bridge.conversion import Importer
+from meshgen.ir.bridge.reading import Reading
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.shard.annotations import annotate, flag, lists_of
 from meshgen.ir.bridge.shard.collectives import emit, emit_on
 from meshgen.ir.bridge.shard.grid import declare, find_mesh
@@ -301,8 +303,8 @@ def _query_axis(importer: Importer, op: Operation) -> str:
     return ""
 
 
-bridge.DIALECTS.append(MESH)
-bridge.MODULE_OPS["mesh.cluster"] = read_cluster
-bridge.MODULE_OPS["mesh.sub_cluster"] = read_sub_cluster
-bridge.MODULE_OPS["func.func"] = read_function
-bridge.TYPE_DECODERS[MeshShardAttr.name] = decode_shard
+registries.DIALECTS.append(MESH)
+registries.MODULE_OPS["mesh.cluster"] = read_cluster
+registries.MODULE_OPS["mesh.sub_cluster"] = read_sub_cluster
+registries.MODULE_OPS["func.func"] = read_function
+registries.TYPE_DECODERS[MeshShardAttr.name] = decode_shard

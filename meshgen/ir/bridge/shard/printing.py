@@ -21,7 +21,8 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.shard import ShardAxesArrayAttr
 from xdsl.ir import Attribute, Operation
 
-from meshgen.ir.bridge.conversion import EXPORTERS, Exporter, exports
+from meshgen.ir.bridge.conversion import Exporter
+from meshgen.ir.bridge.registries import EXPORTERS, exports
 from meshgen.ir.bridge.shard.grid import (
     axis_number,
     has_parts,

@@ -11,9 +11,10 @@ import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 
-from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.known import constant
 from meshgen.ir.bridge.payload import Builder
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.shard.grid import find_mesh, mesh_of
 from meshgen.ir.bridge.shard.sharding import fitted, sharding_of
 from meshgen.ir.dialects.shard import (

@@ -17,8 +17,9 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase
 from xdsl.ir import Operation
 
 from meshgen.errors import Diagnostic
-from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.payload import Builder
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.shard.collectives import attrs_of, axes_of, emit, emit_on, has_sizes
 from meshgen.ir.bridge.shard.grid import mesh_of
 from meshgen.ir.bridge.shard.sharding import constant

@@ -18,9 +18,10 @@ from xdsl.dialects.shard import ShardingType, ShardOp
 from xdsl.ir import Attribute, SSAValue
 
 from meshgen.errors import Diagnostic, ShardingError
-from meshgen.ir.bridge import conversion as bridge
-from meshgen.ir.bridge.conversion import Importer, Reading
+from meshgen.ir.bridge import registries
+from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.known import constant
+from meshgen.ir.bridge.reading import Reading
 from meshgen.ir.bridge.shard.grid import (
     axis_numbers,
     has_parts,
@@ -194,5 +195,5 @@ def typed(values: Sequence[Value]) -> tuple[Sharding, ...]:
     return tuple(value.sharding or Sharding.replicated(value.type.rank) for value in values)
 
 
-bridge.TYPE_DECODERS[SplitAttr.name] = decode_split
-bridge.TYPE_ENCODERS.append(encode_split)
+registries.TYPE_DECODERS[SplitAttr.name] = decode_split
+registries.TYPE_ENCODERS.append(encode_split)

@@ -21,13 +21,14 @@ from xdsl.ir import Attribute
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.bridge import bufferization as bridge_bufferization
 from meshgen.ir.bridge import collectives as bridge_collectives
-from meshgen.ir.bridge import conversion as bridge
 from meshgen.ir.bridge import manual as bridge_manual
+from meshgen.ir.bridge import registries
 from meshgen.ir.bridge import scf as bridge_scf
 from meshgen.ir.bridge import tensor_slices as bridge_tensor_slices
-from meshgen.ir.bridge.conversion import Exporter, Importer, Reading, Slot
+from meshgen.ir.bridge.conversion import Exporter, Importer
 from meshgen.ir.bridge.linalg import named as bridge_linalg_named
 from meshgen.ir.bridge.linalg import pack as bridge_linalg_pack
+from meshgen.ir.bridge.reading import Reading, Slot
 from meshgen.ir.bridge.shard import printing as bridge_shard_printing
 from meshgen.ir.bridge.shard import queries as bridge_shard_queries
 from meshgen.ir.bridge.shard import roots as bridge_shard_roots
@@ -288,11 +289,11 @@ def complete_local(module: Module) -> None:
             shardings.append(Sharding((mesh.names, *[()] * len(rest)) if stacked else ()))
 
 
-bridge.DIALECTS.append(SCHED)
-bridge.ARG_ATTRS["shard.sharding"] = read_wish
-bridge.ARG_ATTRS["shard.layout"] = read_layout
-bridge.ARG_ATTRS["shard.global"] = read_global
-bridge.ARG_ATTR_WRITERS.append(write_signature)
-bridge.NODE_ATTRS["sched.item"] = read_slot
-bridge.NODE_ATTRS["sched.buffers"] = read_places
-bridge.NODE_ATTR_WRITERS.append(write_schedule)
+registries.DIALECTS.append(SCHED)
+registries.ARG_ATTRS["shard.sharding"] = read_wish
+registries.ARG_ATTRS["shard.layout"] = read_layout
+registries.ARG_ATTRS["shard.global"] = read_global
+registries.ARG_ATTR_WRITERS.append(write_signature)
+registries.NODE_ATTRS["sched.item"] = read_slot
+registries.NODE_ATTRS["sched.buffers"] = read_places
+registries.NODE_ATTR_WRITERS.append(write_schedule)

@@ -7,7 +7,8 @@ from dataclasses import replace
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, SymbolRefAttr, i64
 from xdsl.ir import Attribute, Operation
 
-from meshgen.ir.bridge.conversion import Exporter, Importer, exports, imports
+from meshgen.ir.bridge.conversion import Exporter, Importer
+from meshgen.ir.bridge.registries import exports, imports
 from meshgen.ir.bridge.shard.grid import find_mesh
 from meshgen.ir.bridge.shard.sharding import encode_split
 from meshgen.ir.dialects.shard_attrs import SplitAttr, named

@@ -8,10 +8,11 @@ import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
-from meshgen.ir.bridge import conversion as bridge
-from meshgen.ir.bridge.conversion import IMPORTERS, Importer, imports
+from meshgen.ir.bridge import registries
+from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.linalg.structured import refuse
 from meshgen.ir.bridge.payload import Builder, attribute_of, finish, mnemonic, scalar_of
+from meshgen.ir.bridge.registries import IMPORTERS, imports
 from meshgen.ir.bridge.scalar import BINARY, TOSA_COMPARE, UNARY, apply_operation
 from meshgen.ir.dense import DenseElements
 from meshgen.ir.dialects.upstream_tosa import TOSA
@@ -277,6 +278,6 @@ def import_pad(importer: Importer, op: Operation) -> None:
     finish(importer, op, found)
 
 
-bridge.DIALECTS.append(TOSA)
+registries.DIALECTS.append(TOSA)
 IMPORTERS.update(dict.fromkeys((f"tosa.{word}" for word in ELEMENTWISE), import_elementwise))
 IMPORTERS.update(dict.fromkeys((f"tosa.{word}" for word in REDUCTIONS), import_reduce))

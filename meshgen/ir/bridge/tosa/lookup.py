@@ -6,9 +6,10 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
-from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.linalg.structured import refuse
 from meshgen.ir.bridge.payload import Builder, attribute_of, finish, scalar_of
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.tosa.elementwise import axis_of, fits, shape_of
 from meshgen.ir.evaluate.common import integer_range, neutral
 from meshgen.ir.graph import Graph, TensorType, Value, is_float

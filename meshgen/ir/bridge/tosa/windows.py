@@ -8,9 +8,10 @@ import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation, TypeAttribute
 
-from meshgen.ir.bridge.conversion import Importer, imports
+from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.linalg.windows import fold_region
 from meshgen.ir.bridge.payload import Builder, attribute_of, finish
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.tosa.elementwise import fits, is_zero, without_zero
 from meshgen.ir.evaluate.common import integer_range, neutral
 from meshgen.ir.graph import TensorType, Value, is_float
