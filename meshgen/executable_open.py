@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.codegen.package import signature_names
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.executable import Executable, Rebuild
 from meshgen.ir.graph import Module, TensorType
@@ -35,14 +36,13 @@ def open_program(module: Module, shapes: Mapping[str, Sequence[int | None]], opt
     names = input_names(module.graph)
     if module.in_types and any(None in kind.shape for kind in kinds):  # callers pass global arrays
         refuse_unknown_dims(module)
-    results = [value.name or f"result{number}" for number, value in enumerate(outs)]
     return OpenProgram(
         module.name,
         module.meshes or (module.mesh,),
         open_axes(module),
         tuple(name for name, kind in zip(names, kinds, strict=True) if None in kind.shape),
         _arguments(names, module.in_types or kinds),
-        _arguments(results, module.out_types or [value.type for value in outs]),
+        _arguments(signature_names("result", outs), module.out_types or [value.type for value in outs]),
         module.stage,
         options.arguments,
         options.target,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from meshgen.codegen.simplify import captured
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
+from meshgen.mesh import split_ref
 from meshgen.spec import Sharding
 
 CROSSING = ("permute", "retile")  # what leads to another mesh in a program that is written with its collectives
@@ -54,8 +55,12 @@ class _Placer:
         self.goal = self._goals()
 
     def _asked(self, node: Node) -> str:
-        """The mesh that annotations on the node, or in its regions, name; empty: none."""
+        """The mesh that annotations on the node, or in its regions, name, or that alone has the axes of its option; empty: none."""
         named = {mesh: loc for mesh, loc in _named(node) if mesh}
+        option = {split_ref(axis)[0] for axes in node.attrs.get("sharding_option", ()) for axis in axes}
+        owners = [mesh.name for mesh in self.module.meshes if option and option <= set(mesh.names)]
+        if len(owners) == 1:
+            named.setdefault(owners[0], node.loc)
         if len(named) > 1:
             text = " and ".join(f"@{name}" for name in named)
             hint = "only loops that count to a constant are written out; or keep it on one mesh and annotate its ends"
