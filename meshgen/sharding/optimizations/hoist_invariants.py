@@ -8,6 +8,7 @@ from dataclasses import replace
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, MOVES, merged_why, without_dead
+from meshgen.spec import Sharding
 
 _MOVING = (*MOVES, "all_reduce", "reduce_scatter", "broadcast", "fetch_rows", "permute_pairs", "shift")
 _PURE = ELEMENTWISE | {
@@ -40,7 +41,7 @@ def _hoisted(graph: Graph, around: Mapping[Value, Node]) -> Graph:
 
 def _out_of(loop: Node) -> tuple[list[Node], Node]:
     """The collectives of a loop's body that do not change, with what leads to them, and the loop without them."""
-    condition, body = loop.regions
+    body = loop.regions[1]
     same = _unchanged(loop)
     own = {value for value in body.values() if value not in same}
     fixed: dict[Value, Node] = {}  # made in the body, the same in every trip
@@ -55,10 +56,23 @@ def _out_of(loop: Node) -> tuple[list[Node], Node]:
         if node in _leading_to(wanted, fixed):
             moved.append(_outside(node, same))
             same |= zip(node.results, moved[-1].results, strict=True)
-    put = {value: same[value] for node in wanted for value in node.results}
-    left = [_with(node, put) for node in body.nodes if node not in wanted]
+    return moved, _handed(loop, wanted, {value: same[value] for node in wanted for value in node.results})
+
+
+def _handed(loop: Node, gone: set[Node], given: Mapping[Value, Value]) -> Node:
+    """The loop without some nodes of its body: what they made it is given, and hands to itself, as its text would say it."""
+    condition, body = loop.regions
+    put = {inner: replace(outer) for inner, outer in given.items()}
+    left = [_with(node, put) for node in body.nodes if node not in gone]
     ends = [put.get(value, value) for value in body.outputs]
-    return moved, replace(loop, regions=(condition, Graph(body.name, body.inputs, left, ends)))
+    tested = Graph(condition.name, [*condition.inputs, *map(replace, put.values())], condition.nodes, condition.outputs)
+    inside = Graph(body.name, [*body.inputs, *put.values()], left, [*ends, *put.values()])
+    lies = loop.sharding
+    if lies:
+        more = tuple(value.sharding or Sharding.replicated(value.type.rank) for value in given.values())
+        lies = replace(lies, operands=(*lies.operands, *more), results=(*lies.results, *more))
+    operands, results = [*loop.operands, *given.values()], [*loop.results, *map(replace, given.values())]
+    return replace(loop, operands=operands, results=results, regions=(tested, inside), sharding=lies)
 
 
 def _unchanged(loop: Node) -> dict[Value, Value]:
