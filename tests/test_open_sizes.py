@@ -23,6 +23,7 @@ from meshgen.runtime import container
 from meshgen.runtime import module as modules
 from meshgen.runtime.open_module import OpenModule
 from meshgen.runtime.sizes import LAUNCHERS
+from tests.runtime.scrambled import scramble
 
 Array = np.ndarray[Any, Any]
 # Rows are split along axis 1, columns along axis 0: uneven, and empty on more than five devices.
@@ -318,17 +319,6 @@ def test_random_changes_of_the_manifest_never_crash(tmp_path: Path) -> None:
             assert error.exit_code == 1
             refused += 1
     assert refused > 100
-
-
-def scramble(value: Any, rng: random.Random, junk: Sequence[Any]) -> None:
-    """Replace one value somewhere below `value`."""
-    while True:
-        key = rng.choice(list(value) if isinstance(value, dict) else list(range(len(value))))
-        inner = value[key]
-        if not isinstance(inner, dict | list) or not inner or rng.random() < 0.1:
-            value[key] = rng.choice(junk)
-            return
-        value = inner
 
 
 DEPLOYED = """

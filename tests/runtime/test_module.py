@@ -27,6 +27,7 @@ from meshgen.runtime.reference import run_plan
 from meshgen.spec import P
 from tests.codegen.programs import body, costs, f32, layers, mixed, module
 from tests.codegen.test_package import code
+from tests.runtime.scrambled import scramble
 
 
 def saved(path, program, plan=None, **options):
@@ -405,18 +406,6 @@ def test_random_changes_of_the_manifest_never_crash(tmp_path):
             assert error.exit_code == 1
             refused += 1
     assert refused > 200
-
-
-def scramble(value, rng, junk):
-    """Replace one value somewhere below `value`."""
-    while True:
-        keys = list(value) if isinstance(value, dict) else range(len(value))
-        key = rng.choice(list(keys))
-        inner = value[key]
-        if not isinstance(inner, dict | list) or not inner or rng.random() < 0.1:
-            value[key] = rng.choice(junk)
-            return
-        value = inner
 
 
 # Deployment ----------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
 from meshgen.sharding.oracle import check
 
-TRIPS, ROWS, SIZE, DEVICES = 6, 16, 32, 4
+TRIPS, ROWS, SIZE, DEVICES = 6, 16, 256, 4
 # A recurrence whose state and inputs lie split on the dim that its weights sum over; the weights lie the other way.
 RECURRENCE = f"""
 sdy.mesh @mesh = <["x"={DEVICES}]>

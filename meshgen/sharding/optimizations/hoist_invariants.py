@@ -52,8 +52,9 @@ def _out_of(loop: Node) -> tuple[list[Node], Node]:
     if not wanted:
         return [], loop
     moved: list[Node] = []
+    leading = _leading_to(wanted, fixed)
     for node in body.nodes:
-        if node in _leading_to(wanted, fixed):
+        if node in leading:
             moved.append(_outside(node, same))
             same |= zip(node.results, moved[-1].results, strict=True)
     return moved, _handed(loop, wanted, {value: same[value] for node in wanted for value in node.results})

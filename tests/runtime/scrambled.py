@@ -1,0 +1,18 @@
+"""Documents with one value replaced: what damaged manifests are made of."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+
+def scramble(value: Any, rng: random.Random, junk: Sequence[Any]) -> None:
+    """Replace one value somewhere below `value`."""
+    while True:
+        key = rng.choice(list(value) if isinstance(value, dict) else list(range(len(value))))
+        inner = value[key]
+        if not isinstance(inner, dict | list) or not inner or rng.random() < 0.1:
+            value[key] = rng.choice(junk)
+            return
+        value = inner
