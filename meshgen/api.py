@@ -30,7 +30,9 @@ from meshgen.spec import Sharding, fit, from_indices
 
 Args: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 Specs: TypeAlias = Mapping[str, SpecLike | None] | Sequence[SpecLike | None] | SpecLike | None
-Meshes: TypeAlias = Mesh | Mapping[str, int] | Mapping[str, Mesh | Mapping[str, int]] | Sequence[Mesh] | None
+Meshes: TypeAlias = (
+    Mesh | Mapping[str, int | None] | Mapping[str, Mesh | Mapping[str, int | None]] | Sequence[Mesh] | None
+)
 Shape: TypeAlias = Sequence[int | None]
 __all__ = ["Executable", "LoadedModule", "OpenExecutable", "compile", "load", "lower", "read"]
 
