@@ -13,7 +13,7 @@ from typing import Any
 
 from meshgen.ccl.between import BETWEEN
 from meshgen.ccl.cost import link_axes, ring_bytes
-from meshgen.ir.dialects.shard_checks import TEXT_NAMES
+from meshgen.ir.dialects.shard.checks import TEXT_NAMES
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Buffer, Item, Schedule

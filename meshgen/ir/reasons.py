@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meshgen.errors import place_text
-from meshgen.ir.dialects.shard_checks import TEXT_NAMES
+from meshgen.ir.dialects.shard.checks import TEXT_NAMES
 from meshgen.ir.graph import Node
 
 # Attributes of a collective that change nothing: its reason as text, and the numbers of the edges of stage

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
-from meshgen.ir.dialects.shard_checks import changed_dims
+from meshgen.ir.dialects.shard.checks import changed_dims
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.infer.inference import infer_types
 from meshgen.ir.infer.sharding import COLLECTIVE_OPS

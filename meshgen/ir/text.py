@@ -21,7 +21,8 @@ from meshgen.ir.bridge.shard import annotations as bridge_shard
 from meshgen.ir.bridge.shard import collectives as bridge_shard_collectives
 from meshgen.ir.bridge.shard import mesh as bridge_shard_mesh
 from meshgen.ir.bridge.shard import stages as bridge_shard_stages
-from meshgen.ir.dialects import sdy, stablehlo
+from meshgen.ir.dialects.sdy import dialect as sdy
+from meshgen.ir.dialects.stablehlo import dialect as stablehlo
 from meshgen.ir.graph import Module
 from meshgen.ir.parser import TextParser, base_name
 from meshgen.ir.parts import read_parts

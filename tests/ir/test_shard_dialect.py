@@ -9,7 +9,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from meshgen.ir.dialects.schedule import SCHED
-from meshgen.ir.dialects.shard import SHARD
+from meshgen.ir.dialects.shard.dialect import SHARD
 
 OPERATIONS = {
     "sharding": '%r = shard.sharding @g split_axes = [[0], [1]] : !shard.sharding',

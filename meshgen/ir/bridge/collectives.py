@@ -14,8 +14,8 @@ from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.shard.collectives import emit_on
 from meshgen.ir.dense import DenseElements
-from meshgen.ir.dialects.stablehlo_attributes import ChannelHandle, integer_of
-from meshgen.ir.dialects.stablehlo_reduce import applied_op
+from meshgen.ir.dialects.stablehlo.attributes import ChannelHandle, integer_of
+from meshgen.ir.dialects.stablehlo.reduce import applied_op
 from meshgen.ir.graph import TensorType
 from meshgen.ir.replica_groups import find_axes, find_shift, group_faults, moving_axes, pair_faults
 

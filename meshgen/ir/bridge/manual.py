@@ -15,9 +15,9 @@ from xdsl.ir import Operation, Region, SSAValue
 
 from meshgen.ir.bridge.conversion import Exporter, Importer
 from meshgen.ir.bridge.registries import exports, imports
-from meshgen.ir.dialects.sdy import checked
-from meshgen.ir.dialects.sdy_attributes import ManualAxesAttr, ShardingPerValueAttr, spell
-from meshgen.ir.dialects.sdy_manual import ManualComputationOp, ReturnOp
+from meshgen.ir.dialects.sdy.attributes import ManualAxesAttr, ShardingPerValueAttr, spell
+from meshgen.ir.dialects.sdy.dialect import checked
+from meshgen.ir.dialects.sdy.manual import ManualComputationOp, ReturnOp
 from meshgen.ir.graph import Annotation, Node, TensorType, Value
 from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding

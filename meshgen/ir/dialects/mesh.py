@@ -33,7 +33,7 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure, SymbolOpInterface
 
-from meshgen.ir.dialects.shard_attrs import parse_axes, parse_list
+from meshgen.ir.dialects.shard.attributes import parse_axes, parse_list
 
 Lists = tuple[tuple[str, ...], ...]
 

@@ -11,7 +11,7 @@ from meshgen.errors import Diagnostic
 from meshgen.ir.bridge import registries
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.reading import Reading, Slot
-from meshgen.ir.dialects.stablehlo_calls import target_of
+from meshgen.ir.dialects.stablehlo.calls import target_of
 from meshgen.ir.graph import Annotation
 from meshgen.ir.xla_shardings import mesh_of, sharding_of
 from meshgen.spec import Sharding

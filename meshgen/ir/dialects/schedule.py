@@ -14,7 +14,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from meshgen.ir.dialects.shard_attrs import parse_list
+from meshgen.ir.dialects.shard.attributes import parse_list
 
 
 @dataclass(frozen=True)

@@ -11,22 +11,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from meshgen.errors import Diagnostic, ProgramError
-from meshgen.ir.evaluate import contraction as evaluate_contraction
-from meshgen.ir.evaluate import control as evaluate_control
-from meshgen.ir.evaluate import elementwise as evaluate_elementwise
-from meshgen.ir.evaluate import linalg as evaluate_linalg
-from meshgen.ir.evaluate import structure as evaluate_structure
-from meshgen.ir.evaluate import window as evaluate_window
+from meshgen.ir.evaluate import contraction, control, elementwise, linalg, structure, window
 from meshgen.ir.evaluate.common import Array, Handler
 from meshgen.ir.graph import Graph, Node, Value
 
 HANDLERS: dict[str, Handler] = {
-    **evaluate_elementwise.HANDLERS,
-    **evaluate_structure.HANDLERS,
-    **evaluate_contraction.HANDLERS,
-    **evaluate_window.HANDLERS,
-    **evaluate_control.HANDLERS,
-    **evaluate_linalg.HANDLERS,
+    **elementwise.HANDLERS,
+    **structure.HANDLERS,
+    **contraction.HANDLERS,
+    **window.HANDLERS,
+    **control.HANDLERS,
+    **linalg.HANDLERS,
 }
 
 

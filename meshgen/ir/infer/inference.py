@@ -9,24 +9,18 @@ import numpy as np
 
 from meshgen.errors import Diagnostic, Location, ProgramError, ShardingError
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
-from meshgen.ir.infer import contraction as infer_contraction
-from meshgen.ir.infer import control as infer_control
-from meshgen.ir.infer import elementwise as infer_elementwise
-from meshgen.ir.infer import linalg as infer_linalg
-from meshgen.ir.infer import sharding as infer_sharding
-from meshgen.ir.infer import sizes as infer_sizes
-from meshgen.ir.infer import structure as infer_structure
+from meshgen.ir.infer import contraction, control, elementwise, linalg, sharding, sizes, structure
 from meshgen.ir.infer.site import Inference, Site, shapes_agree
 from meshgen.mesh import Mesh
 
 _FAMILIES = (
-    infer_elementwise,
-    infer_structure,
-    infer_contraction,
-    infer_control,
-    infer_linalg,
-    infer_sharding,
-    infer_sizes,
+    elementwise,
+    structure,
+    contraction,
+    control,
+    linalg,
+    sharding,
+    sizes,
 )
 INFERENCE: dict[str, Inference] = {op: rule for family in _FAMILIES for op, rule in family.INFERENCE.items()}
 _ARITY: dict[str, int] = {op: count for family in _FAMILIES for op, count in family.ARITY.items()}
@@ -148,6 +142,6 @@ def _compare(site: Site, inferred: list[TensorType]) -> None:
 
 def _check_on_mesh(site: Site, mesh: Mesh) -> None:
     try:
-        infer_sharding.tile_faults(site, mesh)
+        sharding.tile_faults(site, mesh)
     except ShardingError as error:
         site.faults.extend(error.diagnostics)

@@ -10,7 +10,7 @@ from typing import cast
 
 import numpy as np
 
-from meshgen.ir.dialects.shard_checks import ROOT_ATTRS, place_faults
+from meshgen.ir.dialects.shard.checks import ROOT_ATTRS, place_faults
 from meshgen.ir.graph import FETCH_NUMBERS, TensorType
 from meshgen.ir.infer.site import Inference, Site, shapes_agree
 from meshgen.ir.replica_groups import pair_faults

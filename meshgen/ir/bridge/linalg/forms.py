@@ -14,8 +14,8 @@ from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from meshgen.ir.dialects.upstream import ARITH, MATH
-from meshgen.ir.dialects.upstream_tosa import TOSA
+from meshgen.ir.dialects.upstream.plain import ARITH, MATH
+from meshgen.ir.dialects.upstream.tosa import TOSA
 
 OPERATIONS: dict[str, type[Operation]] = {op.name: op for dialect in (ARITH, MATH, TOSA) for op in dialect.operations}
 CONTRACTIONS = {

@@ -25,7 +25,7 @@ from meshgen.ir.bridge.linalg.structured import refuse, structured
 from meshgen.ir.bridge.payload import Builder, attribute_of, finish
 from meshgen.ir.bridge.registries import IMPORTERS, imports
 from meshgen.ir.dense import DenseElements
-from meshgen.ir.dialects import upstream_linalg as text
+from meshgen.ir.dialects.upstream import linalg
 from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import TensorType, Value
 
@@ -195,8 +195,8 @@ def import_softmax(importer: Importer, op: Operation) -> None:
     finish(importer, op, builder.apply("divide", powers, along("add", powers)))
 
 
-IMPORTERS.update(dict.fromkeys((f"linalg.{word}" for word in text.CONTRACTIONS.split()), import_product))
+IMPORTERS.update(dict.fromkeys((f"linalg.{word}" for word in linalg.CONTRACTIONS.split()), import_product))
 IMPORTERS.update(
-    dict.fromkeys((f"linalg.{w}" for w in (*text.CONVOLUTIONS.split(), *text.POOLINGS.split())), import_window)
+    dict.fromkeys((f"linalg.{w}" for w in (*linalg.CONVOLUTIONS.split(), *linalg.POOLINGS.split())), import_window)
 )
-IMPORTERS.update(dict.fromkeys((f"linalg.{word}" for word in text.ELEMENTWISE.split()), import_elementwise))
+IMPORTERS.update(dict.fromkeys((f"linalg.{word}" for word in linalg.ELEMENTWISE.split()), import_elementwise))

@@ -22,7 +22,7 @@ from meshgen.ir.bridge.linalg.reduce import Fold, fold_of, folded
 from meshgen.ir.bridge.linalg.spread import Loops
 from meshgen.ir.bridge.payload import Builder
 from meshgen.ir.bridge.registries import imports
-from meshgen.ir.dialects.upstream_linalg import LINALG, GenericOp
+from meshgen.ir.dialects.upstream.linalg import LINALG, GenericOp
 from meshgen.ir.graph import Value
 
 

@@ -38,8 +38,8 @@ from meshgen.ir.bridge.shard.sharding import (
     typed,
     wide_halo_faults,
 )
-from meshgen.ir.dialects.shard import SHARD, ShardingOp
-from meshgen.ir.dialects.shard_attrs import PlanAttr, named
+from meshgen.ir.dialects.shard.attributes import PlanAttr, named
+from meshgen.ir.dialects.shard.dialect import SHARD, ShardingOp
 from meshgen.ir.graph import Annotation, Node, NodeSharding, Value
 from meshgen.spec import Sharding
 

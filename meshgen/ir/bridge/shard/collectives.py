@@ -35,9 +35,9 @@ from meshgen.ir.bridge.shard.sharding import (
     constants,
 )
 from meshgen.ir.bridge.shard.specs import KINDS, OF_SIZE, SPECS, Spec
-from meshgen.ir.dialects.shard_attrs import ReductionKindAttr, SplitAttr, named
-from meshgen.ir.dialects.shard_checks import collective_faults
-from meshgen.ir.dialects.shard_collectives import (
+from meshgen.ir.dialects.shard.attributes import ReductionKindAttr, SplitAttr, named
+from meshgen.ir.dialects.shard.checks import collective_faults
+from meshgen.ir.dialects.shard.collectives import (
     UpdateHaloOp,
 )
 from meshgen.ir.graph import Node, TensorType, Value

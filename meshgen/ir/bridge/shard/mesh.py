@@ -22,7 +22,7 @@ from meshgen.ir.bridge.shard.annotations import annotate, flag, lists_of
 from meshgen.ir.bridge.shard.collectives import emit, emit_on
 from meshgen.ir.bridge.shard.grid import declare, find_mesh
 from meshgen.ir.dialects.mesh import MESH, ClusterOp, MeshShardAttr, SubClusterOp
-from meshgen.ir.dialects.shard_checks import collective_faults
+from meshgen.ir.dialects.shard.checks import collective_faults
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mesh import Axis, Mesh
 from meshgen.spec import Sharding, from_indices

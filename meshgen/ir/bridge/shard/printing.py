@@ -32,8 +32,8 @@ from meshgen.ir.bridge.shard.sharding import (
     encode_split,
 )
 from meshgen.ir.bridge.shard.specs import KIND_NAMES, SPECS, Spec
-from meshgen.ir.dialects.shard_attrs import ReductionKindAttr
-from meshgen.ir.dialects.shard_collectives import (
+from meshgen.ir.dialects.shard.attributes import ReductionKindAttr
+from meshgen.ir.dialects.shard.collectives import (
     FetchRowsOp,
     MaskPaddingOp,
     PermuteOp,

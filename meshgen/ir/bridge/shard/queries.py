@@ -17,7 +17,7 @@ from meshgen.ir.bridge.payload import Builder
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.shard.grid import find_mesh, mesh_of
 from meshgen.ir.bridge.shard.sharding import fitted, sharding_of
-from meshgen.ir.dialects.shard import (
+from meshgen.ir.dialects.shard.dialect import (
     GridShapeOp,
     NeighborsLinearIndicesOp,
     ProcessLinearIndexOp,

@@ -24,7 +24,7 @@ from meshgen.ir.bridge.shard.collectives import attrs_of, axes_of, emit, emit_on
 from meshgen.ir.bridge.shard.grid import mesh_of
 from meshgen.ir.bridge.shard.sharding import constant
 from meshgen.ir.bridge.shard.specs import SPECS
-from meshgen.ir.dialects.shard_checks import place_faults
+from meshgen.ir.dialects.shard.checks import place_faults
 from meshgen.ir.graph import DTYPES, TensorType, Value
 from meshgen.mesh import Mesh
 

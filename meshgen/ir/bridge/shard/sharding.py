@@ -29,8 +29,8 @@ from meshgen.ir.bridge.shard.grid import (
     numbers,
     strings,
 )
-from meshgen.ir.dialects.shard import GetShardingOp, ShardingOp
-from meshgen.ir.dialects.shard_attrs import PartialAttr, SplitAttr, named
+from meshgen.ir.dialects.shard.attributes import PartialAttr, SplitAttr, named
+from meshgen.ir.dialects.shard.dialect import GetShardingOp, ShardingOp
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding, fit

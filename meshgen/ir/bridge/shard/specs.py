@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xdsl.dialects.shard import BroadcastOp, GatherOp, RecvOp, ReductionKind, ScatterOp, SendOp
 from xdsl.ir import Operation
 
-from meshgen.ir.dialects.shard_collectives import (
+from meshgen.ir.dialects.shard.collectives import (
     AllGatherOp,
     AllReduceOp,
     AllSliceOp,

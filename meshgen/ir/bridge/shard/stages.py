@@ -41,7 +41,7 @@ from meshgen.ir.bridge.tosa import elementwise as bridge_tosa
 from meshgen.ir.bridge.tosa import lookup as bridge_tosa_lookup
 from meshgen.ir.bridge.tosa import windows as bridge_tosa_windows
 from meshgen.ir.dialects.schedule import SCHED, BufferAttr, ItemAttr
-from meshgen.ir.dialects.shard_attrs import SplitAttr, Wish, WishAttr, named
+from meshgen.ir.dialects.shard.attributes import SplitAttr, Wish, WishAttr, named
 from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, TensorType, Value
 from meshgen.ir.infer.sharding import BETWEEN
 from meshgen.ir.manual import settle_manual

@@ -7,7 +7,7 @@ from xdsl.ir import Operation
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.scf import branch, read_blocks, while_loop
-from meshgen.ir.dialects.upstream_tosa import Control
+from meshgen.ir.dialects.upstream.tosa import Control
 
 
 @imports("tosa.cond_if")

@@ -15,7 +15,7 @@ from meshgen.ir.bridge.payload import Builder, attribute_of, finish, mnemonic, s
 from meshgen.ir.bridge.registries import IMPORTERS, imports
 from meshgen.ir.bridge.scalar import BINARY, TOSA_COMPARE, UNARY, apply_operation
 from meshgen.ir.dense import DenseElements
-from meshgen.ir.dialects.upstream_tosa import TOSA
+from meshgen.ir.dialects.upstream.tosa import TOSA
 from meshgen.ir.evaluate.common import integer_range, neutral
 from meshgen.ir.graph import TensorType, Value, is_float
 

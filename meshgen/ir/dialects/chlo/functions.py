@@ -20,10 +20,10 @@ from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.payload import Builder, finish
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.dense import DenseElements
-from meshgen.ir.dialects.stablehlo_attributes import ComparisonDirection, ComparisonType, integer_of
-from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, define, define_node, values_of
-from meshgen.ir.dialects.stablehlo_fields import Field, listed, number, word
-from meshgen.ir.dialects.stablehlo_types import ARROW, TypesForm
+from meshgen.ir.dialects.stablehlo.attributes import ComparisonDirection, ComparisonType, integer_of
+from meshgen.ir.dialects.stablehlo.base import HloOperation, Properties, define, define_node, values_of
+from meshgen.ir.dialects.stablehlo.fields import Field, listed, number, word
+from meshgen.ir.dialects.stablehlo.types import ARROW, TypesForm
 from meshgen.ir.graph import TensorType, Value, is_complex, is_float, real_dtype
 from meshgen.ir.parser import TextParser
 

@@ -10,9 +10,9 @@ from xdsl.irdl import irdl_attr_definition, operand_def, result_def
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.payload import Builder, finish
 from meshgen.ir.bridge.registries import imports
-from meshgen.ir.dialects.stablehlo_attributes import ATTRIBUTES, Struct, Word, precision_of
-from meshgen.ir.dialects.stablehlo_base import GenericOperation, define
-from meshgen.ir.dialects.stablehlo_fields import Field, precisions
+from meshgen.ir.dialects.stablehlo.attributes import ATTRIBUTES, Struct, Word, precision_of
+from meshgen.ir.dialects.stablehlo.base import GenericOperation, define
+from meshgen.ir.dialects.stablehlo.fields import Field, precisions
 from meshgen.ir.graph import TensorType, Value
 
 

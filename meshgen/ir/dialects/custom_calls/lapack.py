@@ -16,9 +16,9 @@ from meshgen.ir.bridge.constants import known_array
 from meshgen.ir.bridge.conversion import Exporter, Importer
 from meshgen.ir.bridge.payload import Builder
 from meshgen.ir.bridge.registries import exports
-from meshgen.ir.dialects.stablehlo_attributes import boolean_of, integers
-from meshgen.ir.dialects.stablehlo_base import build
-from meshgen.ir.dialects.stablehlo_calls import CUSTOM_CALL, options_of, target_of
+from meshgen.ir.dialects.stablehlo.attributes import boolean_of, integers
+from meshgen.ir.dialects.stablehlo.base import build
+from meshgen.ir.dialects.stablehlo.calls import CUSTOM_CALL, options_of, target_of
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ir.lapack import LETTERS, ROUTINES
 from meshgen.ir.lapack import options_of as options_in

@@ -15,9 +15,10 @@ from meshgen.errors import MeshgenError
 from meshgen.ir.bridge.conversion import Exporter, Importer
 from meshgen.ir.bridge.registries import exports, imports
 from meshgen.ir.custom_calls import USER_OPS
-from meshgen.ir.dialects import custom_lapack, custom_threefry, custom_top_k, mhlo_sharding
-from meshgen.ir.dialects.stablehlo_calls import CUSTOM_CALL, target_of
-from meshgen.ir.dialects.stablehlo_dynamic import called_reduce_window
+from meshgen.ir.dialects import mhlo_sharding
+from meshgen.ir.dialects.custom_calls import lapack, threefry, top_k
+from meshgen.ir.dialects.stablehlo.calls import CUSTOM_CALL, target_of
+from meshgen.ir.dialects.stablehlo.dynamic import called_reduce_window
 from meshgen.ir.graph import Node, Value
 from meshgen.ir.inline import copy_nodes
 
@@ -71,9 +72,9 @@ TARGETS: dict[str, Target] = {
     "Sharding": _sharding,
     "annotate_device_placement": _same,
     "stablehlo.dynamic_reduce_window": called_reduce_window,
-    **custom_top_k.TARGETS,
-    **custom_threefry.TARGETS,
-    **custom_lapack.TARGETS,
+    **top_k.TARGETS,
+    **threefry.TARGETS,
+    **lapack.TARGETS,
     **{f"mhlo.{op}": _function(op) for op in ("erf", "tan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh")},
 }
 

@@ -6,7 +6,7 @@ from xdsl.ir import Operation
 
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.payload import Builder
-from meshgen.ir.dialects.stablehlo_calls import target_of
+from meshgen.ir.dialects.stablehlo.calls import target_of
 from meshgen.ir.graph import Value
 
 

@@ -8,8 +8,8 @@ from xdsl.ir import Operation
 
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.payload import Builder
-from meshgen.ir.dialects.stablehlo_attributes import boolean_of, integer_of
-from meshgen.ir.dialects.stablehlo_calls import called_region, options_of, target_of
+from meshgen.ir.dialects.stablehlo.attributes import boolean_of, integer_of
+from meshgen.ir.dialects.stablehlo.calls import called_region, options_of, target_of
 from meshgen.ir.graph import TensorType, Value
 
 

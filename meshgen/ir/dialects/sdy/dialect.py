@@ -17,7 +17,7 @@ from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.reading import Reading, Slot
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.shard.grid import declare
-from meshgen.ir.dialects.sdy_attributes import (
+from meshgen.ir.dialects.sdy.attributes import (
     ManualAxesAttr,
     MeshAttr,
     ShardingAttr,
@@ -25,7 +25,7 @@ from meshgen.ir.dialects.sdy_attributes import (
     ShardingRuleAttr,
     read_spelled,
 )
-from meshgen.ir.dialects.sdy_manual import ManualComputationOp, ReturnOp
+from meshgen.ir.dialects.sdy.manual import ManualComputationOp, ReturnOp
 from meshgen.ir.graph import Annotation, TensorType
 from meshgen.mesh import Axis
 from meshgen.spec import Sharding

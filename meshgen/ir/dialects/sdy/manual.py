@@ -17,8 +17,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 
-from meshgen.ir.dialects.sdy_attributes import ManualAxesAttr, ShardingPerValueAttr
-from meshgen.ir.dialects.stablehlo_base import Return
+from meshgen.ir.dialects.sdy.attributes import ManualAxesAttr, ShardingPerValueAttr
+from meshgen.ir.dialects.stablehlo.base import Return
 from meshgen.ir.parser import TextParser
 
 _SHARDINGS = re.compile(r"\[(?:[^<>\[\]]|<(?:[^<>]|<[^<>]*>)*>)*\]")

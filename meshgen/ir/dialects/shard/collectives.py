@@ -1,7 +1,7 @@
 """The collectives of the `shard` dialect: upstream's, in its syntax, and some of our own.
 
 Types are local shapes, or global ones with a `#shard.split` encoding on both sides (stages `materialize` and
-`optimize`); `shard_checks.py` says which shapes and encodings each op allows. A group over parts of axes is
+`optimize`); `checks.py` says which shapes and encodings each op allows. A group over parts of axes is
 given by the further attribute `axes = ["x:(1)2"]`, which then stands for `grid_axes`.
 
 Ours: `permute` and `retile` (between two shardings), `to_partial` (a replicated value as a sum with one
@@ -56,7 +56,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from meshgen.ir.dialects.shard_attrs import ReductionKindAttr
+from meshgen.ir.dialects.shard.attributes import ReductionKindAttr
 
 _GROUP = "$input `on` $grid (`grid_axes` `=` $grid_axes^)? "
 _KIND = "(`reduction` `=` $reduction^)? "

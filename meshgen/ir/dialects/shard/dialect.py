@@ -3,7 +3,7 @@
 Further than upstream: `shard.grid` takes `axis_names`, `shard.sharding` takes `partial = sum[0]` and (for parts
 of axes) the attribute `axes`, `shard.shard` takes `required = false` and `open_dims`. Ops that upstream and
 xDSL define alike are xDSL's. What xDSL's verifier cannot see (it stops at the first fault and knows no source
-lines) is checked for the whole module at once by `shard_checks.py`.
+lines) is checked for the whole module at once by `checks.py`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,15 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from meshgen.ir.dialects.shard_attrs import PartialAttr, PlanAttr, ReductionKindAttr, SplitAttr, WishAttr, parse_list
-from meshgen.ir.dialects.shard_collectives import COLLECTIVE_OPS, parse_sizes, print_sizes
+from meshgen.ir.dialects.shard.attributes import (
+    PartialAttr,
+    PlanAttr,
+    ReductionKindAttr,
+    SplitAttr,
+    WishAttr,
+    parse_list,
+)
+from meshgen.ir.dialects.shard.collectives import COLLECTIVE_OPS, parse_sizes, print_sizes
 
 _NO_SIZES = DenseArrayBase.from_list(i64, [])
 _NO_AXES = DenseArrayBase.from_list(i16, [])

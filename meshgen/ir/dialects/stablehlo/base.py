@@ -23,8 +23,8 @@ from xdsl.traits import IsTerminator
 from meshgen.ir.bridge.constants import known_array
 from meshgen.ir.bridge.conversion import Exporter, Importer
 from meshgen.ir.bridge.registries import EXPORTERS, IMPORTERS
-from meshgen.ir.dialects.stablehlo_fields import Field
-from meshgen.ir.dialects.stablehlo_types import FUNCTION, OPERANDS, TypesForm
+from meshgen.ir.dialects.stablehlo.fields import Field
+from meshgen.ir.dialects.stablehlo.types import FUNCTION, OPERANDS, TypesForm
 from meshgen.ir.graph import Graph, Node
 from meshgen.ir.parser import TextParser
 

@@ -12,10 +12,10 @@ from xdsl.printer import Printer
 
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.registries import imports
-from meshgen.ir.dialects.stablehlo_attributes import ATTRIBUTES, Struct, integer, integer_of
-from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, define
-from meshgen.ir.dialects.stablehlo_fields import Field, number, unread
-from meshgen.ir.dialects.stablehlo_types import TUPLE, TypesForm
+from meshgen.ir.dialects.stablehlo.attributes import ATTRIBUTES, Struct, integer, integer_of
+from meshgen.ir.dialects.stablehlo.base import HloOperation, Properties, define
+from meshgen.ir.dialects.stablehlo.fields import Field, number, unread
+from meshgen.ir.dialects.stablehlo.types import TUPLE, TypesForm
 from meshgen.ir.parser import TextParser
 
 

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def, region_def, result_def, var_operand_def, var_result_def
 
-from meshgen.ir.dialects.stablehlo_base import HloOperation, define
-from meshgen.ir.dialects.stablehlo_types import ONE, TypesForm
+from meshgen.ir.dialects.stablehlo.base import HloOperation, define
+from meshgen.ir.dialects.stablehlo.types import ONE, TypesForm
 
 
 class Grouped(IRDLOperation):

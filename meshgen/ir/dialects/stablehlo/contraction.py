@@ -14,7 +14,7 @@ from xdsl.printer import Printer
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.payload import Builder, finish
 from meshgen.ir.bridge.registries import imports
-from meshgen.ir.dialects.stablehlo_attributes import (
+from meshgen.ir.dialects.stablehlo.attributes import (
     ATTRIBUTES,
     DotDimensions,
     GatherDimensions,
@@ -22,7 +22,7 @@ from meshgen.ir.dialects.stablehlo_attributes import (
     precision,
     struct_fields,
 )
-from meshgen.ir.dialects.stablehlo_base import (
+from meshgen.ir.dialects.stablehlo.base import (
     GenericOperation,
     HloOperation,
     Properties,
@@ -31,7 +31,7 @@ from meshgen.ir.dialects.stablehlo_base import (
     print_values,
     values_of,
 )
-from meshgen.ir.dialects.stablehlo_fields import Field, flag, listed, numbering, precisions
+from meshgen.ir.dialects.stablehlo.fields import Field, flag, listed, numbering, precisions
 from meshgen.ir.evaluate.common import bits
 from meshgen.ir.graph import DTYPES, TensorType, Value
 from meshgen.ir.parser import TextParser

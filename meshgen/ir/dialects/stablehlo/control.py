@@ -24,8 +24,8 @@ from xdsl.printer import Printer
 
 from meshgen.ir.bridge.conversion import Exporter, Importer
 from meshgen.ir.bridge.registries import exports, imports
-from meshgen.ir.dialects.stablehlo_attributes import RngAlgorithm
-from meshgen.ir.dialects.stablehlo_base import (
+from meshgen.ir.dialects.stablehlo.attributes import RngAlgorithm
+from meshgen.ir.dialects.stablehlo.base import (
     RETURN,
     GenericOperation,
     HloOperation,
@@ -35,8 +35,8 @@ from meshgen.ir.dialects.stablehlo_base import (
     define_node,
     values_of,
 )
-from meshgen.ir.dialects.stablehlo_fields import Field, flag, number, word
-from meshgen.ir.dialects.stablehlo_types import SAME, TypesForm
+from meshgen.ir.dialects.stablehlo.fields import Field, flag, number, word
+from meshgen.ir.dialects.stablehlo.types import SAME, TypesForm
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.parser import TextParser
 from meshgen.ir.printer import TextPrinter

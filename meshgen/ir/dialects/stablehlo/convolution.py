@@ -13,11 +13,11 @@ from xdsl.printer import Printer
 
 from meshgen.ir.bridge.conversion import Exporter, Importer
 from meshgen.ir.bridge.registries import exports, imports
-from meshgen.ir.dialects.stablehlo_attributes import ConvolutionDimensions, array, flags, integers
-from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, build, define, values_of
-from meshgen.ir.dialects.stablehlo_contraction import convert_alike
-from meshgen.ir.dialects.stablehlo_fields import Field, number, precisions
-from meshgen.ir.dialects.stablehlo_windows import filled, padding, per_dim, sides
+from meshgen.ir.dialects.stablehlo.attributes import ConvolutionDimensions, array, flags, integers
+from meshgen.ir.dialects.stablehlo.base import HloOperation, Properties, build, define, values_of
+from meshgen.ir.dialects.stablehlo.contraction import convert_alike
+from meshgen.ir.dialects.stablehlo.fields import Field, number, precisions
+from meshgen.ir.dialects.stablehlo.windows import filled, padding, per_dim, sides
 from meshgen.ir.graph import Node
 from meshgen.ir.parser import TextParser
 

@@ -9,46 +9,45 @@ from __future__ import annotations
 from xdsl.ir import Dialect
 
 from meshgen.ir.bridge import registries
-from meshgen.ir.dialects import (
-    chlo,
-    chlo_ragged_dot,
-    stablehlo_calls,
-    stablehlo_collectives,
-    stablehlo_contraction,
-    stablehlo_control,
-    stablehlo_convolution,
-    stablehlo_custom_calls,
-    stablehlo_dynamic,
-    stablehlo_einsum,
-    stablehlo_elementwise,
-    stablehlo_linalg,
-    stablehlo_movement,
-    stablehlo_norms,
-    stablehlo_reduce,
-    stablehlo_windows,
-    stablehlo_written,
+from meshgen.ir.dialects.chlo import functions, ragged_dot
+from meshgen.ir.dialects.custom_calls import targets
+from meshgen.ir.dialects.stablehlo import (
+    calls,
+    collectives,
+    contraction,
+    control,
+    convolution,
+    dynamic,
+    einsum,
+    elementwise,
+    linalg,
+    movement,
+    norms,
+    reduce,
+    windows,
+    written,
 )
-from meshgen.ir.dialects.stablehlo_attributes import ATTRIBUTES
-from meshgen.ir.dialects.stablehlo_base import OPERATIONS
+from meshgen.ir.dialects.stablehlo.attributes import ATTRIBUTES
+from meshgen.ir.dialects.stablehlo.base import OPERATIONS
 
 FAMILIES = (
-    chlo,
-    chlo_ragged_dot,
-    stablehlo_written,
-    stablehlo_dynamic,
-    stablehlo_calls,
-    stablehlo_custom_calls,
-    stablehlo_linalg,
-    stablehlo_elementwise,
-    stablehlo_movement,
-    stablehlo_contraction,
-    stablehlo_einsum,
-    stablehlo_norms,
-    stablehlo_reduce,
-    stablehlo_windows,
-    stablehlo_convolution,
-    stablehlo_control,
-    stablehlo_collectives,
+    functions,
+    ragged_dot,
+    written,
+    dynamic,
+    calls,
+    targets,
+    linalg,
+    elementwise,
+    movement,
+    contraction,
+    einsum,
+    norms,
+    reduce,
+    windows,
+    convolution,
+    control,
+    collectives,
 )
 registries.DIALECTS.append(
     Dialect("stablehlo", [op for op in OPERATIONS if op.name.startswith("stablehlo.")], ATTRIBUTES)

@@ -14,8 +14,8 @@ from meshgen.ir.bridge.constants import known_array
 from meshgen.ir.bridge.conversion import Exporter, Importer
 from meshgen.ir.bridge.payload import Builder, finish
 from meshgen.ir.bridge.registries import exports, imports
-from meshgen.ir.dialects.stablehlo_attributes import flags, integer_of
-from meshgen.ir.dialects.stablehlo_base import (
+from meshgen.ir.dialects.stablehlo.attributes import flags, integer_of
+from meshgen.ir.dialects.stablehlo.base import (
     GenericOperation,
     build,
     closed_regions,
@@ -23,12 +23,12 @@ from meshgen.ir.dialects.stablehlo_base import (
     define_node,
     values_of,
 )
-from meshgen.ir.dialects.stablehlo_calls import called_region
-from meshgen.ir.dialects.stablehlo_contraction import GATHER_NUMBERS
-from meshgen.ir.dialects.stablehlo_convolution import Convolution, numbered, numbering_of
-from meshgen.ir.dialects.stablehlo_fields import Field, flag, listed, number, unread
-from meshgen.ir.dialects.stablehlo_movement import Movement
-from meshgen.ir.dialects.stablehlo_windows import per_dim
+from meshgen.ir.dialects.stablehlo.calls import called_region
+from meshgen.ir.dialects.stablehlo.contraction import GATHER_NUMBERS
+from meshgen.ir.dialects.stablehlo.convolution import Convolution, numbered, numbering_of
+from meshgen.ir.dialects.stablehlo.fields import Field, flag, listed, number, unread
+from meshgen.ir.dialects.stablehlo.movement import Movement
+from meshgen.ir.dialects.stablehlo.windows import per_dim
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.known_sizes import STATIC, attributes_of
 

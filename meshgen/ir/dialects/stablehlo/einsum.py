@@ -15,8 +15,8 @@ from xdsl.irdl import operand_def, result_def
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.payload import Builder, finish
 from meshgen.ir.bridge.registries import imports
-from meshgen.ir.dialects.stablehlo_base import GenericOperation, HloOperation, define, values_of
-from meshgen.ir.dialects.stablehlo_fields import Field, listed, number
+from meshgen.ir.dialects.stablehlo.base import GenericOperation, HloOperation, define, values_of
+from meshgen.ir.dialects.stablehlo.fields import Field, listed, number
 from meshgen.ir.graph import TensorType, Value
 
 _CONFIG = Field(

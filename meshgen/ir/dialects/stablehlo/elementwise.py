@@ -12,10 +12,10 @@ from xdsl.printer import Printer
 
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.registries import imports
-from meshgen.ir.dialects.stablehlo_attributes import ComparisonDirection, ComparisonType, integer, integer_of, word_of
-from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, define_node, print_values, values_of
-from meshgen.ir.dialects.stablehlo_fields import Field, number, word
-from meshgen.ir.dialects.stablehlo_types import CHOICE, ONE, PARTS, TypesForm
+from meshgen.ir.dialects.stablehlo.attributes import ComparisonDirection, ComparisonType, integer, integer_of, word_of
+from meshgen.ir.dialects.stablehlo.base import HloOperation, Properties, define_node, print_values, values_of
+from meshgen.ir.dialects.stablehlo.fields import Field, number, word
+from meshgen.ir.dialects.stablehlo.types import CHOICE, ONE, PARTS, TypesForm
 from meshgen.ir.parser import TextParser
 
 UNARY = (

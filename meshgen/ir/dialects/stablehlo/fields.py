@@ -9,7 +9,7 @@ from typing import Any
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute
 
-from meshgen.ir.dialects.stablehlo_attributes import (
+from meshgen.ir.dialects.stablehlo.attributes import (
     Struct,
     Word,
     array,

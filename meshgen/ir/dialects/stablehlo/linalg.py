@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from xdsl.irdl import operand_def, result_def
 
-from meshgen.ir.dialects.stablehlo_attributes import FftType, Transpose
-from meshgen.ir.dialects.stablehlo_base import GenericOperation, HloOperation, define_node
-from meshgen.ir.dialects.stablehlo_fields import Field, flag, listed, word
-from meshgen.ir.dialects.stablehlo_types import ONE, TypesForm
+from meshgen.ir.dialects.stablehlo.attributes import FftType, Transpose
+from meshgen.ir.dialects.stablehlo.base import GenericOperation, HloOperation, define_node
+from meshgen.ir.dialects.stablehlo.fields import Field, flag, listed, word
+from meshgen.ir.dialects.stablehlo.types import ONE, TypesForm
 
 
 class Cholesky(HloOperation):

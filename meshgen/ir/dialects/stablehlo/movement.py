@@ -14,10 +14,10 @@ from xdsl.printer import Printer
 from meshgen.ir.bridge.conversion import Exporter, Importer
 from meshgen.ir.bridge.registries import exports, imports
 from meshgen.ir.dense import DenseElements
-from meshgen.ir.dialects.stablehlo_attributes import array, integers
-from meshgen.ir.dialects.stablehlo_base import HloOperation, Properties, define, define_node, print_values
-from meshgen.ir.dialects.stablehlo_fields import Field, listed, number
-from meshgen.ir.dialects.stablehlo_types import ONE, TypesForm
+from meshgen.ir.dialects.stablehlo.attributes import array, integers
+from meshgen.ir.dialects.stablehlo.base import HloOperation, Properties, define, define_node, print_values
+from meshgen.ir.dialects.stablehlo.fields import Field, listed, number
+from meshgen.ir.dialects.stablehlo.types import ONE, TypesForm
 from meshgen.ir.graph import Node
 from meshgen.ir.parser import TextParser
 

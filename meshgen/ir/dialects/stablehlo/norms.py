@@ -14,9 +14,9 @@ from xdsl.irdl import result_def, var_operand_def
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.payload import Builder
 from meshgen.ir.bridge.registries import imports
-from meshgen.ir.dialects.stablehlo_attributes import integer_of
-from meshgen.ir.dialects.stablehlo_base import GenericOperation, define
-from meshgen.ir.dialects.stablehlo_fields import Field, number
+from meshgen.ir.dialects.stablehlo.attributes import integer_of
+from meshgen.ir.dialects.stablehlo.base import GenericOperation, define
+from meshgen.ir.dialects.stablehlo.fields import Field, number
 from meshgen.ir.graph import TensorType, Value, is_float
 
 

@@ -12,10 +12,10 @@ from xdsl.printer import Printer
 
 from meshgen.ir.bridge.conversion import Exporter, Importer
 from meshgen.ir.bridge.registries import exports, imports
-from meshgen.ir.dialects.stablehlo_attributes import array, integers
-from meshgen.ir.dialects.stablehlo_base import RETURN, Properties, build, closed_regions, define, values_of
-from meshgen.ir.dialects.stablehlo_elementwise import BINARY, CLASSES
-from meshgen.ir.dialects.stablehlo_fields import Field, listed
+from meshgen.ir.dialects.stablehlo.attributes import array, integers
+from meshgen.ir.dialects.stablehlo.base import RETURN, Properties, build, closed_regions, define, values_of
+from meshgen.ir.dialects.stablehlo.elementwise import BINARY, CLASSES
+from meshgen.ir.dialects.stablehlo.fields import Field, listed
 from meshgen.ir.graph import Node
 from meshgen.ir.parser import TextParser
 

@@ -13,9 +13,9 @@ from xdsl.irdl import operand_def, region_def, result_def, var_operand_def, var_
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.dense import DenseElements
-from meshgen.ir.dialects.stablehlo_attributes import ScatterDimensions, array, integers
-from meshgen.ir.dialects.stablehlo_base import GenericOperation, closed_regions, define_node, values_of
-from meshgen.ir.dialects.stablehlo_fields import Field, flag, listed, numbering
+from meshgen.ir.dialects.stablehlo.attributes import ScatterDimensions, array, integers
+from meshgen.ir.dialects.stablehlo.base import GenericOperation, closed_regions, define_node, values_of
+from meshgen.ir.dialects.stablehlo.fields import Field, flag, listed, numbering
 from meshgen.ir.graph import TensorType
 
 _SCATTER_LISTS = (

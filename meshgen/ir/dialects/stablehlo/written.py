@@ -11,11 +11,11 @@ from xdsl.irdl import region_def, result_def, var_operand_def
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.payload import Builder, finish
 from meshgen.ir.bridge.registries import imports
-from meshgen.ir.dialects.stablehlo_attributes import RngDistribution
-from meshgen.ir.dialects.stablehlo_base import GenericOperation, HloOperation, closed_regions, define, values_of
-from meshgen.ir.dialects.stablehlo_collectives import DeviceNumber
-from meshgen.ir.dialects.stablehlo_elementwise import Unary
-from meshgen.ir.dialects.stablehlo_fields import Field, unread, word
+from meshgen.ir.dialects.stablehlo.attributes import RngDistribution
+from meshgen.ir.dialects.stablehlo.base import GenericOperation, HloOperation, closed_regions, define, values_of
+from meshgen.ir.dialects.stablehlo.collectives import DeviceNumber
+from meshgen.ir.dialects.stablehlo.elementwise import Unary
+from meshgen.ir.dialects.stablehlo.fields import Field, unread, word
 from meshgen.ir.evaluate.elementwise import LIFTABLE
 from meshgen.ir.graph import TensorType, is_float
 

@@ -1,6 +1,6 @@
 """Upstream's dialect linalg as far as meshgen reads it: `generic`, and named operations by the form of their text.
 
-They are read, never printed; what they mean stands with their importers (`bridge_linalg*.py`).
+They are read, never printed; what they mean stands with their importers (`bridge/linalg`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
-from meshgen.ir.dialects.upstream import define
+from meshgen.ir.dialects.upstream.plain import define
 from meshgen.ir.parser import TextParser
 
 _WORD = re.compile(r"#linalg\.\w+<\s*(\w+)\s*>")

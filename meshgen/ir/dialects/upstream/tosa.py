@@ -22,7 +22,7 @@ from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure
 
-from meshgen.ir.dialects.upstream import Plain, define
+from meshgen.ir.dialects.upstream.plain import Plain, define
 from meshgen.ir.parser import TextParser
 
 CONDITION = TensorType(i1, [])
