@@ -5,38 +5,25 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 
 from xdsl.context import Context
-from xdsl.dialects import builtin, func
+from xdsl.dialects import builtin
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from meshgen.collector import rarely_collecting
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir.bridge import registries
+from meshgen.ir.bridge.families import dialects
 from meshgen.ir.bridge.module import check_module, export_module, import_module, import_parts
 from meshgen.ir.bridge.reading import Source
-from meshgen.ir.bridge.shard import annotations as bridge_shard
-from meshgen.ir.bridge.shard import collectives as bridge_shard_collectives
-from meshgen.ir.bridge.shard import mesh as bridge_shard_mesh
-from meshgen.ir.bridge.shard import stages as bridge_shard_stages
-from meshgen.ir.dialects.sdy import dialect as sdy
-from meshgen.ir.dialects.stablehlo import dialect as stablehlo
+from meshgen.ir.bridge.shard.complete import complete
 from meshgen.ir.graph import Module
 from meshgen.ir.parser import TextParser, base_name
 from meshgen.ir.parts import read_parts
 from meshgen.ir.printer import TextPrinter
 from meshgen.mesh import Mesh
 
-FAMILIES = (
-    stablehlo,
-    sdy,
-    bridge_shard,
-    bridge_shard_collectives,
-    bridge_shard_mesh,
-    bridge_shard_stages,
-)  # importing them has filled the registries
 _OPERATION = re.compile(
     r'^[^\S\n]*(?:%[\w$.:, %-]+=[^\S\n]*)?(?:"(\w+\.[\w.]+)"[^\S\n]*\(|(?!module\b)(\w+\.[\w.]+)(?=[\s(])(?![^\S\n]*=))', re.MULTILINE
 )  # fmt: skip
@@ -72,7 +59,7 @@ def parse_text(text: str, file: str = "-", meshes: Sequence[Mesh] = ()) -> Modul
 
 def _complete(top: builtin.ModuleOp, source: Source, meshes: Sequence[Mesh], is_part: bool = False) -> Module:
     """The program of one module in the text."""
-    module = bridge_shard_stages.complete(import_module(top, source, meshes, is_part))
+    module = complete(import_module(top, source, meshes, is_part))
     check_module(module)
     return module
 
@@ -83,15 +70,6 @@ def print_text(module: Module) -> str:
     printer = TextPrinter(exporter.names)
     printer.print_op(top)
     return printer.text.getvalue() + "\n"
-
-
-@lru_cache(maxsize=1)
-def dialects() -> Context:
-    """xDSL's context with all dialects that meshgen reads."""
-    context = Context()
-    for dialect in (builtin.Builtin, func.Func, *registries.DIALECTS):
-        context.load_dialect(dialect)
-    return context
 
 
 def _parser(context: Context, text: str, file: str) -> TextParser:

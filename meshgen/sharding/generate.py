@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.bridge.shard.stages import complete_local
+from meshgen.ir.bridge.shard.complete import complete_local
 from meshgen.ir.graph import DTYPES, Module, TensorType, is_complex, is_float
 from meshgen.sharding.generators import OPEN, OPS, USUAL, Variety, Writer, collectives
 from meshgen.sharding.generators.collectives import local_program

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import MeshgenError
-from meshgen.ir.bridge.shard.stages import complete_local
+from meshgen.ir.bridge.shard.complete import complete_local
 from meshgen.ir.evaluate.evaluator import evaluate_node
 from meshgen.ir.graph import Annotation, Graph, Module, Node, TensorType, Value
 from meshgen.ir.infer.inference import verify_graph

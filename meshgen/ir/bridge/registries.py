@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from meshgen.ir.bridge.reading import Reading, Slot
 
 DIALECTS: list[Dialect] = []
-"""What the text may hold beside builtin and func; `ir/text.py` imports the modules that add to it."""
+"""What the text may hold beside builtin and func; `families.py` imports the modules that add to it."""
 IMPORTERS: dict[str, Callable[[Importer, Operation], None]] = {}
 """By MLIR operation name: adds the nodes of an operation and binds its results."""
 EXPORTERS: dict[str, Callable[[Exporter, Node], Operation]] = {}

@@ -3,7 +3,7 @@
 Upstream's meaning of `shard.shard`: without `annotate_for_users` it is the sharding in which the value is
 made, with it the one in which its users read it. In a program as a user writes it (no stage is declared) an
 annotated argument or returned value is an annotated signature too; in a printed program the signature stands
-in the arguments' and results' attributes (`bridge/shard/stages.py`).
+in the arguments' and results' attributes (`bridge/shard/signature.py`).
 """
 
 from __future__ import annotations

@@ -1,15 +1,86 @@
-"""Whether the signature of a stage's text is whole: how every argument and result lies, and what it is a part of."""
+"""The signature of a program in the text of a stage: attributes of its arguments and results, and whether they are whole.
+
+shard.sharding  what the user asked: `#shard.wish<...>`, or a plain `#shard.split<...>`
+shard.layout    the sharding in which it is given or delivered, where its type does not say it
+shard.global    its global type, from `partition` on
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from xdsl.ir import Attribute
+
 from meshgen.errors import Diagnostic, ProgramError
-from meshgen.ir.graph import Module, TensorType, Value
+from meshgen.ir.bridge import registries
+from meshgen.ir.bridge.conversion import Exporter
+from meshgen.ir.bridge.reading import Reading, Slot
+from meshgen.ir.bridge.shard.sharding import encode_split, fitted, typed
+from meshgen.ir.dialects.shard.attributes import SplitAttr, Wish, WishAttr, named
+from meshgen.ir.graph import Annotation, Module, TensorType, Value
 from meshgen.spec import Sharding
 
+TYPED_STAGES = ("materialize", "optimize")
 LOCAL_STAGES = ("partition", "fuse", "schedule")
+
+
+def read_wish(reading: Reading, attribute: Attribute, slot: Slot) -> None:
+    """What the user asked of an argument or result."""
+    wish = Wish(*attribute.data) if isinstance(attribute, SplitAttr) else None
+    if isinstance(attribute, WishAttr):
+        wish = attribute.data
+    if wish is None:
+        return
+    mesh = reading.meshes.get(wish.grid, reading.module.mesh)
+    sharding = reading.on(wish.grid, fitted(named(wish.sharding, mesh), slot.type.rank))
+    reading.annotate(slot, Annotation(sharding, wish.required, wish.open_dims, slot.loc))
+
+
+def _wishes(module: Module, slot: Slot) -> Sequence[Annotation | None]:
+    return module.in_annotations if slot.side == "in" else module.out_annotations
+
+
+def _layouts(module: Module, slot: Slot) -> list[Sharding]:
+    return module.in_shardings if slot.side == "in" else module.out_shardings
+
+
+def _globals(module: Module, slot: Slot) -> list[TensorType]:
+    return module.in_types if slot.side == "in" else module.out_types
+
+
+def _values(module: Module, slot: Slot) -> list[Value]:
+    return module.graph.inputs if slot.side == "in" else module.graph.outputs
+
+
+def read_layout(reading: Reading, attribute: Attribute, slot: Slot) -> None:
+    """The decided sharding. Slots come in order, so that the table grows by one."""
+    if isinstance(attribute, SplitAttr):
+        mesh = reading.meshes.get(attribute.data[0], reading.module.mesh)
+        sharding = fitted(named(attribute.data[1], mesh), slot.type.rank)
+        reading.faults += [replace(f, loc=slot.loc) for f in sharding.faults([None] * slot.type.rank, mesh)]
+        _layouts(reading.module, slot).append(sharding)
+
+
+def read_global(reading: Reading, attribute: Attribute, slot: Slot) -> None:
+    """The global type."""
+    _globals(reading.module, slot).append(reading.type(attribute))
+
+
+def write_signature(module: Module, slot: Slot) -> Mapping[str, Attribute]:
+    """All attributes of an argument or result."""
+    found: dict[str, Attribute] = {}
+    wishes, layouts, types = _wishes(module, slot), _layouts(module, slot), _globals(module, slot)
+    wish = wishes[slot.index] if wishes else None
+    if wish is not None:
+        bare = replace(wish.sharding, mesh="")
+        data = Wish(wish.sharding.mesh or module.mesh.name, bare, wish.required, wish.open_dims)
+        found["shard.sharding"] = WishAttr(data)
+    if layouts and not (module.stage in TYPED_STAGES and layouts == list(typed(_values(module, slot)))):
+        found["shard.layout"] = encode_split(layouts[slot.index], module.mesh)
+    if types:
+        found["shard.global"] = Exporter(module).tensor(types[slot.index])
+    return found
 
 
 def check_signature(module: Module) -> None:
@@ -55,3 +126,9 @@ def _misfits(
             if tile != value.type:
                 message = f"{kind} as {layout} has tiles {tile}, but the type is {value.type}"
                 yield Diagnostic("MG0104", message, value.loc)
+
+
+registries.ARG_ATTRS["shard.sharding"] = read_wish
+registries.ARG_ATTRS["shard.layout"] = read_layout
+registries.ARG_ATTRS["shard.global"] = read_global
+registries.ARG_ATTR_WRITERS.append(write_signature)
