@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from meshgen.collector import rarely_collecting
 from meshgen.errors import CodegenError, Diagnostic, ProgramError, UsageError
-from meshgen.ir.graph import Graph, Module
+from meshgen.ir.forms import Form, form_of
+from meshgen.ir.graph import Graph, Module, Node
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Schedule
 
@@ -197,9 +199,31 @@ def run_stage(stage: str, module: Module, options: Options) -> Module:
         message = f"the program is at stage '{module.stage}', which comes after the pass '{stage}'"
         raise UsageError(Diagnostic("MG0001", message, hint=hint))
     result = _on_meshes(stage, module, options)
-    faults = node_faults(result)
+    faults = node_faults(result) if not _is_sound(result) else ()
     assert not faults, f"{stage} made a malformed program: {faults[0]}"
     return result
+
+
+def _is_sound(module: Module) -> bool:
+    """Whether nothing is malformed in what a pass made; each form of node is looked at once."""
+    if module.parts:
+        return all(map(_is_sound, module.parts))
+    graphs: list[Graph] = [module.graph, *module.kernels.values()]
+    return all(_is_sound_node(node) for graph in graphs for node in graph.nodes)
+
+
+def _is_sound_node(node: Node) -> bool:
+    from meshgen.ir.infer.inference import verify_node
+
+    form = form_of(node)
+    return _is_sound_form(form) if form else not verify_node(node)
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_sound_form(form: Form) -> bool:
+    from meshgen.ir.infer.inference import form_faults
+
+    return not form_faults(form)
 
 
 def _on_meshes(stage: str, module: Module, options: Options) -> Module:

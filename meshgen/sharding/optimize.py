@@ -5,7 +5,7 @@ A pass is one walk. Some work on the program of one device and run after partiti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from meshgen.ir.graph import Module
@@ -25,14 +25,13 @@ from meshgen.sharding.optimizations.narrow_moves import narrow_moves
 from meshgen.sharding.optimizations.raise_slices import raise_slices
 from meshgen.sharding.optimizations.reassociate import reassociate
 from meshgen.sharding.optimizations.replan import replan
-from meshgen.sharding.optimizations.rewrite import total_bytes, without_dead
+from meshgen.sharding.optimizations.rewrite import Pass, total_bytes, without_dead
 from meshgen.sharding.optimizations.sink_moves import sink_moves
 from meshgen.sharding.optimizations.sink_reductions import sink_reductions
 from meshgen.sharding.optimizations.untie_reductions import untie_reductions
 from meshgen.sharding.unknown import at_nominal_sizes
 
-Pass = Callable[[Module], Module]
-PASSES: tuple[Pass, ...] = (
+_FIRST: tuple[Pass, ...] = (
     drop_trivial,
     merge_duplicates,
     hoist_invariants,
@@ -41,6 +40,9 @@ PASSES: tuple[Pass, ...] = (
     cancel_pairs,
     exchange_dims,
     join_moves,
+)
+PASSES: tuple[Pass, ...] = (
+    *_FIRST,
     replan,
     reassociate,
     sink_moves,
@@ -50,14 +52,7 @@ PASSES: tuple[Pass, ...] = (
     merge_duplicates,
 )
 LOCAL_PASSES: tuple[Pass, ...] = (
-    drop_trivial,
-    merge_duplicates,
-    hoist_invariants,
-    raise_slices,
-    fold_reductions,
-    cancel_pairs,
-    exchange_dims,
-    join_moves,
+    *_FIRST,
     sink_reductions,
     reassociate,
     hoist_sums,
@@ -96,6 +91,8 @@ def _improved(module: Module, passes: Sequence[Pass]) -> Module:
     moved = total_bytes(module.graph, module.mesh)
     for optimization in passes:
         found = optimization(module)
+        if found is module:
+            continue
         after = total_bytes(found.graph, module.mesh)
         if after <= moved:
             module, moved = found, after

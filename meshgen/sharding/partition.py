@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from meshgen.ccl.between import BETWEEN
 from meshgen.errors import Diagnostic, ProgramError, ShardingError
+from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.partitioners import PARTITIONERS, LocalBuilder, Site, lies, local_type
@@ -21,6 +22,9 @@ from meshgen.sharding.partitioners.legality import CONTROL, find_control_fault, 
 from meshgen.sharding.partitioners.local_moves import cut
 from meshgen.sharding.rules import RULES, rule_of
 from meshgen.sharding.unknown import for_all_sizes
+from meshgen.spec import Sharding
+
+_Placed = tuple[Form, tuple[Sharding | None, ...]]  # a node's form, and the shardings of its operands and results
 
 
 @for_all_sizes
@@ -117,8 +121,12 @@ def _check(module: Module) -> None:
         raise kind(*faults)
 
 
-def graph_faults(graph: Graph, mesh: Mesh) -> list[Diagnostic]:
-    """What of a graph with global types and shardings cannot be partitioned."""
+def graph_faults(graph: Graph, mesh: Mesh, sound: set[_Placed] | None = None) -> list[Diagnostic]:
+    """What of a graph with global types and shardings cannot be partitioned.
+
+    Fills `sound` with the forms of nodes that can be, with their shardings: a model's layers are looked at once.
+    """
+    sound = set() if sound is None else sound
     found: list[Diagnostic] = []
     broken: set[Value] = set()
     for value in graph.inputs:
@@ -126,14 +134,23 @@ def graph_faults(graph: Graph, mesh: Mesh) -> list[Diagnostic]:
             broken.add(value)
     for node in graph.nodes:
         bodies = () if node.op == "manual" else node.regions  # those of manual computations are local already
-        found += [d for body in bodies for d in graph_faults(body, mesh)]
+        found += [d for body in bodies for d in graph_faults(body, mesh, sound)]
         wrong = [d for value in node.results for d in _value_faults(value, mesh)]
         found += wrong
         if wrong:
             broken.update(node.results)
         elif not broken.intersection(node.operands):
-            found += _node_faults(node, mesh)
+            placed = _placed(node)
+            if placed is None or placed not in sound:
+                faults = _node_faults(node, mesh)
+                found += faults
+                sound |= {placed} if placed and not faults else set()
     return found
+
+
+def _placed(node: Node) -> _Placed | None:
+    form = form_of(node)
+    return (form, tuple(value.sharding for value in (*node.operands, *node.results))) if form else None
 
 
 def _value_faults(value: Value, mesh: Mesh) -> list[Diagnostic]:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from meshgen.errors import Diagnostic, Location, ProgramError, ShardingError
+from meshgen.ir.forms import Form
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
 from meshgen.ir.infer import contraction, control, elementwise, linalg, sharding, sizes, structure
 from meshgen.ir.infer.site import Inference, Site, shapes_agree
@@ -57,9 +58,7 @@ def verify_node(node: Node, mesh: Mesh | None = None) -> list[Diagnostic]:
     """
     results = [value.type for value in node.results]
     site = Site(node.op, node.attrs, [v.type for v in node.operands], node.regions, results, node.loc)
-    inferred = _inspect(site)
-    if inferred is not None and not site.faults:
-        _compare(site, inferred)
+    _verify(site)
     if mesh is not None and not site.faults and "axes" in node.attrs and node.results:
         _check_on_mesh(site, mesh)
     found = list(site.faults)
@@ -67,6 +66,13 @@ def verify_node(node: Node, mesh: Mesh | None = None) -> list[Diagnostic]:
         for inner in region.nodes:
             found += verify_node(inner, mesh)
     return found
+
+
+def form_faults(form: Form) -> list[Diagnostic]:
+    """Everything that is wrong with nodes of a form; they have no regions and no places."""
+    site = Site(form.op, dict(form.attrs), list(form.operands), (), list(form.results), None)
+    _verify(site)
+    return site.faults
 
 
 def verify_graph(graph: Graph, mesh: Mesh | None = None) -> list[Diagnostic]:
@@ -88,6 +94,12 @@ def _undefined(graph: Graph, outer: Mapping[Value, bool]) -> list[Diagnostic]:
         if value not in seen:
             found.append(Diagnostic("MG0104", f"output {number} of '{graph.name}' is never made", value.loc))
     return found
+
+
+def _verify(site: Site) -> None:
+    inferred = _inspect(site)
+    if inferred is not None and not site.faults:
+        _compare(site, inferred)
 
 
 def _inspect(site: Site) -> list[TensorType] | None:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
-from meshgen.sharding.optimizations.rewrite import Walk, walk
+from meshgen.sharding.optimizations.rewrite import Walk, about, walk
 
 
+@about("all_slice", "all_gather", "all_to_all")
 def cancel_pairs(module: Module) -> Module:
     """Before: `all_slice(all_gather(x))`, `all_gather(all_slice(x))`, `all_to_all(all_to_all(x))`.   After: `x`.
 

@@ -17,7 +17,7 @@ from meshgen.ir.evaluate.common import bits
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.optimizations.messages import MESSAGES, Writer
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, LOCAL_OPS, price_of, used_values
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, LOCAL_OPS, about, price_of, used_values
 
 # What may be put off until the message is there, if it is small; anything else stays where it is.
 _LIGHT = ELEMENTWISE | {
@@ -33,6 +33,7 @@ _COPIES = 4  # a part is read and written before and after the message
 _COPY_BYTES_PER_SECOND = 3e12  # HBM3 of an H100 SXM, 90 % of 3.35 TB/s (its data sheet)
 
 
+@about(*MESSAGES)
 def combine(module: Module) -> Module:
     """Before: `%a = all_reduce %x on t   %b = all_reduce %y on t`, small, `%y` not made from `%a`.
 

@@ -9,12 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.ir.graph import Module, Node, Value
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, Price, Walk, meaning, merged_why, price, price_of, walk
+from meshgen.sharding.optimizations.rewrite import (
+    ELEMENTWISE,
+    Price,
+    Walk,
+    about,
+    meaning,
+    merged_why,
+    price,
+    price_of,
+    walk,
+)
 from meshgen.sharding.optimizations.tiled import tile_of
 
 _LONGEST = 8  # ops between the reduction and the cast that are looked at: keeps the walk linear
 
 
+@about("all_reduce")
 def decompose_reductions(module: Module) -> Module:
     """Before: `convert (tanh (all_reduce %x : f32)) : bf16`.
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from meshgen.ccl.cost import transfer_of
 from meshgen.ir.graph import Module, Node, Value
-from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, walk
+from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, about, walk
 from meshgen.sharding.reshard.plan import same_layout
 
 
+@about(*SHARDING_OPS, "shift")
 def drop_trivial(module: Module) -> Module:
     """Before: `%y = all_reduce %x on one` with one=1.   After: `%x`."""
     return walk(module, _drop)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.ir.graph import Module, Node, Value
-from meshgen.sharding.optimizations.rewrite import Walk, merged_why, price, price_of, walk
+from meshgen.sharding.optimizations.rewrite import Walk, about, merged_why, price, price_of, walk
 
 
+@about("all_slice")
 def exchange_dims(module: Module) -> Module:
     """Before: `all_slice(all_gather(x) along 0) along 1`, on the same axes.   After: `all_to_all(x) split 1 concat 0`.
 

@@ -11,11 +11,12 @@ import numpy as np
 
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
-from meshgen.sharding.optimizations.rewrite import Walk, meaning, merged_why, price, price_of, walk
+from meshgen.sharding.optimizations.rewrite import Walk, about, meaning, merged_why, price, price_of, walk
 
 _IDEMPOTENT = ("max", "min", "and", "or")
 
 
+@about("all_reduce", "all_slice", "all_gather")
 def fold_reductions(module: Module) -> Module:
     """Before: `all_reduce(all_reduce(x) on a) on b`, `all_slice(all_reduce(x) on a, b) on a`, `all_gather(reduce_scatter(x))`.
 

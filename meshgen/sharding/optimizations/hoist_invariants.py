@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, MOVES, merged_why, without_dead
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, MOVES, about, merged_why, without_dead
 from meshgen.spec import Sharding
 
 _MOVING = (*MOVES, "all_reduce", "reduce_scatter", "broadcast", "fetch_rows", "permute_pairs", "shift")
@@ -17,6 +17,7 @@ _PURE = ELEMENTWISE | {
 }  # fmt: skip
 
 
+@about("while")
 def hoist_invariants(module: Module) -> Module:
     """Before: `while (...) { ... all_gather %w ... }`, `%w` from around the loop or carried unchanged.
 

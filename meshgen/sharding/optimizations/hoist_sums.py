@@ -15,11 +15,12 @@ import numpy as np
 from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
-from meshgen.sharding.optimizations.rewrite import meaning, merged_why, used_values, without_dead
+from meshgen.sharding.optimizations.rewrite import about, meaning, merged_why, used_values, without_dead
 
 _KINDS = {"add": "sum", "subtract": "sum", "maximum": "max", "minimum": "min", "multiply": "product", "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
 
 
+@about("while")
 def hoist_sums(module: Module) -> Module:
     """Before: `%r = while (%s = %z) { %a = all_reduce %x   %t = add %s, %a }`.
 

@@ -17,11 +17,12 @@ from meshgen.ccl.halo import Part, RowFetch, rows_moved
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.optimizations.combine import is_light
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, merged_why
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, about, merged_why
 
 _MASKS = ELEMENTWISE | {"broadcast_in_dim", "constant", "iota", "pad", "process_index", "slice"}
 
 
+@about("fetch_rows")
 def join_fetches(module: Module) -> Module:
     """Before: `%a = fetch_rows %x base = 0   %b = fetch_rows %x base = 64`, `%x` or other tensors with such rows.
 

@@ -10,11 +10,12 @@ from typing import Any
 
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
-from meshgen.sharding.optimizations.rewrite import Walk, meaning, merged_why, price, price_of, walk
+from meshgen.sharding.optimizations.rewrite import Walk, about, meaning, merged_why, price, price_of, walk
 
 _ALONG_A_DIM = ("all_gather", "all_slice", "reduce_scatter")
 
 
+@about(*_ALONG_A_DIM, "shift")
 def join_moves(module: Module) -> Module:
     """Before: `all_gather(all_gather(x) on b) on a` of one dim, `shift(shift(x) by 1) by 2`.
 

@@ -22,13 +22,14 @@ from meshgen.ccl.cost import collective_seconds, ring_bytes
 from meshgen.ir.evaluate.evaluator import evaluate_node
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import Mesh
-from meshgen.sharding.optimizations.rewrite import merged_why, price_of, without_dead
+from meshgen.sharding.optimizations.rewrite import about, merged_why, price_of, without_dead
 
 _EXACT = ("f32", "f64")  # statistics in narrower types lose more by another order
 
 _ARITHMETIC = ("add", "subtract", "multiply", "divide", "convert", "maximum")  # how numbers of rows are written
 
 
+@about("all_reduce")
 def merge_statistics(module: Module) -> Module:
     """Before: `%m = all_reduce (s sum x)   %v = all_reduce (t sum (x - %m)^2)`, on the same axes.
 

@@ -12,11 +12,12 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.mesh import Mesh, overlaps
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, used_values
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, about, used_values
 from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, tile_of
 from meshgen.spec import Sharding
 
 
+@about("all_slice")
 def raise_slices(module: Module) -> Module:
     """Before: `all_slice(add(x, y))`, `all_slice(all_reduce(x) on a) on b`.
 

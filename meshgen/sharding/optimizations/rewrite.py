@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any
 
 from meshgen.ccl.between import BETWEEN
@@ -24,6 +25,7 @@ MOVES = ("all_gather", "all_to_all", "permute", "retile", "update_halo")  # they
 SHARDING_OPS = ("all_reduce", "reduce_scatter", *MOVES, *LOCAL_OPS)
 ELEMENTWISE = frozenset((*UNARY, *BINARY, "convert", "select", "clamp")) - {"optimization_barrier"}
 _COMMUNICATES = frozenset(COMMUNICATIONS)
+Pass = Callable[[Module], Module]
 _EFFECTS = ("send", "recv", *BETWEEN, "custom_call", "optimization_barrier", "rng_bit_generator")
 
 
@@ -64,7 +66,7 @@ def price_of(node: Node, mesh: Mesh) -> Price:
 def total_bytes(graph: Graph, mesh: Mesh) -> int:
     """Bytes that the collectives of a graph move, each counted once however often a loop runs."""
     inner = sum(total_bytes(region, mesh) for node in graph.nodes for region in node.regions)
-    return inner + sum(price_of(node, mesh).ring_bytes for node in graph.nodes)
+    return inner + sum(price_of(node, mesh).ring_bytes for node in graph.nodes if node.op in _COMMUNICATES)
 
 
 def meaning(attrs: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,24 +97,25 @@ class Walk:
         self._nodes: list[Node] = []
 
     def graph(self, old: Graph) -> Graph:
-        """The graph, rewritten."""
+        """The graph, rewritten; itself where no rule had anything to do."""
         saved = self._nodes, self.producers
         self._nodes, self.producers = [], {}
         for node in old.nodes:
             self._visit(node)
         outputs = [self._same.get(value, value) for value in old.outputs]
-        found = Graph(old.name, old.inputs, self._nodes, outputs)
+        is_old = self._nodes == old.nodes and outputs == old.outputs  # nodes and values compare by identity
+        found = old if is_old else Graph(old.name, old.inputs, self._nodes, outputs)
         self._nodes, self.producers = saved
         return found
 
     def _visit(self, node: Node) -> None:
-        operands = [self._same.get(value, value) for value in node.operands]
-        if node.regions or operands != node.operands:  # values compare by identity
-            node = replace(node, operands=operands, regions=tuple(self.graph(region) for region in node.regions))
+        if node.regions or any(value in self._same for value in node.operands):
+            node = self._with_new_values(node)
         found = None if node.regions else self._rule(node, self)
         if found is None:
             self._nodes.append(node)
-            self.producers |= dict.fromkeys(node.results, node)
+            for value in node.results:
+                self.producers[value] = node
             if node.op == "constant":
                 self.constants[node.result] = node
             return
@@ -120,6 +123,12 @@ class Walk:
             self._same[old] = new
             self.uses[new] += self.uses.pop(old, 0)
         self._release(node)
+
+    def _with_new_values(self, node: Node) -> Node:
+        operands = [self._same.get(value, value) for value in node.operands]
+        regions = tuple(self.graph(region) for region in node.regions)
+        is_old = operands == node.operands and all(new is old for new, old in zip(regions, node.regions, strict=True))
+        return node if is_old else replace(node, operands=operands, regions=regions)
 
     def _release(self, node: Node) -> None:
         """The node is gone: its operands have one use less, and what nobody uses any more goes as well."""
@@ -175,9 +184,28 @@ def used_values(graph: Graph) -> Iterator[Value]:
 
 
 def walk(module: Module, rule: Rule) -> Module:
-    """The module with a rule applied at every node, without what nobody uses any more."""
+    """The module with a rule applied at every node, without what nobody uses any more; itself where the rule fits nowhere."""
     graph = Walk(module, rule).graph(module.graph)
-    return replace(module, graph=without_dead(graph))
+    return module if graph is module.graph else replace(module, graph=without_dead(graph))
+
+
+def about(*ops: str) -> Callable[[Pass], Pass]:
+    """A pass as one that is run on programs with one of these ops only: on others it has nothing to do."""
+
+    def limited(optimization: Pass) -> Pass:
+        @wraps(optimization)
+        def run(module: Module) -> Module:
+            return module if _ops(module.graph).isdisjoint(ops) else optimization(module)
+
+        return run
+
+    return limited
+
+
+def _ops(graph: Graph) -> set[str]:
+    """The ops of a graph, regions included."""
+    inner = [_ops(region) for node in graph.nodes for region in node.regions]
+    return {node.op for node in graph.nodes}.union(*inner)
 
 
 def without_dead(graph: Graph) -> Graph:

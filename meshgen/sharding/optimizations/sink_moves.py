@@ -11,13 +11,24 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, MOVES, Walk, meaning, merged_why, price, price_of, walk
+from meshgen.sharding.optimizations.rewrite import (
+    ELEMENTWISE,
+    MOVES,
+    Walk,
+    about,
+    meaning,
+    merged_why,
+    price,
+    price_of,
+    walk,
+)
 from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, tile_of
 
 _FREE = ELEMENTWISE | {"concatenate", "reshape", "transpose"}  # below these also where as much moves: less is computed
 _OTHER_AXES = ("all_reduce", "reduce_scatter")
 
 
+@about(*MOVES)
 def sink_moves(module: Module) -> Module:
     """Before: `add(all_gather(x), all_gather(y))`, `convert(all_gather(x : f32)) : bf16`.
 

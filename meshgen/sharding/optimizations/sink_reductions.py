@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.ir.graph import Module, Node, Value
-from meshgen.sharding.optimizations.rewrite import Walk, meaning, merged_why, price, price_of, walk
+from meshgen.sharding.optimizations.rewrite import Walk, about, meaning, merged_why, price, price_of, walk
 from meshgen.sharding.optimizations.tiled import linear_operands
 
 
+@about("all_reduce")
 def sink_reductions(module: Module) -> Module:
     """Before: `reduce (all_reduce %x)`, `slice (all_reduce %x)`, `dot (all_reduce %x), %w`, where less comes out.
 

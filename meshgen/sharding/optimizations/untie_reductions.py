@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from meshgen.ir.graph import Module, Node, Value, is_float
-from meshgen.sharding.optimizations.rewrite import Walk, meaning, merged_why, walk
+from meshgen.sharding.optimizations.rewrite import Walk, about, meaning, merged_why, walk
 
 _Sum = tuple[Value, tuple[str, ...]]  # what is summed, over which axes in mesh order
 
 
+@about("all_reduce")
 def untie_reductions(module: Module) -> Module:
     """Before: `%m = all_reduce %q   all_reduce (%a - %q * %m)`.   After: `(all_reduce %a) - %m * %m`."""
     sums: dict[_Sum, Value] = {}
