@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -189,6 +190,7 @@ class AxisProblem:
         self.sizes = [len(options) for options in labels]
         self.tables: list[Table] = []
         self.placed = _placed(sites)
+        self.known_prices: dict[Any, dict[tuple[State, State], float]] = {}  # of edges that are priced alike
 
     def solve(self) -> AxisSolution:
         for number, site in enumerate(self.sites):
@@ -280,9 +282,15 @@ class AxisProblem:
         2 (n - 1) / n / m more than without this axis.
         """
         nbytes, is_argument = self.view.used_bytes(use) * times, value in self.placed
-        states = dict.fromkeys(state for side in ends for state in side)
-        together = self.view.reduced.get(use, 1)
+        states = tuple(dict.fromkeys(state for side in ends for state in side))
+        key = nbytes, is_argument, self.view.reduced.get(use, 1), states
+        if key not in self.known_prices:
+            self.known_prices[key] = self._prices_between(*key)
+        return self.known_prices[key]
 
+    def _prices_between(
+        self, nbytes: float, is_argument: bool, together: int, states: tuple[State, ...]
+    ) -> dict[tuple[State, State], float]:
         def seconds(source: State, target: State) -> float:
             share = nbytes / together if isinstance(source, str) and target is None else nbytes
             return self.link.seconds(source, target, share, is_argument=is_argument)

@@ -57,12 +57,12 @@ class _Elimination:
         self.constant = 0.0
         self.is_exact = True
         for table in tables:
-            self._insert(table)
+            self._insert(self._of_choices(table))
 
     def run(self) -> Labelling:
-        queue = [(self._width(v), v) for v in range(len(self.sizes))]
+        left = {variable for variable, size in enumerate(self.sizes) if size > 1}
+        queue = [(self._width(v), v) for v in sorted(left)]
         heapq.heapify(queue)
-        left = set(range(len(self.sizes)))
         while queue:
             width, variable = heapq.heappop(queue)
             if variable not in left or width != self._width(variable):
@@ -79,6 +79,11 @@ class _Elimination:
         for variable, others, best in reversed(self.order):
             labels[variable] = int(best[tuple(labels[o] for o in others)])
         return Labelling(tuple(labels), self.constant, self.is_exact)
+
+    def _of_choices(self, table: Table) -> Table:
+        """The table over the variables that have a choice."""
+        kept = tuple(variable for variable in table.variables if self.sizes[variable] > 1)
+        return table if kept == table.variables else Table(kept, table.costs.reshape([self.sizes[v] for v in kept]))
 
     def _width(self, variable: int) -> int:
         cells = self.sizes[variable]
