@@ -31,7 +31,7 @@ from meshgen.runtime.plan import Schedule
 from meshgen.runtime.sizes import Given, bound
 
 if TYPE_CHECKING:
-    from meshgen.sharding.analyze import Analysis
+    from meshgen.sharding.analyze import Analysis, Volume
 
 Array = np.ndarray[Any, Any]
 Rebuild: TypeAlias = Callable[[Sequence[Any]], Any] | None
@@ -153,11 +153,18 @@ class Executable:
 
     @cached_property
     def analysis(self) -> Analysis | None:
-        """What the program does before it is partitioned: formulas, and the work of each op. None where it was entered later."""
+        """What the program does before it is partitioned: the work of each op. None where it was entered later."""
         from meshgen.sharding.analyze import analyze
 
         module = self.stages.get("optimize") or self.stages.get("materialize")
         return analyze(module) if module else None
+
+    @cached_property
+    def volume(self) -> Volume | None:
+        """What the program that runs moves, as formulas in the numbers of devices, open sizes and trips."""
+        from meshgen.sharding.local_volume import local_volume
+
+        return local_volume(self.stages)
 
     def record(self) -> dict[str, Any]:
         """What `explain --json` prints."""

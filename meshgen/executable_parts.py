@@ -111,6 +111,11 @@ class PartsExecutable(Executable):
         """None: `parts` have one each."""
         return None
 
+    @cached_property
+    def volume(self) -> None:
+        """None: `parts` have one each."""
+        return None
+
     def record(self) -> dict[str, Any]:
         """What `explain --json` prints: as for one mesh, and the record of every part."""
         meshes = {part.mesh.name: mesh_record(part.mesh) for part in self.parts}

@@ -94,31 +94,25 @@ def _about(executable: Executable, what: Question) -> list[Executable]:
 
 
 def formula_record(executable: Executable) -> dict[str, Any]:
-    """For `--json`: formulas, and the bytes that partition adds for what single ops need (numbers, on this mesh)."""
+    """For `--json`: formulas of what is moved, and the work of each op where it is known."""
     if len(executable.parts) > 1:
         return {"formulas": {part.mesh.name: formula_record(part).get("formula") for part in executable.parts}}
-    analysis = executable.analysis
-    if analysis is None:
-        return {}
-    added = executable.comms.ring_bytes - analysis.ring_bytes
-    return {
-        "formula": analysis.formula_record() | {"added_by_partition": added},
-        "work": [asdict(work) for work in analysis.work],
-    }
+    volume, analysis = executable.volume, executable.analysis
+    formula = {"formula": volume.formula_record()} if volume else {}
+    return formula | ({"work": [asdict(work) for work in analysis.work]} if analysis else {})
 
 
 def formula_tables(executable: Executable) -> list[Any]:
     """What each kind moves in terms of the numbers of devices."""
-    analysis = executable.analysis
-    if analysis is None or not executable.comms:
+    volume = executable.volume
+    if volume is None or not executable.comms:
         return []
     rows: list[tuple[object, ...]] = [
-        (kind, analysis.counts[kind], formula) for kind, formula in analysis.formulas_by_kind().items()
+        (kind, volume.counts[kind], formula) for kind, formula in volume.formulas_by_kind().items()
     ]
-    rows.append(("total", sum(analysis.counts.values()), analysis.formula))
-    if added := executable.comms.ring_bytes - analysis.ring_bytes:
-        rows.append(("made by partition", "", f"{added} on this mesh"))
-    names = ", ".join(f"{name} = {size}" for name, size in analysis.sizes.items())
+    if len(rows) > 1:
+        rows.append(("total", sum(volume.counts.values()), volume.formula))
+    names = ", ".join(f"{name} = {size}" for name, size in volume.formula.now.items())
     title = "Bytes per device in the numbers of devices along the axes, for this plan" + (f"; {names}" if names else "")
     return ["", table_of(title, ("kind", "count", "bytes"), rows, left=("bytes",))]
 

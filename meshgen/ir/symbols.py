@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 Factors: TypeAlias = "tuple[Atom, ...]"
@@ -24,8 +25,19 @@ class Floor:
     def at(self, sizes: Mapping[str, int]) -> int:
         return self.top.at(sizes) // self.bottom.at(sizes)
 
+    @property
+    def is_ceil(self) -> bool:
+        """Whether it is the negative of a quotient that is rounded up: `floor(-a/b)` is `-ceil(a/b)`."""
+        return all(count < 0 for _, count in self.top.signed())
+
+    @cached_property
+    def text(self) -> str:
+        """Without the sign, where it is a quotient that is rounded up."""
+        top = str(-self.top if self.is_ceil else self.top)
+        return f"{'ceil' if self.is_ceil else 'floor'}({_bracketed(top, ' ')}/{_bracketed(str(self.bottom), '*')})"
+
     def __str__(self) -> str:
-        return f"floor(({self.top})/({self.bottom}))"
+        return self.text
 
 
 Atom: TypeAlias = "str | Floor"
@@ -73,22 +85,53 @@ class Expr:
         return _sum({}, *products)
 
     def divided(self, other: Expr) -> Expr:
-        """The quotient, rounded down; plain where it is exact."""
+        """The quotient by a positive number, rounded down; plain where it is exact, one for quotients of quotients."""
+        if self.number is not None and other.number:
+            return Expr.of(self.number // other.number)
         if len(other.terms) == 1:
             ((below, count),) = other.terms
-            parts = [_quotient(factors, number, below, count) for factors, number in self.terms]
-            if all(part is not None for part in parts):
-                return _sum({}, *(part for part in parts if part is not None))
+            parts = [(term, _quotient(*term, below, count)) for term in self.terms]
+            if whole := [part for _, part in parts if part is not None]:
+                rest = Expr(tuple(term for term, part in parts if part is None))
+                return _sum({}, *whole) + (rest.divided(other) if rest.terms else rest)
+            common = math.gcd(count, *(number for _, number in self.terms))
+            if common > 1:
+                top = Expr(tuple((factors, number // common) for factors, number in self.terms))
+                return top.divided(Expr(((below, count // common),)))
+        inner = self.terms[0][0][0] if len(self.terms) == 1 and len(self.terms[0][0]) == 1 else None
+        if isinstance(inner, Floor) and self.terms[0][1] == 1:
+            return inner.top.divided(inner.bottom * other)
         return Expr((((Floor(self, other),), 1),))
+
+    def divided_up(self, other: Expr) -> Expr:
+        """The quotient by a positive number, rounded up."""
+        return -(-self).divided(other)
+
+    def signed(self) -> list[tuple[Factors, int]]:
+        """The terms as they are written: the signs of quotients that are rounded up are in the numbers."""
+        return [
+            (factors, count * (-1) ** sum(isinstance(f, Floor) and f.is_ceil for f in factors))
+            for factors, count in self.terms
+        ]
 
     def __str__(self) -> str:
         words: list[str] = []
-        for factors, count in self.terms:
+        for factors, count in self.signed():
             names = "*".join(map(str, factors))
             text = names if names and abs(count) == 1 else "*".join(filter(None, (str(abs(count)), names)))
             words.append(f"{'-' if count < 0 else '+'} {text}")
         text = " ".join(words) or "0"
         return text.removeprefix("+ ") if not text.startswith("-") else f"-{text[2:]}"
+
+
+def _bracketed(text: str, sign: str) -> str:
+    """In brackets where the sign, or one that binds less, occurs outside of others."""
+    depth = 0
+    for letter in text:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if not depth and letter in (" ", sign):
+            return f"({text})"
+    return text
 
 
 def _sum(start: Mapping[Factors, int], *terms: tuple[Factors, int]) -> Expr:

@@ -6,8 +6,8 @@ Works from stage `materialize` (global types with shardings) on, and on programs
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from meshgen.ccl.cost import COMMUNICATIONS, link_axes, ring_bytes, seconds_of
@@ -43,29 +43,12 @@ class CollectiveRecord:
 
 
 @dataclass(frozen=True)
-class Analysis:
-    """Collectives in program order, and totals per device and step."""
+class Volume:
+    """Collectives in program order, and what a device moves in a step, as numbers and as formulas."""
 
     mesh: Mesh
     collectives: tuple[CollectiveRecord, ...]
-    peak: Peak
-    work: tuple[Work, ...]
     sizes: Mapping[str, int]  # those that the program leaves open, by name, as they are now
-
-    @property
-    def peak_memory_bytes(self) -> int:
-        """The most bytes alive at once in program order."""
-        return self.peak.bytes
-
-    @property
-    def flops_per_device(self) -> float:
-        """Arithmetic operations of a device."""
-        return sum(work.flops for work in self.work)
-
-    @property
-    def redundant_flops_per_device(self) -> float:
-        """Those of them that repeat what another device does, or are done on padding."""
-        return sum(work.redundant for work in self.work)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -88,12 +71,16 @@ class Analysis:
     @property
     def formula(self) -> Formula:
         """`ring_bytes` in terms of the numbers of devices along the axes."""
-        return total((record.times, record.formula) for record in self.collectives)
+        return self._total(self.collectives)
 
     def formulas_by_kind(self) -> dict[str, Formula]:
         """The same for each kind of collective."""
         kinds = sorted({record.kind for record in self.collectives})
-        return {k: total((r.times, r.formula) for r in self.collectives if r.kind == k) for k in kinds}
+        return {k: self._total(r for r in self.collectives if r.kind == k) for k in kinds}
+
+    def _total(self, records: Iterable[CollectiveRecord]) -> Formula:
+        found = total((record.times, record.formula) for record in records)
+        return replace(found, now={**found.now, **self.sizes})
 
     def formula_record(self) -> dict[str, Any]:
         """Formulas as text, and their value on the mesh."""
@@ -104,10 +91,33 @@ class Analysis:
                 {"kind": r.kind, "axes": list(r.axes), "times": r.times, "formula": str(r.formula)}
                 for r in self.collectives
             ],
-            "devices": {f"n_{axis.name}": axis.size for axis in self.mesh.axes},
+            "devices": {name: size for name, size in self.formula.now.items() if name.startswith("n_")},
             "sizes": dict(self.sizes),
             "ring_bytes": self.ring_bytes,
         }
+
+
+@dataclass(frozen=True)
+class Analysis(Volume):
+    """What a device moves, holds and computes in a step."""
+
+    peak: Peak
+    work: tuple[Work, ...]
+
+    @property
+    def peak_memory_bytes(self) -> int:
+        """The most bytes alive at once in program order."""
+        return self.peak.bytes
+
+    @property
+    def flops_per_device(self) -> float:
+        """Arithmetic operations of a device."""
+        return sum(work.flops for work in self.work)
+
+    @property
+    def redundant_flops_per_device(self) -> float:
+        """Those of them that repeat what another device does, or are done on padding."""
+        return sum(work.redundant for work in self.work)
 
     def to_json(self) -> dict[str, Any]:
         """The part of `explain --json` that does not need kernels or a schedule."""
@@ -139,25 +149,33 @@ def analyze(module: Module) -> Analysis:
         raise UsageError(
             Diagnostic("MG0001", f"a program at stage '{module.stage}' has no collectives yet", None, (), hint)
         )
-    mesh = nominal_mesh(module)
-    records = tuple(_Reader(mesh).collectives(module.graph, 1))
+    found = volume_of(module)
+    mesh = found.mesh
     work = tuple(work_of(module.graph, mesh, module.kernels))
     peak = peak_of(module.graph, mesh, is_fused=module.stage in ("fuse", "schedule"))
-    return Analysis(mesh, records, peak, work, _open_sizes(module.graph, records))
+    return Analysis(mesh, found.collectives, found.sizes, peak, work)
 
 
-def _open_sizes(graph: Graph, records: Sequence[CollectiveRecord]) -> dict[str, int]:
-    """Names in formulas and their values: sizes of inputs that were left open, and loops whose trips are not known."""
-    dims = [size for value in graph.inputs for size in value.type.sizes if isinstance(size, Dim)]
+def volume_of(module: Module) -> Volume:
+    """What a module with shardings or local types moves; mesh axes of unknown size are taken at a nominal one."""
+    mesh, sizes = nominal_mesh(module), open_sizes(module)
+    records = tuple(_Reader(mesh, sizes).collectives(module.graph, 1))
     trips = {name: 1 for record in records for name in names_in(record.times)}
-    return {str(size.expr): int(size) for size in dims} | trips
+    return Volume(mesh, records, sizes | trips)
+
+
+def open_sizes(module: Module) -> dict[str, int]:
+    """The sizes of inputs that the program leaves open, by name, as they are now."""
+    types = module.in_types or [value.type for value in module.graph.inputs]
+    dims = [size for kind in types for size in kind.sizes if isinstance(size, Dim)]
+    return {str(size.expr): int(size) for size in dims}
 
 
 class _Reader:
     """Reads the collectives of graphs with local types, or global ones with shardings."""
 
-    def __init__(self, mesh: Mesh) -> None:
-        self._mesh = mesh
+    def __init__(self, mesh: Mesh, sizes: Mapping[str, int]) -> None:
+        self._mesh, self._sizes = mesh, sizes
 
     def collectives(self, graph: Graph, times: int) -> Iterator[CollectiveRecord]:
         """Records in program order; those in a loop's body stand where the loop does."""
@@ -171,19 +189,19 @@ class _Reader:
     def _record(self, node: Node, times: int) -> CollectiveRecord:
         ends = moved_ends(node)
         source, result = local_type(ends[0], self._mesh), local_type(ends[-1], self._mesh)
-        moved = ring_bytes(node.op, node.attrs, source, result, self._mesh)
+        moved = int(ring_bytes(node.op, node.attrs, source, result, self._mesh))
         axes = link_axes(node.op, node.attrs, self._mesh)
         return CollectiveRecord(
             kind=node.op,
             axes=axes,
             group_size=self._mesh.group_size(axes),
             dtype=source.dtype,
-            local_bytes=source.nbytes,
+            local_bytes=int(source.nbytes),
             ring_bytes=moved,
             reduction=str(node.attrs.get("kind", "")),
             times=times,
             why=reason_of(node),
             line=node.loc.line if node.loc else None,
             seconds=seconds_of(node.op, node.attrs, moved, self._mesh),
-            formula=formula_of(node.op, node.attrs, ends[0], ends[-1], self._mesh),
+            formula=formula_of(node.op, node.attrs, ends[0], ends[-1], self._mesh, self._sizes),
         )

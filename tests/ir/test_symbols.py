@@ -18,9 +18,14 @@ CASES: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "difference": (lambda a, b: 2 * a - a - 5, "a - 5"),
     "none left": (lambda a, b: a - a, "0"),
     "exact": (lambda a, b: a * b * 8 // (4 * b), "2*a"),
-    "rounded": (lambda a, b: (a + 1) // 3, "floor((a + 1)/(3))"),
-    "ceiling": (lambda a, b: -(-a // 4), "-floor((-a)/(4))"),
-    "from a number": (lambda a, b: 100 // b + 7 * b - 1, "7*b + floor((100)/(b)) - 1"),
+    "rounded": (lambda a, b: (a + 1) // 3, "floor((a + 1)/3)"),
+    "ceiling": (lambda a, b: -(-a // 4), "ceil(a/4)"),
+    "ceiling of a ceiling": (lambda a, b: -((0 - -(-a // 4)) // b), "ceil(a/(4*b))"),
+    "product of ceilings": (lambda a, b: -(-a // 4) * -(-8 // b) * 2, "2*ceil(8/b)*ceil(a/4)"),
+    "sum below a ceiling": (lambda a, b: -(-(a + b + 3) // 4) - 1, "ceil((a + b + 3)/4) - 1"),
+    "common factor": (lambda a, b: -(-12 * a // (8 * b)), "ceil(3*a/(2*b))"),
+    "partly exact": (lambda a, b: (a * b + 7) // b, "a + floor(7/b)"),
+    "from a number": (lambda a, b: 100 // b + 7 * b - 1, "7*b + floor(100/b) - 1"),
 }
 
 

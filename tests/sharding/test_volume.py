@@ -6,29 +6,46 @@ import ast
 import json
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+from meshgen import api
+from meshgen.ccl.between import Ends, between
+from meshgen.ccl.cost import ring_bytes
+from meshgen.ccl.counted import Fetched, devices
 from meshgen.ccl.exchange import exchange
-from meshgen.ccl.volume import Devices, Formula, formula_of
+from meshgen.ccl.halo import RowFetch, rows_moved
+from meshgen.ccl.volume import Formula, formula_of
 from meshgen.cli import main
+from meshgen.errors import ShardingError
+from meshgen.executable import Executable
 from meshgen.ir.graph import Module, TensorType, Value
 from meshgen.ir.sizes import with_shapes
-from meshgen.ir.symbols import Dim
+from meshgen.ir.symbols import Dim, Expr
 from meshgen.ir.text import parse_text
 from meshgen.mesh import Mesh, make_mesh
-from meshgen.sharding.analyze import analyze
+from meshgen.pipeline import Options, Timing
+from meshgen.sharding.analyze import analyze, volume_of
+from meshgen.sharding.generate import random_program, random_program_on_two_meshes
+from meshgen.sharding.local_volume import local_volume
 from meshgen.sharding.materialize import materialize
-from meshgen.sharding.optimize import optimize
+from meshgen.sharding.optimize import optimize, optimize_local
+from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
 from meshgen.spec import P, Sharding
+from tests.acceptance.cases import small
 from tests.programs import mlp
 
 MESH = make_mesh({"x": 2, "y": 4})
+ROOT = Path(__file__).resolve().parents[2]
+PLANS = [
+    "argmax_sharded", "conv_halo", "heat_roll", "maxpool_halo", "moe_ep_nohint", "uneven_slice", "attn_fused_qkv_tp",
+    "mlp_train_zero3", "xent_vocab_onehot", "reshard_swap_2d", "reshard_axis_replace", "mlp_2d_ws", "block_dp_tp",
+]  # fmt: skip
 OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
 }  # fmt: skip
@@ -65,7 +82,7 @@ def formula(op: str, shape: tuple[int, ...], source: Sharding, target: Sharding,
         (formula("all_gather", (10, 4), P("x", None), P(None, None), axes=("x",), dim=0), "(n_x-1) * ceil(10/n_x) * 16"),
         (formula("all_gather", (16, 4), P(("x", "y"), None), P(None, None), axes=("x", "y"), dim=0), "(n_x*n_y-1) * ceil(16/(n_x*n_y)) * 16"),
         (formula("reduce_scatter", (8, 4), P(None, None, partial="y"), P("y", None), axes=("y",), dim=0, kind="sum"), "(n_y-1) * ceil(8/n_y) * 16"),
-        (formula("all_to_all", (8, 6), P("y", None), P(None, "y"), axes=("y",), split_dim=1, concat_dim=0), "(n_y-1) * ceil(8/n_y) * ceil(6/n_y) * 4"),
+        (formula("all_to_all", (8, 6), P("y", None), P(None, "y"), axes=("y",), split_dim=1, concat_dim=0), "(n_y-1) * ceil(6/n_y) * ceil(8/n_y) * 4"),
         (formula("all_gather", (8,), P("y:(1)2"), P(None), axes=("y:(1)2",), dim=0), "16"),
         (formula("all_slice", (8,), P(None), P("y"), axes=("y",), dim=0), "0"),
     ],
@@ -78,7 +95,7 @@ def test_formulas_of_single_collectives(found: Formula, text: str) -> None:
 
 
 def test_groups_as_text() -> None:
-    assert [str(Devices.over(refs)) for refs in ((), ("x",), ("x", "y:(1)2"), ("y:(2)2",))] == [
+    assert [str(devices(refs)) for refs in ((), ("x",), ("x", "y:(1)2"), ("y:(2)2",))] == [
         "1",
         "n_x",
         "2*n_x",
@@ -188,7 +205,7 @@ def test_open_sizes_are_names_in_formulas() -> None:
     assert here.sizes == {"a_0": 64, "a_1": 32, "b_0": 32}
     assert here.formula.at(here.mesh) == here.formula.at(here.mesh, here.sizes) == here.ring_bytes
     assert [str(record.formula) for record in here.collectives] == [
-        "(n_x-1) * ceil(a_0/n_x) * 2*a_1 * 4", "(n_x-1) * ceil(a_0*a_1/n_x) * 4", "2*(n_y-1)/n_y * 256",
+        "(n_x-1) * a_1 * ceil(a_0/n_x) * 8", "(n_x-1) * ceil(a_0*a_1/n_x) * 4", "2*(n_y-1)/n_y * 256",
     ]  # fmt: skip
     for rows, columns in ((48, 32), (62, 30), (128, 44)):
         there = analyze(open_plan({"a": (rows, columns), "b": (columns, 8)}))
@@ -206,21 +223,21 @@ def test_trips_that_are_not_known_are_a_name() -> None:
 
 
 TRANSFERS = {
-    "permute": ("permute", P("x", None), P("y", None)),
-    "retile": ("retile", P("x", "y"), P("y", "x")),
-    "uneven": ("retile", P(("x", "y"), None), P("y", None)),
+    "permute": ("permute", P("x", None), P("y", None), "ceil(a_0/n_y) * 40"),
+    "retile": ("retile", P("x", "y"), P("y", "x"), "ceil(10/n_y) * ceil(a_0/n_x) * 4"),
+    "uneven": ("retile", P(("x", "y"), None), P("y", None), "ceil(a_0/n_y) * 40"),
 }
 
 
 @pytest.mark.parametrize("name", TRANSFERS)
 @pytest.mark.parametrize("sizes", [(2, 4), (3, 5), (1, 7), (4, 4)])
 def test_transfers_are_counted_on_every_mesh_and_size(name: str, sizes: tuple[int, int]) -> None:
-    op, source, target = TRANSFERS[name]
+    op, source, target, text = TRANSFERS[name]
     kind = TensorType((Dim.named("a_0", 24), 10), "f32")
     value, mesh = Value(kind, sharding=source), make_mesh({"x": sizes[0], "y": sizes[1]})
-    attrs = {"source": source, "target": target, "shape": (24, 10)}
-    found = formula_of(op, attrs, value, Value(kind, sharding=target), MESH)
-    assert f"moved(a_0 x 10: {source} -> {target}) * 4" == str(found)
+    attrs = {"source": source, "target": target, "shape": kind.shape}
+    found = formula_of(op, attrs, value, Value(kind, sharding=target), MESH, {"a_0": 24})
+    assert str(found) == text
     for rows in (24, 9, 2):
         expected = exchange(source, target, (rows, 10), mesh).elements * 4
         assert found.at(mesh, {"a_0": rows}) == expected
@@ -242,3 +259,96 @@ def test_explain_prints_formulas(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert valued(document["formula"]["total"], make_mesh(document["mesh"])) == document["ring_bytes"]
     assert main(["explain", str(file), "--target", "cpu"]) == 0
     assert document["formula"]["total"] in capsys.readouterr().out
+
+
+FETCHES = {
+    "halo": ({"base": -1, "step": 8, "limit": 32}, 10, "min(n_x-1, 2) * 16"),
+    "one side": ({"base": 0, "step": 8, "limit": 32}, 11, "min(n_x-1, 1)*3 * 16"),
+    "both sides": ({"base": -2, "step": 8, "limit": 32}, 11, "(min(n_x-1, 2) + min(n_x-1, 1)) * 16"),
+    "rotation": ({"base": 31, "step": 8, "limit": 32, "wrap": True}, 8, "min(n_x-1, 1) * 16"),
+    "cut": ({"base": 4, "step": 6, "limit": 28}, 6, "fetched(n_x: 6 rows from 6*i + 4 on, of tiles of 8) * 16"),
+    "two": ({"base": 0, "step": 8, "limit": 32, "parts": (0, 8, 0, 8, 9, 32, 0, 8, -1, 8, 8, 32)}, 17,
+            "fetched(n_x: 9 rows from 8*i on, of tiles of 8; 8 rows from 8*i - 1 on, of tiles of 8) * 16"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FETCHES)
+def test_rows_that_are_fetched_have_a_formula(name: str) -> None:
+    attrs, rows, text = FETCHES[name]
+    given, made = Value(TensorType((8, 4), "f32")), Value(TensorType((rows, 4), "f32"))
+    mesh = make_mesh({"x": 4})
+    found = formula_of("fetch_rows", {"axes": ("x",), "dim": 0, **attrs}, given, made, mesh)
+    assert str(found) == text
+    assert found.at(mesh) == ring_bytes("fetch_rows", {"axes": ("x",), "dim": 0, **attrs}, given.type, made.type, mesh)
+    assert found.at(make_mesh({"x": 1})) == 0
+
+
+def test_a_closed_form_is_not_said_where_it_is_not_what_is_counted() -> None:
+    """Halos wider than a tile come from several devices, so they are no matter of the number of neighbours."""
+    wide = Fetched(devices(("x",)), (tuple(map(Expr.of, (2, -3, 2, 8, 8))),))
+    assert "fetched(" in wide.form({"n_x": 4}) and wide.at({"n_x": 4}) == rows_moved([RowFetch(4, 2, -3, 2, 8, 8)])
+    near = Fetched(devices(("x",)), (tuple(map(Expr.of, (2, -1, 2, 4, 8))),))
+    assert near.form({"n_x": 4}) == "min(n_x-1, 2)"
+
+
+def test_transfers_between_meshes_are_formulas_in_both() -> None:
+    sender, receiver = Mesh(make_mesh({"a": 2, "b": 3}).axes, "first"), Mesh(make_mesh({"c": 4}).axes, "second")
+    kind, ends = TensorType((10, 6), "f32"), {"source": P("a", None), "target": P("c", None), "shape": (10, 6)}
+    value = Value(kind)
+    send = formula_of("transfer_send", {**ends, "peer": receiver}, value, value, sender)
+    receive = formula_of("transfer_recv", {**ends, "peer": sender}, value, value, receiver)
+    assert (str(send), str(receive)) == ("ceil(6*ceil(10/n_a)/n_b) * 4", "ceil(10/n_c) * 24")
+    spread = formula_of("transfer_send", {**ends, "target": P(None, None), "peer": receiver}, value, value, sender)
+    assert str(spread) == "ceil(6*ceil(10/n_a)*n_c@second/n_b) * 4"
+    for many in (1, 2, 5):
+        sizes = make_mesh({"c": many}).axes
+        there = Ends((10, 6), P("a", None), sender, P(None, None), Mesh(sizes, "second"))
+        assert spread.at(sender, {"n_c@second": many}) == between(there)[0] * 4
+
+
+GENERATED = range(32)
+
+
+def volumes() -> Iterator[tuple[str, Executable]]:
+    """Programs, those of each mesh by themselves: files, random ones, and random ones on two meshes."""
+    files = [*sorted((ROOT / "examples").glob("*.mlir")), *(p for p in map(small, PLANS) if p.exists())]
+    for path in files:
+        yield from ((path.name, part) for part in api.plan(path, target="cpu").parts)
+    for seed in GENERATED:
+        make = random_program_on_two_meshes if seed % 4 == 3 else random_program
+        yield from ((str(seed), part) for part in api.plan_module(make(seed), Options("cpu"), Timing()).parts)
+
+
+def test_formulas_are_what_the_schedule_moves_here_and_what_the_plan_moves_on_other_meshes() -> None:
+    """Partition adds rows, candidates and halos that depend on the mesh: the formula counts them on every mesh.
+
+    On another mesh partition may write another program (an axis of one device splits nothing): then the formula is
+    another one, and there is nothing to compare.
+    """
+    programs = compared = 0
+    for name, part in volumes():
+        volume = part.volume
+        assert volume is not None
+        if volume.counts != part.comms.counts:  # what no result needs is left out of the schedule
+            continue
+        assert volume.formula.at(part.mesh) == volume.ring_bytes == part.comms.ring_bytes, name
+        programs += bool(volume.ring_bytes)
+        entered = part.stages.get("optimize")
+        is_written = entered is None or any(node.op == "manual" for node in entered.graph.nodes)  # for one mesh
+        for mesh in () if is_written or not volume.collectives else other_meshes(part.mesh):
+            stages = {"optimize": replace(entered, mesh=mesh)} if entered else {}
+            try:
+                stages["partition"] = optimize_local(partition(stages["optimize"]))
+            except ShardingError:  # the shardings of the plan do not fit this mesh
+                continue
+            there = local_volume(stages)
+            assert there is not None
+            if [r.formula for r in there.collectives] == [r.formula for r in volume.collectives]:
+                compared += 1
+                assert volume.formula.at(mesh) == volume_of(stages["partition"]).ring_bytes, (name, mesh)
+    assert programs >= 30 and compared >= 40
+
+
+def other_meshes(mesh: Mesh) -> Iterator[Mesh]:
+    yield mesh.with_sizes(dict.fromkeys(mesh.names, 3))
+    yield from (mesh.with_sizes({mesh.names[-1]: count}) for count in (2, 5))

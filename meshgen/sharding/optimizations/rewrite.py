@@ -46,7 +46,7 @@ def local_type(value: Value, mesh: Mesh) -> TensorType:
 
 def price(op: str, attrs: Mapping[str, Any], source: Value, result: Value, mesh: Mesh) -> Price:
     """The price of a sharding op between two values."""
-    moved = ring_bytes(op, attrs, local_type(source, mesh), local_type(result, mesh), mesh)
+    moved = int(ring_bytes(op, attrs, local_type(source, mesh), local_type(result, mesh), mesh))
     return Price(moved, seconds_of(op, attrs, moved, mesh) if moved else 0.0)
 
 

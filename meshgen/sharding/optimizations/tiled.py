@@ -47,7 +47,7 @@ def loop_of(node: Node, dim: int, count: int, *, operand: int | None = None) -> 
 
 def tile_of(kind: TensorType, dim: int, count: int) -> TensorType:
     """The type of a tile."""
-    return kind.with_shape(size // count if d == dim else size for d, size in enumerate(kind.sizes))
+    return kind.with_shape(-(-size // count) if d == dim else size for d, size in enumerate(kind.sizes))
 
 
 def attrs_on_tiles(node: Node, loop: Loop, count: int) -> dict[str, Any]:

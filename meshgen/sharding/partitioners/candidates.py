@@ -54,7 +54,7 @@ def _gathered(builder: LocalBuilder, value: Value, dim: int, axes: tuple[str, ..
 def _exchanged(builder: LocalBuilder, value: Value, axes: tuple[str, ...], why: str) -> Value:
     """The candidates of all devices for the device's share of the rows."""
     (rows, width), count = value.type.sizes, builder.mesh.group_size(axes)
-    kind = value.type.with_shape((rows // count, width * count))
+    kind = value.type.with_shape((-(-rows // count), width * count))  # rows come out even: rounded up as shares are
     return builder.emit("all_to_all", [value], kind, axes=axes, split_dim=0, concat_dim=1, why=why)
 
 

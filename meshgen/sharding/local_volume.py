@@ -1,0 +1,57 @@
+"""What every device moves in the numbers of devices: the program is partitioned again over a mesh whose sizes have names.
+
+Sizes of tiles, rows of halos, candidates and whatever else partition and the passes behind it add carry along how they
+were made (`meshgen.ir.symbols`), so the formulas are those of the program that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from meshgen.ccl.cost import COMMUNICATIONS
+from meshgen.ir.graph import Graph, Module
+from meshgen.ir.symbols import Dim
+from meshgen.mesh import Axis, Mesh
+from meshgen.sharding.analyze import Volume, volume_of
+from meshgen.sharding.optimizations.combine import combine_larger
+from meshgen.sharding.optimize import optimize_local
+from meshgen.sharding.partition import partition
+
+
+@dataclass(frozen=True)
+class _NamedAxis(Axis):
+    """An axis whose size has a name. It equals no other axis: what is kept for plain meshes has no names."""
+
+
+def local_volume(stages: Mapping[str, Module]) -> Volume | None:
+    """What the program of these stages moves, of whatever it was entered as; None before it is partitioned.
+
+    Programs that were entered as each device runs them have the sizes of tiles as they were written.
+    """
+    written = stages.get("partition")
+    entered = stages.get("optimize") or stages.get("materialize")
+    if written is None:
+        return None
+    if entered is None or not entered.mesh.is_static:
+        return volume_of(written)
+    named = partition(replace(entered, mesh=_named(entered.mesh)), written.arguments)
+    local = optimize_local(named)
+    if _messages(local.graph) != _messages(written.graph):
+        local = combine_larger(local) or local
+    return replace(volume_of(local), mesh=entered.mesh)
+
+
+def _named(mesh: Mesh) -> Mesh:
+    axes = [
+        _NamedAxis(a.name, Dim.named(f"n_{a.name}", a.size), a.bandwidth, a.latency)
+        for a in mesh.axes
+        if a.size is not None
+    ]
+    return replace(mesh, axes=tuple(axes))
+
+
+def _messages(graph: Graph) -> int:
+    """Collectives of a graph and its regions."""
+    inner = sum(_messages(region) for node in graph.nodes for region in node.regions)
+    return inner + sum(node.op in COMMUNICATIONS for node in graph.nodes)
