@@ -7,7 +7,6 @@ builds a big array. A value without elements is never computed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from meshgen.codegen.fusion.space import POINTWISE
 from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.evaluate.evaluator import evaluate_node
 from meshgen.ir.graph import Graph, Node, TensorType, Value, is_float
+from meshgen.ir.regions import needed_nodes, rewired_graph
 
 Array = np.ndarray[Any, Any]
 COLLECTIVES = frozenset(simulated.COLLECTIVES) - {"all_slice", "to_partial"}  # those two do not communicate
@@ -68,7 +68,7 @@ class _Simplifier:
         if key is not None and key in self._known:
             return self._known[key]
         results = [Value(v.type, v.name, v.sharding, v.loc) for v in node.results]
-        regions = tuple(rewire(region, self._now) for region in node.regions)
+        regions = tuple(rewired_graph(region, self._now) for region in node.regions)
         copy = Node(node.op, operands, results, dict(node.attrs), node.loc, node.sharding, regions)
         self._out.nodes.append(copy)
         self._made.update(dict.fromkeys(results, copy))
@@ -344,31 +344,5 @@ def attribute_key(value: Any) -> Any:
 
 def without_dead_code(graph: Graph) -> Graph:
     """The graph without nodes whose results nobody uses; every device drops the same collectives."""
-    used = set(graph.outputs)
-    kept: list[Node] = []
-    for node in reversed(graph.nodes):
-        if node.op in _IMPURE_WITHOUT_RESULT or any(v in used for v in node.results):
-            kept.append(node)
-            used.update(node.operands)
-            used.update(captured(node))
-    return Graph(graph.name, list(graph.inputs), kept[::-1], list(graph.outputs))
-
-
-def rewire(region: Graph, now: dict[Value, Value]) -> Graph:
-    """A region that uses what outer values have become."""
-    nodes = [
-        replace(n, operands=[now.get(v, v) for v in n.operands], regions=tuple(rewire(r, now) for r in n.regions))
-        for n in region.nodes
-    ]
-    return Graph(region.name, list(region.inputs), nodes, [now.get(v, v) for v in region.outputs])
-
-
-def captured(node: Node) -> list[Value]:
-    """Values from outside that the node's regions use."""
-    found: dict[Value, None] = {}
-    for region in node.regions:
-        own = set(region.values())
-        for inner in region.nodes:
-            found.update((v, None) for v in (*inner.operands, *captured(inner)) if v not in own)
-        found.update((v, None) for v in region.outputs if v not in own)
-    return list(found)
+    nodes = needed_nodes(graph.nodes, graph.outputs, lambda node: node.op in _IMPURE_WITHOUT_RESULT)
+    return Graph(graph.name, list(graph.inputs), nodes, list(graph.outputs))

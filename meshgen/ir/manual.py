@@ -8,6 +8,7 @@ from dataclasses import replace
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.inline import copy_nodes
+from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
@@ -88,11 +89,8 @@ def _settled(
 
 def _all_axes(node: Node) -> tuple[str, ...]:
     """The manual axes of a node and of what is in it."""
-    found = [*node.attrs["axes"]] if node.op == "manual" else []
-    for region in node.regions:
-        for inner in region.nodes:
-            found += _all_axes(inner)
-    return tuple(dict.fromkeys(found))
+    inner = [node, *(each for region in node.regions for each in all_nodes(region))]
+    return tuple(dict.fromkeys(axis for each in inner if each.op == "manual" for axis in each.attrs["axes"]))
 
 
 def _annotated(node: Node, manual: Sequence[str]) -> Diagnostic:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.infer.elementwise import INFERENCE as ELEMENTWISE
+from meshgen.ir.regions import all_nodes
 
 Place = tuple[Value, int]
 _ALIKE = (*ELEMENTWISE, "annotate", "dynamic_update_slice")
@@ -43,21 +44,15 @@ class Ties:
 def ties_of(graph: Graph) -> Ties:
     """The classes of a graph's open dims, those of its regions included."""
     ties = Ties()
-    for left, right in _pairs(graph):
-        a, b = ties.first(left), ties.first(right)
-        if a != b:
-            ties.parents[b] = a
+    for node in all_nodes(graph):
+        for left, right in _pairs(node):
+            a, b = ties.first(left), ties.first(right)
+            if a != b:
+                ties.parents[b] = a
     return ties
 
 
-def _pairs(graph: Graph) -> Iterator[tuple[Place, Place]]:
-    for node in graph.nodes:
-        yield from _node_pairs(node)
-        for region in node.regions:
-            yield from _pairs(region)
-
-
-def _node_pairs(node: Node) -> Iterator[tuple[Place, Place]]:
+def _pairs(node: Node) -> Iterator[tuple[Place, Place]]:
     if node.op in _ALIKE:
         whole = node.operands[:1] if node.op == "dynamic_update_slice" else node.operands
         for operand in whole:

@@ -18,6 +18,7 @@ from meshgen.ir.infer.sharding import COLLECTIVE_OPS
 from meshgen.ir.infer.site import known, shapes_agree
 from meshgen.ir.infer.sizes import INFERENCE as SIZE_OPS
 from meshgen.ir.known_sizes import KnownSizes
+from meshgen.ir.regions import all_nodes
 from meshgen.ir.size_ties import Ties, ties_of
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Mesh
@@ -51,7 +52,8 @@ def refuse_unknown_dims(module: Module) -> None:
         hint = "compile or lower the program, or give it shapes: both compute what follows from sizes"
         faults = [
             Diagnostic("MG0208", f"'{node.op}' takes sizes that are not computed yet", node.loc, hint=hint)
-            for node in _sizes_asked(module.graph)
+            for node in all_nodes(module.graph)
+            if node.op in SIZE_OPS
         ]
     if faults:
         raise ProgramError(*faults)
@@ -154,15 +156,9 @@ def has_open_results(module: Module) -> bool:
     """Whether results have unknown sizes, or ops ask for sizes, although all inputs' are known: they follow."""
     if any(None in value.type.shape for value in module.graph.inputs):
         return False
-    return any(None in v.type.shape for v in module.graph.values()) or any(_sizes_asked(module.graph))
-
-
-def _sizes_asked(graph: Graph) -> Iterator[Node]:
-    for node in graph.nodes:
-        if node.op in SIZE_OPS:
-            yield node
-        for region in node.regions:
-            yield from _sizes_asked(region)
+    return any(None in v.type.shape for v in module.graph.values()) or any(
+        node.op in SIZE_OPS for node in all_nodes(module.graph)
+    )
 
 
 def _signatures(module: Module) -> Iterator[tuple[list[TensorType], list[Sharding], list[Value]]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from meshgen.errors import place_text
 from meshgen.ir.flops import CONTROL
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.regions import used_by
 from meshgen.mesh import Mesh
 
 VIEWS = ("reshape", "optimization_barrier", "view")  # no storage of their own
@@ -114,19 +115,10 @@ def _last_uses(graph: Graph, storage: dict[Value, Value]) -> dict[int, list[Valu
             source = node.operands[0] if node.op in VIEWS and node.operands else None
             storage[value] = storage.get(source, value) if source is not None else value
             last[storage[value]] = number
-        for value in _read(node):
+        for value in used_by(node):
             if value in storage:
                 last[storage[value]] = number
     table: dict[int, list[Value]] = {}
     for value, number in last.items():
         table.setdefault(number, []).append(value)
     return table
-
-
-def _read(node: Node) -> Iterator[Value]:
-    """Values that a node and its regions read."""
-    yield from node.operands
-    for region in node.regions:
-        for inner in region.nodes:
-            yield from _read(inner)
-        yield from region.outputs

@@ -10,6 +10,7 @@ from dataclasses import replace
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import Graph, Node, NodeSharding, Value
 from meshgen.ir.infer.control import MANUAL_OPS
+from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh, split_ref
 from meshgen.sharding.partition import graph_faults, local_body
 from meshgen.sharding.partitioners.registry import Site, partitioner
@@ -52,8 +53,7 @@ def _unwrapped(graph: Graph) -> Graph:
 
 
 def _axes_in(graph: Graph) -> set[str]:
-    inner = (axis for node in graph.nodes for region in node.regions for axis in _axes_in(region))
-    return {split_ref(axis)[0] for node in graph.nodes for axis in node.attrs.get("axes", ())} | set(inner)
+    return {split_ref(axis)[0] for node in all_nodes(graph) for axis in node.attrs.get("axes", ())}
 
 
 @partitioner(ON_TILES)

@@ -16,6 +16,7 @@ from meshgen.ccl.between import BETWEEN
 from meshgen.errors import Diagnostic, ProgramError, ShardingError
 from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.regions import needed_nodes
 from meshgen.mesh import Mesh
 from meshgen.sharding.partitioners import PARTITIONERS, LocalBuilder, Site, lies, local_type
 from meshgen.sharding.partitioners.legality import CONTROL, find_control_fault, find_fault
@@ -70,20 +71,7 @@ def partition(module: Module, arguments: str = "local") -> Module:
 
 def live_nodes(graph: Graph) -> list[Node]:
     """Nodes whose results are used, and those that other devices wait for."""
-    used = {id(value) for value in graph.outputs}
-    kept: list[Node] = []
-    for node in reversed(graph.nodes):
-        if node.op in ("send", "recv", *BETWEEN) or any(id(value) in used for value in node.results):
-            kept.append(node)
-            used |= {id(value) for value in (*node.operands, *_captured(node))}
-    return kept[::-1]
-
-
-def _captured(node: Node) -> list[Value]:
-    """Values that the bodies of a node use."""
-    return [
-        v for body in node.regions for v in body.outputs + [v for n in body.nodes for v in (*n.operands, *_captured(n))]
-    ]
+    return needed_nodes(graph.nodes, graph.outputs, lambda node: node.op in ("send", "recv", *BETWEEN))
 
 
 def _write(graph: Graph, builder: LocalBuilder, made: dict[Value, Value]) -> None:

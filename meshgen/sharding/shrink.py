@@ -18,6 +18,7 @@ from meshgen.ir.evaluate.evaluator import evaluate_node
 from meshgen.ir.graph import Annotation, Graph, Module, Node, TensorType, Value
 from meshgen.ir.infer.inference import verify_graph
 from meshgen.ir.loops import always_ends
+from meshgen.ir.regions import needed_nodes, rewired, used_by
 from meshgen.mesh import Mesh, make_mesh, split_ref
 from meshgen.sharding.generate import random_arguments
 from meshgen.sharding.lockstep import on_one_device
@@ -97,7 +98,7 @@ def _fewer_outputs(module: Module) -> Iterator[Module]:
 def _fewer_dead(module: Module) -> Iterator[Module]:
     """Without all ops, or one op, that nothing needs."""
     graph = module.graph
-    used = {value for node in graph.nodes for value in _needs(node)}
+    used = {value for node in graph.nodes for value in used_by(node)}
     dead = [node for node in graph.nodes if used.isdisjoint(node.results) and not {*graph.outputs} & {*node.results}]
     for gone in [dead] if len(dead) < 2 else [dead, *([node] for node in reversed(dead))]:
         if gone:
@@ -138,7 +139,7 @@ def _smaller_bodies(body: Graph) -> Iterator[Graph]:
         alike = [[v for v in before if v.type == result.type] for result in node.results]
         if all(alike):
             put = {result: values[-1] for result, values in zip(node.results, alike, strict=True)}
-            rest = [*body.nodes[:number], *(_renamed(inner, put) for inner in body.nodes[number + 1 :])]
+            rest = [*body.nodes[:number], *(rewired(inner, put) for inner in body.nodes[number + 1 :])]
             yield replace(body, nodes=rest, outputs=[put.get(v, v) for v in body.outputs])
 
 
@@ -220,14 +221,14 @@ def _pruned(module: Module, put: Mapping[Value, Value], outputs: Sequence[int] |
     graph = module.graph
     numbers = range(len(graph.outputs)) if outputs is None else outputs
     ends = [put.get(graph.outputs[n], graph.outputs[n]) for n in numbers]
-    live = _live(graph)
+    live = {*needed_nodes(graph.nodes, graph.outputs, lambda node: False)}
     needed = set(ends)
     nodes: list[Node] = []
     for node in reversed(graph.nodes):
         if needed.isdisjoint(node.results) and (node in live or not put.keys().isdisjoint(node.results)):
             continue
-        nodes.append(_renamed(node, put))
-        needed.update(_needs(nodes[-1]))
+        nodes.append(rewired(node, put))
+        needed.update(used_by(nodes[-1]))
     known = {*graph.inputs, *(v for node in graph.nodes for v in node.results)}
     wishes = dict(zip(graph.inputs, module.in_annotations, strict=False))
     inputs = [v for v in graph.inputs if v in needed] + [v for v in put.values() if v not in known and v in needed]
@@ -238,45 +239,6 @@ def _pruned(module: Module, put: Mapping[Value, Value], outputs: Sequence[int] |
         in_annotations=[wishes.get(v) for v in inputs],
         out_annotations=results,
     )
-
-
-def _renamed(node: Node, put: Mapping[Value, Value]) -> Node:
-    """The node with values replaced, in its regions too."""
-    regions = tuple(
-        Graph(
-            body.name,
-            body.inputs,
-            [_renamed(inner, put) for inner in body.nodes],
-            [put.get(v, v) for v in body.outputs],
-        )
-        for body in node.regions
-    )
-    return replace(node, operands=[put.get(v, v) for v in node.operands], regions=regions)
-
-
-def _live(graph: Graph) -> set[Node]:
-    """The nodes that outputs need."""
-    needed, live = set(graph.outputs), set[Node]()
-    for node in reversed(graph.nodes):
-        if not needed.isdisjoint(node.results):
-            live.add(node)
-            needed.update(_needs(node))
-    return live
-
-
-def _needs(node: Node) -> Iterator[Value]:
-    yield from node.operands
-    for body in node.regions:
-        yield from _captured(body)
-
-
-def _captured(body: Graph) -> Iterator[Value]:
-    """Values that a region may use from around it."""
-    for node in body.nodes:
-        yield from node.operands
-        for inner in node.regions:
-            yield from _captured(inner)
-    yield from body.outputs
 
 
 def _shardings(module: Module) -> list[Sharding]:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, MADE, POINTWISE
-from meshgen.codegen.simplify import attribute_key, captured, rewire
+from meshgen.codegen.simplify import attribute_key
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.regions import captured, rewired_graph
 
 # Telling words first; what is not listed is left out of names.
 _TELLING = (
@@ -45,7 +46,7 @@ class Cutter:
             operands = [copy(v) for v in node.operands]
             for outer in captured(node):
                 copy(outer)
-            regions = tuple(rewire(region, now) for region in node.regions)
+            regions = tuple(rewired_graph(region, now) for region in node.regions)
             results = [Value(v.type, v.name, loc=v.loc) for v in node.results]
             body.nodes.append(Node(node.op, operands, results, dict(node.attrs), node.loc, None, regions))
             now.update(zip(node.results, results, strict=True))

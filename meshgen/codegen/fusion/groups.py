@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, MADE, POINTWISE, Space
-from meshgen.codegen.simplify import COLLECTIVES, captured
+from meshgen.codegen.simplify import COLLECTIVES
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.regions import captured
 
 _MOST_MEMBERS = 160
 MOST_INPUTS = 24

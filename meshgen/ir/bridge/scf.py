@@ -13,7 +13,7 @@ from meshgen.ir.bridge.known import constant
 from meshgen.ir.bridge.linalg.structured import refuse
 from meshgen.ir.bridge.payload import Builder
 from meshgen.ir.bridge.registries import IMPORTERS, imports
-from meshgen.ir.dialects.upstream.plain import SCF
+from meshgen.ir.dialects.upstream.structure import SCF
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.ir.inline import copy_nodes
 

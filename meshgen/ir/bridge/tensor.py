@@ -13,7 +13,8 @@ from meshgen.ir.bridge.linalg.spread import Spread, over
 from meshgen.ir.bridge.payload import LAZY, Builder, fill_number, finish, kind_of
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.scalar import constant, import_elementwise
-from meshgen.ir.dialects.upstream.plain import ARITH, MATH, TENSOR
+from meshgen.ir.dialects.upstream.scalar import ARITH, MATH
+from meshgen.ir.dialects.upstream.structure import TENSOR
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.infer.site import shapes_agree
 

@@ -14,6 +14,7 @@ from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.evaluate import contraction, control, elementwise, linalg, structure, window
 from meshgen.ir.evaluate.common import Array, Handler
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.regions import used_by
 
 HANDLERS: dict[str, Handler] = {
     **elementwise.HANDLERS,
@@ -63,7 +64,7 @@ def last_uses(graph: Graph) -> dict[int, list[Value]]:
     """Per node number the values that nothing after it uses (uses inside regions count, outputs never die)."""
     final: dict[Value, int] = {}
     for number, node in enumerate(graph.nodes):
-        for value in (*node.results, *_read(node)):
+        for value in (*node.results, *used_by(node)):
             final[value] = number
     for value in graph.outputs:
         final.pop(value, None)
@@ -71,16 +72,6 @@ def last_uses(graph: Graph) -> dict[int, list[Value]]:
     for value, number in final.items():
         table.setdefault(number, []).append(value)
     return table
-
-
-def _read(node: Node) -> list[Value]:
-    """All values that a node and its regions read."""
-    found = list(node.operands)
-    for region in node.regions:
-        for inner in region.nodes:
-            found += _read(inner)
-        found += region.outputs
-    return found
 
 
 def evaluate_node(node: Node, args: list[Array], outer: Mapping[Value, Array] | None = None) -> list[Array]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from meshgen.ir.evaluate.common import integer_range
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.regions import captured, used_values
 from meshgen.sharding.equal_programs.constant_places import window_start
 from meshgen.sharding.equal_programs.frames import (
     ALONG_OTHERS,
@@ -60,7 +61,7 @@ class _Rewrite:
         if not self._frames and not joins:
             return None
         for node in self._old.nodes:
-            for value in _captured(node):
+            for value in captured(node):
                 self._writer.plain(value)
             if not (self._written(node) if node not in joins else self._join(node)):
                 self._writer.graph.nodes.append(replace(node, operands=[self._writer.plain(v) for v in node.operands]))
@@ -218,19 +219,8 @@ def _update(node: Node) -> Value:
     return node.operands[1 if node.op == "dynamic_update_slice" else 2]
 
 
-def _captured(node: Node) -> list[Value]:
-    """Values that the regions of a node use from around them."""
-    found: list[Value] = []
-    for region in node.regions:
-        inner = set(region.values())
-        for each in region.nodes:
-            found += [value for value in (*each.operands, *_captured(each)) if value not in inner]
-        found += [value for value in region.outputs if value not in inner]
-    return found
-
-
 def _without_unused(graph: Graph) -> Graph:
     """Without slices, pads and constants that nobody uses."""
-    used = {value for node in graph.nodes for value in (*node.operands, *_captured(node))} | set(graph.outputs)
+    used = set(used_values(graph))
     gone = ("slice", "constant", "broadcast_in_dim", "iota")
     return replace(graph, nodes=[n for n in graph.nodes if n.op not in gone or n.result in used])

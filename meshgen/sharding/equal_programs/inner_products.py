@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.regions import needed_nodes
 
 _BODIES = ("while", "case", "if")
 
@@ -23,8 +24,7 @@ def inner_products(graph: Graph, outer: Mapping[Value, Node] | None = None) -> G
     nodes = [_rewritten(node, producers) for node in graph.nodes]
     if all(new is old for new, old in zip(nodes, graph.nodes, strict=True)):
         return None
-    used = {value for node in nodes for value in _used(node)} | set(graph.outputs)
-    return replace(graph, nodes=[node for node in nodes if node.op != "reshape" or node.result in used])
+    return replace(graph, nodes=needed_nodes(nodes, graph.outputs, lambda node: node.op != "reshape"))
 
 
 def _rewritten(node: Node, producers: Mapping[Value, Node]) -> Node:
@@ -43,8 +43,3 @@ def _rewritten(node: Node, producers: Mapping[Value, Node]) -> Node:
         return node
     dims = tuple(range(sources[0].type.rank))
     return replace(node, operands=sources, attrs=node.attrs | {"lhs_contract": dims, "rhs_contract": dims})
-
-
-def _used(node: Node) -> list[Value]:
-    inner = [value for region in node.regions for each in region.nodes for value in _used(each)]
-    return [*node.operands, *inner, *(value for region in node.regions for value in region.outputs)]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.regions import needed_nodes, used_values
 
 _Cut = tuple[tuple[int, int], ...]  # [start, stop) of each dim
 
@@ -37,7 +38,7 @@ def slices_of_joins(graph: Graph) -> Graph | None:
 class _Writer:
     def __init__(self, graph: Graph) -> None:
         self._producers, self._uses, self._outputs = graph.producers(), graph.uses(), set(graph.outputs)
-        self._inner = {value for node in graph.nodes for region in node.regions for value in _used(region)}
+        self._inner = {value for node in graph.nodes for region in node.regions for value in used_values(region)}
         self._made: dict[tuple[Value, _Cut], Value] = {}
         self.nodes: list[Node] = []
         self.replaced: dict[Value, Value] = {}
@@ -94,16 +95,7 @@ class _Writer:
         return result
 
 
-def _used(graph: Graph) -> list[Value]:
-    inner = [value for node in graph.nodes for region in node.regions for value in _used(region)]
-    return [value for node in graph.nodes for value in node.operands] + inner + graph.outputs
-
-
 def _without_unused(graph: Graph) -> Graph:
-    """Without joins and slices that nobody uses any more, backwards."""
-    used, kept = set(graph.outputs), list[Node]()
-    for node in reversed(graph.nodes):
-        if node.op not in ("slice", "concatenate") or node.result in used:
-            kept.append(node)
-            used.update(node.operands, *(_used(region) for region in node.regions))
-    return replace(graph, nodes=kept[::-1])
+    """Without joins and slices that nobody uses any more."""
+    nodes = needed_nodes(graph.nodes, graph.outputs, lambda node: node.op not in ("slice", "concatenate"))
+    return replace(graph, nodes=nodes)

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from meshgen.codegen.simplify import captured
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
+from meshgen.ir.regions import captured
 from meshgen.mesh import split_ref
 from meshgen.spec import Sharding
 

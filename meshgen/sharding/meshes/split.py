@@ -14,12 +14,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from meshgen.codegen.simplify import captured, rewire
 from meshgen.codegen.unroll import unroll
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.infer.sharding import TURN
 from meshgen.ir.parts import joined, on_mesh, without_meshes
+from meshgen.ir.regions import captured, rewired_graph
 from meshgen.mesh import Mesh
 from meshgen.sharding.meshes.place import CROSSING, Places, first_named, is_on_several, place, unknown_meshes
 from meshgen.spec import Sharding
@@ -148,7 +148,7 @@ class _Writer:
         operands = [self._use(value, part, user, node.loc) for value in node.operands]
         results = [_bare(result) for result in node.results]
         around = {value: self._use(value, part, user, node.loc) for value in captured(node)}
-        regions = tuple(rewire(region, around) for region in node.regions)
+        regions = tuple(rewired_graph(region, around) for region in node.regions)
         node = replace(node, regions=regions)
         part.graph.nodes.append(replace(on_mesh(node, part.mesh), operands=operands, results=results))
         part.here.update(zip(node.results, results, strict=True))

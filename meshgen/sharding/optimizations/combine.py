@@ -15,9 +15,10 @@ from typing import Any
 from meshgen.ccl.cost import link_axes
 from meshgen.ir.evaluate.common import bits
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.regions import used_by
 from meshgen.mesh import Mesh
 from meshgen.sharding.optimizations.messages import MESSAGES, Writer
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, LOCAL_OPS, about, price_of, used_values
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, LOCAL_OPS, about, price_of
 
 # What may be put off until the message is there, if it is small; anything else stays where it is.
 _LIGHT = ELEMENTWISE | {
@@ -100,7 +101,7 @@ def _due(graph: Graph) -> dict[Value, int]:
         needed = place
         if is_light(node):
             needed = min((due.get(value, len(graph.nodes)) for value in node.results), default=place)
-        for value in _used(node):
+        for value in used_by(node):
             due[value] = min(due.get(value, needed), needed)
     return due
 
@@ -109,10 +110,6 @@ def is_light(node: Node) -> bool:
     """Whether a node may be put off: a map of few elements."""
     values = (*node.operands, *node.results)
     return node.op in _LIGHT and not node.regions and all(v.type.nbytes <= _LIGHT_BYTES for v in values)
-
-
-def _used(node: Node) -> list[Value]:
-    return [*node.operands, *(value for region in node.regions for value in used_values(region))]
 
 
 def _key(node: Node, mesh: Mesh) -> tuple[Any, ...]:
@@ -152,7 +149,7 @@ def _reordered(nodes: Sequence[Node], found: list[list[Node]], mesh: Mesh) -> li
     missing: set[Value] = set()
     for node in nodes:
         group = group_of.get(node)
-        if group is None and missing.isdisjoint(_used(node)):
+        if group is None and missing.isdisjoint(used_by(node)):
             kept.append(node)
         elif group is None:
             late.append(node)
@@ -171,7 +168,7 @@ def _released(late: list[Node], kept: list[Node], missing: set[Value]) -> list[N
     """Move what has waited long enough to `kept`; returns what waits on."""
     rest: list[Node] = []
     for node in late:
-        if missing.isdisjoint(_used(node)):
+        if missing.isdisjoint(used_by(node)):
             kept.append(node)
             missing.difference_update(node.results)
         else:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
+from meshgen.ir.regions import rewired
 from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, MOVES, about, merged_why, without_dead
 from meshgen.spec import Sharding
 
@@ -65,7 +66,7 @@ def _handed(loop: Node, gone: set[Node], given: Mapping[Value, Value]) -> Node:
     """The loop without some nodes of its body: what they made it is given, and hands to itself, as its text would say it."""
     condition, body = loop.regions
     put = {inner: replace(outer) for inner, outer in given.items()}
-    left = [_with(node, put) for node in body.nodes if node not in gone]
+    left = [rewired(node, put) for node in body.nodes if node not in gone]
     ends = [put.get(value, value) for value in body.outputs]
     tested = Graph(condition.name, [*condition.inputs, *map(replace, put.values())], condition.nodes, condition.outputs)
     inside = Graph(body.name, [*body.inputs, *put.values()], left, [*ends, *put.values()])
@@ -100,12 +101,3 @@ def _outside(node: Node, same: Mapping[Value, Value]) -> Node:
     results = [replace(value) for value in node.results]
     attrs = node.attrs | (merged_why([node], "the same in every trip: before the loop") if node.op in _MOVING else {})
     return replace(node, operands=[same.get(v, v) for v in node.operands], results=results, attrs=attrs)
-
-
-def _with(node: Node, put: Mapping[Value, Value]) -> Node:
-    """A node with values replaced, in its regions too."""
-    regions = tuple(
-        Graph(r.name, r.inputs, [_with(n, put) for n in r.nodes], [put.get(v, v) for v in r.outputs])
-        for r in node.regions
-    )
-    return replace(node, operands=[put.get(v, v) for v in node.operands], regions=regions)

@@ -15,7 +15,8 @@ import numpy as np
 from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
-from meshgen.sharding.optimizations.rewrite import about, meaning, merged_why, used_values, without_dead
+from meshgen.ir.regions import used_values
+from meshgen.sharding.optimizations.rewrite import about, meaning, merged_why, without_dead
 
 _KINDS = {"add": "sum", "subtract": "sum", "maximum": "max", "minimum": "min", "multiply": "product", "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
 

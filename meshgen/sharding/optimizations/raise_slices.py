@@ -11,8 +11,9 @@ from collections import Counter
 from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
+from meshgen.ir.regions import used_values
 from meshgen.mesh import Mesh, overlaps
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, about, used_values
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, about
 from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, tile_of
 from meshgen.spec import Sharding
 

@@ -6,7 +6,7 @@ Every pass is one walk, so its time is linear: tables of producers and of use co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
@@ -16,6 +16,7 @@ from meshgen.ccl.cost import COMMUNICATIONS, LOCAL_OPS, ring_bytes, seconds_of
 from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, TensorType, Value
 from meshgen.ir.reasons import REASONS
+from meshgen.ir.regions import used_values
 from meshgen.mesh import Mesh
 from meshgen.sharding.optimizations.uniform import Varying
 from meshgen.sharding.rules.elementwise import BINARY, UNARY
@@ -172,15 +173,6 @@ Rule = Callable[[Node, Walk], Sequence[Value] | None]
 
 def _known(value: Value) -> Sharding:
     return value.sharding or Sharding.replicated(value.type.rank)
-
-
-def used_values(graph: Graph) -> Iterator[Value]:
-    """Every use of a value, those in regions and as an output included."""
-    for node in graph.nodes:
-        yield from node.operands
-        for region in node.regions:
-            yield from used_values(region)
-    yield from graph.outputs
 
 
 def walk(module: Module, rule: Rule) -> Module:

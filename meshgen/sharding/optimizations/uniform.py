@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.infer.sharding import COLLECTIVE_OPS
+from meshgen.ir.regions import captured
 from meshgen.mesh import overlaps
 
 Axes = frozenset[str]
@@ -60,7 +61,7 @@ class Varying:
         elif node.op in COLLECTIVE_OPS or node.op in _UNKNOWN:
             found = self._all
         else:
-            found = given | self._union(value for region in node.regions for value in _captured(region))
+            found = given | self._union(captured(node))
         return [found] * len(node.results)
 
     def _union(self, values: Sequence[Value] | Iterator[Value]) -> Axes:
@@ -87,13 +88,3 @@ class Varying:
             self._graph(region)
         ends = zip(*(region.outputs for region in node.regions), strict=True)
         return [chosen | self._union(iter(values)) for values in ends]
-
-
-def _captured(graph: Graph) -> Iterator[Value]:
-    """Values that a region uses and does not make."""
-    own = set(graph.values())
-    for node in graph.nodes:
-        yield from (value for value in node.operands if value not in own)
-        for region in node.regions:
-            yield from (value for value in _captured(region) if value not in own)
-    yield from (value for value in graph.outputs if value not in own)

@@ -14,7 +14,7 @@ from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from meshgen.ir.dialects.upstream.plain import ARITH, MATH
+from meshgen.ir.dialects.upstream.scalar import ARITH, MATH
 from meshgen.ir.dialects.upstream.tosa import TOSA
 
 OPERATIONS: dict[str, type[Operation]] = {op.name: op for dialect in (ARITH, MATH, TOSA) for op in dialect.operations}

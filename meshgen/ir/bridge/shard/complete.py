@@ -18,6 +18,7 @@ from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, Valu
 from meshgen.ir.infer.sharding import BETWEEN
 from meshgen.ir.manual import settle_manual
 from meshgen.ir.parts import without_meshes
+from meshgen.ir.regions import all_nodes
 from meshgen.spec import Sharding
 
 MOVES = ("permute", "retile", "update_halo", *BETWEEN)
@@ -82,18 +83,16 @@ def _shardings(module: Module) -> Iterator[Sharding]:
 
 def _all_values(graph: Graph) -> Iterator[Value]:
     yield from graph.values()
-    for node in graph.nodes:
+    for node in all_nodes(graph):
         for region in node.regions:
-            yield from _all_values(region)
+            yield from region.values()
 
 
 def _in_attributes(graph: Graph) -> Iterator[Sharding]:
-    for node in graph.nodes:
+    for node in all_nodes(graph):
         for entry in node.attrs.values():
             items: Sequence[object] = entry if isinstance(entry, tuple) else (entry,)
             yield from (each for each in items if isinstance(each, Sharding))
-        for region in node.regions:
-            yield from _in_attributes(region)
 
 
 def _program_nodes(graph: Graph) -> Iterator[Node]:

@@ -39,7 +39,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
-from meshgen.ir.dialects.upstream.plain import define
+from meshgen.ir.dialects.upstream.plain import define, entries
 from meshgen.ir.parser import TextParser
 
 _WORD = re.compile(r"#linalg\.\w+<\s*(\w+)\s*>")
@@ -155,17 +155,7 @@ class Structured(IRDLOperation):
 
 def _dictionary(parser: TextParser) -> dict[str, Attribute]:
     """`{strides = dense<2> : tensor<2xi64>, cast = #linalg.type_fn<cast_unsigned>}`"""
-    found: dict[str, Attribute] = {}
-    if parser.parse_optional_punctuation("{") is None:
-        return found
-    while parser.parse_optional_punctuation("}") is None:
-        name = parser.parse_identifier()
-        parser.parse_punctuation("=")
-        found[name] = _word(parser) if name in ("cast", "kind") else parser.parse_attribute()
-        if parser.parse_optional_punctuation(",") is None:
-            parser.parse_punctuation("}")
-            break
-    return found
+    return entries(parser, lambda name: _word(parser) if name in ("cast", "kind") else None)
 
 
 def _word(parser: TextParser) -> StringAttr:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
-
-from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i1
+from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, i1
 from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, Region, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AnyAttr,
@@ -22,7 +20,7 @@ from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure
 
-from meshgen.ir.dialects.upstream.plain import Plain, define
+from meshgen.ir.dialects.upstream.plain import Plain, define, entries
 from meshgen.ir.parser import TextParser
 
 CONDITION = TensorType(i1, [])
@@ -40,34 +38,23 @@ class Functional(Plain):
     """`%a, %b {attributes} : (types) -> types`; without operands `: () -> type`"""
 
     @classmethod
-    def parse(cls, parser: Parser) -> Self:
-        assert isinstance(parser, TextParser)
-        first = parser.parse_optional_unresolved_operand()
-        operands = [] if first is None else [first]
-        while operands and parser.parse_optional_punctuation(",") is not None:
-            operands.append(parser.parse_unresolved_operand())
-        attributes = _dictionary(parser)
-        parser.parse_punctuation(":")
+    def _head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], dict[str, Attribute]]:
+        return parser.parse_values() if parser.at_value() else [], {}
+
+    @classmethod
+    def _attributes(cls, parser: TextParser) -> dict[str, Attribute]:
+        return entries(parser, lambda name: _word(parser))
+
+    @classmethod
+    def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
         kind = parser.parse_function_type()
-        return cls._of(parser, operands, list(kind.inputs.data), list(kind.outputs.data), attributes)
+        return list(kind.inputs.data), list(kind.outputs.data)
 
 
-def _dictionary(parser: TextParser) -> dict[str, Attribute]:
-    """`{axis = 1 : i32, nan_mode = PROPAGATE}`: words of tosa stand without quotes."""
-    found: dict[str, Attribute] = {}
-    if parser.parse_optional_punctuation("{") is None:
-        return found
-    while parser.parse_optional_punctuation("}") is None:
-        name = parser.parse_identifier()
-        if parser.parse_optional_punctuation("=") is None:
-            found[name] = UnitAttr()
-        else:
-            word = next((word for word in WORDS if parser.parse_optional_keyword(word)), None)
-            found[name] = parser.parse_attribute() if word is None else StringAttr(word)
-        if parser.parse_optional_punctuation(",") is None:
-            parser.parse_punctuation("}")
-            break
-    return found
+def _word(parser: TextParser) -> Attribute | None:
+    """A word of tosa, which stands without quotes."""
+    word = next((word for word in WORDS if parser.parse_optional_keyword(word)), None)
+    return None if word is None else StringAttr(word)
 
 
 @irdl_attr_definition

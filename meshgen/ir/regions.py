@@ -1,0 +1,64 @@
+"""Walks through a program with its regions: what stands in them, what they use, the same with other values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from meshgen.ir.graph import Graph, Node, Value
+
+
+def all_nodes(graph: Graph) -> Iterator[Node]:
+    """Nodes in program order; those of regions after their op."""
+    for node in graph.nodes:
+        yield node
+        for region in node.regions:
+            yield from all_nodes(region)
+
+
+def used_values(graph: Graph) -> Iterator[Value]:
+    """Every use of a value, those in regions and as an output included."""
+    for node in graph.nodes:
+        yield from used_by(node)
+    yield from graph.outputs
+
+
+def used_by(node: Node) -> Iterator[Value]:
+    """Operands, and every use in the node's regions, of values that they make themselves as well."""
+    yield from node.operands
+    for region in node.regions:
+        yield from used_values(region)
+
+
+def captured(node: Node) -> list[Value]:
+    """Values from outside that the node's regions use, each once."""
+    found: dict[Value, None] = {}
+    for region in node.regions:
+        own = set(region.values())
+        for inner in region.nodes:
+            found.update((v, None) for v in (*inner.operands, *captured(inner)) if v not in own)
+        found.update((v, None) for v in region.outputs if v not in own)
+    return list(found)
+
+
+def rewired(node: Node, now: Mapping[Value, Value]) -> Node:
+    """The node that uses what values have become, in its regions too."""
+    operands = [now.get(v, v) for v in node.operands]
+    return replace(node, operands=operands, regions=tuple(rewired_graph(region, now) for region in node.regions))
+
+
+def rewired_graph(graph: Graph, now: Mapping[Value, Value]) -> Graph:
+    """The graph that uses what values have become, outputs and regions included."""
+    nodes = [rewired(node, now) for node in graph.nodes]
+    return Graph(graph.name, list(graph.inputs), nodes, [now.get(v, v) for v in graph.outputs])
+
+
+def needed_nodes(nodes: Sequence[Node], outputs: Iterable[Value], stays: Callable[[Node], bool]) -> list[Node]:
+    """Those of `nodes`, in order, that stay whoever uses them, and what they and the outputs need."""
+    used = set(outputs)
+    kept: list[Node] = []
+    for node in reversed(nodes):
+        if stays(node) or not used.isdisjoint(node.results):
+            kept.append(node)
+            used.update(used_by(node))
+    return kept[::-1]
