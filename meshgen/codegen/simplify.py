@@ -21,8 +21,8 @@ from meshgen.ir.regions import needed_nodes, rewired_graph
 
 Array = np.ndarray[Any, Any]
 COLLECTIVES = frozenset(simulated.COLLECTIVES) - {"all_slice", "to_partial"}  # those two do not communicate
-_IMPURE_WITHOUT_RESULT = frozenset({"send", "recv", *BETWEEN, "custom_call"})  # another device waits for these
-_IMPURE = COLLECTIVES | {"annotate", "rng", "custom_call", "kernel", "view"}
+_AWAITED = frozenset({"send", "recv", *BETWEEN})  # another device waits for these
+_IMPURE = COLLECTIVES | {"annotate", "kernel", "view"}
 _FOLDED_ELEMENTS = 4096  # constants of more elements are not computed with
 
 
@@ -344,5 +344,5 @@ def attribute_key(value: Any) -> Any:
 
 def without_dead_code(graph: Graph) -> Graph:
     """The graph without nodes whose results nobody uses; every device drops the same collectives."""
-    nodes = needed_nodes(graph.nodes, graph.outputs, lambda node: node.op in _IMPURE_WITHOUT_RESULT)
+    nodes = needed_nodes(graph.nodes, graph.outputs, lambda node: node.op in _AWAITED)
     return Graph(graph.name, list(graph.inputs), nodes, list(graph.outputs))

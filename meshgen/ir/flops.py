@@ -18,9 +18,9 @@ _MOVES = (
 )  # fmt: skip
 _NO_ARITHMETIC = frozenset((
     *CONTROL, *_MOVES, "all_slice", "to_partial", "constant", "iota", "broadcast_in_dim", "transpose", "reshape",
-    "optimization_barrier", "reverse", "slice", "concatenate", "pad", "gather", "scatter", "dynamic_slice",
+    "reverse", "slice", "concatenate", "pad", "gather", "scatter", "dynamic_slice",
     "dynamic_update_slice", "convert", "bitcast_convert", "select", "process_index", "mask_padding", "kernel", "view",
-    "sort", "custom_call", "copy", "annotate",
+    "sort", "annotate",
 ))  # fmt: skip
 
 

@@ -162,7 +162,7 @@ class Dim(int):
         made.expr = expr
         return made
 
-    def __getnewargs__(self) -> tuple[int, Expr]:  # type: ignore[override]
+    def __getnewargs__(self) -> tuple[int, Expr]:  # pyright: ignore[reportIncompatibleMethodOverride]  # what __new__ takes
         return int(self), self.expr
 
     @staticmethod

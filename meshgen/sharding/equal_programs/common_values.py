@@ -15,7 +15,7 @@ import numpy as np
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.sharding.rules.elementwise import BINARY, UNARY
 
-_PURE = frozenset((*UNARY, *BINARY)) - {"optimization_barrier"} | {
+_PURE = frozenset((*UNARY, *BINARY)) | {
     "broadcast_in_dim", "clamp", "concatenate", "constant", "convert", "dot_general", "dynamic_slice", "gather", "iota",
     "pad", "reduce", "reshape", "reverse", "select", "slice", "transpose",
 }  # fmt: skip

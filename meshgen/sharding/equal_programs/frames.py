@@ -19,7 +19,7 @@ from meshgen.sharding.rules.elementwise import BINARY, UNARY
 
 Dim = tuple[Value, int]
 Parts = Callable[[Value, int], int]  # into how many parts a dim may be split
-CARRIERS = frozenset((*UNARY, *BINARY, "convert", "select", "clamp")) - {"optimization_barrier"} | {
+CARRIERS = frozenset((*UNARY, *BINARY, "convert", "select", "clamp")) | {
     "broadcast_in_dim", "dot_general", "gather", "iota", "reduce", "reshape", "transpose",
 }  # fmt: skip
 ALONG_OTHERS = ("concatenate", "scatter")  # carry rows along dims that they neither join nor sum over

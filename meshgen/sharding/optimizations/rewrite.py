@@ -24,10 +24,10 @@ from meshgen.spec import Sharding
 
 MOVES = ("all_gather", "all_to_all", "permute", "retile", "update_halo")  # they move data and compute nothing
 SHARDING_OPS = ("all_reduce", "reduce_scatter", *MOVES, *LOCAL_OPS)
-ELEMENTWISE = frozenset((*UNARY, *BINARY, "convert", "select", "clamp")) - {"optimization_barrier"}
+ELEMENTWISE = frozenset((*UNARY, *BINARY, "convert", "select", "clamp"))
 _COMMUNICATES = frozenset(COMMUNICATIONS)
 Pass = Callable[[Module], Module]
-_EFFECTS = ("send", "recv", *BETWEEN, "custom_call", "optimization_barrier", "rng_bit_generator")
+_EFFECTS = ("send", "recv", *BETWEEN, "rng_bit_generator")
 
 
 @dataclass(frozen=True)

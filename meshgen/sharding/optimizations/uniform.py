@@ -17,7 +17,7 @@ from meshgen.mesh import overlaps
 Axes = frozenset[str]
 _SHARED = ("all_reduce", "all_gather", "broadcast")  # all devices of a group get the same
 _OWN = ("reduce_scatter", "all_slice", "all_to_all", "to_partial", "gather_to", "reduce_to", "scatter_from", "mask_padding", "process_index")  # fmt: skip
-_UNKNOWN = ("custom_call", "kernel", "transfer_recv", "transfer_send")
+_UNKNOWN = ("kernel", "transfer_recv", "transfer_send")
 
 
 class Varying:

@@ -10,7 +10,7 @@ UNARY = (
     "abs", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "tanh", "sqrt", "rsqrt",
     "cbrt", "sine", "cosine", "tan", "floor", "ceil", "round_nearest_even", "round_nearest_afz", "sign", "not",
     "is_finite", "erf", "erf_inv", "erfc", "popcnt", "count_leading_zeros", "negate", "reduce_precision",
-    "optimization_barrier", "lgamma", "digamma", "bessel_i1e", "sinh", "cosh", "asin", "acos", "asinh", "acosh", "atanh",
+    "lgamma", "digamma", "bessel_i1e", "sinh", "cosh", "asin", "acos", "asinh", "acosh", "atanh",
     "real", "imag",
 )  # fmt: skip
 BINARY = (
