@@ -22,7 +22,7 @@ from meshgen.ir.graph import Annotation, Module, Value
 from meshgen.ir.sizes import given_types, has_open_results, input_names, with_shapes
 from meshgen.mesh import DEFAULT_NAME, Mesh, make_mesh
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages, verify_program
-from meshgen.runtime import module as modules
+from meshgen.runtime import loading
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_module import OpenModule
 from meshgen.runtime.sizes import Given, Sizes
@@ -238,7 +238,7 @@ def load(path: str | Path, mesh: Given = None, *, devices: int | None = None) ->
 
     The module says so in its report (`report["specialised"]`). Needs no compiler unless that happens.
     """
-    return modules.load(path, mesh, devices=devices, specialise=specialised)
+    return loading.load(path, mesh, devices=devices, specialise=specialised)
 
 
 def specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:

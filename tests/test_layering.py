@@ -38,7 +38,7 @@ LAYERS = (
     ("errors", "collector"),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
-LIGHT = ["meshgen", "meshgen.api", "meshgen.runtime.module", "meshgen.runtime.open_module", "meshgen.runtime.simulate", "meshgen.ccl.cost", "meshgen.ccl.simulated", "meshgen.ir.graph",
+LIGHT = ["meshgen", "meshgen.api", "meshgen.runtime.module", "meshgen.runtime.loading", "meshgen.runtime.open_module", "meshgen.runtime.simulate", "meshgen.ccl.cost", "meshgen.ccl.simulated", "meshgen.ir.graph",
          "meshgen.ir.infer.inference", "meshgen.ir.evaluate.evaluator", "meshgen.ir.encode", "meshgen.commands.run", "meshgen.commands.inspect", "meshgen.cli"]  # fmt: skip
 
 

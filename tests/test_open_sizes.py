@@ -19,8 +19,7 @@ import meshgen as mg
 from meshgen.cli import main
 from meshgen.errors import ArgumentError, MeshgenError, MissingError, ModuleError, ProgramError, ShardingError
 from meshgen.executable_open import AHEAD, AT_LOAD, OpenExecutable
-from meshgen.runtime import container
-from meshgen.runtime import module as modules
+from meshgen.runtime import container, loading
 from meshgen.runtime.open_module import OpenModule
 from meshgen.runtime.sizes import LAUNCHERS
 from tests.runtime.scrambled import scramble
@@ -110,7 +109,7 @@ def test_without_open_dims_load_gives_an_ordinary_module(tmp_path: Path) -> None
 
 
 def test_without_a_compiler_the_sizes_of_the_module_are_listed(tmp_path: Path) -> None:
-    module = modules.load(written(tmp_path / "m.mgx"), {"0": 3})
+    module = loading.load(written(tmp_path / "m.mgx"), {"0": 3})
     is_right(module, 5)
     with pytest.raises(
         MissingError, match=r"MG0602.*no specialisation for 0=3, x=6x12.*0=2, x=6x12; 0=3, x=5x12"

@@ -18,9 +18,10 @@ from meshgen.codegen.schedule import constants_of
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.graph import STAGES, Module, TensorType, Value
 from meshgen.ir.parts import parts_of
-from meshgen.runtime import container, manifest, tensors
+from meshgen.runtime import container, tensors
 from meshgen.runtime.checker import check
-from meshgen.runtime.manifest import Binary, Binding, Kernel, Manifest, Param
+from meshgen.runtime.manifest import Binary, Binding, Json, Kernel, Manifest, Param, Parts
+from meshgen.runtime.manifest_json import manifest_to_json, parts_to_json
 from meshgen.runtime.plan import Schedule
 from meshgen.spec import Sharding
 
@@ -91,10 +92,10 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
         report=report or {},
     )
     files = {name: hashlib.sha256(members[name]).hexdigest() for name in sorted(members)}
-    return members | sealed(manifest.encode(described, files)), described
+    return members | sealed(manifest_to_json(described, files)), described
 
 
-def sealed(value: manifest.Json) -> dict[str, bytes]:
+def sealed(value: Json) -> dict[str, bytes]:
     """The manifest and its digest as members."""
     text = json.dumps(value, sort_keys=True, indent=1, allow_nan=False).encode()
     return {"manifest.json": text, "manifest.sha256": hashlib.sha256(text).hexdigest().encode()}
@@ -107,12 +108,12 @@ def parts_members(module: Module, parts: Sequence[Mapping[str, bytes]], *, stage
     for number, part in enumerate(parts):
         members |= {f"parts/{number:02}/{name}": content for name, content in part.items()}
     files = {name: hashlib.sha256(members[name]).hexdigest() for name in sorted(members)}
-    described = manifest.Parts(
+    described = Parts(
         module.name,
         tuple((part.mesh.name, tuple(part.attrs["inputs"]), tuple(part.attrs["outputs"])) for part in module.parts),
         report,
     )
-    return members | sealed(manifest.encode_parts(described, files))
+    return members | sealed(parts_to_json(described, files))
 
 
 def write_plans(path: str | Path, module: Module, plans: Sequence[Schedule]) -> None:

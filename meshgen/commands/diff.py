@@ -8,7 +8,8 @@ from typing import Any
 
 from meshgen.commands.output import Output
 from meshgen.records import comms_of, launch_bytes
-from meshgen.runtime.module import LoadedModule, load
+from meshgen.runtime.loading import load
+from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_module import OpenModule
 from meshgen.tables import table_of
 

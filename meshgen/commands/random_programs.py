@@ -24,7 +24,7 @@ from meshgen.ir.sizes import at_meshes
 from meshgen.ir.text import parse_text, print_text
 from meshgen.mesh import Mesh
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages
-from meshgen.runtime.module import load
+from meshgen.runtime.loading import load
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.sizes import bound
 from meshgen.sharding.generate import (

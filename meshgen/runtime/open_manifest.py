@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from meshgen.ir.encode import mesh_from_json, mesh_to_json
 from meshgen.ir.graph import DTYPES, STAGES, TensorType
-from meshgen.runtime.manifest import OPEN_FORMAT, Json, each_of, one_of, read_count, read_counts, read_text
+from meshgen.runtime.json_values import each_of, one_of, read_count, read_counts, read_text
+from meshgen.runtime.manifest import OPEN_FORMAT, Json
 from meshgen.runtime.open_program import Argument, Digests, OpenProgram
 from meshgen.runtime.sizes import Sizes, axis_sizes
 

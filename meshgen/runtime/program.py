@@ -9,11 +9,12 @@ import numpy as np
 
 from meshgen.ccl.between import Post
 from meshgen.errors import ArgumentError, Diagnostic
-from meshgen.runtime import manifest as manifests
 from meshgen.runtime.checker_parts import check_parts
 from meshgen.runtime.container import Folder, Members, damaged
+from meshgen.runtime.loading import checked_manifest, load_part
 from meshgen.runtime.manifest import Binding, Parts
-from meshgen.runtime.module import LoadedModule, checked_manifest, load_part
+from meshgen.runtime.manifest_json import parts_from_json
+from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.simulate import together
 from meshgen.runtime.sizes import Given, bound
 
@@ -118,7 +119,7 @@ def load_parts(container: Members, value: dict[str, Any]) -> LoadedProgram:
     """The program of a file's checked manifest; every part is checked as a module is, and then all together."""
     path = container.path
     try:
-        described = manifests.decode_parts(value)
+        described = parts_from_json(value)
         parts: list[LoadedModule] = []
         for number in range(len(described.parts)):
             folder = Folder(container, f"parts/{number:02}")

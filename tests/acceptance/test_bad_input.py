@@ -171,7 +171,7 @@ def test_a_truncated_module_is_refused(
 def test_any_modified_byte_is_noticed(module: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every 97th byte and its lowest bit: members, their headers, alignment and the directory at the end."""
     from meshgen.errors import ModuleError
-    from meshgen.runtime.module import load
+    from meshgen.runtime.loading import load
 
     content, bad = module.read_bytes(), tmp_path / "bad.mgx"
     unnoticed: list[int] = []

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from meshgen.cli import main
-from meshgen.runtime.module import load
+from meshgen.runtime.loading import load
 from tests.acceptance.cases import CASES, PROGRAMS, arguments, needs_cases, recipe, small
 
 pytestmark = needs_cases

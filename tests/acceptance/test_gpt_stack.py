@@ -13,7 +13,7 @@ from bench.stack import LAYERS, on_mesh, stack
 from meshgen import api
 from meshgen.cli import main
 from meshgen.executable import Executable
-from meshgen.runtime.module import load
+from meshgen.runtime.loading import load
 from tests.acceptance.cases import needs_cases, realistic
 
 pytestmark = needs_cases

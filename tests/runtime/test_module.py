@@ -22,7 +22,7 @@ from meshgen.mesh import make_mesh
 from meshgen.runtime import container, tensors
 from meshgen.runtime.checker import happens_before
 from meshgen.runtime.launch import evaluated
-from meshgen.runtime.module import load
+from meshgen.runtime.loading import load
 from meshgen.runtime.reference import run_plan
 from meshgen.spec import P
 from tests.codegen.programs import body, costs, f32, layers, mixed, module
@@ -421,7 +421,7 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 import numpy as np
 from meshgen.runtime.launch import evaluated
-from meshgen.runtime.module import load
+from meshgen.runtime.loading import load
 out = load(sys.argv[1])(np.ones((4, 3), np.float32), np.float32(2))
 assert out[1].shape == (4, 3) and out[1][0, 1] == 2, out
 assert not [m for m in sys.modules if m.startswith("meshgen.codegen")]

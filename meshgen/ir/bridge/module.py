@@ -16,24 +16,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from xdsl.dialects import builtin, func, scf
+from xdsl.dialects import builtin, func
 from xdsl.ir import Attribute, Operation, Region
-from xdsl.parser.core import ForwardDeclaredValue
-from xdsl.utils.exceptions import VerifyException
 
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir.bridge import registries
 from meshgen.ir.bridge.conversion import Exporter, Importer
 from meshgen.ir.bridge.reading import Reading, Slot, Source
-from meshgen.ir.bridge.registries import EXPORTERS, IMPORTERS, MODULE_OPS
+from meshgen.ir.bridge.registries import EXPORTERS, MODULE_OPS
+from meshgen.ir.bridge.verifying import raise_faults, refuse_unknown, verify_operations
 from meshgen.ir.graph import STAGES, Graph, Module, Node
 from meshgen.ir.infer.inference import verify_node
 from meshgen.ir.inline import inline_calls
 from meshgen.mesh import Mesh
 
 KERNEL = "meshgen.kernel"
-_BRANCHES = ("scf.if", "scf.index_switch", "scf.execute_region")
-_STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return", "sdy.return")
 
 
 def import_module(top: builtin.ModuleOp, source: Source, given: Sequence[Mesh] = (), is_part: bool = False) -> Module:
@@ -45,8 +42,8 @@ def import_module(top: builtin.ModuleOp, source: Source, given: Sequence[Mesh] =
     ones, then those found in the conversion.
     """
     reading = Reading(source, given=given, is_part=is_part)
-    _refuse_unknown(top, reading)
-    _verify(top, reading)
+    refuse_unknown(top, reading)
+    verify_operations(top, reading)
     if top.sym_name is not None:
         reading.module.name = top.sym_name.data
     for name, attribute in top.attributes.items():
@@ -61,7 +58,7 @@ def import_module(top: builtin.ModuleOp, source: Source, given: Sequence[Mesh] =
     reading.share_devices(partitions.value.data if isinstance(partitions, builtin.IntegerAttr) else None)
     _prefer_named_mesh(top, reading)
     _import_functions([each for each in top.ops if isinstance(each, func.FuncOp)], reading)
-    _raise(reading)
+    raise_faults(reading)
     if len(reading.distinct) > 1:
         reading.module.meshes = reading.distinct
     return reading.module
@@ -87,7 +84,7 @@ def import_parts(top: builtin.ModuleOp, parts: Sequence[builtin.ModuleOp], sourc
         )
     if top.sym_name is not None:
         reading.module.name = top.sym_name.data
-    _raise(reading)
+    raise_faults(reading)
     return reading.module
 
 
@@ -101,13 +98,13 @@ def _import_functions(functions: Sequence[func.FuncOp], reading: Reading) -> Non
             reading.fault("MG0104", f"@{name} is defined twice", function)
         table = reading.module.kernels if KERNEL in function.attributes else private
         table[name] = Graph(name)
-    _raise(reading)
+    raise_faults(reading)
     for function in functions:
         name = function.sym_name.data
         if function is not entry:
             _body(function, reading, reading.module.kernels.get(name) or private[name])
     _import_entry(entry, reading)
-    _raise(reading)
+    raise_faults(reading)
     reading.module.graph = inline_calls(reading.module.graph, private)
 
 
@@ -118,75 +115,6 @@ def check_module(module: Module) -> None:
     graphs = (module.graph, *module.kernels.values())
     if faults := [fault for graph in graphs for node in graph.nodes for fault in verify_node(node, mesh)]:
         raise ProgramError(*faults)
-
-
-def _raise(reading: Reading) -> None:
-    if reading.faults:
-        raise ProgramError(*reading.faults)
-
-
-def _refuse_unknown(top: Operation, reading: Reading) -> None:
-    """A fault for each kind of operation that nothing converts, where it first stands, and for undefined operands."""
-    first: dict[str, Operation] = {}
-    for operation in top.walk():
-        known = operation.name in IMPORTERS or operation.name in MODULE_OPS or operation.name in _STRUCTURE
-        if not known and operation.name not in first:
-            first[operation.name] = operation
-        if any(isinstance(operand, ForwardDeclaredValue) for operand in operation.operands):
-            reading.fault("MG0104", f"{operation.name}: an operand is not defined where it is used", operation)
-    for name, operation in first.items():
-        reading.fault("MG0103", f"operation {name} is not supported", operation)
-    _raise(reading)
-
-
-def _verify(top: Operation, reading: Reading) -> None:
-    """What the definitions of the operations say: counts of operands and results, properties, regions."""
-    _verify_inside(top, reading)
-    _raise(reading)
-
-
-def _verify_inside(parent: Operation, reading: Reading) -> None:
-    """Every operation in the regions of `parent`, and what is in those that are well-formed."""
-    for operation in (op for region in parent.regions for block in region.blocks for op in block.ops):
-        count = len(reading.faults)
-        _verify_place(parent, operation, reading)
-        _verify_one(operation, reading)
-        if len(reading.faults) == count:  # what is in a malformed one may ask for what that lacks
-            _verify_inside(operation, reading)
-
-
-def _verify_place(parent: Operation, operation: Operation, reading: Reading) -> None:
-    """A module holds functions and declarations, a function operations."""
-    is_declaration = isinstance(operation, func.FuncOp | builtin.ModuleOp) or operation.name in MODULE_OPS
-    if isinstance(parent, builtin.ModuleOp) != is_declaration:
-        place = "a module" if isinstance(parent, builtin.ModuleOp) else "a function"
-        reading.fault("MG0104", f"{operation.name} does not stand in {place}", operation)
-
-
-def _verify_one(operation: Operation, reading: Reading) -> None:
-    if isinstance(operation, func.CallOp):  # what it calls is checked when it is inlined
-        if not isinstance(operation.properties.get("callee"), builtin.SymbolRefAttr):
-            reading.fault("MG0104", "func.call: needs the property callee = @name", operation)
-        return
-    try:
-        operation.verify(verify_nested_ops=False)
-    except VerifyException as error:
-        message = str(error).strip().splitlines()[-1]
-        reading.fault("MG0104", f"{operation.name}: {message}", operation)
-    regions = operation.regions[:1] if isinstance(operation, scf.IfOp) else operation.regions  # no else is needed
-    if not isinstance(operation, func.FuncOp) and any(len(region.blocks) != 1 for region in regions):
-        reading.fault("MG0104", f"{operation.name}: a region has one block", operation)
-    elif operation.name in _BRANCHES:
-        _verify_branches(operation, reading)
-
-
-def _verify_branches(operation: Operation, reading: Reading) -> None:
-    """Each branch that there is gives a value for each result."""
-    ends = [region.block.last_op for region in operation.regions if region.blocks]
-    counts = {0 if end is None else len(end.operands) for end in ends} - {len(operation.results)}
-    if counts:
-        message = f"{operation.name}: a branch gives {min(counts)} values for {len(operation.results)} results"
-        reading.fault("MG0104", message, operation)
 
 
 def _entry(functions: Sequence[func.FuncOp], reading: Reading) -> func.FuncOp:

@@ -37,9 +37,7 @@ from meshgen.ir.bridge.shard.sharding import (
 from meshgen.ir.bridge.shard.specs import KINDS, OF_SIZE, SPECS, Spec
 from meshgen.ir.dialects.shard.attributes import ReductionKindAttr, SplitAttr, named
 from meshgen.ir.dialects.shard.checks import collective_faults
-from meshgen.ir.dialects.shard.collectives import (
-    UpdateHaloOp,
-)
+from meshgen.ir.dialects.shard.moves import UpdateHaloOp
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding

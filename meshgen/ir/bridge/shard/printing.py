@@ -33,14 +33,13 @@ from meshgen.ir.bridge.shard.sharding import (
 )
 from meshgen.ir.bridge.shard.specs import KIND_NAMES, SPECS, Spec
 from meshgen.ir.dialects.shard.attributes import ReductionKindAttr
-from meshgen.ir.dialects.shard.collectives import (
+from meshgen.ir.dialects.shard.collectives import PermutePairsOp, ShiftOp
+from meshgen.ir.dialects.shard.moves import (
     FetchRowsOp,
     MaskPaddingOp,
     PermuteOp,
-    PermutePairsOp,
     ProcessIndexOp,
     RetileOp,
-    ShiftOp,
     UpdateHaloOp,
 )
 from meshgen.ir.graph import Node

@@ -12,7 +12,7 @@ from meshgen.ir.bridge.registries import exports, imports
 from meshgen.ir.bridge.shard.grid import find_mesh
 from meshgen.ir.bridge.shard.sharding import encode_split
 from meshgen.ir.dialects.shard.attributes import SplitAttr, named
-from meshgen.ir.dialects.shard.collectives import TransferRecvOp, TransferSendOp
+from meshgen.ir.dialects.shard.moves import TransferRecvOp, TransferSendOp
 from meshgen.ir.graph import Node
 from meshgen.mesh import Mesh
 

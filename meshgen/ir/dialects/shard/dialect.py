@@ -45,7 +45,8 @@ from meshgen.ir.dialects.shard.attributes import (
     WishAttr,
     parse_list,
 )
-from meshgen.ir.dialects.shard.collectives import COLLECTIVE_OPS, parse_sizes, print_sizes
+from meshgen.ir.dialects.shard.collectives import COLLECTIVES
+from meshgen.ir.dialects.shard.moves import MOVES, parse_sizes, print_sizes
 
 _NO_SIZES = DenseArrayBase.from_list(i64, [])
 _NO_AXES = DenseArrayBase.from_list(i16, [])
@@ -220,6 +221,6 @@ LAYOUT_OPS = (
 
 SHARD = Dialect(
     "shard",
-    [*LAYOUT_OPS, *COLLECTIVE_OPS],
+    [*LAYOUT_OPS, *COLLECTIVES, *MOVES],
     [ReductionKindAttr, ShardingType, ShardAxesArrayAttr, SplitAttr, WishAttr, PartialAttr, PlanAttr],
 )

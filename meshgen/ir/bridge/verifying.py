@@ -1,0 +1,84 @@
+"""Checks of a program as xDSL has read it, with all faults at once."""
+
+from __future__ import annotations
+
+from xdsl.dialects import builtin, func, scf
+from xdsl.ir import Operation
+from xdsl.parser.core import ForwardDeclaredValue
+from xdsl.utils.exceptions import VerifyException
+
+from meshgen.errors import ProgramError
+from meshgen.ir.bridge.reading import Reading
+from meshgen.ir.bridge.registries import IMPORTERS, MODULE_OPS
+
+_BRANCHES = ("scf.if", "scf.index_switch", "scf.execute_region")
+_STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return", "sdy.return")
+
+
+def raise_faults(reading: Reading) -> None:
+    if reading.faults:
+        raise ProgramError(*reading.faults)
+
+
+def refuse_unknown(top: Operation, reading: Reading) -> None:
+    """A fault for each kind of operation that nothing converts, where it first stands, and for undefined operands."""
+    first: dict[str, Operation] = {}
+    for operation in top.walk():
+        known = operation.name in IMPORTERS or operation.name in MODULE_OPS or operation.name in _STRUCTURE
+        if not known and operation.name not in first:
+            first[operation.name] = operation
+        if any(isinstance(operand, ForwardDeclaredValue) for operand in operation.operands):
+            reading.fault("MG0104", f"{operation.name}: an operand is not defined where it is used", operation)
+    for name, operation in first.items():
+        reading.fault("MG0103", f"operation {name} is not supported", operation)
+    raise_faults(reading)
+
+
+def verify_operations(top: Operation, reading: Reading) -> None:
+    """What the definitions of the operations say: counts of operands and results, properties, regions."""
+    _verify_inside(top, reading)
+    raise_faults(reading)
+
+
+def _verify_inside(parent: Operation, reading: Reading) -> None:
+    """Every operation in the regions of `parent`, and what is in those that are well-formed."""
+    for operation in (op for region in parent.regions for block in region.blocks for op in block.ops):
+        count = len(reading.faults)
+        _verify_place(parent, operation, reading)
+        _verify_one(operation, reading)
+        if len(reading.faults) == count:  # what is in a malformed one may ask for what that lacks
+            _verify_inside(operation, reading)
+
+
+def _verify_place(parent: Operation, operation: Operation, reading: Reading) -> None:
+    """A module holds functions and declarations, a function operations."""
+    is_declaration = isinstance(operation, func.FuncOp | builtin.ModuleOp) or operation.name in MODULE_OPS
+    if isinstance(parent, builtin.ModuleOp) != is_declaration:
+        place = "a module" if isinstance(parent, builtin.ModuleOp) else "a function"
+        reading.fault("MG0104", f"{operation.name} does not stand in {place}", operation)
+
+
+def _verify_one(operation: Operation, reading: Reading) -> None:
+    if isinstance(operation, func.CallOp):  # what it calls is checked when it is inlined
+        if not isinstance(operation.properties.get("callee"), builtin.SymbolRefAttr):
+            reading.fault("MG0104", "func.call: needs the property callee = @name", operation)
+        return
+    try:
+        operation.verify(verify_nested_ops=False)
+    except VerifyException as error:
+        message = str(error).strip().splitlines()[-1]
+        reading.fault("MG0104", f"{operation.name}: {message}", operation)
+    regions = operation.regions[:1] if isinstance(operation, scf.IfOp) else operation.regions  # no else is needed
+    if not isinstance(operation, func.FuncOp) and any(len(region.blocks) != 1 for region in regions):
+        reading.fault("MG0104", f"{operation.name}: a region has one block", operation)
+    elif operation.name in _BRANCHES:
+        _verify_branches(operation, reading)
+
+
+def _verify_branches(operation: Operation, reading: Reading) -> None:
+    """Each branch that there is gives a value for each result."""
+    ends = [region.block.last_op for region in operation.regions if region.blocks]
+    counts = {0 if end is None else len(end.operands) for end in ends} - {len(operation.results)}
+    if counts:
+        message = f"{operation.name}: a branch gives {min(counts)} values for {len(operation.results)} results"
+        reading.fault("MG0104", message, operation)
