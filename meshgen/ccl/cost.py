@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from meshgen.ccl.between import BETWEEN, Ends, between, seconds_of_bytes
-from meshgen.ccl.exchange import Exchange, exchange
+from meshgen.ccl.exchange import Exchange, exchange, with_summand_dim
 from meshgen.ccl.halo import parts_of, rows_moved
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
@@ -174,6 +174,7 @@ def link_axes(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> tuple[str, ...]:
 
 def moving_axes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> tuple[str, ...]:
     """Axes along which a transfer moves data: those that split a dim alike, major-most, stay out of it."""
+    source, target, shape = with_summand_dim(source, target, shape, mesh)
     moved: list[str] = []
     for dim, size in enumerate(shape):
         left, right = source.dims[dim], target.dims[dim]

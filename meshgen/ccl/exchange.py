@@ -60,9 +60,39 @@ def splits_of(sharding: Sharding, shape: Sequence[int]) -> list[Split]:
     return [Split(*dim) for dim in zip(shape, sharding.dims, halo, offsets, strict=True)]
 
 
+def summand_axes(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The partial axes of both ends between which a transfer moves the summands, one to one; those of both come first.
+
+    None where it cannot: summands of several kinds stay where they are, and their number stays the same.
+    """
+    if source.partial == target.partial:
+        return source.partial_axes, target.partial_axes
+    common = tuple(axis for axis, _ in source.partial if axis in target.partial_axes)
+    left, right = ((*common, *(axis for axis in end.partial_axes if axis not in common)) for end in (source, target))
+    one_kind = len({kind for _, kind in (*source.partial, *target.partial)}) == 1
+    return (left, right) if one_kind and mesh.group_size(left) == mesh.group_size(right) else None
+
+
+def with_summand_dim(
+    source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh
+) -> tuple[Sharding, Sharding, tuple[int, ...]]:
+    """Both ends with the summands that move between axes as the rows of one more dim; as they are where none do."""
+    ends = summand_axes(source, target, mesh)
+    if source.partial == target.partial or ends is None:
+        return source, target, shape
+    found: list[Sharding] = []
+    for end, axes, other in zip((source, target), ends, ends[::-1], strict=True):
+        moved = tuple(axis for axis in axes if axis not in other)
+        kept = tuple(pair for pair in end.partial if pair[0] not in moved)
+        halo, offsets = end.halo and (*end.halo, _NO_HALO), end.offsets and (*end.offsets, ())
+        found.append(Sharding((*end.dims, moved), kept, halo, offsets))
+    return found[0], found[1], (*shape, mesh.group_size(found[0].dims[-1]))
+
+
 @lru_cache(maxsize=4096)
 def exchange(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> Exchange:
-    """The exchange between two shardings of a tensor of global `shape`; partial axes stay as they are."""
+    """The exchange between two shardings of a tensor of global `shape`; summands stay summands (`summand_axes`)."""
+    source, target, shape = with_summand_dim(source, target, shape, mesh)
     if source.without_partial() == target.without_partial() or 0 in shape:
         return Exchange(0, 0, 0)
     grid = grid_of(mesh, (*source.split_axes, *target.split_axes))

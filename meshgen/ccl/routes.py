@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from meshgen.ccl.exchange import with_summand_dim
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
@@ -32,12 +33,14 @@ class Message:
 
 
 def routes(source: Sharding, target: Sharding, shape: Sequence[int], mesh: Mesh) -> tuple[Message, ...]:
-    """The messages by which every rank gets what it misses under the target; summands go between holders of the same one."""
+    """The messages by which every rank gets what it misses under the target, of its own summand."""
+    dims = len(shape)
+    source, target, shape = with_summand_dim(source, target, tuple(shape), mesh)
     requests: dict[tuple[int, ...], list[tuple[int, Box]]] = {}
     holders: dict[tuple[int, ...], list[int]] = {}
     for rank in range(mesh.size):
         holders.setdefault(tile_of(source, mesh, rank), []).append(rank)
-    tiles = Tiles(source, tuple(shape), mesh)
+    tiles = Tiles(source, shape, mesh)
     for rank in range(mesh.size):
         held, own = source.ranges(shape, mesh, rank), tile_of(source, mesh, rank)
         for tile, box in tiles.meeting(target.ranges(shape, mesh, rank), own[-1]):
@@ -45,7 +48,7 @@ def routes(source: Sharding, target: Sharding, shape: Sequence[int], mesh: Mesh)
                 for part in _difference(box, held):
                     requests.setdefault(tile, []).append((rank, part))
     found = [m for tile, asked in requests.items() for m in _dealt(asked, holders[tile], mesh)]
-    return tuple(sorted(found))
+    return tuple(sorted(replace(message, box=message.box[:dims]) for message in found))
 
 
 def tile_of(source: Sharding, mesh: Mesh, rank: int) -> tuple[int, ...]:

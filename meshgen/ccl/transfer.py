@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from meshgen.ccl.exchange import summand_axes
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.evaluate.common import Array
 from meshgen.mesh import Mesh
@@ -33,10 +34,10 @@ class _Holders:
     table: dict[tuple[int, ...], list[int]]
 
     @staticmethod
-    def of(source: Sharding, shape: tuple[int, ...], mesh: Mesh) -> _Holders:
+    def of(source: Sharding, summands: tuple[str, ...], shape: tuple[int, ...], mesh: Mesh) -> _Holders:
         table: dict[tuple[int, ...], list[int]] = {}
         for rank in range(mesh.size):
-            key = tuple(mesh.index(rank, axes) for axes in (*source.dims, source.partial_axes))
+            key = tuple(mesh.index(rank, axes) for axes in (*source.dims, summands))
             table.setdefault(key, []).append(rank)
         return _Holders(source, shape, mesh, table)
 
@@ -66,16 +67,18 @@ def transfer(shards: Shards, source: Sharding, target: Sharding, shape: tuple[in
              buffers: Shards) -> Shards:  # fmt: skip
     """Fill each rank's range under `target`, halo included, in a copy of its buffer, from the owners under `source`.
 
-    Values partial over axes stay partial: every rank fetches from holders of its own summand.
+    Values partial over axes stay partial: every rank fetches from holders of its own summand, which may be partial over
+    other axes (`summand_axes`).
     """
-    if source.partial != target.partial:
+    summands = summand_axes(source, target, mesh)
+    if summands is None:
         raise ProgramError(Diagnostic("MG0207", f"a transfer from {source} to {target} would have to reduce",
                                       hint="reduce with all_reduce or reduce_scatter first"))  # fmt: skip
-    holders = _Holders.of(source, shape, mesh)
+    holders = _Holders.of(source, summands[0], shape, mesh)
     made: dict[tuple[Any, ...], Array] = {}
     results: Shards = []
     for rank in range(mesh.size):
-        box, summand = target.ranges(shape, mesh, rank), mesh.index(rank, target.partial_axes)
+        box, summand = target.ranges(shape, mesh, rank), mesh.index(rank, summands[1])
         pieces = [(key, holders.nearest(key, rank)) for key in _keys(holders, box, summand)]
         origin = tuple(_origin(target, shape, mesh, rank))
         key = (id(buffers[rank]), box, origin, tuple(id(shards[holder]) for _, holder in pieces))

@@ -80,6 +80,22 @@ def test_summands_stay_apart() -> None:
         assert XY.coordinate(message.sender, "x") == XY.coordinate(message.receiver, "x")
 
 
+@pytest.mark.parametrize(
+    ("source", "target"), [(P(partial="y"), P(partial="z")), (P("z", partial="y"), P("y", partial="z"))]
+)
+def test_summands_go_one_by_one_to_other_axes(source: Sharding, target: Sharding) -> None:
+    """Summand k comes to device k of the other axis, from a holder of it; who has it already is sent nothing."""
+    mesh = make_mesh({"y": 3, "z": 3})
+    ends = fit(source, 1), fit(target, 1)
+    received: Counter[int] = Counter()
+    for message in routes(*ends, (9,), mesh):
+        assert mesh.coordinate(message.sender, "y") == mesh.coordinate(message.receiver, "z")
+        received[message.receiver] += message.elements
+    stays = [rank for rank in range(9) if mesh.coordinate(rank, "y") == mesh.coordinate(rank, "z")]
+    rows = 3 if source.split_axes else 9
+    assert received == {rank: rows for rank in range(9) if rank not in stays}
+
+
 def test_what_everybody_holds_is_not_sent() -> None:
     assert routes(fit(P(), 1), fit(P("x"), 1), (8,), XY) == ()
     assert routes(Sharding(()), Sharding(()), (), XY) == ()

@@ -155,6 +155,36 @@ def test_every_kind_of_partial_value(kind: str, target: Sharding) -> None:
     run_plan(plan(target, P("y", None, partial={"x": kind}), type), x, XY, rng)
 
 
+SQUARE = make_mesh({"x": 4, "y": 4, "z": 2, "w": 2})
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "wanted", "moved"),
+    [
+        (P(partial="x"), P(partial="y"), ["permute"], 16384),
+        (P(partial="x"), P("x", partial="y"), ["retile"], 4096),
+        (P("y", partial="x"), P("x", partial="y"), ["permute"], 4096),
+        (P(partial="x"), P(partial=("z", "w")), ["permute"], 16384),
+        (P(partial=("x", "z")), P(partial=("y", "z")), ["permute"], 16384),
+        (P(partial="x"), P(partial=("y", "z")), ["permute", "to_partial ('z',)"], 16384),
+        (P(partial={"x": "max"}), P(partial={"y": "max"}), ["permute"], 16384),
+        (P(partial={"x": "max"}), P(partial={"y": "sum"}), ["all_reduce ('x',)", "to_partial ('y',)"], 24576),
+    ],
+    ids=str,
+)
+def test_summands_go_to_the_devices_of_other_axes(
+    source: Sharding, target: Sharding, wanted: list[str], moved: int
+) -> None:
+    """One by one: a device sends its summand once, where a reduction of four moves one and a half times as much."""
+    rows = TensorType((64, 64), "f32")
+    assert steps(source, target, rows, SQUARE) == wanted
+    found = plan(source, target, rows, SQUARE)
+    assert found.ring_bytes == moved
+    rng = np.random.default_rng(0)
+    found = plan(source, target, TensorType((10, 6), "i32"), SQUARE)
+    run_plan(found, rng.integers(-99, 99, (10, 6), dtype=np.int32), SQUARE, rng)
+
+
 def test_kinds_that_differ_are_reduced_innermost_first() -> None:
     rng = np.random.default_rng(2)
     x = rng.integers(-99, 99, (8, 6), dtype=np.int32)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from meshgen.ccl.exchange import summand_axes
 from meshgen.ir.graph import Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.axis_parts import AxisParts
@@ -33,7 +34,7 @@ def move(site: Site) -> list[Value]:
     """These carry their shardings; what a device has already is cut out of its buffer."""
     attrs = site.node.attrs
     source, target = _ends(site, attrs["source"], attrs["target"])
-    if source.partial != target.partial:
+    if summand_axes(source, target, site.mesh) is None:
         ends = f"{site.sharding(0)} -> {lies(site.node.result)}"
         raise site.refuse(f"it cannot reduce, as {ends} asks", "use all_reduce or reduce_scatter")
     if source == target:

@@ -88,7 +88,7 @@ class Bounds:
     def _reduced(self, state: Sharding) -> int:
         """Bytes that a device receives on average to reduce what must be."""
         problem = self._problem
-        axes = _to_reduce(state, problem.target)
+        axes = _to_reduce(problem, state)
         if not axes:
             return 0
         whole = problem.local(self._target).nbytes if is_plain(self._target) else 0  # it needs others' summands of all
@@ -112,15 +112,18 @@ class Bounds:
 
     def _crossing(self, state: Sharding, slow: _Regions) -> int:
         """Bytes per device over links at most as fast as these."""
-        found = self._messages(state, _to_reduce(state, self._problem.target), slow.axes)
+        found = self._messages(state, _to_reduce(self._problem, state), slow.axes)
         if not state.halo:
             held = splits_of(state.without_partial(), self._problem.shape)
             found = max(found, slow.missing(self._core, held) * self._problem.itemsize // slow.devices)
         return found
 
 
-def _to_reduce(state: Sharding, target: Sharding) -> tuple[str, ...]:
-    return tuple(pair[0] for pair in state.partial if pair not in target.partial)
+def _to_reduce(problem: Problem, state: Sharding) -> tuple[str, ...]:
+    """The axes over which summands must be reduced, whatever the way: none where the target has others to which they may go."""
+    target = problem.target
+    others = any(pair not in state.partial for pair in target.partial)
+    return () if others else tuple(pair[0] for pair in state.partial if pair not in target.partial)
 
 
 @dataclass(eq=False)

@@ -131,13 +131,30 @@ def _to_partial(problem: Problem, state: Sharding) -> Iterator[Move]:
     yield Move("to_partial", {"axes": added, "kind": kind}, state.with_partial(partial))
 
 
-def transfer(problem: Problem, state: Sharding, after: Sharding) -> Move | None:
+def moved_summands(problem: Problem, state: Sharding) -> tuple[tuple[str, str], ...] | None:
+    """What the target is partial over, or as many devices of it, for summands that are partial over other axes.
+
+    They move one to one, so no device keeps two; only where all are of one kind. None where they are in place.
+    """
+    wanted = problem.target.partial
+    if not state.partial or set(state.partial) <= set(wanted):
+        return None
+    if len({kind for _, kind in (*state.partial, *wanted)}) != 1:
+        return None
+    summands = problem.parts(state.partial_axes)
+    subsets = (pairs for count in range(len(wanted), 0, -1) for pairs in itertools.combinations(wanted, count))
+    return next((pairs for pairs in subsets if problem.parts(tuple(axis for axis, _ in pairs)) == summands), None)
+
+
+def transfer(
+    problem: Problem, state: Sharding, after: Sharding, partial: tuple[tuple[str, str], ...] | None = None
+) -> Move | None:
     """Straight to the tiles of another sharding, by sends and receives; None where there is nothing to do.
 
-    Summands stay summands, so their axes must be free there.
+    Summands stay summands, over the axes that `partial` names or their own, which must be free there.
     """
-    after = after.with_partial(state.partial)
-    if after == state or any(axis in after.split_axes for axis in state.partial_axes):
+    after = after.with_partial(state.partial if partial is None else partial)
+    if after == state or any(axis in after.split_axes for axis in after.partial_axes):
         return None
     if after.halo and replace(after, halo=()) == state:
         return Move("update_halo", {"sharding": after, "shape": problem.shape}, after)

@@ -170,8 +170,11 @@ def _steps(
         attrs = dict(move.attrs)
         if "sharding" in attrs:
             attrs["sharding"] = after
-        elif "source" in attrs:
+        elif "source" in attrs and state.partial == move.sharding.partial:
             attrs |= {"source": before, "target": after.with_partial(before.partial)}
+        elif "source" in attrs:  # summands move to other axes
+            ends = (terms.readable(sharding, (source, target)) for sharding in (state, move.sharding))
+            attrs |= zip(("source", "target"), ends, strict=True)
         else:
             attrs["axes"] = terms.merged(attrs["axes"])
         seconds, moved = problem.price(state, move)

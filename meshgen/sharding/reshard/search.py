@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from meshgen.ccl.cost import LOCAL_OPS, transfer_of
 from meshgen.sharding.reshard.bounds import Bounds
-from meshgen.sharding.reshard.moves import missing_summands, moves, predecessors, transfer
+from meshgen.sharding.reshard.moves import missing_summands, moved_summands, moves, predecessors, transfer
 from meshgen.sharding.reshard.problem import PICOSECONDS, TRANSFERS, Cost, Move, Problem, is_plain
 from meshgen.spec import Sharding
 
@@ -184,10 +184,12 @@ class _Search:
         for move in moves(problem, state):
             if move.op not in self.avoided:
                 yield move
+        summands = {None, moved_summands(problem, state)}
         for end in self._ends(state):
-            move = transfer(problem, state, end)
-            if move and (move.op not in self.avoided or not problem.price(state, move)[1]):
-                yield move
+            for partial in sorted(summands, key=bool):
+                move = transfer(problem, state, end, partial)
+                if move and (move.op not in self.avoided or not problem.price(state, move)[1]):
+                    yield move
 
     def _ends(self, state: Sharding) -> Iterator[Sharding]:
         """Where sends and receives may lead to: the target, equal tiles, and tiles from which the target's are cut."""
