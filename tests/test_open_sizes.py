@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import random
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,63 +12,14 @@ import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen.cli import main
-from meshgen.errors import ArgumentError, MeshgenError, MissingError, ModuleError, ProgramError, ShardingError
+from meshgen.errors import ArgumentError, MeshgenError, MissingError, ProgramError, ShardingError
 from meshgen.executable_open import AHEAD, AT_LOAD, OpenExecutable
 from meshgen.runtime import container, loading
 from meshgen.runtime.open_module import OpenModule
 from meshgen.runtime.sizes import LAUNCHERS
-from tests.runtime.scrambled import scramble
+from tests.open_programs import PROGRAM, SIZES, W, is_right, rows, written
 
 Array = np.ndarray[Any, Any]
-# Rows are split along axis 1, columns along axis 0: uneven, and empty on more than five devices.
-PROGRAM = """
-shard.grid @g(shape = ?x2)
-func.func @f(%x: tensor<?x12xf32>, %w: tensor<12x8xf32>) -> (tensor<?x8xf32>, tensor<?x12xf32>) {
-  %s = shard.sharding @g split_axes = [[1], [0]] : !shard.sharding
-  %xs = shard.shard %x to %s : tensor<?x12xf32>
-  %a = stablehlo.dot_general %xs, %w, contracting_dims = [1] x [0] : (tensor<?x12xf32>, tensor<12x8xf32>) -> tensor<?x8xf32>
-  %b = stablehlo.tanh %a : tensor<?x8xf32>
-  %c = stablehlo.negate %xs : tensor<?x12xf32>
-  return %b, %c : tensor<?x8xf32>, tensor<?x12xf32>
-}
-"""
-STAGES = """
-shard.grid @a(shape = 2) {axis_names = ["x"]}
-shard.grid @b(shape = 2) {axis_names = ["x"]}
-func.func @f(%v: tensor<?xf32>) -> tensor<?xf32> {
-  %s = shard.sharding @a split_axes = [[0]] : !shard.sharding
-  %vs = shard.shard %v to %s : tensor<?xf32>
-  %h = stablehlo.tanh %vs : tensor<?xf32>
-  %t = shard.sharding @b split_axes = [[0]] : !shard.sharding
-  %ht = shard.shard %h to %t : tensor<?xf32>
-  %r = stablehlo.negate %ht : tensor<?xf32>
-  return %r : tensor<?xf32>
-}
-"""
-SIZES = [{"mesh": {"0": 2}, "args": {"x": (6, 12)}}, {"mesh": {"0": 3}, "args": {"x": "f32[5,12]"}}]
-W = np.arange(96, dtype=np.float32).reshape(12, 8) / 100 - 0.5
-
-
-def rows(count: int) -> Array:
-    return np.random.default_rng(count).standard_normal((count, 12)).astype(np.float32)
-
-
-def written(path: Path, sizes: Sequence[Mapping[str, Any]] = SIZES, **options: Any) -> Path:
-    exe = mg.compile(PROGRAM, target="cpu", sizes=sizes)
-    exe.save(path, **options)
-    return path
-
-
-def is_right(module: Any, count: int) -> None:
-    x = rows(count)
-    b, c = module(x, W)
-    # 12 products and their sum, each rounded: at most 13 eps of the sum of magnitudes; tanh shrinks differences.
-    np.testing.assert_allclose(b, np.tanh(x.astype(np.float64) @ W), rtol=0, atol=13 * 2.0**-23 * 12 * 4 * 0.5)
-    np.testing.assert_array_equal(c, -x)
-
-
-# Loading -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
@@ -179,9 +126,6 @@ def test_the_one_open_axis_follows_from_the_processes(
         mg.load(path)
 
 
-# The file ------------------------------------------------------------------------------------------------------
-
-
 def test_equal_members_are_stored_once(tmp_path: Path) -> None:
     path = written(tmp_path / "m.mgx", [*SIZES, {"mesh": {"0": 4}, "args": {"x": (6, 12)}}], weights={"w": W})
     found = container.Container(path)
@@ -220,106 +164,6 @@ def test_weights_say_their_sizes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(mg.load(path)(W)[1], -rows(3))
 
 
-def test_any_flipped_byte_is_found(tmp_path: Path) -> None:
-    path = written(tmp_path / "m.mgx")
-    raw, rng = path.read_bytes(), random.Random(5)
-    for place in {*range(40), *range(len(raw) - 100, len(raw)), *(rng.randrange(len(raw)) for _ in range(200))}:
-        broken = bytearray(raw)
-        broken[place] ^= rng.randrange(1, 256)
-        path.write_bytes(broken)
-        with pytest.raises(ModuleError):
-            mg.load(path)
-    for size in (0, 30, len(raw) // 2, len(raw) - 1):
-        path.write_bytes(raw[:size])
-        with pytest.raises(ModuleError):
-            mg.load(path)
-
-
-def forged(path: Path, change: Callable[[Any], Any], members: Mapping[str, bytes] | None = None) -> Path:
-    """The module with its manifest changed and all digests made right again."""
-    found = container.Container(path)
-    files = {name: bytes(found[name]) for name in found} | dict(members or {})
-    manifest = json.loads(files["manifest.json"])
-    change(manifest)
-    manifest["files"] = {n: hashlib.sha256(files[n]).hexdigest() for n in files if not n.startswith("manifest.")}
-    files["manifest.json"] = json.dumps(manifest).encode()
-    files["manifest.sha256"] = hashlib.sha256(files["manifest.json"]).hexdigest().encode()
-    container.write(path.with_name("forged.mgx"), files)
-    return path.with_name("forged.mgx")
-
-
-def used(path: Path) -> None:
-    """Load a module, and every specialisation in it."""
-    module = mg.load(path)
-    assert isinstance(module, OpenModule)
-    for sizes in module.specialisations:
-        module.held(sizes)
-
-
-def swapped(manifest: Any) -> None:
-    first, second = manifest["specialisations"]
-    first["members"], second["members"] = second["members"], first["members"]
-
-
-FORGERIES: list[Callable[[Any], Any]] = [
-    swapped,
-    lambda m: m.update(axes=["1"]),
-    lambda m: m.update(axes=["0", "0"]),
-    lambda m: m.update(axes=[], shapes=[]),
-    lambda m: m.update(shapes=["w"]),
-    lambda m: m.update(shapes=["x", "x"]),
-    lambda m: m.update(stage="export"),
-    lambda m: m.update(stage="fuse"),
-    lambda m: m.update(meshes=[]),
-    lambda m: m.update(specialisations={}),
-    lambda m: m["specialisations"].pop(),
-    lambda m: m["specialisations"].append(m["specialisations"][0]),
-    lambda m: m["specialisations"][0].update(axes=[["0", 4]]),
-    lambda m: m["specialisations"][0].update(axes=[["0", -1]]),
-    lambda m: m["specialisations"][0].update(axes=[]),
-    lambda m: m["specialisations"][0].update(shapes=[["x", [7, 12]]]),
-    lambda m: m["specialisations"][0].update(shapes=[["x", [6, 13]]]),
-    lambda m: m["specialisations"][0]["members"].update({"manifest.json": "00"}),
-    lambda m: m["specialisations"][0]["members"].pop("manifest.json"),
-    lambda m: m["specialisations"][0]["members"].pop("constants.safetensors"),
-    lambda m: m["inputs"][0].update(shape=[None, 13]),
-    lambda m: m["inputs"][0].update(stored=True),
-    lambda m: m["inputs"][0].update(name="w"),
-    lambda m: m["inputs"][1].update(dtype="object"),
-]
-
-
-@pytest.mark.parametrize("change", FORGERIES)
-def test_forged_manifests_are_refused(change: Callable[[Any], Any], tmp_path: Path) -> None:
-    path = written(tmp_path / "m.mgx")
-    used(forged(path, lambda _: None))
-    with pytest.raises(ModuleError, match="MG0502"):
-        used(forged(path, change))
-
-
-def test_members_that_nobody_has_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModuleError, match="MG0502"):
-        used(forged(written(tmp_path / "m.mgx"), lambda _: None, {"sizes/00/more.txt": b"more"}))
-
-
-def test_a_newer_format_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(ModuleError, match=r"MG0503.*format 4.*reads up to 3"):
-        used(forged(written(tmp_path / "m.mgx"), lambda m: m.update(format=4)))
-
-
-def test_random_changes_of_the_manifest_never_crash(tmp_path: Path) -> None:
-    path, rng = written(tmp_path / "m.mgx"), random.Random(17)
-    junk = [None, True, -1, 0, 1 << 70, 0.5, "", "x", [], {}, [[]], {"a": 1}, [0, 0]]
-    refused = 0
-    for _ in range(150):
-        try:
-            used(forged(path, lambda manifest: scramble(manifest, rng, junk)))
-        except MeshgenError as error:
-            assert error.exit_code == 1
-            refused += 1
-    assert refused > 100
-
-
 DEPLOYED = """
 import sys
 
@@ -349,9 +193,6 @@ def test_a_deployment_machine_runs_what_was_made_ahead_of_time(tmp_path: Path) -
     assert result.returncode == 5 and "0=3, x=4x12" in result.stdout and "'xdsl' is not installed" in result.stdout, (
         result
     )
-
-
-# Programs ------------------------------------------------------------------------------------------------------
 
 
 def test_a_traced_function_keeps_its_structure() -> None:
@@ -403,104 +244,3 @@ def test_programs_on_several_meshes(tmp_path: Path) -> None:
         np.testing.assert_allclose(module(rows(7), W), np.tanh(rows(7).astype(np.float64)) @ W, rtol=0, atol=1e-5)
     with pytest.raises(ShardingError, match=r"MG0201.*'b:dp' is unknown"):
         mg.load(tmp_path / "m.mgx", {"a": {"dp": 2}})(rows(7), W)
-
-
-# The command line ----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    Path("p.mlir").write_text(PROGRAM)
-    return tmp_path
-
-
-def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> tuple[Any, str]:
-    """The document and the notes of a command."""
-    assert main([*words, "--json"]) == code
-    out, err = capsys.readouterr()
-    return json.loads(out), err
-
-
-COMPILE = ("compile", "p.mlir", "--target", "cpu", "-o", "p.mgx")
-NAMED = ("--mesh", "0=2|3", "--shape", "x=6x?|5x12")
-
-
-def test_commands_on_open_sizes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    document, notes = said(capsys, *COMPILE, *NAMED, "--report", "p.html", "--dump", "dump")
-    assert notes == "" and document["open"] == {"axes": ["0"], "inputs": {"x": "f32[?,12]"}}
-    sizes = [
-        (each["specialised"]["mesh"]["0"], each["specialised"]["args"]["x"][0]) for each in document["specialisations"]
-    ]
-    assert sizes == [(2, 6), (2, 5), (3, 6), (3, 5)]
-    assert Path("p.html").read_text().count("<h2>Open sizes: ") == 4 and len(list(Path("dump").iterdir())) == 4
-    inspected, _ = said(capsys, "inspect", "p.mgx")
-    assert inspected["specialisations"] == [{k: v for k, v in each.items() if k != "seconds"} for each in document["specialisations"]]  # fmt: skip
-    assert inspected["open"] == document["open"] and inspected["mesh"] == {"0": None, "1": 2}
-    one, _ = said(capsys, "inspect", "p.mgx", "--mesh", "0=3", "--shape", "x=5x?")
-    assert one["mesh"] == {"0": 3, "1": 2} and one["report"]["specialised"]["made"] == AHEAD
-    assert said(capsys, "inspect", "p.mgx", "--mesh", "0=4", "--shape", "x=5x?", code=5)[0]["exit_code"] == 5
-    ran, notes = said(capsys, "run", "p.mgx", "--mesh", "0=3", "--shape", "x=5x?", "--expect", "p.mlir")
-    assert ran["ranks"] == 6 and ran["specialised"]["made"] == AHEAD and notes == ""
-    ran, notes = said(capsys, "run", "p.mgx", "--devices", "8", "--shape", "x=7x12", "--expect", "p.mlir")
-    assert ran["ranks"] == 8 and ran["specialised"]["made"] == AT_LOAD and "compiled now" in notes
-    np.save("x.npy", rows(9))
-    ran, _ = said(capsys, "run", "p.mgx", "--mesh", "0=1", "--input", "x=@x.npy", "--expect", "p.mlir")
-    assert ran["outputs"][1]["type"] == "float32[9, 12]"
-    compared, _ = said(capsys, "diff", "p.mgx", "p.mgx")
-    assert compared["changed"] == {} and compared["before"]["0=2, x=6x12: devices"] == 4
-    assert main(["inspect", "p.mgx"]) == 0
-    assert "open until load: mesh axis 0, x: f32[?,12]" in " ".join(capsys.readouterr().out.split())
-
-
-def test_commands_on_a_module_that_is_only_open(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    document, notes = said(capsys, *COMPILE)
-    assert document["specialisations"] == [] and "whoever loads it needs the compiler" in notes
-    refused, _ = said(capsys, "run", "p.mgx", code=1)
-    assert refused["diagnostics"][0]["code"] == "MG0201"
-    assert said(capsys, "run", "p.mgx", "--mesh", "0=2", code=1)[0]["diagnostics"][0]["code"] == "MG0601"
-    assert said(capsys, "run", "p.mgx", "--mesh", "0=2", "--shape", "x=3x12")[0]["ranks"] == 4
-
-
-def test_check_tries_all_that_are_named_and_plans_are_for_the_first(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    document, _ = said(capsys, "check", "p.mlir", "--mesh", "0=1|3", "--shape", "x=6x?|0x12|5x12", "--target", "cpu")
-    shapes = [(trial["mesh"]["0"], trial["check"]["outputs"][0]["shape"][0]) for trial in document["trials"]]
-    assert shapes == [(n, m) for n in (1, 3) for m in (6, 0, 5)] and all(t["check"]["ok"] for t in document["trials"])
-    for command in ("explain", "report"):
-        document, notes = said(capsys, command, "p.mlir", *NAMED, "--target", "cpu")
-        assert document["mesh"] == {"0": 2, "1": 2} and "planned for 0=2, x=6x12, the first of 4" in notes
-
-
-def test_combinations_that_contradict_the_program_are_left_out(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = PROGRAM.replace("?x12", "?x?").replace("%w: tensor<12x8xf32>", "%w: tensor<?x8xf32>")
-    Path("p.mlir").write_text(text.replace("tensor<12x8xf32>) ->", "tensor<?x8xf32>) ->"))
-    document, notes = said(capsys, *COMPILE, "--mesh", "0=2,1=2", "--shape", "x=4x12|4x10", "--shape", "w=10x8|12x8")
-    args = [each["specialised"]["args"] for each in document["specialisations"]]
-    assert args == [{"x": [4, 12], "w": [12, 8]}, {"x": [4, 10], "w": [10, 8]}] and "2 of 4 combinations" in notes
-    for shapes, code in (("w=10x8|11x8", "MG0104"), ("w=?x8|12x8", "MG0601")):
-        refused, _ = said(capsys, *COMPILE, "--mesh", "0=2,1=2", "--shape", "x=4x12|4x10", "--shape", shapes, code=1)
-        assert refused["diagnostics"][0]["code"] == code
-    for words in (("--shape", "x=4x12|"), ("--shape", "x=4|axb")):
-        assert said(capsys, *COMPILE, *words, code=2)[0]["diagnostics"][0]["code"] == "MG0001"
-    for mesh in ("0=2|,1=2", "0=2|0,1=2", "0=2||3"):
-        assert said(capsys, *COMPILE, "--mesh", mesh, code=1)[0]["diagnostics"][0]["code"] == "MG0201"
-
-
-def test_meshes_by_name(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("p.mlir").write_text(STAGES)
-    document, _ = said(capsys, *COMPILE, "--mesh", "a:x=2|3", "--mesh", "b:x=?|4", "--shape", "v=6|7")
-    assert document["open"] == {"axes": ["a:x", "b:x"], "inputs": {"v": "f32[?]"}}
-    sizes = [each["specialised"] for each in document["specialisations"]]
-    assert [(s["mesh"]["a:x"], s["mesh"]["b:x"], s["args"]["v"]) for s in sizes] == [(2, 4, [6]), (2, 4, [7]), (3, 4, [6]), (3, 4, [7])]  # fmt: skip
-    for b, made in ((4, AHEAD), (1, AT_LOAD)):
-        words = ("run", "p.mgx", "--mesh", "a:x=3", "--mesh", f"b:x={b}", "--shape", "v=7", "--expect", "p.mlir")
-        ran, _ = said(capsys, *words)
-        assert ran["ranks"] == 3 + b and ran["specialised"]["made"] == made and ran["compared"][0]["ok"]
-
-
-def test_sizes_that_do_not_matter_are_not_specialised(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("p.mlir").write_text(PROGRAM.replace("[[1], [0]]", "[[1]]").replace("?x12", "7x12").replace("?x8xf32", "7x8xf32"))  # fmt: skip
-    document, notes = said(capsys, *COMPILE, "--mesh", "0=2|3")
-    assert "specialisations" not in document and document["mesh"] == {"0": None, "1": 2} and "does not depend" in notes
