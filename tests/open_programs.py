@@ -10,7 +10,6 @@ import numpy as np
 
 import meshgen as mg
 
-
 Array = np.ndarray[Any, Any]
 # Rows are split along axis 1, columns along axis 0: uneven, and empty on more than five devices.
 PROGRAM = """

@@ -6,122 +6,40 @@ device has, `%w` and `%c` are given whole to all of them.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from meshgen.ccl.cost import COMMUNICATIONS
-from meshgen.ir.graph import Graph, Module
 from meshgen.ir.infer.inference import verify_node
-from meshgen.ir.text import parse_text
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.optimizations.cancel_pairs import cancel_pairs
 from meshgen.sharding.optimizations.decompose_reductions import decompose_reductions
 from meshgen.sharding.optimizations.exchange_dims import exchange_dims
 from meshgen.sharding.optimizations.fold_reductions import fold_reductions
-from meshgen.sharding.optimizations.hoist_invariants import hoist_invariants
-from meshgen.sharding.optimizations.hoist_sums import hoist_sums
 from meshgen.sharding.optimizations.raise_slices import raise_slices
 from meshgen.sharding.optimizations.reassociate import reassociate
 from meshgen.sharding.optimizations.rewrite import total_bytes
 from meshgen.sharding.optimizations.sink_moves import sink_moves
 from meshgen.sharding.optimizations.sink_reductions import sink_reductions
-from meshgen.sharding.optimize import LOCAL_PASSES, optimize
-from meshgen.spec import P, fit
+from meshgen.sharding.optimize import LOCAL_PASSES
+from tests.sharding.local_text import (
+    HALVES,
+    ONE,
+    ZERO,
+    Pass,
+    ag,
+    ar,
+    counts,
+    cut,
+    dot,
+    lines,
+    op,
+    program,
+    row_sums,
+    rs,
+    run,
+    turn,
+)
 from tests.sharding.spmd_programs import RandomSpmd
-
-Pass = Callable[[Module], Module]
-GIVEN = {"p": "8x12", "q": "8x12", "w": "12x4", "c": "8x12"}  # local types of the arguments; the last two are whole
-LOCAL = ("all_slice",)
-
-
-def program(body: str, result: str, **given: str) -> Module:
-    """A program per device; its result is what each device has, one behind the other."""
-    kinds = {name: f"tensor<{size}xf32>" for name, size in (GIVEN | given).items()}
-    arguments = ", ".join(f"%{name}: {kind}" for name, kind in kinds.items())
-    lines = body.strip().splitlines()
-    text = "\n".join(["shard.grid @g(shape = 4x2) {axis_names = [\"x\", \"y\"]}", f"func.func @f({arguments}) -> tensor<{result}> {{", *lines,
-                      f"  return %r : tensor<{result}>", "}"])  # fmt: skip
-    module = parse_text(text)
-    ends = [(("x", "y"),) if name in ("p", "q") else ((),) for name in kinds]
-    shardings = [fit(P(*end), value.type.rank) for end, value in zip(ends, module.graph.inputs, strict=True)]
-    types = [
-        value.type.with_shape(size * module.mesh.group_size(axes) for size, axes in zip(value.type.sizes, sharding.dims, strict=True))
-        for value, sharding in zip(module.graph.inputs, shardings, strict=True)
-    ]  # fmt: skip
-    return replace(module, in_types=types, in_shardings=shardings)
-
-
-def counts(graph: Graph) -> Counter[str]:
-    """Collectives, and local slices, those of loops once."""
-    found = Counter(node.op for node in graph.nodes if node.op in (*COMMUNICATIONS, *LOCAL))
-    return sum((counts(region) for node in graph.nodes for region in node.regions), found)
-
-
-def run(module: Module, pass_: Pass, rtol: float = 0.0) -> Module:
-    """After a pass: well-formed, on every rank the same numbers, no more bytes."""
-    after = pass_(module)
-    assert not [fault for node in after.graph.nodes for fault in verify_node(node, after.mesh)]
-    assert total_bytes(after.graph, after.mesh) <= total_bytes(module.graph, module.mesh)
-    args = [
-        np.random.default_rng(n).integers(-2, 3, kind.sizes).astype(kind.numpy_dtype)
-        for n, kind in enumerate(module.in_types)
-    ]
-    for left, right in zip(*(simulate(m, args) for m in (module, after)), strict=True):
-        np.testing.assert_allclose(left.astype(np.float64), right.astype(np.float64), rtol=rtol, atol=0)
-    return after
-
-
-AR = "shard.all_reduce {} on @g grid_axes = {} : tensor<{}xf32> -> tensor<{}xf32>"
-
-
-def ar(value: str, size: str = "8x12", axes: str = "[0]", kind: str = "") -> str:
-    return f"shard.all_reduce {value} on @g grid_axes = {axes} {f'reduction = {kind} ' if kind else ''}: tensor<{size}xf32> -> tensor<{size}xf32>"
-
-
-def ag(value: str, size: str, to: str, dim: int, axes: str = "[0]") -> str:
-    return f"shard.all_gather {value} on @g grid_axes = {axes} gather_axis = {dim} : tensor<{size}xf32> -> tensor<{to}xf32>"
-
-
-def cut(value: str, size: str, to: str, dim: int, axes: str = "[0]") -> str:
-    return (
-        f"shard.all_slice {value} on @g grid_axes = {axes} slice_axis = {dim} : tensor<{size}xf32> -> tensor<{to}xf32>"
-    )
-
-
-def rs(value: str, size: str, to: str, dim: int, axes: str = "[0]") -> str:
-    return f"shard.reduce_scatter {value} on @g grid_axes = {axes} scatter_axis = {dim} : tensor<{size}xf32> -> tensor<{to}xf32>"
-
-
-def op(name: str, *values: str, size: str = "8x12") -> str:
-    return f"stablehlo.{name} {', '.join(values)} : tensor<{size}xf32>"
-
-
-def turn(value: str, size: str, to: str) -> str:
-    return f"stablehlo.transpose {value}, dims = [1, 0] : (tensor<{size}xf32>) -> tensor<{to}xf32>"
-
-
-def row_sums(value: str, size: str, to: str, kind: str = "add", start: str = "0.0") -> str:
-    return f"stablehlo.reduce({value} init: %z) applies stablehlo.{kind} across dimensions = [1] : (tensor<{size}xf32>, tensor<f32>) -> tensor<{to}xf32>"
-
-
-ZERO = "  %z = stablehlo.constant dense<0.0> : tensor<f32>\n"
-ONE = ZERO.replace("0.0", "1.0")
-HALVES = "  %h = stablehlo.constant dense<0.5> : tensor<8x12xf32>\n"
-
-
-def lines(*texts: str) -> str:
-    """`%a = ...`, `%b = ...`, ..., the last one is the result."""
-    names = ["a", "b", "d", "e", "f"][: len(texts) - 1] + ["r"]
-    return "\n".join(f"  %{name} = {text}" for name, text in zip(names, texts, strict=True))
-
-
-def dot(left: str, right: str, size: str, other: str, to: str) -> str:
-    return f"stablehlo.dot_general {left}, {right}, contracting_dims = [1] x [0] : (tensor<{size}xf32>, tensor<{other}xf32>) -> tensor<{to}xf32>"
-
 
 FIRES: dict[str, tuple[Pass, str, str, dict[str, int]]] = {
     "folder": (fold_reductions, lines(ar("%p"), ar("%a", axes="[1]")), "8x12xf32", {"all_reduce": 1}),
@@ -250,139 +168,6 @@ def test_the_pass_does_not_fire(name: str) -> None:
     before = program(body, result, **KEPT_SIZES.get(name, {}))
     after = run(before, pass_)
     assert [node.op for node in after.graph.nodes] == [node.op for node in before.graph.nodes]
-
-
-LOOP = """
-  %i0 = stablehlo.constant dense<0> : tensor<i32>
-  %n = stablehlo.constant dense<TRIPS> : tensor<i32>
-  %k = stablehlo.constant dense<1> : tensor<i32>
-  %l:3 = stablehlo.while(%i = %i0, %s = START, %u = %p) : tensor<i32>, tensor<8x12xf32>, tensor<8x12xf32>
-    cond {
-      %t = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
-      stablehlo.return %t : tensor<i1>
-    } do {
-      %j = stablehlo.add %i, %k : tensor<i32>
-BODY
-      stablehlo.return %j, %v, %o : tensor<i32>, tensor<8x12xf32>, tensor<8x12xf32>
-    }
-  %r = stablehlo.add %l#1, %l#2 : tensor<8x12xf32>
-"""
-GROW = op("add", "%u", "%u")
-
-
-def loop(*body: str, trips: int = 3, start: str = "%c") -> Module:
-    text = (
-        LOOP.replace("TRIPS", str(trips))
-        .replace("START", start)
-        .replace("BODY", "\n".join(f"      {line}" for line in body))
-    )
-    return program(text, "8x12xf32")
-
-
-def in_loops(module: Module) -> Counter[str]:
-    return sum((counts(region) for node in module.graph.nodes for region in node.regions), Counter[str]())
-
-
-INVARIANT = {
-    "of what stands around": (f"%v = {ar('%q')}", f"%o = {GROW}"),
-    "of what is carried unchanged": (f"%v = {ar('%u')}", f"%o = {op('add', '%u', '%z0')}"),
-    "with what leads to it": (f"%a = {op('multiply', '%q', '%c')}", f"%v = {ar('%a')}", f"%o = {GROW}"),
-}
-
-
-@pytest.mark.parametrize("body", [INVARIANT["of what stands around"], INVARIANT["with what leads to it"],
-                                  (f"%v = {ar('%u')}", "%o = OLD")], ids=["around", "with what leads to it", "carried unchanged"])  # fmt: skip
-def test_a_collective_that_is_the_same_in_every_trip_runs_before_the_loop(body: tuple[str, ...]) -> None:
-    if body[-1] == "%o = OLD":
-        text = (
-            LOOP.replace("TRIPS", "3")
-            .replace("START", "%c")
-            .replace("BODY", f"      {body[0]}")
-            .replace("%j, %v, %o :", "%j, %v, %u :")
-        )
-        before = program(text, "8x12xf32")
-    else:
-        before = loop(*body)
-    assert in_loops(before) == {"all_reduce": 1}
-    after = run(before, hoist_invariants)
-    assert counts(after.graph) == {"all_reduce": 1} and not in_loops(after)
-
-
-@pytest.mark.parametrize(
-    ("body", "trips"),
-    [((f"%v = {ar('%u')}", f"%o = {GROW}"), 3), ((f"%v = {ar('%q')}", f"%o = {GROW}"), 1), ((f"%a = {op('add', '%q', '%s')}", f"%v = {ar('%a')}", f"%o = {GROW}"), 3)],
-    ids=["of what changes", "of a loop that runs once", "of a sum with what changes"],
-)  # fmt: skip
-def test_a_collective_stays_in_the_loop(body: tuple[str, ...], trips: int) -> None:
-    after = run(loop(*body, trips=trips), hoist_invariants)
-    assert in_loops(after) == {"all_reduce": 1}
-
-
-SUMS = {
-    "a sum": (f"%a = {ar('%u')}", f"%v = {op('add', '%s', '%a')}", f"%o = {GROW}"),
-    "the other way round": (f"%a = {ar('%u')}", f"%v = {op('add', '%a', '%s')}", f"%o = {GROW}"),
-    "a difference": (f"%a = {ar('%u')}", f"%v = {op('subtract', '%s', '%a')}", f"%o = {GROW}"),
-    "a maximum": (f"%a = {ar('%u', kind='max')}", f"%v = {op('maximum', '%s', '%a')}", f"%o = {GROW}"),
-    "two terms": (f"%a = {ar('%u')}", f"%b = {op('add', '%s', '%a')}", f"%d = {ar('%q')}", f"%v = {op('subtract', '%b', '%d')}", f"%o = {GROW}"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", SUMS)
-def test_what_a_loop_adds_up_is_reduced_behind_it(name: str) -> None:
-    before = loop(*SUMS[name])
-    after = run(before, hoist_sums)
-    assert not in_loops(after) and counts(after.graph) == {"all_reduce": 1}
-
-
-NO_SUMS = {
-    "the sum so far is used": (f"%a = {ar('%u')}", f"%v = {op('add', '%s', '%a')}", f"%o = {op('add', '%u', '%s')}"),
-    "the sum is used": (f"%a = {ar('%u')}", f"%v = {op('add', '%s', '%a')}", f"%o = {op('add', '%u', '%v')}"),
-    "the term is used": (f"%a = {ar('%u')}", f"%v = {op('add', '%s', '%a')}", f"%o = {op('add', '%u', '%a')}"),
-    "another kind": (f"%a = {ar('%u', kind='max')}", f"%v = {op('add', '%s', '%a')}", f"%o = {GROW}"),
-    "taken off the term": (f"%a = {ar('%u')}", f"%v = {op('subtract', '%a', '%s')}", f"%o = {GROW}"),
-    "a term that is not reduced": (f"%a = {ar('%u')}", f"%b = {op('add', '%s', '%a')}", f"%v = {op('add', '%b', '%q')}", f"%o = {GROW}"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", NO_SUMS)
-def test_what_is_no_plain_sum_is_reduced_in_every_trip(name: str) -> None:
-    before = loop(*NO_SUMS[name])
-    assert counts(run(before, hoist_sums).graph) == in_loops(before) == {"all_reduce": 1}
-
-
-def test_a_loop_that_runs_once_adds_nothing_up() -> None:
-    assert in_loops(run(loop(*SUMS["a sum"], trips=1), hoist_sums)) == {"all_reduce": 1}
-
-
-def test_a_sum_in_nested_loops_leaves_both() -> None:
-    inner = """%y:2 = stablehlo.while(%m = %i0, %b = %s) : tensor<i32>, tensor<8x12xf32>
-        cond {
-          %c0 = stablehlo.compare LT, %m, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
-          stablehlo.return %c0 : tensor<i1>
-        } do {
-          %m1 = stablehlo.add %m, %k : tensor<i32>
-          %a = ALL
-          %b1 = stablehlo.add %b, %a : tensor<8x12xf32>
-          stablehlo.return %m1, %b1 : tensor<i32>, tensor<8x12xf32>
-        }""".replace("ALL", ar("%u"))
-    text = LOOP.replace("%v, %o :", "%y#1, %o :")
-    body = text.replace("TRIPS", "3").replace("START", "%c").replace("BODY", f"      {inner}\n      %o = {GROW}")
-    after = run(program(body, "8x12xf32"), hoist_sums)
-    assert not in_loops(after) and counts(after.graph) == {"all_reduce": 1}
-
-
-def test_tied_gradients_are_reduced_once() -> None:
-    """Of an embedding that is looked up and, transposed, multiplied: one gradient by rows, the other by columns."""
-    by_rows = "stablehlo.dot_general %p, %q, contracting_dims = [0] x [0] : (tensor<8x12xf32>, tensor<8x12xf32>) -> tensor<12x12xf32>"
-    by_columns = by_rows.replace("%p, %q", "%q, %c")
-    body = lines(by_rows, ar("%a", "12x12"), by_columns, ar("%d", "12x12"), turn("%e", "12x12", "12x12")).replace(
-        "%r", "%g"
-    )
-    before = program(body + f"\n  %r = {op('add', '%b', '%g', size='12x12')}", "12x12xf32")
-    assert counts(before.graph) == {"all_reduce": 2}
-    after = run(before, optimize)
-    assert counts(after.graph) == {"all_reduce": 1}
-    assert total_bytes(after.graph, after.mesh) * 2 == total_bytes(before.graph, before.mesh)
 
 
 def test_the_list_of_local_passes_holds_each_file() -> None:

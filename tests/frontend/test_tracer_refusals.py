@@ -1,0 +1,104 @@
+"""What the tracer refuses, with the user's line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.errors import MeshgenError, ProgramError, UsageError
+
+REFUSALS: list[tuple[str, Callable[..., Any], tuple[str, ...], str, str]] = [
+    (
+        "contracted sizes",
+        lambda x, y: x @ y,
+        ("f32[3,4]", "f32[5,6]"),
+        "MG0104",
+        r"\[3, 4\] and \[5, 6\].*4 \(dim 1.*5 \(dim 0",
+    ),
+    ("leading dims", lambda x, y: x @ y, ("f32[2,3,4]", "f32[3,4,5]"), "MG0104", "leading dims do not broadcast"),
+    ("scalar product", lambda x: x @ x, ("f32[]",), "MG0104", "at least one dim"),
+    ("broadcast", lambda x, y: x + y, ("f32[3,4]", "f32[3]"), "MG0104", r"\[3, 4\] and \[3\] do not broadcast"),
+    (
+        "broadcast_to",
+        lambda x: mg.broadcast_to(x, (2, 3)),
+        ("f32[4]",),
+        "MG0104",
+        r"\[4\] does not broadcast to \[2, 3\]",
+    ),
+    ("reshape", lambda x: x.reshape(5, -1), ("f32[3,4]",), "MG0104", "12 elements"),
+    ("transpose", lambda x: x.transpose(0, 0), ("f32[3,4]",), "MG0104", "no order"),
+    ("axis", lambda x: x.sum(2), ("f32[3,4]",), "MG0104", "no axis 2 in a tensor of rank 2"),
+    ("axis twice", lambda x: x.sum((0, -2)), ("f32[3,4]",), "MG0104", "repeated"),
+    ("index", lambda x: x[3], ("f32[3,4]",), "MG0104", "index 3 is outside dim 0"),
+    ("indices", lambda x: x[0, 0, 0], ("f32[3,4]",), "MG0104", "too many"),
+    ("list index", lambda x: x[[0, 1]], ("f32[3,4]",), "MG0104", "index of type list"),
+    ("squeeze", lambda x: mg.squeeze(x, 0), ("f32[3,4]",), "MG0104", "size 3"),
+    (
+        "concatenate",
+        lambda x, y: mg.concatenate([x, y], 1),
+        ("f32[3,4]", "f32[2,4]"),
+        "MG0104",
+        r"\[3, 4\] and \[2, 4\]",
+    ),
+    ("concatenate nothing", lambda x: mg.concatenate([]), ("f32[3]",), "MG0104", "at least one"),
+    ("split", lambda x: mg.split(x, 2), ("f32[3]",), "MG0104", "2 equal parts"),
+    ("pad", lambda x: mg.pad(x, ((1,),)), ("f32[3]",), "MG0104", "a pair of sizes"),
+    ("take", lambda x: mg.take(x, x), ("f32[3]",), "MG0104", "row numbers are integers"),
+    (
+        "einsum sizes",
+        lambda x, y: mg.einsum("ij,jk->ik", x, y),
+        ("f32[3,4]", "f32[5,6]"),
+        "MG0104",
+        "index j has sizes 4 and 5",
+    ),
+    ("einsum rank", lambda x: mg.einsum("ijk->i", x), ("f32[3,4]",), "MG0104", "3 indices"),
+    ("einsum text", lambda x: mg.einsum("ii->i", x), ("f32[3,3]",), "MG0104", "repeats an index"),
+    ("truth value", lambda x: x if x else -x, ("f32[]",), "MG0103", "use meshgen.where"),
+    ("numpy ufunc", lambda x: np.arctan(x), ("f32[3]",), "MG0103", "numpy.arctan cannot be traced"),
+    ("numpy function", lambda x: np.linalg.norm(x), ("f32[3]",), "MG0103", "no elements"),
+    ("logic on floats", lambda x: x & x, ("f32[3]",), "MG0104", "compare with 0"),
+    ("mean of nothing", lambda x: x.mean(), ("f32[0]",), "MG0104", "no elements"),
+    ("bad dtype", lambda x: x.astype("longdouble"), ("f32[3]",), "MG0104", "no element type"),
+    ("bad operand", lambda x: x + "1", ("f32[3]",), "MG0104", "no tensor"),
+    ("bad result", lambda x: object(), ("f32[3]",), "MG0104", "not a tensor"),
+    (
+        "option length",
+        lambda x: mg.matmul(x, x, sharding_option=[["dp"]]),
+        ("f32[3,3]",),
+        "MG0104",
+        "has 1 entries, but the operation has 3 loops",
+    ),
+    ("axis number", lambda x: mg.annotate(x, [[3]]), ("f32[3]",), "MG0202", "axis number 3"),
+    ("number out of range", lambda x: x + 1000, ("i8[3]",), "MG0104", "1000 is out of the range of i8"),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "types", "code", "text"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS]
+)
+def test_refusals_name_the_fault_and_the_users_line(function: Any, types: Any, code: str, text: str) -> None:
+    with pytest.raises(ProgramError, match=f"(?s)({code}).*({text})") as caught:
+        mg.trace(function, types)
+    loc = caught.value.diagnostics[0].loc
+    assert loc is not None
+    assert (loc.file, loc.line) == (__file__, function.__code__.co_firstlineno)
+
+
+@pytest.mark.parametrize("text", ["f32", "q7[3]", "f32[3,,4]", "f32[-1]", 5])
+def test_bad_types_are_usage_errors(text: Any) -> None:
+    with pytest.raises(UsageError, match="is not a tensor type"):
+        mg.spec(text)
+
+
+def test_wrong_number_of_arguments_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="do not fit"):
+        mg.trace(lambda x: x, ["f32[3]", "f32[3]"])
+
+
+def test_operations_outside_of_a_trace_are_refused() -> None:
+    with pytest.raises(MeshgenError, match="inside a function that is being traced"):
+        mg.zeros((3,))

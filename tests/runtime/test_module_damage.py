@@ -1,0 +1,179 @@
+"""Damage to module files, and forgeries: found before anything is used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+
+import numpy as np
+import pytest
+
+from meshgen.errors import MeshgenError, ModuleError, ScheduleError, UsageError
+from meshgen.runtime import container, tensors
+from meshgen.runtime.loading import load
+from tests.codegen.programs import mixed
+from tests.codegen.test_package import code
+from tests.runtime.module_files import normal, saved
+from tests.runtime.scrambled import scramble
+
+
+def contents(loaded):
+    return (loaded.manifest.plan.items, loaded.manifest.inputs, {n: c.tolist() for n, c in loaded._constants.items()})
+
+
+def test_any_flipped_byte_is_found_or_harmless(tmp_path):
+    path = tmp_path / "m.mgx"
+    good = contents(saved(path, mixed(), weights={"a": normal(4, 3)}, **code()))
+    raw = path.read_bytes()
+    rng = random.Random(11)
+    places = {*range(64), *range(len(raw) - 400, len(raw)), *(rng.randrange(len(raw)) for _ in range(1500))}
+    found = 0
+    for place in sorted(places):
+        broken = bytearray(raw)
+        broken[place] ^= rng.randrange(1, 256)
+        path.write_bytes(broken)
+        try:
+            assert contents(load(path)) == good
+        except ModuleError as error:
+            assert error.exit_code == 1
+            found += 1
+    assert found == len(places)  # no byte of the file is without meaning
+
+
+def test_truncation_anywhere_is_found(tmp_path):
+    path = tmp_path / "m.mgx"
+    saved(path, mixed())
+    raw = path.read_bytes()
+    rng = random.Random(12)
+    for size in {0, 1, 3, 4, 21, 22, len(raw) - 1, *(rng.randrange(len(raw)) for _ in range(200))}:
+        path.write_bytes(raw[:size])
+        with pytest.raises(ModuleError):
+            load(path)
+    for extra in (b"\0", raw):
+        path.write_bytes(raw + extra)
+        with pytest.raises(ModuleError):
+            load(path)
+
+
+def test_what_is_no_module_is_said_so(tmp_path):
+    path = tmp_path / "m.mgx"
+    for text in (b"", b"hello", b"\x7fELF" + bytes(100)):
+        path.write_bytes(text)
+        with pytest.raises(ModuleError, match="MG0501"):
+            load(path)
+    container.write(path, {"other.txt": b"x"})
+    with pytest.raises(ModuleError, match=r"MG0501.*no manifest"):
+        load(path)
+    for missing in (tmp_path / "none.mgx", tmp_path):
+        with pytest.raises(UsageError, match="MG0002"):
+            load(missing)
+
+
+def forged(path, change=lambda manifest: None, members=None):
+    """The module with its manifest changed and all digests made right again."""
+    found = container.Container(path)
+    files = {name: bytes(found[name]) for name in found} | (members or {})
+    manifest = json.loads(files["manifest.json"])
+    change(manifest)
+    names = [n for n in files if not n.startswith("manifest.")]
+    manifest["files"] = {n: hashlib.sha256(files[n]).hexdigest() for n in names}
+    files["manifest.json"] = json.dumps(manifest).encode()
+    files["manifest.sha256"] = hashlib.sha256(files["manifest.json"]).hexdigest().encode()
+    other = path.with_name("forged.mgx")
+    container.write(other, files)
+    return other
+
+
+def test_a_forger_without_a_change_gets_the_same_module(tmp_path):
+    path = tmp_path / "m.mgx"
+    good = saved(path, mixed())
+    assert contents(load(forged(path))) == contents(good)
+
+
+def test_a_newer_format_is_said_so(tmp_path):
+    saved(tmp_path / "m.mgx", mixed())
+    with pytest.raises(ModuleError, match=r"MG0503.*format 2.*reads up to 1"):
+        load(forged(tmp_path / "m.mgx", lambda m: m.update(format=2)))
+
+
+def at(*keys, value):
+    def change(manifest):
+        for key in keys[:-1]:
+            manifest = manifest[key]
+        manifest[keys[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        at("format", value="1"),
+        at("schedule", 0, "stream", value=-1),
+        at("schedule", 0, "stream", value=True),
+        at("schedule", 0, "inputs", value=None),
+        at("schedule", 0, "waits", value=[1.5]),
+        at("schedule", 0, "attrs", value={"axes": {"evil": 1}}),
+        at("buffers", 0, "dtype", value="object"),
+        at("buffers", 0, "shape", value=[1 << 40, 1 << 40]),
+        at("buffers", 0, "offset", value=-256),
+        at("inputs", 0, "buffer", value=99),
+        at("inputs", 0, "shape", value=[40, 3]),
+        at("inputs", 0, "sharding", value={"dims": [["nowhere"], []]}),
+        at("inputs", 0, "stored", value=True),
+        at("arguments", value="both"),
+        at("mesh", value={"name": "m", "axes": [{"name": "x", "size": 0, "bandwidth": 1.0, "latency": 1.0}]}),
+        at("kernels", "add", "body", "nodes", 0, "operands", value=[7, 7]),
+        at("kernels", "add", "body", "nodes", 0, "op", value="nonsense"),
+        at("kernels", "add", "body", "outputs", value=[99]),
+        at("kernels", "add", "grid", value=[1, 1]),
+        at("kernels", "add", "source", value="kernels/none.py"),
+        at("kernels", "add", "params", value=[{"kind": "operand", "index": 2, "axes": []}]),
+        at("kernels", "add", "params", value=[{"kind": "result", "index": -1, "axes": []}]),
+        at("kernels", "add", "params", value=[{"kind": "coordinate", "index": -1, "axes": ["z"]}]),
+        at("kernels", "add", "params", value=[{"kind": "pointer", "index": 0, "axes": []}]),
+        at("kernels", value={}),
+        at("kernels", value=[]),
+        at("arena_bytes", value=1 << 50),
+        at("arena_bytes", value=0),
+        at("arena_bytes", value="big"),
+        at("step_seconds", value="soon"),
+        at("schedule", value=[]),
+        at("report", value=3),
+    ],
+)
+def test_forged_manifests_are_refused(tmp_path, change):
+    saved(tmp_path / "m.mgx", mixed())
+    with pytest.raises((ModuleError, ScheduleError)) as caught:
+        load(forged(tmp_path / "m.mgx", change))
+    assert caught.value.exit_code == 1
+
+
+def test_forged_members_are_refused(tmp_path):
+    path = tmp_path / "m.mgx"
+    saved(path, mixed())
+    wrong = [np.zeros(5, np.float32), np.zeros(6, np.int32)]
+    for member in (
+        *(tensors.encode({"2": w}) for w in wrong),
+        tensors.encode({}),
+        tensors.encode({"x": wrong[0]}),
+        b"?",
+    ):
+        with pytest.raises(ModuleError, match="MG0502"):
+            load(forged(path, members={"constants.safetensors": member}))
+
+
+def test_random_changes_of_the_manifest_never_crash(tmp_path):
+    path = tmp_path / "m.mgx"
+    saved(path, mixed(), **code())
+    rng = random.Random(13)
+    junk = [None, True, -1, 0, 1 << 70, 0.5, "", "x", [], {}, [[]], {"a": 1}, [0, 0, 0]]
+    refused = 0
+    for _ in range(400):
+        try:
+            load(forged(path, lambda manifest: scramble(manifest, rng, junk)))
+        except MeshgenError as error:
+            assert error.exit_code == 1
+            refused += 1
+    assert refused > 200

@@ -1,0 +1,112 @@
+"""Programs of one device's view, as lines of text, and what a local pass makes of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from meshgen.ccl.cost import COMMUNICATIONS
+from meshgen.ir.graph import Graph, Module
+from meshgen.ir.infer.inference import verify_node
+from meshgen.ir.text import parse_text
+from meshgen.runtime.simulate import simulate
+from meshgen.sharding.optimizations.rewrite import total_bytes
+from meshgen.spec import P, fit
+
+Pass = Callable[[Module], Module]
+GIVEN = {"p": "8x12", "q": "8x12", "w": "12x4", "c": "8x12"}  # local types of the arguments; the last two are whole
+
+
+LOCAL = ("all_slice",)
+
+
+def program(body: str, result: str, **given: str) -> Module:
+    """A program per device; its result is what each device has, one behind the other."""
+    kinds = {name: f"tensor<{size}xf32>" for name, size in (GIVEN | given).items()}
+    arguments = ", ".join(f"%{name}: {kind}" for name, kind in kinds.items())
+    lines = body.strip().splitlines()
+    text = "\n".join(["shard.grid @g(shape = 4x2) {axis_names = [\"x\", \"y\"]}", f"func.func @f({arguments}) -> tensor<{result}> {{", *lines,
+                      f"  return %r : tensor<{result}>", "}"])  # fmt: skip
+    module = parse_text(text)
+    ends = [(("x", "y"),) if name in ("p", "q") else ((),) for name in kinds]
+    shardings = [fit(P(*end), value.type.rank) for end, value in zip(ends, module.graph.inputs, strict=True)]
+    types = [
+        value.type.with_shape(size * module.mesh.group_size(axes) for size, axes in zip(value.type.sizes, sharding.dims, strict=True))
+        for value, sharding in zip(module.graph.inputs, shardings, strict=True)
+    ]  # fmt: skip
+    return replace(module, in_types=types, in_shardings=shardings)
+
+
+def counts(graph: Graph) -> Counter[str]:
+    """Collectives, and local slices, those of loops once."""
+    found = Counter(node.op for node in graph.nodes if node.op in (*COMMUNICATIONS, *LOCAL))
+    return sum((counts(region) for node in graph.nodes for region in node.regions), found)
+
+
+def run(module: Module, pass_: Pass, rtol: float = 0.0) -> Module:
+    """After a pass: well-formed, on every rank the same numbers, no more bytes."""
+    after = pass_(module)
+    assert not [fault for node in after.graph.nodes for fault in verify_node(node, after.mesh)]
+    assert total_bytes(after.graph, after.mesh) <= total_bytes(module.graph, module.mesh)
+    args = [
+        np.random.default_rng(n).integers(-2, 3, kind.sizes).astype(kind.numpy_dtype)
+        for n, kind in enumerate(module.in_types)
+    ]
+    for left, right in zip(*(simulate(m, args) for m in (module, after)), strict=True):
+        np.testing.assert_allclose(left.astype(np.float64), right.astype(np.float64), rtol=rtol, atol=0)
+    return after
+
+
+AR = "shard.all_reduce {} on @g grid_axes = {} : tensor<{}xf32> -> tensor<{}xf32>"
+
+
+def ar(value: str, size: str = "8x12", axes: str = "[0]", kind: str = "") -> str:
+    return f"shard.all_reduce {value} on @g grid_axes = {axes} {f'reduction = {kind} ' if kind else ''}: tensor<{size}xf32> -> tensor<{size}xf32>"
+
+
+def ag(value: str, size: str, to: str, dim: int, axes: str = "[0]") -> str:
+    return f"shard.all_gather {value} on @g grid_axes = {axes} gather_axis = {dim} : tensor<{size}xf32> -> tensor<{to}xf32>"
+
+
+def cut(value: str, size: str, to: str, dim: int, axes: str = "[0]") -> str:
+    return (
+        f"shard.all_slice {value} on @g grid_axes = {axes} slice_axis = {dim} : tensor<{size}xf32> -> tensor<{to}xf32>"
+    )
+
+
+def rs(value: str, size: str, to: str, dim: int, axes: str = "[0]") -> str:
+    return f"shard.reduce_scatter {value} on @g grid_axes = {axes} scatter_axis = {dim} : tensor<{size}xf32> -> tensor<{to}xf32>"
+
+
+def op(name: str, *values: str, size: str = "8x12") -> str:
+    return f"stablehlo.{name} {', '.join(values)} : tensor<{size}xf32>"
+
+
+def turn(value: str, size: str, to: str) -> str:
+    return f"stablehlo.transpose {value}, dims = [1, 0] : (tensor<{size}xf32>) -> tensor<{to}xf32>"
+
+
+def row_sums(value: str, size: str, to: str, kind: str = "add", start: str = "0.0") -> str:
+    return f"stablehlo.reduce({value} init: %z) applies stablehlo.{kind} across dimensions = [1] : (tensor<{size}xf32>, tensor<f32>) -> tensor<{to}xf32>"
+
+
+ZERO = "  %z = stablehlo.constant dense<0.0> : tensor<f32>\n"
+
+
+ONE = ZERO.replace("0.0", "1.0")
+
+
+HALVES = "  %h = stablehlo.constant dense<0.5> : tensor<8x12xf32>\n"
+
+
+def lines(*texts: str) -> str:
+    """`%a = ...`, `%b = ...`, ..., the last one is the result."""
+    names = ["a", "b", "d", "e", "f"][: len(texts) - 1] + ["r"]
+    return "\n".join(f"  %{name} = {text}" for name, text in zip(names, texts, strict=True))
+
+
+def dot(left: str, right: str, size: str, other: str, to: str) -> str:
+    return f"stablehlo.dot_general {left}, {right}, contracting_dims = [1] x [0] : (tensor<{size}xf32>, tensor<{other}xf32>) -> tensor<{to}xf32>"

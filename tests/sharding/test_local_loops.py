@@ -1,0 +1,156 @@
+"""Collectives in loops: those that are the same in every trip, and sums that a loop adds up."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from meshgen.ir.graph import Module
+from meshgen.sharding.optimizations.hoist_invariants import hoist_invariants
+from meshgen.sharding.optimizations.hoist_sums import hoist_sums
+from meshgen.sharding.optimizations.rewrite import total_bytes
+from meshgen.sharding.optimize import optimize
+from tests.sharding.local_text import (
+    ar,
+    counts,
+    lines,
+    op,
+    program,
+    run,
+    turn,
+)
+
+LOOP = """
+  %i0 = stablehlo.constant dense<0> : tensor<i32>
+  %n = stablehlo.constant dense<TRIPS> : tensor<i32>
+  %k = stablehlo.constant dense<1> : tensor<i32>
+  %l:3 = stablehlo.while(%i = %i0, %s = START, %u = %p) : tensor<i32>, tensor<8x12xf32>, tensor<8x12xf32>
+    cond {
+      %t = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %t : tensor<i1>
+    } do {
+      %j = stablehlo.add %i, %k : tensor<i32>
+BODY
+      stablehlo.return %j, %v, %o : tensor<i32>, tensor<8x12xf32>, tensor<8x12xf32>
+    }
+  %r = stablehlo.add %l#1, %l#2 : tensor<8x12xf32>
+"""
+
+
+GROW = op("add", "%u", "%u")
+
+
+def loop(*body: str, trips: int = 3, start: str = "%c") -> Module:
+    text = (
+        LOOP.replace("TRIPS", str(trips))
+        .replace("START", start)
+        .replace("BODY", "\n".join(f"      {line}" for line in body))
+    )
+    return program(text, "8x12xf32")
+
+
+def in_loops(module: Module) -> Counter[str]:
+    return sum((counts(region) for node in module.graph.nodes for region in node.regions), Counter[str]())
+
+
+INVARIANT = {
+    "of what stands around": (f"%v = {ar('%q')}", f"%o = {GROW}"),
+    "of what is carried unchanged": (f"%v = {ar('%u')}", f"%o = {op('add', '%u', '%z0')}"),
+    "with what leads to it": (f"%a = {op('multiply', '%q', '%c')}", f"%v = {ar('%a')}", f"%o = {GROW}"),
+}
+
+
+@pytest.mark.parametrize("body", [INVARIANT["of what stands around"], INVARIANT["with what leads to it"],
+                                  (f"%v = {ar('%u')}", "%o = OLD")], ids=["around", "with what leads to it", "carried unchanged"])  # fmt: skip
+def test_a_collective_that_is_the_same_in_every_trip_runs_before_the_loop(body: tuple[str, ...]) -> None:
+    if body[-1] == "%o = OLD":
+        text = (
+            LOOP.replace("TRIPS", "3")
+            .replace("START", "%c")
+            .replace("BODY", f"      {body[0]}")
+            .replace("%j, %v, %o :", "%j, %v, %u :")
+        )
+        before = program(text, "8x12xf32")
+    else:
+        before = loop(*body)
+    assert in_loops(before) == {"all_reduce": 1}
+    after = run(before, hoist_invariants)
+    assert counts(after.graph) == {"all_reduce": 1} and not in_loops(after)
+
+
+@pytest.mark.parametrize(
+    ("body", "trips"),
+    [((f"%v = {ar('%u')}", f"%o = {GROW}"), 3), ((f"%v = {ar('%q')}", f"%o = {GROW}"), 1), ((f"%a = {op('add', '%q', '%s')}", f"%v = {ar('%a')}", f"%o = {GROW}"), 3)],
+    ids=["of what changes", "of a loop that runs once", "of a sum with what changes"],
+)  # fmt: skip
+def test_a_collective_stays_in_the_loop(body: tuple[str, ...], trips: int) -> None:
+    after = run(loop(*body, trips=trips), hoist_invariants)
+    assert in_loops(after) == {"all_reduce": 1}
+
+
+SUMS = {
+    "a sum": (f"%a = {ar('%u')}", f"%v = {op('add', '%s', '%a')}", f"%o = {GROW}"),
+    "the other way round": (f"%a = {ar('%u')}", f"%v = {op('add', '%a', '%s')}", f"%o = {GROW}"),
+    "a difference": (f"%a = {ar('%u')}", f"%v = {op('subtract', '%s', '%a')}", f"%o = {GROW}"),
+    "a maximum": (f"%a = {ar('%u', kind='max')}", f"%v = {op('maximum', '%s', '%a')}", f"%o = {GROW}"),
+    "two terms": (f"%a = {ar('%u')}", f"%b = {op('add', '%s', '%a')}", f"%d = {ar('%q')}", f"%v = {op('subtract', '%b', '%d')}", f"%o = {GROW}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_what_a_loop_adds_up_is_reduced_behind_it(name: str) -> None:
+    before = loop(*SUMS[name])
+    after = run(before, hoist_sums)
+    assert not in_loops(after) and counts(after.graph) == {"all_reduce": 1}
+
+
+NO_SUMS = {
+    "the sum so far is used": (f"%a = {ar('%u')}", f"%v = {op('add', '%s', '%a')}", f"%o = {op('add', '%u', '%s')}"),
+    "the sum is used": (f"%a = {ar('%u')}", f"%v = {op('add', '%s', '%a')}", f"%o = {op('add', '%u', '%v')}"),
+    "the term is used": (f"%a = {ar('%u')}", f"%v = {op('add', '%s', '%a')}", f"%o = {op('add', '%u', '%a')}"),
+    "another kind": (f"%a = {ar('%u', kind='max')}", f"%v = {op('add', '%s', '%a')}", f"%o = {GROW}"),
+    "taken off the term": (f"%a = {ar('%u')}", f"%v = {op('subtract', '%a', '%s')}", f"%o = {GROW}"),
+    "a term that is not reduced": (f"%a = {ar('%u')}", f"%b = {op('add', '%s', '%a')}", f"%v = {op('add', '%b', '%q')}", f"%o = {GROW}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_SUMS)
+def test_what_is_no_plain_sum_is_reduced_in_every_trip(name: str) -> None:
+    before = loop(*NO_SUMS[name])
+    assert counts(run(before, hoist_sums).graph) == in_loops(before) == {"all_reduce": 1}
+
+
+def test_a_loop_that_runs_once_adds_nothing_up() -> None:
+    assert in_loops(run(loop(*SUMS["a sum"], trips=1), hoist_sums)) == {"all_reduce": 1}
+
+
+def test_a_sum_in_nested_loops_leaves_both() -> None:
+    inner = """%y:2 = stablehlo.while(%m = %i0, %b = %s) : tensor<i32>, tensor<8x12xf32>
+        cond {
+          %c0 = stablehlo.compare LT, %m, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %c0 : tensor<i1>
+        } do {
+          %m1 = stablehlo.add %m, %k : tensor<i32>
+          %a = ALL
+          %b1 = stablehlo.add %b, %a : tensor<8x12xf32>
+          stablehlo.return %m1, %b1 : tensor<i32>, tensor<8x12xf32>
+        }""".replace("ALL", ar("%u"))
+    text = LOOP.replace("%v, %o :", "%y#1, %o :")
+    body = text.replace("TRIPS", "3").replace("START", "%c").replace("BODY", f"      {inner}\n      %o = {GROW}")
+    after = run(program(body, "8x12xf32"), hoist_sums)
+    assert not in_loops(after) and counts(after.graph) == {"all_reduce": 1}
+
+
+def test_tied_gradients_are_reduced_once() -> None:
+    """Of an embedding that is looked up and, transposed, multiplied: one gradient by rows, the other by columns."""
+    by_rows = "stablehlo.dot_general %p, %q, contracting_dims = [0] x [0] : (tensor<8x12xf32>, tensor<8x12xf32>) -> tensor<12x12xf32>"
+    by_columns = by_rows.replace("%p, %q", "%q, %c")
+    body = lines(by_rows, ar("%a", "12x12"), by_columns, ar("%d", "12x12"), turn("%e", "12x12", "12x12")).replace(
+        "%r", "%g"
+    )
+    before = program(body + f"\n  %r = {op('add', '%b', '%g', size='12x12')}", "12x12xf32")
+    assert counts(before.graph) == {"all_reduce": 2}
+    after = run(before, optimize)
+    assert counts(after.graph) == {"all_reduce": 1}
+    assert total_bytes(after.graph, after.mesh) * 2 == total_bytes(before.graph, before.mesh)
