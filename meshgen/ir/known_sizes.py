@@ -83,6 +83,9 @@ class KnownSizes:
             return node
         if node.op not in FOLDED or any(value not in self.numbers for value in node.operands):
             return node
+        if faults := verify_node(node):
+            self.faults += faults
+            return node
         (array,) = evaluate_node(node, [self.numbers[value] for value in node.operands])
         self.numbers[node.result] = array
         if not self.of_sizes.intersection(node.operands):

@@ -214,6 +214,25 @@ def test_shapes_that_contradict_the_program(shapes: dict[str, tuple[int, ...]], 
     assert code in codes(error) and text in str(error.value)
 
 
+def test_a_constant_of_a_computed_shape_must_fit_it() -> None:
+    """Six numbers as two rows of n: right for n = 3 only."""
+    module = parse_text("""
+    func.func @main(%x: tensor<?xi32>) -> tensor<2x?xi32> {
+      %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xi32>) -> tensor<i32>
+      %one = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+      %two = stablehlo.constant dense<2> : tensor<1xi32>
+      %shape = stablehlo.concatenate %two, %one, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+      %six = stablehlo.constant dense<7> : tensor<6xi32>
+      %y = stablehlo.dynamic_reshape %six, %shape : (tensor<6xi32>, tensor<2xi32>) -> tensor<2x?xi32>
+      func.return %y : tensor<2x?xi32>
+    }
+    """)
+    assert with_shapes(module, {"x": (3,)}).graph.outputs[0].type.shape == (2, 3)
+    with pytest.raises(ProgramError) as error:
+        with_shapes(module, {"x": (4,)})
+    assert codes(error) == ["MG0104"] and "8" in str(error.value)
+
+
 def test_a_size_that_nothing_determines_is_refused() -> None:
     text = DOT.replace("tensor<?x8xf32>\n  %c", "tensor<?x8xf32>\n  %i = stablehlo.iota dim = 0 : tensor<?xf32>\n  %c")
     with pytest.raises(ProgramError) as error:

@@ -124,6 +124,13 @@ def test_open_programs_run_for_all_their_sizes_from_one_module(first: int, tmp_p
     assert several > 1
 
 
+@pytest.mark.parametrize("seed", [305806, 314752])
+def test_sizes_that_do_not_hold_are_told_from_those_that_do(seed: int) -> None:
+    """Programs with sizes rounded up, of one row, and with a constant whose shape is computed."""
+    found = closings(seed, options_of(seed))
+    assert 1 <= len(found) <= len(random_open_program(seed).trials)
+
+
 @pytest.mark.parametrize("first", range(0, 60, 20))
 def test_programs_on_two_meshes_keep_law_one(first: int) -> None:
     crossing = 0

@@ -221,7 +221,12 @@ class _Opening:
         return self._folded("multiply", [*values, self._number(count)] if count != 1 or not values else values)
 
     def _quotient(self, floor: Floor) -> Value:
-        return self._folded("divide", [self._size(floor.top), self._size(floor.bottom)])
+        """Rounded down, where `divide` rounds to zero: what `remainder` leaves below zero is made positive first."""
+        top, bottom = self._size(floor.top), self._size(floor.bottom)
+        if all(count > 0 for _, count in floor.top.terms):
+            return self._folded("divide", [top, bottom])
+        rest = self._folded("remainder", [self._folded("add", [self._folded("remainder", [top, bottom]), bottom]), bottom])
+        return self._folded("divide", [self._folded("subtract", [top, rest]), bottom])
 
     def _folded(self, op: str, values: Sequence[Value]) -> Value:
         result = values[0]
