@@ -109,10 +109,14 @@ def find_fault(module: Module, options: Options, seed: int = 0) -> Fault | None:
             _write_sources(plan, mesh)
         result = check(module, pipeline=lambda _: fused, seed=seed, runs=runs)
     except Exception as error:  # whatever it is: it is what is looked for
-        codes = [diagnostic.code for diagnostic in getattr(error, "diagnostics", ())]
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        return Fault(" ".join([type(error).__name__, *codes, f"in {place.name}"]), str(error))
+        return _fault_of(error)
     return None if result.ok else Fault("other numbers", str(result.faults[0]))
+
+
+def _fault_of(error: Exception) -> Fault:
+    codes = [diagnostic.code for diagnostic in getattr(error, "diagnostics", ())]
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return Fault(" ".join([type(error).__name__, *codes, f"in {place.name}"]), str(error))
 
 
 def _write_sources(plan: Schedule, mesh: Mesh) -> None:
@@ -131,7 +135,12 @@ def check_random(count: int, first: int, folder: Path, progress: Progress | None
         if progress:
             progress(f"{len(found)} failures", seed - first, count)
         options = options_of(seed)
-        for module in closings(seed, options) if is_open(seed) else [program_of(seed)]:
+        try:
+            modules = closings(seed, options) if is_open(seed) else [program_of(seed)]
+        except Exception as error:  # open sizes that cannot be closed, for one
+            found.append(_unmade(seed, _fault_of(error), folder))
+            continue
+        for module in modules:
             if fault := find_fault(module, options, seed):
                 found.append(_failure(module, options, seed, fault, folder))
                 break
@@ -152,6 +161,15 @@ def closings(seed: int, options: Options) -> list[Module]:
             if not number:
                 raise
     return found
+
+
+def _unmade(seed: int, fault: Fault, folder: Path) -> Failure:
+    """A seed whose program is not even made for its sizes; written with them open where it has such."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"random_{seed}.mlir"
+    text = print_text(random_open_program(seed).module) if is_open(seed) else ""
+    path.write_text(f"// {fault.kind}: meshgen check --random 1 --seed {seed}\n{text}")
+    return Failure(seed, fault, path)
 
 
 def _failure(module: Module, options: Options, seed: int, fault: Fault, folder: Path) -> Failure:

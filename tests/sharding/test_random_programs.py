@@ -189,3 +189,16 @@ def test_a_failure_is_shrunk_and_written_as_text(tmp_path: Path, monkeypatch: py
     command = path.read_text().splitlines()[0].partition("meshgen ")[2].replace(path.name, str(path))
     assert main(command.split()) == 3
     assert "NUMBERS DIFFER" in capsys.readouterr().out
+
+
+def test_a_program_that_cannot_be_closed_is_a_failure_and_the_next_ones_are_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ValueError("of no size")
+
+    first = next(seed for seed in range(100) if is_open(seed))
+    monkeypatch.setattr("meshgen.commands.random_programs.closed", refuse)
+    (failure,) = check_random(2, first, tmp_path)
+    assert (failure.seed, failure.fault.text) == (first, "of no size")
+    assert f"--random 1 --seed {first}" in failure.path.read_text() and "?" in failure.path.read_text()

@@ -225,7 +225,9 @@ class _Opening:
         top, bottom = self._size(floor.top), self._size(floor.bottom)
         if all(count > 0 for _, count in floor.top.terms):
             return self._folded("divide", [top, bottom])
-        rest = self._folded("remainder", [self._folded("add", [self._folded("remainder", [top, bottom]), bottom]), bottom])
+        rest = self._folded(
+            "remainder", [self._folded("add", [self._folded("remainder", [top, bottom]), bottom]), bottom]
+        )
         return self._folded("divide", [self._folded("subtract", [top, rest]), bottom])
 
     def _folded(self, op: str, values: Sequence[Value]) -> Value:
