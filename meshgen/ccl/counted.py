@@ -138,8 +138,9 @@ class Moved:
 
     @staticmethod
     def of(source: Sharding, target: Sharding, shape: Sequence[int], mesh: Mesh) -> Moved:
-        source, target = source.without_partial(), target.without_partial()
-        used = {split_ref(ref)[0] for ref in (*source.split_axes, *target.split_axes)}
+        if source.partial == target.partial:  # each summand by itself
+            source, target = source.without_partial(), target.without_partial()
+        used = {split_ref(ref)[0] for ref in (*source.used_axes, *target.used_axes)}
         return Moved(source, target, tuple(map(Expr.of, shape)), tuple(name for name in mesh.names if name in used))
 
     def at(self, names: Names) -> int:

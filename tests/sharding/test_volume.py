@@ -244,6 +244,16 @@ def test_transfers_are_counted_on_every_mesh_and_size(name: str, sizes: tuple[in
     assert found.at(mesh) == exchange(source, target, (24, 10), mesh).elements * 4
 
 
+@pytest.mark.parametrize("sizes", [(4, 4), (8, 8)])
+def test_summands_that_go_to_other_axes_are_counted(sizes: tuple[int, int]) -> None:
+    mesh = make_mesh(dict(zip("xy", sizes, strict=True)))
+    source, target = (Sharding(((), ()), ((axis, "sum"),)) for axis in "xy")
+    attrs = {"source": source, "target": target, "shape": (64, 64)}
+    value = Value(TensorType((64, 64), "f32"))
+    assert formula_of("permute", attrs, value, value, mesh).at(mesh) == 64 * 64 * 4
+    assert ring_bytes("permute", attrs, value.type, value.type, mesh) == 64 * 64 * 4
+
+
 def test_messages_vanish_in_groups_of_one() -> None:
     found = formula("shift", (8, 4), P("x", None), P("x", None), axes=("y",), shift_axis="y", offset=1)
     assert str(found) == "min(n_y-1, 1) * ceil(8/n_x) * 16"
