@@ -28,6 +28,14 @@ _OPERATION = re.compile(
     r'^[^\S\n]*(?:%[\w$.:, %-]+=[^\S\n]*)?(?:"(\w+\.[\w.]+)"[^\S\n]*\(|(?!module\b)(\w+\.[\w.]+)(?=[\s(])(?![^\S\n]*=))', re.MULTILINE
 )  # fmt: skip
 
+_CALL = re.compile(
+    r'^[^\n/]*\bcustom_call\b(?:[^\S\n]+@([\w.]+)|[^\n]*\bcall_target_name[^\S\n]*=[^\S\n]*"([^"\n]+)")', re.MULTILINE
+)
+_OPERATION_HINT = (
+    "docs/ops.md lists what is read: write it with these, or as stablehlo.custom_call @NAME with a function NAME that "
+    "@mg.op_rule defines"
+)
+
 
 @rarely_collecting()
 def parse_text(text: str, file: str = "-", meshes: Sequence[Mesh] = ()) -> Module:
@@ -80,19 +88,33 @@ def _parser(context: Context, text: str, file: str) -> TextParser:
 
 
 def _refuse_unsupported(text: str, context: Context, parser: TextParser) -> None:
-    """A fault for each kind of operation that no dialect knows or nothing converts, where it first stands."""
+    """A fault for each kind of operation that no dialect knows or nothing converts, where it first stands.
+
+    Where there is one, calls without a known meaning are listed too: who mends a program needs the whole list.
+    """
     first: dict[str, int] = {}
     for match in _OPERATION.finditer(text):
         group = 1 if match[1] else 2
         first.setdefault(match[group], match.start(group))
-    unknown = [name for name in first if not _is_supported(base_name(name), context)]
-    if unknown:
+    if unknown := {name: at for name, at in first.items() if not _is_supported(base_name(name), context)}:
+        faults = {at: (f"operation {name} is not supported", _OPERATION_HINT) for name, at in unknown.items()}
+        faults |= _call_faults(text)
         raise ProgramError(
             *(
-                Diagnostic("MG0103", f"operation {name} is not supported", parser.location_at(first[name]))
-                for name in unknown
+                Diagnostic("MG0103", message, parser.location_at(at), hint=hint)
+                for at, (message, hint) in sorted(faults.items())
             )
         )
+
+
+def _call_faults(text: str) -> dict[int, tuple[str, str]]:
+    """What is wrong with the targets of custom calls, by where each first stands."""
+    first: dict[str, int] = {}
+    for match in _CALL.finditer(text):
+        group = 1 if match[1] else 2
+        first.setdefault(match[group], match.start(group))
+    found = ((at, fault(name)) for name, at in first.items() for fault in registries.CALL_FAULTS)
+    return {at: fault for at, fault in found if fault}
 
 
 def _is_supported(name: str, context: Context) -> bool:

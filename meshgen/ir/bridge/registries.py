@@ -30,6 +30,8 @@ IMPORTERS: dict[str, Callable[[Importer, Operation], None]] = {}
 EXPORTERS: dict[str, Callable[[Exporter, Node], Operation]] = {}
 """By `Node.op`: the operation of a node; its results are bound, named and decorated by the caller."""
 
+CALL_FAULTS: list[Callable[[str], tuple[str, str] | None]] = []
+"""Asked about the target of a custom call: what is wrong with it and the way out, or None."""
 MODULE_OPS: dict[str, Callable[[Reading, Operation], None]] = {}
 """By MLIR operation name: reads a declaration at module level, for example of a mesh (`Reading.declare_mesh`)."""
 MESH_FINDERS: list[Callable[[Reading, Operation], None]] = []

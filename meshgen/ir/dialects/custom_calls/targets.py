@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 
 from meshgen.errors import MeshgenError
 from meshgen.ir.bridge.conversion import Exporter, Importer
-from meshgen.ir.bridge.registries import exports, imports
+from meshgen.ir.bridge.registries import CALL_FAULTS, exports, imports
 from meshgen.ir.custom_calls import USER_OPS
 from meshgen.ir.dialects import mhlo_sharding
 from meshgen.ir.dialects.custom_calls import lapack, threefry, top_k
@@ -86,10 +86,20 @@ def _import_custom_call(importer: Importer, operation: Operation) -> None:
         _inline(importer, operation, target)
     elif target in TARGETS:
         TARGETS[target](importer, operation)
-    else:
-        hint = _LINALG_HINT if target.startswith(_LIBRARIES) else _HINT
-        importer.fault("MG0103", f"custom_call @{target} has no known meaning", operation, hint.format(target))
+    elif fault := _call_fault(target):
+        message, hint = fault
+        importer.fault("MG0103", message, operation, hint)
         _bind_nothing(importer, operation)
+
+
+def _call_fault(target: str) -> tuple[str, str] | None:
+    if target in USER_OPS or target in TARGETS:
+        return None
+    hint = _LINALG_HINT if target.startswith(_LIBRARIES) else _HINT
+    return f"custom_call @{target} has no known meaning", hint.format(target)
+
+
+CALL_FAULTS.append(_call_fault)
 
 
 _LIBRARIES = ("lapack_", "cusolver", "cublas", "hipsolver", "Qr", "Eigh", "LuDecomposition", "ProductOfElementary")
