@@ -13,7 +13,7 @@ from meshgen.errors import Location
 from meshgen.executable import Executable
 from meshgen.explain_parts import crossing_lines
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.mesh import Mesh, overlaps
+from meshgen.mesh import overlaps
 from meshgen.records import Collective, collective_record
 from meshgen.sharding.propagate import Solved
 from meshgen.sharding.propagation.chains import Reasons
@@ -24,6 +24,8 @@ from meshgen.sharding.reshard.plan import ReshardPlan, other_plans
 from meshgen.spec import Sharding
 from meshgen.tables import bytes_text, seconds_text
 
+SHOWN_RIVALS = 6  # of a collective in text
+
 
 @dataclass(frozen=True)
 class Edge:
@@ -33,6 +35,7 @@ class Edge:
     users: tuple[Value, ...]  # what its uses make
     source: Sharding
     target: Sharding
+    why: str
     places: tuple[Location, ...]  # of what makes it and of what uses it
 
 
@@ -71,7 +74,7 @@ def _record(
     values = [edge.value for edge in mine] or [value for site in sites if _is_op(site) for value in site.node.operands]
     return collective_record(row) | {
         "number": number,
-        "edges": [_edge_record(edge, solved.module.mesh if solved else executable.mesh) for edge in mine],
+        "edges": [_edge_record(edge, row, executable, solved, reasons) for edge in mine],
         "chains": [entry for value in dict.fromkeys(values) for entry in _chains(value, row, solved, reasons)],
         "rivals": [
             rival.record() | {"text": str(rival)}
@@ -95,12 +98,19 @@ def _chains(value: Value, row: Collective, solved: Solved | None, reasons: Reaso
                 yield {"value": reasons.name(same)} | chain.record() | {"text": chain.lines()}
 
 
-def _edge_record(edge: Edge, mesh: Mesh) -> dict[str, Any]:
-    plans = other_plans(edge.value.type, edge.source, edge.target, mesh)
+def _edge_record(
+    edge: Edge, row: Collective, executable: Executable, solved: Solved | None, reasons: Reasons | None
+) -> dict[str, Any]:
+    """An edge with the chains of its value and of what its uses make, and what else would bring it there."""
+    plans = other_plans(edge.value.type, edge.source, edge.target, solved.module.mesh if solved else executable.mesh)
+    values = dict.fromkeys((edge.value, *edge.users))
     return {
         "value": edge.value.name,
         "source": str(edge.source),
         "target": str(edge.target),
+        "why": edge.why,
+        "users": [value.name for value in edge.users],
+        "chains": [entry for value in values for entry in _chains(value, row, solved, reasons)],
         "alternatives": [_plan_record(plan) for plan in plans],
     }
 
@@ -141,27 +151,54 @@ def _edge(steps: Sequence[Node], makers: Mapping[Value, Node], users: Mapping[Va
     assert start.sharding is not None and end.sharding is not None, "values are sharded after materialize"
     places = [steps[0].loc, maker.loc if maker else start.loc]
     uses = tuple(users.get(end, ()))
-    return Edge(start, uses, start.sharding, end.sharding, tuple(place for place in places if place))
+    why = str(steps[0].attrs.get("why", ""))
+    return Edge(start, uses, start.sharding, end.sharding, why, tuple(place for place in places if place))
 
 
 def collective_text(record: dict[str, Any]) -> str:
-    """The same for people."""
+    """The same for people: what it costs, then each edge that it serves with its chains and other ways."""
     kind = " ".join(filter(None, (record["kind"], record["reduction"])))
     where = f"  at {record['source']}" if record["source"] else ""
     takes = f"{seconds_text(record['seconds'])}, {seconds_text(record['hidden_seconds'])} of it hidden"
     head = f"#{record['number']} {kind}{_way(record)}: {bytes_text(record['ring_bytes'])}, {takes}{where}"
-    lines = [f"because {record['why']}"]
     crossing = crossing_lines(record["crossing"]) if "crossing" in record else []
-    lines += crossing[:1]
-    for chain in record["chains"]:
-        lines += [f"{chain['value']}: {chain['text'][0]}", *chain["text"][1:]]
-    for edge in record["edges"]:
-        for plan in edge["alternatives"]:
-            way = ", ".join(plan["steps"])
-            lines.append(f"instead: {way}: {bytes_text(plan['ring_bytes'])}, {seconds_text(plan['seconds'])}")
-    lines += crossing[1:]
-    lines += [f"instead: {rival['text']}" for rival in record["rivals"]]
+    if record["edges"]:
+        lines = [line for edge in record["edges"] for line in _edge_lines(edge)]
+    else:
+        lines = [f"because {record['why']}", *crossing[:1], *_chain_lines(record["chains"]), *crossing[1:]]
+    if note := _note(record):
+        lines.append(note)
+    lines += _rival_lines(record["rivals"])
     return "\n".join([head, *(f"    {line}" for line in lines)])
+
+
+def _edge_lines(edge: dict[str, Any]) -> list[str]:
+    why = edge["why"].partition("; ")[0]  # what follows are the ends of the chains
+    ways = [
+        f"instead: {', '.join(plan['steps'])}: {bytes_text(plan['ring_bytes'])}, {seconds_text(plan['seconds'])}"
+        for plan in edge["alternatives"]
+    ]
+    return [f"because {why}", *(f"  {line}" for line in (*_chain_lines(edge["chains"]), *ways))]
+
+
+def _chain_lines(chains: Sequence[dict[str, Any]]) -> Iterator[str]:
+    for chain in chains:
+        yield f"{chain['value']}: {chain['text'][0]}"
+        yield from chain["text"][1:]
+
+
+def _rival_lines(records: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Other choices for the operations at both ends, the nearest to what was chosen first."""
+    ordered = sorted(records, key=lambda rival: rival["seconds_more"])
+    yield from (f"instead: {rival['text']}" for rival in ordered[:SHOWN_RIVALS])
+    if len(ordered) > SHOWN_RIVALS:
+        yield f"... {len(ordered) - SHOWN_RIVALS} more choices that are not faster ..."
+
+
+def _note(record: dict[str, Any]) -> str:
+    """What a pass noted about the collective, in brackets at the end of its reason (shardings are in brackets too)."""
+    _, _, note = record["why"].rpartition("[")
+    return note.removesuffix("]") if record["edges"] and note.endswith("]") and "{" not in note else ""
 
 
 def _way(record: dict[str, Any]) -> str:

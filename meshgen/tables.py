@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from meshgen.records import Comms, Cost, Memory
+from meshgen.records import Collective, Comms, Cost, Memory
 
 if TYPE_CHECKING:
     from meshgen.sharding.analyze import Analysis
@@ -64,20 +64,20 @@ def seconds_text(seconds: float) -> str:
 
 
 def comms_table(comms: Comms, first: int = 0) -> Group:
-    """The collectives, numbered from `first` on."""
+    """The collectives, numbered from `first` on; those that are alike, as of the trips of a loop, in one row with their sums."""
+    alike: dict[tuple[str, ...], list[int]] = {}
+    for number, row in enumerate(comms):
+        alike.setdefault((*_comms_words(row), row.why), []).append(number)
     rows = [
         (
-            number,
-            row.kind + (f" {row.reduction}" if row.reduction else "") + (f" on @{row.mesh}" if row.mesh else ""),
-            ",".join(row.axes) or (row.way if row.peer else ""),
-            f"{row.dtype}[{','.join(map(str, row.shape))}]",
-            bytes_text(row.local_bytes),
-            bytes_text(row.ring_bytes),
-            seconds_text(row.hidden_seconds),
-            seconds_text(row.exposed_seconds),
-            row.why,
+            _numbers_text([number + first for number in numbers]),
+            *words,
+            bytes_text(sum(comms[number].ring_bytes for number in numbers)),
+            seconds_text(sum(comms[number].hidden_seconds for number in numbers)),
+            seconds_text(sum(comms[number].exposed_seconds for number in numbers)),
+            why,
         )
-        for number, row in enumerate(comms, first)
+        for (*words, why), numbers in alike.items()
     ]
     title = f"Collectives: {len(comms)}, {bytes_text(comms.ring_bytes)} per device"
     return table_of(
@@ -86,6 +86,23 @@ def comms_table(comms: Comms, first: int = 0) -> Group:
         rows,
         left=("kind", "axes", "operand", "why"),
     )
+
+
+def _comms_words(row: Collective) -> tuple[str, ...]:
+    """Kind, axes or other mesh, operand and its bytes."""
+    return (
+        row.kind + (f" {row.reduction}" if row.reduction else "") + (f" on @{row.mesh}" if row.mesh else ""),
+        ",".join(row.axes) or (row.way if row.peer else ""),
+        f"{row.dtype}[{','.join(map(str, row.shape))}]",
+        bytes_text(row.local_bytes),
+    )
+
+
+def _numbers_text(numbers: Sequence[int]) -> str:
+    """`1`, `1, 3`, or `1, 3 .. 21 (11)`."""
+    if len(numbers) < 4:
+        return ", ".join(map(str, numbers))
+    return f"{numbers[0]}, {numbers[1]} .. {numbers[-1]} ({len(numbers)})"
 
 
 def memory_table(memory: Memory, most: int = 8) -> Group:

@@ -79,7 +79,8 @@ def merged_why(nodes: Sequence[Node], note: str) -> dict[str, Any]:
     """The reasons of nodes that became one, what was done, and the edges that all of them serve."""
     reasons = list(dict.fromkeys(str(node.attrs["why"]) for node in nodes if node.attrs.get("why")))
     edges = tuple(dict.fromkeys(edge for node in nodes for edge in node.attrs.get("edges", ())))
-    why = {"why": "; and ".join(reasons) + f" [{note}]"} if reasons else {}
+    text = "; and ".join(reasons)
+    why = {"why": text if text.endswith(f"[{note}]") else f"{text} [{note}]"} if reasons else {}
     return why | ({"edges": edges} if edges else {})
 
 

@@ -94,7 +94,7 @@ def _roll(site: Site, dim: int, axes: tuple[str, ...]) -> Value | None:
         return None
     tile = given[0].type.sizes[dim]
     attrs: dict[str, Any] = {"axes": axes, "dim": dim, "base": turn, "step": tile, "limit": size, "wrap": True}
-    attrs["why"] = site.why(f"its rows turned by {turn} along dim {dim}")
+    attrs["why"] = site.why(f"its rows rotated by {turn} of {size} along dim {dim}")
     return site.builder.emit("fetch_rows", [given[0]], given[0].type, **attrs)
 
 

@@ -59,7 +59,7 @@ class LostHint:
 def _more(seconds: float | None) -> str:
     if seconds is None:
         return "not possible with what is required"
-    return f"{seconds * 1e6:.3g} us longer, as estimated" if seconds > 1e-12 else "as fast, as estimated"
+    return f"{seconds * 1e6:.3g} us longer, as estimated" if seconds > 1e-9 else "as fast, as estimated"
 
 
 def rivals(solved: Solved, site: Site) -> list[Rival]:
