@@ -158,6 +158,19 @@ func.func @main(%a: tensor<8xf32>, %p: tensor<i1>) -> tensor<8xf32> {
 """
         },
     ),
+    "MG0210": Fault(
+        "With `--strict` (`strict=True`): a value that lies split is gathered for a use, and no annotation asks for it whole. The notes say which annotations made both sides.",
+        '`meshgen explain --advise` plans the program without each annotation and tells what moves less. A gather that is meant is said so by an annotation of the value, whole, for its users. `--strict-at h` (`strict=["h", 42]`) is strict with one value or line only.',
+        ("meshgen compile p.mlir --target cpu --strict -o p.mgx",),
+        {
+            "p.mlir": """sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %w: tensor<32x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<64x16xf32> {
+  %b = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<64x32xf32>, tensor<32x16xf32>) -> tensor<64x16xf32>
+  return %b : tensor<64x16xf32>
+}
+"""
+        },
+    ),
     "MG0301": Fault(
         "No kernel can be generated for an operation with these element types, or a loop has collectives and cannot be written out.",
         "Run it with `--target cpu` on the reference device; write loops with collectives so that they count to a constant.",

@@ -14,7 +14,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PLACES = {
-    "meshgen.api": ("compile", "load", "lower"),
+    "meshgen.api": ("advise", "compile", "load", "lower"),
     "meshgen.errors": ("MeshgenError",),
     "meshgen.executable": ("Executable",),
     "meshgen.frontend.op_rule": ("op_rule",),

@@ -1,5 +1,6 @@
 """Types of the public names; `__init__.py` looks them up on first use."""
 
+from meshgen.api import advise as advise
 from meshgen.api import compile as compile
 from meshgen.api import load as load
 from meshgen.api import lower as lower

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.executable import Executable, Rebuild
@@ -28,6 +28,9 @@ from meshgen.runtime.open_module import OpenModule
 from meshgen.runtime.sizes import Given, Sizes
 from meshgen.spec import Sharding, fit, from_indices
 
+if TYPE_CHECKING:
+    from meshgen.advice import Advice
+
 Args: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 Specs: TypeAlias = Mapping[str, SpecLike | None] | Sequence[SpecLike | None] | SpecLike | None
 Meshes: TypeAlias = (
@@ -39,7 +42,8 @@ __all__ = ["Executable", "LoadedModule", "OpenExecutable", "compile", "load", "l
 
 def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
             out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
-            sizes: Sequence[Mapping[str, Any]] = (), progress: Progress | None = None) -> Executable:  # fmt: skip
+            sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
+            progress: Progress | None = None) -> Executable:  # fmt: skip
     """Take a program all the way to a scheduled, buildable step.
 
     A program that leaves sizes open gives an `OpenExecutable`, with a step for each of `sizes`.
@@ -58,6 +62,8 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
         arguments: `local`: each rank is given its shards; `global`: the whole arrays.
         sizes: of a program with open sizes, the combinations to compile for ahead of time: each gives `mesh`, sizes of
             open mesh axes, and `args`, shapes of open inputs (or their types), as in `{"mesh": {"dp": 2}, "args": {"x": (8, 64)}}`.
+        strict: refuse (MG0210) values that are gathered though no annotation asks for them whole: True, or only for
+            values by name and for lines.
         progress: called as `progress(what, done, total)`.
     Raises:
         ProgramError, ShardingError, CodegenError: the program is refused, with every fault and where it is.
@@ -72,6 +78,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
         target=target,
         arguments=arguments,
         sizes=sizes,
+        strict=strict,
         progress=progress,
     )
     executable.build(progress)
@@ -80,9 +87,10 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
 
 def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
          out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
-         sizes: Sequence[Mapping[str, Any]] = (), progress: Progress | None = None) -> Executable:  # fmt: skip
+         sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
+         progress: Progress | None = None) -> Executable:  # fmt: skip
     """As `compile`, without building binaries."""
-    options, timing = Options(target, arguments), Timing()
+    options, timing = Options(target, arguments, strict if isinstance(strict, bool) else tuple(strict)), Timing()
     with timing.of("import"):
         module, rebuild = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs)
     program = open_program(module, {} if rebuild else _shapes(args, input_names(module.graph)), options)
@@ -100,10 +108,16 @@ def plan_module(
     """From a module that was read to its schedule."""
     stages = run_stages(module, options, timing, "fuse", progress)
     if stages["fuse"].parts:
-        return _plan_parts(stages, options, timing, rebuild)
-    with timing.of("schedule"):
-        schedule = make_schedule(stages["fuse"], options)
-    return Executable(stages, schedule, options, timing, rebuild)
+        executable = _plan_parts(stages, options, timing, rebuild)
+    else:
+        with timing.of("schedule"):
+            schedule = make_schedule(stages["fuse"], options)
+        executable = Executable(stages, schedule, options, timing, rebuild)
+    if options.strict:
+        from meshgen.gathers import refuse_gathers
+
+        refuse_gathers(executable, options.strict)
+    return executable
 
 
 def _plan_parts(stages: Mapping[str, Module], options: Options, timing: Timing, rebuild: Rebuild) -> Executable:
@@ -124,6 +138,13 @@ def _plan_parts(stages: Mapping[str, Module], options: Options, timing: Timing, 
             parts.append(Executable(own, make_schedule(part, options), options, Timing()))
         timeline = check_parts([part.plan for part in parts], [part.mesh for part in parts])
     return PartsExecutable(stages, parts, timeline, options, timing, rebuild)
+
+
+def advise(executable: Executable) -> list[Advice]:
+    """Which annotations to leave out to move less, and what that does to time and memory: each is planned anew."""
+    from meshgen import advice
+
+    return advice.advise(executable, plan_module)
 
 
 def lower(graph: Any, mesh: Meshes = None, *, stage: str, args: Args = None,

@@ -29,6 +29,7 @@ CODES: dict[str, str] = {
     "MG0207": "no way to reshard",
     "MG0208": "size of a tensor dim is unknown",
     "MG0209": "value cannot be placed on a mesh",
+    "MG0210": "value is gathered though no annotation asks for it",
     "MG0301": "kernel cannot be generated",
     "MG0302": "kernel does not compile",
     "MG0303": "kernel needs more than the device has",

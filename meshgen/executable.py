@@ -31,6 +31,7 @@ from meshgen.runtime.plan import Schedule
 from meshgen.runtime.sizes import Given, bound
 
 if TYPE_CHECKING:
+    from meshgen.gathers import Gather
     from meshgen.sharding.analyze import Analysis, Volume
 
 Array = np.ndarray[Any, Any]
@@ -219,6 +220,12 @@ class Executable:
         from meshgen.explain import explain
 
         return explain(self, what)
+
+    def gathers(self) -> list[Gather]:
+        """The values that are gathered though no annotation asks for them whole, those that move most first."""
+        from meshgen.gathers import gathers
+
+        return [gather for part in self.parts for gather in gathers(part)]
 
     def report(self, path: str | Path) -> None:
         """Write an HTML page: collectives, kernels, memory and the predicted timeline."""

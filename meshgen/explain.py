@@ -12,6 +12,7 @@ from meshgen.executable_parts import PartsExecutable
 from meshgen.explain_collectives import collective_records_of, collective_text, numbers_about
 from meshgen.explain_parts import Across
 from meshgen.explain_values import Question, known_of
+from meshgen.gathers import gathers, gathers_table
 from meshgen.records import Comms
 from meshgen.sharding.propagation.rivals import lost_hints
 from meshgen.tables import comms_table, render, table_of
@@ -40,9 +41,9 @@ def _explain_one(executable: Executable, what: Question, across: Across | None) 
         solved = known_of(executable).solved if "propagate" in executable.stages else None
         hints = [str(hint) for hint in lost_hints(solved)] if solved else []
         lines = ["", "Hints that lost", *hints] if hints else []
-        return "\n".join(
-            [render(comms_table(executable.comms, first), *formula_tables(executable)).rstrip("\n"), *lines]
-        )
+        found = gathers(executable)
+        tables = [*formula_tables(executable), *(["", gathers_table(found, first)] if found else [])]
+        return "\n".join([render(comms_table(executable.comms, first), *tables).rstrip("\n"), *lines])
     texts = [_text(record) for record in _values(executable, what, across)]
     numbers = {*numbers_about(executable, what), *(across.transfers_about(executable, what) if across else ())}
     records = _collectives(executable, sorted(numbers), across)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from meshgen.ccl.cost import LOCAL_OPS
 from meshgen.errors import Location
 from meshgen.executable import Executable
 from meshgen.explain_parts import crossing_lines
@@ -44,14 +45,14 @@ def collective_records_of(
 ) -> list[dict[str, Any]]:
     """What there is to say of the collectives of these numbers, as plain values."""
     module = executable.stages.get("materialize")
-    edges = _edges(module) if module else {}
+    edges = edges_of(module) if module else {}
     return [_record(executable, edges, solved, reasons, number) for number in numbers]
 
 
 def numbers_about(executable: Executable, what: str | int) -> list[int]:
     """Which collectives move a value, or move others for what makes it; or which stand on a line or serve what does."""
     module = executable.stages.get("materialize")
-    edges = _edges(module) if module else {}
+    edges = edges_of(module) if module else {}
     return [number for number, row in enumerate(executable.comms) if _is_about(row, edges, what)]
 
 
@@ -75,7 +76,7 @@ def _record(
     return collective_record(row) | {
         "number": number,
         "edges": [_edge_record(edge, row, executable, solved, reasons) for edge in mine],
-        "chains": [entry for value in dict.fromkeys(values) for entry in _chains(value, row, solved, reasons)],
+        "chains": [entry for value in dict.fromkeys(values) for entry in _chains(value, row.axes, solved, reasons)],
         "rivals": [
             rival.record() | {"text": str(rival)}
             for rival in others
@@ -88,13 +89,21 @@ def _is_op(site: Site) -> bool:
     return site.node.op not in PSEUDO_OPS
 
 
-def _chains(value: Value, row: Collective, solved: Solved | None, reasons: Reasons | None) -> Iterator[dict[str, Any]]:
+def chains_of(edge: Edge, axes: Sequence[str], solved: Solved | None, reasons: Reasons | None) -> list[dict[str, Any]]:
+    """Who put these axes on the value of an edge, and on what its uses make."""
+    values = dict.fromkeys((edge.value, *edge.users))
+    return [entry for value in values for entry in _chains(value, axes, solved, reasons)]
+
+
+def _chains(
+    value: Value, axes: Sequence[str], solved: Solved | None, reasons: Reasons | None
+) -> Iterator[dict[str, Any]]:
     """Who put the axes of a collective on a value."""
     if solved is None or reasons is None:
         return
     for same in [v for site in solved.sites for v in site.node.results if _is_same(v, value)][:1]:
         for chain in reasons.chains(same):
-            if any(overlaps(chain.axis, axis) for axis in row.axes):
+            if any(overlaps(chain.axis, axis) for axis in axes):
                 yield {"value": reasons.name(same)} | chain.record() | {"text": chain.lines()}
 
 
@@ -103,14 +112,13 @@ def _edge_record(
 ) -> dict[str, Any]:
     """An edge with the chains of its value and of what its uses make, and what else would bring it there."""
     plans = other_plans(edge.value.type, edge.source, edge.target, solved.module.mesh if solved else executable.mesh)
-    values = dict.fromkeys((edge.value, *edge.users))
     return {
         "value": edge.value.name,
         "source": str(edge.source),
         "target": str(edge.target),
         "why": edge.why,
         "users": [value.name for value in edge.users],
-        "chains": [entry for value in values for entry in _chains(value, row, solved, reasons)],
+        "chains": chains_of(edge, row.axes, solved, reasons),
         "alternatives": [_plan_record(plan) for plan in plans],
     }
 
@@ -123,7 +131,7 @@ def _plan_record(plan: ReshardPlan) -> dict[str, Any]:
     return {"steps": [step.op for step in plan.steps], "ring_bytes": plan.ring_bytes, "seconds": plan.seconds}
 
 
-def _edges(module: Module) -> dict[int, Edge]:
+def edges_of(module: Module) -> dict[int, Edge]:
     """The edges of a materialised program by their numbers."""
     steps: dict[int, list[Node]] = {}
     makers: dict[Value, Node] = {}
@@ -134,7 +142,9 @@ def _edges(module: Module) -> dict[int, Edge]:
             for number in node.attrs.get("edges", ()):
                 steps.setdefault(number, []).append(node)
             for value in node.operands:
-                users.setdefault(value, []).extend(node.results)
+                users.setdefault(value, []).extend(node.results if node.op not in LOCAL_OPS else ())
+            if node.op in LOCAL_OPS and node.operands[0] in users:  # what cuts a value for its uses is none itself
+                users[node.result] = users[node.operands[0]]
     return {number: _edge(nodes, makers, users) for number, nodes in steps.items()}
 
 

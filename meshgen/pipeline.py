@@ -29,10 +29,12 @@ class Options:
     Attributes:
         target: `cpu`, or `cuda:` and one or more architectures.
         arguments: `local`: every rank is given its shards; `global`: all are given the whole arrays and slice them.
+        strict: refuse gathers that no annotation asks for: all, or those of values (by name) and lines.
     """
 
     target: str = "cuda:sm_90"
     arguments: str = "local"
+    strict: bool | tuple[str | int, ...] = False
 
     def __post_init__(self) -> None:
         faults: list[Diagnostic] = []

@@ -19,6 +19,8 @@ LAYERS = (
     (
         "report",
         "what_if",
+        "advice",
+        "gathers",
         "explain",
         "explain_collectives",
         "explain_parts",

@@ -73,6 +73,16 @@ def add_program(parser: argparse.ArgumentParser, *, needed: bool = True) -> None
 
 def add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", default="cuda:sm_90", help="cuda:sm_90[,sm_80] or cpu (default: %(default)s)")
+    text = "refuse values that are gathered though no annotation asks for them whole"
+    parser.add_argument("--strict", action="store_true", help=text)
+    parser.add_argument(
+        "--strict-at", metavar="VALUE|LINE", action="append", default=[], help="the same, of one value or line only"
+    )
+
+
+def strict_option(options: argparse.Namespace) -> bool | tuple[str | int, ...]:
+    """What `Options.strict` takes."""
+    return options.strict or tuple(int(each) if each.isdigit() else each for each in options.strict_at)
 
 
 def program_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -110,7 +120,7 @@ def planned(options: argparse.Namespace, output: Output) -> Executable:
 def program(options: argparse.Namespace) -> tuple[Module, Options, Timing]:
     """The program as it was entered, and what was chosen for its way."""
     chosen, timing = program_options(options), Timing()
-    choice = Options(options.target, chosen.pop("arguments"))
+    choice = Options(options.target, chosen.pop("arguments"), strict_option(options))
     with timing.of("import"):
         return api.read(**chosen)[0], choice, timing
 

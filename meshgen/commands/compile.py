@@ -6,14 +6,15 @@ import argparse
 from pathlib import Path
 
 from meshgen import api
-from meshgen.commands.common import add_program, add_target, program_options
+from meshgen.commands.common import add_program, add_target, program_options, strict_option
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import open_record, specialisations_table, specialise
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.executable import Executable, kernel_records
 from meshgen.executable_open import OpenExecutable
+from meshgen.gathers import gathers
 from meshgen.records import mesh_record
-from meshgen.tables import comms_table, cost_table, kernel_table, memory_table, seconds_table
+from meshgen.tables import bytes_text, comms_table, cost_table, kernel_table, memory_table, seconds_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,13 +27,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     with output.progress() as progress:
-        executable = api.plan(**program_options(options), target=options.target, progress=progress)
+        executable = api.plan(
+            **program_options(options), target=options.target, strict=strict_option(options), progress=progress
+        )
         specialise(executable, options, output)
         executable.build(progress)
     executable.save(options.output)
     if executable.without_code:
         names = ", ".join(executable.without_code)
         output.note(f"note: no code can be generated for {names}: they run on the reference device's NumPy only")
+    if found := [gather for part in executable.parts for gather in gathers(part)]:
+        moved = bytes_text(sum(gather.ring_bytes for gather in found))
+        output.note(f"note: {len(found)} gathers that no annotation asks for, {moved} per device: explain lists them")
     if options.dump:
         dump(executable, Path(options.dump))
     if options.report:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import Any
 
 from meshgen import api
+from meshgen.advice import advice_table, advise
 from meshgen.commands.common import add_program, add_target, planned, specs_option
 from meshgen.commands.output import Output
 from meshgen.executable import Executable
 from meshgen.explain import explain_collective, explanations, formula_record
 from meshgen.explain_collectives import collective_text
+from meshgen.gathers import gather_records
 from meshgen.pipeline import Timing
 from meshgen.tables import comms_table, cost_table, memory_table, work_table
 from meshgen.what_if import (
@@ -35,6 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--collective", metavar="N", type=int, help="explain one collective, by its number in the table (from 0)"
     )
+    parser.add_argument(
+        "--advise",
+        action="store_true",
+        help="plan the program without each annotation behind its collectives (or --collective N) and tell what moves less",
+    )
     parser.add_argument("what", nargs="?", metavar="VALUE|LINE", help="a value's name, or a line of the program")
 
 
@@ -45,7 +54,11 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.collective is not None:
         records = explain_collective(executable, options.collective)
         output.text("\n".join(map(collective_text, records)))
-        output.document(executable.record() | {"explained": records})
+        document = executable.record() | {"explained": records}
+        output.document(document | (_advice(executable, [options.collective], output) if options.advise else {}))
+        return 0
+    if options.advise:
+        output.document(executable.record() | _advice(executable, None, output))
         return 0
     what = int(options.what) if options.what and options.what.isdigit() else options.what
     if what is None:
@@ -53,8 +66,16 @@ def run(options: argparse.Namespace, output: Output) -> int:
         output.tables(*tables, *([work_table(executable.analysis)] if executable.analysis else []))
     output.text(executable.explain(what))
     document = executable.record() | formula_record(executable)
+    document |= {"gathers": gather_records(executable)} if what is None else {}
     output.document(document | {"explanations": explanations(executable, what)})
     return 0
+
+
+def _advice(executable: Executable, numbers: Sequence[int] | None, output: Output) -> dict[str, Any]:
+    """Tell which annotations to change; for `--json` the same as records."""
+    found = advise(executable, api.plan_module, numbers)
+    output.tables(advice_table(executable, found))
+    return {"advice": [advice.record() for advice in found]}
 
 
 def what_if(before: Executable, texts: list[str], output: Output) -> int:
