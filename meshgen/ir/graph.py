@@ -173,11 +173,14 @@ class Graph:
         return {result: node for node in self.nodes for result in node.results}
 
     def uses(self) -> dict[Value, list[tuple[Node, int]]]:
-        """Uses of each value as (node, operand number), in program order; graph outputs are not uses."""
+        """Uses of each value as (node, operand number), in program order; graph outputs are not uses.
+
+        Values of the graphs around a body are included where it uses them.
+        """
         table: dict[Value, list[tuple[Node, int]]] = {value: [] for value in self.values()}
         for node in self.nodes:
             for number, operand in enumerate(node.operands):
-                table[operand].append((node, number))
+                table.setdefault(operand, []).append((node, number))
         return table
 
     def values(self) -> Iterator[Value]:

@@ -19,9 +19,11 @@ from meshgen.ir.manual import is_open
 from meshgen.mesh import Mesh
 from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.equal_programs.alternatives import alternatives
+from meshgen.sharding.equal_programs.bodies import everywhere
 from meshgen.sharding.equal_programs.common_values import merge_common_values
 from meshgen.sharding.equal_programs.compare import CHOOSING, Seconds, planned_seconds
 from meshgen.sharding.equal_programs.frame_rewrite import in_one_frame
+from meshgen.sharding.equal_programs.sums_of_pads import sums_of_pads
 from meshgen.sharding.propagation.axis_cuts import axis_cuts
 from meshgen.sharding.propagation.choices import AxisProblem, AxisSolution, Label, View, edges, labels_of
 from meshgen.sharding.propagation.control import flatten
@@ -92,7 +94,7 @@ def _cheapest(solved: Sequence[Solved]) -> Solved:
 
 def solve(module: Module) -> Solved:
     """The cheapest program with its decisions; all sizes must be known. Raises as `propagate` does."""
-    module = merge_common_values(module)
+    module = merge_common_values(replace(module, graph=everywhere(sums_of_pads)(module.graph) or module.graph))
     best = _solve(module)
     if faults := _faults(best):
         raise ShardingError(*faults)

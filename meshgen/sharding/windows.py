@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from meshgen.ccl.halo import RowFetch
+from meshgen.ir.graph import Node, Value
 from meshgen.sharding.rules.rule import Rule, Window
 
 
@@ -41,3 +43,29 @@ def _moved(total: int, window: Window, size: int, count: int) -> int:
 def rows_moved(rule: Rule, window: Window, size: int, count: int) -> int:
     """Rows that the busiest of `count` devices sends or receives for a window on an operand dim of `size` rows."""
     return _moved(rule.factors[window.factor].size, window, size, count)
+
+
+def turn(node: Node, maker: Callable[[Value], Node | None]) -> int | None:
+    """By how many rows `concatenate(x[k:], x[:k])` turns x: k. None for a node that is no such rotation.
+
+    Args:
+        maker: what makes a value.
+    """
+    if node.op != "concatenate" or len(node.operands) != 2:
+        return None
+    tail, head = (maker(value) for value in node.operands)
+    if tail is None or head is None or tail.op != "slice" or head.op != "slice":
+        return None
+    source, dim = tail.operands[0], node.attrs["dim"]
+    begin = tail.attrs["start"][dim]
+    ends = (tail.attrs["limit"][dim], head.attrs["start"][dim], head.attrs["limit"][dim])
+    is_whole = (
+        head.operands[0] is source and node.result.type == source.type and ends == (source.type.sizes[dim], 0, begin)
+    )
+    return begin if is_whole and {*tail.attrs["stride"], *head.attrs["stride"]} == {1} else None
+
+
+def rows_turned(size: int, rows: int, count: int) -> int:
+    """Rows that the busiest of `count` devices sends or receives when a dim of `size` rows is turned by `rows`."""
+    tile = -(-size // count)
+    return RowFetch(count, tile, rows, tile, tile, size, wrap=True).moved()

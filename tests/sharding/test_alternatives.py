@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Annotation, Graph, Module, TensorType, Value
@@ -34,6 +35,10 @@ def fused(rows: int, spec: tuple[str | None, str | None]) -> Module:
     )
 
 
+def partitioned(module: Module) -> Module:
+    return run_stages(module, Options("cpu"), Timing(), "partition")["partition"]
+
+
 def test_the_moved_program_computes_the_same() -> None:
     module = fused(8, (None, "x"))
     (other,) = alternatives(module)
@@ -58,6 +63,32 @@ def test_a_dot_with_another_user_stays() -> None:
     module.graph.outputs.append(module.graph.nodes[0].result)
     module.out_annotations.append(None)
     assert alternatives(module) == []
+
+
+CAPTURED = """
+module {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func public @main(%x: tensor<8x16xf32>, %w: tensor<16x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %p: tensor<i1>) -> tensor<8x32xf32> {
+    %h = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x16xf32>, tensor<16x64xf32>) -> tensor<8x64xf32>
+    %a = stablehlo.slice %h [0:8, 0:32] : (tensor<8x64xf32>) -> tensor<8x32xf32>
+    %b = stablehlo.slice %h [0:8, 32:64] : (tensor<8x64xf32>) -> tensor<8x32xf32>
+    %m = stablehlo.multiply %a, %b : tensor<8x32xf32>
+    %r = "stablehlo.if"(%p) ({
+      %c = stablehlo.slice %h [0:8, 16:48] : (tensor<8x64xf32>) -> tensor<8x32xf32>
+      stablehlo.return %c : tensor<8x32xf32>
+    }, {
+      stablehlo.return %m : tensor<8x32xf32>
+    }) : (tensor<i1>) -> tensor<8x32xf32>
+    return %r : tensor<8x32xf32>
+  }
+}
+"""
+
+
+def test_a_dot_that_a_branch_uses_stays() -> None:
+    module = parse_text(CAPTURED)
+    assert alternatives(module) == []
+    assert check(module, pipeline=partitioned).ok
 
 
 INNER_PRODUCT = """
@@ -88,12 +119,33 @@ module {
 
 def test_inner_products_of_flattened_tensors_gather_nothing() -> None:
     module = parse_text(INNER_PRODUCT)
-
-    def partitioned(module: Module) -> Module:
-        return run_stages(module, Options("cpu"), Timing(), "partition")["partition"]
-
     assert check(module, pipeline=partitioned).ok
     found = analyze(partitioned(module))
     number = 2 * 7 * 4 / 8  # an all_reduce of one f32 among 8 devices
     assert {record.kind for record in found.collectives} == {"all_reduce"}
     assert found.ring_bytes == 3 * number
+
+
+SUM_OF_PADS = """
+module {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func public @main(%a: tensor<2x6xf32>, %b: tensor<3x6xf32>, %c: tensor<1x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> tensor<6x6xf32> {
+    %z = stablehlo.constant dense<FILL> : tensor<f32>
+    %p = stablehlo.pad %a, %z, low = [1, 0], high = [3, 0], interior = [0, 0] : (tensor<2x6xf32>, tensor<f32>) -> tensor<6x6xf32>
+    %q = stablehlo.pad %b, %z, low = [LOW, 0], high = [HIGH, 0], interior = [0, 0] : (tensor<3x6xf32>, tensor<f32>) -> tensor<6x6xf32>
+    %r = stablehlo.pad %c, %z, low = [0, 0], high = [5, 0], interior = [0, 0] : (tensor<1x6xf32>, tensor<f32>) -> tensor<6x6xf32>
+    %s = stablehlo.add %p, %q : tensor<6x6xf32>
+    %t = stablehlo.add %s, %r : tensor<6x6xf32>
+    return %t : tensor<6x6xf32>
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("fill, low, joined", [("0.0", 3, True), ("0.0", 2, False), ("1.0", 3, False)])
+def test_tensors_padded_with_zeros_to_lie_beside_each_other_are_joined(fill: str, low: int, joined: bool) -> None:
+    """Not where rows lie on each other, nor where something else is added."""
+    text = SUM_OF_PADS.replace("FILL", fill).replace("LOW", str(low)).replace("HIGH", str(3 - low))
+    module = parse_text(text)
+    assert [node.op for node in propagate(module).graph.nodes].count("concatenate") == joined
+    assert check(module, pipeline=partitioned).ok

@@ -159,6 +159,26 @@ def pipeline_of_four_stages(x: Any, w: Any, v: Any) -> Any:
     return lax.scan(tick, (jnp.zeros((4, 4, 8)), jnp.zeros((6, 4, 8))), jnp.arange(9))[0][1]
 
 
+@program({"pp": 4}, [((6, 4, 8), ()), ((4, 8, 8), ("pp",))], [()],
+         9 * 4 * 8 * F32 + 2 * ring(6 * 4 * 8 * F32, 4))  # fmt: skip
+def pipeline_that_takes_the_last_stage_and_turns(x: Any, w: Any) -> Any:
+    """What is taken has the same rows as what the turn moves: it is still summed once, after the loop."""
+
+    def tick(carried: Any, time: Any) -> Any:
+        stages, made = carried
+        stages = jnp.tanh(jnp.einsum("sle,sef->slf", stages.at[0].set(x[jnp.minimum(time, 5)]), w))
+        made = lax.dynamic_update_index_in_dim(made, stages[3], jnp.maximum(time - 3, 0), 0)
+        return (jnp.roll(stages, 1, 0), made), None
+
+    return lax.scan(tick, (jnp.zeros((4, 4, 8)), jnp.zeros((6, 4, 8))), jnp.arange(9))[0][1]
+
+
+@program({"x": 4}, [((4, 8), ("x",)), ((4, 8), ("x",))], [("x",)], 8 * F32)
+def gradient_of_a_turn(x: Any, dy: Any) -> Any:
+    """A sum of two padded slices, which is the turn back: one row from the neighbour."""
+    return jax.vjp(lambda y: jnp.roll(y, 1, 0), x)[1](dy)[0]
+
+
 @program({"tp": 4}, [((8, 16), ()), ((16, 48), (None, "tp")), ((16, 16), ("tp",))], [()],
          3 * 4 * 16 * F32 + 2 * ring(8 * 16 * F32, 4))  # fmt: skip
 def fused_projection_taken_apart(x: Any, w: Any, wo: Any) -> Any:
@@ -185,6 +205,12 @@ def stencil_as_slices_of_a_padded_tensor(u: Any) -> Any:
     """One row or column from each neighbour: tiles of 4 x 4."""
     p = jnp.pad(u, 1)
     return p[2:, 1:-1] + p[:-2, 1:-1] + p[1:-1, 2:] + p[1:-1, :-2] - 4 * u
+
+
+@program({"x": 2, "y": 4}, [((32, 16), ("x", "y"))], [("x", "y")], 5 * (4 * F32 + 2 * 16 * F32))
+def stencil_of_a_padded_tensor_in_a_loop(u: Any) -> Any:
+    """In each of 5 trips a row from the one neighbour along x, a column from each of two along y."""
+    return lax.fori_loop(0, 5, lambda _, v: stencil_as_slices_of_a_padded_tensor(v), u)
 
 
 @program({"x": 4}, [((2, 16, 6), (None, "x")), ((4, 6), ())], [(None, "x")], 3 * 2 * 6 * F32)

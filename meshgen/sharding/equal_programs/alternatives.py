@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.regions import captured
+from meshgen.sharding.equal_programs.bodies import everywhere
 from meshgen.sharding.equal_programs.inner_products import inner_products
 from meshgen.sharding.equal_programs.slices_of_joins import slices_of_joins
 from meshgen.sharding.equal_programs.slices_of_pads import slices_of_pads
@@ -19,7 +21,7 @@ def alternatives(module: Module) -> list[Module]:
     """Programs that compute the same as `module` (itself left out), to be weighed by their cost."""
     found: list[Module] = []
     whole = module.graph
-    for rewrite in (inner_products, slices_of_pads, slices_of_joins, slices_before_dots):
+    for rewrite in _REWRITES:
         if graph := rewrite(module.graph):
             found.append(replace(module, graph=graph))
         whole = rewrite(whole) or whole
@@ -28,10 +30,10 @@ def alternatives(module: Module) -> list[Module]:
 
 def slices_before_dots(graph: Graph) -> Graph | None:
     """Before: `slice (dot %x, %w)`.   After: `dot %x, (slice %w)`. None where no dot is cut along a dim of one operand."""
-    uses, outputs = graph.uses(), {id(value) for value in graph.outputs}
+    uses, outputs = graph.uses(), {*graph.outputs, *(value for node in graph.nodes for value in captured(node))}
     moved: dict[Value, tuple[int, int]] = {}  # result of a dot -> (operand, dim) that its slices cut
     for node in graph.nodes:
-        is_free = node.op == "dot_general" and "sharding_option" not in node.attrs and id(node.result) not in outputs
+        is_free = node.op == "dot_general" and "sharding_option" not in node.attrs and node.result not in outputs
         if is_free and (place := _cut_place(node, [user for user, _ in uses[node.result]])):
             moved[node.result] = place
     if not moved:
@@ -81,3 +83,6 @@ def _rewritten(node: Node, moved: dict[Value, tuple[int, int]], producers: dict[
     sliced = Node("slice", [whole], [part], {name: tuple(rows) for name, rows in attrs.items()}, node.loc)
     operands = [part if number == operand else value for number, value in enumerate(dot.operands)]
     return [sliced, Node("dot_general", operands, [node.result], dict(dot.attrs), dot.loc)]
+
+
+_REWRITES = (inner_products, *map(everywhere, (slices_of_pads, slices_of_joins, slices_before_dots)))

@@ -2,7 +2,8 @@
 
 Libraries write the mean of a value in its variance again: left apart, each would be reduced on its own. Constants
 and what is made of them alone stay where they are: every device makes those for itself, and a shared one would tie
-parts of the program that have nothing else in common.
+parts of the program that have nothing else in common. So do slices that are joined to other rows, as those of a rotation:
+they move with these, where the same rows by themselves may be summed.
 """
 
 from __future__ import annotations
@@ -40,9 +41,12 @@ def _merged(graph: Graph, outer: dict[Value, Value], found: dict[Value, Value]) 
     numbers: dict[Value, Any] = {}  # what a value is: itself, or of a constant one how it is made
     seen: dict[Any, list[Value]] = {}
     nodes: list[Node] = []
+    joined = {value for node in graph.nodes if node.op == "concatenate" for value in node.operands}
     for node in graph.nodes:
+        is_part = node.op == "slice" and node.result in joined
         node = _with_uses(node, same, found)
         key = _key(node, numbers)
+        key = key and (*key, is_part)
         if key is not None and _is_constant(node, numbers):
             numbers[node.result] = key
         elif key in seen:

@@ -16,6 +16,7 @@ import numpy as np
 from meshgen.ir.evaluate.common import integer_range
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.regions import captured, used_values
+from meshgen.sharding.equal_programs.bodies import everywhere
 from meshgen.sharding.equal_programs.constant_places import window_start
 from meshgen.sharding.equal_programs.frames import (
     ALONG_OTHERS,
@@ -37,17 +38,7 @@ def in_one_frame(graph: Graph, parts: Parts) -> Graph | None:
     Args:
         parts: into how many parts annotations may split a dim of a value.
     """
-    bodies = [node for node in graph.nodes if node.op in ("while", "case", "if")]
-    regions = {node: [in_one_frame(region, parts) for region in node.regions] for node in bodies}
-    changed = {
-        node: replace(node, regions=tuple(new or old for new, old in zip(found, node.regions, strict=True)))
-        for node, found in regions.items()
-        if any(found)
-    }
-    if changed:
-        graph = replace(graph, nodes=[changed.get(node, node) for node in graph.nodes])
-    found = _Rewrite(graph, parts).graph()
-    return found or (graph if changed else None)
+    return everywhere(lambda body: _Rewrite(body, parts).graph())(graph)
 
 
 class _Rewrite:

@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import needed_nodes
-
-_BODIES = ("while", "case", "if")
+from meshgen.sharding.equal_programs.bodies import in_bodies
 
 
 def inner_products(graph: Graph, outer: Mapping[Value, Node] | None = None) -> Graph | None:
@@ -21,18 +20,14 @@ def inner_products(graph: Graph, outer: Mapping[Value, Node] | None = None) -> G
         outer: what makes the values of the graphs around a body.
     """
     producers = {**(outer or {}), **graph.producers()}
-    nodes = [_rewritten(node, producers) for node in graph.nodes]
+    inner = in_bodies(graph, lambda region: inner_products(region, producers)) or graph
+    nodes = [_rewritten(node, producers) for node in inner.nodes]
     if all(new is old for new, old in zip(nodes, graph.nodes, strict=True)):
         return None
     return replace(graph, nodes=needed_nodes(nodes, graph.outputs, lambda node: node.op != "reshape"))
 
 
 def _rewritten(node: Node, producers: Mapping[Value, Node]) -> Node:
-    if node.op in _BODIES:
-        found = [inner_products(region, producers) for region in node.regions]
-        if not any(found):
-            return node
-        return replace(node, regions=tuple(new or old for new, old in zip(found, node.regions, strict=True)))
     if node.op != "dot_general" or node.result.type.rank or "sharding_option" in node.attrs:
         return node
     makers = [producers.get(value) for value in node.operands]

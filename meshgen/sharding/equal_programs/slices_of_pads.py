@@ -6,11 +6,11 @@ where the padded tensor, a little larger, would have other tiles than what is ma
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.regions import needed_nodes
 
 
 def slices_of_pads(graph: Graph) -> Graph | None:
@@ -20,9 +20,7 @@ def slices_of_pads(graph: Graph) -> Graph | None:
     if not folded:
         return None
     nodes = [_pad(node, producers, folded[node]) if node in folded else node for node in graph.nodes]
-    used = Counter(value for node in nodes for value in node.operands) + Counter(graph.outputs)
-    nodes = [node for node in nodes if node.op != "pad" or used[node.result]]
-    return replace(graph, nodes=nodes)
+    return replace(graph, nodes=needed_nodes(nodes, graph.outputs, lambda node: node.op != "pad"))
 
 
 def _pad(node: Node, producers: dict[Value, Node], amounts: dict[str, tuple[int, ...]]) -> Node:

@@ -19,7 +19,7 @@ from meshgen.sharding.partitioners.scans import scan
 from meshgen.sharding.rules import rule_of
 from meshgen.sharding.rules.rule import Window
 from meshgen.sharding.rules.windows import scanned_dim
-from meshgen.sharding.windows import row_fetch, span
+from meshgen.sharding.windows import row_fetch, span, turn
 
 
 @partitioner("slice")
@@ -80,21 +80,18 @@ def concatenate(site: Site) -> list[Value]:
 
 def _roll(site: Site, dim: int, axes: tuple[str, ...]) -> Value | None:
     """`concatenate(x[k:], x[:k])` is a rotation: one exchange of the rows that cross tiles. None if it is none."""
-    makers = [site.builder.sources.get(value) for value in site.node.operands]
-    if len(makers) != 2 or not all(maker and maker[0].op == "slice" for maker in makers):
+    sources = site.builder.sources
+    by = turn(site.node, lambda value: sources[value][0] if value in sources else None)
+    if by is None:
         return None
-    (tail, given), (head, _) = (maker for maker in makers if maker)
-    source, size = tail.operands[0], tail.operands[0].type.sizes[dim]
-    turn = tail.attrs["start"][dim]
-    ends = (tail.attrs["limit"][dim], head.attrs["start"][dim], head.attrs["limit"][dim])
-    others = (
-        site.node.result.type == source.type and head.operands[0] is source and lies(source) == lies(site.node.result)
-    )
-    if not others or ends != (size, 0, turn) or {*tail.attrs["stride"], *head.attrs["stride"]} != {1}:
+    tail, given = sources[site.node.operands[0]]
+    source = tail.operands[0]
+    if lies(source) != lies(site.node.result):
         return None
+    size = source.type.sizes[dim]
     tile = given[0].type.sizes[dim]
-    attrs: dict[str, Any] = {"axes": axes, "dim": dim, "base": turn, "step": tile, "limit": size, "wrap": True}
-    attrs["why"] = site.why(f"its rows rotated by {turn} of {size} along dim {dim}")
+    attrs: dict[str, Any] = {"axes": axes, "dim": dim, "base": by, "step": tile, "limit": size, "wrap": True}
+    attrs["why"] = site.why(f"its rows rotated by {by} of {size} along dim {dim}")
     return site.builder.emit("fetch_rows", [given[0]], given[0].type, **attrs)
 
 

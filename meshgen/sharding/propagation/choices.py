@@ -8,7 +8,7 @@ estimated time of that. A value with several users may have one resharded copy t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from meshgen.sharding.propagation.reach import Covered, Origins, fits, picks_of,
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import LATENCY_SECONDS, SAME_EDGE, Link, State, state_of
 from meshgen.sharding.rules import Linear
-from meshgen.sharding.windows import rows_moved
+from meshgen.sharding.windows import rows_moved, rows_turned
 
 FORBIDDEN = 1e6  # seconds; finite, so that a problem without solution still has a least bad one
 # Where a value must be whole unless the user asked for a partial one.
@@ -235,13 +235,22 @@ class AxisProblem:
             moved = others / loop.size if loop.kind == "scan" else min(others, 2 * others / self.link.size)
             nbytes = sum(self.view.nbytes(value) for value in site.node.results) * moved
             total += (nbytes / self.link.bandwidth + LATENCY_SECONDS) * site.times
-        for window in site.rule.windows:
-            if window.factor == factor:
-                value = site.node.operands[window.operand]
-                moved = rows_moved(site.rule, window, value.type.sizes[window.dim], self.link.size)
-                nbytes = self.view.nbytes(value) * moved / max(value.type.sizes[window.dim], 1)
-                total += (nbytes / self.link.bandwidth + LATENCY_SECONDS) * site.times if moved else 0.0
+        for value, rows, size in self._fetched(site, factor):
+            nbytes = self.view.nbytes(value) * rows / max(size, 1)
+            total += (nbytes / self.link.bandwidth + LATENCY_SECONDS) * site.times if rows else 0.0
         return total
+
+    def _fetched(self, site: Site, factor: int) -> Iterator[tuple[Value, int, int]]:
+        """The values of which rows are fetched where a window's factor is split, how many rows, and of how many."""
+        windows = [window for window in site.rule.windows if window.factor == factor]
+        if windows and site.turned is not None:
+            size = site.rule.factors[factor].size
+            yield site.node.result, rows_turned(size, site.turned, self.link.size), size
+            return
+        for window in windows:
+            value = site.node.operands[window.operand]
+            size = value.type.sizes[window.dim]
+            yield value, rows_moved(site.rule, window, size, self.link.size), size
 
     def _add_edge(self, value: Value, producer: tuple[int, int], uses: list[tuple[int, int]]) -> None:
         made = [label.results[producer[1]] for label in self.labels[producer[0]]]

@@ -10,12 +10,17 @@ and the same arrays in the same places have the same join. Source: Dechter, Arti
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-MAX_TABLE = 1 << 16  # cells; a wider graph has variables fixed heuristically, the most connected first
+MAX_TABLE = 1 << 16  # cells; a wider graph has variables fixed, the most connected first
+ROUNDS, WORTH_A_ROUND = (
+    4,
+    1e-3,
+)  # at most so often is what was fixed looked at again, while it gets cheaper by this part
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -42,24 +47,43 @@ def cheapest(sizes: list[int], tables: list[Table]) -> Labelling:
     Args:
         sizes: number of labels of each variable, at least 1.
         tables: costs in any unit; infinity forbids a combination.
+
+    In a graph that is too wide the first guess fixes variables as they would be best if all others could follow. Then others
+    are fixed, as the best labelling found so far has them: it can only get cheaper, and what was guessed is free again.
     """
-    return _Elimination(sizes, tables).run()
+    best, fixed = _Elimination(sizes, tables).run()
+    often = [0] * len(sizes)
+    for _ in range(ROUNDS if fixed else 0):
+        for variable in fixed:
+            often[variable] += 1
+        before = best.cost
+        found, fixed = _Elimination(sizes, tables, best.labels, often).run()
+        best = found if found.cost < before else best
+        if best.cost > before * (1 - WORTH_A_ROUND):
+            break
+    return best
 
 
 class _Elimination:
-    def __init__(self, sizes: list[int], tables: list[Table]) -> None:
-        self.sizes = sizes
+    """One elimination; `kept` has the labels of variables that it has to fix, those that were so less often first."""
+
+    def __init__(
+        self, sizes: list[int], tables: list[Table], kept: tuple[int, ...] = (), often: Sequence[int] = ()
+    ) -> None:
+        self.sizes, self.kept = sizes, kept
+        self.often = often or [0] * len(sizes)
         self.tables: list[list[Table]] = [[] for _ in sizes]  # of each variable
         self.neighbours: list[set[int]] = [set() for _ in sizes]
         self.order: list[tuple[int, tuple[int, ...], Any]] = []  # variable, neighbours, best label for theirs
         self.arrays: dict[tuple[tuple[int, ...], bytes], Array] = {}  # equal ones are the same
         self.joins: dict[tuple[Any, ...], tuple[Any, Array]] = {}  # best labels and least costs of what was joined
         self.constant = 0.0
-        self.is_exact = True
+        self.fixed: list[int] = []
         for table in tables:
             self._insert(self._of_choices(table))
 
-    def run(self) -> Labelling:
+    def run(self) -> tuple[Labelling, list[int]]:
+        """The labelling, and the variables that had to be fixed."""
         left = {variable for variable, size in enumerate(self.sizes) if size > 1}
         queue = [(self._width(v), v) for v in sorted(left)]
         heapq.heapify(queue)
@@ -68,7 +92,7 @@ class _Elimination:
             if variable not in left or width != self._width(variable):
                 continue  # stale: the variable was eliminated, or has a newer entry
             if width > MAX_TABLE:
-                variable = max(left, key=lambda v: (len(self.neighbours[v]), -v))
+                variable = max(left, key=lambda v: (len(self.neighbours[v]) / (1 + self.often[v]), -v))
                 self._fix(variable)
             else:
                 self._eliminate(variable)
@@ -78,7 +102,7 @@ class _Elimination:
         labels = [0] * len(self.sizes)
         for variable, others, best in reversed(self.order):
             labels[variable] = int(best[tuple(labels[o] for o in others)])
-        return Labelling(tuple(labels), self.constant, self.is_exact)
+        return Labelling(tuple(labels), self.constant, not self.fixed), self.fixed
 
     def _of_choices(self, table: Table) -> Table:
         """The table over the variables that have a choice."""
@@ -116,19 +140,22 @@ class _Elimination:
         self._insert(Table(others, least))
 
     def _fix(self, variable: int) -> None:
-        """Give the variable the label that is best if all others could follow it."""
-        self.is_exact = False
-        bound = np.zeros(self.sizes[variable])
-        for table in self.tables[variable]:
-            rest = tuple(i for i, v in enumerate(table.variables) if v != variable)
-            bound = bound + np.min(table.costs, axis=rest)
-        label = int(np.argmin(bound))
+        """Give the variable the label that was kept, or the one that is best if all others could follow it."""
+        self.fixed.append(variable)
+        label = self.kept[variable] if self.kept else self._guessed(variable)
         self.order.append((variable, (), np.array(label)))
         parts = self.tables[variable]
         self._drop(variable)
         for table in parts:
             others = tuple(v for v in table.variables if v != variable)
             self._insert(Table(others, np.take(table.costs, label, axis=table.variables.index(variable))))
+
+    def _guessed(self, variable: int) -> int:
+        bound = np.zeros(self.sizes[variable])
+        for table in self.tables[variable]:
+            rest = tuple(i for i, v in enumerate(table.variables) if v != variable)
+            bound = bound + np.min(table.costs, axis=rest)
+        return int(np.argmin(bound))
 
     def _join(self, variable: int, variables: tuple[int, ...]) -> Array:
         """The sum of the variable's tables over all their variables."""
