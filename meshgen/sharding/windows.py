@@ -63,9 +63,3 @@ def turn(node: Node, maker: Callable[[Value], Node | None]) -> int | None:
         head.operands[0] is source and node.result.type == source.type and ends == (source.type.sizes[dim], 0, begin)
     )
     return begin if is_whole and {*tail.attrs["stride"], *head.attrs["stride"]} == {1} else None
-
-
-def rows_turned(size: int, rows: int, count: int) -> int:
-    """Rows that the busiest of `count` devices sends or receives when a dim of `size` rows is turned by `rows`."""
-    tile = -(-size // count)
-    return RowFetch(count, tile, rows, tile, tile, size, wrap=True).moved()

@@ -173,6 +173,13 @@ def pipeline_that_takes_the_last_stage_and_turns(x: Any, w: Any) -> Any:
     return lax.scan(tick, (jnp.zeros((4, 4, 8)), jnp.zeros((6, 4, 8))), jnp.arange(9))[0][1]
 
 
+@program({"dp": 2}, [((8, 64), ("dp",)), ((8, 64), ("dp",))], [()],
+         ring(8 * 64 * F32, 2) + ring(8 * 32 * F32, 2) + ring(64 * 64 * F32, 2))  # fmt: skip
+def gradient_of_a_large_weight_from_few_rows(x: Any, dy: Any) -> Any:
+    """One operand is gathered and the other exchanged, and the result gathered: less than to reduce parts of it."""
+    return x.T @ dy
+
+
 @program({"x": 4}, [((4, 8), ("x",)), ((4, 8), ("x",))], [("x",)], 8 * F32)
 def gradient_of_a_turn(x: Any, dy: Any) -> Any:
     """A sum of two padded slices, which is the turn back: one row from the neighbour."""

@@ -8,7 +8,7 @@ estimated time of that. A value with several users may have one resharded copy t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from meshgen.sharding.propagation.reach import Covered, Origins, fits, picks_of,
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import LATENCY_SECONDS, SAME_EDGE, Link, State, state_of
 from meshgen.sharding.rules import Linear
-from meshgen.sharding.windows import rows_moved, rows_turned
+from meshgen.sharding.windows import rows_moved
 
 FORBIDDEN = 1e6  # seconds; finite, so that a problem without solution still has a least bad one
 # Where a value must be whole unless the user asked for a partial one.
@@ -65,6 +65,7 @@ def labels_of(
         if _is_expressible(site, factor, covered):
             found.append(label)
     found += _picked(site, link, origins, others)
+    found += _instead_of_sums(site, link, found, covered, others)
     kinds = {state for v in node.operands for state in origins.get(v, {}) if isinstance(state, str)}
     for way in rule.linear:
         for kind in sorted(kinds & set(way.kinds)):
@@ -106,6 +107,34 @@ def _picked(site: Site, link: Link, origins: dict[Value, Origins], others: Calla
         for pick in picks_of(site, 0, state, link.size)
         if others(site, pick.window.factor) == 1
     ]
+
+
+def _instead_of_sums(
+    site: Site, link: Link, labels: list[Label], covered: Covered, others: Callable[[Site, int], int]
+) -> list[Label]:
+    """For a product that sums over a split dim, and makes more than it takes: a dim of the larger operand instead.
+
+    Annotations do not reach it. But exchanging the operands then moves less than reducing partial sums.
+    """
+    rule, node = site.rule, site.node
+    known = {label.factor for label in labels if label.factor is not None}
+    is_summed = any(rule.factors[factor].kind == "reduce" for factor in known)
+    given = [value.type.nbytes for value in node.operands]
+    if node.op != "dot_general" or not is_summed or sum(given) > node.result.type.nbytes:
+        return []
+    larger = given.index(max(given))
+    free = [
+        factor
+        for factor, loop in enumerate(rule.factors)
+        if loop.kind == "parallel" and factor not in known
+        if rule.places(factor)[0][larger] is not None and rule.places(factor)[0][1 - larger] is None
+        if _is_splittable(site, factor, link, others) and _is_expressible(site, factor, covered)
+    ]
+    best = max(free, key=lambda factor: (rule.factors[factor].size, -factor), default=None)
+    if best is None:
+        return []
+    operands, results = rule.places(best)
+    return [Label(best, None, tuple(operands), tuple(results))]
 
 
 def _has(site: Site, labels: list[Label], state: State) -> bool:
@@ -235,22 +264,13 @@ class AxisProblem:
             moved = others / loop.size if loop.kind == "scan" else min(others, 2 * others / self.link.size)
             nbytes = sum(self.view.nbytes(value) for value in site.node.results) * moved
             total += (nbytes / self.link.bandwidth + LATENCY_SECONDS) * site.times
-        for value, rows, size in self._fetched(site, factor):
-            nbytes = self.view.nbytes(value) * rows / max(size, 1)
-            total += (nbytes / self.link.bandwidth + LATENCY_SECONDS) * site.times if rows else 0.0
+        for window in site.rule.windows:
+            if window.factor == factor:
+                value = site.node.operands[window.operand]
+                moved = rows_moved(site.rule, window, value.type.sizes[window.dim], self.link.size)
+                nbytes = self.view.nbytes(value) * moved / max(value.type.sizes[window.dim], 1)
+                total += (nbytes / self.link.bandwidth + LATENCY_SECONDS) * site.times if moved else 0.0
         return total
-
-    def _fetched(self, site: Site, factor: int) -> Iterator[tuple[Value, int, int]]:
-        """The values of which rows are fetched where a window's factor is split, how many rows, and of how many."""
-        windows = [window for window in site.rule.windows if window.factor == factor]
-        if windows and site.turned is not None:
-            size = site.rule.factors[factor].size
-            yield site.node.result, rows_turned(size, site.turned, self.link.size), size
-            return
-        for window in windows:
-            value = site.node.operands[window.operand]
-            size = value.type.sizes[window.dim]
-            yield value, rows_moved(site.rule, window, size, self.link.size), size
 
     def _add_edge(self, value: Value, producer: tuple[int, int], uses: list[tuple[int, int]]) -> None:
         made = [label.results[producer[1]] for label in self.labels[producer[0]]]

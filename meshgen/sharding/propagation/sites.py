@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -35,8 +34,7 @@ class Site:
 
     `wish` is what the user asked of its value, in parts of axes, and `asked` the same in the user's words;
     `option` the user's axes per loop; `times` how often it runs; `seconds` its work when it is not sharded; along the
-    axes in `manual` nothing in it can be split: it works on tiles of them; `turned` by how many rows it turns a value of
-    which it joins two slices, which fetch nothing themselves.
+    axes in `manual` nothing in it can be split: it works on tiles of them.
     """
 
     node: Node
@@ -47,7 +45,6 @@ class Site:
     times: float
     seconds: float
     manual: tuple[str, ...] = ()
-    turned: int | None = None
 
     @property
     def asks_operand(self) -> bool:
@@ -88,9 +85,6 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
     nodes = [Flat(n, 1.0) for n in inputs] + flatten(graph, 1.0) + [Flat(n, 1.0) for n in outputs]
     joined = {value for node, *_ in nodes if node.op == "concatenate" for value in node.operands}
     makers = {value: node for node, *_ in nodes for value in node.results}
-    turns = {node: rows for node, *_ in nodes if (rows := turn(node, makers.get)) is not None}
-    uses = Counter(value for node, *_ in nodes for value in node.operands)
-    turning = {value for node in turns for value in node.operands if uses[value] == 1}
     for node, times, manual in nodes:
         wish = wishes.get(id(node)) or wish_of(node)
         value = node.operands[0] if _asks_operand(node) else node.results[0]
@@ -103,7 +97,9 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
         option = _option(node, faults, module.mesh)
         site_rule = _rule(node)
         if site_rule.picks and node.result in joined:  # rows that are turned or put elsewhere are fetched once
-            site_rule = replace(site_rule, picks=(), windows=() if node.result in turning else site_rule.windows)
+            site_rule = replace(site_rule, picks=())
+        if turn(node, makers.get) is not None:  # its rows move once: they are counted where they are cut
+            site_rule = replace(site_rule, windows=())
         refined = wish and _refined(wish, parts)
         loops = option and tuple(parts.refine(axes) for axes in option)
         found.append(
@@ -116,7 +112,6 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
                 times,
                 _seconds(node, site_rule) * times,
                 manual,
-                turns.get(node),
             )
         )
     if faults:
