@@ -64,7 +64,8 @@ def test_roll_by_slices_of_one_value(devices: int) -> None:
     _matches(p, [whole_numbers("f32[13]")], p.add("concatenate", [tail, head], "f32[13]", P("x"), dim=0))
 
 
-WINDOWS = [(3, 1, 1, 1, 1), (2, 2, 0, 0, 1), (3, 2, 0, 3, 1), (2, 1, 2, 2, 4), (1, 3, 0, 0, 1), (5, 1, 4, 4, 2)]
+WINDOWS = [(3, 1, 1, 1, 1), (2, 2, 0, 0, 1), (3, 2, 0, 3, 1), (2, 1, 2, 2, 4), (1, 3, 0, 0, 1), (5, 1, 4, 4, 2),
+           (13, 2, 12, 0, 1), (13, 1, 12, 0, 2), (13, 1, 0, 12, 1)]  # fmt: skip
 
 
 def _steps(width: int, stride: int, low: int, high: int, dilation: int, apart: int) -> int:

@@ -10,7 +10,9 @@ import pytest
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Axis, Mesh, make_mesh
 from meshgen.sharding.reshard import search as reshard_search
+from meshgen.sharding.reshard.bounds import Bounds
 from meshgen.sharding.reshard.plan import plan_reshard
+from meshgen.sharding.reshard.problem import Problem
 from meshgen.spec import P, Sharding, fit
 from tests.sharding.reshard_exhaustive import cheapest_price
 
@@ -70,6 +72,29 @@ def _missing(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -
         both = [max(0, min(b, d) - max(a, c)) for (a, b), (c, d) in zip(want, have, strict=True)]
         most = max(most, math.prod(max(0, b - a) for a, b in want) - math.prod(both))
     return most * type.numpy_dtype.itemsize
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_bound_over_slow_links_is_what_hosts_miss(seed: int) -> None:
+    """No region of devices within a host has it, so it crosses to the host, shared by the devices there."""
+    rng = np.random.default_rng(seed)
+    mesh = Mesh((Axis("host", 3, bandwidth=1e9, latency=1e-6), Axis("gpu", 4, bandwidth=1e11, latency=1e-6)))
+    type = TensorType(tuple(int(n) for n in rng.choice([5, 7, 12, 96, 1000], 2)), "f32")
+    source, target = (_end(rng, 2, mesh, []) for _ in range(2))
+    missing = _missing(type, source, target, mesh)
+    crossing = max(_missed_by(host, type, source, target, mesh) for host in range(3)) * 4 // 4
+    seconds = 1e-6 + max(missing / 1e11, crossing / 1e9 + max(missing - crossing, 0) / 1e11) if missing else 0
+    found = Bounds(Problem(type, target, mesh, mesh.names)).least(source)
+    assert found[:2] == (pytest.approx(seconds * 1e12, abs=2), missing)
+
+
+def _missed_by(host: int, type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> int:
+    """Elements that a host's devices want, together, and do not hold."""
+    wanted, held = (np.zeros(type.sizes, bool) for _ in range(2))
+    for rank in range(4 * host, 4 * host + 4):
+        for end, found in ((target, wanted), (source, held)):
+            found[tuple(slice(*span) for span in end.ranges(type.sizes, mesh, rank))] = True
+    return int((wanted & ~held).sum())
 
 
 def test_the_bound_of_a_reduction_is_that_of_its_messages() -> None:
