@@ -24,14 +24,14 @@ from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRLexer, MLIRT
 from meshgen.errors import Location
 from meshgen.ir.dense import read_dense
 
-_TOKEN = re.compile(
-    r"\s*(?://[^\n]*\s*)*(?:(?P<bare>[a-zA-Z_][a-zA-Z0-9_$.]*)"
+_TOKEN = re.compile(  # atomic: else the end of a comment is taken for a token where what follows is none of these
+    r"(?>\s*(?://[^\n]*\s*)*)(?:(?P<bare>[a-zA-Z_][a-zA-Z0-9_$.]*)"
     r"|(?P<value>%(?:[0-9]+|[a-zA-Z$._-][a-zA-Z0-9$._-]*))|(?P<mark>[:,()}\[\]<>=+/*?|]))"
 )
 _MARKS = {mark: KIND_BY_PUNCTUATION_SPELLING[mark] for mark in ":,()}[]<>=+/*?|"}
 _TENSOR = re.compile(r'tensor<[^<>"]*(?:<(?:[^<>"]|"[^"]*")*>[^<>"]*)*>')
 _DENSE = re.compile(r"<([^<>]*)>")
-_LABEL = re.compile(r"\{\s*(?://[^\n]*\s*)*\^")
+_LABEL = re.compile(r"\{(?>\s*(?://[^\n]*\s*)*)\^")
 _RESOURCE_NAME = re.compile(r'<\s*"?([^<>"]*?)"?\s*>')
 _RESOURCE = re.compile(r'([\w$.-]+|"[^"]*")\s*:\s*"0x([0-9A-Fa-f]*)"')
 _INTEGERS = re.compile(r"\[([-\d,\s]*)\]")
@@ -40,12 +40,24 @@ _POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)\b')
 _NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|[()]')
 _PACKS = {"shard.neighbors_linear_indices": 2}  # operations of several results that may be called by one name
 _ALIASES = {"mhlo": "stablehlo"}  # dialects whose operations and attributes are those of another
+# What `shard` and linalg have was called `mesh` and tensor before; the RFC's `mesh` has operations of its own.
+_OLD_NAMES = {
+    "mesh.mesh": "shard.grid", "mesh.mesh_shape": "shard.grid_shape", "mesh.cluster_shape": "shard.grid_shape",
+    **{f"mesh.{name}": f"shard.{name}" for name in (
+        "sharding", "get_sharding", "shard_shape", "process_multi_index", "process_linear_index", "neighbors_linear_indices",
+        "all_slice", "broadcast", "gather", "recv", "reduce", "scatter", "send", "shift", "update_halo", "axisarray", "partial",
+    )},
+    "tensor.pack": "linalg.pack", "tensor.unpack": "linalg.unpack",
+}  # fmt: skip
+_OLD_KEYWORDS = {"grid_axes": "mesh_axes"}
+_IN_BOTH = ("mesh.all_gather", "mesh.all_reduce", "mesh.all_to_all", "mesh.reduce_scatter", "mesh.shard")
+_ON_GRID = re.compile(r"%[\w$.#-]+\s+(?:on\s+@|to\s+%)")  # how such an operation goes on where it is not the RFC's
 
 
 def base_name(name: str) -> str:
     """The name of an operation or attribute in the dialect that defines it: `mhlo.add` is `stablehlo.add`."""
     dialect, dot, mnemonic = name.partition(".")
-    return _ALIASES.get(dialect, dialect) + dot + mnemonic
+    return _OLD_NAMES.get(name) or _ALIASES.get(dialect, dialect) + dot + mnemonic
 
 
 class TextLexer(MLIRLexer):
@@ -135,7 +147,7 @@ class TextParser(Parser):
         """One name may stand for all results of an operation whose documents write it so."""
         found = super()._parse_op_result_list()
         if len(found) == 1 and found[0][1] == 1:
-            return [(found[0][0], _PACKS.get(self._current_token.text, 1))]
+            return [(found[0][0], _PACKS.get(base_name(self._current_token.text), 1))]
         return found
 
     def parse_optional_location(self) -> LocationAttr | None:
@@ -159,7 +171,13 @@ class TextParser(Parser):
         return self.raise_error("the parenthesis of this location is not closed", position)
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
+        if name in _IN_BOTH and _ON_GRID.match(self.lexer.input.content, self._current_token.span.start):
+            name = name.replace("mesh", "shard", 1)
         return super()._get_op_by_name(base_name(name))
+
+    def parse_optional_keyword(self, keyword: str) -> str | None:
+        old = _OLD_KEYWORDS.get(keyword)
+        return super().parse_optional_keyword(keyword) or (super().parse_optional_keyword(old) if old else None)
 
     def _parse_dialect_type_or_attribute_body(
         self, attr_name: str, is_type: bool, is_opaque: bool, starting_opaque_pos: int | None
@@ -202,6 +220,8 @@ class TextParser(Parser):
         if type is None:
             self.parse_punctuation(":")
             type = self.parse_type()
+        if isinstance(type, builtin.VectorType):  # lists of numbers in attributes: `strides = dense<2> : vector<2xi64>`
+            type = builtin.TensorType(type.element_type, type.get_shape())
         if not isinstance(type, builtin.TensorType) or -1 in type.get_shape():
             self.raise_error("a dense literal has a tensor type of known shape", start)
         try:
@@ -271,6 +291,10 @@ class TextParser(Parser):
     def at_angle(self) -> bool:
         """Whether the current token is `<`."""
         return self._current_token.kind is MLIRTokenKind.LESS
+
+    def at_integers(self) -> bool:
+        """Whether the current token is `[`."""
+        return self._current_token.kind is MLIRTokenKind.L_SQUARE
 
     def at_block_label(self) -> bool:
         """Whether the current token opens a region whose first block is named."""

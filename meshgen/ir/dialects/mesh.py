@@ -1,12 +1,14 @@
 """The `mesh` dialect: the RFC's and its slides' spelling of what `shard` says. Read, never printed.
 
-Both spellings of annotations are read (`{sharding = [[0], [1]], required = true}` and
+LLVM's dialect of this name became `shard`: what it had under the same names is read as that (`ir/parser.py`), and its first form,
+whose annotations hold the sharding as an attribute, here. Both spellings of annotations are read (`{sharding = [[0], [1]], required = true}` and
 `{#mesh.shard<[[0], [1]]>, required = true}`), and `: type` for `: type -> type` where both are the same.
 A list after the last dim's holds the axes of a partial sum.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC
 
 from xdsl.dialects.builtin import (
@@ -33,35 +35,46 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure, SymbolOpInterface
 
-from meshgen.ir.dialects.shard.attributes import parse_axes, parse_list
+from meshgen.ir.dialects.shard.attributes import Partial, parse_axes, parse_list, parse_partial, partial_text
+from meshgen.ir.parser import TextParser
 
 Lists = tuple[tuple[str, ...], ...]
+_SIZES = re.compile(r"(?:\d+|\?)(?:x(?:\d+|\?))*")
 
 
 @irdl_attr_definition
-class MeshShardAttr(Data[tuple[str, Lists]]):
-    """`#mesh.shard<@mesh0, [[0], [], [1]]>`: mesh (empty: the function's) and axes per dim, then of a partial sum."""
+class MeshShardAttr(Data[tuple[str, Lists, Partial]]):
+    """`#mesh.shard<@mesh0, [[0], [], [1]]>`: mesh (empty: the function's) and axes per dim, then of a partial sum.
+
+    LLVM's first form writes the latter as `<@mesh0, [[0]], partial = max[1]>`.
+    """
 
     name = "mesh.shard"
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple[str, Lists]:
+    def parse_parameter(cls, parser: AttrParser) -> tuple[str, Lists, Partial]:
         with parser.in_angle_brackets():
             mesh = parser.parse_optional_symbol_name()
             if mesh is not None:
                 parser.parse_punctuation(",")
-            return "" if mesh is None else mesh.data, parse_list(parser, lambda: parse_axes(parser))
+            lists, partial = parse_list(parser, lambda: parse_axes(parser)), ()
+            if parser.parse_optional_punctuation(",") is not None:
+                parser.parse_keyword("partial")
+                parser.parse_punctuation("=")
+                partial = parse_partial(parser)
+        return "" if mesh is None else mesh.data, lists, partial
 
     def print_parameter(self, printer: Printer) -> None:
-        mesh, lists = self.data
-        text = ", ".join(f"[{', '.join(axes)}]" for axes in lists)
+        mesh, lists, partial = self.data
+        text = "[" + ", ".join(f"[{', '.join(axes)}]" for axes in lists) + "]"
+        text += f", partial = {partial_text(partial)}" if partial else ""
         with printer.in_angle_brackets():
-            printer.print_string(f"@{mesh}, [{text}]" if mesh else f"[{text}]")
+            printer.print_string(f"@{mesh}, {text}" if mesh else text)
 
 
 @irdl_op_definition
 class ClusterOp(IRDLOperation):
-    """`mesh.cluster @mesh0(rank = 3, dim_sizes = [2, 2])`; sizes that are missing or below 1 are unknown."""
+    """`mesh.cluster @mesh0(rank = 3, dim_sizes = [2, 2])`, or `dim_sizes = 2x2x?`; missing sizes, and those below 1, are unknown."""
 
     name = "mesh.cluster"
     sym_name = prop_def(SymbolNameConstraint())
@@ -80,7 +93,7 @@ class ClusterOp(IRDLOperation):
             if parser.parse_optional_punctuation(",") is not None:
                 parser.parse_keyword("dim_sizes")
                 parser.parse_punctuation("=")
-                sizes = parse_list(parser, parser.parse_integer)
+                sizes = _sizes(parser)
         properties: dict[str, Attribute] = {
             "sym_name": name,
             "rank": IntegerAttr(rank, i64),
@@ -94,6 +107,15 @@ class ClusterOp(IRDLOperation):
         sizes = ", ".join(str(size.value.data) for size in self.dim_sizes)
         printer.print_string(f"(rank = {self.rank.value.data}, dim_sizes = [{sizes}])")
         printer.print_op_attributes(self.attributes)
+
+
+def _sizes(parser: Parser) -> tuple[int, ...]:
+    """`[2, 4]`, or `2x?`"""
+    assert isinstance(parser, TextParser)
+    if parser.at_integers():
+        return parse_list(parser, parser.parse_integer)
+    found = parser.scan(_SIZES, "sizes expected, as in [2, 4] or 2x4")[0]
+    return tuple(int(size) if size.isdigit() else 0 for size in found.split("x"))
 
 
 @irdl_op_definition
@@ -165,6 +187,28 @@ class TensorOp(IRDLOperation, ABC):
         printer.print_attribute(self.source.type)
         printer.print_string(" -> ")
         printer.print_attribute(self.result.type)
+
+
+@irdl_op_definition
+class ShardOp(TensorOp):
+    """`$src to <@mesh0, [[0]]> annotate_for_users : type`: an annotation as LLVM first wrote it."""
+
+    name = "mesh.shard"
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ShardOp:
+        assert isinstance(parser, TextParser)
+        source = parser.parse_unresolved_operand()
+        parser.parse_keyword("to")
+        sharding = (
+            MeshShardAttr.new(MeshShardAttr.parse_parameter(parser)) if parser.at_angle() else parser.parse_attribute()
+        )
+        for_users = parser.parse_optional_keyword("annotate_for_users") is not None
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        kind = parser.parse_type()
+        attributes |= {"sharding": sharding, "as_result": IntegerAttr.from_bool(not for_users)}
+        return cls(operands=[parser.resolve_operand(source, kind)], result_types=[kind], attributes=attributes)
 
 
 def _entry(parser: Parser) -> tuple[str, Attribute]:
@@ -264,6 +308,6 @@ class SizeOp(QueryOp):
 
 
 TENSOR_OPS = (
-    AnnotateOp, AllGatherOp, AllReduceOp, ReduceScatterOp, LocalSplitOp, AllToAllOp, CollectivePermuteOp,
+    AnnotateOp, ShardOp, AllGatherOp, AllReduceOp, ReduceScatterOp, LocalSplitOp, AllToAllOp, CollectivePermuteOp,
 )  # fmt: skip
 MESH = Dialect("mesh", [ClusterOp, SubClusterOp, *TENSOR_OPS, IdxOp, SizeOp], [MeshShardAttr])

@@ -22,6 +22,7 @@ from meshgen.ir.bridge.shard.annotations import annotate, flag, lists_of
 from meshgen.ir.bridge.shard.collectives import emit, emit_on
 from meshgen.ir.bridge.shard.grid import declare, find_mesh
 from meshgen.ir.dialects.mesh import MESH, ClusterOp, MeshShardAttr, SubClusterOp
+from meshgen.ir.dialects.shard.attributes import Partial, named
 from meshgen.ir.dialects.shard.checks import collective_faults
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mesh import Axis, Mesh
@@ -91,16 +92,19 @@ def _mesh(importer: Importer) -> Mesh:
 def decode_shard(reading: Reading, attribute: Attribute, kind: TensorType) -> Sharding:
     """The encoding `#mesh.shard`; one that does not fit is a fault."""
     assert isinstance(attribute, MeshShardAttr)
-    symbol, lists = attribute.data
+    symbol, lists, partial = attribute.data
     mesh = reading.meshes.get(symbol, reading.module.mesh)
-    sharding = read_lists(reading, lists, mesh, kind, None)
+    sharding = read_lists(reading, lists, mesh, kind, None, partial)
     return reading.on(symbol or mesh.name, sharding) if sharding else Sharding.replicated(kind.rank)
 
 
-def read_lists(reading: Reading, lists: Lists, mesh: Mesh, kind: TensorType, op: Operation | None) -> Sharding | None:
+def read_lists(reading: Reading, lists: Lists, mesh: Mesh, kind: TensorType, op: Operation | None,
+               partial: Partial = ()) -> Sharding | None:  # fmt: skip
     """Axes per dim, and then of a partial sum; collects faults."""
     try:
         sharding = from_indices([[int(axis) for axis in axes] for axes in lists], mesh, kind.rank)
+        if partial:
+            sharding = replace(sharding, partial=named(Sharding((), partial), mesh).partial)
     except ShardingError as error:
         loc = None if op is None else reading.source.locate(op)
         found = [replace(fault, loc=loc) for fault in error.diagnostics]
@@ -109,20 +113,20 @@ def read_lists(reading: Reading, lists: Lists, mesh: Mesh, kind: TensorType, op:
     return sharding
 
 
-@imports("mesh.annotate")
+@imports("mesh.annotate", "mesh.shard")
 def import_annotate(importer: Importer, op: Operation) -> None:
     kind, attribute = importer.type(op.operands[0]), op.attributes.get("sharding")
-    lists = attribute.data[1] if isinstance(attribute, MeshShardAttr) else lists_of(attribute)
+    is_whole = isinstance(attribute, MeshShardAttr)
+    symbol, lists, partial = attribute.data if is_whole else (DEFAULT, lists_of(attribute), ())
     reading = importer.reading
-    symbol = attribute.data[0] if isinstance(attribute, MeshShardAttr) else DEFAULT
     mesh = _mesh(importer) if symbol == DEFAULT else find_mesh(importer, symbol, op)
     sharding = None
     if mesh is None:
         pass
     elif attribute is None:
-        importer.fault("MG0104", "mesh.annotate has no sharding", op, "add sharding = [[0], []] or #mesh.shard<...>")
+        importer.fault("MG0104", f"{op.name} has no sharding", op, "add sharding = [[0], []] or #mesh.shard<...>")
     else:
-        sharding = read_lists(reading, lists, mesh, kind, op)
+        sharding = read_lists(reading, lists, mesh, kind, op, partial)
     if sharding is None:
         importer.bind(op.results[0], importer.value(op.operands[0]))
         return
