@@ -292,6 +292,10 @@ class TextParser(Parser):
         """Whether the current token is `<`."""
         return self._current_token.kind is MLIRTokenKind.LESS
 
+    def at_brace(self) -> bool:
+        """Whether the current token is `{`."""
+        return self._current_token.kind is MLIRTokenKind.L_BRACE
+
     def at_integers(self) -> bool:
         """Whether the current token is `[`."""
         return self._current_token.kind is MLIRTokenKind.L_SQUARE

@@ -83,3 +83,38 @@ def test_shardings_that_do_not_fit(text: str, code: str) -> None:
     with pytest.raises(ProgramError) as caught:
         parse_text(text)
     assert code in [found.code for found in caught.value.diagnostics]
+
+
+IN_PLACE = 'mesh<["x"=4, "y"=2]>'
+WRITTEN = f"""func.func @main(%a: tensor<8x6xf32> {{sdy.sharding = #sdy.sharding<{IN_PLACE}, [{{"x"}}, {{}}]>}}) -> tensor<8x6xf32> {{
+  %0 = stablehlo.negate %a {{sdy.sharding = #sdy.sharding_per_value<[<{IN_PLACE}, [{{}}, {{"y"}}]>]>}} : tensor<8x6xf32>
+  %1 = sdy.sharding_constraint %0 <{IN_PLACE}, [{{"y"}}, {{}}]> : tensor<8x6xf32>
+  return %1 : tensor<8x6xf32>
+}}"""
+
+
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_a_mesh_that_is_written_in_place(is_declared: bool) -> None:
+    text = f'sdy.mesh @mesh = <["x"=4, "y"=2]>\n{WRITTEN}' if is_declared else WRITTEN
+    declared = f'sdy.mesh @mesh = <["x"=4, "y"=2]>\n{WRITTEN.replace(IN_PLACE, "@mesh")}'
+    assert print_text(parse_text(text)) == print_text(parse_text(declared))
+
+
+def test_a_mesh_in_place_is_one_of_those_that_are_declared() -> None:
+    with pytest.raises(ProgramError, match="no mesh of the program has these axes") as caught:
+        parse_text(f'sdy.mesh @mesh = <["x"=2]>\n{WRITTEN}')
+    assert caught.value.diagnostics[0].code == "MG0201"
+
+
+@pytest.mark.parametrize("second", ["%1", "%0"], ids=["chained", "siblings"])
+def test_another_constraint_of_a_value_says_how_it_is_read(second: str) -> None:
+    text = f"""sdy.mesh @m = <["x"=2]>
+func.func @main(%a: tensor<8x6xf32>) -> (tensor<8x6xf32>, tensor<8x6xf32>) {{
+  %0 = stablehlo.negate %a : tensor<8x6xf32>
+  %1 = sdy.sharding_constraint %0 <@m, [{{"x"}}, {{}}]> : tensor<8x6xf32>
+  %2 = sdy.sharding_constraint {second} <@m, [{{}}, {{"x"}}]> : tensor<8x6xf32>
+  return %1, %2 : tensor<8x6xf32>, tensor<8x6xf32>
+}}"""
+    module = parse_text(text)
+    assert [node.attrs["as_result"] for node in module.graph.nodes[1:]] == [True, False]
+    assert print_text(parse_text(print_text(module))) == print_text(module)

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from meshgen.ir.evaluate.evaluator import evaluate
+from meshgen.ir.sizes import with_shapes
+from meshgen.ir.text import parse_text
 from tests.ir.payload import Array, Case, normal, tensor, walked, whole, windows_of
 
 IMAGE, KERNEL, BIAS = normal(2, 9, 8, 3), normal(4, 3, 2, 3, seed=1), normal(4, seed=2)
@@ -120,6 +123,7 @@ CASES: dict[str, Case] = {
     "cast": case("cast", {"x": X * 9}, lambda x: np.rint(x).astype("i1")),
     "clamp": case("clamp", {"x": N}, lambda x: x.clip(-2, 3), "{min_val = -2 : i32, max_val = 3 : i32}"),
     "identity": case("identity", {"x": X}, lambda x: x),
+    "rescale_unsigned": case("rescale", {"x": whole(2, 7, dtype="i1", low=-128, high=128)}, lambda x: ((((x.view("u1").astype("i8") - 3) * 2**30 + 2**30) >> 31) + 200).clip(0, 255).astype("u1").view("i1"), "{scale32 = true, rounding_mode = SINGLE_ROUND, per_channel = false, input_unsigned = true, output_unsigned = true}", ", %m, %s, %p, %q", ", tensor<1xi32>, tensor<1xi8>, tensor<1xi8>, tensor<1xi8>", "".join(CONST.format(name=n, data=d, type=t) for n, d, t in (("m", 1073741824, "tensor<1xi32>"), ("s", 31, "tensor<1xi8>"), ("p", 3, "tensor<1xi8>"), ("q", -56, "tensor<1xi8>")))),
     "rescale": case("rescale", {"x": whole(2, 7, low=-9000, high=9000)}, lambda x: rescaled(x, np.array([1073741824]), np.array([38]), 0, -4), "{scale32 = true, rounding_mode = SINGLE_ROUND, per_channel = false, input_unsigned = false, output_unsigned = false}", ", %m, %s, %p, %q", ", tensor<1xi32>, tensor<1xi8>, tensor<1xi32>, tensor<1xi8>", "".join(CONST.format(name=n, data=d, type=t) for n, d, t in (("m", 1073741824, "tensor<1xi32>"), ("s", 38, "tensor<1xi8>"), ("p", 0, "tensor<1xi32>"), ("q", -4, "tensor<1xi8>")))),
     "resize_nearest": case("resize", {"x": normal(1, 3, 4, 2)}, lambda x: x.repeat(2, 1).repeat(2, 2), "{mode = NEAREST_NEIGHBOR}", ", %a, %o, %b", ", !tosa.shape<4>, !tosa.shape<2>, !tosa.shape<2>", shape("a", [4, 2, 4, 2]) + shape("o", [-1, -1]) + shape("b", [1, 1])),
     "resize_bilinear": case("resize", {"x": normal(1, 3, 4, 2)}, lambda x: _bilinear(x), "{mode = BILINEAR}", ", %a, %o, %b", ", !tosa.shape<4>, !tosa.shape<2>, !tosa.shape<2>", shape("a", [4, 2, 4, 2]) + shape("o", [0, 0]) + shape("b", [0, 0])),
@@ -155,3 +159,14 @@ MOVED = [
 @pytest.mark.parametrize("name, grid, splits, moved", MOVED, ids=[f"{n}-{g}" for n, g, *_ in MOVED])
 def test_split(name: str, grid: str, splits: dict[str, str], moved: dict[str, int]) -> None:
     assert CASES[name].moved(grid, splits) == moved
+
+
+def test_sizes_that_are_open_are_stretched() -> None:
+    text = """func.func @main(%x: tensor<?x6xf32>) -> tensor<?x6xf32> {
+  %s = tosa.reduce_sum %x {axis = 1 : i32} : (tensor<?x6xf32>) -> tensor<?x1xf32>
+  %r = tosa.sub %x, %s : (tensor<?x6xf32>, tensor<?x1xf32>) -> tensor<?x6xf32>
+  return %r : tensor<?x6xf32>
+}"""
+    x = normal(5, 6)
+    (found,) = evaluate(with_shapes(parse_text(text), {"x": (5, 6)}).graph, [x])
+    np.testing.assert_allclose(found, x - x.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)

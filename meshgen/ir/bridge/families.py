@@ -9,9 +9,11 @@ from xdsl.dialects import builtin, func
 
 import meshgen.ir.bridge.bufferization
 import meshgen.ir.bridge.collectives
+import meshgen.ir.bridge.index
 import meshgen.ir.bridge.linalg.named
 import meshgen.ir.bridge.linalg.pack
 import meshgen.ir.bridge.manual
+import meshgen.ir.bridge.parallel
 import meshgen.ir.bridge.scf
 import meshgen.ir.bridge.schedule
 import meshgen.ir.bridge.shard.annotations
@@ -22,6 +24,7 @@ import meshgen.ir.bridge.shard.queries
 import meshgen.ir.bridge.shard.roots
 import meshgen.ir.bridge.shard.signature
 import meshgen.ir.bridge.shard.transfers
+import meshgen.ir.bridge.tensor_lookup
 import meshgen.ir.bridge.tensor_slices
 import meshgen.ir.bridge.tosa.control
 import meshgen.ir.bridge.tosa.elementwise
@@ -34,9 +37,12 @@ from meshgen.ir.bridge import registries
 FAMILIES = (
     meshgen.ir.bridge.bufferization,
     meshgen.ir.bridge.collectives,
+    meshgen.ir.bridge.index,
     meshgen.ir.bridge.manual,
+    meshgen.ir.bridge.parallel,
     meshgen.ir.bridge.scf,
     meshgen.ir.bridge.schedule,
+    meshgen.ir.bridge.tensor_lookup,
     meshgen.ir.bridge.tensor_slices,
     meshgen.ir.bridge.linalg.named,
     meshgen.ir.bridge.linalg.pack,

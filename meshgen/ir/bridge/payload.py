@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.dense import DenseElements
+from meshgen.ir.dialects.upstream.index import AS_ARITH
 from meshgen.ir.graph import DTYPES, TensorType, Value
 
 LAZY = "lazy"  # attribute of nodes that are dropped again where nothing uses them
@@ -106,8 +107,9 @@ class Builder:
 
 
 def mnemonic(op: Operation) -> str:
-    """Name without the dialect."""
-    return op.name.partition(".")[2]
+    """Name without the dialect; of index what arith calls it."""
+    dialect, _, name = op.name.partition(".")
+    return AS_ARITH.get(name, name) if dialect == "index" else name
 
 
 def attribute_of(op: Operation, name: str) -> Attribute | None:

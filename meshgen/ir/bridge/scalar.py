@@ -55,6 +55,8 @@ PREDICATES = {
 def apply_operation(builder: Builder, op: Operation, operands: Sequence[Value]) -> list[Value] | None:
     """The results of an element-wise operation on the given operands; None if there is no such operation."""
     name = mnemonic(op)
+    if op.name in BY_NAME:
+        return [BY_NAME[op.name](builder, op, operands)]
     if len(operands) != COUNTS.get(name, 1):
         return None
     if name in UNARY and len(operands) == 1:
@@ -157,6 +159,8 @@ def _rounded_shift(builder: Builder, op: Operation, operands: Sequence[Value]) -
     return builder.apply("add", found, builder.select(none, builder.constant(0, value.type.with_shape(())), last))
 
 
+BY_NAME: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = {}
+"""Operations whose names other dialects have for something else: by their whole names."""
 SPECIAL: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = {
     "constant": constant, "cmpf": _compare, "cmpi": _compare, "select": _select,
     "arithmetic_right_shift": _rounded_shift,

@@ -114,6 +114,19 @@ def import_tensor_reshape(importer: Importer, op: Operation) -> None:
     finish(importer, op, Builder(importer, op).node("reshape", [value], kind))
 
 
+@imports("tensor.bitcast")
+def import_bitcast(importer: Importer, op: Operation) -> None:
+    """The same bits under another element type of the same width."""
+    value, kind = importer.value(op.operands[0]), kind_of(importer, op.results[0].type)
+    finish(importer, op, Builder(importer, op).bits(value, kind.dtype))
+
+
+@imports("tensor.rank")
+def import_rank(importer: Importer, op: Operation) -> None:
+    rank = importer.type(op.operands[0]).rank
+    finish(importer, op, Builder(importer, op).constant(rank, TensorType((), "i64")))
+
+
 @imports("tensor.generate")
 def import_generate(importer: Importer, op: Operation) -> None:
     """A value for every place."""

@@ -17,6 +17,7 @@ from meshgen.ir.bridge.payload import Builder, finish
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.shard.sharding import constant, constants
 from meshgen.ir.bridge.tensor import computed_places
+from meshgen.ir.dialects.upstream.parallel import ParallelInsertSliceOp
 from meshgen.ir.graph import TensorType, Value
 
 
@@ -65,7 +66,9 @@ class Part:
         return place if isinstance(place, int) else 0
 
 
-def part_of(importer: Importer, op: tensor.ExtractSliceOp | tensor.InsertSliceOp, whole: TensorType) -> Part | None:
+def part_of(
+    importer: Importer, op: tensor.ExtractSliceOp | tensor.InsertSliceOp | ParallelInsertSliceOp, whole: TensorType
+) -> Part | None:
     """What a slice operation takes or replaces; None after a fault."""
     size, stride = numbers_of(importer, op, "sizes", op.sizes), numbers_of(importer, op, "strides", op.strides)
     if size is None or stride is None or None in whole.shape:
@@ -123,21 +126,23 @@ def _index(part: Part) -> TensorType:
 def import_insert_slice(importer: Importer, op: Operation) -> None:
     """The destination with a part replaced."""
     assert isinstance(op, tensor.InsertSliceOp)
-    builder = Builder(importer, op)
-    source, target = importer.value(op.source), importer.value(op.dest)
+    finish(importer, op, inserted(importer, op, importer.value(op.dest)))
+
+
+def inserted(importer: Importer, op: tensor.InsertSliceOp | ParallelInsertSliceOp, target: Value) -> Value:
+    """The target with the part that an operation names replaced by its source."""
+    builder, source = Builder(importer, op), importer.value(op.source)
     part = part_of(importer, op, target.type)
     if part is None:
-        finish(importer, op, target)
-        return
+        return target
     source = builder.reshape(source, part.size)
     if any(step != 1 for step in part.stride):
         found = _strided(builder, source, target, part)
         if found is None:
-            importer.fault("MG0103", "tensor.insert_slice with strides at computed offsets is not supported", op)
-        finish(importer, op, found or target)
-        return
+            importer.fault("MG0103", f"{op.name} with strides at computed offsets is not supported", op)
+        return found or target
     places = [place if isinstance(place, Value) else builder.constant(place, _index(part)) for place in part.start]
-    finish(importer, op, builder.node("dynamic_update_slice", [target, source, *places], target.type))
+    return builder.node("dynamic_update_slice", [target, source, *places], target.type)
 
 
 def _strided(builder: Builder, source: Value, target: Value, part: Part) -> Value | None:

@@ -33,7 +33,7 @@ def stretched(builder: Builder, value: Value, kind: TensorType) -> Value:
     """The value in the result's shape; its dims of size 1 are stretched, missing major dims added."""
     if value.type.shape == kind.shape:
         return value
-    shape = value.type.sizes
+    shape = value.type.shape
     ahead = kind.rank - len(shape)
     kept = [d for d, size in enumerate(shape) if size != 1 or kind.shape[ahead + d] == 1]
     if len(kept) != len(shape):
@@ -43,8 +43,6 @@ def stretched(builder: Builder, value: Value, kind: TensorType) -> Value:
 
 def _stretchable(value: Value, kind: TensorType) -> bool:
     shape = value.type.shape
-    if None in shape or None in kind.shape:
-        return shape == kind.shape
     tail = kind.shape[kind.rank - len(shape) :]
     return len(shape) <= kind.rank and all(a in (1, b) for a, b in zip(shape, tail, strict=True))
 

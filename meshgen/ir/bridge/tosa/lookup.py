@@ -227,12 +227,15 @@ def import_fft(importer: Importer, op: Operation) -> None:
 def import_rescale(importer: Importer, op: Operation) -> None:
     """(x - zero) * multiplier / 2^shift, rounded, plus the other zero, within the result's range."""
     builder, kind = Builder(importer, op), importer.type(op.results[0])
-    flags = ("input_unsigned", "output_unsigned")
-    if len(op.operands) != 5 or any(scalar_of(attribute_of(op, flag)) for flag in flags):
-        importer.fault("MG0103", "tosa.rescale of unsigned numbers, or without its five operands, is not supported", op)
+    if len(op.operands) != 5:
+        importer.fault("MG0103", "tosa.rescale without its five operands is not supported", op)
         refuse(importer, op)
         return
-    value, factor, shift, before, behind = (builder.convert(x, "i64") for x in importer.values(op.operands))
+    operands = importer.values(op.operands)
+    for number, side in ((0, "input"), (3, "input"), (4, "output")):
+        if scalar_of(attribute_of(op, f"{side}_unsigned")):
+            operands[number] = builder.bits(operands[number], f"u{operands[number].type.dtype}")
+    value, factor, shift, before, behind = (builder.convert(x, "i64") for x in operands)
     shape = value.type.shape
     factor, shift = (
         builder.broadcast(x, shape, (len(shape) - 1,))
@@ -248,9 +251,10 @@ def import_rescale(importer: Importer, op: Operation) -> None:
         half = builder.apply("add", *builder.together([half, _second(builder, value, shift)]))
     product = builder.apply("add", *builder.together([builder.apply("multiply", value, factor), half]))
     found = builder.apply("add", builder.apply("shift_right_arithmetic", product, shift), _scalar(builder, behind))
-    low, high = (builder.constant(end, TensorType((), "i64")) for end in integer_range(kind.dtype))
+    dtype = operands[4].type.dtype  # that of the zero point which is added: the result's, or unsigned of its width
+    low, high = (builder.constant(end, TensorType((), "i64")) for end in integer_range(dtype))
     clamped = builder.apply("minimum", builder.apply("maximum", found, low), high)
-    finish(importer, op, builder.convert(clamped, kind.dtype))
+    finish(importer, op, builder.bits(builder.convert(clamped, dtype), kind.dtype))
 
 
 def _scalar(builder: Builder, value: Value) -> Value:

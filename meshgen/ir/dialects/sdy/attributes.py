@@ -21,7 +21,7 @@ _RULE = re.compile(r"<([^{}]*\{[^{}]*\}[^{}<>]*)>")
 _AXIS = re.compile(r'"([^"]+)"(?::(\(\d+\)\d+))?')
 _DIM = re.compile(r"\{([^{}]*)\}")
 _CLAUSE = re.compile(r"(replicated|unreduced)\s*=\s*\{([^{}]*)\}")
-_PER_VALUE = re.compile(r"<((?:[^<>]|<[^<>]*>)*)>")
+_PER_VALUE = re.compile(r"<((?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*)>")
 
 
 @dataclass(frozen=True)

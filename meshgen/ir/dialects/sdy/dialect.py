@@ -4,9 +4,10 @@ manual computations (`bridge/manual.py`)."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from xdsl.dialects.builtin import SymbolNameConstraint
-from xdsl.ir import Attribute, Dialect, Operation
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, SymbolNameConstraint
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -27,10 +28,12 @@ from meshgen.ir.dialects.sdy.attributes import (
 )
 from meshgen.ir.dialects.sdy.manual import ManualComputationOp, ReturnOp
 from meshgen.ir.graph import Annotation, TensorType
-from meshgen.mesh import Axis
+from meshgen.mesh import DEFAULT_NAME, Axis
 from meshgen.spec import Sharding
 
+_RESULTS = "sdy.sharding"  # on an operation: how its results are made
 _MESH_AXIS = re.compile(r'"([^"]+)"\s*=\s*(\d+)')
+_IN_PLACE = "mesh<"  # how the axes of a mesh without a name start in a sharding
 _DEVICES = re.compile(r"device_ids\s*=\s*\[([\d,\s]*)\]")
 
 
@@ -119,16 +122,49 @@ def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
         spelled = read_spelled(body)
     except ValueError as error:
         raise ShardingError(Diagnostic("MG0204", str(error))) from error
-    if spelled.mesh not in reading.meshes and not _MESH_AXIS.search(spelled.mesh):
-        known = ", ".join(f"@{name}" for name in reading.meshes) or "none"
-        message = f"the sharding is over @{spelled.mesh}, which is not declared"
-        raise ShardingError(Diagnostic("MG0201", message, hint=f"declared meshes: {known}"))
-    if spelled.mesh in reading.refused:
-        raise ShardingError(reading.refused[spelled.mesh])
-    dims = tuple(reading.axes(spelled.mesh, axes) for axes in spelled.dims)
-    partial = tuple((axis, "sum") for axis in reading.axes(spelled.mesh, spelled.unreduced))
+    symbol = _symbol(reading, spelled.mesh)
+    if symbol in reading.refused:
+        raise ShardingError(reading.refused[symbol])
+    dims = tuple(reading.axes(symbol, axes) for axes in spelled.dims)
+    partial = tuple((axis, "sum") for axis in reading.axes(symbol, spelled.unreduced))
     is_open = spelled.open_dims if any(spelled.open_dims) and not spelled.replicated else ()
-    return Annotation(reading.on(spelled.mesh, Sharding(dims, partial)), required=True, open_dims=is_open)
+    return Annotation(reading.on(symbol, Sharding(dims, partial)), required=True, open_dims=is_open)
+
+
+def _symbol(reading: Reading, spelled: str) -> str:
+    """The name of the mesh that a sharding is over: as it is written, or of the one with the axes that are written in place."""
+    known = ", ".join(f"@{name}" for name in reading.meshes if name) or "none"
+    if not spelled.startswith(_IN_PLACE):
+        if spelled not in reading.meshes:
+            message = f"the sharding is over @{spelled}, which is not declared"
+            raise ShardingError(Diagnostic("MG0201", message, hint=f"declared meshes: {known}"))
+        return spelled
+    axes = [(axis.name, axis.size) for axis in read_axes(spelled)]
+    for symbol, mesh in reading.meshes.items():
+        if symbol and [(axis.name, axis.size) for axis in mesh.axes] == axes:
+            return symbol
+    message = f"the sharding is over {spelled}, and no mesh of the program has these axes"
+    raise ShardingError(Diagnostic("MG0201", message, hint=f"declare it with a name; there are: {known}"))
+
+
+def _find_mesh(reading: Reading, top: Operation) -> None:
+    """Of a program that declares no mesh: the first that a sharding writes in place."""
+    for operation in top.walk():
+        for attribute in _attributes(operation):
+            if isinstance(attribute, ShardingAttr | ShardingPerValueAttr) and _IN_PLACE in attribute.data:
+                start = attribute.data.index(_IN_PLACE)
+                axes = attribute.data[start:].partition(">")[0]
+                declare(reading, DEFAULT_NAME, read_axes(axes), operation)
+                return
+
+
+def _attributes(operation: Operation) -> Iterator[Attribute]:
+    """The attributes of an operation, and of a function's arguments and results."""
+    yield from (*operation.attributes.values(), *operation.properties.values())
+    for name in ("arg_attrs", "res_attrs"):
+        found = operation.properties.get(name)
+        for entry in found.data if isinstance(found, ArrayAttr) else ():
+            yield from entry.data.values() if isinstance(entry, DictionaryAttr) else ()
 
 
 @imports("sdy.sharding_constraint", "sdy.reshard")
@@ -145,10 +181,20 @@ def _annotate(importer: Importer, operation: Operation, body: str) -> None:
     attrs = {
         "sharding": wish.sharding,
         "required": True,
-        "as_result": True,
+        "as_result": not _is_made_otherwise(operation, source, body),
         "open_dims": wish.open_dims,
     }
-    importer.convert(operation, "annotate", attrs)
+    importer.convert(operation, "annotate", attrs, operands=[source])
+
+
+def _is_made_otherwise(operation: Operation, source: SSAValue, body: str) -> bool:
+    """Whether an annotation before this one says how the value is made: then this is how it is read from here on."""
+    owner = source.owner
+    if isinstance(owner, Constrained) or (isinstance(owner, Operation) and _RESULTS in owner.attributes):
+        return not isinstance(owner, Constrained) or owner.sharding.data != body
+    others = (use.operation for use in source.uses if use.operation is not operation)
+    same = (each for each in others if isinstance(each, Constrained) and each.sharding.data != body)
+    return any(each.parent is operation.parent and each.is_before_in_block(operation) for each in same)
 
 
 def checked(importer: Importer, operation: Operation, body: str, kind: TensorType) -> Annotation:
@@ -205,6 +251,7 @@ def _read_results(importer: Importer, operation: Operation, attribute: Attribute
         importer.bind(result, annotated)
 
 
+registries.MESH_FINDERS.append(_find_mesh)
 registries.MODULE_OPS["sdy.mesh"] = _read_mesh_op
 registries.ARG_ATTRS["sdy.sharding"] = _read_argument
-registries.RESULT_ATTRS["sdy.sharding"] = _read_results
+registries.RESULT_ATTRS[_RESULTS] = _read_results

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from xdsl.dialects import scf, tensor
-from xdsl.dialects.builtin import IndexType
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, TensorType, UnitAttr, i64
 from xdsl.ir import Dialect
-from xdsl.irdl import AnyAttr, IRDLOperation, irdl_op_definition, region_def, result_def, var_operand_def
+from xdsl.irdl import (
+    AnyAttr,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
 from xdsl.parser import Parser
+from xdsl.traits import Pure
 
+from meshgen.ir.dialects.upstream.parallel import PARALLEL_OPS, ForOp, ParallelInsertSliceOp
+from meshgen.ir.dialects.upstream.plain import Cast, define
 from meshgen.ir.parser import TextParser
 
 
@@ -33,14 +47,67 @@ class GenerateOp(IRDLOperation):
         )
 
 
+@irdl_op_definition
+class GatherOp(IRDLOperation):
+    """`%x[%places] gather_dims([1, 2]) unique : (types) -> type`"""
+
+    name = "tensor.gather"
+    source = operand_def(TensorType)
+    indices = operand_def(TensorType)
+    gather_dims = prop_def(DenseArrayBase.constr(i64))
+    unique = opt_prop_def(UnitAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$source `` `[` $indices `]` `gather_dims` `(` $gather_dims `)` (`unique` $unique^)? attr-dict "
+        "`:` functional-type(operands, results)"
+    )
+
+
+@irdl_op_definition
+class ScatterOp(IRDLOperation):
+    """`%rows into %x[%places] scatter_dims([1, 2]) unique : (types) -> type`"""
+
+    name = "tensor.scatter"
+    source = operand_def(TensorType)
+    dest = operand_def(TensorType)
+    indices = operand_def(TensorType)
+    scatter_dims = prop_def(DenseArrayBase.constr(i64))
+    unique = opt_prop_def(UnitAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$source `into` $dest `` `[` $indices `]` `scatter_dims` `(` $scatter_dims `)` (`unique` $unique^)? attr-dict "
+        "`:` functional-type(operands, results)"
+    )
+
+
+@irdl_op_definition
+class RankOp(IRDLOperation):
+    """`%x : type`"""
+
+    name = "tensor.rank"
+    tensor = operand_def(TensorType)
+    result = result_def(IndexType)
+    traits = traits_def(Pure())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> RankOp:
+        name = parser.parse_unresolved_operand()
+        parser.parse_punctuation(":")
+        return cls(operands=[parser.resolve_operand(name, parser.parse_type())], result_types=[IndexType()])
+
+
 TENSOR = Dialect(
     "tensor",
     [
         tensor.CastOp, tensor.CollapseShapeOp, tensor.ConcatOp, tensor.DimOp, tensor.EmptyOp, tensor.ExpandShapeOp,
         tensor.ExtractOp, tensor.ExtractSliceOp, tensor.FromElementsOp, tensor.InsertOp, tensor.InsertSliceOp,
-        tensor.PadOp, tensor.ReshapeOp, tensor.SplatOp, GenerateOp, tensor.YieldOp,
+        tensor.PadOp, tensor.ReshapeOp, tensor.SplatOp, GenerateOp, tensor.YieldOp, ParallelInsertSliceOp, GatherOp,
+        ScatterOp, *define(Cast, "tensor", "bitcast"), RankOp,
     ],
 )  # fmt: skip
 SCF = Dialect(
-    "scf", [scf.ForOp, scf.IfOp, scf.WhileOp, scf.ConditionOp, scf.IndexSwitchOp, scf.ExecuteRegionOp, scf.YieldOp]
+    "scf",
+    [*PARALLEL_OPS, ForOp, scf.IfOp, scf.WhileOp, scf.ConditionOp, scf.IndexSwitchOp, scf.ExecuteRegionOp, scf.YieldOp],
 )

@@ -28,7 +28,7 @@ WORDS = ("PROPAGATE", "IGNORE", "SINGLE_ROUND", "DOUBLE_ROUND", "INEXACT_ROUND",
 
 
 PROPERTIES = (
-    "axis perms values min_val max_val min_fp max_fp min_int max_int nan_mode pad stride dilation kernel out_pad "
+    "axis perms value values min_val max_val min_fp max_fp min_int max_int nan_mode pad stride dilation kernel out_pad "
     "acc_type local_bound new_shape multiples start size shift round mode rounding_mode double_round scale32 "
     "per_channel input_unsigned output_unsigned inverse"
 )
