@@ -142,8 +142,8 @@ FAULTS: dict[str, Fault] = {
         "Loops that count to a constant are written out. Else keep a loop on one mesh and annotate what goes in and what comes out.",
         CHECK,
         {
-            "p.mlir": """sdy.mesh @a = <["x"=2]>
-sdy.mesh @b = <["x"=2]>
+            "p.mlir": """sdy.mesh @a = <["x"=2], device_ids=[0, 1]>
+sdy.mesh @b = <["x"=2], device_ids=[2, 3]>
 func.func @main(%a: tensor<8xf32>, %p: tensor<i1>) -> tensor<8xf32> {
   %r:2 = stablehlo.while(%i = %a, %go = %p) : tensor<8xf32>, tensor<i1>
    cond {

@@ -1,13 +1,17 @@
 """Meshes over the same devices under other axes (`<["x"=8]>` and `<["a"=2, "b"=4]>`): one mesh, whose axes or parts of them all name.
 
-Meshes have the same devices where their `device_ids` are equal, or where they have as many as the program has partitions
-(`mhlo.num_partitions`, as JAX writes it). All others have devices of their own.
+Meshes have the same devices where their `device_ids` are, in whichever order; where nothing is said of them, as many as the
+program has partitions (`mhlo.num_partitions`, as JAX writes it); or where two of Shardy's are equally large, whose rule it is
+that all meshes of a program are over the same devices. All others have devices of their own.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
 
 from meshgen.errors import Diagnostic
 from meshgen.mesh import Axis, Mesh, split_ref
@@ -15,8 +19,60 @@ from meshgen.mesh import Axis, Mesh, split_ref
 Refs = tuple[str, ...]
 
 
-def axes_over(host: Mesh, guest: Mesh) -> dict[str, Refs] | None:
-    """Per axis of `guest` the axes of `host` (or parts of them, major to minor) that number the same devices; None: there are none."""
+def axes_over(host: Mesh, guest: Mesh, places: Sequence[int] = ()) -> dict[str, Refs] | None:
+    """Per axis of `guest` the axes of `host` (or parts of them, major to minor) that number the same devices; None: there are none.
+
+    `places` has the place in `host` of each device of `guest`, where these are ordered otherwise.
+    """
+    if not places or list(places) == list(range(host.size)):
+        return _axes_in_order(host, guest)
+    for factors in (_factors, lambda size: _factors(size)[::-1]):
+        if (parts := _by_stride(guest, places, factors)) is None:
+            continue
+        if (found := _axes_in_order(host, Mesh(tuple(part for _, part in parts), guest.name))) is not None:
+            own = {name: sorted(part.name for axis, part in parts if axis == name) for name in guest.names}
+            return {name: _all_joined((ref for part in own[name] for ref in found[part]), host) for name in guest.names}
+    return None
+
+
+def _by_stride(
+    guest: Mesh, places: Sequence[int], factors: Callable[[int], list[int]]
+) -> list[tuple[str, Axis]] | None:
+    """The factors of the axes in the order in which they number the places, with their axes; None: they do not."""
+    found: list[tuple[int, str, Axis]] = []
+    below = guest.size
+    for name in guest.names:
+        for number, size in enumerate(factors(guest.axis_size(name))):
+            below //= size
+            found.append((places[below] if size > 1 else 0, name, Axis(f"{name} {number:03}", size)))
+    ordered = [(name, part) for _, name, part in sorted(found, key=lambda entry: -entry[0])]
+    strides = dict(
+        zip((part.name for _, part in ordered), _strides([part.size or 1 for _, part in ordered]), strict=True)
+    )
+    numbers = np.zeros((), np.int64)
+    for _, _, part in found:
+        numbers = np.add.outer(numbers, np.arange(part.size or 1) * strides[part.name])
+    return ordered if numbers.ravel().tolist() == list(places) else None
+
+
+def _strides(sizes: Sequence[int]) -> list[int]:
+    return [math.prod(sizes[place + 1 :]) for place in range(len(sizes))]
+
+
+def _factors(size: int) -> list[int]:
+    """The prime factors of a size, in order."""
+    found: list[int] = []
+    factor = 2
+    while size > 1:
+        while size % factor == 0:
+            found.append(factor)
+            size //= factor
+        factor += 1
+    return found
+
+
+def _axes_in_order(host: Mesh, guest: Mesh) -> dict[str, Refs] | None:
+    """As `axes_over` of meshes whose devices are in the same order."""
     left = [(axis.name, host.axis_size(axis.name)) for axis in host.axes if axis.size != 1]
     taken = dict.fromkeys(host.names, 1)
     found: dict[str, Refs] = {}
@@ -39,11 +95,14 @@ def axes_over(host: Mesh, guest: Mesh) -> dict[str, Refs] | None:
     return None if left else found
 
 
-def refs_over(host: Mesh, guest: Mesh, refs: Iterable[str]) -> Refs:
+def refs_over(host: Mesh, guest: Mesh, refs: Iterable[str], places: Sequence[int] = ()) -> Refs:
     """Axes of `guest`, or parts of them, as those of `host`; neighbouring parts of an axis as one. The axes are known to go over."""
-    found = [each for ref in refs for each in _one_over(host, guest, ref)]
+    return _all_joined((each for ref in refs for each in _one_over(host, guest, ref, places)), host)
+
+
+def _all_joined(refs: Iterable[str], host: Mesh) -> Refs:
     joined: list[str] = []
-    for ref in found:
+    for ref in refs:
         if joined and (whole := _joined(joined[-1], ref, host)):
             joined[-1] = whole
         else:
@@ -51,14 +110,14 @@ def refs_over(host: Mesh, guest: Mesh, refs: Iterable[str]) -> Refs:
     return tuple(joined)
 
 
-def _one_over(host: Mesh, guest: Mesh, ref: str) -> Refs:
+def _one_over(host: Mesh, guest: Mesh, ref: str, places: Sequence[int]) -> Refs:
     name, pre, size = split_ref(ref)
     if name not in guest.names or size is None:
-        return (axes_over(host, guest) or {}).get(name, (ref,))
+        return (axes_over(host, guest, places) or {}).get(name, (ref,))
     rest = guest.axis_size(name) // (pre * size)
     parts = (Axis("#major", pre), Axis("#part", size), Axis("#minor", rest))
     cut = (parts if axis.name == name else (axis,) for axis in guest.axes)
-    return (axes_over(host, Mesh(tuple(itertools.chain(*cut)), guest.name)) or {}).get("#part", (ref,))
+    return (axes_over(host, Mesh(tuple(itertools.chain(*cut)), guest.name), places) or {}).get("#part", (ref,))
 
 
 def _joined(first: str, second: str, mesh: Mesh) -> str:
@@ -80,16 +139,32 @@ def shared_devices(
     hosts: dict[str, str] = {}
     refused: dict[str, Diagnostic] = {}
     for group in _groups({symbol: meshes[symbol] for symbol in devices if meshes[symbol].axes}, devices, refused):
-        ways = {host: {each: axes_over(meshes[host], meshes[each]) for each in group} for host in group}
+        ways = {
+            host: {
+                each: axes_over(meshes[host], meshes[each], places_in(devices[host], devices[each])) for each in group
+            }
+            for host in group
+        }
         host = min(group, key=lambda symbol: (_parts(ways[symbol].values()), group.index(symbol)))
         for each in (each for each in group if each != host):
             if ways[host][each] is None:
                 text = f"@{each} {meshes[each]} is over the devices of @{host} {meshes[host]}, whose axes it does not share"
                 hint = "name the devices by axes whose sizes divide each other's, outer to inner"
+                if tuple(devices[each]) != tuple(devices[host]):
+                    text += f": its devices are {list(devices[each])}, not {list(devices[host])}"
+                    hint = "devices in another order are those along other axes: as [0, 2, 1, 3] of 2 x 2"
                 refused[each] = Diagnostic("MG0209", text, hint=hint)
             else:
                 hosts[each] = host
     return hosts, refused
+
+
+def places_in(host: Sequence[int], guest: Sequence[int]) -> Sequence[int]:
+    """The place among the devices of one mesh of each of those of another; empty where the order is the same."""
+    if tuple(host) == tuple(guest):
+        return ()
+    places = {device: place for place, device in enumerate(host)}
+    return [places[device] for device in guest]
 
 
 def _parts(ways: Iterable[Mapping[str, Refs] | None]) -> int:
@@ -101,18 +176,17 @@ def _parts(ways: Iterable[Mapping[str, Refs] | None]) -> int:
 def _groups(
     meshes: Mapping[str, Mesh], devices: Mapping[str, Sequence[int]], refused: dict[str, Diagnostic]
 ) -> list[list[str]]:
-    """Meshes over the same devices in the same order; those that only share some, or order them otherwise, are refused."""
+    """Meshes over the same devices; those that only share some are refused."""
     groups: list[list[str]] = []
     for symbol in meshes:
         for group in groups:
             other = devices[group[0]]
-            if tuple(other) == tuple(devices[symbol]):
+            if {*other} == {*devices[symbol]}:
                 group.append(symbol)
                 break
             if {*other} & {*devices[symbol]}:
-                what = "in another order" if {*other} == {*devices[symbol]} else "and others"
-                text = f"@{symbol} is over devices of @{group[0]} {what}: {list(devices[symbol])} and {list(other)}"
-                hint = "meshes are over the same devices in the same order, or over different ones"
+                text = f"@{symbol} is over devices of @{group[0]} and others: {list(devices[symbol])} and {list(other)}"
+                hint = "meshes are over the same devices, or over different ones"
                 refused[symbol] = Diagnostic("MG0209", text, hint=hint)
                 break
         else:

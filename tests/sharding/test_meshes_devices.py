@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 
+import numpy as np
 import pytest
 
 from meshgen.errors import MeshgenError
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Module
 from meshgen.ir.shared_devices import axes_over, refs_over
 from meshgen.ir.text import parse_text
 from meshgen.mesh import make_mesh
+from meshgen.sharding.lockstep import on_one_device
 from tests.sharding.meshes_programs import assert_reads_back, assert_right
 
 SHAPES = [(8,), (2, 4), (4, 2), (2, 2, 2), (1, 8), (12,), (3, 4), (4, 3), (2, 6), (6, 2), (2, 2, 3), (2, 1, 3, 2)]
@@ -76,18 +80,26 @@ def stages(text: str) -> Module:
 def test_meshes_over_other_devices_are_stages() -> None:
     others = IDS.replace("[0, 1, 2, 3, 4, 5, 6, 7]", "[8, 9, 10, 11, 12, 13, 14, 15]")
     assert_right(stages(with_ids(IDS, others)))
-    stages(with_ids("", ""))  # without a word about devices each mesh has its own
+
+
+def test_without_a_word_equally_large_meshes_of_shardy_have_the_same_devices() -> None:
+    assert not parse_text(with_ids("", "")).meshes
+    others = parse_text(with_ids("", "").replace('"b"=4', '"b"=2'))
+    assert [mesh.size for mesh in others.meshes] == [8, 4]
 
 
 @pytest.mark.parametrize(
     "second, text",
     [
-        (IDS.replace("0, 1", "1, 0"), "@mesh_0 is over devices of @mesh in another order"),
+        (
+            IDS.replace("0, 1", "1, 0"),
+            "whose axes it does not share: its devices are [1, 0, 2, 3, 4, 5, 6, 7], not [0, 1",
+        ),
         (IDS.replace("0, 1", "8, 1"), "@mesh_0 is over devices of @mesh and others"),
     ],
 )
 def test_devices_that_are_shared_in_part_or_otherwise_are_refused(second: str, text: str) -> None:
-    with pytest.raises(MeshgenError, match=text) as error:
+    with pytest.raises(MeshgenError, match=re.escape(text)) as error:
         parse_text(with_ids(IDS, second))
     (fault,) = error.value.diagnostics
     assert fault.code == "MG0209" and fault.loc and fault.loc.line == 6
@@ -131,3 +143,90 @@ def test_manual_axes_are_whole_ones() -> None:
     with pytest.raises(MeshgenError, match="are the parts") as error:
         parse_text(text.replace('["x"=8]', '["x"=2, "y"=4]').replace('<@mesh, [{"x"}, {}]>', '<@mesh, [{"y"}, {}]>'))
     assert "MG0103" in {fault.code for fault in error.value.diagnostics}
+
+
+@pytest.mark.parametrize(
+    "one, other", [*itertools.product([(8,), (2, 4), (4, 2), (2, 2, 2), (2, 3, 2)], repeat=2)], ids=str
+)
+def test_axes_of_meshes_that_order_their_devices_otherwise(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    """Transposed axes of one are axes of the other: every device is found at the same coordinates."""
+    host, guest = make_mesh(one, "h"), make_mesh({f"g{n}": size for n, size in enumerate(other)}, "g")
+    if host.size != guest.size:
+        return
+    for turned in itertools.permutations(range(len(one))):
+        places = np.arange(host.size).reshape(one).transpose(turned).ravel().tolist()
+        found = axes_over(host, guest, places)
+        shape = [one[axis] for axis in turned]
+        cuts = [{math.prod(sizes[:n]) for n in range(len(sizes) + 1)} for sizes in (shape, other)]
+        assert found is not None or sorted(cuts[0] | cuts[1]) != sorted(cuts[0]), (turned, places)
+        for rank, axis in itertools.product(range(guest.size), guest.names if found else ()):
+            refs = refs_over(host, guest, [axis], places)
+            assert host.index(places[rank], refs) == guest.coordinate(rank, axis)
+
+
+def test_an_order_that_is_none_of_axes() -> None:
+    host, guest = make_mesh((4,), "h"), make_mesh((2, 2), "g")
+    assert axes_over(host, guest, [0, 1, 3, 2]) is None
+    assert axes_over(host, guest, [1, 0, 3, 2]) is None
+    assert axes_over(host, guest, [3, 2, 1, 0]) is None
+
+
+TRANSPOSED = """module {
+  sdy.mesh @rows = <["x"=2, "y"=2]>
+  sdy.mesh @columns = <["a"=2, "b"=2], device_ids=[0, 2, 1, 3]>
+  func.func @main(%arg0: tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@rows, [{"x"}, {"y"}]>}) -> (tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@columns, [{"A"}, {"B"}]>}) {
+    %0 = stablehlo.tanh %arg0 : tensor<4x6xf32>
+    return %0 : tensor<4x6xf32>
+  }
+}"""
+
+
+@pytest.mark.parametrize("axes, counts", [(("b", "a"), {}), (("a", "b"), {"permute": 1})], ids=["same", "other"])
+def test_tiles_move_where_the_order_of_devices_says_so(axes: tuple[str, str], counts: dict[str, int]) -> None:
+    """[a, b] of the mesh whose devices are 0, 2, 1, 3 is [y, x] of the one that has them in order."""
+    module = parse_text(TRANSPOSED.replace("A", axes[0]).replace("B", axes[1]))
+    found = assert_right(module)
+    moves = [
+        node.op
+        for node in found["partition"].graph.nodes
+        if node.op in ("permute", "retile", "all_gather", "all_to_all")
+    ]
+    assert {op: moves.count(op) for op in moves} == counts
+    assert_reads_back(module)
+
+
+ORDERED = """sdy.mesh @mesh = <["x"=2, "y"=2], device_ids=[0, 2, 1, 3]>
+func.func @main(%a: tensor<4x6xf32>) -> (tensor<2x3xf32>, tensor<4x6xf32>, tensor<4xi32>) {
+  %0:3 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}, {"y"}]>]
+    out_shardings=[<@mesh, [{}, {"y"}]>, <@mesh, [{"x"}, {"y"}]>, <@mesh, [{"x", "y"}]>] manual_axes={"x", "y"} (%t: tensor<2x3xf32>) {
+    %s = "stablehlo.all_reduce"(%t) <{replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids}> ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %r = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %r : tensor<f32>
+    }) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    %m = "stablehlo.collective_permute"(%t) <{source_target_pairs = dense<[[0, 2], [2, 0], [1, 3], [3, 1]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>}> : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    %n = stablehlo.partition_id : tensor<ui32>
+    %i = stablehlo.convert %n : (tensor<ui32>) -> tensor<i32>
+    %j = stablehlo.reshape %i : (tensor<i32>) -> tensor<1xi32>
+    sdy.return %s, %m, %j : tensor<2x3xf32>, tensor<2x3xf32>, tensor<1xi32>
+  } : (tensor<4x6xf32>) -> (tensor<2x6xf32>, tensor<4x6xf32>, tensor<4xi32>)
+  %1 = stablehlo.slice %0#0 [0:2, 0:3] : (tensor<2x6xf32>) -> tensor<2x3xf32>
+  return %1, %0#1, %0#2 : tensor<2x3xf32>, tensor<4x6xf32>, tensor<4xi32>
+}"""
+
+
+def test_groups_pairs_and_numbers_of_devices_are_those_of_the_mesh() -> None:
+    """Devices 0 and 1 differ along x, and 0 and 2 along y."""
+    module = parse_text(ORDERED)
+    a = np.arange(24, dtype="f4").reshape(4, 6)
+    summed, moved, numbers = evaluate(on_one_device(module.graph, module.mesh), [a])
+    np.testing.assert_array_equal(summed, (a[:2] + a[2:])[:, :3])
+    np.testing.assert_array_equal(moved, np.roll(a, 3, axis=1))
+    np.testing.assert_array_equal(numbers, [0, 2, 1, 3])
+    assert_right(module)
+
+
+@pytest.mark.parametrize("devices", ["[0, 1]", "[0, 1, 1, 2]"])
+def test_devices_of_a_mesh_are_listed_once_each(devices: str) -> None:
+    with pytest.raises(MeshgenError, match="has 4 devices, but device_ids"):
+        parse_text(ORDERED.replace("[0, 2, 1, 3]>", devices + ">"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
 from xdsl.ir import Attribute, Operation
 
 from meshgen.ir.bridge.conversion import Importer
@@ -48,8 +49,9 @@ def _group_axes(importer: Importer, operation: Operation) -> tuple[str, ...] | N
     """
     if not _has_mesh(importer, operation):
         return None
-    mesh, groups = importer.reading.module.mesh, _rows(operation.properties["replica_groups"])
-    if groups in ([], [(0,)]) and (_is_across(operation) or mesh.size == 1):
+    mesh, rows = importer.reading.module.mesh, _rows(operation.properties["replica_groups"])
+    groups = importer.reading.placed(rows)
+    if rows in ([], [(0,)]) and (_is_across(operation) or mesh.size == 1):
         return mesh.names
     if message := group_faults(groups, mesh):
         importer.fault("MG0104", f"{operation.name}: {message}", operation)
@@ -138,7 +140,7 @@ def _import_permute(importer: Importer, operation: Operation) -> None:
         _emit_each(importer, operation, "permute_pairs", {"axes": (), "pairs": ()})
         return
     mesh = importer.reading.module.mesh
-    rows = _rows(operation.properties["source_target_pairs"])
+    rows = importer.reading.placed(_rows(operation.properties["source_target_pairs"]))
     pairs = tuple(sorted((row[0], row[1]) for row in rows if len(row) == 2))
     if message := pair_faults(pairs, mesh.size) if len(pairs) == len(rows) else "pairs have two devices":
         importer.fault("MG0104", f"{operation.name}: {message}", operation)
@@ -152,8 +154,14 @@ def _import_permute(importer: Importer, operation: Operation) -> None:
 
 @imports("stablehlo.partition_id")
 def _import_partition_id(importer: Importer, operation: Operation) -> None:
-    """The device's number in the mesh."""
+    """The device's number, which is its place in the mesh where that does not order its devices otherwise."""
     axes = importer.reading.module.mesh.names if _has_mesh(importer, operation) else ()
-    (index,) = importer.emit("process_index", [], [TensorType((), "i32")], {"axes": axes}, operation)
+    scalar, order = TensorType((), "i32"), importer.reading.order
+    (index,) = importer.emit("process_index", [], [scalar], {"axes": axes}, operation)
+    if order:
+        numbers, one = np.asarray(order, np.int32), TensorType((1,), "i32")
+        (table,) = importer.emit("constant", [], [scalar.with_shape((len(order),))], {"value": numbers}, operation)
+        (found,) = importer.emit("dynamic_slice", [table, index], [one], {"slice_sizes": (1,)}, operation)
+        (index,) = importer.emit("reshape", [found], [scalar], {}, operation)
     (number,) = importer.emit("convert", [index], [importer.type(operation.results[0])], {}, operation)
     importer.bind(operation.results[0], number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from meshgen.ir.graph import (
     Module,
     TensorType,
 )
-from meshgen.ir.shared_devices import refs_over, shared_devices
+from meshgen.ir.shared_devices import places_in, refs_over, shared_devices
 from meshgen.mesh import DEFAULT_NAME, Mesh
 from meshgen.spec import Sharding
 
@@ -54,6 +55,9 @@ class Reading:
     meshes: dict[str, Mesh] = field(default_factory=dict[str, Mesh])
     parents: dict[str, str] = field(default_factory=dict[str, str])  # of meshes that are a part of another
     devices: dict[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])  # of meshes that say them
+    shardy: list[str] = field(
+        default_factory=list[str]
+    )  # meshes which, where they are equally large, have the same devices
     guests: frozenset[str] = frozenset()  # meshes over the devices of another one, under other axes
     refused: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])  # meshes that nothing may be on
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
@@ -101,10 +105,12 @@ class Reading:
 
     def share_devices(self, partitions: int | None) -> None:
         """Take meshes over the same devices as one; `partitions` is how many the program says that it runs on."""
+        sizes = Counter(self.meshes[symbol].size for symbol in self.shardy)
+        same = {symbol for symbol in self.shardy if sizes[self.meshes[symbol].size] > 1}
         devices = {
             symbol: self.devices.get(symbol, range(mesh.size))
             for symbol, mesh in self.meshes.items()
-            if symbol and mesh.is_static and (symbol in self.devices or mesh.size == partitions)
+            if symbol and mesh.is_static and (symbol in self.devices or symbol in same or mesh.size == partitions)
         }
         hosts, self.refused = shared_devices(self.meshes, devices)
         self.parents |= hosts
@@ -116,7 +122,23 @@ class Reading:
         """Axes as a sharding over the mesh of this name has them: those of the mesh whose devices it shares."""
         if symbol not in self.guests:
             return tuple(refs)
-        return refs_over(self.meshes[self.parents[symbol]], self.meshes[symbol], refs)
+        host = self.parents[symbol]
+        is_said = host in self.devices or symbol in self.devices
+        both = (
+            [self.devices.get(each, range(self.meshes[each].size)) for each in (host, symbol)] if is_said else ((), ())
+        )
+        return refs_over(self.meshes[host], self.meshes[symbol], refs, places_in(*both))
+
+    @property
+    def order(self) -> Sequence[int]:
+        """The devices of the mesh that is meant, by their places in it; empty where they are in order, or it does not say them."""
+        found = self.devices.get(self.module.mesh.name, ())
+        return () if list(found) == list(range(len(found))) else found
+
+    def placed(self, rows: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+        """Rows of devices as rows of places in the mesh that is meant; a number that is none of its devices stays."""
+        places = {device: place for place, device in enumerate(self.order)}
+        return [tuple(places.get(device, device) for device in row) for row in rows]
 
     @property
     def is_on_several(self) -> bool:

@@ -3,6 +3,7 @@ manual computations (`bridge/manual.py`)."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -214,12 +215,18 @@ def checked(importer: Importer, operation: Operation, body: str, kind: TensorTyp
 def _read_mesh_op(reading: Reading, operation: Operation) -> None:
     assert isinstance(operation, MeshOp)
     symbol = operation.sym_name.data
+    axes = read_axes(operation.mesh.data)
     if devices := _DEVICES.search(operation.mesh.data):
         order = tuple(int(number) for number in devices[1].split(",") if number.strip())
+        count = math.prod(axis.size or 1 for axis in axes)
+        if len(order) != count or len(set(order)) != count:
+            message = f"@{symbol} has {count} devices, but device_ids = {list(order)}"
+            reading.fault("MG0201", message, operation, "list each device once, or leave them out")
+            return
         reading.devices[symbol] = order
-        if order and order != tuple(range(len(order))):
-            reading.module.attrs["device_ids"] = list(order)
-    declare(reading, symbol, read_axes(operation.mesh.data), operation)
+    if axes:
+        reading.shardy.append(symbol)
+    declare(reading, symbol, axes, operation)
 
 
 def _read_argument(reading: Reading, attribute: Attribute, slot: Slot) -> None:
