@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -157,6 +158,23 @@ def shared_devices(
             else:
                 hosts[each] = host
     return hosts, refused
+
+
+def refined(host: Mesh, symbol: str, parts: Iterable[str]) -> Mesh | None:
+    """The mesh over the same devices, of this name, of which all the parts of axes of `host` are whole axes; None: they overlap."""
+    ends: dict[str, set[int]] = {}
+    for name, pre, size in map(split_ref, parts):
+        if size is not None:
+            ends.setdefault(name, set()).update((pre, pre * size))
+    axes: list[Axis] = []
+    for axis in host.axes:
+        cuts = sorted({1, host.axis_size(axis.name)} | ends.get(axis.name, set()))
+        if any(b % a for a, b in itertools.pairwise(cuts)):
+            return None
+        whole = len(cuts) <= 2
+        sizes = enumerate(b // a for a, b in itertools.pairwise(cuts))
+        axes += [axis] if whole else [replace(axis, name=f"{axis.name}.{number}", size=size) for number, size in sizes]
+    return Mesh(tuple(axes), symbol)
 
 
 def places_in(host: Sequence[int], guest: Sequence[int]) -> Sequence[int]:

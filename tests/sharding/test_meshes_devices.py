@@ -138,11 +138,30 @@ def test_manual_computations_over_either_mesh() -> None:
     assert_right(parse_text(manual("mesh_0", "a", 8, "[[0, 4], [1, 5], [2, 6], [3, 7]]", "4x2")))
 
 
-def test_manual_axes_are_whole_ones() -> None:
+def over_parts() -> str:
+    """A computation over an axis of size 4, where the other mesh has axes of 2 and 4."""
     text = manual("mesh_0", "a", 4, "[[0, 2], [1, 3], [4, 6], [5, 7]]", "4x2").replace('"a"=2, "b"=4', '"a"=4, "b"=2')
-    with pytest.raises(MeshgenError, match="are the parts") as error:
-        parse_text(text.replace('["x"=8]', '["x"=2, "y"=4]').replace('<@mesh, [{"x"}, {}]>', '<@mesh, [{"y"}, {}]>'))
-    assert "MG0103" in {fault.code for fault in error.value.diagnostics}
+    return text.replace('["x"=8]', '["x"=2, "y"=4]').replace('<@mesh, [{"x"}, {}]>', '<@mesh, [{"y"}, {}]>')
+
+
+def test_manual_axes_that_are_parts_of_axes_of_another_mesh() -> None:
+    """The axes of the program's mesh are cut so that the manual ones are whole."""
+    text = (
+        over_parts()
+        .replace("[[0, 2], [1, 3], [4, 6], [5, 7]]", "[[0, 2, 4, 6], [1, 3, 5, 7]]")
+        .replace("4x2xi64", "2x4xi64")
+    )
+    module = parse_text(text)
+    assert module.mesh.names == ("x", "y.0", "y.1") and module.mesh.sizes == (2, 2, 2)
+    assert module.in_annotations[0] and module.in_annotations[0].sharding.dims == (("y.0", "y.1"), ())
+    assert_right(module)
+    assert_reads_back(module)
+
+
+def test_parts_that_overlap_stay_refused() -> None:
+    text = over_parts().replace('["a"=4, "b"=2', '["a"=3, "b"=2').replace('["x"=2, "y"=4]', '["x"=2, "y"=3]')
+    with pytest.raises(MeshgenError):
+        parse_text(text.replace("num_partitions = 8", "num_partitions = 6"))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import Any
 
 from xdsl.ir import Operation, Region, SSAValue
 
+from meshgen.ir.bridge import registries
 from meshgen.ir.bridge.conversion import Exporter, Importer
 from meshgen.ir.bridge.registries import exports, imports
 from meshgen.ir.dialects.sdy.attributes import ManualAxesAttr, ShardingPerValueAttr, spell
@@ -34,11 +35,16 @@ def _import_manual(importer: Importer, operation: Operation) -> None:
         _import_over_mesh(importer, operation, axes, in_wishes, out_wishes)
 
 
+def _named_axes(operation: Operation) -> tuple[str, tuple[str, ...]]:
+    """The mesh and the axes that a computation names."""
+    assert isinstance(operation, ManualComputationOp)
+    bodies = (*operation.in_shardings.bodies, *operation.out_shardings.bodies)
+    return next((body.partition(",")[0].removeprefix("@") for body in bodies), ""), operation.manual_axes.data
+
+
 def _manual_axes(importer: Importer, operation: ManualComputationOp) -> tuple[str, ...]:
     """The axes as the mesh has them over whose devices the computation is; a fault for mere parts of axes."""
-    bodies = (*operation.in_shardings.bodies, *operation.out_shardings.bodies)
-    symbol = next((body.partition(",")[0].removeprefix("@") for body in bodies), "")
-    named = operation.manual_axes.data
+    symbol, named = _named_axes(operation)
     axes = importer.reading.axes(symbol, named)
     if all(split_ref(axis)[2] is None for axis in axes):
         return axes
@@ -178,3 +184,6 @@ def _export_manual(exporter: Exporter, node: Node) -> Operation:
         properties=properties,
         regions=[Region(body)],
     )
+
+
+registries.WHOLE_AXES["sdy.manual_computation"] = _named_axes

@@ -55,7 +55,11 @@ def import_module(top: builtin.ModuleOp, source: Source, given: Sequence[Mesh] =
     for find in () if reading.module.mesh.axes else registries.MESH_FINDERS:
         find(reading, top)
     partitions = top.attributes.get("mhlo.num_partitions")
-    reading.share_devices(partitions.value.data if isinstance(partitions, builtin.IntegerAttr) else None)
+    count = partitions.value.data if isinstance(partitions, builtin.IntegerAttr) else None
+    several = top.walk() if len(reading.distinct) > 1 else ()
+    reading.share_devices(
+        count, [registries.WHOLE_AXES[op.name](op) for op in several if op.name in registries.WHOLE_AXES]
+    )
     _prefer_named_mesh(top, reading)
     _import_functions([each for each in top.ops if isinstance(each, func.FuncOp)], reading)
     raise_faults(reading)

@@ -21,8 +21,8 @@ from meshgen.ir.graph import (
     Module,
     TensorType,
 )
-from meshgen.ir.shared_devices import places_in, refs_over, shared_devices
-from meshgen.mesh import DEFAULT_NAME, Mesh
+from meshgen.ir.shared_devices import places_in, refined, refs_over, shared_devices
+from meshgen.mesh import DEFAULT_NAME, Mesh, split_ref
 from meshgen.spec import Sharding
 
 NO_MESH = Mesh(())
@@ -103,8 +103,11 @@ class Reading:
         mesh = self.whole(symbol)
         return replace(sharding, mesh=mesh.name) if mesh else sharding
 
-    def share_devices(self, partitions: int | None) -> None:
-        """Take meshes over the same devices as one; `partitions` is how many the program says that it runs on."""
+    def share_devices(self, partitions: int | None, wholes: Sequence[tuple[str, Sequence[str]]] = ()) -> None:
+        """Take meshes over the same devices as one; `partitions` is how many the program says that it runs on.
+
+        `wholes` are axes of meshes that must be whole axes of the one: where they are parts, its axes are cut.
+        """
         sizes = Counter(self.meshes[symbol].size for symbol in self.shardy)
         same = {symbol for symbol in self.shardy if sizes[self.meshes[symbol].size] > 1}
         devices = {
@@ -115,8 +118,26 @@ class Reading:
         hosts, self.refused = shared_devices(self.meshes, devices)
         self.parents |= hosts
         self.guests = frozenset(hosts)
-        if (host := hosts.get(self.module.mesh.name)) is not None:
-            self.module.mesh = self.meshes[host]
+        for host in dict.fromkeys(hosts.values()):
+            parts = [ref for symbol, refs in wholes if hosts.get(symbol) == host for ref in self.axes(symbol, refs)]
+            if any(split_ref(ref)[2] is not None for ref in parts):
+                self._cut(host, parts)
+        if (mesh := self.whole(self.module.mesh.name)) is not None:
+            self.module.mesh = mesh
+
+    def _cut(self, host: str, parts: Sequence[str]) -> None:
+        """Put a mesh whose axes are these parts in the place of the one of which they are."""
+        symbol = f"{host}_cut"
+        while symbol in self.meshes:
+            symbol += "_"
+        if (mesh := refined(self.meshes[host], symbol, parts)) is None:
+            return
+        self.meshes[symbol] = mesh
+        if host in self.devices:
+            self.devices[symbol] = self.devices[host]
+        members = [host, *(each for each, over in self.parents.items() if over == host)]
+        self.parents |= dict.fromkeys(members, symbol)
+        self.guests |= {host}
 
     def axes(self, symbol: str, refs: Sequence[str]) -> tuple[str, ...]:
         """Axes as a sharding over the mesh of this name has them: those of the mesh whose devices it shares."""
