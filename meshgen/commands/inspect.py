@@ -35,8 +35,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.kernel:
         output.text(_chosen("kernel", options.kernel, {name: module.source(name) for name in module.kernel_names}))
     if not options.stage and not options.kernel:
-        for part in module.parts:
-            show(part, output, options.schedule)
+        for part, first in zip(module.parts, first_numbers(module), strict=True):
+            show(part, output, options.schedule, first)
     output.document(program_record(module))
     return 0
 
@@ -78,8 +78,14 @@ def _chosen(word: str, name: str, texts: dict[str, str]) -> str:
     return texts[name]
 
 
-def show(module: LoadedModule, output: Output, schedule: bool) -> None:
-    """The module's tables."""
+def first_numbers(module: LoadedModule) -> list[int]:
+    """Per mesh the number of its first collective: they are numbered through the program, as `explain` does it."""
+    counts = [len(comms_of(part.schedule, part.mesh)) for part in module.parts]
+    return [sum(counts[:place]) for place in range(len(counts))]
+
+
+def show(module: LoadedModule, output: Output, schedule: bool, first: int = 0) -> None:
+    """The module's tables, its collectives numbered from `first` on."""
     bindings = [("in", b) for b in module.manifest.inputs] + [("out", b) for b in module.outputs]
     rows = [(b.name, way, b.type, b.sharding, list(b.local_shape), "yes" if b.stored else "") for way, b in bindings]
     ranks = module.mesh.size if module.mesh.is_static else "?"
@@ -87,7 +93,7 @@ def show(module: LoadedModule, output: Output, schedule: bool) -> None:
     output.tables(
         table_of(title, ("name", "", "type", "sharding", "local shape", "stored"), rows, left=("", "type", "sharding")),
         kernel_table(kernels(module)),
-        comms_table(comms_of(module.schedule, module.mesh)),
+        comms_table(comms_of(module.schedule, module.mesh), first),
         memory_table(memory_of(module.schedule)),
     )
     if schedule:
@@ -134,14 +140,15 @@ def program_record(module: LoadedModule) -> dict[str, Any]:
         "mesh": {part.mesh.name: mesh_record(part.mesh) for part in module.parts},
         "inputs": [_binding(b) for b in module.inputs],
         "outputs": [_binding(b) for b in module.outputs],
-        "parts": [record(part) for part in module.parts],
+        "parts": [record(part, first) for part, first in zip(module.parts, first_numbers(module), strict=True)],
         "stages": list(module.stages),
     }
 
 
-def record(module: LoadedModule) -> dict[str, Any]:
+def record(module: LoadedModule, first: int = 0) -> dict[str, Any]:
     """What `inspect --json` prints."""
     plan, manifest = module.schedule, module.manifest
+    rows = collective_records(comms_of(plan, module.mesh))
     return {
         "name": module.name,
         "mesh": mesh_record(module.mesh),
@@ -149,7 +156,7 @@ def record(module: LoadedModule) -> dict[str, Any]:
         "inputs": [_binding(b) for b in manifest.inputs],
         "outputs": [_binding(b) for b in manifest.outputs],
         "kernel_list": kernels(module),
-        "collectives": collective_records(comms_of(plan, module.mesh)),
+        "collectives": [{"number": number, **row} for number, row in enumerate(rows, first)],
         **memory_record(memory_of(plan)),
         "buffers": [asdict(b) | {"type": str(b.type)} for b in plan.buffers],
         "schedule": [

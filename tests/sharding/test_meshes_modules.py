@@ -57,7 +57,11 @@ def test_commands_know_of_several_meshes(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["inspect", str(out), "--schedule"]) == 0
     assert "transfer_recv from @a" in capsys.readouterr().out
     assert main(["inspect", str(out), "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["parts"]) == 2
+    shown = [row for part in json.loads(capsys.readouterr().out)["parts"] for row in part["collectives"]]
+    assert [row["number"] for row in shown] == [0, 1]
+    for row in shown:  # the numbers that `explain` takes
+        assert main(["explain", str(file), "--collective", str(row["number"])]) == 0
+        assert f"#{row['number']} {row['kind']}" in capsys.readouterr().out
     assert main(["run", str(out), "--expect", str(file)]) == 0
     assert main(["diff", str(out), str(out)]) == 0
     assert main(["opt", str(file), "--passes", "propagate,materialize"]) == 0
