@@ -79,6 +79,7 @@ from meshgen.frontend.tracer_shapes import transpose as transpose
 from meshgen.frontend.tracer_shapes import zeros as zeros
 from meshgen.mesh import Mesh as Mesh
 from meshgen.mesh import make_mesh as make_mesh
+from meshgen.picture import show as show
 from meshgen.spec import P as P
 from meshgen.spec import Sharding as Sharding
 

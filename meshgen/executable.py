@@ -221,6 +221,18 @@ class Executable:
 
         return explain(self, what)
 
+    def show(self, what: str | int) -> str:
+        """Pictures of how a value, or those of a source line, lie on the mesh. `mg.show` draws any sharding."""
+        from meshgen.explain import pictures
+
+        return "\n\n".join(map(str, pictures(self, what)))
+
+    def tree(self) -> str:
+        """The collectives as a tree: the operation that needs a value, its reshard, and what moves it."""
+        from meshgen.comms_tree import comms_tree, tree_text
+
+        return tree_text(comms_tree(self), self.comms)
+
     def gathers(self) -> list[Gather]:
         """The values that are gathered though no annotation asks for them whole, those that move most first."""
         from meshgen.gathers import gathers

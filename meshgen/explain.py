@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from meshgen.errors import Diagnostic, Location, UsageError, place_text
@@ -12,9 +12,12 @@ from meshgen.executable_parts import PartsExecutable
 from meshgen.explain_collectives import collective_records_of, collective_text, numbers_about
 from meshgen.explain_parts import Across
 from meshgen.explain_values import Question, known_of
+from meshgen.frontend.tracer import spec
 from meshgen.gathers import gathers, gathers_table
+from meshgen.picture import Picture, show
 from meshgen.records import Comms
 from meshgen.sharding.propagation.rivals import lost_hints
+from meshgen.spec import Sharding, parse_sharding
 from meshgen.tables import comms_table, render, table_of
 
 
@@ -91,6 +94,16 @@ def _about(executable: Executable, what: Question) -> list[Executable]:
             faults += error.diagnostics
     if not found:
         raise UsageError(*faults)
+    return found
+
+
+def pictures(executable: Executable, what: str | int) -> list[Picture]:
+    """How the values of a name or line lie. Raises UsageError (MG0001) where there is none."""
+    found: list[Picture] = []
+    for part in _about(executable, what):
+        for record in known_of(part).values(what):
+            lies = replace(parse_sharding(record["spec"]), mesh="") if record["spec"] else Sharding.replicated(0)
+            found.append(show(lies, spec(record["type"]).sizes, part.mesh))
     return found
 
 

@@ -33,20 +33,30 @@ class Edge:
     """A value on its way to uses that need it otherwise."""
 
     value: Value
-    users: tuple[Value, ...]  # what its uses make
+    uses: tuple[Node, ...]
     source: Sharding
     target: Sharding
     why: str
     places: tuple[Location, ...]  # of what makes it and of what uses it
 
+    @property
+    def users(self) -> tuple[Value, ...]:
+        """What its uses make."""
+        return tuple(value for node in self.uses for value in node.results)
+
 
 def collective_records_of(
-    executable: Executable, solved: Solved | None, reasons: Reasons | None, numbers: Sequence[int]
+    executable: Executable,
+    solved: Solved | None,
+    reasons: Reasons | None,
+    numbers: Sequence[int],
+    *,
+    weighed: bool = True,
 ) -> list[dict[str, Any]]:
-    """What there is to say of the collectives of these numbers, as plain values."""
+    """What there is to say of the collectives of these numbers, as plain values; `weighed`: with what else could be chosen."""
     module = executable.stages.get("materialize")
     edges = edges_of(module) if module else {}
-    return [_record(executable, edges, solved, reasons, number) for number in numbers]
+    return [_record(executable, edges, solved, reasons, number, weighed) for number in numbers]
 
 
 def numbers_about(executable: Executable, what: str | int) -> list[int]:
@@ -64,14 +74,20 @@ def _is_about(row: Collective, edges: Mapping[int, Edge], what: str | int) -> bo
 
 
 def _record(
-    executable: Executable, edges: Mapping[int, Edge], solved: Solved | None, reasons: Reasons | None, number: int
+    executable: Executable,
+    edges: Mapping[int, Edge],
+    solved: Solved | None,
+    reasons: Reasons | None,
+    number: int,
+    weighed: bool,
 ) -> dict[str, Any]:
     row: Collective = executable.comms[number]
     mine = [edges[number] for number in row.edges if number in edges]
     places = {place for edge in mine for place in edge.places}
     lines = {place.line for place in places} or ({row.line} if row.line else set[int]())
     sites = [site for site in solved.sites if site.node.loc and site.node.loc.line in lines] if solved else []
-    others = dict.fromkeys(rival for site in sites if _is_op(site) and solved for rival in rivals(solved, site))
+    ops = [site for site in sites if _is_op(site)] if weighed else []
+    others = dict.fromkeys(rival for site in ops if solved for rival in rivals(solved, site))
     values = [edge.value for edge in mine] or [value for site in sites if _is_op(site) for value in site.node.operands]
     return collective_record(row) | {
         "number": number,
@@ -135,17 +151,17 @@ def edges_of(module: Module) -> dict[int, Edge]:
     """The edges of a materialised program by their numbers."""
     steps: dict[int, list[Node]] = {}
     makers: dict[Value, Node] = {}
-    users: dict[Value, list[Value]] = {}
+    uses: dict[Value, list[Node]] = {}
     for graph in _graphs(module.graph):
         makers |= graph.producers()
         for node in graph.nodes:
             for number in node.attrs.get("edges", ()):
                 steps.setdefault(number, []).append(node)
             for value in node.operands:
-                users.setdefault(value, []).extend(node.results if node.op not in LOCAL_OPS else ())
-            if node.op in LOCAL_OPS and node.operands[0] in users:  # what cuts a value for its uses is none itself
-                users[node.result] = users[node.operands[0]]
-    return {number: _edge(nodes, makers, users) for number, nodes in steps.items()}
+                uses.setdefault(value, []).extend([node] if node.op not in LOCAL_OPS else ())
+            if node.op in LOCAL_OPS and node.operands[0] in uses:  # what cuts a value for its uses is none itself
+                uses[node.result] = uses[node.operands[0]]
+    return {number: _edge(nodes, makers, uses) for number, nodes in steps.items()}
 
 
 def _graphs(graph: Graph) -> Iterator[Graph]:
@@ -155,14 +171,15 @@ def _graphs(graph: Graph) -> Iterator[Graph]:
             yield from _graphs(region)
 
 
-def _edge(steps: Sequence[Node], makers: Mapping[Value, Node], users: Mapping[Value, list[Value]]) -> Edge:
+def _edge(steps: Sequence[Node], makers: Mapping[Value, Node], uses: Mapping[Value, list[Node]]) -> Edge:
     start, end = steps[0].operands[0], steps[-1].results[0]
     maker = makers.get(start)
     assert start.sharding is not None and end.sharding is not None, "values are sharded after materialize"
     places = [steps[0].loc, maker.loc if maker else start.loc]
-    uses = tuple(users.get(end, ()))
     why = str(steps[0].attrs.get("why", ""))
-    return Edge(start, uses, start.sharding, end.sharding, why, tuple(place for place in places if place))
+    return Edge(
+        start, tuple(uses.get(end, ())), start.sharding, end.sharding, why, tuple(place for place in places if place)
+    )
 
 
 def collective_text(record: dict[str, Any]) -> str:

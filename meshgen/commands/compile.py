@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 from meshgen import api
 from meshgen.commands.common import add_program, add_target, program_options, strict_option
-from meshgen.commands.output import Output
+from meshgen.commands.output import Output, plain
 from meshgen.commands.sizes import open_record, specialisations_table, specialise
+from meshgen.decisions import decisions
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.executable import Executable, kernel_records
 from meshgen.executable_open import OpenExecutable
@@ -21,7 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_program(parser)
     add_target(parser)
     parser.add_argument("-o", "--output", metavar="OUT.mgx", required=True, help="where the module is written")
-    parser.add_argument("--dump", metavar="DIR", help="write every stage's text and every kernel's source here")
+    parser.add_argument(
+        "--dump",
+        metavar="DIR",
+        help="write every stage's text, every kernel's source and every decision (decisions.json) here",
+    )
     parser.add_argument("--report", metavar="HTML", help="write the HTML report here")
 
 
@@ -71,7 +77,7 @@ def _tell_open(executable: OpenExecutable, path: str, output: Output) -> int:
 
 
 def dump(executable: Executable, place: Path) -> None:
-    """One numbered file per stage, one per kernel. Raises UsageError MG0003."""
+    """One numbered file per stage, one per kernel, and `decisions.json`. Raises UsageError MG0003."""
     if isinstance(executable, OpenExecutable):
         for sizes, each in executable.specialisations.items():
             dump(each, place / str(sizes).replace(", ", "_"))
@@ -80,7 +86,11 @@ def dump(executable: Executable, place: Path) -> None:
         (place / "kernels").mkdir(parents=True, exist_ok=True)
         for number, stage in enumerate((*executable.stages, "schedule")):
             (place / f"{number:02}_{stage}.mlir").write_text(executable.as_text(stage))
+        document = json.dumps(decisions(executable), indent=1, default=plain)
+        (place / "decisions.json").write_text(document + "\n")
         for name, source in executable.sources.items():
-            (place / "kernels" / f"{name}.py").write_text(source.text)
+            file = place / "kernels" / f"{name}.py"  # of several meshes each has a folder
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(source.text)
     except OSError as error:
         raise UsageError(Diagnostic("MG0003", f"'{place}' cannot be written: {error.strerror}")) from error

@@ -10,6 +10,7 @@ from meshgen import api
 from meshgen.advice import advice_table, advise
 from meshgen.commands.common import add_program, add_target, planned, specs_option
 from meshgen.commands.output import Output
+from meshgen.comms_tree import comms_tree, tree_text
 from meshgen.executable import Executable
 from meshgen.explain import explain_collective, explanations, formula_record
 from meshgen.explain_collectives import collective_text
@@ -44,6 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="plan the program without each annotation behind its collectives (or --collective N) and tell what moves less",
     )
+    parser.add_argument("--tree", action="store_true", help="the collectives under the operations that need them")
+    parser.add_argument("--show", action="store_true", help="draw how the value, or those of the line, lie on the mesh")
     parser.add_argument("what", nargs="?", metavar="VALUE|LINE", help="a value's name, or a line of the program")
 
 
@@ -57,6 +60,11 @@ def run(options: argparse.Namespace, output: Output) -> int:
         document = executable.record() | {"explained": records}
         output.document(document | (_advice(executable, [options.collective], output) if options.advise else {}))
         return 0
+    if options.tree:
+        roots = comms_tree(executable)
+        output.text(tree_text(roots, executable.comms))
+        output.document(executable.record() | {"tree": [root.record() for root in roots]})
+        return 0
     if options.advise:
         output.document(executable.record() | _advice(executable, None, output))
         return 0
@@ -65,6 +73,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
         tables = [cost_table(executable.cost), memory_table(executable.memory)]
         output.tables(*tables, *([work_table(executable.analysis)] if executable.analysis else []))
     output.text(executable.explain(what))
+    if options.show and what is not None:
+        output.text("\n" + executable.show(what))
     document = executable.record() | formula_record(executable)
     document |= {"gathers": gather_records(executable)} if what is None else {}
     output.document(document | {"explanations": explanations(executable, what)})

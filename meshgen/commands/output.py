@@ -35,7 +35,7 @@ class Output:
     def document(self, value: Mapping[str, Any]) -> None:
         """Write the document to stdout if one is asked for."""
         if self.as_json:
-            sys.stdout.write(json.dumps(value, indent=1, default=_plain) + "\n")
+            sys.stdout.write(json.dumps(value, indent=1, default=plain) + "\n")
 
     def note(self, text: str) -> None:
         """Write a line to stderr."""
@@ -51,7 +51,7 @@ class Output:
             yield lambda what, done, total: status.update(f"{what} ({done}/{total})")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """NumPy's scalars as Python's."""
     if isinstance(value, np.generic):
         return value.item()

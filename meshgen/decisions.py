@@ -1,0 +1,34 @@
+"""Every decision of a compilation as one document: what `compile --dump` writes beside the stages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from meshgen.comms_tree import comms_tree
+from meshgen.executable import Executable
+from meshgen.explain import explanations, formula_record
+from meshgen.explain_collectives import collective_records_of
+from meshgen.explain_values import known_of
+from meshgen.gathers import gather_records
+from meshgen.sharding.propagation.rivals import lost_hints
+
+
+def decisions(executable: Executable) -> dict[str, Any]:
+    """How each value lies and who decided it, why each collective is there, hints that lost, and the cost of it all."""
+    parts = [_part(part) | {"mesh": part.mesh.name} for part in executable.parts]
+    found = executable.record() | formula_record(executable) | {"gathers": gather_records(executable)}
+    found |= {"explanations": explanations(executable)}
+    found.pop("seconds", None)  # the same bytes every time
+    return found | (parts[0] if len(parts) == 1 else {"meshes": parts}) | {"mesh": found["mesh"]}
+
+
+def _part(part: Executable) -> dict[str, Any]:
+    """What was decided for the program of one mesh."""
+    known = known_of(part) if "propagate" in part.stages else None
+    solved, reasons = (known.solved, known.reasons) if known else (None, None)
+    numbers = range(len(part.comms))
+    return {
+        "explained": collective_records_of(part, solved, reasons, numbers, weighed=False),
+        "tree": [root.record() for root in comms_tree(part)],
+        "hints_that_lost": [hint.record() for hint in lost_hints(solved)] if solved else [],
+    }

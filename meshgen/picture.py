@@ -1,0 +1,146 @@
+"""Pictures of shardings, drawn from what they say: no data and no devices, any rank, as text and as SVG.
+
+The last two dims are the rows and columns of a grid of tiles; each tile of the dims before them is a grid of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from meshgen.errors import ShardingError
+from meshgen.mesh import Mesh
+from meshgen.spec import Sharding, fit
+
+MOST_GRIDS = 16  # that are drawn; the rest is counted
+MOST_CELLS = 64  # along a side of a grid
+_CELL_WIDTH, _CELL_HEIGHT, _GAP, _TEXT = 84, 30, 26, 16  # of the SVG
+_HUES = 360
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The tiles of the last two dims, for one tile of the dims before: the devices that hold each."""
+
+    outer: tuple[Range, ...]
+    rows: tuple[Range, ...]
+    columns: tuple[Range, ...]
+    cells: tuple[tuple[tuple[int, ...], ...], ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """How a tensor lies on a mesh. `str` draws it as text; a notebook shows it as SVG."""
+
+    title: str
+    grids: tuple[Grid, ...]
+    left_out: int
+    rank: int
+
+    def __str__(self) -> str:
+        lines = [self.title]
+        for grid in self.grids:
+            lines += ["", *self._grid_lines(grid)]
+        return "\n".join([*lines, *([f"... {self.left_out} more slices"] if self.left_out else [])])
+
+    def _grid_lines(self, grid: Grid) -> Iterator[str]:
+        if grid.outer:
+            yield f"[{', '.join([*map(_range_text, grid.outer), *[':'] * min(2, self.rank)])}]"
+        table = [["", *map(_range_text, grid.columns)]] if self.rank else []
+        for row, cells in zip(grid.rows, grid.cells, strict=True):
+            head = [_range_text(row)] if self.rank > 1 else [""] if self.rank else []
+            table.append([*head, *map(devices_text, cells)])
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        for line in table:
+            yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+
+    def _repr_svg_(self) -> str:
+        parts: list[str] = []
+        top, width = _TEXT + _GAP, 0
+        for grid in self.grids:
+            parts += self._grid_svg(grid, top)
+            top += _TEXT + _CELL_HEIGHT * (len(grid.rows) + 1) + _GAP
+            width = max(width, _CELL_WIDTH * (len(grid.columns) + 1))
+        head = f'<text x="0" y="{_TEXT}">{escape(self.title)}</text>'
+        width = max(width, 8 * len(self.title))
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {top}" width="{width}" height="{top}" '
+            f'font-family="sans-serif" font-size="12" fill="currentColor">{head}{"".join(parts)}</svg>'
+        )
+
+    def _grid_svg(self, grid: Grid, top: int) -> Iterator[str]:
+        if grid.outer:
+            yield _text(0, top, f"[{', '.join(map(_range_text, grid.outer))}]")
+        top += _TEXT
+        for number, column in enumerate(grid.columns if self.rank else ()):
+            yield _text(_CELL_WIDTH * (number + 1), top, _range_text(column))
+        for line, (row, cells) in enumerate(zip(grid.rows, grid.cells, strict=True)):
+            y = top + 8 + _CELL_HEIGHT * line
+            if self.rank > 1:
+                yield _text(0, y + 20, _range_text(row))
+            for number, devices in enumerate(cells):
+                yield _cell(_CELL_WIDTH * (number + 1), y, devices)
+
+
+def show(sharding: Sharding, shape: Sequence[int], mesh: Mesh) -> Picture:
+    """A picture of how a tensor of `shape` lies on `mesh`: as text with `print`, as SVG in a notebook. Raises ShardingError for a sharding that does not fit them."""
+    lies = fit(sharding, len(shape))
+    if faults := lies.faults(tuple(shape), mesh):
+        raise ShardingError(*faults)
+    holders: dict[tuple[Range, ...], list[int]] = {}
+    for rank in range(mesh.size):
+        holders.setdefault(lies.ranges(shape, mesh, rank), []).append(rank)
+    tiles = [list(dict.fromkeys(box[dim] for box in holders)) for dim in range(len(shape))]
+    cut = max(0, len(shape) - 2)
+    outers = [outer for outer in itertools.product(*tiles[:cut]) if any(box[:cut] == outer for box in holders)]
+    grids = [_grid(outer, tiles[cut:], holders) for outer in outers[:MOST_GRIDS]]
+    return Picture(_title(lies, shape, mesh), tuple(grids), max(0, len(outers) - MOST_GRIDS), len(shape))
+
+
+def _grid(outer: tuple[Range, ...], inner: Sequence[list[Range]], holders: dict[tuple[Range, ...], list[int]]) -> Grid:
+    rows = inner[0][:MOST_CELLS] if len(inner) > 1 else [(0, 1)]
+    columns = inner[-1][:MOST_CELLS] if inner else [(0, 1)]
+    dims = [rows, columns][2 - len(inner) :]
+    found = iter([tuple(holders.get((*outer, *place), ())) for place in itertools.product(*dims)])
+    return Grid(outer, tuple(rows), tuple(columns), tuple(tuple(next(found) for _ in columns) for _ in rows))
+
+
+def _title(lies: Sharding, shape: Sequence[int], mesh: Mesh) -> str:
+    """Sizes with the axes that split them, `[8@dp, 32@tp]`, what is partial, and where devices hold nothing."""
+    words = [f"{size}{'@' + '+'.join(axes) if axes else ''}" for size, axes in zip(shape, lies.dims, strict=True)]
+    partial = f" {{{', '.join(f'{kind}:{axis}' for axis, kind in lies.partial)}}}" if lies.partial else ""
+    title = f"[{', '.join(words)}]{partial} on {mesh}: the devices that hold each tile"
+    empty = [rank for rank in range(mesh.size) if any(a >= b for a, b in lies.ranges(shape, mesh, rank))]
+    uneven = "" if lies.is_even(shape, mesh) else "; tiles are padded to the longest"
+    summands = ", each its summand" if lies.partial else ""
+    return title + summands + uneven + (f"; nothing on {devices_text(empty)}" if empty else "")
+
+
+def devices_text(devices: Sequence[int]) -> str:
+    """Numbers of devices, runs of them as `0-3`."""
+    runs: list[list[int]] = []
+    for device in devices:
+        if runs and device == runs[-1][-1] + 1:
+            runs[-1].append(device)
+        else:
+            runs.append([device])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs) or "-"
+
+
+def _range_text(rows: Range) -> str:
+    return f"{rows[0]}:{max(rows)}"
+
+
+def _text(x: int, y: int, text: str) -> str:
+    return f'<text x="{x}" y="{y}">{escape(text)}</text>'
+
+
+def _cell(x: int, y: int, devices: Sequence[int]) -> str:
+    """A tile in the colour of its first device."""
+    hue = devices[0] * 137 % _HUES if devices else 0
+    fill = f"hsl({hue} 60% 50% / 0.35)" if devices else "none"
+    box = f'<rect x="{x}" y="{y}" width="{_CELL_WIDTH - 4}" height="{_CELL_HEIGHT - 4}" fill="{fill}" stroke="currentColor"/>'
+    return box + _text(x + 6, y + 18, devices_text(devices))
