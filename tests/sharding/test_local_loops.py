@@ -17,6 +17,7 @@ from tests.sharding.local_text import (
     lines,
     op,
     program,
+    rs,
     run,
     turn,
 )
@@ -140,6 +141,53 @@ def test_a_sum_in_nested_loops_leaves_both() -> None:
     body = text.replace("TRIPS", "3").replace("START", "%c").replace("BODY", f"      {inner}\n      %o = {GROW}")
     after = run(program(body, "8x12xf32"), hoist_sums)
     assert not in_loops(after) and counts(after.graph) == {"all_reduce": 1}
+
+
+def scatter_loop(*body: str) -> Module:
+    """A loop that adds tiles up."""
+    text = (
+        LOOP.replace("TRIPS", "3").replace("START", "%b0").replace("BODY", "\n".join(f"      {line}" for line in body))
+    )
+    text = text.replace(
+        "tensor<i32>, tensor<8x12xf32>, tensor<8x12xf32>", "tensor<i32>, tensor<2x12xf32>, tensor<8x12xf32>"
+    )
+    begin = "  %b0 = stablehlo.constant dense<2.0> : tensor<2x12xf32>\n"
+    return program(begin + text.replace("%l#1, %l#2 : tensor<8x12xf32>", "%l#1, %l#1 : tensor<2x12xf32>"), "2x12xf32")
+
+
+TILES = {
+    "as they are": (f"%a = {rs('%u', '8x12', '2x12', 0)}",),
+    "turned": (f"%h = {turn('%u', '8x12', '12x8')}", f"%d = {rs('%h', '12x8', '12x2', 1)}", f"%a = {turn('%d', '12x2', '2x12')}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tiles", TILES)
+def test_tiles_that_a_loop_adds_up_are_reduced_and_cut_behind_it(tiles: str) -> None:
+    before = scatter_loop(*TILES[tiles], f"%v = {op('add', '%s', '%a', size='2x12')}", f"%o = {GROW}")
+    after = run(before, hoist_sums)
+    assert in_loops(before) == counts(after.graph) == {"reduce_scatter": 1} and not in_loops(after)
+
+
+def test_a_sum_that_needs_much_more_memory_stays_in_tiles() -> None:
+    wide = "stablehlo.broadcast_in_dim %u, dims = [0, 1] : (tensor<8x12xf32>) -> tensor<8x12x99xf32>"
+    sums = "stablehlo.reduce(%e init: %z0) applies stablehlo.add across dimensions = [2] : (tensor<2x12x99xf32>, tensor<f32>) -> tensor<2x12xf32>"
+    body = [
+        f"%a = {rs('%w0', '8x12x99', '2x12x99', 0)}",
+        f"%v = {op('add', '%s', '%a', size='2x12x99')}",
+        f"%o = {GROW}",
+    ]
+    text = (
+        LOOP.replace("TRIPS", "3")
+        .replace("START", "%b0")
+        .replace("BODY", "\n".join(f"      {line}" for line in [f"%w0 = {wide}", *body]))
+    )
+    text = text.replace(
+        "tensor<i32>, tensor<8x12xf32>, tensor<8x12xf32>", "tensor<i32>, tensor<2x12x99xf32>, tensor<8x12xf32>"
+    )
+    text = text.replace("%r = stablehlo.add %l#1, %l#2 : tensor<8x12xf32>", f"%r = {sums.replace('%e', '%l#1')}")
+    begin = "  %z0 = stablehlo.constant dense<0.0> : tensor<f32>\n  %b0 = stablehlo.constant dense<2.0> : tensor<2x12x99xf32>\n"
+    before = program(begin + text, "2x12xf32")
+    assert in_loops(run(before, hoist_sums)) == {"reduce_scatter": 1}
 
 
 def test_tied_gradients_are_reduced_once() -> None:
