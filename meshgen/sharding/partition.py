@@ -16,6 +16,7 @@ from meshgen.ccl.between import BETWEEN
 from meshgen.errors import Diagnostic, ProgramError, ShardingError
 from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.partial_kinds import kind_faults
 from meshgen.ir.regions import needed_nodes
 from meshgen.mesh import Mesh
 from meshgen.sharding.partitioners import PARTITIONERS, LocalBuilder, Site, lies, local_type
@@ -145,7 +146,7 @@ def _value_faults(value: Value, mesh: Mesh) -> list[Diagnostic]:
     name = f"%{value.name} ({value.type})" if value.name else str(value.type)
     if None in value.type.shape:
         return [Diagnostic("MG0206", f"{name} has sizes that are unknown until load", value.loc)]
-    faults = lies(value).faults(value.type.shape, mesh)
+    faults = [*lies(value).faults(value.type.shape, mesh), *kind_faults(lies(value), value.type.dtype)]
     return [Diagnostic(d.code, f"{name}: {d.message}", value.loc, d.notes, d.hint) for d in faults]
 
 

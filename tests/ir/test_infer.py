@@ -95,7 +95,7 @@ BAD = [
     ("constant", [], ["f32[2]"], {"value": np.zeros(3)}, ["element type f64", "shape [3]"]),
     ("iota", [], ["f32[2]"], {"dim": 1}, ["dim 1 is no dim"]),
     ("annotate", ["f32[2]"], ["f32[2]"], {"sharding": P("x", None)}, ["sharding has 2 dims"]),
-    ("all_reduce", ["f32[2]"], ["f32[2]"], {"axes": ("x",), "kind": "xor"}, ["no logical type"]),
+    ("all_reduce", ["f32[2]"], ["f32[2]"], {"axes": ("x",), "kind": "xor"}, ["elements of f32 cannot be reduced with kind 'xor'"]),
     ("all_reduce", ["f32[2]"], ["f32[2]"], {"axes": "x", "kind": "sum"}, ["tuple of axis names"]),
     ("all_gather", ["f32[2,3]"], ["f32[4,4]"], {"axes": ("x",), "dim": 0}, ["does not take part changes size"]),
     ("shift", ["f32[2]"], ["f32[2]"], {"axes": ("x",), "shift_axis": "y", "offset": 1}, ["shift_axis 'y'"]),

@@ -78,7 +78,7 @@ def _emit_each(importer: Importer, operation: Operation, name: str, attrs: Attrs
         return
     for operand, result in zip(operation.operands, operation.results, strict=True):
         value = importer.value(operand)
-        sharding = importer.reading.sharding(result.type)
+        sharding = importer.reading.sharding(result.type, result)
         importer.bind(result, emit_on(importer, operation, value, name, attrs, importer.type(result), sharding))
 
 

@@ -67,7 +67,7 @@ class Importer:
     def bind(self, ssa: SSAValue, value: Value) -> None:
         """Let an SSA value mean `value`, which takes its name and its sharding if it has none."""
         self._values[ssa] = value
-        value.sharding = value.sharding or self.reading.sharding(ssa.type)
+        value.sharding = value.sharding or self.reading.sharding(ssa.type, ssa)
         value.name = value.name or self.reading.source.name(ssa)
 
     def type(self, ssa: SSAValue) -> TensorType:
@@ -128,7 +128,7 @@ class Importer:
         if not self.reading.is_on_several:
             return nullcontext()
         types = (value.type for value in (*operation.results, *operation.operands))
-        found = (self.reading.sharding(type) for type in types if isinstance(type, builtin.TensorType))
+        found = (self.reading.sharding(type, operation) for type in types if isinstance(type, builtin.TensorType))
         named = next((sharding for sharding in found if sharding and sharding.mesh), None)
         return self.reading.over(self.reading.mesh_of(named)) if named else nullcontext()
 

@@ -21,6 +21,7 @@ from meshgen.ir.graph import (
     Module,
     TensorType,
 )
+from meshgen.ir.partial_kinds import kind_faults
 from meshgen.ir.shared_devices import places_in, refined, refs_over, shared_devices
 from meshgen.mesh import DEFAULT_NAME, Mesh, split_ref
 from meshgen.spec import Sharding
@@ -190,7 +191,8 @@ class Reading:
         """Set the annotation of an argument or result; a sharding that does not fit is a fault."""
         is_local = STAGES.index(self.module.stage) >= STAGES.index("partition")  # the annotation is of the global value
         shape = (None,) * slot.type.rank if is_local else slot.type.shape
-        for found in annotation.sharding.faults(shape, self.mesh_of(annotation.sharding)):
+        wrong = annotation.sharding.faults(shape, self.mesh_of(annotation.sharding))
+        for found in (*wrong, *kind_faults(annotation.sharding, slot.type.dtype)):
             place = "argument" if slot.side == "in" else "result"
             message = f"{place} {slot.index} ({slot.type}): {found.message}"
             self.faults.append(Diagnostic(found.code, message, slot.loc, hint=found.hint))
@@ -201,12 +203,18 @@ class Reading:
         """The tensor type of an xDSL type; a scalar is a 0-d tensor, an index an i64. Collects a fault at `source` for others."""
         return self._decoded(attribute, source)[0]
 
-    def sharding(self, attribute: Attribute) -> Sharding | None:
-        """The sharding that a tensor type carries as its encoding."""
+    def sharding(self, attribute: Attribute, source: Operation | SSAValue | None = None) -> Sharding | None:
+        """The sharding that a tensor type carries as its encoding; what is wrong with it is a fault at `source`, once."""
         kind, encoding = self._decoded(attribute)
         if encoding is None:
             return None
-        return TYPE_DECODERS[encoding.name](self, encoding, kind)
+        known = len(self.faults)
+        found = TYPE_DECODERS[encoding.name](self, encoding, kind)
+        if wrong := self.faults[known:]:
+            said = {fault.message for fault in self.faults[:known]}
+            loc = None if source is None else self.source.locate(source)
+            self.faults[known:] = [replace(fault, loc=fault.loc or loc) for fault in wrong if fault.message not in said]
+        return found
 
     def _decoded(
         self, attribute: Attribute, source: Operation | SSAValue | None = None

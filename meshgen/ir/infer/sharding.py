@@ -13,6 +13,7 @@ import numpy as np
 from meshgen.ir.dialects.shard.checks import ROOT_ATTRS, place_faults
 from meshgen.ir.graph import FETCH_NUMBERS, TensorType
 from meshgen.ir.infer.site import Inference, Site, shapes_agree
+from meshgen.ir.partial_kinds import combines
 from meshgen.ir.replica_groups import pair_faults
 from meshgen.mesh import Mesh
 from meshgen.spec import PARTIAL_KINDS, Sharding
@@ -34,8 +35,8 @@ def _annotate(site: Site) -> list[TensorType] | None:
 def _reduces(site: Site) -> None:
     kind = site.attrs.get("kind", "sum")
     site.require(kind in PARTIAL_KINDS, f"kind '{kind}' is none of {', '.join(PARTIAL_KINDS)}")
-    if kind in ("and", "or", "xor"):
-        site.dtype_in(site.operands[0], "logical")
+    dtype = site.operands[0].dtype
+    site.require(combines(kind, dtype), f"elements of {dtype} cannot be reduced with kind '{kind}'")
 
 
 def _collective(site: Site) -> list[TensorType] | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Annotation, Module, Node, Value
+from meshgen.ir.partial_kinds import kind_faults
 from meshgen.mesh import Mesh, split_ref
 from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.propagation.control import PSEUDO_OPS, Flat, flatten, identity_rule
@@ -137,7 +138,7 @@ def _faults(wish: Annotation, value: Value, loc: Location | None, mesh: Mesh) ->
     name = f"'{value.name}' ({value.type})" if value.name else str(value.type)
     return [
         Diagnostic(d.code, f"sharding {wish.sharding} of {name}: {d.message}", wish.loc or loc, d.notes, d.hint)
-        for d in wish.sharding.faults(value.type.shape, mesh)
+        for d in (*wish.sharding.faults(value.type.shape, mesh), *kind_faults(wish.sharding, value.type.dtype))
     ]
 
 

@@ -41,6 +41,7 @@ from meshgen.ir.bridge.shard.sharding import (
 from meshgen.ir.dialects.shard.attributes import PlanAttr, named
 from meshgen.ir.dialects.shard.dialect import SHARD, ShardingOp
 from meshgen.ir.graph import Annotation, Node, NodeSharding, Value
+from meshgen.ir.partial_kinds import kind_faults
 from meshgen.spec import Sharding
 
 
@@ -106,7 +107,7 @@ def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Shar
     sharding = fitted(sharding, kind.rank)
     loc = reading.source.locate(op)
     mesh = reading.mesh_of(sharding)
-    faults = sharding.faults(kind.shape, mesh)
+    faults = [*sharding.faults(kind.shape, mesh), *kind_faults(sharding, kind.dtype)]
     if not faults and not is_declared(op):
         faults = wide_halo_faults(sharding, kind.shape, mesh)
     reading.faults += [replace(f, loc=loc) for f in faults]

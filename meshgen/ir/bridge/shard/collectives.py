@@ -90,7 +90,7 @@ def emit(importer: Importer, op: Operation, name: str, attrs: Mapping[str, objec
         importer.fault("MG0103", f"{op.name} on memrefs is not supported", op, "use tensors")
         importer.bind(result, source)
         return
-    sharding = importer.reading.sharding(result.type)
+    sharding = importer.reading.sharding(result.type, result)
     importer.bind(result, emit_on(importer, op, source, name, attrs, importer.type(result), sharding))
 
 
@@ -184,7 +184,7 @@ def import_move(importer: Importer, op: Operation) -> None:
     mesh = mesh_of(importer, op)
     value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
     source = _split(op, "source", mesh) or value.sharding
-    target = _split(op, "target", mesh) or importer.reading.sharding(op.results[0].type)
+    target = _split(op, "target", mesh) or importer.reading.sharding(op.results[0].type, op)
     if source is None or target is None:
         importer.fault("MG0104", f"{op.name} says neither by attributes nor by encodings what it turns into what", op)
     shape = _sizes(op, "shape") or kind.shape
@@ -211,7 +211,7 @@ def import_update_halo(importer: Importer, op: Operation) -> None:
     kind = importer.type(op.results[0])
     sharding, shape = _split(op, "sharding", mesh), _sizes(op, "shape")
     if sharding is None:
-        sharding = importer.reading.sharding(op.results[0].type)
+        sharding = importer.reading.sharding(op.results[0].type, op)
     if sharding is None:
         sharding, shape = _upstream_halo(importer, op, mesh, kind)
     else:

@@ -191,7 +191,7 @@ def import_local_split(importer: Importer, op: Operation) -> None:
 def _shardings(importer: Importer, op: Operation) -> tuple[Sharding, Sharding]:
     """Encodings of operand and result; without one a tensor is replicated."""
     source = importer.value(op.operands[0])
-    target = importer.reading.sharding(op.results[0].type)
+    target = importer.reading.sharding(op.results[0].type, op)
     rank = Sharding.replicated(source.type.rank)
     return source.sharding or rank, target or rank
 

@@ -32,6 +32,7 @@ from meshgen.ir.bridge.shard.grid import (
 from meshgen.ir.dialects.shard.attributes import PartialAttr, SplitAttr, named
 from meshgen.ir.dialects.shard.dialect import GetShardingOp, ShardingOp
 from meshgen.ir.graph import TensorType, Value
+from meshgen.ir.partial_kinds import kind_faults
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding, fit
 
@@ -180,8 +181,9 @@ def decode_split(reading: Reading, attribute: Attribute, kind: TensorType) -> Sh
     sharding = named(sharding, mesh)
     if sharding.rank < kind.rank:
         sharding = fitted(sharding, kind.rank)
-    faults = [replace(f, message=f"encoding of {kind}: {f.message}") for f in sharding.faults(kind.shape, mesh)]
-    reading.faults += [fault for fault in faults if fault not in reading.faults]
+    wrong = (*sharding.faults(kind.shape, mesh), *kind_faults(sharding, kind.dtype))
+    faults = [replace(f, message=f"encoding of {kind}: {f.message}") for f in wrong]
+    reading.faults += faults
     return reading.on(symbol, sharding) if not faults else Sharding.replicated(kind.rank)
 
 

@@ -1,0 +1,26 @@
+"""Which element types a value can have that is partial with a kind: bits of whole numbers, order of all but complex ones."""
+
+from __future__ import annotations
+
+from meshgen.errors import Diagnostic
+from meshgen.ir.graph import is_complex, is_inexact
+from meshgen.spec import Sharding
+
+
+def combines(kind: str, dtype: str) -> bool:
+    """Whether elements of a type can be reduced with a kind."""
+    if kind in ("and", "or", "xor"):
+        return not is_inexact(dtype)
+    return kind not in ("max", "min") or not is_complex(dtype)
+
+
+def kind_faults(sharding: Sharding, dtype: str) -> list[Diagnostic]:
+    """The kinds with which elements of a type cannot be partial."""
+    return [
+        Diagnostic("MG0204", f"elements of {dtype} cannot be partial with kind '{kind}'", hint=_HINT)
+        for kind in dict.fromkeys(kind for _, kind in sharding.partial)
+        if not combines(kind, dtype)
+    ]
+
+
+_HINT = "sum and product go with all numbers, max and min with all but complex ones, and, or, xor with integers and i1"
