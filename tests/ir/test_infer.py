@@ -96,6 +96,8 @@ BAD = [
     ("iota", [], ["f32[2]"], {"dim": 1}, ["dim 1 is no dim"]),
     ("annotate", ["f32[2]"], ["f32[2]"], {"sharding": P("x", None)}, ["sharding has 2 dims"]),
     ("all_reduce", ["f32[2]"], ["f32[2]"], {"axes": ("x",), "kind": "xor"}, ["elements of f32 cannot be reduced with kind 'xor'"]),
+    ("top_k", ["c64[4]"], ["c64[2]", "i32[2]"], {"k": 2}, ["element type c64 is no ordered type"]),
+    ("remainder", ["c64[4]", "c64[4]"], ["c64[4]"], {}, ["element type c64 is no real type"]),
     ("all_reduce", ["f32[2]"], ["f32[2]"], {"axes": "x", "kind": "sum"}, ["tuple of axis names"]),
     ("all_gather", ["f32[2,3]"], ["f32[4,4]"], {"axes": ("x",), "dim": 0}, ["does not take part changes size"]),
     ("shift", ["f32[2]"], ["f32[2]"], {"axes": ("x",), "shift_axis": "y", "offset": 1}, ["shift_axis 'y'"]),

@@ -80,6 +80,7 @@ def _top_k(site: Site) -> list[TensorType] | None:
     (x,) = site.operands
     k = site.attrs["k"]
     size = x.shape[-1] if x.rank else 0
+    site.dtype_in(x, "ordered")
     if not site.require(
         k >= 0 and (size is None or k <= size), f"k is {k}, but the last dim of {x} has {size} elements"
     ):

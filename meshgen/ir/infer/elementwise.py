@@ -17,7 +17,7 @@ _UNARY = {
                      "digamma", "bessel_i1e"), "float"),
 }  # fmt: skip
 _BINARY = {
-    "add": "any", "subtract": "number", "multiply": "any", "divide": "number", "remainder": "number",
+    "add": "any", "subtract": "number", "multiply": "any", "divide": "number", "remainder": "real",
     "power": "number", "maximum": "ordered", "minimum": "ordered", "and": "logical", "or": "logical", "xor": "logical",
     "shift_left": "integer", "shift_right_logical": "integer", "shift_right_arithmetic": "integer",
     "atan2": "float", "polygamma": "float", "zeta": "float", "next_after": "float",

@@ -75,6 +75,7 @@ class Site:
             "logical": not is_inexact(type_.dtype),
             "ordered": not is_complex(type_.dtype),
             "number": type_.dtype != "i1",
+            "real": type_.dtype != "i1" and not is_complex(type_.dtype),
             "any": True,
         }[family]
         named = "float or complex" if family == "inexact" else family
