@@ -93,7 +93,7 @@ def show(sharding: Sharding, shape: Sequence[int], mesh: Mesh) -> Picture:
     holders: dict[tuple[Range, ...], list[int]] = {}
     for rank in range(mesh.size):
         holders.setdefault(lies.ranges(shape, mesh, rank), []).append(rank)
-    tiles = [list(dict.fromkeys(box[dim] for box in holders)) for dim in range(len(shape))]
+    tiles = [sorted({box[dim] for box in holders}) for dim in range(len(shape))]
     cut = max(0, len(shape) - 2)
     outers = [outer for outer in itertools.product(*tiles[:cut]) if any(box[:cut] == outer for box in holders)]
     grids = [_grid(outer, tiles[cut:], holders) for outer in outers[:MOST_GRIDS]]
