@@ -6,6 +6,7 @@ import pytest
 
 from meshgen.errors import ProgramError
 from meshgen.ir.text import parse_text
+from tests.sharding.meshes_programs import assert_reads_back, assert_right, ops
 
 CLUSTER = "mesh.cluster @m(rank = 2, dim_sizes = [2, 3])\n"
 FAULTS = [
@@ -53,4 +54,35 @@ func.func @f(%x: tensor<6xf32>) -> tensor<6xf32> attributes {{mesh_cluster = @ro
 }}"""
     module = parse_text(text)
     assert module.graph.nodes[0].attrs["sharding"].dims == (("1",),)
-    assert module.mesh.name == "m"
+    assert module.mesh.name == "row" and module.mesh.sizes == (3,)
+
+
+STAGES = """mesh.cluster @m(rank = 2, dim_sizes = [2, 3])
+mesh.sub_cluster @first(@m, axes = [1], index = [0])
+mesh.sub_cluster @second(@m, axes = [1], index = [INDEX])
+func.func @f(%x: tensor<6x4xf32>, %w: tensor<4x6xf32>) -> tensor<6x6xf32> {
+  %0 = mesh.annotate %x {#mesh.shard<@first, [[0]]>} : tensor<6x4xf32>
+  %1 = stablehlo.tanh %0 : tensor<6x4xf32>
+  %2 = mesh.annotate %1 {#mesh.shard<@second, [[0]]>, as_result = false} : tensor<6x4xf32>
+  %3 = stablehlo.dot_general %2, %w, contracting_dims = [1] x [0] : (tensor<6x4xf32>, tensor<4x6xf32>) -> tensor<6x6xf32>
+  %4 = mesh.annotate %3 {#mesh.shard<@LAST, [[0]]>} : tensor<6x6xf32>
+  return %4 : tensor<6x6xf32>
+}"""
+
+
+def test_sub_clusters_by_index_are_stages_on_their_own_devices() -> None:
+    module = parse_text(STAGES.replace("INDEX", "1").replace("LAST", "second"))
+    assert [(mesh.name, mesh.names, mesh.sizes) for mesh in module.meshes] == [
+        ("first", ("1",), (3,)),
+        ("second", ("1",), (3,)),
+    ]
+    found = assert_right(module)["fuse"]
+    assert [part.mesh.size for part in found.parts] == [3, 3] and "transfer_recv" in ops(found, 1)
+    assert_reads_back(module)
+
+
+@pytest.mark.parametrize("index, last", [("1", "m"), ("0", "second")], ids=["the whole is named", "devices are shared"])
+def test_sub_clusters_that_share_devices_are_done_by_the_whole_cluster(index: str, last: str) -> None:
+    module = parse_text(STAGES.replace("INDEX", index).replace("LAST", last))
+    assert not module.meshes and module.mesh.name == "m" and module.mesh.sizes == (2, 3)
+    assert_right(module)

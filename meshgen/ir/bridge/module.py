@@ -54,6 +54,8 @@ def import_module(top: builtin.ModuleOp, source: Source, given: Sequence[Mesh] =
             reader(reading, operation)
     for find in () if reading.module.mesh.axes else registries.MESH_FINDERS:
         find(reading, top)
+    for settle in registries.MESH_SETTLERS:
+        settle(reading, top)
     partitions = top.attributes.get("mhlo.num_partitions")
     count = partitions.value.data if isinstance(partitions, builtin.IntegerAttr) else None
     several = top.walk() if len(reading.distinct) > 1 else ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -55,6 +55,9 @@ class Reading:
     module: Module = field(default_factory=lambda: Module(NO_MESH, Graph("main")))
     meshes: dict[str, Mesh] = field(default_factory=dict[str, Mesh])
     parents: dict[str, str] = field(default_factory=dict[str, str])  # of meshes that are a part of another
+    picked: dict[str, Sequence[int]] = field(
+        default_factory=dict[str, Sequence[int]]
+    )  # places in the parent, of one part of it
     devices: dict[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])  # of meshes that say them
     shardy: list[str] = field(
         default_factory=list[str]
@@ -125,6 +128,19 @@ class Reading:
                 self._cut(host, parts)
         if (mesh := self.whole(self.module.mesh.name)) is not None:
             self.module.mesh = mesh
+
+    def part_ways(self, named: Collection[str]) -> None:
+        """Let parts of a mesh be meshes with devices of their own, where these are all that a program names of it and share none."""
+        for whole in dict.fromkeys(self.parents[symbol] for symbol in self.picked):
+            parts = [symbol for symbol in named if self.parents.get(symbol) == whole]
+            places = [place for symbol in parts for place in self.picked.get(symbol, ())]
+            are_apart = all(symbol in self.picked for symbol in parts) and len(set(places)) == len(places)
+            if not parts or whole in named or not are_apart:
+                continue
+            for symbol in parts:
+                del self.parents[symbol]
+            if self.module.mesh is self.meshes[whole]:
+                self.module.mesh = self.meshes[parts[0]]
 
     def _cut(self, host: str, parts: Sequence[str]) -> None:
         """Put a mesh whose axes are these parts in the place of the one of which they are."""

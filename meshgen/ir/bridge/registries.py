@@ -36,6 +36,8 @@ MODULE_OPS: dict[str, Callable[[Reading, Operation], None]] = {}
 """By MLIR operation name: reads a declaration at module level, for example of a mesh (`Reading.declare_mesh`)."""
 MESH_FINDERS: list[Callable[[Reading, Operation], None]] = []
 """Called for a module that declares no mesh: declares the one that its shardings say."""
+MESH_SETTLERS: list[Callable[[Reading, Operation], None]] = []
+"""Called when all meshes are declared: decides which of them are meshes of their own by what the program names."""
 WHOLE_AXES: dict[str, Callable[[Operation], tuple[str, Sequence[str]]]] = {}
 """By MLIR operation name: the mesh that an operation names, and axes of it which are no mere parts of axes of the program's mesh."""
 MODULE_HEAD: list[Callable[[Module], Sequence[Operation]]] = []

@@ -5,12 +5,14 @@ A `mesh.all_gather` or `mesh.local_split` over several tensor dims becomes one n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import TensorType as TextType
 from xdsl.ir import Attribute, Operation
 
 from meshgen.errors import Diagnostic, Location, ShardingError
@@ -69,6 +71,37 @@ def read_sub_cluster(reading: Reading, op: Operation) -> None:
         return
     reading.meshes[symbol] = Mesh(tuple(parent.axes[number] for number in numbers), symbol)
     reading.parents[symbol] = cluster
+    if index and parent.is_static:
+        fixed = dict(zip((axis.name for axis in rest), index, strict=False))
+        places = (
+            place for place in range(parent.size) if all(parent.coordinate(place, a) == n for a, n in fixed.items())
+        )
+        reading.picked[symbol] = tuple(places)
+
+
+def settle_clusters(reading: Reading, top: Operation) -> None:
+    """Sub-clusters by their index become meshes of their own where the program is on such alone."""
+    if reading.picked:
+        functions = (each for each in top.regions[0].block.ops if isinstance(each, func.FuncOp))
+        named = [symbol for function in functions for symbol in _named_clusters(function, reading)]
+        reading.part_ways(list(dict.fromkeys(named)))
+
+
+def _named_clusters(function: Operation, reading: Reading) -> Iterator[str]:
+    """The clusters that a function names; where it does not say which one it means, its own or the first."""
+    own = function.attributes.get("mesh_cluster")
+    default = own.string_value() if isinstance(own, SymbolRefAttr) else reading.module.mesh.name
+    for operation in function.walk():
+        arguments = (argument for region in operation.regions for block in region.blocks for argument in block.args)
+        types = [value.type for value in (*operation.operands, *operation.results, *arguments)]
+        encodings = [type.encoding for type in types if isinstance(type, TextType)]
+        said = [each for each in (*operation.attributes.values(), *encodings) if isinstance(each, MeshShardAttr)]
+        yield from (each.data[0] or default for each in said)
+        grid = operation.properties.get("grid")
+        if isinstance(grid, SymbolRefAttr):
+            yield grid.string_value()
+        elif operation.name.startswith("mesh.") and not said:
+            yield default
 
 
 def read_function(reading: Reading, op: Operation) -> None:
@@ -311,4 +344,5 @@ registries.DIALECTS.append(MESH)
 registries.MODULE_OPS["mesh.cluster"] = read_cluster
 registries.MODULE_OPS["mesh.sub_cluster"] = read_sub_cluster
 registries.MODULE_OPS["func.func"] = read_function
+registries.MESH_SETTLERS.append(settle_clusters)
 registries.TYPE_DECODERS[MeshShardAttr.name] = decode_shard
