@@ -142,8 +142,8 @@ def test_operation_does_what_its_document_says(name: str, tmp_path: Path) -> Non
     assert_on_devices(on_devices(loaded(name, tmp_path), grid, operand), expected(operand))
 
 
-def test_neighbours_of_the_example() -> None:
-    (found,) = set(map(tuple, np.asarray(compiled("op_neighbors")()).reshape(-1, 2).tolist()))
+def test_neighbours_of_the_example(tmp_path: Path) -> None:
+    (found,) = set(map(tuple, np.asarray(loaded("op_neighbors", tmp_path)()).reshape(-1, 2).tolist()))
     assert found == (633, 693)
 
 
@@ -158,10 +158,9 @@ def test_axis_questions_of_the_rfc(tmp_path: Path) -> None:
     assert {device: array.tolist() for device, array in found.items()} == {d: [d[1], 3] for d in model.devices((2, 3))}
 
 
-def test_shapes_of_the_shards_of_the_example() -> None:
-    assert set(map(tuple, np.asarray(compiled("op_shard_shape")(np.zeros((32, 32, 32), np.float32))).reshape(-1, 6).tolist())) == {
-        (24, 20, 32, 8, 12, 32)
-    }  # fmt: skip
+def test_shapes_of_the_shards_of_the_example(tmp_path: Path) -> None:
+    found = loaded("op_shard_shape", tmp_path)(np.zeros((32, 32, 32), np.float32))
+    assert set(map(tuple, np.asarray(found).reshape(-1, 6).tolist())) == {(24, 20, 32, 8, 12, 32)}
 
 
 def test_slice_of_a_whole_argument_is_cut_on_the_device(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from meshgen.ir.bridge.shard.grid import (
 )
 from meshgen.ir.bridge.shard.sharding import (
     fitted,
+    is_said,
     read_sharding,
     sharding_of,
     sharding_op,
@@ -39,7 +40,7 @@ from meshgen.ir.bridge.shard.sharding import (
     wide_halo_faults,
 )
 from meshgen.ir.dialects.shard.attributes import PlanAttr, named
-from meshgen.ir.dialects.shard.dialect import SHARD, ShardingOp
+from meshgen.ir.dialects.shard.dialect import SHARD, GetShardingOp, ShardingOp
 from meshgen.ir.graph import Annotation, Node, NodeSharding, Value
 from meshgen.ir.partial_kinds import kind_faults
 from meshgen.spec import Sharding
@@ -59,8 +60,11 @@ def import_sharding(importer: Importer, op: Operation) -> None:
 
 @imports("shard.get_sharding")
 def import_get_sharding(importer: Importer, op: Operation) -> None:
-    """A handle without a value of its own."""
-    del importer, op
+    """A handle without a value of its own; what is to be annotated with it needs a sharding that is known."""
+    assert isinstance(op, GetShardingOp)
+    if op.result.first_use is not None and not is_said(importer, op.source):
+        message = "shard.get_sharding: nothing says how the tensor is sharded, before propagation decides it"
+        importer.fault("MG0104", message, op, "annotate it with shard.shard first")
 
 
 @imports("shard.shard")

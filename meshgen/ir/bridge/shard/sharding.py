@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.shard import ShardingType, ShardOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, BlockArgument, SSAValue
 
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.bridge import registries
@@ -41,10 +41,7 @@ def sharding_of(importer: Importer, handle: SSAValue) -> Sharding | None:
     """The sharding that a `!shard.sharding` value stands for; None where it is faulty (reported at its definition)."""
     owner = handle.owner
     if isinstance(owner, GetShardingOp):
-        annotated = owner.source.owner
-        if isinstance(annotated, ShardOp):
-            return sharding_of(importer, annotated.sharding)
-        return importer.value(owner.source).sharding
+        return _said(importer, owner.source)
     mesh = importer.reading.meshes.get(owner.grid.string_value()) if isinstance(owner, ShardingOp) else None
     if mesh is None:
         return None
@@ -52,6 +49,23 @@ def sharding_of(importer: Importer, handle: SSAValue) -> Sharding | None:
     sharding, faults = read_sharding(owner, mesh)
     wrong = faults or sharding.faults([None] * sharding.rank, mesh)
     return None if wrong else importer.reading.on(owner.grid.string_value(), sharding)
+
+
+def _said(importer: Importer, source: SSAValue) -> Sharding | None:
+    """The sharding that an annotation, the function's signature or the type says of a tensor."""
+    owner = source.owner
+    if isinstance(owner, ShardOp):
+        return sharding_of(importer, owner.sharding)
+    wishes = importer.reading.module.in_annotations
+    if isinstance(source, BlockArgument) and importer.value(source) in importer.reading.module.graph.inputs:
+        wish = wishes[source.index] if source.index < len(wishes) else None
+        return wish.sharding if wish else importer.value(source).sharding
+    return importer.value(source).sharding
+
+
+def is_said(importer: Importer, source: SSAValue) -> bool:
+    """Whether the program says how a tensor is sharded; faults of what says so are reported there."""
+    return isinstance(source.owner, ShardOp) or _said(importer, source) is not None
 
 
 def read_sharding(op: ShardingOp, mesh: Mesh) -> tuple[Sharding, list[Diagnostic]]:
