@@ -33,3 +33,15 @@ def test_collectives_of_the_user_are_optimised(
     assert main(["check", str(path), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["check"]["ok"] and document["counts"] == counts
+
+
+def test_a_number_that_devices_do_not_share_needs_a_dim(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """shard.grid @g(shape = 2)
+func.func @main() -> index {
+  %i = shard.process_linear_index on @g : index
+  return %i : index
+}"""
+    file = tmp_path / "p.mlir"
+    file.write_text(text)
+    assert main(["check", str(file)]) == 3
+    assert "give it one, of size 1" in capsys.readouterr().err

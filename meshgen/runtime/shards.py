@@ -134,10 +134,16 @@ def _compare(left: Array, right: Array, tolerance: float | Array, ranks: tuple[i
     bad = ~(error <= tolerance)
     if bad.any():
         place = tuple(int(i) for i in np.argwhere(bad)[0])
+        hint = (
+            ""
+            if left.ndim
+            else "a value without dims is the same on all devices; give it one, of size 1, to have each device's"
+        )
         raise NumbersDiffer(
             Diagnostic(
                 "MG0605",
                 f"replicas of '{name}' differ: rank {ranks[0]} has {wide[0][place]} and rank {ranks[1]} has "
                 f"{wide[1][place]} at local index {list(place)} ({int(bad.sum())} of {bad.size} elements differ)",
+                hint=hint,
             )
         )

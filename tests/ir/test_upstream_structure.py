@@ -256,3 +256,11 @@ def test_a_conditional_without_results_needs_no_else() -> None:
   return %x : tensor<4xf32>
 }"""
     assert not parse_text(text).graph.nodes
+
+
+def test_a_global_that_nothing_uses() -> None:
+    body = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  BODY\n  return %x : tensor<4xf32>\n}"
+    head = "ml_program.global private mutable @seed(dense<0> : tensor<i64>) : tensor<i64>\n"
+    assert not parse_text(head + body.replace("BODY", "")).graph.nodes
+    with pytest.raises(ProgramError, match=r"ml_program\.global_load"):
+        parse_text(head + body.replace("BODY", "%s = ml_program.global_load @seed : tensor<i64>"))

@@ -11,10 +11,11 @@ from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.linalg.body import Body
 from meshgen.ir.bridge.linalg.spread import Spread, over
 from meshgen.ir.bridge.payload import LAZY, Builder, fill_number, finish, kind_of
+from meshgen.ir.bridge.reading import Reading
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.scalar import constant, import_elementwise
 from meshgen.ir.dialects.upstream.scalar import ARITH, MATH
-from meshgen.ir.dialects.upstream.structure import TENSOR
+from meshgen.ir.dialects.upstream.structure import ML_PROGRAM, TENSOR
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.infer.site import shapes_agree
 
@@ -173,7 +174,13 @@ def import_yield(importer: Importer, op: Operation) -> None:
     del importer, op
 
 
-registries.DIALECTS += [ARITH, MATH, TENSOR]
+def read_global(reading: Reading, op: Operation) -> None:
+    """A global says nothing by itself: what loads or stores one is not read."""
+    del reading, op
+
+
+registries.MODULE_OPS["ml_program.global"] = read_global
+registries.DIALECTS += [ARITH, MATH, ML_PROGRAM, TENSOR]
 registries.IMPORTERS.update(
     (operation.name, import_elementwise)
     for dialect in (ARITH, MATH)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from xdsl.dialects import scf, tensor
-from xdsl.dialects.builtin import DenseArrayBase, IndexType, TensorType, UnitAttr, i64
-from xdsl.ir import Dialect
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, StringAttr, TensorType, UnitAttr, i64
+from xdsl.ir import Attribute, Dialect
 from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
@@ -98,6 +98,31 @@ class RankOp(IRDLOperation):
         return cls(operands=[parser.resolve_operand(name, parser.parse_type())], result_types=[IndexType()])
 
 
+@irdl_op_definition
+class GlobalOp(IRDLOperation):
+    """`ml_program.global private mutable @seed(dense<0> : tensor<i64>) : tensor<i64>`, as torch-mlir puts it before programs."""
+
+    name = "ml_program.global"
+    sym_name = prop_def(StringAttr)
+    type = prop_def(AnyAttr())
+    is_mutable = opt_prop_def(UnitAttr)
+    value = opt_prop_def(AnyAttr())
+    sym_visibility = opt_prop_def(StringAttr)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> GlobalOp:
+        for word in ("public", "private", "nested", "mutable"):
+            parser.parse_optional_keyword(word)
+        properties: dict[str, Attribute] = {"sym_name": parser.parse_symbol_name()}
+        if parser.parse_optional_punctuation("(") is not None:
+            properties["value"] = parser.parse_attribute()
+            parser.parse_punctuation(")")
+        parser.parse_punctuation(":")
+        properties["type"] = parser.parse_type()
+        return cls.create(properties=properties, attributes=parser.parse_optional_attr_dict())
+
+
+ML_PROGRAM = Dialect("ml_program", [GlobalOp])
 TENSOR = Dialect(
     "tensor",
     [
