@@ -20,6 +20,7 @@ from meshgen.sharding.oracle import check
 from meshgen.sharding.propagate import annotated, propagate, solve
 from meshgen.spec import P
 from meshgen.what_if import annotated_with
+from tests.acceptance.cases import small
 from tests.programs import mlp
 
 CHAIN = """sdy.mesh @mesh = <["x"=2]>
@@ -333,3 +334,20 @@ def test_collectives_that_become_one_serve_the_edges_of_both() -> None:
         for node in parse_text(executable.as_text("partition")).graph.nodes
         if node.op == "all_reduce"
     ] == [row.edges]
+
+
+ASKED = [
+    ("mlp_train_zero3", "arg4", "_,dp"), ("moe_ep_nohint", "arg0", "_,x,_"), ("attn_tp", "arg4", "_,_,tp"),
+    ("conv_halo", "arg0", "h,_,_,_"), ("decode_heads", "arg1", "tp,_,_,_"), ("xent_vocab_onehot", "arg0", "_,_,tp"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, value, spec", [each for each in ASKED if small(each[0]).exists()])
+def test_what_if_is_what_compiling_so_gives(
+    name: str, value: str, spec: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = document(capsys, "explain", small(name), "--what-if", f"{value}={spec}")
+    given = document(capsys, "explain", small(name), "--spec", f"{value}={spec}")
+    for figure in ("collectives", "counts", "ring_bytes", "peak_memory_bytes", "step_seconds", "kernels"):
+        assert asked[figure] == given[figure], figure
+    assert asked["changes"]["ring_bytes"]["after"] == given["ring_bytes"]
