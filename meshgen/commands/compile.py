@@ -42,15 +42,17 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if executable.without_code:
         names = ", ".join(executable.without_code)
         output.note(f"note: no code can be generated for {names}: they run on the reference device's NumPy only")
-    if found := [gather for part in executable.parts for gather in gathers(part)]:
-        moved = bytes_text(sum(gather.ring_bytes for gather in found))
-        output.note(f"note: {len(found)} gathers that no annotation asks for, {moved} per device: explain lists them")
     if options.dump:
         dump(executable, Path(options.dump))
     if options.report:
         executable.report(options.report)
     if isinstance(executable, OpenExecutable):
         return _tell_open(executable, options.output, output)
+    if found := [gather for part in executable.parts for gather in gathers(part)]:
+        moved = bytes_text(sum(gather.ring_bytes for gather in found))
+        output.note(
+            f"note: {len(found)} gather{'s' if len(found) > 1 else ''} that no annotation asks for, {moved} per device: explain lists them"
+        )
     kernels = kernel_records(executable)
     output.tables(
         comms_table(executable.comms), kernel_table(kernels), memory_table(executable.memory),
