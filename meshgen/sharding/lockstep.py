@@ -183,15 +183,29 @@ class _Writer:
         return self.seen[key]
 
     def _together(self, node: Node, operands: list[Row]) -> list[Row]:
-        """Control flow that communicates: all devices go the same way, so the first one decides."""
-        count, inner = len(self.ranks), operands if node.op == "while" else operands[1:]
-        flat = [value for row in inner for value in row]
-        regions = [self._region(region, self.ranks) for region in node.regions]
+        """Control flow that communicates: devices that exchange data go the same way, others may go another.
+
+        So a device has what it has where all take the branch that it takes. Trips of a loop are the first device's.
+        """
         if node.op == "while":
+            return self._gone(node, None, operands)
+        ways: dict[Value, list[Row]] = {}
+        for choice in operands[0]:
+            if choice not in ways:
+                ways[choice] = self._gone(node, choice, operands[1:])
+        picked = [[row[i] for row in ways[choice]] for i, choice in enumerate(operands[0])]
+        return [list(row) for row in zip(*picked, strict=True)]
+
+    def _gone(self, node: Node, choice: Value | None, inputs: list[Row]) -> list[Row]:
+        """The results on all devices where they all go one way: that of `choice`, in a loop that of the first device."""
+        flat = [value for row in inputs for value in row]
+        regions = [self._region(region, self.ranks) for region in node.regions]
+        if choice is None:
             regions[0].outputs = regions[0].outputs[:1]
         results = [Value(value.type, "", None, value.loc) for value in node.results for _ in self.ranks]
-        chosen = [] if node.op == "while" else [operands[0][0]]
+        chosen = [] if choice is None else [choice]
         self.graph.nodes.append(replace(node, operands=[*chosen, *flat], results=results, regions=tuple(regions)))
+        count = len(self.ranks)
         return [results[i : i + count] for i in range(0, len(results), count)]
 
     def _region(self, region: Graph, ranks: tuple[int, ...]) -> Graph:
