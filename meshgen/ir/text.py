@@ -25,7 +25,7 @@ from meshgen.ir.printer import TextPrinter
 from meshgen.mesh import Mesh
 
 _OPERATION = re.compile(
-    r'^[^\S\n]*(?:%[\w$.:, %-]+=[^\S\n]*)?(?:"(\w+\.[\w.]+)"[^\S\n]*\(|(?!module\b)(\w+\.[\w.]+)(?=[\s(])(?![^\S\n]*=))', re.MULTILINE
+    r'^[^\S\n]*(?:%[\w$.:, %-]+=[^\S\n]*)?(?:"(\w+\.[\w.]+)"[^\S\n]*\(|(?!module\b)(\w+\.[\w.]+)(?=[\s(<])(?![^\S\n]*=))', re.MULTILINE
 )  # fmt: skip
 
 _CALL = re.compile(

@@ -118,3 +118,12 @@ func.func @main(%a: tensor<8x6xf32>) -> (tensor<8x6xf32>, tensor<8x6xf32>) {{
     module = parse_text(text)
     assert [node.attrs["as_result"] for node in module.graph.nodes[1:]] == [True, False]
     assert print_text(parse_text(print_text(module))) == print_text(module)
+
+
+def test_an_operation_that_is_not_read_is_named_also_where_its_name_is_followed_by_another() -> None:
+    text = (
+        MESH
+        + 'func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {\n  %0 = sdy.named_computation<"f">(%a) : tensor<8xf32>\n  return %0 : tensor<8xf32>\n}'
+    )
+    with pytest.raises(ProgramError, match=r"operation sdy\.named_computation is not supported"):
+        parse_text(text)
