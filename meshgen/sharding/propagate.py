@@ -99,8 +99,12 @@ def solve(module: Module) -> Solved:
     if faults := _faults(best):
         raise ShardingError(*faults)
     best = _cheapest([best, *map(_solve, alternatives(module))])
-    if framed := in_one_frame(best.module.graph, best.parts_of):
-        best = _cheapest([best, _solve(replace(best.module, graph=framed))])
+    for _ in range(ROUNDS):  # what is written in frames may take annotations to values that they did not reach
+        framed = in_one_frame(best.module.graph, best.parts_of)
+        found = _cheapest([best, _solve(replace(best.module, graph=framed))]) if framed else best
+        if found is best:
+            break
+        best = found
     origins = {axis: decision.origins for axis, decision in best.decisions.items()}
     if cuts := axis_cuts(best.sites, origins, module.mesh):
         best = _cheapest([best, _solve(best.module, cuts)])

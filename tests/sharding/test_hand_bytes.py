@@ -220,6 +220,13 @@ def stencil_of_a_padded_tensor_in_a_loop(u: Any) -> Any:
     return lax.fori_loop(0, 5, lambda _, v: stencil_as_slices_of_a_padded_tensor(v), u)
 
 
+@program({"x": 4}, [((256, 8), ("x",)), ((256, 8), ("x",))], [("x",)], 2 * 8 * F32)
+def differences_added_in_place(e: Any, h: Any) -> Any:
+    """Rows 1 to 255 get the difference to the row before: one row from the neighbour, and one for the other field."""
+    h = h.at[:-1].add(e[1:] - e[:-1])
+    return e.at[1:].multiply(h[1:] - h[:-1])
+
+
 @program({"x": 4}, [((2, 16, 6), (None, "x")), ((4, 6), ())], [(None, "x")], 3 * 2 * 6 * F32)
 def causal_convolution_as_shifted_slices(x: Any, w: Any) -> Any:
     """Windows of 1, 2 and 3 earlier rows overlap: 3 rows are fetched."""

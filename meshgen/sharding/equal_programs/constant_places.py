@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.ir.evaluate.evaluator import Evaluator
+from meshgen.ir.evaluate.window import fold_kind
 from meshgen.ir.graph import Node, Value
 
 _FOLDED = ("constant", "broadcast_in_dim", "concatenate", "reshape", "convert", "iota", "add", "select", "compare")
@@ -15,7 +16,7 @@ _DEPTH = 8  # indices are made in a few steps
 
 
 def window_start(node: Node, producers: Mapping[Value, Node]) -> tuple[int, ...] | None:
-    """Where the update of an op is written, whole and as it is, into the operand; None if that is not known.
+    """Where the update of an op is written whole into the operand, or combined with it; None if that is not known.
 
     The update is operand 1 of a dynamic_update_slice and operand 2 of a scatter.
     """
@@ -32,12 +33,16 @@ def window_start(node: Node, producers: Mapping[Value, Node]) -> tuple[int, ...]
 
 
 def _scattered(node: Node, producers: Mapping[Value, Node]) -> list[int] | None:
-    """The place of a scatter of one window of all dims, which replaces what was there."""
+    """The place of a scatter of one window of all dims, which replaces what was there or is combined with it."""
     if node.op != "scatter" or len(node.operands) != 3:
         return None
     attrs, (operand, indices, update), (region,) = node.attrs, node.operands, node.regions
     is_write = not region.nodes and region.outputs == [region.inputs[1]]
-    if not is_write or len(attrs["update_window_dims"]) != operand.type.rank != 0 or indices.type.rank != 1:
+    if (
+        not (is_write or fold_kind(region))
+        or len(attrs["update_window_dims"]) != operand.type.rank != 0
+        or indices.type.rank != 1
+    ):
         return None
     index = _folded(indices, producers)
     if index is None or update.type.rank != operand.type.rank:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.ir.evaluate.common import integer_range
+from meshgen.ir.evaluate.window import fold_kind
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.regions import captured, used_values
 from meshgen.sharding.equal_programs.bodies import everywhere
@@ -133,6 +134,8 @@ class _Rewrite:
         old = self._writer.framed(node.operands[0], frames, node)
         placed = [Frame(frame.size, frame.at + first) for frame, first in zip(frames, start, strict=True)]
         value = self._writer.framed(update, placed, node)
+        if node.op == "scatter" and (kind := fold_kind(node.regions[0])):
+            value = self._writer.emit(kind, [old, value], value.type, node)
         for dim, (frame, rows) in enumerate(zip(placed, update.type.sizes, strict=True)):
             value = self._writer.kept(value, dim, frame.at, frame.at + rows, old, node)
         return self._set(node.result, value)
