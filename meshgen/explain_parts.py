@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from meshgen.codegen.unroll import unroll
@@ -86,7 +87,7 @@ def _placements(module: Module | None) -> dict[_Key, str]:
     """Per value why it is on its mesh."""
     if module is None:
         return {}
-    module = unroll(module, is_on_several)
+    module = unroll(module, partial(is_on_several, meshes=module.meshes))
     places, found = place(module), dict[_Key, str]()
     for node in module.graph.nodes:
         why = places.why.get(node, "it depends on no input, so every mesh that uses it makes it")

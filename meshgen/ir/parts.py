@@ -14,7 +14,7 @@ from typing import Any
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.infer.sharding import BETWEEN
-from meshgen.mesh import Mesh
+from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
 _TABLES = ("in_types", "out_types", "in_shardings", "out_shardings")
@@ -158,6 +158,13 @@ def _interleaved(parts: Sequence[Module]) -> Iterator[Node]:
             waiting = [row[0] for row in rows if row]
             text = "meshes wait for each other: " + ", ".join(f"channel {node.attrs['channel']}" for node in waiting)
             raise ProgramError(Diagnostic("MG0401", text, waiting[0].loc))
+
+
+def mesh_of_option(node: Node, meshes: Sequence[Mesh]) -> str:
+    """The name of the one mesh that has the axes of a node's sharding option; empty where none or several have them."""
+    option = {split_ref(axis)[0] for axes in node.attrs.get("sharding_option", ()) for axis in axes if meshes}
+    owners = [mesh.name for mesh in meshes if option and option <= set(mesh.names)]
+    return owners[0] if len(owners) == 1 else ""
 
 
 def without_meshes(graph: Graph, mesh: Mesh) -> Graph:

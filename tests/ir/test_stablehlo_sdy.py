@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from meshgen.errors import ProgramError
-from meshgen.ir.graph import Annotation
+from meshgen.ir.bridge.families import dialects
+from meshgen.ir.graph import Annotation, Module
+from meshgen.ir.parser import TextParser
 from meshgen.ir.text import parse_text, print_text
+from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.sharding.analyze import analyze
+from meshgen.sharding.oracle import check
 from meshgen.spec import Sharding
 
 MESH = 'sdy.mesh @mesh = <["a"=2, "b"=4]>\n'
@@ -127,3 +134,52 @@ def test_an_operation_that_is_not_read_is_named_also_where_its_name_is_followed_
     )
     with pytest.raises(ProgramError, match=r"operation sdy\.named_computation is not supported"):
         parse_text(text)
+
+
+COLLECTIVES = """sdy.mesh @m = <["x"=2, "y"=4]>
+func.func @main(%a: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}, {"y"}]>}, %b: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@m, [{"y"}, {}]>}) -> (tensor<8x8xf32>, tensor<8x16xf32>) {
+  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] {sdy.sharding = #sdy.sharding_per_value<[<@m, [{"x"}, {}]>]>} : (tensor<8x16xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+  %1 = sdy.all_reduce {"y"} %0 out_sharding=<@m, [{"x"}, {}]> : tensor<8x8xf32>
+  %2 = sdy.all_to_all [{"x"}: 0->1] %1 out_sharding=<@m, [{}, {"x"}]> : tensor<8x8xf32>
+  %3 = stablehlo.negate %a : tensor<8x16xf32>
+  %4 = sdy.collective_permute %3 out_sharding=<@m, [{"y":(1)2}, {"x", "y":(2)2}]> : tensor<8x16xf32>
+  %5 = sdy.all_slice [{}, {}] %4 out_sharding=<@m, [{"y":(1)2}, {"x", "y":(2)2}]> : tensor<8x16xf32>
+  %6 = sdy.all_gather [{}, {"y":(2)2}] %5 out_sharding=<@m, [{"y":(1)2}, {"x"}]> : tensor<8x16xf32>
+  return %2, %6 : tensor<8x8xf32>, tensor<8x16xf32>
+}"""
+_PLAIN = re.compile(r"sdy\.(\w+) (?:([\[{][^%]*) )?(%\d) out_sharding=<([^%]*)> : (tensor<\w+>)")
+_LISTS = {
+    "all_reduce": ("reduction_axes", "axis_ref_list"),
+    "all_to_all": ("params", "all_to_all_param_list"),
+    "all_slice": ("slicing_axes", "list_of_axis_ref_lists"),
+    "all_gather": ("gathering_axes", "list_of_axis_ref_lists"),
+}
+
+
+def _generic(found: re.Match[str]) -> str:
+    op, axes, operand, sharding, kind = found.groups()
+    listed = ", {} = #sdy<{}{}>".format(*_LISTS[op], axes) if axes else ""
+    return f'"sdy.{op}"({operand}) <{{out_sharding = #sdy.sharding<{sharding}>{listed}}}> : ({kind}) -> {kind}'
+
+
+@pytest.mark.parametrize("text", [COLLECTIVES, _PLAIN.sub(_generic, COLLECTIVES)], ids=["pretty", "generic"])
+def test_collectives_say_how_a_value_lies_behind_them(text: str) -> None:
+    module = parse_text(text)
+    wishes = [str(node.attrs["sharding"]) for node in module.graph.nodes if node.op == "annotate"]
+    assert wishes == [
+        "[{x}, {}]", "[{x}, {}]", "[{}, {x}]", "[{y:(1)2}, {x,y:(2)2}]", "[{y:(1)2}, {x,y:(2)2}]", "[{y:(1)2}, {x}]",
+    ]  # fmt: skip
+
+    def lowered(given: Module) -> Module:
+        return run_stages(given, Options("cpu"), Timing(), "partition")["partition"]
+
+    result = check(module, pipeline=lowered)
+    assert result.ok, result.faults
+    moved = analyze(lowered(parse_text(text))).counts
+    assert moved == {"all_reduce": 1, "all_to_all": 1, "retile": 1}, "the permute and the gather behind it are one"
+
+
+def test_a_collective_reads_back_as_it_was_written() -> None:
+    operations = [line.strip() for line in COLLECTIVES.splitlines() if "= sdy.all" in line or "= sdy.coll" in line]
+    printed = str(TextParser(dialects(), COLLECTIVES, "-").parse_module())
+    assert [line for line in operations if line not in printed] == []

@@ -23,8 +23,14 @@ def node(op: str, operands: list[tuple[int, ...]], result: tuple[int, ...], dtyp
     )
 
 
-DOT = {"lhs_batch": (0,), "rhs_batch": (0,), "lhs_contract": (2,), "rhs_contract": (1,), "precision": ()}
-EMBED = {"offset_dims": (2,), "collapsed_slice_dims": (0,), "operand_batching_dims": (), "start_indices_batching_dims": (),
+DOT: dict[str, Any] = {
+    "lhs_batch": (0,),
+    "rhs_batch": (0,),
+    "lhs_contract": (2,),
+    "rhs_contract": (1,),
+    "precision": (),
+}
+EMBED: dict[str, Any] = {"offset_dims": (2,), "collapsed_slice_dims": (0,), "operand_batching_dims": (), "start_indices_batching_dims": (),
          "start_index_map": (0,), "index_vector_dim": 2, "slice_sizes": (1, 16), "indices_are_sorted": False}  # fmt: skip
 
 GOLDEN = [

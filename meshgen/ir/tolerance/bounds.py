@@ -27,10 +27,11 @@ from meshgen.ir.evaluate.common import Array
 from meshgen.ir.evaluate.control import case_branch
 from meshgen.ir.evaluate.evaluator import Evaluator, last_uses
 from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_complex, is_float, is_inexact
-from meshgen.ir.tolerance.rules import RULES
+from meshgen.ir.tolerance.rules import RULES, WITH_POLES
 from meshgen.ir.tolerance.values import Tracked, absolute, exact, spread_bound, unknown, widest
 
 SAMPLES = 8
+NEAR = 1.0  # standard deviations within which a pole is met
 T_QUANTILE = 13.26  # of Student's t with 8 degrees of freedom, two-sided, at 1e-6
 
 
@@ -68,6 +69,9 @@ class _Tracker:
         with np.errstate(all="ignore"):
             if rule := RULES.get(node.op):
                 found = rule(node, operands, results, self._tf32)
+                if node.op in WITH_POLES and any(np.any(~np.isfinite(t.error)) for t in found):
+                    near = [_scattered(t) for t in operands]
+                    found = [_at_pole(*pair) for pair in zip(found, rule(node, near, results, self._tf32), strict=True)]
             else:
                 found = [spread_bound(operands, result) for result in results]
             samples = self._samples(node, operands, results, values)
@@ -201,22 +205,52 @@ def _twin_graph(graph: Graph, outer: Mapping[Value, Value]) -> Graph:
 
 
 def _cleaned(tracked: Tracked) -> Tracked:
-    """Infinities and NaN of the values themselves are taken as exact; a bound that is NaN is no bound."""
+    """Infinities and NaN are exact where all executions have them, else unknown; a bound that is NaN is no bound."""
     special = ~np.isfinite(absolute(tracked.value))
-    error = np.where(special, 0.0, np.nan_to_num(tracked.error, nan=np.inf, posinf=np.inf))
-    magnitude = np.where(special, 0.0, np.nan_to_num(tracked.magnitude, nan=np.inf, posinf=np.inf))
+    error = np.where(special, _missed(tracked), np.nan_to_num(tracked.error, nan=np.inf, posinf=np.inf))
+    magnitude = np.where(special, error, np.nan_to_num(tracked.magnitude, nan=np.inf, posinf=np.inf))
     return Tracked(tracked.value, error, magnitude, 0.0, tracked.samples)
 
 
-def _interval(tracked: Tracked) -> Array:
-    """How far another execution lies from this one, by the samples; integers are certain or not."""
+def _missed(tracked: Tracked) -> Array:
+    """For values that are no numbers: infinity where a sample is another one, else 0."""
+    value = widest(tracked.value)
+    alike = [(value == s) | (np.isnan(value) & np.isnan(s)) for s in tracked.samples]
+    return np.where(np.all(alike, axis=0) if alike else True, 0.0, np.inf)
+
+
+def _scattered(tracked: Tracked) -> Tracked:
+    """A value with an error as large as its samples scatter, where no less is known."""
+    error = np.minimum(tracked.error, NEAR * _spread(tracked))
+    return replace(tracked, error=error, magnitude=absolute(tracked.value))
+
+
+def _at_pole(found: Tracked, near: Tracked) -> Tracked:
+    """A result of which nothing is known where the samples of what it is made from scatter around a pole.
+
+    Executions on both sides of a pole do not scatter as samples that all miss it: one may be infinite.
+    """
+    if is_complex(dtype_name(found.value.dtype)):
+        return found
+    return replace(found, rounding=np.where(np.isfinite(near.error), found.rounding, np.inf))
+
+
+def _spread(tracked: Tracked) -> Array:
+    """How far other executions typically lie from this one, by the samples; integers are certain or not."""
     value = widest(tracked.value)
     with np.errstate(all="ignore"):
         moved = [np.where(value == s, 0.0, np.abs(widest(s) - value)) for s in tracked.samples]
         if not is_inexact(dtype_name(tracked.value.dtype)):
             return np.where(np.max(moved, axis=0) > 0, np.inf, 0.0)
         spread = np.sqrt(np.mean(np.square(moved), axis=0))
-        spread = np.where(np.isfinite(value), np.nan_to_num(spread, nan=np.inf, posinf=np.inf), 0.0)
+        return np.where(np.isfinite(value), np.nan_to_num(spread, nan=np.inf, posinf=np.inf), _missed(tracked))
+
+
+def _interval(tracked: Tracked) -> Array:
+    """How far another execution may lie from this one, by the samples."""
+    spread = _spread(tracked)
+    if not is_inexact(dtype_name(tracked.value.dtype)):
+        return spread
     # The median keeps an element whose samples happen to lie close from being held to less than its neighbours.
     return T_QUANTILE * np.maximum(spread, np.median(spread)) if spread.size else spread
 

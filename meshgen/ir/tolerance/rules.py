@@ -83,6 +83,7 @@ _FUNCTIONS: dict[str, Callable[[Tracked], Array]] = {
     "lgamma": _between_poles(lgamma), "digamma": _between_poles(digamma),
     "bessel_i1e": _bounded_slope,
 }  # fmt: skip
+WITH_POLES = ("divide", "log", "log_plus_one", "rsqrt", "lgamma", "digamma", "atanh", "tan")
 _STEPS: dict[str, Callable[[Tracked], Array]] = {
     "floor": _monotone(np.floor), "ceil": _monotone(np.ceil), "round_nearest_even": _monotone(np.rint),
     "round_nearest_afz": _monotone(lambda x: np.trunc(x + np.copysign(0.5, x))), "sign": _monotone(np.sign),

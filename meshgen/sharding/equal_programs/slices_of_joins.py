@@ -84,7 +84,7 @@ class _Writer:
             self.cut(piece, (*cut[:dim], (max(first - a, 0), min(stop, b) - a), *cut[dim + 1 :]), like)
             for piece, (a, b) in zip(node.operands, itertools.pairwise(ends), strict=True)
             if max(first, a) < min(stop, b)
-        ]
+        ] or [self.cut(node.operands[0], (*cut[:dim], (0, 0), *cut[dim + 1 :]), like)]  # of no rows
         return parts[0] if len(parts) == 1 else self._emit("concatenate", parts, cut, like, dim=dim)
 
     def _emit(self, op: str, operands: Sequence[Value], cut: _Cut, like: Node, /, **attrs: object) -> Value:

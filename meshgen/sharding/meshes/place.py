@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
+from meshgen.ir.parts import mesh_of_option
 from meshgen.ir.regions import captured
-from meshgen.mesh import split_ref
+from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
 CROSSING = ("permute", "retile")  # what leads to another mesh in a program that is written with its collectives
@@ -55,12 +56,8 @@ class _Placer:
         self.goal = self._goals()
 
     def _asked(self, node: Node) -> str:
-        """The mesh that annotations on the node, or in its regions, name, or that alone has the axes of its option; empty: none."""
-        named = {mesh: loc for mesh, loc in _named(node) if mesh}
-        option = {split_ref(axis)[0] for axes in node.attrs.get("sharding_option", ()) for axis in axes}
-        owners = [mesh.name for mesh in self.module.meshes if option and option <= set(mesh.names)]
-        if len(owners) == 1:
-            named.setdefault(owners[0], node.loc)
+        """The mesh that the node, or its regions, name; empty: none."""
+        named = {mesh: loc for mesh, loc in _named(node, self.module.meshes) if mesh}
         if len(named) > 1:
             text = " and ".join(f"@{name}" for name in named)
             hint = "only loops that count to a constant are written out; or keep it on one mesh and annotate its ends"
@@ -141,7 +138,7 @@ def first_named(module: Module) -> dict[str, Location | None]:
     ]
     named = [(w.sharding.mesh, w.loc or value.loc) for value, w in zip(ends, wishes, strict=True) if w]
     found: dict[str, Location | None] = {}
-    for mesh, loc in [*named, *_named_inside(module.graph)]:
+    for mesh, loc in [*named, *_named_inside(module.graph, module.meshes)]:
         found[mesh] = found.get(mesh) or loc
     return found
 
@@ -155,9 +152,9 @@ def unknown_meshes(module: Module) -> Iterator[Diagnostic]:
             yield Diagnostic("MG0209", f"there is no mesh @{name}", loc, (), hint)
 
 
-def is_on_several(node: Node) -> bool:
+def is_on_several(node: Node, meshes: Sequence[Mesh]) -> bool:
     """Whether a node with regions has values on several meshes."""
-    return bool(node.regions) and len({mesh for mesh, _ in _named(node) if mesh}) > 1
+    return bool(node.regions) and len({mesh for mesh, _ in _named(node, meshes) if mesh}) > 1
 
 
 def _padded(wishes: Sequence[Annotation | None], values: Sequence[Value]) -> list[Annotation | None]:
@@ -168,17 +165,19 @@ def _nbytes(value: Value) -> int:
     return value.type.nbytes if None not in value.type.shape else 0
 
 
-def _named(node: Node) -> Iterator[tuple[str, Location | None]]:
-    """The meshes that a node's shardings are over, regions included."""
+def _named(node: Node, meshes: Sequence[Mesh]) -> Iterator[tuple[str, Location | None]]:
+    """The meshes that a node's shardings are over or that alone have the axes of its option, regions included."""
     yield from ((value.sharding.mesh, node.loc) for value in node.results if value.sharding)
     for entry in node.attrs.values() if node.op not in CROSSING else ():
         for each in entry if isinstance(entry, tuple) else (entry,):
             if isinstance(each, Sharding):
                 yield each.mesh, node.loc
+    if owner := mesh_of_option(node, meshes):
+        yield owner, node.loc
     for region in node.regions:
-        yield from _named_inside(region)
+        yield from _named_inside(region, meshes)
 
 
-def _named_inside(graph: Graph) -> Iterator[tuple[str, Location | None]]:
+def _named_inside(graph: Graph, meshes: Sequence[Mesh]) -> Iterator[tuple[str, Location | None]]:
     for node in graph.nodes:
-        yield from _named(node)
+        yield from _named(node, meshes)

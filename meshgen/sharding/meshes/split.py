@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -43,7 +44,7 @@ def split_meshes(module: Module) -> Module:
             for m in unknown
         ]
         raise ShardingError(*faults)
-    module = unroll(module, is_on_several)
+    module = unroll(module, partial(is_on_several, meshes=module.meshes))
     writer = _Writer(module, place(module))
     writer.write()
     if writer.faults:

@@ -12,7 +12,7 @@ from meshgen.ir.evaluate.window import fold_kind
 from meshgen.ir.graph import TensorType, Value, is_float, is_inexact
 from meshgen.sharding.partitioners.builder import INDEX, Scalar
 from meshgen.sharding.partitioners.candidates import finished
-from meshgen.sharding.partitioners.registry import Site, partitioner
+from meshgen.sharding.partitioners.registry import Site, local_type, partitioner
 
 IDEMPOTENT = ("maximum", "minimum", "and", "or")  # combining a value with itself gives it back
 
@@ -111,6 +111,8 @@ def top_k(site: Site) -> list[Value]:
     axes = site.axes(0, dim)
     if not axes or not k:
         return site.clone()
+    if 0 in site.operands[0].type.sizes:  # nothing to choose from
+        return [builder.splat(0, local_type(value, site.mesh)) for value in node.results]
     local = _with_lowest(site, dim, axes)
     tile = local.type.sizes[dim]
     kind = local.type.with_shape(_replaced(local.type.sizes, dim, min(k, tile)))

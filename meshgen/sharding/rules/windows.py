@@ -50,7 +50,7 @@ def scanned_dim(node: Node) -> int | None:
 
 def _span(size: int, dilation: int) -> int:
     """Rows from the first to the last element of a dilated window."""
-    return (size - 1) * dilation + 1
+    return (size - 1) * dilation + 1 if size else 0
 
 
 @sharding_rule("select_and_scatter")

@@ -17,7 +17,7 @@ from meshgen.ir.bridge.tensor import drop_lazy
 from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.infer.sharding import BETWEEN
 from meshgen.ir.manual import settle_manual
-from meshgen.ir.parts import without_meshes
+from meshgen.ir.parts import mesh_of_option, without_meshes
 from meshgen.ir.regions import all_nodes
 from meshgen.spec import Sharding
 
@@ -59,7 +59,8 @@ def complete(module: Module) -> Module:
 
 def _keep_used_meshes(module: Module) -> None:
     """Of several declared meshes those that something is on; a program that is on one is as if it declared that alone."""
-    names = dict.fromkeys(sharding.mesh for sharding in _shardings(module))
+    names = {sharding.mesh for sharding in _shardings(module)}
+    names |= {mesh_of_option(node, module.meshes) for node in all_nodes(module.graph)}
     used = tuple(mesh for mesh in module.meshes if mesh.name in names)
     if len(used) > 1:
         module.mesh, module.meshes = used[0], used

@@ -27,6 +27,7 @@ from meshgen.ir.dialects.sdy.attributes import (
     ShardingRuleAttr,
     read_spelled,
 )
+from meshgen.ir.dialects.sdy.collectives import COLLECTIVES, LISTED
 from meshgen.ir.dialects.sdy.manual import ManualComputationOp, ReturnOp
 from meshgen.ir.graph import Annotation, TensorType
 from meshgen.mesh import DEFAULT_NAME, Axis
@@ -102,8 +103,8 @@ class ReshardOp(Constrained):
 registries.DIALECTS.append(
     Dialect(
         "sdy",
-        [MeshOp, ShardingConstraintOp, ReshardOp, ManualComputationOp, ReturnOp],
-        [MeshAttr, ShardingRuleAttr, ShardingAttr, ShardingPerValueAttr, ManualAxesAttr],
+        [MeshOp, ShardingConstraintOp, ReshardOp, ManualComputationOp, ReturnOp, *COLLECTIVES],
+        [MeshAttr, ShardingRuleAttr, ShardingAttr, ShardingPerValueAttr, ManualAxesAttr, *LISTED],
     )
 )
 
@@ -168,14 +169,11 @@ def _attributes(operation: Operation) -> Iterator[Attribute]:
             yield from entry.data.values() if isinstance(entry, DictionaryAttr) else ()
 
 
-@imports("sdy.sharding_constraint", "sdy.reshard")
+@imports("sdy.sharding_constraint", "sdy.reshard", *(each.name for each in COLLECTIVES))
 def _import_constraint(importer: Importer, operation: Operation) -> None:
-    assert isinstance(operation, Constrained)
-    _annotate(importer, operation, operation.sharding.data)
-
-
-def _annotate(importer: Importer, operation: Operation, body: str) -> None:
-    """Add the annotation of `operation`'s result (or operand, for a constraint) as a node."""
+    """The annotation of how the operand lies from here on, as a node."""
+    body = _stated(operation)
+    assert body is not None
     source = operation.operands[0]
     kind = importer.type(source)
     wish = checked(importer, operation, body, kind)
@@ -191,11 +189,19 @@ def _annotate(importer: Importer, operation: Operation, body: str) -> None:
 def _is_made_otherwise(operation: Operation, source: SSAValue, body: str) -> bool:
     """Whether an annotation before this one says how the value is made: then this is how it is read from here on."""
     owner = source.owner
-    if isinstance(owner, Constrained) or (isinstance(owner, Operation) and _RESULTS in owner.attributes):
-        return not isinstance(owner, Constrained) or owner.sharding.data != body
+    if isinstance(owner, Operation) and (stated := _stated(owner)) is not None:
+        return stated != body
+    if isinstance(owner, Operation) and _RESULTS in owner.attributes:
+        return True
     others = (use.operation for use in source.uses if use.operation is not operation)
-    same = (each for each in others if isinstance(each, Constrained) and each.sharding.data != body)
+    same = (each for each in others if _stated(each) not in (None, body))
     return any(each.parent is operation.parent and each.is_before_in_block(operation) for each in same)
+
+
+def _stated(operation: Operation) -> str | None:
+    """How an operation says that its operand lies from here on: a constraint or a collective."""
+    found = operation.properties.get("sharding") or operation.properties.get("out_sharding")
+    return found.data if isinstance(found, ShardingAttr) else None
 
 
 def checked(importer: Importer, operation: Operation, body: str, kind: TensorType) -> Annotation:

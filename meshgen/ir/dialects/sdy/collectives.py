@@ -1,0 +1,110 @@
+"""Shardy's collectives between shardings, as its passes write them over global tensors.
+
+The value stays what it is, and `out_sharding` says how it lies behind: each is read as a required annotation. Which
+collectives go between two shardings is planned anew, with what else is known of the program.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from xdsl.ir import Data, OpaqueSyntaxAttribute, Operation
+from xdsl.irdl import IRDLOperation, irdl_attr_definition, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+
+from meshgen.ir.dialects.sdy.attributes import ShardingAttr
+from meshgen.ir.parser import TextParser
+
+
+class _Listed(OpaqueSyntaxAttribute, Data[str]):
+    """Axes, as they are written."""
+
+    pattern: ClassVar[re.Pattern[str]] = re.compile(r"\[[^\[\]]*\]")
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        assert isinstance(parser, TextParser)
+        return parser.scan(cls.pattern, "list of axes expected")[0]
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(self.data)
+
+
+@irdl_attr_definition
+class AxisRefListAttr(_Listed):
+    """`#sdy<axis_ref_list{"x"}>`"""
+
+    name = "sdy.axis_ref_list"
+    pattern = re.compile(r"\{[^{}]*\}")
+
+
+@irdl_attr_definition
+class ListOfAxisRefListsAttr(_Listed):
+    """`#sdy<list_of_axis_ref_lists[{"x"}, {}]>`: one per dim."""
+
+    name = "sdy.list_of_axis_ref_lists"
+
+
+@irdl_attr_definition
+class AllToAllParamListAttr(_Listed):
+    """`#sdy<all_to_all_param_list[{"x"}: 0->1]>`"""
+
+    name = "sdy.all_to_all_param_list"
+
+
+# The property of each that lists axes, which follow from the shardings.
+_LISTS: dict[str, tuple[str, type[_Listed]] | None] = {
+    "all_gather": ("gathering_axes", ListOfAxisRefListsAttr),
+    "all_slice": ("slicing_axes", ListOfAxisRefListsAttr),
+    "all_to_all": ("params", AllToAllParamListAttr),
+    "all_reduce": ("reduction_axes", AxisRefListAttr),
+    "reduce_scatter": ("reduce_scatter_axes", ListOfAxisRefListsAttr),
+    "collective_permute": None,
+}
+
+
+class _Collective(IRDLOperation):
+    """`sdy.all_gather [{}, {"x"}] %a out_sharding=<@mesh, [{}, {}]> : tensor<8x8xf32>`"""
+
+    tensor = operand_def()
+    out_sharding = prop_def(ShardingAttr)
+    result = result_def()
+
+    @classmethod
+    def parse(cls, parser: Parser) -> IRDLOperation:
+        assert isinstance(parser, TextParser)
+        listed = _LISTS[cls.name.removeprefix("sdy.")]
+        axes = {listed[0]: listed[1](listed[1].parse_parameter(parser))} if listed else {}
+        operand = parser.parse_unresolved_operand()
+        parser.parse_keyword("out_sharding")
+        parser.parse_punctuation("=")
+        sharding = ShardingAttr(ShardingAttr.parse_parameter(parser))
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type = parser.parse_type()
+        return cls.create(operands=[parser.resolve_operand(operand, type)], result_types=[type],
+                          properties={"out_sharding": sharding, **axes}, attributes=attributes)  # fmt: skip
+
+    def print(self, printer: Printer) -> None:
+        for axes in self.properties.values():
+            if isinstance(axes, _Listed):
+                printer.print_string(" ")
+                axes.print_parameter(printer)
+        printer.print_string(" ")
+        printer.print_operand(self.tensor)
+        printer.print_string(f" out_sharding=<{self.out_sharding.data}>")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+
+def _definition(op: str) -> type[IRDLOperation]:
+    listed = _LISTS[op]
+    axes = {listed[0]: prop_def(listed[1])} if listed else {}
+    return irdl_op_definition(type(f"Sdy{op.title()}Op", (_Collective,), {"name": f"sdy.{op}", **axes}))
+
+
+COLLECTIVES: list[type[Operation]] = [_definition(op) for op in _LISTS]
+LISTED = [AxisRefListAttr, ListOfAxisRefListsAttr, AllToAllParamListAttr]

@@ -1,0 +1,69 @@
+"""Programs that random ones were shrunk to: dims without rows, options that alone name a mesh, values next to a pole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from meshgen.cli import main
+from meshgen.ir.text import parse_text
+from meshgen.ir.tolerance.bounds import error_bound
+
+MESH = 'shard.grid @mesh(shape = 2) {axis_names = ["x"]}\n'
+WINDOW = "window = {stride = [2], pad = [[1, 1]], lhs_dilate = [1], rhs_dilate = [2], reverse = [false]}"
+PROGRAMS = {
+    "a slice of joined tensors without rows": """
+      func.func @f(%a: tensor<0x5xui8>) -> tensor<0x1xui8> {
+        %0 = stablehlo.concatenate %a, %a, dim = 0 : (tensor<0x5xui8>, tensor<0x5xui8>) -> tensor<0x5xui8>
+        %1 = stablehlo.slice %0 [0:0, 4:5] : (tensor<0x5xui8>) -> tensor<0x1xui8>
+        func.return %1 : tensor<0x1xui8>
+      }""",
+    "the largest of no rows": """
+      func.func @f(%a: tensor<0x4xi32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> (tensor<0x4xi32>, tensor<0x4xi32>) {
+        %0, %1 = chlo.top_k(%a, k = 4) : tensor<0x4xi32> -> (tensor<0x4xi32>, tensor<0x4xi32>)
+        func.return %0, %1 : tensor<0x4xi32>, tensor<0x4xi32>
+      }""",
+    "a convolution to no rows": f"""
+      func.func @f(%a: tensor<1x1x1xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}, {{}}]>}}, %k: tensor<3x1x3xf32>) -> tensor<0x3x1xf32> {{
+        %0 = stablehlo.convolution(%a, %k) dim_numbers = [0, f, b]x[o, i, 0]->[0, f, b], {WINDOW}
+          {{feature_group_count = 1 : i64, batch_group_count = 1 : i64}} : (tensor<1x1x1xf32>, tensor<3x1x3xf32>) -> tensor<0x3x1xf32>
+        func.return %0 : tensor<0x3x1xf32>
+      }}""",
+    "an option that alone names its mesh": """
+      shard.grid @other(shape = 3) {axis_names = ["y"]}
+      func.func @f(%a: tensor<4x6xf32>) -> (tensor<4x6xf32> {shard.sharding = #shard.wish<@mesh, [["x"], []]>}) {
+        %0 = stablehlo.tanh %a {sharding = [[], ["y"]]} : tensor<4x6xf32>
+        %1 = stablehlo.negate %0 : tensor<4x6xf32>
+        func.return %1 : tensor<4x6xf32>
+      }""",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_computes_what_it_says(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.mlir"
+    path.write_text(MESH + PROGRAMS[name])
+    assert main(["check", str(path)]) == 0, capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("tail", "holds"), [(-8.0, True), (-4.03125, False), (-4.09375, False)], ids=["far", "just above", "just below"]
+)
+def test_nothing_is_known_next_to_a_pole(tail: float, holds: bool) -> None:
+    """8.0625 + tail - 4 in bf16, whose roundings are as large as what is left, and its logarithm: one execution's may be infinite or NaN."""
+    module = parse_text(
+        MESH
+        + """func.func @f(%a: tensor<3xbf16>) -> tensor<bf16> {
+        %z = stablehlo.constant dense<0.0> : tensor<bf16>
+        %0 = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [0] : (tensor<3xbf16>, tensor<bf16>) -> tensor<bf16>
+        %1 = stablehlo.abs %0 : tensor<bf16>
+        %2 = stablehlo.log %1 : tensor<bf16>
+        func.return %2 : tensor<bf16>
+      }"""
+    )
+    graph = module.graph
+    given = np.array([8.0625, tail, -4.0]).astype(graph.inputs[0].type.numpy_dtype)
+    (bound,) = error_bound(graph, [given])
+    assert np.isfinite(bound).all() == holds
