@@ -20,7 +20,7 @@ _PLACES = {
     "meshgen.frontend.op_rule": ("op_rule",),
     "meshgen.frontend.tracer": ("Tensor", "annotate", "spec", "trace"),
     "meshgen.mesh": ("Mesh", "make_mesh"),
-    "meshgen.picture": ("show",),
+    "meshgen.answers.picture": ("show",),
     "meshgen.spec": ("P", "Sharding"),
 }
 _HOME = {name: place for place, names in _PLACES.items() for name in names}

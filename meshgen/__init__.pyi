@@ -1,5 +1,6 @@
 """Types of the public names; `__init__.py` looks them up on first use."""
 
+from meshgen.answers.picture import show as show
 from meshgen.api import advise as advise
 from meshgen.api import compile as compile
 from meshgen.api import load as load
@@ -79,7 +80,6 @@ from meshgen.frontend.tracer_shapes import transpose as transpose
 from meshgen.frontend.tracer_shapes import zeros as zeros
 from meshgen.mesh import Mesh as Mesh
 from meshgen.mesh import make_mesh as make_mesh
-from meshgen.picture import show as show
 from meshgen.spec import P as P
 from meshgen.spec import Sharding as Sharding
 

@@ -29,7 +29,7 @@ from meshgen.runtime.sizes import Given, Sizes
 from meshgen.spec import Sharding, fit, from_indices
 
 if TYPE_CHECKING:
-    from meshgen.advice import Advice
+    from meshgen.answers.advice import Advice
 
 Args: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 Specs: TypeAlias = Mapping[str, SpecLike | None] | Sequence[SpecLike | None] | SpecLike | None
@@ -114,7 +114,7 @@ def plan_module(
             schedule = make_schedule(stages["fuse"], options)
         executable = Executable(stages, schedule, options, timing, rebuild)
     if options.strict:
-        from meshgen.gathers import refuse_gathers
+        from meshgen.answers.gathers import refuse_gathers
 
         refuse_gathers(executable, options.strict)
     return executable
@@ -142,7 +142,7 @@ def _plan_parts(stages: Mapping[str, Module], options: Options, timing: Timing, 
 
 def advise(executable: Executable) -> list[Advice]:
     """Which annotations to leave out to move less, and what that does to time and memory: each is planned anew."""
-    from meshgen import advice
+    from meshgen.answers import advice
 
     return advice.advise(executable, plan_module)
 

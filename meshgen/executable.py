@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from meshgen.errors import ArgumentError, CodegenError, Diagnostic, UsageError
-from meshgen.frontend.tracer import flatten
-from meshgen.ir.graph import Module
-from meshgen.mesh import Mesh
-from meshgen.pipeline import Options, Progress, Timing
-from meshgen.records import (
+from meshgen.answers.records import (
     Comms,
     Cost,
     Memory,
@@ -26,12 +21,17 @@ from meshgen.records import (
     memory_record,
     mesh_record,
 )
+from meshgen.errors import ArgumentError, CodegenError, Diagnostic, UsageError
+from meshgen.frontend.tracer import flatten
+from meshgen.ir.graph import Module
+from meshgen.mesh import Mesh
+from meshgen.pipeline import Options, Progress, Timing
 from meshgen.runtime.open_program import Shapes
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.sizes import Given, bound
 
 if TYPE_CHECKING:
-    from meshgen.gathers import Gather
+    from meshgen.answers.gathers import Gather
     from meshgen.sharding.analyze import Analysis, Volume
 
 Array = np.ndarray[Any, Any]
@@ -217,31 +217,31 @@ class Executable:
 
     def explain(self, what: str | int | None = None) -> str:
         """Why collectives and shardings are as they are: all, those of a value, or those of a source line."""
-        from meshgen.explain import explain
+        from meshgen.answers.explain import explain
 
         return explain(self, what)
 
     def show(self, what: str | int) -> str:
         """Pictures of how a value, or those of a source line, lie on the mesh. `mg.show` draws any sharding."""
-        from meshgen.explain import pictures
+        from meshgen.answers.explain import pictures
 
         return "\n\n".join(map(str, pictures(self, what)))
 
     def tree(self) -> str:
         """The collectives as a tree: the operation that needs a value, its reshard, and what moves it."""
-        from meshgen.comms_tree import comms_tree, tree_text
+        from meshgen.answers.comms_tree import comms_tree, tree_text
 
         return tree_text(comms_tree(self), self.comms)
 
     def gathers(self) -> list[Gather]:
         """The values that are gathered though no annotation asks for them whole, those that move most first."""
-        from meshgen.gathers import gathers
+        from meshgen.answers.gathers import gathers
 
         return [gather for part in self.parts for gather in gathers(part)]
 
     def report(self, path: str | Path) -> None:
         """Write an HTML page: collectives, kernels, memory and the predicted timeline."""
-        from meshgen.report import write_report
+        from meshgen.answers.report import write_report
 
         write_report(self, Path(path))
 

@@ -179,7 +179,7 @@ class OpenExecutable(Executable):
 
     def report(self, path: str | Path) -> None:
         """Write an HTML page with a part for each specialisation."""
-        from meshgen.report import write_reports
+        from meshgen.answers.report import write_reports
 
         write_reports(self.name, list(self.specialisations.values()), Path(path))
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.answers.records import Comms, Cost, Memory, mesh_record
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.executable import Executable, Rebuild
 from meshgen.ir.graph import Module
 from meshgen.ir.parts import joined
 from meshgen.pipeline import Options, Progress, Timing
-from meshgen.records import Comms, Cost, Memory, mesh_record
 from meshgen.runtime.checker_parts import Timeline, check_parts
 
 Array = np.ndarray[Any, Any]

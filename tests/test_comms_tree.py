@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from meshgen import api
+from meshgen.answers.comms_tree import comms_tree
 from meshgen.cli import main
-from meshgen.comms_tree import comms_tree
 from meshgen.pipeline import Options, Timing
 from meshgen.sharding.generate import random_program
 from tests.acceptance.cases import small

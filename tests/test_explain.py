@@ -11,15 +11,15 @@ import pytest
 
 import meshgen as mg
 from meshgen import api
+from meshgen.answers.explain import collectives_about, explain_collective, explanations
+from meshgen.answers.what_if import annotated_with
 from meshgen.cli import main
 from meshgen.errors import UsageError
-from meshgen.explain import collectives_about, explain_collective, explanations
 from meshgen.ir.text import parse_text
 from meshgen.pipeline import Timing
 from meshgen.sharding.oracle import check
 from meshgen.sharding.propagate import annotated, propagate, solve
 from meshgen.spec import P
-from meshgen.what_if import annotated_with
 from tests.acceptance.cases import small
 from tests.programs import mlp
 

@@ -9,6 +9,7 @@ import pytest
 
 import meshgen as mg
 from meshgen import api
+from meshgen.answers.what_if import annotated_with
 from meshgen.cli import main
 from meshgen.errors import ShardingError
 from meshgen.executable import Executable
@@ -16,7 +17,6 @@ from meshgen.ir.text import parse_text
 from meshgen.pipeline import Options, Timing
 from meshgen.sharding.generate import random_program
 from meshgen.spec import parse_sharding
-from meshgen.what_if import annotated_with
 from tests.acceptance.cases import small
 
 HEAD = 'sdy.mesh @mesh = <["x"=2]>\n'

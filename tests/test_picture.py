@@ -10,9 +10,9 @@ import pytest
 
 import meshgen as mg
 from meshgen import api
+from meshgen.answers.picture import MOST_GRIDS, Picture, devices_text
 from meshgen.cli import main
 from meshgen.errors import ShardingError
-from meshgen.picture import MOST_GRIDS, Picture, devices_text
 from meshgen.spec import P
 from tests.programs import mlp
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from meshgen import api
+from meshgen.answers.records import mesh_record
+from meshgen.answers.tables import comms_table
 from meshgen.commands.common import add_program, add_target, program
 from meshgen.commands.output import Output
 from meshgen.commands.random_programs import check_random, through_module
@@ -22,10 +24,8 @@ from meshgen.executable import Executable
 from meshgen.ir.graph import Module
 from meshgen.ir.sizes import at_mesh, has_open_results, with_shapes
 from meshgen.pipeline import program_faults, verify_program
-from meshgen.records import mesh_record
 from meshgen.sharding.oracle import CheckResult, check
 from meshgen.sharding.unknown import trial_meshes
-from meshgen.tables import comms_table
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,16 @@ import json
 from pathlib import Path
 
 from meshgen import api
+from meshgen.answers.decisions import decisions
+from meshgen.answers.gathers import gathers
+from meshgen.answers.records import mesh_record
+from meshgen.answers.tables import bytes_text, comms_table, cost_table, kernel_table, memory_table, seconds_table
 from meshgen.commands.common import add_program, add_target, program_options, strict_option
 from meshgen.commands.output import Output, plain
 from meshgen.commands.sizes import open_record, specialisations_table, specialise
-from meshgen.decisions import decisions
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.executable import Executable, kernel_records
 from meshgen.executable_open import OpenExecutable
-from meshgen.gathers import gathers
-from meshgen.records import mesh_record
-from meshgen.tables import bytes_text, comms_table, cost_table, kernel_table, memory_table, seconds_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

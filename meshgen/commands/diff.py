@@ -6,12 +6,12 @@ import argparse
 import math
 from typing import Any
 
+from meshgen.answers.records import comms_of, launch_bytes
+from meshgen.answers.tables import table_of
 from meshgen.commands.output import Output
-from meshgen.records import comms_of, launch_bytes
 from meshgen.runtime.loading import load
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_module import OpenModule
-from meshgen.tables import table_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,9 +8,9 @@ import platform
 import sys
 from typing import Any
 
+from meshgen.answers.tables import table_of
 from meshgen.commands.output import Output
 from meshgen.errors import MissingError
-from meshgen.tables import table_of
 
 # package -> what needs it, and the line that installs it
 NEEDS = {

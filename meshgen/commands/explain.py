@@ -7,17 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from meshgen import api
-from meshgen.advice import advice_table, advise
-from meshgen.commands.common import add_program, add_target, planned, specs_option
-from meshgen.commands.output import Output
-from meshgen.comms_tree import comms_tree, tree_text
-from meshgen.executable import Executable
-from meshgen.explain import explain_collective, explanations, formula_record
-from meshgen.explain_collectives import collective_text
-from meshgen.gathers import gather_records
-from meshgen.pipeline import Timing
-from meshgen.tables import comms_table, cost_table, memory_table, work_table
-from meshgen.what_if import (
+from meshgen.answers.advice import advice_table, advise
+from meshgen.answers.collectives import collective_text
+from meshgen.answers.comms_tree import comms_tree, tree_text
+from meshgen.answers.explain import explain_collective, explanations, formula_record
+from meshgen.answers.gathers import gather_records
+from meshgen.answers.tables import comms_table, cost_table, memory_table, work_table
+from meshgen.answers.what_if import (
     annotated_with,
     changed_collectives,
     changed_record,
@@ -25,6 +21,10 @@ from meshgen.what_if import (
     comparison,
     comparison_table,
 )
+from meshgen.commands.common import add_program, add_target, planned, specs_option
+from meshgen.commands.output import Output
+from meshgen.executable import Executable
+from meshgen.pipeline import Timing
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,14 +6,14 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
+from meshgen.answers.records import collective_records, comms_of, memory_of, memory_record, mesh_record
+from meshgen.answers.tables import comms_table, kernel_table, memory_table, seconds_text, table_of
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, fixed_shapes, meshes_option, open_record, specialisations_table
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.records import collective_records, comms_of, memory_of, memory_record, mesh_record
 from meshgen.runtime.loading import load
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_module import OpenModule
-from meshgen.tables import comms_table, kernel_table, memory_table, seconds_text, table_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

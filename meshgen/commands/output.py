@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console, RenderableType
 
+from meshgen.answers.tables import WIDTH, render
 from meshgen.pipeline import Progress
-from meshgen.tables import WIDTH, render
 
 
 class Output:

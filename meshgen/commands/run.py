@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.answers.tables import table_of
 from meshgen.api import load
 from meshgen.commands.common import Array, load_arrays
 from meshgen.commands.comparison import Expected, compare
@@ -21,7 +22,6 @@ from meshgen.ir.graph import TensorType
 from meshgen.runtime.module import DEVICES, LoadedModule
 from meshgen.runtime.random_arrays import random_array
 from meshgen.runtime.sizes import sizes_text
-from meshgen.tables import table_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from meshgen.answers.tables import bytes_text, seconds_text, table_of
 from meshgen.commands.output import Output
 from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, ProgramError, UsageError
 from meshgen.executable import Executable
@@ -17,7 +18,6 @@ from meshgen.mesh import DEFAULT_NAME, Mesh, make_mesh, parse_mesh, parse_mesh_c
 from meshgen.pipeline import Options
 from meshgen.runtime.open_program import OpenProgram
 from meshgen.runtime.sizes import Sizes, bound
-from meshgen.tables import bytes_text, seconds_text, table_of
 
 Shape = tuple[int | None, ...]
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from meshgen.answers.values import known_of
 from meshgen.api import plan, read
 from meshgen.executable import Executable
-from meshgen.explain_values import known_of
 from meshgen.ir.text import parse_text, print_text
 from meshgen.sharding.oracle import check
 

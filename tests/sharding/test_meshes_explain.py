@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import meshgen as mg
+from meshgen.answers.explain import explain_collective, explanations
 from meshgen.cli import main
 from meshgen.executable import Executable
 from meshgen.executable_parts import PartsExecutable
-from meshgen.explain import explain_collective, explanations
 
 PROGRAM = """shard.grid @s0(shape = 2x2) {axis_names = ["dp", "tp"]}
 shard.grid @s1(shape = 2) {axis_names = ["dp"]}

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from meshgen.answers.parts import crossing_lines
+from meshgen.answers.records import Collective, collective_record
+from meshgen.answers.tables import bytes_text, seconds_text
 from meshgen.ccl.cost import LOCAL_OPS
 from meshgen.errors import Location
 from meshgen.executable import Executable
-from meshgen.explain_parts import crossing_lines
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import overlaps
-from meshgen.records import Collective, collective_record
 from meshgen.sharding.propagate import Solved
 from meshgen.sharding.propagation.chains import Reasons
 from meshgen.sharding.propagation.control import PSEUDO_OPS
@@ -23,7 +24,6 @@ from meshgen.sharding.propagation.rivals import rivals
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.reshard.plan import ReshardPlan, other_plans
 from meshgen.spec import Sharding
-from meshgen.tables import bytes_text, seconds_text
 
 SHOWN_RIVALS = 6  # of a collective in text
 

@@ -12,17 +12,17 @@ from typing import Any
 
 from rich.console import Group
 
+from meshgen.answers.collectives import collective_records_of
+from meshgen.answers.tables import bytes_text, seconds_text, table_of
+from meshgen.answers.values import known_of
 from meshgen.errors import MeshgenError
 from meshgen.executable import Executable
-from meshgen.explain_collectives import collective_records_of
-from meshgen.explain_values import known_of
 from meshgen.ir.graph import Annotation, Graph, Module, Node
 from meshgen.pipeline import Options, Timing
 from meshgen.sharding.propagate import Solved
 from meshgen.sharding.propagation.reach import seeds
 from meshgen.sharding.propagation.sites import Site
 from meshgen.spec import Sharding
-from meshgen.tables import bytes_text, seconds_text, table_of
 
 Plan = Callable[[Module, Options, Timing], Executable]
 MOST_TRIED = 8  # annotations, those behind the most bytes first

@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from meshgen.records import Collective, Comms, Cost, Memory
+from meshgen.answers.records import Collective, Comms, Cost, Memory
 
 if TYPE_CHECKING:
     from meshgen.sharding.analyze import Analysis

@@ -90,12 +90,12 @@ class Comms(Sequence[Collective]):
         return max((sum(r.ring_bytes * r.times for r in self.rows if r.mesh == mesh) for mesh in meshes), default=0)
 
     def __str__(self) -> str:
-        from meshgen.tables import comms_table, render
+        from meshgen.answers.tables import comms_table, render
 
         return render(comms_table(self))
 
     def _repr_html_(self) -> str:
-        from meshgen.tables import comms_table, render
+        from meshgen.answers.tables import comms_table, render
 
         return render(comms_table(self), html=True)
 
@@ -129,7 +129,7 @@ class Memory:
     largest: tuple[Resident, ...]
 
     def __str__(self) -> str:
-        from meshgen.tables import memory_table, render
+        from meshgen.answers.tables import memory_table, render
 
         return render(memory_table(self))
 
@@ -160,7 +160,7 @@ class Cost:
         return max(0.0, self.serial_seconds - self.step_seconds)
 
     def __str__(self) -> str:
-        from meshgen.tables import cost_table, render
+        from meshgen.answers.tables import cost_table, render
 
         return render(cost_table(self))
 

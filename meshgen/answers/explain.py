@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from meshgen.answers.collectives import collective_records_of, collective_text, numbers_about
+from meshgen.answers.gathers import gathers, gathers_table
+from meshgen.answers.parts import Across
+from meshgen.answers.picture import Picture, show
+from meshgen.answers.records import Comms
+from meshgen.answers.tables import comms_table, render, table_of
+from meshgen.answers.values import Question, known_of
 from meshgen.errors import Diagnostic, Location, UsageError, place_text
 from meshgen.executable import Executable
 from meshgen.executable_parts import PartsExecutable
-from meshgen.explain_collectives import collective_records_of, collective_text, numbers_about
-from meshgen.explain_parts import Across
-from meshgen.explain_values import Question, known_of
 from meshgen.frontend.tracer import spec
-from meshgen.gathers import gathers, gathers_table
-from meshgen.picture import Picture, show
-from meshgen.records import Comms
 from meshgen.sharding.propagation.rivals import lost_hints
 from meshgen.spec import Sharding, parse_sharding
-from meshgen.tables import comms_table, render, table_of
 
 
 def explain(executable: Executable, what: Question = None) -> str:

@@ -9,14 +9,14 @@ from typing import Any
 
 from rich.console import Group
 
+from meshgen.answers.records import Collective, Comms, collective_records
+from meshgen.answers.tables import bytes_text, seconds_text, table_of
+from meshgen.answers.values import REGIONS
 from meshgen.errors import Diagnostic, Location, UsageError
 from meshgen.executable import Executable
-from meshgen.explain_values import REGIONS
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.sizes import input_names
-from meshgen.records import Collective, Comms, collective_records
 from meshgen.spec import Sharding, fit
-from meshgen.tables import bytes_text, seconds_text, table_of
 
 FIGURES = (
     "ring_bytes", "peak_memory_bytes", "flops_per_device", "redundant_flops_per_device", "step_seconds", "exposed_seconds",

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from meshgen.answers.collectives import Edge, edges_of
+from meshgen.answers.records import Collective, Comms
+from meshgen.answers.tables import bytes_text
 from meshgen.errors import place_text
 from meshgen.executable import Executable
-from meshgen.explain_collectives import Edge, edges_of
 from meshgen.ir.graph import Node
-from meshgen.records import Collective, Comms
-from meshgen.tables import bytes_text
 
 
 @dataclass(frozen=True)

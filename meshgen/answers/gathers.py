@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from meshgen.answers.collectives import Edge, chains_of, edges_of
+from meshgen.answers.tables import bytes_text, seconds_text, table_of
+from meshgen.answers.values import known_of
 from meshgen.errors import Diagnostic, Location, ShardingError, place_text
 from meshgen.executable import Executable
-from meshgen.explain_collectives import Edge, chains_of, edges_of
-from meshgen.explain_values import known_of
 from meshgen.ir.graph import Graph, Value
 from meshgen.mesh import Mesh, overlaps
 from meshgen.sharding.propagation.sites import wish_of
 from meshgen.spec import Sharding
-from meshgen.tables import bytes_text, seconds_text, table_of
 
 GATHERING = ("all_gather", "retile")  # an exchange of one split for another is none
 Strict = bool | Sequence[str | int]  # everywhere, or for values by name and for lines

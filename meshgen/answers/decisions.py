@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from meshgen.comms_tree import comms_tree
+from meshgen.answers.collectives import collective_records_of
+from meshgen.answers.comms_tree import comms_tree
+from meshgen.answers.explain import explanations, formula_record
+from meshgen.answers.gathers import gather_records
+from meshgen.answers.values import known_of
 from meshgen.executable import Executable
-from meshgen.explain import explanations, formula_record
-from meshgen.explain_collectives import collective_records_of
-from meshgen.explain_values import known_of
-from meshgen.gathers import gather_records
 from meshgen.sharding.propagation.rivals import lost_hints
 
 

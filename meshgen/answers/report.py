@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from meshgen.answers.tables import bytes_text, seconds_text
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.runtime.plan import STREAMS
 from meshgen.runtime.sizes import sizes_text
-from meshgen.tables import bytes_text, seconds_text
 
 if TYPE_CHECKING:
     from meshgen.executable import Executable

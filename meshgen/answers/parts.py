@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from meshgen.answers.tables import bytes_text, seconds_text
+from meshgen.answers.values import known_of, link_parts
 from meshgen.codegen.unroll import unroll
 from meshgen.errors import Location
 from meshgen.executable import Executable
 from meshgen.executable_parts import PartsExecutable
-from meshgen.explain_values import known_of, link_parts
 from meshgen.ir.graph import Module, Node
 from meshgen.sharding.meshes.chains import ReasonsAcross
 from meshgen.sharding.meshes.crossings import Crossing, Way, crossings
 from meshgen.sharding.meshes.place import is_on_several, place
-from meshgen.tables import bytes_text, seconds_text
 
 MOST_WAYS = 4  # other ways to cross that are shown, cheapest first
 _Key = tuple[str, Location | None, str]  # of a value: its name, its place and its type
