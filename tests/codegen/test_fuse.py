@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bodies import ONE, Body, check, random_args
-from test_triton_source import layer_norm, softmax
+from test_triton_source_reductions import layer_norm, softmax
 
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.fusion.split import split_reductions
