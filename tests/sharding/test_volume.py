@@ -356,7 +356,7 @@ def test_formulas_are_what_the_schedule_moves_here_and_what_the_plan_moves_on_ot
             if [r.formula for r in there.collectives] == [r.formula for r in volume.collectives]:
                 compared += 1
                 assert volume.formula.at(mesh) == volume_of(stages["partition"]).ring_bytes, (name, mesh)
-    assert programs >= 30 and compared >= 40
+    assert programs >= 25 and compared >= 40, (programs, compared)
 
 
 def other_meshes(mesh: Mesh) -> Iterator[Mesh]:
