@@ -31,6 +31,16 @@ PROGRAMS = {
           {{feature_group_count = 1 : i64, batch_group_count = 1 : i64}} : (tensor<1x1x1xf32>, tensor<3x1x3xf32>) -> tensor<0x3x1xf32>
         func.return %0 : tensor<0x3x1xf32>
       }}""",
+    "a sum that is read at other places than it is made at": """
+      func.func @f(%a: tensor<2x12x1xi32>, %z: tensor<i32>) -> tensor<4x6x2xi32> {
+        %0 = stablehlo.reduce(%a init: %z) applies stablehlo.xor across dimensions = [2] : (tensor<2x12x1xi32>, tensor<i32>) -> tensor<2x12xi32>
+        %1 = stablehlo.reshape %0 : (tensor<2x12xi32>) -> tensor<2x6x2xi32>
+        %2 = sdy.manual_computation(%1, %1) in_shardings=[<@mesh, [{}, {}, {}]>, <@mesh, [{}, {}, {}]>] out_shardings=[<@mesh, [{"x"}, {}, {}]>] manual_axes={"x"} (%t: tensor<2x6x2xi32>, %u: tensor<2x6x2xi32>) {
+          %3 = stablehlo.xor %u, %t : tensor<2x6x2xi32>
+          sdy.return %3 : tensor<2x6x2xi32>
+        } : (tensor<2x6x2xi32>, tensor<2x6x2xi32>) -> tensor<4x6x2xi32>
+        func.return %2 : tensor<4x6x2xi32>
+      }""",
     "an option that alone names its mesh": """
       shard.grid @other(shape = 3) {axis_names = ["y"]}
       func.func @f(%a: tensor<4x6xf32>) -> (tensor<4x6xf32> {shard.sharding = #shard.wish<@mesh, [["x"], []]>}) {
@@ -46,6 +56,7 @@ def test_it_computes_what_it_says(name: str, tmp_path: Path, capsys: pytest.Capt
     path = tmp_path / "p.mlir"
     path.write_text(MESH + PROGRAMS[name])
     assert main(["check", str(path)]) == 0, capsys.readouterr()
+    assert main(["compile", str(path), "--target", "cpu", "-o", str(tmp_path / "p.mgx")]) == 0, capsys.readouterr()
 
 
 @pytest.mark.parametrize(

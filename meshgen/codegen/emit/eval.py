@@ -156,10 +156,14 @@ class Evaluator:
         return tuple(v for v in self.tile.edges if v in found)
 
     def value(self, value: Value, index: Index, guards: Guards = ()) -> Code:
-        """The value at an index; where a guard does not hold the register holds anything."""
+        """The value at an index; where a guard does not hold the register holds anything.
+
+        Raises CodegenError (MG0301) for a value that the kernel has at other places than those it is read at.
+        """
         if value in self.stands:
             place, code = self.stands[value]
-            assert place == index, f"{value.name or 'a value'} stands elsewhere in the kernel"
+            if place != index:
+                raise CodegenError(unsupported(self.producer[value]))
             return code
         key = (value, index, guards)
         for scope in reversed(self._scopes):

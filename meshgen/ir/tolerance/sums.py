@@ -187,12 +187,14 @@ def _fft(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) 
 
 
 def _factored(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """cholesky and triangular_solve: how far an error goes, only the executions with random errors tell."""
+    """cholesky and triangular_solve: how far an error goes, only the executions with random errors tell.
+
+    Sums of products are taken in any order, also of exact operands: what cancels leaves an error of the matrix's size.
+    """
     value = results[0]
     units = sum_units(dtype_name(value.dtype), math.sqrt(value.shape[-1]), 2)
-    if not any(x.is_uncertain for x in operands):
-        return [spread_bound(operands, value)]
-    return [Tracked(value, np.full(value.shape, np.inf), absolute(value), units * absolute(value))]
+    size = np.broadcast_to(absolute(value).max(axis=(-2, -1), keepdims=True, initial=0.0), value.shape)
+    return [Tracked(value, np.full(value.shape, np.inf), absolute(value), units * size)]
 
 
 def _lapack(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
