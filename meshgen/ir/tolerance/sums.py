@@ -193,7 +193,8 @@ def _factored(node: Node, operands: list[Tracked], results: list[Array], tf32: b
     """
     value = results[0]
     units = sum_units(dtype_name(value.dtype), math.sqrt(value.shape[-1]), 2)
-    size = np.broadcast_to(absolute(value).max(axis=(-2, -1), keepdims=True, initial=0.0), value.shape)
+    dims = tuple(range(-min(2, value.ndim), 0))  # of a matrix, or of singular values
+    size = np.broadcast_to(absolute(value).max(axis=dims, keepdims=True, initial=0.0), value.shape)
     return [Tracked(value, np.full(value.shape, np.inf), absolute(value), units * size)]
 
 
