@@ -90,7 +90,7 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
          sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
          progress: Progress | None = None) -> Executable:  # fmt: skip
     """As `compile`, without building binaries."""
-    options, timing = Options(target, arguments, strict if isinstance(strict, bool) else tuple(strict)), Timing()
+    options, timing = Options(target, arguments, _strict(strict)), Timing()
     with timing.of("import"):
         module, rebuild = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs)
     program = open_program(module, {} if rebuild else _shapes(args, input_names(module.graph)), options)
@@ -100,6 +100,11 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
     for each in sizes:
         executable.specialise(each.get("mesh"), _shapes(each.get("args"), input_names(module.graph)))
     return executable
+
+
+def _strict(asked: bool | str | Sequence[str | int]) -> bool | tuple[str | int, ...]:
+    """Where to be strict, as options have it; one name by itself is that value, not its letters."""
+    return asked if isinstance(asked, bool) else (asked,) if isinstance(asked, str) else tuple(asked)
 
 
 def plan_module(

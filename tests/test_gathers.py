@@ -78,6 +78,12 @@ def test_strictness_may_be_about_values_and_lines(what: list[str | int], refused
         assert planned(GATHERED, strict=what).gathers()
 
 
+def test_one_name_by_itself_is_that_value_not_its_letters() -> None:
+    assert api.plan(GATHERED, target="cpu", strict="aw").gathers()
+    with pytest.raises(ShardingError):
+        api.plan(GATHERED, target="cpu", strict="w")
+
+
 def test_strict_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place, out = tmp_path / "p.mlir", tmp_path / "p.mgx"
     place.write_text(GATHERED)

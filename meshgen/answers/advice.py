@@ -7,7 +7,7 @@ bytes are told, with what they cost in memory and time.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rich.console import Group
@@ -42,9 +42,7 @@ class Advice:
 
     def record(self) -> dict[str, Any]:
         """For `--json`."""
-        return {"annotation": self.annotation, "value": self.value, "instead": self.instead,
-            "spec": self.spec,
-                "before": self.before, "after": self.after}  # fmt: skip
+        return asdict(self)
 
 
 def advise(executable: Executable, plan: Plan, numbers: Sequence[int] | None = None) -> list[Advice]:

@@ -77,8 +77,7 @@ def with_summand_dim(
     source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh
 ) -> tuple[Sharding, Sharding, tuple[int, ...]]:
     """Both ends with the summands that move between axes as the rows of one more dim; as they are where none do."""
-    ends = summand_axes(source, target, mesh)
-    if source.partial == target.partial or ends is None:
+    if source.partial == target.partial or (ends := summand_axes(source, target, mesh)) is None:
         return source, target, shape
     found: list[Sharding] = []
     for end, axes, other in zip((source, target), ends, ends[::-1], strict=True):

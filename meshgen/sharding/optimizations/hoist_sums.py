@@ -19,7 +19,7 @@ from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.regions import used_values
 from meshgen.sharding.live import peak_of
-from meshgen.sharding.optimizations.rewrite import about, meaning, merged_why, without_dead
+from meshgen.sharding.optimizations.rewrite import about, meaning, merged_why, ops_of, without_dead
 
 _LARGER = 1.25  # how much the peak of memory may grow
 _KINDS = {"add": "sum", "subtract": "sum", "maximum": "max", "minimum": "min", "multiply": "product", "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
@@ -33,9 +33,10 @@ def hoist_sums(module: Module) -> Module:
     and bits. The sum so far is used for nothing else in the loop. Not out of loops that run once at most.
     """
     found = without_dead(_hoisted(module.graph, {}, ("all_reduce", "reduce_scatter")))
-    before, after = (peak_of(graph, module.mesh).bytes for graph in (module.graph, found))
-    if after > _LARGER * before:
-        found = without_dead(_hoisted(module.graph, {}, ("all_reduce",)))
+    if "reduce_scatter" in ops_of(module.graph):
+        before, after = (peak_of(graph, module.mesh).bytes for graph in (module.graph, found))
+        if after > _LARGER * before:
+            found = without_dead(_hoisted(module.graph, {}, ("all_reduce",)))
     return replace(module, graph=found)
 
 
@@ -54,9 +55,12 @@ def _hoisted(graph: Graph, around: Mapping[Value, Node], ops: Sequence[str]) -> 
     for node in graph.nodes:
         if node.regions and node.op in ("while", "case", "if"):
             node = replace(node, regions=tuple(_hoisted(region, known, ops) for region in node.regions))
-        turned = _turned(node, ops) if node.op == "while" and trip_count(node, known) not in (0, 1) else node
-        sums = _sums(turned, ops) if turned is not node else []
-        nodes += _written(turned, sums) if sums else [node]
+        if node.op == "while" and trip_count(node, known) not in (0, 1):
+            turned = _turned(node, ops)
+            if sums := _sums(turned, ops):
+                nodes += _written(turned, sums)
+                continue
+        nodes.append(node)
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)
 
 

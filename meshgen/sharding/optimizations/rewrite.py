@@ -188,16 +188,16 @@ def about(*ops: str) -> Callable[[Pass], Pass]:
     def limited(optimization: Pass) -> Pass:
         @wraps(optimization)
         def run(module: Module) -> Module:
-            return module if _ops(module.graph).isdisjoint(ops) else optimization(module)
+            return module if ops_of(module.graph).isdisjoint(ops) else optimization(module)
 
         return run
 
     return limited
 
 
-def _ops(graph: Graph) -> set[str]:
+def ops_of(graph: Graph) -> set[str]:
     """The ops of a graph, regions included."""
-    inner = [_ops(region) for node in graph.nodes for region in node.regions]
+    inner = [ops_of(region) for node in graph.nodes for region in node.regions]
     return {node.op for node in graph.nodes}.union(*inner)
 
 

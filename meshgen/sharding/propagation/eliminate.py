@@ -17,10 +17,8 @@ from typing import Any
 import numpy as np
 
 MAX_TABLE = 1 << 16  # cells; a wider graph has variables fixed, the most connected first
-ROUNDS, WORTH_A_ROUND = (
-    4,
-    1e-3,
-)  # at most so often is what was fixed looked at again, while it gets cheaper by this part
+ROUNDS = 4  # at most so often is what was fixed looked at again,
+WORTH_A_ROUND = 1e-3  # while it gets cheaper by this part
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
