@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from meshgen.ccl.cost import PEER_SECONDS, collective_seconds, link_axes, moving_axes, ring_bytes
-from meshgen.ccl.exchange import exchange
+from meshgen.ccl.exchange import Exchange, exchange
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Axis, Mesh, make_mesh
 from meshgen.spec import P, Sharding, fit
+from tests.counting import calls
 from tests.sharding.reshard_oracle import random_sharding
 
 XY = make_mesh({"x": 2, "y": 4})
@@ -126,9 +127,12 @@ def test_a_partial_part_of_an_axis_is_no_replica() -> None:
 
 
 def test_big_meshes_cost_no_more() -> None:
-    big = make_mesh({"pod": 512, "x": 2, "y": 4})
     source, target = fit(P("x", "y"), 2), fit(P("y", "x"), 2)
-    begin = time.perf_counter()
-    found = exchange(source, target, (4096, 4096), big)
-    assert time.perf_counter() - begin < 0.05
+
+    def of_pods(pods: int) -> Callable[[], Exchange]:
+        mesh = make_mesh({"pod": pods, "x": 2, "y": 4})
+        return lambda: exchange(source, target, (4096, 4096), mesh)
+
+    (few, _), (many, found) = calls(of_pods(3)), calls(of_pods(512))
+    assert many <= few
     assert found == exchange(source, target, (4096, 4096), XY)
