@@ -7,7 +7,9 @@ each stream, how many of its tasks are surely done when the task starts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import bisect
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,49 +62,65 @@ def join(many: Sequence[Clock]) -> Clock:
 def place(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
     """Offset of each storage, and the bytes of the arena.
 
-    What is in place before the step comes first, in order. The rest goes to the lowest gap among the storages
-    that it may not share bytes with: once biggest first, once in order, and the smaller arena wins.
+    What is in place before the step comes first, in order, and shares nothing. The rest goes to the lowest gap among
+    the storages that it may not share bytes with: once biggest first, once in order, and the smaller arena wins.
+    Work: for n storages, c pairs of which are alive together, O(n log n + c).
     """
-    fixed = [n for n, life in enumerate(lifetimes) if life.born is None]
-    rest = [n for n, life in enumerate(lifetimes) if life.born is not None]
+    sizes = np.array([aligned(life.nbytes) for life in lifetimes], np.int64)
+    fixed = [n for n, life in enumerate(lifetimes) if life.born is None and life.nbytes]
+    rest = [n for n, life in enumerate(lifetimes) if life.born is not None and life.nbytes]
+    offsets = np.zeros(len(lifetimes), np.int64)
+    offsets[fixed] = np.cumsum(sizes[fixed]) - sizes[fixed]
+    base = int(sizes[fixed].sum())
+    clashing = clashes(lifetimes, rest)
     by_size = sorted(rest, key=lambda n: (-lifetimes[n].nbytes, n))
-    clashes = _Clashes(lifetimes)
-    plans = [_place_in_order(lifetimes, fixed + order, clashes) for order in (by_size, rest)]
+    plans = [_place_in_order(offsets, sizes, base, order, clashing) for order in (by_size, rest)]
     return min(plans, key=lambda plan: plan[1])
 
 
-class _Clashes:
-    """Which storages may not share bytes, for many at once: a plan asks once per storage about all placed ones."""
+def clashes(lifetimes: Sequence[Lifetime], numbers: Sequence[int]) -> dict[int, Numbers]:
+    """For each storage of `numbers`, all of which a task writes: those of them that it may not share bytes with.
 
-    def __init__(self, lifetimes: Sequence[Lifetime]) -> None:
-        never = (-1,) * STREAMS  # a clock at which nothing has happened, not even what touches nothing
-        self._born = np.array([life.born or never for life in lifetimes], np.int64).reshape(-1, STREAMS)
-        self._last = np.array([life.last for life in lifetimes], np.int64).reshape(-1, STREAMS)
-        self._stays = np.array([life.stays for life in lifetimes], np.bool_)
+    Storages come up in an order in which none follows one that is written after its end. So what an earlier one
+    does in common with a new one is a question of its end alone: whether on some stream it comes after the new one's
+    birth. That is the tail of a list that is sorted by end.
+    """
+    found: dict[int, list[int]] = {n: [] for n in numbers}
+    by_last: list[list[tuple[float, int]]] = [[] for _ in range(STREAMS)]
+    for number in sorted(numbers, key=lambda n: sum(lifetimes[n].born or ())):
+        life = lifetimes[number]
+        assert life.born is not None
+        alive = {n for ends, begin in zip(by_last, life.born, strict=True) for n in _after(ends, begin)}
+        found[number] += alive
+        for other in alive:
+            found[other].append(number)
+        for ends, last in zip(by_last, life.last, strict=True):
+            bisect.insort(ends, (math.inf if life.stays else last, number))
+    return {number: np.array(near, np.int64) for number, near in found.items()}
 
-    def of(self, number: int, others: Numbers) -> Any:
-        """Per entry of `others`, whether it clashes with storage `number`."""
-        after = (self._last[others] <= self._born[number]).all(1) & ~self._stays[others]
-        before = (self._last[number] <= self._born[others]).all(1) & ~self._stays[number]
-        return ~(after | before)
+
+def _after(ends: Sequence[tuple[float, int]], begin: int) -> list[int]:
+    """The storages that end after the first `begin` tasks; `ends` is sorted."""
+    return [number for _, number in ends[bisect.bisect(ends, (begin, math.inf)) :]]
 
 
-def _place_in_order(lifetimes: Sequence[Lifetime], order: Sequence[int], clashes: _Clashes) -> tuple[list[int], int]:
-    offsets = [0] * len(lifetimes)
-    placed = np.empty((3, 0), np.int64)  # offset, end, storage; by offset
+def _place_in_order(
+    fixed: Numbers, sizes: Numbers, base: int, order: Sequence[int], clashing: Mapping[int, Numbers]
+) -> tuple[list[int], int]:
+    """Offsets and arena with the storages of `order` placed one after the other behind the first `base` bytes."""
+    offsets = fixed.copy()
+    ends = np.full_like(offsets, base)  # of what is placed; before that it takes no room
+    offsets[order] = base
     for number in order:
-        size = aligned(lifetimes[number].nbytes)
-        if size:
-            offset = _lowest_gap(size, placed[:2, clashes.of(number, placed[2])])
-            offsets[number] = offset
-            place = int(np.searchsorted(placed[0], offset))
-            placed = np.insert(placed, place, (offset, offset + size, number), axis=1)
-    return offsets, int(placed[1].max(initial=0))
+        near = clashing[number]
+        near = near[np.argsort(offsets[near], kind="stable")]
+        offsets[number] = _lowest_gap(int(sizes[number]), base, offsets[near], ends[near])
+        ends[number] = offsets[number] + sizes[number]
+    return offsets.tolist(), int(ends.max(initial=base))
 
 
-def _lowest_gap(size: int, taken: Numbers) -> int:
-    """Lowest offset with `size` free bytes; `taken` has rows of offsets, rising, and ends."""
-    starts, ends = taken
-    free = np.concatenate([[0], np.maximum.accumulate(ends)])  # from where on everything before is over
+def _lowest_gap(size: int, base: int, starts: Numbers, ends: Numbers) -> int:
+    """Lowest offset from `base` on with `size` free bytes; `starts` rise."""
+    free = np.concatenate([[base], np.maximum.accumulate(ends)])  # from where on everything before is over
     fits = np.flatnonzero(starts - free[:-1] >= size)
     return int(free[fits[0]] if fits.size else free[-1])

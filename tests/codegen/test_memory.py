@@ -2,9 +2,14 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Sequence
+from typing import Any
 
-from meshgen.codegen.memory import Lifetime, clocks, place
-from meshgen.runtime.plan import ALIGNMENT, aligned
+import pytest
+
+from meshgen.codegen import memory
+from meshgen.codegen.memory import Lifetime, clashes, clocks, place
+from meshgen.runtime.plan import ALIGNMENT, STREAMS, aligned
 
 
 def chain(count: int, nbytes: int) -> list[Lifetime]:
@@ -51,18 +56,74 @@ def is_over_before(left: Lifetime, right: Lifetime) -> bool:
     return all(mine <= done for mine, done in zip(left.last, right.born, strict=True))
 
 
-def test_random_plans_never_overlap_what_is_alive_together():
-    rng = random.Random(7)
-    for _ in range(20):
-        lives = []
-        for _ in range(40):
-            born = (rng.randrange(60), rng.randrange(60))
-            last = (born[0] + rng.randrange(1, 20), rng.choice([0, born[1] + rng.randrange(1, 20)]))
-            lives.append(Lifetime(rng.choice([0, 1, 255, 256, 257, 5000]), born, last, rng.random() < 0.1))
-        offsets, total = place(lives)
-        for i, a in enumerate(lives):
-            assert offsets[i] + a.nbytes <= total
-            for j, b in enumerate(lives[:i]):
-                alive = not (is_over_before(a, b) or is_over_before(b, a))
-                apart = offsets[i] + a.nbytes <= offsets[j] or offsets[j] + b.nbytes <= offsets[i]
-                assert apart or not alive or not a.nbytes or not b.nbytes
+def random_lives(rng: random.Random, count: int) -> list[Lifetime]:
+    """One storage per task, on random streams with random waits; later tasks touch it at random."""
+    streams = [rng.randrange(STREAMS) for _ in range(count)]
+    waits = [sorted(rng.sample(range(n), min(n, rng.choice([0, 0, 1])))) for n in range(count)]
+    starts, ends = clocks(streams, waits)
+    lives: list[Lifetime] = []
+    for n in range(count):
+        last = [0] * STREAMS
+        for toucher in (n, *(t for t in range(n + 1, min(n + 12, count)) if rng.random() < 0.2)):
+            last[streams[toucher]] = ends[toucher][streams[toucher]]
+        lives.append(Lifetime(rng.choice([0, 1, 255, 256, 257, 5000]), starts[n], tuple(last), rng.random() < 0.1))
+    return lives
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_storages_that_may_not_share_are_exactly_those_that_no_order_keeps_apart(seed: int):
+    lives = random_lives(random.Random(seed), 60)
+    found = clashes(lives, range(len(lives)))
+    for i, a in enumerate(lives):
+        meant = {j for j, b in enumerate(lives) if i != j and not (is_over_before(a, b) or is_over_before(b, a))}
+        assert set(found[i].tolist()) == meant
+        assert len(found[i]) == len(meant)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_plans_never_overlap_what_is_alive_together(seed: int):
+    lives = random_lives(random.Random(seed), 60)
+    lives.insert(0, Lifetime(700, None, (9, 0), True))
+    offsets, total = place(lives)
+    for i, a in enumerate(lives):
+        assert offsets[i] + a.nbytes <= total
+        for j, b in enumerate(lives[:i]):
+            alive = not (is_over_before(a, b) or is_over_before(b, a))
+            apart = offsets[i] + a.nbytes <= offsets[j] or offsets[j] + b.nbytes <= offsets[i]
+            assert apart or not alive or not a.nbytes or not b.nbytes
+
+
+@pytest.mark.parametrize(
+    ("lives", "best"),
+    [
+        ([(1, 0, 3), (1, 1, 6), (4, 4, 6)], 5),  # biggest first; in order leaves no room below the two small ones: 6
+        ([(3, 0, 4), (2, 1, 3), (3, 2, 3), (4, 3, 5)], 8),  # in order; biggest first: 9
+    ],
+    ids=["biggest-first", "in-order"],
+)
+def test_the_better_of_two_orders_wins(lives: list[tuple[int, int, int]], best: int):
+    unit = aligned(1)
+    _, total = place([Lifetime(size * unit, (born, 0), (last, 0), False) for size, born, last in lives])
+    assert total == best * unit
+
+
+def test_work_grows_with_what_is_alive_together_not_with_all_pairs(monkeypatch: pytest.MonkeyPatch):
+    """What a storage is compared with, counted where candidates are looked up and where gaps are searched."""
+    looked_at = 0
+    after, lowest_gap = memory._after, memory._lowest_gap
+
+    def counted_after(ends: Sequence[tuple[float, int]], begin: int) -> list[int]:
+        nonlocal looked_at
+        found = after(ends, begin)
+        looked_at += len(found)
+        return found
+
+    def counted_gap(size: int, base: int, starts: Any, ends: Any) -> int:
+        nonlocal looked_at
+        looked_at += len(starts)
+        return lowest_gap(size, base, starts, ends)
+
+    monkeypatch.setattr(memory, "_after", counted_after)
+    monkeypatch.setattr(memory, "_lowest_gap", counted_gap)
+    place([*[Lifetime(64, None, (1, 0), True)] * 500, *chain(500, 1000)])
+    assert 0 < looked_at <= 5 * 500  # one neighbour on each side, in two orders, and one candidate each
