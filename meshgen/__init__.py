@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 _PLACES = {
     "meshgen.api": ("advise", "compile", "load", "lower"),
     "meshgen.errors": ("MeshgenError",),
-    "meshgen.executable": ("Executable",),
+    "meshgen.executables.executable": ("Executable",),
     "meshgen.frontend.op_rule": ("op_rule",),
     "meshgen.frontend.tracer": ("Tensor", "annotate", "spec", "trace"),
     "meshgen.mesh": ("Mesh", "make_mesh"),

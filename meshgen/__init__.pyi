@@ -6,7 +6,7 @@ from meshgen.api import compile as compile
 from meshgen.api import load as load
 from meshgen.api import lower as lower
 from meshgen.errors import MeshgenError as MeshgenError
-from meshgen.executable import Executable as Executable
+from meshgen.executables.executable import Executable as Executable
 from meshgen.frontend.op_rule import op_rule as op_rule
 from meshgen.frontend.tracer import Tensor as Tensor
 from meshgen.frontend.tracer import annotate as annotate

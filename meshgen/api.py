@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.executable import Executable, Rebuild
-from meshgen.executable_open import AT_LOAD, OpenExecutable, closed, open_program
+from meshgen.executables.executable import Executable, Rebuild
+from meshgen.executables.open_sizes import AT_LOAD, OpenExecutable, closed, open_program
 from meshgen.frontend.tracer import SpecLike, spec, trace
 from meshgen.ir.graph import Annotation, Module, Value
 from meshgen.ir.sizes import given_types, has_open_results, input_names, with_shapes
@@ -127,7 +127,7 @@ def plan_module(
 
 def _plan_parts(stages: Mapping[str, Module], options: Options, timing: Timing, rebuild: Rebuild) -> Executable:
     """The schedules of all meshes, proven right together."""
-    from meshgen.executable_parts import PartsExecutable
+    from meshgen.executables.on_meshes import PartsExecutable
     from meshgen.runtime.checker_parts import check_parts
     from meshgen.sharding.meshes.crossings import with_hints
     from meshgen.sharding.meshes.split import split_meshes

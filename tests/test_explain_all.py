@@ -10,7 +10,7 @@ import pytest
 from meshgen import api
 from meshgen.answers.explain import explain_collective
 from meshgen.answers.values import Known, known_of
-from meshgen.executable import Executable
+from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Graph, Node
 from meshgen.ir.reasons import reason_of
 from meshgen.ir.text import parse_text

@@ -12,7 +12,7 @@ from meshgen import api
 from meshgen.answers.what_if import annotated_with
 from meshgen.cli import main
 from meshgen.errors import ShardingError
-from meshgen.executable import Executable
+from meshgen.executables.executable import Executable
 from meshgen.ir.text import parse_text
 from meshgen.pipeline import Options, Timing
 from meshgen.sharding.generate import random_program

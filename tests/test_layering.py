@@ -16,7 +16,7 @@ PACKAGE = ROOT / "meshgen"
 LAYERS = (
     ("cli", "__main__", "commands"),
     ("__init__", "api"),
-    ("answers", "executable", "executable_open", "executable_parts"),
+    ("answers", "executables"),
     ("pipeline",),
     ("frontend", "sharding", "codegen", "runtime"),
     ("ccl", "kernels"),

@@ -13,7 +13,7 @@ import pytest
 
 import meshgen as mg
 from meshgen.errors import ArgumentError, MeshgenError, MissingError, ProgramError, ShardingError
-from meshgen.executable_open import AHEAD, AT_LOAD, OpenExecutable
+from meshgen.executables.open_sizes import AHEAD, AT_LOAD, OpenExecutable
 from meshgen.runtime import container, loading
 from meshgen.runtime.open_module import OpenModule
 from meshgen.runtime.sizes import LAUNCHERS

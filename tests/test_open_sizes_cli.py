@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from meshgen.cli import main
-from meshgen.executable_open import AHEAD, AT_LOAD
+from meshgen.executables.open_sizes import AHEAD, AT_LOAD
 from tests.open_programs import PROGRAM, STAGES, rows
 
 

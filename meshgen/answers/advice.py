@@ -16,7 +16,7 @@ from meshgen.answers.collectives import collective_records_of
 from meshgen.answers.tables import bytes_text, seconds_text, table_of
 from meshgen.answers.values import known_of
 from meshgen.errors import MeshgenError
-from meshgen.executable import Executable
+from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Annotation, Graph, Module, Node
 from meshgen.pipeline import Options, Timing
 from meshgen.sharding.propagate import Solved

@@ -14,7 +14,7 @@ from meshgen.answers.records import Collective, collective_record
 from meshgen.answers.tables import bytes_text, seconds_text
 from meshgen.ccl.cost import LOCAL_OPS
 from meshgen.errors import Location
-from meshgen.executable import Executable
+from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import overlaps
 from meshgen.sharding.propagate import Solved

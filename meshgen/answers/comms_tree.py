@@ -10,7 +10,7 @@ from meshgen.answers.collectives import Edge, edges_of
 from meshgen.answers.records import Collective, Comms
 from meshgen.answers.tables import bytes_text
 from meshgen.errors import place_text
-from meshgen.executable import Executable
+from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Node
 
 

@@ -9,7 +9,7 @@ from meshgen.answers.comms_tree import comms_tree
 from meshgen.answers.explain import explanations, formula_record
 from meshgen.answers.gathers import gather_records
 from meshgen.answers.values import known_of
-from meshgen.executable import Executable
+from meshgen.executables.executable import Executable
 from meshgen.sharding.propagation.rivals import lost_hints
 
 

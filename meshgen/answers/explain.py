@@ -14,8 +14,8 @@ from meshgen.answers.records import Comms
 from meshgen.answers.tables import comms_table, render, table_of
 from meshgen.answers.values import Question, known_of
 from meshgen.errors import Diagnostic, Location, UsageError, place_text
-from meshgen.executable import Executable
-from meshgen.executable_parts import PartsExecutable
+from meshgen.executables.executable import Executable
+from meshgen.executables.on_meshes import PartsExecutable
 from meshgen.frontend.tracer import spec
 from meshgen.sharding.propagation.rivals import lost_hints
 from meshgen.spec import Sharding, parse_sharding

@@ -10,7 +10,7 @@ from meshgen.answers.collectives import Edge, chains_of, edges_of
 from meshgen.answers.tables import bytes_text, seconds_text, table_of
 from meshgen.answers.values import known_of
 from meshgen.errors import Diagnostic, Location, ShardingError, place_text
-from meshgen.executable import Executable
+from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Graph, Value
 from meshgen.mesh import Mesh, overlaps
 from meshgen.sharding.propagation.sites import wish_of

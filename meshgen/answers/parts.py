@@ -10,8 +10,8 @@ from meshgen.answers.tables import bytes_text, seconds_text
 from meshgen.answers.values import known_of, link_parts
 from meshgen.codegen.unroll import unroll
 from meshgen.errors import Location
-from meshgen.executable import Executable
-from meshgen.executable_parts import PartsExecutable
+from meshgen.executables.executable import Executable
+from meshgen.executables.on_meshes import PartsExecutable
 from meshgen.ir.graph import Module, Node
 from meshgen.sharding.meshes.chains import ReasonsAcross
 from meshgen.sharding.meshes.crossings import Crossing, Way, crossings

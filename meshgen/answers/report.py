@@ -12,7 +12,7 @@ from meshgen.runtime.plan import STREAMS
 from meshgen.runtime.sizes import sizes_text
 
 if TYPE_CHECKING:
-    from meshgen.executable import Executable
+    from meshgen.executables.executable import Executable
 
 WIDTH, LANE = 1100, 34  # of the timeline, in CSS pixels
 PAGE = """<!doctype html>

@@ -8,7 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from meshgen.errors import Diagnostic, Location, UsageError, place_text
-from meshgen.executable import Executable
+from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.manual import is_open
 from meshgen.sharding.equal_programs.common_values import common_values

@@ -13,7 +13,7 @@ from meshgen.answers.records import Collective, Comms, collective_records
 from meshgen.answers.tables import bytes_text, seconds_text, table_of
 from meshgen.answers.values import REGIONS
 from meshgen.errors import Diagnostic, Location, UsageError
-from meshgen.executable import Executable
+from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.sizes import input_names
 from meshgen.spec import Sharding, fit

@@ -20,7 +20,7 @@ from meshgen.commands.output import Output
 from meshgen.commands.random_programs import check_random, through_module
 from meshgen.commands.sizes import at_combinations
 from meshgen.errors import Diagnostic, NumbersDiffer, UsageError
-from meshgen.executable import Executable
+from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Module
 from meshgen.ir.sizes import at_mesh, has_open_results, with_shapes
 from meshgen.pipeline import program_faults, verify_program

@@ -13,7 +13,7 @@ from meshgen import api
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import at_combinations, fixed_shapes, meshes_option
 from meshgen.errors import Diagnostic, ShardingError, UsageError
-from meshgen.executable import Executable
+from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Module
 from meshgen.ir.sizes import at_mesh
 from meshgen.pipeline import Options, Timing, verify_program

@@ -15,8 +15,9 @@ from meshgen.commands.common import add_program, add_target, program_options, st
 from meshgen.commands.output import Output, plain
 from meshgen.commands.sizes import open_record, specialisations_table, specialise
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.executable import Executable, kernel_records
-from meshgen.executable_open import OpenExecutable
+from meshgen.executables.executable import Executable
+from meshgen.executables.kernels import kernel_records
+from meshgen.executables.open_sizes import OpenExecutable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

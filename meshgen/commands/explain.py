@@ -23,7 +23,7 @@ from meshgen.answers.what_if import (
 )
 from meshgen.commands.common import add_program, add_target, planned, specs_option
 from meshgen.commands.output import Output
-from meshgen.executable import Executable
+from meshgen.executables.executable import Executable
 from meshgen.pipeline import Timing
 
 

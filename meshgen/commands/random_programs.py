@@ -18,7 +18,7 @@ import numpy as np
 
 from meshgen.codegen.package import write_plans
 from meshgen.errors import CodegenError, MeshgenError
-from meshgen.executable_open import closed, open_program
+from meshgen.executables.open_sizes import closed, open_program
 from meshgen.ir.graph import Module
 from meshgen.ir.sizes import at_meshes
 from meshgen.ir.text import parse_text, print_text

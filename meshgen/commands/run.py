@@ -17,7 +17,7 @@ from meshgen.commands.comparison import Expected, compare
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, fixed_shapes, meshes_option
 from meshgen.errors import ArgumentError, Diagnostic, MissingError, NumbersDiffer, UsageError
-from meshgen.executable_open import AT_LOAD
+from meshgen.executables.open_sizes import AT_LOAD
 from meshgen.ir.graph import TensorType
 from meshgen.runtime.module import DEVICES, LoadedModule
 from meshgen.runtime.random_arrays import random_array

@@ -11,8 +11,8 @@ from typing import Any
 from meshgen.answers.tables import bytes_text, seconds_text, table_of
 from meshgen.commands.output import Output
 from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, ProgramError, UsageError
-from meshgen.executable import Executable
-from meshgen.executable_open import OpenExecutable, closed, open_program
+from meshgen.executables.executable import Executable
+from meshgen.executables.open_sizes import OpenExecutable, closed, open_program
 from meshgen.ir.graph import Module
 from meshgen.mesh import DEFAULT_NAME, Mesh, make_mesh, parse_mesh, parse_mesh_choices
 from meshgen.pipeline import Options

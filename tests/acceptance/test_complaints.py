@@ -13,7 +13,7 @@ import meshgen as mg
 from meshgen import P, api
 from meshgen.cli import main
 from meshgen.errors import ProgramError, ShardingError
-from meshgen.executable import Executable
+from meshgen.executables.executable import Executable
 
 Array = np.ndarray[Any, Any]
 Program = Callable[..., Any]

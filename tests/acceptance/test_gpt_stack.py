@@ -10,7 +10,7 @@ import pytest
 from bench.stack import LAYERS, on_mesh, stack
 from meshgen import api
 from meshgen.cli import main
-from meshgen.executable import Executable
+from meshgen.executables.executable import Executable
 from meshgen.runtime.loading import load
 from tests.acceptance.cases import needs_cases, realistic
 from tests.counting import calls

@@ -8,7 +8,7 @@ import pytest
 import meshgen as mg
 from examples.moe import MESH, experts, specs
 from meshgen import api
-from meshgen.executable import Executable
+from meshgen.executables.executable import Executable
 from meshgen.ir.text import print_text
 from meshgen.sharding.oracle import check
 

@@ -13,7 +13,7 @@ import pytest
 
 from meshgen import api
 from meshgen.cli import main
-from meshgen.executable import Executable
+from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Value
 from meshgen.ir.text import parse_text, print_text
 

@@ -10,7 +10,7 @@ import pytest
 
 from meshgen.answers.values import known_of
 from meshgen.api import plan, read
-from meshgen.executable import Executable
+from meshgen.executables.executable import Executable
 from meshgen.ir.text import parse_text, print_text
 from meshgen.sharding.oracle import check
 

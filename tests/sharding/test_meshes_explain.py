@@ -11,8 +11,8 @@ import pytest
 import meshgen as mg
 from meshgen.answers.explain import explain_collective, explanations
 from meshgen.cli import main
-from meshgen.executable import Executable
-from meshgen.executable_parts import PartsExecutable
+from meshgen.executables.executable import Executable
+from meshgen.executables.on_meshes import PartsExecutable
 
 PROGRAM = """shard.grid @s0(shape = 2x2) {axis_names = ["dp", "tp"]}
 shard.grid @s1(shape = 2) {axis_names = ["dp"]}

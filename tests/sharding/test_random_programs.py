@@ -11,7 +11,7 @@ import pytest
 from meshgen import api
 from meshgen.cli import main
 from meshgen.commands.random_programs import check_random, closings, find_fault, is_open, options_of, program_of
-from meshgen.executable_open import OpenExecutable
+from meshgen.executables.open_sizes import OpenExecutable
 from meshgen.frontend.mlir import read_mlir
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.infer.inference import INFERENCE

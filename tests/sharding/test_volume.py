@@ -22,7 +22,7 @@ from meshgen.ccl.halo import RowFetch, rows_moved
 from meshgen.ccl.volume import Formula, formula_of
 from meshgen.cli import main
 from meshgen.errors import ShardingError
-from meshgen.executable import Executable
+from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Module, TensorType, Value
 from meshgen.ir.sizes import with_shapes
 from meshgen.ir.symbols import Dim, Expr

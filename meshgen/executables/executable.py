@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,8 +20,8 @@ from meshgen.answers.records import (
     memory_record,
     mesh_record,
 )
-from meshgen.errors import ArgumentError, CodegenError, Diagnostic, UsageError
-from meshgen.frontend.tracer import flatten
+from meshgen.errors import CodegenError, Diagnostic, UsageError
+from meshgen.executables.arguments import flat_arrays
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.pipeline import Options, Progress, Timing
@@ -279,70 +278,11 @@ class Executable:
         """
         from meshgen.runtime.simulate import simulate
 
-        arrays = self._arguments(args, kwargs)
+        arrays = flat_arrays(self.fused, args, kwargs)
         outputs = simulate(self.fused, arrays)
         if self._rebuild:
             return self._rebuild(outputs)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def _arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Array]:
-        """The leaves of the arguments in the order of the inputs. Raises ArgumentError with all misfits."""
-        names = [value.name for value in self.fused.graph.inputs]
-        flat = [leaf for _, leaf in flatten(list(args), "")]
-        flat += [
-            leaf
-            for name in _parameters(names[len(flat) :])
-            if name in kwargs
-            for _, leaf in flatten(kwargs[name], name)
-        ]
-        if len(flat) != len(names):
-            raise ArgumentError(
-                Diagnostic(
-                    "MG0601", f"{len(flat)} arrays were given, but the program takes {len(names)}: {', '.join(names)}"
-                )
-            )
-        arrays = [np.asarray(leaf) for leaf in flat]
-        faults = [
-            Diagnostic("MG0601", f"argument '{name}' is {array.dtype}{list(array.shape)}, but the program takes {kind}")
-            for name, array, kind in zip(names, arrays, self.fused.in_types, strict=True)
-            if array.shape != kind.sizes or array.dtype != kind.numpy_dtype
-        ]
-        if faults:
-            raise ArgumentError(*faults)
-        return arrays
-
     def __repr__(self) -> str:
         return f"Executable({self.name!r}, {self.place}, target={self.target!r}, {self.cost.kernels} kernels, {len(self.comms)} collectives)"
-
-
-def _parameters(names: Sequence[str]) -> list[str]:
-    """Parameters that dotted input names belong to, in order."""
-    return list(dict.fromkeys(name.partition(".")[0] for name in names))
-
-
-def kernel_records(executable: Executable) -> list[dict[str, Any]]:
-    """Per distinct kernel: launches, grid, work and, per architecture, what its binary needs."""
-    if len(executable.parts) > 1:
-        return [
-            record | {"name": f"{part.mesh.name}/{record['name']}"}
-            for part in executable.parts
-            for record in kernel_records(part)
-        ]
-    launches = [item.kernel for item in executable.plan.items if not item.is_collective]
-    records: list[dict[str, Any]] = []
-    for name in dict.fromkeys(launches):
-        source = executable.sources.get(name)
-        binaries = {
-            arch: {k: v for k, v in asdict(built).items() if k in ("regs", "spill_bytes", "shared", "threads")}
-            for (kernel, arch), built in executable.built.items()
-            if kernel == name
-        }
-        records.append(
-            {
-                "name": name,
-                "launches": launches.count(name),
-                "grid": list(source.grid) if source else [],
-                "binaries": binaries,
-            }
-        )
-    return records
