@@ -17,7 +17,7 @@ _PLACES = {
     "meshgen.api": ("advise", "compile", "load", "lower"),
     "meshgen.errors": ("MeshgenError",),
     "meshgen.executables.executable": ("Executable",),
-    "meshgen.frontend.op_rule": ("op_rule",),
+    "meshgen.frontend.tracer.op_rule": ("op_rule",),
     "meshgen.frontend.tracer": ("Tensor", "annotate", "spec", "trace"),
     "meshgen.mesh": ("Mesh", "make_mesh"),
     "meshgen.answers.picture": ("show",),

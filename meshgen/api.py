@@ -6,37 +6,25 @@ specialisations for the sizes that are asked for, and `load` compiles for others
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from fnmatch import fnmatchcase
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any
 
-from meshgen.errors import Diagnostic, UsageError
-from meshgen.executables.executable import Executable, Rebuild
+from meshgen.executables.executable import Executable
 from meshgen.executables.open_sizes import AT_LOAD, OpenExecutable, closed, open_program
-from meshgen.frontend.tracer import SpecLike, spec, trace
-from meshgen.ir.graph import Annotation, Module, Value
+from meshgen.frontend.given import Args, Meshes, Specs, annotated, meshes_of, placed_on, shapes_of
+from meshgen.frontend.programs import Rebuild, import_program
+from meshgen.ir.graph import Module
 from meshgen.ir.sizes import given_types, has_open_results, input_names, with_shapes
-from meshgen.mesh import DEFAULT_NAME, Mesh, make_mesh
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages, verify_program
 from meshgen.runtime import loading
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_module import OpenModule
 from meshgen.runtime.sizes import Given, Sizes
-from meshgen.spec import Sharding, fit, from_indices
 
 if TYPE_CHECKING:
     from meshgen.answers.advice import Advice
 
-Args: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
-Specs: TypeAlias = Mapping[str, SpecLike | None] | Sequence[SpecLike | None] | SpecLike | None
-Meshes: TypeAlias = (
-    Mesh | Mapping[str, int | None] | Mapping[str, Mesh | Mapping[str, int | None]] | Sequence[Mesh] | None
-)
-Shape: TypeAlias = Sequence[int | None]
 __all__ = ["Executable", "LoadedModule", "OpenExecutable", "compile", "load", "lower", "read"]
 
 
@@ -93,12 +81,12 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
     options, timing = Options(target, arguments, _strict(strict)), Timing()
     with timing.of("import"):
         module, rebuild = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs)
-    program = open_program(module, {} if rebuild else _shapes(args, input_names(module.graph)), options)
+    program = open_program(module, {} if rebuild else shapes_of(args, input_names(module.graph)), options)
     if not program.is_open:
         return plan_module(module, options, timing, rebuild, progress)
     executable = OpenExecutable(module, program, options, timing, rebuild, plan_module)
     for each in sizes:
-        executable.specialise(each.get("mesh"), _shapes(each.get("args"), input_names(module.graph)))
+        executable.specialise(each.get("mesh"), shapes_of(each.get("args"), input_names(module.graph)))
     return executable
 
 
@@ -162,101 +150,15 @@ def lower(graph: Any, mesh: Meshes = None, *, stage: str, args: Args = None,
 def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
          out_specs: Specs = None) -> tuple[Module, Rebuild]:  # fmt: skip
     """The program as a verified module with its annotations, and how to rebuild a traced function's result."""
-    given = _meshes(mesh)
-    module, rebuild = _import(graph, given, args)
-    module = _on(module, given)
-    shapes = {} if rebuild else _shapes(args, input_names(module.graph))
+    given = meshes_of(mesh)
+    module, rebuild = import_program(graph, given, args)
+    module = placed_on(module, given)
+    shapes = {} if rebuild else shapes_of(args, input_names(module.graph))
     is_known = not any(None in kind.shape for kind in given_types(module.graph, shapes))
     if is_known and (shapes or has_open_results(module)) and (module.stage != "partition" or module.mesh.is_static):
         module = with_shapes(module, shapes)
     verify_program(module)
-    inputs, outputs = module.graph.inputs, module.graph.outputs
-    wishes = _annotations("input", _names(inputs, "arg"), inputs, in_specs, module.mesh, module.in_annotations)
-    names = ["result"] if len(outputs) == 1 else [f"result.{i}" for i in range(len(outputs))]
-    results = _annotations("output", names, outputs, out_specs, module.mesh, module.out_annotations)
-    return replace(module, in_annotations=wishes, out_annotations=results), rebuild
-
-
-def _meshes(given: Meshes) -> tuple[Mesh, ...]:
-    """One mesh, several by name, or none that is given. Raises UsageError for what is neither."""
-    if given is None or isinstance(given, Mesh):
-        return () if given is None else (given,)
-    if not isinstance(given, Mapping):
-        return tuple(given)
-    sizes = cast("Mapping[str, Any]", given)
-    if not any(isinstance(each, (Mesh, Mapping)) for each in sizes.values()):
-        return (make_mesh(sizes),)
-    return tuple(
-        replace(each, name=name) if isinstance(each, Mesh) else make_mesh(each, name) for name, each in sizes.items()
-    )
-
-
-def _on(module: Module, given: Sequence[Mesh]) -> Module:
-    """The module on the meshes that the user gives: sizes of its own by name, or others in place of them."""
-    if not given:
-        return module
-    if len(given) == 1 and len(module.meshes) < 2 and given[0].name in (DEFAULT_NAME, module.mesh.name):
-        return replace(module, mesh=module.mesh.completed(given[0]))
-    named, meshes = {mesh.name: mesh for mesh in given}, module.meshes or (module.mesh,)
-    if faults := list(_naming_faults(module, named)):
-        raise UsageError(*faults)
-    meshes = tuple(replace(m.completed(named[m.name]), name=m.name) if m.name in named else m for m in meshes)
-    return replace(module, mesh=meshes[0], meshes=meshes if module.meshes else ())
-
-
-def _naming_faults(module: Module, named: Mapping[str, Mesh]) -> Iterator[Diagnostic]:
-    """Meshes that are given, but not among the program's; and other sizes than those that its parts are made for."""
-    own = {mesh.name: mesh for mesh in module.meshes or (module.mesh,)}
-    for name, mesh in named.items():
-        if name == DEFAULT_NAME and len(own) > 1 and name not in own:
-            first, sizes = next(iter(own)), str(mesh).removeprefix("Mesh(").removesuffix(")").replace(" ", "")
-            text = (
-                f"{mesh} has no name, but the program is on {len(own)} meshes: {', '.join('@' + each for each in own)}"
-            )
-            hint = f'name it: --mesh {first}:{sizes}, in Python {{"{first}": {{...}}}}'
-            yield Diagnostic("MG0001", text, hint=hint)
-        elif name not in own:
-            known = ", ".join(f"@{each}" for each, mesh in own.items() if mesh.axes) or "none"
-            yield Diagnostic("MG0001", f"the program has no mesh @{name}", hint=f"its meshes are {known}")
-        elif module.parts and own[name].completed(mesh).axes != own[name].axes:
-            text = f"@{name} is {own[name]} in the program's parts, not {mesh}"
-            yield Diagnostic("MG0001", text, hint="enter the program as it was before propagation")
-
-
-def _import(graph: Any, given: tuple[Mesh, ...], args: Args) -> tuple[Module, Rebuild]:
-    from meshgen.frontend.jax import from_jax, is_jax
-
-    if isinstance(graph, Module):
-        return graph, None
-    if isinstance(graph, (str, Path)):
-        return _from_text(graph, given, args)
-    if is_jax(graph):
-        return from_jax(graph), None
-    if type(graph).__module__.startswith("xdsl."):
-        return _read_mlir(str(graph), given), None
-    if not callable(graph):
-        raise UsageError(
-            Diagnostic("MG0001", f"a {type(graph).__name__} is no program", hint="pass a function, MLIR text or a path")
-        )
-    if args is None:
-        raise UsageError(Diagnostic("MG0001", "a Python function needs args=[...], the type of each parameter"))
-    traced = trace(graph, args, given[0] if given else None, given if len(given) > 1 else ())
-    return traced.module, traced.rebuild
-
-
-def _from_text(graph: str | Path, given: tuple[Mesh, ...], args: Args) -> tuple[Module, Rebuild]:
-    text = str(graph)
-    if isinstance(graph, str) and (text == "-" or "\n" in text or "{" in text):
-        return _read_mlir(text, given), None
-    if isinstance(graph, str) and ":" in text and not Path(text).exists() and Path(text).suffix != ".mlir":
-        return _import(_function(text), given, args)
-    return _read_mlir(Path(text), given), None
-
-
-def _read_mlir(source: str | Path, meshes: Sequence[Mesh]) -> Module:
-    from meshgen.frontend.mlir import read_mlir
-
-    return read_mlir(source, meshes)
+    return annotated(module, in_specs, out_specs), rebuild
 
 
 def load(path: str | Path, mesh: Given = None, *, devices: int | None = None) -> LoadedModule:
@@ -286,83 +188,3 @@ def specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:
         if error.name is None or error.name.startswith("meshgen."):
             raise
         raise program.lacking(sizes, f"the Python package '{error.name}' is not installed") from error
-
-
-def _shapes(args: Args, names: Sequence[str]) -> dict[str, Shape]:
-    """Shapes of inputs by name, from types, arrays or shapes; None leaves one, or a size of it, as it is."""
-    if args is None:
-        return {}
-    if not isinstance(args, Mapping) and len(args) > len(names):
-        raise UsageError(Diagnostic("MG0001", f"{len(args)} args were given, but the program takes {len(names)}"))
-    pairs = args.items() if isinstance(args, Mapping) else zip(names, args, strict=False)
-    return {name: given if _is_shape(given) else spec(given).shape for name, given in pairs if given is not None}
-
-
-def _is_shape(given: Any) -> bool:
-    return isinstance(given, (tuple, list)) and all(
-        size is None or isinstance(size, int) for size in cast("Sequence[Any]", given)
-    )
-
-
-def _function(reference: str) -> Any:
-    """What `pkg.mod:function` names, looked up from the working directory too. Raises UsageError."""
-    module_name, _, name = reference.partition(":")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        return getattr(importlib.import_module(module_name), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(
-            Diagnostic(
-                "MG0002",
-                f"'{reference}' cannot be imported: {error}",
-                hint="write pkg.mod:function or the path of a .mlir file",
-            )
-        ) from error
-    finally:
-        sys.path.pop(0)
-
-
-def _names(values: Sequence[Value], word: str) -> list[str]:
-    return [value.name or f"{word}{number}" for number, value in enumerate(values)]
-
-
-def _annotations(word: str, names: Sequence[str], values: Sequence[Value], specs: Specs, mesh: Mesh,
-                 old: Sequence[Annotation | None]) -> list[Annotation | None]:  # fmt: skip
-    """The annotations of inputs or outputs: those of `specs`, else what the program said."""
-    found = [*old, *[None] * (len(values) - len(old))]
-    if specs is None:
-        return found
-    for number, wish in _matched(word, names, specs):
-        if wish is not None:
-            sharding = _sharding(wish, values[number], mesh)
-            found[number] = Annotation(sharding, True, (False,) * sharding.rank, values[number].loc)
-    return found
-
-
-def _matched(word: str, names: Sequence[str], specs: Specs) -> list[tuple[int, SpecLike | None]]:
-    """Pairs of value number and spec. Raises UsageError for names that match nothing, or a wrong number."""
-    if isinstance(specs, Mapping):
-        missing = [pattern for pattern in specs if not any(fnmatchcase(n, pattern) for n in names)]
-        if missing:
-            hint = f"the {word}s are {', '.join(names)}"
-            raise UsageError(*(Diagnostic("MG0001", f"there is no {word} '{name}'", hint=hint) for name in missing))
-        return [
-            (i, wish) for pattern, wish in specs.items() for i, name in enumerate(names) if fnmatchcase(name, pattern)
-        ]
-    rows: Sequence[Any] = [specs] if isinstance(specs, Sharding) else list(specs or ())
-    if len(rows) != len(names):
-        raise UsageError(
-            Diagnostic(
-                "MG0001", f"{len(rows)} {word} specs were given, but there are {len(names)} {word}s: {', '.join(names)}"
-            )
-        )
-    return list(enumerate(rows))
-
-
-def _sharding(spec: SpecLike, value: Value, mesh: Mesh) -> Sharding:
-    if isinstance(spec, Sharding):
-        return fit(spec, value.type.rank)
-    rows = [[mesh.names.index(a) if isinstance(a, str) and a in mesh.names else a for a in axes] for axes in spec]
-    if all(isinstance(a, int) for axes in rows for a in axes):
-        return from_indices([[a for a in axes if isinstance(a, int)] for axes in rows], mesh, value.type.rank)
-    return fit(Sharding(tuple(tuple(str(a) for a in axes) for axes in rows)), value.type.rank)

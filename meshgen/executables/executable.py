@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from meshgen.answers.records import (
 )
 from meshgen.errors import CodegenError, Diagnostic, UsageError
 from meshgen.executables.arguments import flat_arrays
+from meshgen.frontend.programs import Rebuild
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.pipeline import Options, Progress, Timing
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from meshgen.sharding.analyze import Analysis, Volume
 
 Array = np.ndarray[Any, Any]
-Rebuild: TypeAlias = Callable[[Sequence[Any]], Any] | None
 
 
 class Executable:

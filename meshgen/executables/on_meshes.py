@@ -11,7 +11,8 @@ import numpy as np
 
 from meshgen.answers.records import Comms, Cost, Memory, mesh_record
 from meshgen.errors import ArgumentError, Diagnostic
-from meshgen.executables.executable import Executable, Rebuild
+from meshgen.executables.executable import Executable
+from meshgen.frontend.programs import Rebuild
 from meshgen.ir.graph import Module
 from meshgen.ir.parts import joined
 from meshgen.pipeline import Options, Progress, Timing

@@ -11,7 +11,8 @@ import numpy as np
 
 from meshgen.codegen.package import signature_names
 from meshgen.errors import ArgumentError, Diagnostic
-from meshgen.executables.executable import Executable, Rebuild
+from meshgen.executables.executable import Executable
+from meshgen.frontend.programs import Rebuild
 from meshgen.ir.graph import Module, TensorType
 from meshgen.ir.sizes import at_meshes, given_types, has_open_results, input_names, refuse_unknown_dims, with_shapes
 from meshgen.mesh import Mesh

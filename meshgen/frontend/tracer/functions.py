@@ -11,25 +11,13 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
-from meshgen.frontend import tracer_linear, tracer_reduce, tracer_shapes
-from meshgen.frontend.tracer_core import CURRENT, OPS, Tensor, Trace, current, dtype_of, tensor, user_location
-from meshgen.frontend.tracer_linear import axis_name
+from meshgen.frontend.tracer.linear import axis_name
+from meshgen.frontend.tracer.operands import dtype_of, tensor
+from meshgen.frontend.tracer.recording import CURRENT, Trace, current, user_location
+from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value, dtype_name
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.spec import Sharding, fit
-
-__all__ = [
-    "OPS",
-    "Tensor",
-    "Traced",
-    "annotate",
-    "flatten",
-    "spec",
-    "trace",
-    "tracer_linear",
-    "tracer_reduce",
-    "tracer_shapes",
-]
 
 SpecLike = Sharding | Sequence[Sequence[str | int]]
 

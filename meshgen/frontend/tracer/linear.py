@@ -7,9 +7,11 @@ from string import ascii_letters
 
 import numpy as np
 
-from meshgen.frontend.tracer_core import Operand, Tensor, broadcast, current, emit, promote, refuse, tensor, traced
-from meshgen.frontend.tracer_reduce import sum_
-from meshgen.frontend.tracer_shapes import transpose
+from meshgen.frontend.tracer.operands import broadcast, emit, promote, tensor
+from meshgen.frontend.tracer.recording import current, refuse, traced
+from meshgen.frontend.tracer.reduce import sum_
+from meshgen.frontend.tracer.shapes import transpose
+from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import TensorType
 
 Option = Sequence[Sequence[str | int]]

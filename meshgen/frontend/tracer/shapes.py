@@ -7,21 +7,9 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
-from meshgen.frontend.tracer_core import (
-    OPS,
-    Operand,
-    Tensor,
-    aligned,
-    axes_of,
-    axis_of,
-    broadcast,
-    dtype_of,
-    emit,
-    promote,
-    refuse,
-    tensor,
-    traced,
-)
+from meshgen.frontend.tracer.operands import aligned, axes_of, axis_of, broadcast, dtype_of, emit, promote, tensor
+from meshgen.frontend.tracer.recording import OPS, refuse, traced
+from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import TensorType, is_float
 
 

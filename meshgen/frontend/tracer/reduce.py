@@ -10,10 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from meshgen.frontend.tracer_core import DTYPES, Operand, Tensor, axes_of, convert, emit, refuse, scalar, tensor, traced
-from meshgen.frontend.tracer_elementwise import as_float, exp, log, rsqrt, sqrt
-from meshgen.frontend.tracer_shapes import reshape
-from meshgen.ir.graph import TensorType, is_float
+from meshgen.frontend.tracer.elementwise import as_float, exp, log, rsqrt, sqrt
+from meshgen.frontend.tracer.operands import axes_of, convert, emit, scalar, tensor
+from meshgen.frontend.tracer.recording import refuse, traced
+from meshgen.frontend.tracer.shapes import reshape
+from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.ir.graph import DTYPES, TensorType, is_float
 
 Axis = int | Sequence[int] | None
 NARROW = ("bf16", "f16")

@@ -6,9 +6,11 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from meshgen.frontend.tracer import annotate, trace
-from meshgen.frontend.tracer_core import Tensor, refuse, tensor
-from meshgen.frontend.tracer_linear import Option, loop_axes
+from meshgen.frontend.tracer.functions import annotate, trace
+from meshgen.frontend.tracer.linear import Option, loop_axes
+from meshgen.frontend.tracer.operands import tensor
+from meshgen.frontend.tracer.recording import refuse
+from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.custom_calls import USER_OPS
 from meshgen.ir.graph import Graph, TensorType
 from meshgen.sharding.rules.rule import rule

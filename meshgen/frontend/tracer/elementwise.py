@@ -5,20 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from meshgen.frontend.tracer_core import (
-    Operand,
-    Tensor,
-    aligned,
-    broadcast,
-    common_shape,
-    convert,
-    dtype_of,
-    emit,
-    promote,
-    refuse,
-    tensor,
-    traced,
-)
+from meshgen.frontend.tracer.operands import aligned, broadcast, common_shape, convert, dtype_of, emit, promote, tensor
+from meshgen.frontend.tracer.recording import refuse, traced
+from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import TensorType, is_float
 
 

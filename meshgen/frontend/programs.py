@@ -1,0 +1,81 @@
+"""Whatever a program may be given as, read into a module."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.frontend.given import Args
+from meshgen.frontend.tracer import trace
+from meshgen.ir.graph import Module
+from meshgen.mesh import Mesh
+
+Rebuild: TypeAlias = Callable[[Sequence[Any]], Any] | None
+
+
+def import_program(graph: Any, given: tuple[Mesh, ...], args: Args) -> tuple[Module, Rebuild]:
+    """The program as it was written, and how to put its outputs into the structure that a traced function returned.
+
+    Args:
+        graph: as `meshgen.compile` takes it.
+        given: the meshes that the user names; a traced function's specs and annotations may speak of them.
+        args: the types of a Python function's parameters.
+    Raises:
+        UsageError: what is given is no program, cannot be found, or is a function without args.
+        ProgramError: the program is refused by its reader.
+    """
+    from meshgen.frontend.jax import from_jax, is_jax
+
+    if isinstance(graph, Module):
+        return graph, None
+    if isinstance(graph, (str, Path)):
+        return _from_text(graph, given, args)
+    if is_jax(graph):
+        return from_jax(graph), None
+    if type(graph).__module__.startswith("xdsl."):
+        return _read_mlir(str(graph), given), None
+    if not callable(graph):
+        raise UsageError(
+            Diagnostic("MG0001", f"a {type(graph).__name__} is no program", hint="pass a function, MLIR text or a path")
+        )
+    if args is None:
+        raise UsageError(Diagnostic("MG0001", "a Python function needs args=[...], the type of each parameter"))
+    traced = trace(graph, args, given[0] if given else None, given if len(given) > 1 else ())
+    return traced.module, traced.rebuild
+
+
+def _from_text(graph: str | Path, given: tuple[Mesh, ...], args: Args) -> tuple[Module, Rebuild]:
+    text = str(graph)
+    if isinstance(graph, str) and (text == "-" or "\n" in text or "{" in text):
+        return _read_mlir(text, given), None
+    if isinstance(graph, str) and ":" in text and not Path(text).exists() and Path(text).suffix != ".mlir":
+        return import_program(_function(text), given, args)
+    return _read_mlir(Path(text), given), None
+
+
+def _read_mlir(source: str | Path, meshes: Sequence[Mesh]) -> Module:
+    from meshgen.frontend.mlir import read_mlir
+
+    return read_mlir(source, meshes)
+
+
+def _function(reference: str) -> Any:
+    """What `pkg.mod:function` names, looked up from the working directory too. Raises UsageError."""
+    module_name, _, name = reference.partition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(
+            Diagnostic(
+                "MG0002",
+                f"'{reference}' cannot be imported: {error}",
+                hint="write pkg.mod:function or the path of a .mlir file",
+            )
+        ) from error
+    finally:
+        sys.path.pop(0)

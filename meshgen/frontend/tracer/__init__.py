@@ -1,0 +1,21 @@
+"""The Python frontend: functions that run once, on tensors that record what is done with them."""
+
+from meshgen.frontend.tracer import elementwise, linear, reduce, shapes  # importing them enters their operations in OPS
+from meshgen.frontend.tracer.functions import SpecLike, Traced, annotate, flatten, spec, trace
+from meshgen.frontend.tracer.recording import OPS
+from meshgen.frontend.tracer.tensor import Tensor
+
+__all__ = [
+    "OPS",
+    "SpecLike",
+    "Tensor",
+    "Traced",
+    "annotate",
+    "elementwise",
+    "flatten",
+    "linear",
+    "reduce",
+    "shapes",
+    "spec",
+    "trace",
+]

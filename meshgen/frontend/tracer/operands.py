@@ -1,0 +1,147 @@
+"""From what a user writes to operands of one element type and shape: promotion, broadcasting, axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from meshgen.frontend.tracer.recording import current, refuse, user_location
+from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.ir.graph import DTYPES, TensorType, dtype_name, is_complex, is_float
+
+
+def emit(op: str, operands: Sequence[Tensor], result: TensorType, attrs: Mapping[str, Any] | None = None) -> Tensor:
+    """Append a node with one result of the given type, at the user's line."""
+    known = dict(attrs or {})
+    node = current().graph.add(op, [t.value for t in operands], [result], known, loc=user_location())
+    return Tensor(node.result)
+
+
+def tensor(x: Operand, dtype: str | None = None) -> Tensor:
+    """A tensor from any operand; Python numbers become f32, i32 or i1 unless `dtype` says otherwise."""
+    if isinstance(x, Tensor):
+        return x if dtype is None or dtype == x.dtype else convert(x, dtype)
+    if is_weak(x):
+        return scalar(x, dtype or _weak_dtype(x))
+    _strong_dtype(x)
+    array = np.asarray(x)
+    array = array if dtype is None else array.astype(DTYPES[dtype])
+    return emit("constant", [], TensorType(array.shape, dtype_name(array.dtype)), {"value": array})
+
+
+def scalar(x: float, dtype: str) -> Tensor:
+    """A 0-d constant; equal ones are shared within a trace."""
+    table, key = current().constants, (dtype, float(x))
+    if key not in table or (x == 0 and math.copysign(1, x) < 0):
+        try:
+            value = np.array(x, DTYPES[dtype])
+        except OverflowError:
+            refuse(f"{x} is out of the range of {dtype}")
+        table[key] = emit("constant", [], TensorType((), dtype), {"value": value}).value
+    return Tensor(table[key])
+
+
+def convert(x: Tensor, dtype: str) -> Tensor:
+    """The tensor with another element type; itself where it has that already."""
+    return x if x.dtype == dtype else emit("convert", [x], TensorType(x.shape, dtype))
+
+
+def is_weak(x: Operand) -> bool:
+    """Whether an operand is a Python number, which takes the dtype of what it meets."""
+    return isinstance(x, (bool, int, float)) and not isinstance(x, np.generic)
+
+
+def _weak_dtype(x: float) -> str:
+    return "i1" if isinstance(x, bool) else "i32" if isinstance(x, int) else "f32"
+
+
+def _strong_dtype(x: Operand) -> str:
+    """Element type of a tensor or an array. Raises ProgramError for anything else."""
+    if isinstance(x, Tensor):
+        return x.dtype
+    dtype = np.asarray(x).dtype
+    if dtype not in DTYPES.values():
+        refuse(f"an operand of type {type(x).__name__} is no tensor")
+    return dtype_name(dtype)
+
+
+def _category(dtype: str) -> int:
+    return 0 if dtype == "i1" else 3 if is_complex(dtype) else 2 if is_float(dtype) else 1
+
+
+def promote(*operands: Operand) -> str:
+    """The common element type: the widest of the highest category (bool, integer, float); numbers only lift it."""
+    strong = [_strong_dtype(x) for x in operands if not is_weak(x)]
+    weak = [_weak_dtype(x) for x in operands if is_weak(x)]
+    highest = max(_category(d) for d in strong + weak)
+    candidates = [d for d in strong if _category(d) == highest] or [d for d in weak if _category(d) == highest]
+    return reduce(_wider, candidates)
+
+
+def _wider(left: str, right: str) -> str:
+    """The common type of two of one category; floats of which neither holds the other meet in f32."""
+    try:
+        return dtype_name(np.promote_types(DTYPES[left], DTYPES[right]))
+    except (TypeError, KeyError):
+        return "f32" if is_float(left) else refuse(f"{left} and {right} have no common type", "convert one with astype")
+
+
+def broadcast(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """The tensor at a larger shape by NumPy's rules; itself where it has that shape. Raises ProgramError."""
+    shape = tuple(shape)
+    if x.shape == shape:
+        return x
+    lead = len(shape) - x.ndim
+    if lead < 0 or any(have not in (1, want) for have, want in zip(x.shape, shape[lead:], strict=True)):
+        refuse(f"{list(x.shape)} does not broadcast to {list(shape)}")
+    return emit("broadcast_in_dim", [x], TensorType(shape, x.dtype), {"dims": tuple(range(lead, len(shape)))})
+
+
+def common_shape(*tensors: Tensor) -> tuple[int, ...]:
+    """The shape that all broadcast to. Raises ProgramError MG0104 with all shapes."""
+    try:
+        return np.broadcast_shapes(*(t.shape for t in tensors))
+    except ValueError:
+        refuse(
+            f"the shapes {' and '.join(str(list(t.shape)) for t in tensors)} do not broadcast together",
+            "from the last dim on, sizes must be equal or 1",
+        )
+
+
+def aligned(*operands: Operand, dtype: str | None = None) -> list[Tensor]:
+    """The operands at one element type (`dtype`, else the promoted one) and one shape."""
+    dtype = dtype or promote(*operands)
+    tensors = [tensor(x, dtype) for x in operands]
+    shape = common_shape(*tensors)
+    return [broadcast(t, shape) for t in tensors]
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """A dim counted from the front. Raises ProgramError where there is none."""
+    if not -rank <= axis < rank:
+        refuse(f"there is no axis {axis} in a tensor of rank {rank}")
+    return axis % rank
+
+
+def axes_of(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    """Dims counted from the front, in rising order; None is all of them. Raises ProgramError for a repeated one."""
+    if axis is None:
+        return tuple(range(rank))
+    found = [axis_of(a, rank) for a in ([axis] if isinstance(axis, int) else axis)]
+    if len({*found}) != len(found):
+        refuse(f"an axis is repeated in {tuple(found)}")
+    return tuple(sorted(found))
+
+
+def dtype_of(dtype: Any) -> str:
+    """The IR's name of an element type given as `f32`, `float32`, a NumPy dtype or a scalar class."""
+    if isinstance(dtype, str) and dtype in DTYPES:
+        return dtype
+    try:
+        return dtype_name("bool" if dtype == "bool_" else dtype)
+    except (KeyError, TypeError):
+        refuse(f"'{dtype}' is no element type", f"the element types are {', '.join(DTYPES)}")

@@ -1,0 +1,81 @@
+"""The trace that records a function, where the user's code is, and the table of operations.
+
+A traced function runs once, as ordinary Python, on `Tensor`s. Each operation appends nodes to the graph of the
+current trace and points at the user's line. The operations register themselves in `OPS`, so that operators
+and methods of `Tensor` find them without an import cycle.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from types import CodeType
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from meshgen.errors import Diagnostic, Location, ProgramError
+from meshgen.ir.graph import Graph, Value
+from meshgen.mesh import Mesh
+
+INSIDE = tuple(f"{place}{os.sep}" for place in (Path(__file__).parents[2], Path(np.__file__).parent))  # no user's code
+OPS: dict[str, Callable[..., Any]] = {}
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def traced(function: _Function) -> _Function:
+    """Register an operation under its name (a trailing underscore avoids Python's own names)."""
+    OPS[function.__name__.rstrip("_")] = function
+    return function
+
+
+@dataclass
+class Trace:
+    """The graph that is being recorded, and the mesh where it is known (for integer axes in specs)."""
+
+    graph: Graph
+    mesh: Mesh | None = None
+    constants: dict[tuple[str, float], Value] = field(default_factory=dict)
+
+
+CURRENT: ContextVar[Trace | None] = ContextVar("meshgen_trace", default=None)
+
+
+def current() -> Trace:
+    """The trace being recorded. Raises ProgramError MG0001 outside of one."""
+    if trace := CURRENT.get():
+        return trace
+    raise ProgramError(
+        Diagnostic(
+            "MG0001",
+            "meshgen's operations work inside a function that is being traced",
+            user_location(),
+            hint="pass the function to meshgen.compile or meshgen.lower",
+        )
+    )
+
+
+def user_location() -> Location | None:
+    """The innermost line outside of meshgen and NumPy that is running, with its column."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # CPython has no public way this cheap
+    while frame and frame.f_code.co_filename.startswith(INSIDE):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    return Location(frame.f_code.co_filename, frame.f_lineno, _column(frame.f_code, frame.f_lasti))
+
+
+def _column(code: CodeType, instruction: int) -> int:
+    """1-based column of an instruction; 0 where the code was compiled without columns."""
+    column = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)[2]
+    return 0 if column is None else column + 1
+
+
+def refuse(message: str, hint: str = "", code: str = "MG0104") -> NoReturn:
+    """Raise a ProgramError at the user's line."""
+    raise ProgramError(Diagnostic(code, message, user_location(), hint=hint))
