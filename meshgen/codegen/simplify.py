@@ -16,13 +16,13 @@ from meshgen.ccl.between import BETWEEN
 from meshgen.codegen.fusion.space import POINTWISE
 from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.evaluate.evaluator import evaluate_node
-from meshgen.ir.graph import Graph, Node, TensorType, Value, is_float
+from meshgen.ir.graph import WISHES, Graph, Node, TensorType, Value, is_float
 from meshgen.ir.regions import needed_nodes, rewired_graph
 
 Array = np.ndarray[Any, Any]
 COLLECTIVES = frozenset(simulated.COLLECTIVES) - {"all_slice", "to_partial"}  # those two do not communicate
 _AWAITED = frozenset({"send", "recv", *BETWEEN})  # another device waits for these
-_IMPURE = COLLECTIVES | {"annotate", "kernel", "view"}
+_IMPURE = COLLECTIVES | {*WISHES, "kernel", "view"}
 _FOLDED_ELEMENTS = 4096  # constants of more elements are not computed with
 
 

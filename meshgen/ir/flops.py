@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.graph import WISHES, Graph, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.symbols import Dim
 
@@ -20,7 +20,7 @@ _NO_ARITHMETIC = frozenset((
     *CONTROL, *_MOVES, "all_slice", "to_partial", "constant", "iota", "broadcast_in_dim", "transpose", "reshape",
     "reverse", "slice", "concatenate", "pad", "gather", "scatter", "dynamic_slice",
     "dynamic_update_slice", "convert", "bitcast_convert", "select", "process_index", "mask_padding", "kernel", "view",
-    "sort", "annotate",
+    "sort", *WISHES,
 ))  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from meshgen.errors import Diagnostic, ProgramError
-from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.graph import WISHES, Graph, Node, TensorType, Value
 from meshgen.ir.inline import copy_nodes
 from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh, split_ref
@@ -19,7 +19,7 @@ def is_open(node: Node) -> bool:
 
 
 def _has_annotations(graph: Graph) -> bool:
-    return any(node.op == "annotate" or any(map(_has_annotations, node.regions)) for node in graph.nodes)
+    return any(node.op in WISHES or any(map(_has_annotations, node.regions)) for node in graph.nodes)
 
 
 def meshes_of(node: Node, meshes: Sequence[Mesh]) -> Sequence[Mesh]:
@@ -71,9 +71,10 @@ def _settled(
         elif node.op == "manual":
             made = _written_out(replace(node, operands=operands, regions=regions), mesh, result)
             put.update(zip(node.results, made, strict=True))
-        elif manual and node.op == "annotate":
+        elif manual and node.op in WISHES:
             free = [name for name in mesh.names if name not in manual]
-            named = [axis for axis in node.attrs["sharding"].canonical(mesh).used_axes if split_ref(axis)[0] in manual]
+            said = node.attrs["sharding"].canonical(mesh).used_axes if node.op == "annotate" else ()
+            named = [axis for axis in said if split_ref(axis)[0] in manual]
             faults += [_annotated(node, manual)] if named else []
             if free and not named:
                 result.nodes.append(replace(node, operands=operands))

@@ -47,7 +47,7 @@ _OLD_NAMES = {
         "sharding", "get_sharding", "shard_shape", "process_multi_index", "process_linear_index", "neighbors_linear_indices",
         "all_slice", "broadcast", "gather", "recv", "reduce", "scatter", "send", "shift", "update_halo", "axisarray", "partial",
     )},
-    "tensor.pack": "linalg.pack", "tensor.unpack": "linalg.unpack",
+    "tensor.pack": "linalg.pack", "tensor.unpack": "linalg.unpack", "sdy.constant": "stablehlo.constant",
 }  # fmt: skip
 _OLD_KEYWORDS = {"grid_axes": "mesh_axes"}
 _IN_BOTH = ("mesh.all_gather", "mesh.all_reduce", "mesh.all_to_all", "mesh.reduce_scatter", "mesh.shard")

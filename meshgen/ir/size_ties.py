@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.graph import WISHES, Graph, Node, TensorType, Value
 from meshgen.ir.infer.elementwise import INFERENCE as ELEMENTWISE
 from meshgen.ir.regions import all_nodes
 
 Place = tuple[Value, int]
-_ALIKE = (*ELEMENTWISE, "annotate", "dynamic_update_slice")
+_ALIKE = (*ELEMENTWISE, *WISHES, "dynamic_update_slice")
 
 
 @dataclass

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir.canonical import canonical_order
-from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, Value
+from meshgen.ir.graph import WISHES, Annotation, Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import is_open
 from meshgen.mesh import Mesh
 from meshgen.sharding.copies import Copies, Names, Party
@@ -111,7 +111,7 @@ class _Writer:
         lies = _lies(node)
         name = node.results[0].name if node.results else ""
         party = _party(node.op, lies.why, name, node.loc)
-        if node.op == "annotate":
+        if node.op in WISHES:
             self._write_annotation(node, party, nodes)
             return
         operands = [self._copies[v].get(s, party) for v, s in zip(node.operands, lies.operands, strict=True)]
@@ -193,10 +193,10 @@ def _wanted(graph: Graph, mesh: Mesh, ins: Sequence[Sharding], outs: Sequence[Sh
 
     for node in _all_nodes(graph):
         lies = _lies(node)
-        want(node.operands, lies.results if node.op == "annotate" else lies.operands)
+        want(node.operands, lies.results if node.op in WISHES else lies.operands)
         for number, region in enumerate(node.regions if node.op in _CONTROL else ()):
             want(region.outputs, _given(node, number))
-        if node.op == "annotate":
+        if node.op in WISHES:
             value = same.get(node.operands[0], node.operands[0])
             if value in made and same_layout(made[value], lies.results[0], value.type, mesh):
                 same[node.results[0]] = value

@@ -27,6 +27,7 @@ from meshgen.sharding.equal_programs.sums_of_pads import sums_of_pads
 from meshgen.sharding.propagation.axis_cuts import axis_cuts
 from meshgen.sharding.propagation.choices import AxisProblem, AxisSolution, Label, View, edges, labels_of
 from meshgen.sharding.propagation.control import flatten
+from meshgen.sharding.propagation.groups import of_members
 from meshgen.sharding.propagation.kept import unkept
 from meshgen.sharding.propagation.order import axis_orders
 from meshgen.sharding.propagation.reach import Origins, Steps, reach
@@ -208,6 +209,8 @@ def annotated(solved: Solved) -> Module:
         if site.node.op == "manual_result":
             results = (joined(site.node.attrs["manual"], free_part(results[0], site.manual)),)
         found[site.node] = NodeSharding(operands, results, option, why)
+        if site.node.op == "sharding_group":
+            found |= of_members(site.node, found[site.node])
     made = {value: s for node, lies in found.items() for value, s in zip(node.results, lies.results, strict=True)}
     graph = _with_shardings(module.graph, found, made, module.mesh)
     inputs = [found[s.node].results[0] for s in sites if s.node.op == "input"]

@@ -130,9 +130,9 @@ func.func @main(%a: tensor<8x6xf32>) -> (tensor<8x6xf32>, tensor<8x6xf32>) {{
 def test_an_operation_that_is_not_read_is_named_also_where_its_name_is_followed_by_another() -> None:
     text = (
         MESH
-        + 'func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {\n  %0 = sdy.named_computation<"f">(%a) : tensor<8xf32>\n  return %0 : tensor<8xf32>\n}'
+        + 'func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {\n  %0 = sdy.other_computation<"f">(%a) : tensor<8xf32>\n  return %0 : tensor<8xf32>\n}'
     )
-    with pytest.raises(ProgramError, match=r"operation sdy\.named_computation is not supported"):
+    with pytest.raises(ProgramError, match=r"operation sdy\.other_computation is not supported"):
         parse_text(text)
 
 

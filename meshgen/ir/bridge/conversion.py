@@ -30,6 +30,7 @@ from meshgen.ir.graph import (
     Value,
     is_complex,
 )
+from meshgen.ir.regions import rewired
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
@@ -114,6 +115,10 @@ class Importer:
         if block.last_op is None or not block.last_op.has_trait(IsTerminator):
             self.reading.fault("MG0104", "the body does not end with a return", block.last_op or block.parent_op())
             return
+        self.graph.outputs = self.values(self.operations(block))
+
+    def operations(self, block: Block) -> Sequence[SSAValue]:
+        """Convert the operations of a block, whose arguments are bound; returns what its terminator has."""
         *operations, terminator = block.ops
         for operation in operations:
             with self._on_mesh_of(operation):
@@ -121,7 +126,20 @@ class Importer:
                 for name, attribute in operation.attributes.items():
                     if (reader := RESULT_ATTRS.get(name)) is not None:
                         reader(self, operation, attribute)
-        self.graph.outputs = self.values(terminator.operands)
+        return terminator.operands
+
+    def put_behind(self, ssa: SSAValue, op: str, attrs: Mapping[str, Any], source: Operation) -> None:
+        """A node that gives a value on, where the value is made: whatever uses it uses the node's result from now on."""
+        value, nodes = self.value(ssa), self.graph.nodes
+        self.emit(op, [value], [value.type], attrs, source)
+        node = nodes.pop()
+        made = next((number for number, each in enumerate(nodes) if value in each.results), -1)
+        now = {value: node.result}
+        nodes[made + 1 :] = [node, *(rewired(each, now) for each in nodes[made + 1 :])]
+        for each, bound in self._values.items():
+            if bound is value:
+                self._values[each] = node.result
+        node.result.name = value.name
 
     def _on_mesh_of(self, operation: Operation) -> AbstractContextManager[None]:
         """Where types say on which of several meshes values are, the operation is on that of its results, else operands."""
@@ -194,8 +212,9 @@ class Exporter:
             operation = EXPORTERS[node.op](self, node)
             for writer in NODE_ATTR_WRITERS:
                 operation.attributes.update(writer(self, node))
-        for value, ssa in zip(node.results, operation.results, strict=True):
-            self.bind(value, ssa)
+        if node.op != "sharding_group":  # what a member of a group gives is called as what it takes
+            for value, ssa in zip(node.results, operation.results, strict=True):
+                self.bind(value, ssa)
         found = [*self._before, operation]
         self._before.clear()
         return found

@@ -24,6 +24,7 @@ import meshgen.ir.bridge.shard.queries
 import meshgen.ir.bridge.shard.roots
 import meshgen.ir.bridge.shard.signature
 import meshgen.ir.bridge.shard.transfers
+import meshgen.ir.bridge.shardy
 import meshgen.ir.bridge.tensor_lookup
 import meshgen.ir.bridge.tensor_slices
 import meshgen.ir.bridge.tosa.control
@@ -42,6 +43,7 @@ FAMILIES = (
     meshgen.ir.bridge.parallel,
     meshgen.ir.bridge.scf,
     meshgen.ir.bridge.schedule,
+    meshgen.ir.bridge.shardy,
     meshgen.ir.bridge.tensor_lookup,
     meshgen.ir.bridge.tensor_slices,
     meshgen.ir.bridge.linalg.named,

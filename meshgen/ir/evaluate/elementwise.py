@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.ir.evaluate.common import Array, Handler, RunRegion, bits, integer_range, narrow, widen
-from meshgen.ir.graph import DTYPES, Node, is_complex, is_float
+from meshgen.ir.graph import DTYPES, WISHES, Node, is_complex, is_float
 from meshgen.ir.special_functions import bessel_i1e, digamma, erf, erf_inv, erfc, lgamma, polygamma, zeta
 
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -256,6 +256,6 @@ HANDLERS: dict[str, Handler] = {
     "popcnt": _handler(_popcnt),
     "count_leading_zeros": _handler(_count_leading_zeros),
     "constant": _handler(lambda node, args: np.broadcast_to(node.attrs["value"], node.result.type.sizes)),
-    "annotate": _handler(lambda node, args: args[0]),
+    **dict.fromkeys(WISHES, _handler(lambda node, args: args[0])),
 }
 LIFTABLE = frozenset(HANDLERS) - {"bitcast_convert"}  # bodies of these alone run on whole arrays at once

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from meshgen.ir.dialects.shard.checks import ROOT_ATTRS, place_faults
-from meshgen.ir.graph import FETCH_NUMBERS, TensorType
+from meshgen.ir.graph import FETCH_NUMBERS, WISHES, TensorType
 from meshgen.ir.infer.site import Inference, Site, shapes_agree
 from meshgen.ir.partial_kinds import combines
 from meshgen.ir.replica_groups import pair_faults
@@ -29,6 +29,10 @@ def _annotate(site: Site) -> list[TensorType] | None:
     if site.require(isinstance(sharding, Sharding), "sharding is no sharding"):
         rank = site.operands[0].rank
         site.require(sharding.rank == rank, f"the sharding has {sharding.rank} dims, but the tensor has rank {rank}")
+    return [site.operands[0]]
+
+
+def _same(site: Site) -> list[TensorType] | None:
     return [site.operands[0]]
 
 
@@ -168,6 +172,8 @@ def tile_faults(site: Site, mesh: Mesh) -> None:
 _AXES = {"axes": "names"}
 ATTRS: dict[str, dict[str, str]] = {
     "annotate": {"sharding": "any"},
+    "sharding_group": {"group": "int"},
+    "propagation_barrier": {"direction": "str"},
     "all_reduce": {**_AXES, "kind": "str"},
     "all_gather": {**_AXES, "dim": "int"},
     "reduce_scatter": {**_AXES, "dim": "int", "kind": "str"},
@@ -194,7 +200,7 @@ ATTRS: dict[str, dict[str, str]] = {
 COLLECTIVE_OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_slice", "to_partial", "permute",
                   "retile", "update_halo", "fetch_rows", *_ROOTED, "send", "recv", "shift",
                   "permute_pairs")  # fmt: skip
-ARITY = {**dict.fromkeys(COLLECTIVE_OPS, 1), "annotate": 1, "process_index": 0, "mask_padding": 1}
+ARITY = {**dict.fromkeys((*COLLECTIVE_OPS, *WISHES), 1), "process_index": 0, "mask_padding": 1}
 AT_LEAST = {"kernel": 0, "transfer_send": 1}
 INFERENCE: dict[str, Inference] = {
     **dict.fromkeys(COLLECTIVE_OPS, _collective),
@@ -202,6 +208,7 @@ INFERENCE: dict[str, Inference] = {
     **dict.fromkeys(BETWEEN, _between),
     "shift": _shift,
     "permute_pairs": _permute_pairs,
+    **dict.fromkeys(WISHES, _same),
     "annotate": _annotate,
     "process_index": _process_index,
     "mask_padding": _mask_padding,

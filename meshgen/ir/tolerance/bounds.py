@@ -26,7 +26,7 @@ import numpy as np
 from meshgen.ir.evaluate.common import Array
 from meshgen.ir.evaluate.control import case_branch
 from meshgen.ir.evaluate.evaluator import Evaluator, last_uses
-from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_complex, is_float, is_inexact
+from meshgen.ir.graph import WISHES, Graph, Node, TensorType, Value, dtype_name, is_complex, is_float, is_inexact
 from meshgen.ir.tolerance.rules import RULES, WITH_POLES
 from meshgen.ir.tolerance.values import Tracked, absolute, exact, spread_bound, unknown, widest
 
@@ -125,7 +125,7 @@ _LINEAR = frozenset(
         "subtract",
         "negate",
         "convert",
-        "annotate",
+        *WISHES,
         "transpose",
         "reshape",
         "view",

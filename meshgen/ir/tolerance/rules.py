@@ -10,7 +10,7 @@ import numpy as np
 
 from meshgen.ir.evaluate.common import Array
 from meshgen.ir.evaluate.evaluator import HANDLERS
-from meshgen.ir.graph import Node, dtype_name, is_complex, is_float, is_inexact
+from meshgen.ir.graph import WISHES, Node, dtype_name, is_complex, is_float, is_inexact
 from meshgen.ir.special_functions import digamma, erf, erf_inv, erfc, lgamma, polygamma, zeta
 from meshgen.ir.tolerance.sums import SUM_RULES, no_region
 from meshgen.ir.tolerance.values import (
@@ -321,7 +321,7 @@ _MOVES = {"broadcast_in_dim": 1, "transpose": 1, "reshape": 1, "view": 1, "rever
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_FUNCTIONS, _function),
     **dict.fromkeys(_STEPS, _step),
-    **dict.fromkeys(("abs", "negate", "annotate", "not"), _same_error),
+    **dict.fromkeys(("abs", "negate", *WISHES, "not"), _same_error),
     **dict.fromkeys(("add", "subtract"), _add),
     **dict.fromkeys(("maximum", "minimum"), _extreme),
     **dict.fromkeys(("and", "or", "xor"), _logical),

@@ -17,7 +17,7 @@ import numpy as np
 
 from meshgen.codegen.unroll import unroll
 from meshgen.errors import Diagnostic, Location, ShardingError
-from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
+from meshgen.ir.graph import WISHES, Annotation, Graph, Module, Node, Value
 from meshgen.ir.infer.sharding import TURN
 from meshgen.ir.parts import joined, on_mesh, without_meshes
 from meshgen.ir.regions import captured, rewired_graph
@@ -120,6 +120,7 @@ class _Writer:
         self.parts = {mesh.name: _Part(module, mesh) for mesh in module.meshes}
         self.makers = module.graph.producers()
         self.channel = 0
+        self.groups: dict[int, str] = {}  # where the first member of each sharding group is
         self.faults: list[Diagnostic] = []
 
     def write(self) -> None:
@@ -132,6 +133,7 @@ class _Writer:
         for node in graph.nodes:
             if node in places.nodes:
                 part = self.parts[places.nodes[node]]
+                self._check_group(node, part)
                 self._copy(node, part)
         wishes = [*self.module.out_annotations, *[None] * len(graph.outputs)]
         for number, value in enumerate(graph.outputs):
@@ -154,9 +156,18 @@ class _Writer:
         part.graph.nodes.append(replace(on_mesh(node, part.mesh), operands=operands, results=results))
         part.here.update(zip(node.results, results, strict=True))
 
+    def _check_group(self, node: Node, part: _Part) -> None:
+        """A fault where members of a sharding group are on several meshes."""
+        if node.op != "sharding_group":
+            return
+        first = self.groups.setdefault(node.attrs["group"], part.mesh.name)
+        if first != part.mesh.name:
+            message = f"members of sharding group {node.attrs['group']} are on @{first} and on @{part.mesh.name}"
+            self.faults.append(Diagnostic("MG0209", message, node.loc, hint="use a group for each mesh"))
+
     def _user(self, node: Node, part: _Part) -> str:
         """Why a node is in a part, for people."""
-        if node.op == "annotate":
+        if node.op in WISHES:
             return f"an annotation puts it on @{part.mesh.name}"
         name = f" '{node.results[0].name}'" if node.results and node.results[0].name else ""
         reason = self.places.why.get(node, "")

@@ -27,6 +27,8 @@ TIES = {
     "branch_argument": "what branches are given",
     "branch_result": "the result of branches",
     "annotate": "an annotation of the same value",
+    "sharding_group": "a sharding group",
+    "propagation_barrier": "a propagation barrier",
     "manual_operand": "what a manual computation takes",
     "manual_result": "what a manual computation gives",
     "input": "being an input",
@@ -205,7 +207,7 @@ def _ways(sites: Sequence[Site], decision: Decision, axis: str) -> dict[Face, tu
                 continue
             seen.add(number)
             for other in faces[number]:
-                if other not in found:
+                if other not in found and sites[number].carries(face[0], other[0]):
                     found[other] = face, sites[number]
                     queue.append(other)
     return found

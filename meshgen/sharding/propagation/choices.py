@@ -145,6 +145,8 @@ def _has(site: Site, labels: list[Label], state: State) -> bool:
 def _is_reached(site: Site, factor: int, origins: dict[Value, Origins]) -> bool:
     operands, results = site.rule.places(factor)
     pairs = [*zip(site.node.operands, operands, strict=True), *zip(site.node.results, results, strict=True)]
+    if site.node.op == "propagation_barrier":  # its result lies as what may flow to that says
+        pairs = pairs[1:]
     return any(dim is not None and dim in origins.get(value, {}) for value, dim in pairs)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from meshgen.ir.canonical import canonical_order
-from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.graph import WISHES, Graph, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.manual import is_open
 from meshgen.sharding.propagation.tiles import joined
@@ -25,7 +25,7 @@ from meshgen.spec import Sharding
 PSEUDO_OPS = (
     "input",
     "output",
-    "annotate",
+    *WISHES,
     "carry",
     "branch_argument",
     "branch_result",
@@ -118,6 +118,6 @@ def identity_rule(node: Node) -> Rule:
     dims = " ".join(letters(ends[0].type.rank)) or "()"
     sides = [", ".join([dims] * len(side)) for side in (node.operands, node.results)]
     types = [[value.type for value in side] for side in (node.operands, node.results)]
-    through = node.operands and node.results
+    through = node.operands and node.results and node.op != "propagation_barrier"
     linear = (Linear(tuple(range(len(node.operands))), ALL_KINDS),) if through else ()
     return rule(f"{sides[0]} -> {sides[1]}", types[0], types[1], linear=linear)

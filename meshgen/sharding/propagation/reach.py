@@ -78,6 +78,8 @@ def reach(
         value, state = queue.popleft()
         for site in (site for site in touching[value] if not site.is_manual(axis)):
             for other, new in _ties(site, value, state, size, covered):
+                if not site.carries(value, other):
+                    continue
                 if new not in table.get(other, {}):
                     steps[other, new] = value, state, site
                 add(other, new, table[value][state])
@@ -87,7 +89,7 @@ def reach(
 def seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:
     """The states that the user asks of a site's values along an axis, each with what asks for it."""
     found: list[tuple[Value, State, str]] = []
-    if site.wish:
+    if site.wish and site.node.op != "sharding_group":  # its wish is that of a member
         state = state_of(site.wish.sharding, axis)
         strength = "required" if site.wish.required else "hint"
         where = f" ({place_text(site.wish.loc)})" if site.wish.loc else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meshgen.errors import Diagnostic, Location, ShardingError
@@ -13,6 +13,7 @@ from meshgen.ir.partial_kinds import kind_faults
 from meshgen.mesh import Mesh, split_ref
 from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.propagation.control import PSEUDO_OPS, Flat, flatten, identity_rule
+from meshgen.sharding.propagation.groups import joined_groups, wish_of_group
 from meshgen.sharding.propagation.tiles import body_rule, end_rule
 from meshgen.sharding.rules import Rule, rule_of
 from meshgen.sharding.windows import turn
@@ -57,6 +58,12 @@ class Site:
         """The value that a wish is about."""
         return self.node.operands[0] if self.asks_operand else self.node.results[0]
 
+    def carries(self, source: Value, target: Value) -> bool:
+        """Whether propagation may go from one of its values to another: a barrier lets it go one way, or none."""
+        if self.node.op != "propagation_barrier" or source is target:
+            return True
+        return self.node.attrs["direction"] == ("BACKWARD" if source is self.node.result else "FORWARD")
+
     def is_manual(self, axis: str) -> bool:
         """Whether an axis, or the axis that it is a part of, is manual here."""
         return split_ref(axis)[0] in self.manual
@@ -83,11 +90,17 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
     wishes = {id(node): wish for node, wish in asked if node}
     found: list[Site] = []
     faults: list[Diagnostic] = []
-    nodes = [Flat(n, 1.0) for n in inputs] + flatten(graph, 1.0) + [Flat(n, 1.0) for n in outputs]
+    inside = joined_groups(flatten(graph, 1.0), faults)
+    if faults:
+        raise ShardingError(*faults)
+    nodes = [Flat(n, 1.0) for n in inputs] + inside + [Flat(n, 1.0) for n in outputs]
+    said = _wishes_by_value(nodes, wishes)
     joined = {value for node, *_ in nodes if node.op == "concatenate" for value in node.operands}
     makers = {value: node for node, *_ in nodes for value in node.results}
     for node, times, manual in nodes:
         wish = wishes.get(id(node)) or wish_of(node)
+        if node.op == "sharding_group":
+            wish = wish_of_group(node, said, faults, parts)
         value = node.operands[0] if _asks_operand(node) else node.results[0]
         if wish:
             wish = replace(wish, sharding=fit(wish.sharding, value.type.rank))
@@ -117,6 +130,18 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
         )
     if faults:
         raise ShardingError(*faults)
+    return found
+
+
+def _wishes_by_value(nodes: Sequence[Flat], wishes: Mapping[int, Annotation]) -> dict[Value, list[Annotation]]:
+    """What annotations say of how values are made: those of inputs, and of a value or of what it was before."""
+    found: dict[Value, list[Annotation]] = {}
+    for node, *_ in nodes:
+        wish = wishes.get(id(node)) if node.op == "input" else wish_of(node) if node.op == "annotate" else None
+        if wish:
+            made = [*node.results, *(node.operands if node.attrs.get("as_result") else ())]
+            for value in made:
+                found.setdefault(value, []).append(replace(wish, sharding=fit(wish.sharding, value.type.rank)))
     return found
 
 

@@ -1,5 +1,5 @@
 """Shardy's dialect, as far as JAX emits it: meshes, shardings of arguments and results, constraints. Read only, but for
-manual computations (`bridge/manual.py`)."""
+manual computations (`bridge/manual.py`) and what is said of propagation (`bridge/shardy.py`)."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from meshgen.ir.dialects.sdy.attributes import (
 )
 from meshgen.ir.dialects.sdy.collectives import COLLECTIVES, LISTED
 from meshgen.ir.dialects.sdy.manual import ManualComputationOp, ReturnOp
+from meshgen.ir.dialects.sdy.propagation import OPERATIONS, DirectionAttr
 from meshgen.ir.graph import Annotation, TensorType
 from meshgen.mesh import DEFAULT_NAME, Axis
 from meshgen.spec import Sharding
@@ -103,8 +104,8 @@ class ReshardOp(Constrained):
 registries.DIALECTS.append(
     Dialect(
         "sdy",
-        [MeshOp, ShardingConstraintOp, ReshardOp, ManualComputationOp, ReturnOp, *COLLECTIVES],
-        [MeshAttr, ShardingRuleAttr, ShardingAttr, ShardingPerValueAttr, ManualAxesAttr, *LISTED],
+        [MeshOp, ShardingConstraintOp, ReshardOp, ManualComputationOp, ReturnOp, *OPERATIONS, *COLLECTIVES],
+        [MeshAttr, ShardingRuleAttr, ShardingAttr, ShardingPerValueAttr, ManualAxesAttr, DirectionAttr, *LISTED],
     )
 )
 

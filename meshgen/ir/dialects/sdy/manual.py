@@ -41,7 +41,10 @@ class ManualComputationOp(IRDLOperation):
     def parse(cls, parser: Parser) -> ManualComputationOp:
         assert isinstance(parser, TextParser)
         operands = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
-        ins, outs = (_parse_shardings(parser, name) for name in ("in_shardings", "out_shardings"))
+        parser.parse_keyword("in_shardings")
+        ins = parse_shardings(parser)
+        parser.parse_keyword("out_shardings")
+        outs = parse_shardings(parser)
         parser.parse_keyword("manual_axes")
         parser.parse_punctuation("=")
         axes = ManualAxesAttr(ManualAxesAttr.parse_parameter(parser))
@@ -69,9 +72,8 @@ class ManualComputationOp(IRDLOperation):
         printer.print_function_type(self.operand_types, self.result_types)
 
 
-def _parse_shardings(parser: TextParser, name: str) -> ShardingPerValueAttr:
-    """`name=[<...>, <...>]`"""
-    parser.parse_keyword(name)
+def parse_shardings(parser: TextParser) -> ShardingPerValueAttr:
+    """`=[<...>, <...>]`"""
     parser.parse_punctuation("=")
     return ShardingPerValueAttr(parser.scan(_SHARDINGS, "list of shardings expected")[0])
 

@@ -1,0 +1,111 @@
+"""Sharding groups (`sdy.sharding_group`): values that lie alike, as one site that ties the dims of all of them.
+
+What is required of one member is required of the group; members of two groups make them one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from meshgen.errors import Diagnostic
+from meshgen.ir.graph import Annotation, Node, NodeSharding, Value
+from meshgen.sharding.axis_parts import AxisParts
+from meshgen.sharding.propagation.control import Flat
+from meshgen.spec import Sharding
+
+
+def joined_groups(nodes: Sequence[Flat], faults: list[Diagnostic]) -> list[Flat]:
+    """The nodes with one per group, where its first member stands; it has the nodes of all `members`."""
+    members = [flat for flat in nodes if flat.node.op == "sharding_group"]
+    if not members:
+        return list(nodes)
+    first = _first_of_group(members)
+    groups: dict[int, list[Flat]] = {}
+    for flat in members:
+        groups.setdefault(first[flat.node.attrs["group"]], []).append(flat)
+    found: list[Flat] = []
+    for flat in nodes:
+        if flat.node.op != "sharding_group":
+            found.append(flat)
+        elif (group := groups.pop(first[flat.node.attrs["group"]], None)) is not None:
+            faults += _faults(group)
+            found.append(_joined(group))
+    return found
+
+
+def _first_of_group(members: Sequence[Flat]) -> dict[int, int]:
+    """By number of a group the least number of those that share members with it."""
+    numbers = {flat.node.attrs["group"]: flat.node.attrs["group"] for flat in members}
+    made = {flat.node.result: flat.node.attrs["group"] for flat in members}
+    for flat in members:
+        if (other := made.get(flat.node.operands[0])) is not None:
+            both = numbers[other], numbers[flat.node.attrs["group"]]
+            numbers = {group: min(both) if least in both else least for group, least in numbers.items()}
+    return numbers
+
+
+def _joined(group: Sequence[Flat]) -> Flat:
+    nodes = [flat.node for flat in group]
+    attrs = {**nodes[0].attrs, "members": nodes}
+    operands, results = [node.operands[0] for node in nodes], [node.result for node in nodes]
+    node = Node("sharding_group", operands, results, attrs, nodes[0].loc)
+    return Flat(node, max(flat.times for flat in group), group[0].manual)
+
+
+def _faults(group: Sequence[Flat]) -> list[Diagnostic]:
+    """Members are equally large, and all on tiles of the same axes."""
+    first, found = group[0], list[Diagnostic]()
+    for flat in group[1:]:
+        here, there = flat.node.result.type, first.node.result.type
+        number = flat.node.attrs["group"]
+        if here.shape != there.shape:
+            message = f"members of sharding group {number} have one shape, but this one is {here} and the first {there}"
+            found.append(Diagnostic("MG0204", message, flat.node.loc, hint="give it to a group of its own"))
+        elif flat.manual != first.manual:
+            axes = [list(each.manual) or "none" for each in (flat, first)]
+            message = f"members of sharding group {number} work on tiles of different axes: {axes[0]} here, {axes[1]} at the first"
+            hint = "use one group inside of the manual computation and another outside"
+            found.append(Diagnostic("MG0204", message, flat.node.loc, hint=hint))
+    return found
+
+
+def wish_of_group(
+    node: Node, wishes: Mapping[Value, Sequence[Annotation]], faults: list[Diagnostic], parts: AxisParts
+) -> Annotation | None:
+    """What is required of members; a fault where that contradicts itself. `wishes` are those of each value."""
+    required = [wish for v in (*node.operands, *node.results) for wish in wishes.get(v, ()) if wish.required]
+    said = [wish for wish in required if wish.sharding.used_axes or not all(wish.open_dims or (False,))]
+    if not said:
+        return None
+    closed = [wish for wish in said if not any(wish.open_dims)]
+    best = (closed or said)[0]
+    for wish in said:
+        if not _agrees(wish, best, parts):
+            message = f"members of sharding group {node.attrs['group']} are required to lie as {wish.sharding} and as {best.sharding}"
+            faults.append(
+                Diagnostic("MG0206", message, wish.loc or node.loc, hint="annotate one of them, or both alike")
+            )
+            return None
+    return replace(best, sharding=Sharding(best.sharding.dims))
+
+
+def _agrees(wish: Annotation, best: Annotation, parts: AxisParts) -> bool:
+    """Whether the dims of a wish are those of another one, or are open and start as these do."""
+    opened = [*wish.open_dims, *[False] * (wish.sharding.rank - len(wish.open_dims))]
+    sides = ([_plain(axes, parts) for axes in each.sharding.dims] for each in (wish, best))
+    dims = zip(*sides, opened, strict=True)
+    return all(here == there or (is_open and there[: len(here)] == here) for here, there, is_open in dims)
+
+
+def _plain(refs: Sequence[str], parts: AxisParts) -> list[str]:
+    """The parts of axes that split something."""
+    return [part for part in parts.refine(refs) if parts.mesh.axis_size(part) != 1]
+
+
+def of_members(node: Node, lies: NodeSharding) -> dict[Node, NodeSharding]:
+    """What was decided for a group, for the node of each member."""
+    return {
+        member: replace(lies, operands=(operand,), results=(result,))
+        for member, operand, result in zip(node.attrs["members"], lies.operands, lies.results, strict=True)
+    }

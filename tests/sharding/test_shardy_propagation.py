@@ -1,0 +1,159 @@
+"""What Shardy's dialect says of propagation: groups that lie alike, barriers, named computations."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshgen.errors import MeshgenError
+from meshgen.ir.graph import Module
+from meshgen.ir.text import parse_text, print_text
+from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.sharding.oracle import check
+
+MESH = 'sdy.mesh @mesh = <["a"=2, "b"=3]>\n'
+KIND = "tensor<8x6xf32>"
+ROWS = '{sdy.sharding = #sdy.sharding<@mesh, [{"a"}, {}]>}'
+
+
+def program(body: str, arguments: str = f"%x: {KIND} {ROWS}, %y: {KIND}", results: str = "%p, %q") -> Module:
+    """A program over tensors of one type."""
+    kinds = ", ".join([KIND] * (results.count(",") + 1))
+    return parse_text(
+        f"{MESH}func.func @main({arguments}) -> ({kinds}) {{\n{body}\n  return {results} : {kinds}\n}}\n", "m.mlir"
+    )
+
+
+def taken_to(stage: str, module: Module) -> Module:
+    return run_stages(module, Options("cpu"), Timing(), stage)[stage]
+
+
+def checked(module: Module) -> bool:
+    return check(module, pipeline=lambda given: taken_to("partition", given)).ok
+
+
+def lies(module: Module) -> dict[str, str]:
+    """How each result of an operation lies after propagation, by its name."""
+    done = taken_to("propagate", module)
+    return {n.op: str(n.sharding.results[0]) for n in done.graph.nodes if n.sharding and n.results}
+
+
+GROUPED = f"""  %p = stablehlo.add %x, %x : {KIND}
+  %q = stablehlo.tanh %y : {KIND}
+  sdy.sharding_group %p group_id=3 : {KIND}
+  sdy.sharding_group %q group_id=3 : {KIND}"""
+
+
+def test_members_of_a_group_lie_as_the_one_that_is_annotated() -> None:
+    found = lies(program(GROUPED))
+    assert found["add"] == found["tanh"] == found["sharding_group"] == "[{a}, {}]"
+    alone = lies(program(GROUPED.replace("%q group_id=3", "%q group_id=4")))
+    assert alone["add"] == "[{a}, {}]" and alone["tanh"] == "[{}, {}]"
+
+
+def test_a_value_in_two_groups_joins_them() -> None:
+    more = GROUPED.replace("%q group_id=3", "%q group_id=4") + f"\n  sdy.sharding_group %p group_id=4 : {KIND}"
+    assert lies(program(more))["tanh"] == "[{a}, {}]"
+
+
+def test_uses_before_the_group_is_named_see_it_as_well() -> None:
+    body = GROUPED.replace("  sdy", f"  %r = stablehlo.negate %q : {KIND}\n  sdy", 1)
+    assert lies(program(body, results="%p, %q, %r"))["negate"] == "[{a}, {}]"
+
+
+@pytest.mark.parametrize("passes", ["import", "propagate"])
+def test_groups_barriers_and_their_members_are_printed_and_read_again(passes: str) -> None:
+    body = GROUPED.replace("tanh %y", "tanh %b")
+    body = f"  %b = sdy.propagation_barrier %y allowed_direction=FORWARD : {KIND}\n{body}"
+    module = taken_to(passes, program(body))
+    text = print_text(module)
+    assert "sdy.sharding_group %q group_id=3" in text and "allowed_direction=FORWARD" in text
+    assert print_text(parse_text(text)) == text
+    assert checked(parse_text(text))
+
+
+def test_what_members_require_has_to_agree() -> None:
+    with pytest.raises(MeshgenError) as caught:
+        arguments = f"%x: {KIND} {ROWS}, %y: {KIND} " + ROWS.replace('"a"', '"b"')
+        groups = f"  sdy.sharding_group %x group_id=0 : {KIND}\n  sdy.sharding_group %y group_id=0 : {KIND}"
+        lies(program(groups, arguments, "%x, %y"))
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "MG0206" and "group 0" in fault.message
+
+
+def test_an_open_dim_of_a_member_takes_what_another_requires() -> None:
+    arguments = f"%x: {KIND} {ROWS}, %y: {KIND} " + ROWS.replace('"a"', "?")
+    assert lies(program(GROUPED, arguments))["tanh"] == "[{a}, {}]"
+
+
+def test_members_have_one_shape_and_one_mesh_of_tiles() -> None:
+    small = KIND.replace("8", "4")
+    body = GROUPED.replace(f"tanh %y : {KIND}", f"tanh %y : {small}").replace(
+        f"%q group_id=3 : {KIND}", f"%q group_id=3 : {small}"
+    )
+    text = f"{MESH}func.func @main(%x: {KIND}, %y: {small}) -> ({KIND}, {small}) {{\n{body}\n  return %p, %q : {KIND}, {small}\n}}\n"
+    with pytest.raises(MeshgenError) as caught:
+        taken_to("propagate", parse_text(text))
+    assert [fault.code for fault in caught.value.diagnostics] == ["MG0204"]
+
+
+BARRIER = f"""  %b = sdy.propagation_barrier %x allowed_direction=DIRECTION : {KIND}
+  %p = stablehlo.add %b, %b : {KIND}"""
+BEHIND = f"""  %s = stablehlo.tanh %x : {KIND}
+  %b = sdy.propagation_barrier %s allowed_direction=DIRECTION : {KIND}
+  %p = sdy.sharding_constraint %b <@mesh, [{{"a"}}, {{}}]> : {KIND}"""
+
+
+@pytest.mark.parametrize("direction, through", [("FORWARD", True), ("BACKWARD", False), ("NONE", False)])
+def test_a_barrier_lets_what_it_takes_through_only_forwards(direction: str, through: bool) -> None:
+    module = program(BARRIER.replace("DIRECTION", direction), f"%x: {KIND} {ROWS}", "%p")
+    assert lies(module)["add"] == ("[{a}, {}]" if through else "[{}, {}]")
+    assert checked(module)
+
+
+@pytest.mark.parametrize("direction, through", [("FORWARD", False), ("BACKWARD", True), ("NONE", False)])
+def test_a_barrier_lets_what_its_users_want_through_only_backwards(direction: str, through: bool) -> None:
+    module = program(BEHIND.replace("DIRECTION", direction), f"%x: {KIND}", "%p")
+    assert lies(module)["tanh"] == ("[{a}, {}]" if through else "[{}, {}]")
+    assert checked(module)
+
+
+def test_a_direction_is_one_of_three() -> None:
+    with pytest.raises(MeshgenError, match="'BOTH' is no direction"):
+        program(BARRIER.replace("DIRECTION", "BOTH"), f"%x: {KIND}", "%p")
+
+
+NAMED = f"""  %p = sdy.named_computation<"f">(%x) SHARDINGS(%z: {KIND}) {{
+    %w = stablehlo.tanh %z : {KIND}
+    sdy.return %w : {KIND}
+  }} : ({KIND}) -> {KIND}"""
+
+
+def test_a_named_computation_is_part_of_the_program() -> None:
+    module = program(NAMED.replace("SHARDINGS", ""), f"%x: {KIND} {ROWS}", "%p")
+    assert lies(module) == {"tanh": "[{a}, {}]"}
+
+
+def test_shardings_of_a_named_computation_are_required() -> None:
+    said = 'in_shardings=[<@mesh, [{"b"}, {}]>] out_shardings=[<@mesh, [{}, {"a"}]>] '
+    module = program(NAMED.replace("SHARDINGS", said), f"%x: {KIND} {ROWS}", "%p")
+    done = taken_to("propagate", module)
+    found = [str(n.sharding.results[0]) for n in done.graph.nodes if n.op == "annotate" and n.sharding]
+    assert found == ["[{b}, {}]", "[{}, {a}]"]
+    assert checked(module)
+
+
+def test_a_named_computation_calls_its_values_by_their_types() -> None:
+    with pytest.raises(MeshgenError, match="are called"):
+        program(NAMED.replace("SHARDINGS", "").replace(KIND, "tensor<4xf32>", 3), f"%x: {KIND}", "%p")
+    with pytest.raises(MeshgenError, match="2 shardings for 1 values"):
+        said = "in_shardings=[<@mesh, [{}, {}]>, <@mesh, [{}, {}]>] "
+        program(NAMED.replace("SHARDINGS", said), f"%x: {KIND}", "%p")
+
+
+def test_constants_and_edges_of_shardys_passes_are_read() -> None:
+    body = f"""  %c = sdy.constant dense<2.0> : {KIND}
+  %e = sdy.data_flow_edge %x sharding=<@mesh, [{{}}, {{"b"}}]> : {KIND}
+  %f = sdy.data_flow_edge %c : {KIND}
+  %p = stablehlo.add %e, %f : {KIND}"""
+    module = program(body, f"%x: {KIND}", "%p")
+    assert lies(module)["add"] == "[{}, {b}]" and checked(module)
