@@ -50,8 +50,11 @@ _OLD_NAMES = {
     "tensor.pack": "linalg.pack", "tensor.unpack": "linalg.unpack", "sdy.constant": "stablehlo.constant",
 }  # fmt: skip
 _OLD_KEYWORDS = {"grid_axes": "mesh_axes"}
+_OLD_PROPERTIES = {"mesh": "grid", "mesh_axes": "grid_axes"}
 _IN_BOTH = ("mesh.all_gather", "mesh.all_reduce", "mesh.all_to_all", "mesh.reduce_scatter", "mesh.shard")
-_ON_GRID = re.compile(r"%[\w$.#-]+\s+(?:on\s+@|to\s+%)")  # how such an operation goes on where it is not the RFC's
+_ON_GRID = re.compile(  # how such an operation goes on where it is not the RFC's, in pretty and in generic form
+    r"%[\w$.#-]+\s+(?:on\s+@|to\s+%)|\(\s*%[^()]*\)\s*<?\{[^{}]*\bmesh\s*=|\(\s*%[^(),]*,\s*%[^(),]*\)"
+)
 
 
 def base_name(name: str) -> str:
@@ -174,6 +177,15 @@ class TextParser(Parser):
         if name in _IN_BOTH and _ON_GRID.match(self.lexer.input.content, self._current_token.span.start):
             name = name.replace("mesh", "shard", 1)
         return super()._get_op_by_name(base_name(name))
+
+    def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
+        operation = super()._parse_generic_operation(op_type)
+        if operation.name.startswith("shard."):
+            for old, new in _OLD_PROPERTIES.items():
+                found = operation.properties.pop(old, None) or operation.attributes.pop(old, None)
+                if found is not None:
+                    operation.properties[new] = found
+        return operation
 
     def parse_optional_keyword(self, keyword: str) -> str | None:
         old = _OLD_KEYWORDS.get(keyword)

@@ -46,6 +46,34 @@ def test_the_mesh_dialect_is_shard_under_another_name(program: str) -> None:
     assert says_what(program.format(**OLD)) == says_what(program.format(**NEW))
 
 
+GENERIC = """"builtin.module"() ({{
+  "{mesh}"() {o}shape = array<i64: 2, 4>, sym_name = "m"{c} : () -> ()
+  "func.func"() ({{
+  ^bb0(%a: tensor<4x8xf32>):
+    %0 = "{d}.all_reduce"(%a) {o}{g} = @m, {axes} = array<i16: 1>, reduction = #{d}.partial<max>{c} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %1 = "{d}.all_gather"(%0) {o}{g} = @m, {axes} = array<i16: 0>, gather_axis = 1 : index{c} : (tensor<4x8xf32>) -> tensor<4x16xf32>
+    %2 = "{d}.shift"(%1) {o}{g} = @m, {axes} = array<i16: 1>, shift_axis = 1 : index, offset = 1 : i64, rotate{c} : (tensor<4x16xf32>) -> tensor<4x16xf32>
+    "func.return"(%2) : (tensor<4x16xf32>) -> ()
+  }}) {{function_type = (tensor<4x8xf32>) -> tensor<4x16xf32>, sym_name = "main"}} : () -> ()
+}}) : () -> ()"""
+GENERIC_ANNOTATED = """"builtin.module"() ({{
+  "{mesh}"() <{{shape = array<i64: 2, 4>, sym_name = "m"}}> : () -> ()
+  "func.func"() <{{function_type = (tensor<8x6xf32>) -> tensor<8x6xf32>, sym_name = "main"}}> ({{
+  ^bb0(%a: tensor<8x6xf32>):
+    %s = "{d}.sharding"() <{{{g} = @m, split_axes = #{d}.axisarray[[0]], operandSegmentSizes = array<i32: 0, 0>}}> : () -> !{d}.sharding
+    %0 = "{d}.shard"(%a, %s) : (tensor<8x6xf32>, !{d}.sharding) -> tensor<8x6xf32>
+    "func.return"(%0) : (tensor<8x6xf32>) -> ()
+  }}) : () -> ()
+}}) : () -> ()"""
+
+
+@pytest.mark.parametrize("brackets", [("{", "}"), ("<{", "}>")], ids=["attributes", "properties"])
+@pytest.mark.parametrize("program", [GENERIC, GENERIC_ANNOTATED], ids=["collectives", "annotated"])
+def test_the_mesh_dialect_in_generic_form_is_that_of_shard(program: str, brackets: tuple[str, str]) -> None:
+    around = dict(zip("oc", brackets, strict=True))
+    assert says_what(program.format(**OLD, **around, g="mesh")) == says_what(program.format(**NEW, **around, g="grid"))
+
+
 FIRST = """mesh.cluster @m(rank = 2, dim_sizes = {sizes})
 func.func @main(%a: tensor<8x16xf32>, %b: tensor<16x4xf32>) -> tensor<8x4xf32> {{
   %0 = {first} : tensor<8x16xf32>

@@ -38,6 +38,18 @@ def looked_up(x: Array, table: Array) -> Array:
 
 
 X, PLANES = normal(6, 8), normal(3, 4, 6)
+
+
+def _scaled(x: Array, multiplier: Array, shift: Array, twice: bool) -> Array:
+    """As the specification has it, in Python's whole numbers; what is larger than an i32 loses its head."""
+    found = []
+    for value, factor, bits in np.nditer(list(np.broadcast_arrays(x, multiplier, shift))):
+        half = 1 << (int(bits) - 1)
+        half += (1 << 30 if value >= 0 else -(1 << 30)) if twice and bits > 31 else 0
+        found.append(((int(value) * int(factor) + half) >> int(bits)) % 2**32)
+    return np.array(found, "u8").astype("u4").view("i4").reshape(x.shape)
+
+
 CASES: dict[str, Case] = {
     "mean of whole numbers": Case(
         {"x": SMALL},
@@ -59,6 +71,35 @@ CASES: dict[str, Case] = {
         {"x": WORDS, "t": LONG},
         "%r = tosa.table %x, %t : (tensor<4x6xi16>, tensor<513xi16>) -> tensor<4x6xi32>",
         looked_up,
+    ),
+    "apply_scale, once": Case(
+        {"x": whole(3, 4, low=-2**31, high=2**31 - 1), "m": whole(3, 4, low=0, high=2**31 - 1, seed=1), "s": whole(3, 4, dtype="i1", low=33, high=63)},
+        "%r = tosa.apply_scale %x, %m, %s {rounding_mode = SINGLE_ROUND} : (tensor<3x4xi32>, tensor<3x4xi32>, tensor<3x4xi8>) -> tensor<3x4xi32>",
+        lambda x, m, s: _scaled(x, m, s, False),
+    ),
+    "apply_scale, twice, in the words of before, with a stretched shift": Case(
+        {"x": whole(3, 4, low=-2**31, high=2**31 - 1), "m": whole(1, 4, low=2**20, high=2**31 - 1, seed=1), "s": whole(3, 1, dtype="i1", low=20, high=45)},
+        "%r = tosa.apply_scale %x, %m, %s {double_round = true} : (tensor<3x4xi32>, tensor<1x4xi32>, tensor<3x1xi8>) -> tensor<3x4xi32>",
+        lambda x, m, s: _scaled(x, m, s, True),
+    ),
+    "apply_scale of scalars": Case(
+        {"x": whole(3, 4, low=-1000, high=1000)},
+        "%m = arith.constant 1518500250 : i32\n%s = arith.constant 35 : i8\n%e = tensor.empty() : tensor<3x4xi32>\n"
+        "%r = linalg.map ins(%x : tensor<3x4xi32>) outs(%e : tensor<3x4xi32>) (%a: i32, %o: i32) {\n"
+        "  %y = tosa.apply_scale %a, %m, %s {rounding_mode = DOUBLE_ROUND} : (i32, i32, i8) -> i32\n  linalg.yield %y : i32\n}",
+        lambda x: _scaled(x, np.full_like(x, 1518500250), np.full_like(x, 35), True),
+    ),
+    "a variable that is only read": Case(
+        {"x": normal(2, 2)},
+        "%v = tosa.variable_read @v : tensor<2x2xf32>\n%r = tosa.add %x, %v : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>",
+        lambda x: x + np.array([[1, 2], [3, 4]], "f4"),
+        "tosa.variable @v = dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>",
+    ),
+    "a variable of the function": Case(
+        {"x": normal(2, 2)},
+        "tosa.variable @v = dense<3.0> : tensor<2x2xf32>\n%v = tosa.variable.read @v : tensor<2x2xf32>\n"
+        "%r = tosa.add %x, %v : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>",
+        lambda x: x + np.float32(3),
     ),
     "rfft2d": Case(
         {"x": PLANES},
@@ -98,6 +139,8 @@ def test_it_computes_what_numpy_does(name: str) -> None:
 
 A = "tensor<6x8xf32>"
 REFUSED = [
+    (f"%v = tosa.variable_read @v : {A}\n%r = tosa.add %x, %v : ({A}, {A}) -> {A}", "@v is not declared"),
+    (f"tosa.variable @v : {A}\n%v = tosa.variable_read @v : {A}\n%r = tosa.add %x, %v : ({A}, {A}) -> {A}", "@v has no initial value"),
     (f"%d = tensor.empty() : {A}\n%r = linalg.pack %x inner_dims_pos = [0] inner_tiles = [4] into %d : {A} -> {A}", "in tiles .4. of dims .0. is not"),
     (f"%d = tensor.empty() : {A}\n%r = linalg.unpack %x inner_dims_pos = [0, 0] inner_tiles = [2, 3] into %d : {A} -> {A}", "is not"),
     (f"%r = tosa.table %x, %x : ({A}, {A}) -> {A}", "is no table for"),
@@ -110,3 +153,13 @@ def test_what_does_not_fit_is_refused(body: str, message: str) -> None:
     with pytest.raises(ProgramError, match=message) as caught:
         parse_text(f"func.func @main(%x: {A}) -> {A} {{\n{body}\nreturn %r : {A}\n}}")
     assert caught.value.diagnostics[0].code == "MG0104" and caught.value.diagnostics[0].loc is not None
+
+
+def test_a_variable_that_is_written_is_refused_where_that_is_done() -> None:
+    with pytest.raises(ProgramError, match="keeps nothing from one run to the next") as caught:
+        parse_text(
+            f"tosa.variable @v = dense<1.0> : {A}\nfunc.func @main(%x: {A}) -> {A} {{\n  %v = tosa.variable_read @v : {A}\n"
+            f"  tosa.variable_write @v, %x : {A}\n  return %v : {A}\n}}"
+        )
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "MG0103" and fault.loc is not None and fault.loc.line == 4

@@ -30,6 +30,7 @@ import meshgen.ir.bridge.tensor_slices
 import meshgen.ir.bridge.tosa.control
 import meshgen.ir.bridge.tosa.elementwise
 import meshgen.ir.bridge.tosa.lookup
+import meshgen.ir.bridge.tosa.variables
 import meshgen.ir.bridge.tosa.windows
 import meshgen.ir.dialects.sdy.dialect
 import meshgen.ir.dialects.stablehlo.dialect
@@ -59,6 +60,7 @@ FAMILIES = (
     meshgen.ir.bridge.tosa.control,
     meshgen.ir.bridge.tosa.elementwise,
     meshgen.ir.bridge.tosa.lookup,
+    meshgen.ir.bridge.tosa.variables,
     meshgen.ir.bridge.tosa.windows,
     meshgen.ir.dialects.sdy.dialect,
     meshgen.ir.dialects.stablehlo.dialect,

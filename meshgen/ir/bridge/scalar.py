@@ -159,11 +159,39 @@ def _rounded_shift(builder: Builder, op: Operation, operands: Sequence[Value]) -
     return builder.apply("add", found, builder.select(none, builder.constant(0, value.type.with_shape(())), last))
 
 
+def scaled(builder: Builder, op: Operation, value: Value, factor: Value, shift: Value) -> Value:
+    """value * factor / 2^shift of 64-bit integers, rounded as the operation says."""
+    one = builder.constant(1, TensorType((), "i64"))
+    half = builder.apply("shift_left", *builder.together([one, builder.apply("subtract", shift, one)]))
+    mode = attribute_of(op, "rounding_mode")
+    is_double = isinstance(mode, StringAttr) and mode.data == "DOUBLE_ROUND"
+    if is_double or scalar_of(attribute_of(op, "double_round")):
+        half = builder.apply("add", *builder.together([half, _second(builder, value, shift)]))
+    product = builder.apply("add", *builder.together([builder.apply("multiply", value, factor), half]))
+    return builder.apply("shift_right_arithmetic", *builder.together([product, shift]))
+
+
+def _second(builder: Builder, value: Value, shift: Value) -> Value:
+    """What is rounded before the last 31 bits: 2^30 away from 0 where more than 31 bits are shifted out."""
+    scalar = TensorType((), "i64")
+    step, zero = builder.constant(1 << 30, scalar), builder.constant(0, scalar)
+    away = builder.select(builder.compare("GE", value, zero), step, builder.apply("negate", step))
+    is_long = builder.compare("GT", *builder.together([shift, builder.constant(31, scalar)]))
+    if not is_long.type.rank:
+        is_long = builder.broadcast(is_long, away.type.shape)
+    return builder.select(is_long, away, builder.broadcast(zero, away.type.shape))
+
+
+def _apply_scale(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
+    """`tosa.apply_scale`: value, multiplier, shift."""
+    return builder.convert(scaled(builder, op, *(builder.convert(x, "i64") for x in operands)), "i32")
+
+
 BY_NAME: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = {}
 """Operations whose names other dialects have for something else: by their whole names."""
 SPECIAL: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = {
     "constant": constant, "cmpf": _compare, "cmpi": _compare, "select": _select,
-    "arithmetic_right_shift": _rounded_shift,
+    "arithmetic_right_shift": _rounded_shift, "apply_scale": _apply_scale,
     **dict.fromkeys(TOSA_COMPARE, _tosa_compare),
     **dict.fromkeys(("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui",
                      "index_cast", "index_castui", "bitcast"), _cast),
@@ -172,7 +200,7 @@ SPECIAL: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = {
 
 COUNTS = {
     **dict.fromkeys((*BINARY, *UNSIGNED, *TOSA_COMPARE, *FUNCTIONS_OF_TWO), 2), **dict.fromkeys(FUNCTIONS_OF_THREE, 3),
-    "cmpf": 2, "cmpi": 2, "arithmetic_right_shift": 2, "select": 3, "constant": 0,
+    "cmpf": 2, "cmpi": 2, "arithmetic_right_shift": 2, "select": 3, "apply_scale": 3, "constant": 0,
 }  # fmt: skip
 """How many operands an operation takes, where it is not one."""
 

@@ -51,7 +51,9 @@ def _verify_inside(parent: Operation, reading: Reading) -> None:
 
 
 def _verify_place(parent: Operation, operation: Operation, reading: Reading) -> None:
-    """A module holds functions and declarations, a function operations."""
+    """A module holds functions and declarations, a function operations; some stand in both."""
+    if operation.name in MODULE_OPS and operation.name in IMPORTERS:
+        return
     is_declaration = isinstance(operation, func.FuncOp | builtin.ModuleOp) or operation.name in MODULE_OPS
     if isinstance(parent, builtin.ModuleOp) != is_declaration:
         place = "a module" if isinstance(parent, builtin.ModuleOp) else "a function"

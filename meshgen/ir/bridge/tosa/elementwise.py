@@ -24,7 +24,7 @@ REDUCTIONS = {
     "reduce_any": "or", "reduce_all": "and",
 }  # fmt: skip
 ELEMENTWISE = [
-    *(word for word in (*UNARY, *BINARY, *TOSA_COMPARE, "select", "reciprocal", "arithmetic_right_shift")
+    *(word for word in (*UNARY, *BINARY, *TOSA_COMPARE, "select", "reciprocal", "arithmetic_right_shift", "apply_scale")
       if f"tosa.{word}" in {operation.name for operation in TOSA.operations} and word not in ("mul", "negate")),
 ]  # fmt: skip
 

@@ -10,6 +10,7 @@ from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.linalg.structured import refuse
 from meshgen.ir.bridge.payload import Builder, attribute_of, finish, scalar_of
 from meshgen.ir.bridge.registries import imports
+from meshgen.ir.bridge.scalar import scaled
 from meshgen.ir.bridge.tosa.elementwise import axis_of, fits, shape_of
 from meshgen.ir.evaluate.common import integer_range, neutral
 from meshgen.ir.graph import Graph, TensorType, Value, is_float
@@ -244,13 +245,7 @@ def import_rescale(importer: Importer, op: Operation) -> None:
         for x in (factor, shift)
     )
     value = builder.apply("subtract", value, _scalar(builder, before))
-    one = builder.constant(1, TensorType((), "i64"))
-    half = builder.apply("shift_left", *builder.together([one, builder.apply("subtract", shift, one)]))
-    mode = attribute_of(op, "rounding_mode")
-    if isinstance(mode, StringAttr) and mode.data == "DOUBLE_ROUND":
-        half = builder.apply("add", *builder.together([half, _second(builder, value, shift)]))
-    product = builder.apply("add", *builder.together([builder.apply("multiply", value, factor), half]))
-    found = builder.apply("add", builder.apply("shift_right_arithmetic", product, shift), _scalar(builder, behind))
+    found = builder.apply("add", scaled(builder, op, value, factor, shift), _scalar(builder, behind))
     dtype = operands[4].type.dtype  # that of the zero point which is added: the result's, or unsigned of its width
     low, high = (builder.constant(end, TensorType((), "i64")) for end in integer_range(dtype))
     clamped = builder.apply("minimum", builder.apply("maximum", found, low), high)
@@ -259,14 +254,3 @@ def import_rescale(importer: Importer, op: Operation) -> None:
 
 def _scalar(builder: Builder, value: Value) -> Value:
     return builder.reshape(value, ())
-
-
-def _second(builder: Builder, value: Value, shift: Value) -> Value:
-    """What is rounded before the last 31 bits: 2^30 away from 0 where more than 31 bits are shifted out."""
-    scalar = TensorType((), "i64")
-    step, zero = builder.constant(1 << 30, scalar), builder.constant(0, scalar)
-    away = builder.select(builder.compare("GE", value, zero), step, builder.apply("negate", step))
-    is_long = builder.compare("GT", *builder.together([shift, builder.constant(31, scalar)]))
-    if not is_long.type.rank:
-        is_long = builder.broadcast(is_long, away.type.shape)
-    return builder.select(is_long, away, builder.broadcast(zero, away.type.shape))

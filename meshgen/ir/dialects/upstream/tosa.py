@@ -9,6 +9,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
+    opt_prop_def,
     prop_def,
     region_def,
     result_def,
@@ -196,10 +197,53 @@ class YieldOp(IRDLOperation):
         return cls.create(operands=operands)
 
 
+@irdl_op_definition
+class VariableOp(IRDLOperation):
+    """`tosa.variable @v = dense<7> : tensor<1xi32>`, or `@v : tensor<1xi32>`"""
+
+    name = "tosa.variable"
+    sym_name = prop_def(AnyAttr())
+    initial_value = opt_prop_def(AnyAttr())
+    type = opt_prop_def(AnyAttr())
+    var_shape = opt_prop_def(AnyAttr())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> VariableOp:
+        properties: dict[str, Attribute] = {"sym_name": parser.parse_symbol_name()}
+        if parser.parse_optional_punctuation("=") is not None:
+            properties["initial_value"] = parser.parse_attribute()
+        else:
+            parser.parse_punctuation(":")
+            properties["type"] = parser.parse_type()
+        return cls.create(properties=properties, attributes=parser.parse_optional_attr_dict())
+
+
+class Access(IRDLOperation):
+    """`@v`, with `, %x` where it is written, and a type."""
+
+    variable = prop_def(AnyAttr(), prop_name="name")
+    arguments = var_operand_def(AnyAttr())
+    outputs = var_result_def(AnyAttr())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> IRDLOperation:
+        name, reads = parser.parse_symbol_name(), cls.name.endswith("read")
+        values: list[UnresolvedOperand] = []
+        if not reads:
+            parser.parse_punctuation(",")
+            values = [parser.parse_unresolved_operand()]
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type = parser.parse_type()
+        operands = [parser.resolve_operand(value, type) for value in values]
+        return cls.create(operands=operands, result_types=[type] if reads else [], properties={"name": name}, attributes=attributes)  # fmt: skip
+
+
 TOSA = Dialect(
     "tosa",
     [
-        ConstShapeOp, CondIfOp, WhileLoopOp, YieldOp,
+        ConstShapeOp, CondIfOp, WhileLoopOp, YieldOp, VariableOp,
+        *define(Access, "tosa", "variable.read variable.write variable_read variable_write"),
         *define(
             Functional,
             "tosa",
@@ -208,7 +252,7 @@ TOSA = Dialect(
             "bitwise_not arithmetic_right_shift logical_left_shift logical_right_shift equal greater greater_equal "
             "select clamp cast identity const matmul conv2d conv3d depthwise_conv2d transpose_conv2d avg_pool2d "
             "max_pool2d fully_connected reduce_sum reduce_max reduce_min reduce_product reduce_prod reduce_any "
-            "reduce_all argmax transpose reshape concat reverse slice pad tile gather scatter rescale resize table fft2d "
+            "reduce_all argmax transpose reshape concat reverse slice pad tile gather scatter rescale apply_scale resize table fft2d "
             "rfft2d",
             PROPERTIES,
         ),
