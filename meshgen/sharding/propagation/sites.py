@@ -133,7 +133,7 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
     return found
 
 
-def _wishes_by_value(nodes: Sequence[Flat], wishes: Mapping[int, Annotation]) -> dict[Value, list[Annotation]]:
+def _wishes_by_value(nodes: Sequence[Flat], wishes: Mapping[int, Annotation | None]) -> dict[Value, list[Annotation]]:
     """What annotations say of how values are made: those of inputs, and of a value or of what it was before."""
     found: dict[Value, list[Annotation]] = {}
     for node, *_ in nodes:
