@@ -228,4 +228,11 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "Results differ from what was expected by more than rounding explains.",
         "`meshgen check` names the output and the place; report programs that it rejects.",
     ),
+    "MG0606": Fault(
+        "The program on one device with the bounds of its errors, or all simulated devices together, take more memory than this "
+        "machine has free, or than `--memory` allows. What is counted is a lower bound: values, not what operations need while they run.",
+        "Check the program with smaller sizes: its shardings mean the same. `--memory` says how much may be taken whatever is free.",
+        ("meshgen check p.mlir --memory 1kB",),
+        _program(),
+    ),
 }

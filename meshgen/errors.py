@@ -43,6 +43,7 @@ CODES: dict[str, str] = {
     "MG0603": "not enough devices",
     "MG0604": "run-time failure",
     "MG0605": "numbers differ",
+    "MG0606": "not enough memory to check",
 }
 
 

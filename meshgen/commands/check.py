@@ -16,6 +16,7 @@ from meshgen import api
 from meshgen.answers.records import mesh_record
 from meshgen.answers.tables import comms_table
 from meshgen.commands.common import add_program, add_target, program
+from meshgen.commands.memory import memory_limit, refuse_too_big
 from meshgen.commands.output import Output
 from meshgen.commands.random_programs import check_random, through_module
 from meshgen.commands.sizes import at_combinations
@@ -58,6 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--random", type=int, metavar="N", help="instead of IN: N random programs, from --seed on")
     parser.add_argument("--keep", default=".", metavar="DIR", help="where small programs of failures are written")
     parser.add_argument("--seed", type=int, default=0, help="of the random arguments (default: %(default)s)")
+    parser.add_argument(
+        "--memory", metavar="SIZE", help="what the check may take, such as 64GB (default: what is free)"
+    )
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -90,12 +94,14 @@ def _run_random(options: argparse.Namespace, output: Output) -> int:
 
 
 def _trials(options: argparse.Namespace, output: Output) -> Sequence[Trial]:
+    limit = memory_limit(options.memory)
     module, choice, timing = program(options)
     found: list[Trial] = []
     with output.progress() as progress:
         named = at_combinations(module, choice, options, output)
         for tried in named.values() or _at_trial_sizes(module):
             executable = api.plan_module(tried, choice, timing, progress=progress)
+            refuse_too_big(tried, executable, limit)
             fused = executable.fused
             runs = [through_module([part.plan for part in executable.parts])]
             result = check(tried, pipeline=lambda _, fused=fused: fused, seed=options.seed, runs=runs)

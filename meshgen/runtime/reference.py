@@ -15,6 +15,7 @@ from meshgen.ccl.between import BETWEEN, Post
 from meshgen.ccl.simulated import Mailbox, run_collective
 from meshgen.errors import Diagnostic, RuntimeFailure
 from meshgen.ir.graph import Node, Value
+from meshgen.runtime.host_memory import free_bytes
 from meshgen.runtime.launch import POISON, Launch
 from meshgen.runtime.manifest import Manifest
 from meshgen.runtime.plan import Buffer, Item
@@ -62,12 +63,15 @@ def plan_steps(manifest: Manifest, constants: Mapping[int, Array], args: Sequenc
 
 
 def _arenas(nbytes: int, count: int) -> list[Array]:
-    try:
-        return [np.full(nbytes, POISON, np.uint8) for _ in range(count)]
-    except MemoryError as error:
+    free = free_bytes()
+    if free is not None and count * nbytes > free:  # asked before: systems promise memory that they do not have
         raise RuntimeFailure(
-            Diagnostic("MG0604", f"{count} ranks with {nbytes} bytes each do not fit into this machine's memory")
-        ) from error
+            Diagnostic(
+                "MG0604",
+                f"{count} ranks with {nbytes} bytes each do not fit into this machine's memory: {free} bytes are free",
+            )
+        )
+    return [np.full(nbytes, POISON, np.uint8) for _ in range(count)]
 
 
 def view(arena: Array, buffer: Buffer) -> Array:

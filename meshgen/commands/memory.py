@@ -1,0 +1,60 @@
+"""Whether a check fits into memory: said before it starts, because a system that runs out of it ends processes silently."""
+
+from __future__ import annotations
+
+import re
+
+from meshgen.answers.tables import bytes_text
+from meshgen.errors import Diagnostic, Location, RuntimeFailure, UsageError
+from meshgen.executables.executable import Executable
+from meshgen.ir.graph import Module
+from meshgen.ir.tolerance.memory import most_bytes
+from meshgen.runtime.host_memory import free_bytes
+from meshgen.sharding.lockstep import on_one_device
+from meshgen.sharding.oracle import whole
+
+UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+def memory_limit(text: str | None) -> int | None:
+    """Bytes that `--memory` allows; without it what the machine has free; None: as many as there are.
+
+    Raises UsageError MG0001 for what is no size.
+    """
+    if text is None:
+        return free_bytes()
+    size = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?B)?", text)
+    if not size:
+        raise UsageError(Diagnostic("MG0001", f"'{text}' is no size", hint="write for example --memory 64GB"))
+    return int(float(size[1]) * UNITS[size[2] or ""])
+
+
+def refuse_too_big(module: Module, executable: Executable, limit: int | None) -> None:
+    """Raises RuntimeFailure MG0606 if checking the program takes more than `limit` bytes, whatever else it takes."""
+    needed, what, where = max(_on_one_device(module), _on_all_ranks(executable), key=lambda need: need[0])
+    if limit is not None and needed > limit:
+        raise RuntimeFailure(
+            Diagnostic(
+                "MG0606",
+                f"{what} take at least {bytes_text(needed)}, more than the {bytes_text(limit)} that are free or allowed",
+                where,
+                hint=f"check it with smaller sizes, or allow as much: --memory {bytes_text(1.5 * needed).replace(' ', '')}",
+            )
+        )
+
+
+def _on_one_device(module: Module) -> tuple[int, str, Location | None]:
+    """Bytes of the reference with the bounds of its errors, and where the most is held."""
+    if module.stage == "partition":  # it is what all ranks do
+        return 0, "", None
+    most = most_bytes(on_one_device(whole(module), module.mesh, *module.meshes))
+    at = f" at '{most.at.op}'" if most.at else ""
+    return most.bytes, f"the program on one device and the bounds of its errors{at}", most.at.loc if most.at else None
+
+
+def _on_all_ranks(executable: Executable) -> tuple[int, str, Location | None]:
+    """Bytes of all simulated devices."""
+    ranks = sum(part.mesh.size for part in executable.parts)
+    needed = sum(part.mesh.size * part.plan.arena_bytes for part in executable.parts)
+    largest = max(executable.fused.graph.inputs, key=lambda value: value.type.nbytes, default=None)
+    return needed, f"{ranks} simulated devices", largest.loc if largest else None

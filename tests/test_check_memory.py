@@ -1,0 +1,131 @@
+"""What cannot fit into memory is refused before it is computed."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from meshgen.api import read
+from meshgen.cli import main
+from meshgen.errors import RuntimeFailure
+from meshgen.ir.graph import Graph
+from meshgen.ir.tolerance.memory import most_bytes
+from meshgen.runtime import reference
+from meshgen.runtime.host_memory import free_bytes
+from meshgen.runtime.loading import load
+from meshgen.sharding.generate import random_arguments
+from meshgen.sharding.oracle import meaning
+
+PROGRAM = """sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func @main(%a: tensor<ROWSx64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %w: tensor<64x64xf32>) -> tensor<ROWSx64xf32> {
+  %b = stablehlo.tanh %a : tensor<ROWSx64xf32>
+  %c = stablehlo.dot_general %b, %w, contracting_dims = [1] x [0] : (tensor<ROWSx64xf32>, tensor<64x64xf32>) -> tensor<ROWSx64xf32>
+  return %c : tensor<ROWSx64xf32>
+}
+"""
+LOOP = """sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<256x64xf32>) -> tensor<256x64xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %r:3 = stablehlo.while(%i = %zero, %v = %a, %u = %a) : tensor<i32>, tensor<256x64xf32>, tensor<256x64xf32>
+    cond {
+      %n = stablehlo.constant dense<3> : tensor<i32>
+      %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      %t = stablehlo.tanh %v : tensor<256x64xf32>
+      %s = stablehlo.add %t, %u : tensor<256x64xf32>
+      stablehlo.return %j, %s, %u : tensor<i32>, tensor<256x64xf32>, tensor<256x64xf32>
+    }
+  return %r#1 : tensor<256x64xf32>
+}
+"""
+
+
+def program(rows: int) -> str:
+    return PROGRAM.replace("ROWS", str(rows))
+
+
+def graph_of(text: str) -> Graph:
+    return read(text)[0].graph
+
+
+@pytest.mark.parametrize("text", [program(512), LOOP], ids=["straight", "loop"])
+def test_the_estimate_is_a_lower_bound_near_what_is_taken(text: str) -> None:
+    module, _ = read(text)
+    args = random_arguments(module, 0)
+    tracemalloc.start()
+    meaning(module.graph, args, module.mesh)
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0.4 * taken < most_bytes(module.graph).bytes <= taken
+
+
+def test_the_estimate_grows_with_the_program_and_names_the_op() -> None:
+    small, large = (most_bytes(graph_of(program(rows))) for rows in (1000, 100_000))
+    assert 50 * small.bytes < large.bytes < 100 * small.bytes
+    assert small.at and small.at.op == "dot_general"
+
+
+def test_what_cannot_fit_is_refused_where_it_is_before_it_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    path = tmp_path / "huge.mlir"
+    path.write_text(program(10**12))
+    assert main(["check", str(path)]) == RuntimeFailure.exit_code
+    error = capsys.readouterr().err
+    assert f"{path}:4: error MG0606" in error
+    assert "'dot_general' take at least" in error
+    assert "--memory" in error
+
+
+@pytest.mark.parametrize(("size", "code"), [("1MB", 4), ("0.001GB", 4), ("1000000", 4), ("1GB", 0), ("2 TB", 0)])
+def test_an_option_says_how_much_may_be_taken(size: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    path = tmp_path / "p.mlir"
+    path.write_text(program(512))
+    assert main(["check", str(path), "--memory", size, "--json"]) == code
+    document = json.loads(capsys.readouterr().out)
+    assert document["check"]["ok"] if not code else document["diagnostics"][0]["code"] == "MG0606"
+
+
+def test_simulated_devices_are_counted_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.mlir"
+    path.write_text(program(512).replace('["x"=2, "y"=2]', '["x"=2, "y"=512]'))
+    assert main(["check", str(path), "--memory", "100MB"]) == RuntimeFailure.exit_code
+    assert "MG0606: 1024 simulated devices take at least" in capsys.readouterr().err
+
+
+def test_a_size_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.mlir"
+    path.write_text(program(8))
+    assert main(["check", str(path), "--memory", "much"]) == 2
+    assert "MG0001: 'much' is no size" in capsys.readouterr().err
+
+
+def test_arenas_that_cannot_fit_are_refused_before_they_are_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    path = tmp_path / "p.mlir"
+    path.write_text(program(512))
+    assert main(["compile", str(path), "--target", "cpu", "-o", str(tmp_path / "p.mgx")]) == 0
+    module = load(tmp_path / "p.mgx")
+    args = {b.name: array for b, array in zip(module.inputs, random_arguments(read(path)[0], 0), strict=True)}
+    monkeypatch.setattr(reference, "free_bytes", lambda: 1000)
+    with pytest.raises(RuntimeFailure, match=r"MG0604.*4 ranks with \d+ bytes.*1000 bytes are free"):
+        module.run(args)
+
+
+def test_free_memory_is_the_least_that_machine_and_container_leave(tmp_path: Path) -> None:
+    assert free_bytes(tmp_path) is None
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 9000 kB\nMemAvailable:  2000 kB\nSwapFree: 1000 kB\n")
+    assert free_bytes(tmp_path) == 3000 * 1024
+    group = tmp_path / "sys/fs/cgroup"
+    group.mkdir(parents=True)
+    (group / "memory.current").write_text("600\n")
+    (group / "memory.max").write_text("max\n")
+    assert free_bytes(tmp_path) == 3000 * 1024
+    (group / "memory.max").write_text("1000\n")
+    assert free_bytes(tmp_path) == 400
+    (group / "memory.current").write_text("1600\n")
+    assert free_bytes(tmp_path) == 0
