@@ -19,7 +19,7 @@ from meshgen.ir.graph import Node, TensorType, Value, is_inexact
 from meshgen.ir.infer.inference import verify_node
 from meshgen.ir.infer.site import shapes_agree
 
-FOLDED = LIFTABLE | {"reshape", "concatenate", "slice", "broadcast_in_dim", "iota", "transpose"}
+FOLDED = LIFTABLE | {"bitcast_convert", "reshape", "concatenate", "slice", "broadcast_in_dim", "iota", "transpose"}
 LARGEST = 256  # elements: numbers about sizes are few, tables of the program are not looked through
 _PLACES = re.compile(r"\{(\d+)\}")
 # By op: the static one, and what the last operands become: attributes, or the shape.

@@ -9,6 +9,7 @@ from meshgen.ir.bridge import registries
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.payload import Builder, finish
 from meshgen.ir.bridge.registries import imports
+from meshgen.ir.bridge.tensor import filled
 
 
 @imports("bufferization.alloc_tensor")
@@ -18,7 +19,9 @@ def import_alloc(importer: Importer, op: Operation) -> None:
     if op.copy is not None:
         finish(importer, op, importer.value(op.copy))
     else:
-        finish(importer, op, Builder(importer, op).constant(0, importer.type(op.tensor)))
+        kind = importer.type(op.tensor)
+        zero = Builder(importer, op).constant(0, kind.with_shape(()))
+        finish(importer, op, filled(importer, op, zero, kind, op.dynamic_sizes))
 
 
 @imports("bufferization.materialize_in_destination")

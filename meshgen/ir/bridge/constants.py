@@ -22,6 +22,19 @@ def known_array(importer: Importer, ssa: SSAValue) -> Array | None:
     return found
 
 
+def follows_from_sizes(importer: Importer, ssa: SSAValue) -> bool:
+    """Whether a value is computed from constants and sizes alone: it is a number once sizes are given."""
+    makers = {result: node for node in importer.graph.nodes for result in node.results}
+    waiting = [importer.value(ssa)]
+    for value in waiting:  # grows
+        node = makers.get(value)
+        if node is None or node.regions or node.op not in (*FOLDED, "get_dimension_size"):
+            is_outer = importer.outer is not None and ssa in importer.captures
+            return is_outer and importer.outer is not None and follows_from_sizes(importer.outer, ssa)
+        waiting += [] if node.op == "get_dimension_size" else node.operands
+    return True
+
+
 def _evaluated(value: Value, makers: Mapping[Value, Node]) -> Array | None:
     node = makers.get(value)
     if node is None or node.regions or node.op not in FOLDED:

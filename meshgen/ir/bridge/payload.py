@@ -74,6 +74,31 @@ class Builder:
             return value
         return self.node("broadcast_in_dim", [value], value.type.with_shape(shape), dims=tuple(dims), **{LAZY: True})
 
+    def size(self, value: Value, dim: int) -> int | Value:
+        """The size of a dim: a number, or a 0-d value where it is open."""
+        if (known := value.type.shape[dim]) is not None:
+            return known
+        found = self.node("get_dimension_size", [value], TensorType((), "i32"), dim=dim, **{LAZY: True})
+        return self.node("convert", [found], TensorType((), "i64"), **{LAZY: True})
+
+    def listed(self, entries: Sequence[int | Value]) -> Value:
+        """Numbers and 0-d values as a list."""
+        kind = TensorType((len(entries),), "i64")
+        if all(isinstance(entry, int) for entry in entries):
+            return self.node("constant", [], kind, value=np.array(entries, np.int64), **{LAZY: True})
+        one = kind.with_shape(())
+        values = [
+            self.constant(entry, one) if isinstance(entry, int) else self.convert(entry, "i64") for entry in entries
+        ]
+        parts = [self.node("reshape", [value], kind.with_shape((1,)), **{LAZY: True}) for value in values]
+        return self.node("concatenate", parts, kind, dim=0, **{LAZY: True})
+
+    def filled(self, value: Value, kind: TensorType, sizes: Sequence[int | Value]) -> Value:
+        """A tensor of these sizes that is the 0-d value everywhere; `kind` has the sizes that are known."""
+        if None not in kind.shape:
+            return self.broadcast(value, kind.shape)
+        return self.node("dynamic_broadcast_in_dim", [value, self.listed(sizes)], kind, dims=(), **{LAZY: True})
+
     def together(self, values: Sequence[Value]) -> list[Value]:
         """The values over one shape: 0-d ones are broadcast."""
         shape = next((value.type.shape for value in values if value.type.rank), ())

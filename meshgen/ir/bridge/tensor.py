@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from meshgen.ir.bridge import registries
 from meshgen.ir.bridge.conversion import Importer
@@ -19,8 +21,6 @@ from meshgen.ir.dialects.upstream.structure import ML_PROGRAM, TENSOR
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.infer.site import shapes_agree
 
-SIZED = ("tensor.empty", "tensor.splat", "tensor.generate", "tensor.expand_shape", "bufferization.alloc_tensor")
-
 
 @imports("arith.constant")
 def import_constant(importer: Importer, op: Operation) -> None:
@@ -30,13 +30,24 @@ def import_constant(importer: Importer, op: Operation) -> None:
 @imports("tensor.empty")
 def import_empty(importer: Importer, op: Operation) -> None:
     """A tensor without defined content: zeros, and only where something reads it."""
-    finish(importer, op, Builder(importer, op).constant(0, kind_of(importer, op.results[0].type)))
+    builder, kind = Builder(importer, op), kind_of(importer, op.results[0].type)
+    finish(importer, op, filled(importer, op, builder.constant(0, kind.with_shape(())), kind, op.operands))
 
 
 @imports("tensor.splat")
 def import_splat(importer: Importer, op: Operation) -> None:
     kind = kind_of(importer, op.results[0].type)
-    finish(importer, op, Builder(importer, op).broadcast(importer.value(op.operands[0]), kind.shape))
+    value, *sizes = op.operands
+    finish(importer, op, filled(importer, op, importer.value(value), kind, sizes))
+
+
+def filled(importer: Importer, op: Operation, value: Value, kind: TensorType, sizes: Sequence[SSAValue]) -> Value:
+    """A tensor that is `value` everywhere; `sizes` are those of its open dims."""
+    if len(sizes) != kind.shape.count(None):
+        importer.fault("MG0104", f"{op.name}: {len(sizes)} sizes for the open dims of {kind}", op)
+        return Builder(importer, op).broadcast(value, kind.shape)
+    rest = iter(importer.values(sizes))
+    return Builder(importer, op).filled(value, kind, [next(rest) if size is None else size for size in kind.shape])
 
 
 @imports("tensor.from_elements")
@@ -50,8 +61,16 @@ def import_from_elements(importer: Importer, op: Operation) -> None:
 
 @imports("tensor.collapse_shape", "tensor.expand_shape")
 def import_reshape(importer: Importer, op: Operation) -> None:
+    """One open size follows from the others; several are operands."""
     kind = kind_of(importer, op.results[0].type)
-    finish(importer, op, Builder(importer, op).node("reshape", [importer.value(op.operands[0])], kind))
+    value, *sizes = importer.values(op.operands)
+    builder = Builder(importer, op)
+    if kind.shape.count(None) > 1 and len(sizes) == kind.shape.count(None):
+        rest = iter(sizes)
+        shape = builder.listed([next(rest) if size is None else size for size in kind.shape])
+        finish(importer, op, builder.node("dynamic_reshape", [value, shape], kind))
+    else:
+        finish(importer, op, builder.node("reshape", [value], kind))
 
 
 @imports("tensor.cast")
@@ -95,17 +114,15 @@ def import_insert(importer: Importer, op: Operation) -> None:
 
 @imports("tensor.dim")
 def import_dim(importer: Importer, op: Operation) -> None:
-    """The size of a dim; one that is unknown may only say how large an empty tensor is."""
+    """The size of a dim: of an open one the number that it gets."""
     assert isinstance(op, tensor.DimOp)
     number, shape = fill_number(op.index), importer.type(op.source).shape
     if number is None or not 0 <= number < len(shape):
         importer.fault("MG0103", "tensor.dim: the number of the dim must be a constant of the program", op)
         return
-    size = shape[int(number)]
-    if size is None and not all(use.operation.name in SIZED for use in op.result.uses):
-        hint = "write its size in the program"
-        importer.fault("MG0103", f"tensor.dim: dim {number} of {importer.type(op.source)} is unknown", op, hint)
-    finish(importer, op, Builder(importer, op).constant(size or 0, TensorType((), "i64")))
+    builder, value = Builder(importer, op), importer.value(op.source)
+    size = builder.size(value, int(number))
+    finish(importer, op, builder.constant(size, TensorType((), "i64")) if isinstance(size, int) else size)
 
 
 @imports("tensor.reshape")
@@ -141,9 +158,11 @@ def import_generate(importer: Importer, op: Operation) -> None:
 
 def computed_places(importer: Importer, op: Operation, block: Block, kind: TensorType) -> Value | None:
     """What a block yields for every place of a tensor; 0-d where that is the same everywhere. None: not possible."""
-    builder, sizes = Builder(importer, op), kind.sizes
+    builder, sizes = Builder(importer, op), kind.shape
     body = Body(builder, block, sizes)
     for dim, argument in enumerate(block.args):
+        if sizes[dim] is None:
+            continue
         iota = builder.node("iota", [], TensorType((sizes[dim],), "i64"), dim=0, **{LAZY: True})
         body.known[argument] = Spread(iota, (dim,))
     assert block.last_op is not None

@@ -10,51 +10,69 @@ from xdsl.dialects import tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 
-from meshgen.errors import Diagnostic
+from meshgen.ir.bridge.constants import follows_from_sizes, known_array
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.linalg.spread import sliced
 from meshgen.ir.bridge.payload import Builder, finish
 from meshgen.ir.bridge.registries import imports
-from meshgen.ir.bridge.shard.sharding import constant, constants
+from meshgen.ir.bridge.shard.sharding import constant
 from meshgen.ir.bridge.tensor import computed_places
 from meshgen.ir.dialects.upstream.parallel import ParallelInsertSliceOp
 from meshgen.ir.graph import TensorType, Value
 
+Entry = int | Value  # a number, or a 0-d value where the program computes it
 
-def numbers_of(importer: Importer, op: Operation, name: str, dynamic: Sequence[SSAValue]) -> tuple[int, ...] | None:
-    """A list of sizes; a fault where one is not a constant."""
-    static = op.properties[f"static_{name}"]
+
+def entries_of(importer: Importer, op: Operation, name: str, dynamic: Sequence[SSAValue]) -> list[Entry]:
+    """A list of numbers: each one as such where it is a constant, else a 0-d value."""
+    static, rest = op.properties[f"static_{name}"], list(dynamic)
     assert isinstance(static, DenseArrayBase)
-    faults: list[Diagnostic] = []
-    numbers = constants(static, dynamic, f"{op.name}: {name}", faults)
-    for fault in faults:
-        importer.fault(fault.code, fault.message, op, fault.hint)
-    return None if faults else tuple(numbers)
+    if list(static.get_values()).count(DYNAMIC_INDEX) != len(rest):
+        importer.fault("MG0104", f"{op.name}: {len(rest)} values do not fit the {name} {list(static.get_values())}", op)
+        return [0 if number == DYNAMIC_INDEX else int(number) for number in static.get_values()]
+    return [_entry(importer, rest.pop(0)) if n == DYNAMIC_INDEX else int(n) for n in static.get_values()]
 
 
-def places_of(importer: Importer, op: Operation, dynamic: Sequence[SSAValue]) -> list[int | Value]:
-    """Offsets: numbers where they are constants, else 0-d values."""
-    static, rest = op.properties["static_offsets"], list(dynamic)
-    assert isinstance(static, DenseArrayBase)
-    found: list[int | Value] = []
-    for number in static.get_values():
-        ssa = rest.pop(0) if number == DYNAMIC_INDEX else None
-        known = int(number) if ssa is None else constant(ssa)
-        found.append(known if known is not None else importer.value(ssa) if ssa is not None else 0)
-    return found
+def _entry(importer: Importer, ssa: SSAValue) -> Entry:
+    if (known := constant(ssa)) is not None:
+        return known
+    array = known_array(importer, ssa)
+    return importer.value(ssa) if array is None or array.size != 1 else int(array.item())
 
 
 @dataclass(frozen=True)
 class Part:
     """A part of a tensor: offsets, sizes and strides per dim."""
 
-    start: list[int | Value]
-    size: tuple[int, ...]
-    stride: tuple[int, ...]
+    start: list[Entry]
+    sizes: list[Entry]
+    strides: list[Entry]
+    has_known_places: bool  # once sizes are given
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """The sizes, where all are numbers."""
+        return tuple(n for n in self.sizes if isinstance(n, int))
+
+    @property
+    def stride(self) -> tuple[int, ...]:
+        """The strides, where all are numbers."""
+        return tuple(n for n in self.strides if isinstance(n, int))
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """The sizes that are numbers."""
+        return tuple(n if isinstance(n, int) else None for n in self.sizes)
 
     @property
     def is_static(self) -> bool:
         return all(isinstance(place, int) for place in self.start)
+
+    def is_plain(self, whole: TensorType) -> bool:
+        """Whether sizes and strides are numbers, and no dim has to be cut whose own size is open."""
+        numbers = all(isinstance(n, int) for n in (*self.sizes, *self.strides))
+        known = zip(self.start, whole.shape, strict=True)
+        return numbers and all(size is not None or not isinstance(place, int) for place, size in known)
 
     def reach(self, dim: int) -> int:
         """Elements from the first to the last one that is taken."""
@@ -70,19 +88,67 @@ def part_of(
     importer: Importer, op: tensor.ExtractSliceOp | tensor.InsertSliceOp | ParallelInsertSliceOp, whole: TensorType
 ) -> Part | None:
     """What a slice operation takes or replaces; None after a fault."""
-    size, stride = numbers_of(importer, op, "sizes", op.sizes), numbers_of(importer, op, "strides", op.strides)
-    if size is None or stride is None or None in whole.shape:
-        if size is not None and stride is not None:
-            importer.fault("MG0103", f"{op.name} of {whole}: its sizes must be known", op)
+    named = (("offsets", op.offsets), ("sizes", op.sizes), ("strides", op.strides))
+    has_known_places = all(follows_from_sizes(importer, ssa) for ssa in op.offsets)
+    part = Part(*(entries_of(importer, op, name, values) for name, values in named), has_known_places)
+    if any(len(entries) != whole.rank for entries in (part.start, part.sizes, part.strides)):
+        importer.fault("MG0104", f"{op.name}: offsets, sizes and strides do not fit {whole}", op)
         return None
-    part = Part(places_of(importer, op, op.offsets), size, stride)
-    for dim, whole_size in enumerate(whole.sizes):
-        first, last = part.first(dim), part.first(dim) + part.reach(dim)
-        if stride[dim] < 1 or first < 0 or last > whole_size:
-            message = f"{op.name}: dim {dim}: [{first}, {last}) by {stride[dim]} is not inside [0, {whole_size})"
+    for dim, whole_size in enumerate(whole.shape):
+        stride, size = part.strides[dim], part.sizes[dim]
+        first = part.first(dim)
+        reach = (size - 1) * stride + 1 if isinstance(size, int) and size and isinstance(stride, int) else 0
+        ends = whole_size is not None and first + reach > whole_size
+        if first < 0 or ends or (isinstance(stride, int) and stride < 1) or (isinstance(size, int) and size < 0):
+            message = f"{op.name}: dim {dim}: [{first}, {first + reach}) by {stride} is not inside [0, {whole_size})"
             importer.fault("MG0104", message, op)
             return None
     return part
+
+
+def _cut(builder: Builder, value: Value, part: Part) -> Value:
+    """The part, where sizes are open; at places of run time a gather of one window, of which strides take rows."""
+    if part.has_known_places:
+        ends = [
+            _sum(builder, n, _reach(builder, size, stride))
+            for n, size, stride in zip(part.start, part.sizes, part.strides, strict=True)
+        ]
+        lists = [builder.listed(entries) for entries in (part.start, ends, part.strides)]
+        return builder.node("real_dynamic_slice", [value, *lists], value.type.with_shape(part.shape))
+    ranks = tuple(range(value.type.rank))
+    pairs = list(zip(part.sizes, part.strides, strict=True))
+    reach = [_reach(builder, size, stride) for size, stride in pairs]
+    kind = value.type.with_shape(n if isinstance(n, int) else None for n in reach)
+    places, sizes = builder.listed(part.start), builder.listed(reach)
+    none: tuple[int, ...] = ()
+    found = builder.node("dynamic_gather", [value, places, sizes], kind, offset_dims=ranks, collapsed_slice_dims=none,
+                         operand_batching_dims=none, start_indices_batching_dims=none, start_index_map=ranks,
+                         index_vector_dim=0)  # fmt: skip
+    if all(stride == 1 for stride in part.strides):
+        return found
+    lists = [builder.listed(entries) for entries in ([0] * len(ranks), reach, part.strides)]
+    return builder.node("real_dynamic_slice", [found, *lists], value.type.with_shape(part.shape))
+
+
+def _sum(builder: Builder, left: Entry, right: Entry) -> Entry:
+    if isinstance(left, int) and isinstance(right, int):
+        return left + right
+    index = TensorType((), "i64")
+    a, b = (builder.constant(n, index) if isinstance(n, int) else builder.convert(n, "i64") for n in (left, right))
+    return builder.apply("add", a, b)
+
+
+def _reach(builder: Builder, size: Entry, stride: Entry) -> Entry:
+    """Elements from the first to the last one that is taken."""
+    if stride == 1:
+        return size
+    if isinstance(size, int) and isinstance(stride, int):
+        return (size - 1) * stride + 1 if size else 0
+    index = TensorType((), "i64")
+    a, b = (builder.constant(n, index) if isinstance(n, int) else builder.convert(n, "i64") for n in (size, stride))
+    one, zero = builder.constant(1, index), builder.constant(0, index)
+    last = builder.apply("multiply", builder.apply("subtract", a, one), b)
+    return builder.apply("maximum", builder.apply("add", last, one), zero)
 
 
 @imports("tensor.extract_slice")
@@ -94,27 +160,39 @@ def import_extract_slice(importer: Importer, op: Operation) -> None:
     if part is None:
         finish(importer, op, builder.constant(0, kind))
         return
+    if not part.is_plain(value.type):
+        finish(importer, op, _resized(builder, _cut(builder, value, part), part.sizes, kind.shape))
+        return
     ranks = range(value.type.rank)
     moves = [not isinstance(place, int) for place in part.start]
     if any(moves):
         places = [place if isinstance(place, Value) else builder.constant(0, _index(part)) for place in part.start]
-        sizes = tuple(part.reach(d) if moves[d] else value.type.sizes[d] for d in ranks)
+        sizes = tuple(part.reach(d) if moves[d] else value.type.shape[d] or 0 for d in ranks)
         value = builder.node("dynamic_slice", [value, *places], value.type.with_shape(sizes), slice_sizes=sizes)
     start = [part.first(dim) for dim in ranks]
     found = sliced(builder, value, start, [start[dim] + part.reach(dim) for dim in ranks], part.stride)
-    finish(importer, op, builder.reshape(found, _kept(part.size, kind.shape)))
+    finish(importer, op, _resized(builder, found, part.sizes, kind.shape))
 
 
-def _kept(sizes: Sequence[int], shape: Sequence[int | None]) -> tuple[int, ...]:
+def _kept(sizes: Sequence[Entry], shape: Sequence[int | None]) -> list[Entry]:
     """The sizes without as many of size 1 as make the rank of the result."""
-    found, drop = list[int](), len(sizes) - len(shape)
+    found, drop = list[Entry](), len(sizes) - len(shape)
     for position, size in enumerate(sizes):
         wanted = shape[len(found)] if len(found) < len(shape) else None
         if drop and size == 1 and (wanted != 1 or len(sizes) - position - drop < len(shape) - len(found)):
             drop -= 1
         else:
             found.append(size)
-    return tuple(found)
+    return found
+
+
+def _resized(builder: Builder, value: Value, sizes: Sequence[Entry], shape: Sequence[int | None]) -> Value:
+    """The value with as few of the sizes as the shape has: those of size 1 go."""
+    kept = _kept(sizes, shape)
+    if len(kept) == value.type.rank:
+        return value
+    kind = value.type.with_shape(n if isinstance(n, int) else None for n in kept)
+    return builder.node("dynamic_reshape", [value, builder.listed(kept)], kind) if None in kind.shape else builder.reshape(value, kind.shape)  # fmt: skip
 
 
 def _index(part: Part) -> TensorType:
@@ -135,8 +213,15 @@ def inserted(importer: Importer, op: tensor.InsertSliceOp | ParallelInsertSliceO
     part = part_of(importer, op, target.type)
     if part is None:
         return target
-    source = builder.reshape(source, part.size)
-    if any(step != 1 for step in part.stride):
+    if source.type.rank < len(part.sizes):
+        shape = builder.listed(part.sizes)
+        open_kind = source.type.with_shape(part.shape)
+        source = (
+            builder.reshape(source, part.size)
+            if None not in part.shape
+            else builder.node("dynamic_reshape", [source, shape], open_kind)
+        )
+    if any(step != 1 for step in part.strides):
         found = _strided(builder, source, target, part)
         if found is None:
             importer.fault("MG0103", f"{op.name} with strides at computed offsets is not supported", op)
@@ -147,7 +232,7 @@ def inserted(importer: Importer, op: tensor.InsertSliceOp | ParallelInsertSliceO
 
 def _strided(builder: Builder, source: Value, target: Value, part: Part) -> Value | None:
     """The source spread out by padding, where a constant mask says that it goes."""
-    if not part.is_static:
+    if not part.is_static or not part.is_plain(target.type):
         return None
     shape = target.type.sizes
     low = [part.first(dim) for dim in range(len(shape))]
@@ -167,17 +252,23 @@ def import_pad(importer: Importer, op: Operation) -> None:
     """Padding with what the region yields: one value, or one for every place."""
     assert isinstance(op, tensor.PadOp)
     builder, value, kind = Builder(importer, op), importer.value(op.source), importer.type(op.result)
-    low, high = numbers_of(importer, op, "low", op.low), numbers_of(importer, op, "high", op.high)
-    if low is None or high is None:
+    low, high = (entries_of(importer, op, name, values) for name, values in (("low", op.low), ("high", op.high)))
+    if len(low) != value.type.rank or len(high) != value.type.rank:
+        importer.fault("MG0104", f"tensor.pad: {len(low)} and {len(high)} amounts for {value.type}", op)
         finish(importer, op, builder.constant(0, kind))
         return
     sizes = zip(value.type.shape, low, high, strict=True)
-    shape = value.type.with_shape(None if size is None else size + a + b for size, a, b in sizes)
-    attrs = {"low": low, "high": high, "interior": (0,) * kind.rank}
-    fill = None if None in shape.shape else computed_places(importer, op, op.region.block, shape)
-    if fill is None:
+    shape = value.type.with_shape(
+        size + a + b if size is not None and isinstance(a, int) and isinstance(b, int) else None for size, a, b in sizes
+    )
+    attrs = {"low": tuple(low), "high": tuple(high), "interior": (0,) * kind.rank}
+    fill = computed_places(importer, op, op.region.block, shape)
+    if fill is None or (fill.type.rank and None in shape.shape):
         importer.fault("MG0103", "tensor.pad: its value is computed in a way that is not supported", op)
         finish(importer, op, builder.constant(0, kind))
+    elif not all(isinstance(n, int) for n in (*low, *high)):
+        lists = [builder.listed(entries) for entries in (low, high, [0] * kind.rank)]
+        finish(importer, op, builder.node("dynamic_pad", [value, fill, *lists], shape))
     elif not fill.type.rank:
         finish(importer, op, builder.node("pad", [value, fill], shape, **attrs))
     else:

@@ -119,7 +119,8 @@ def import_elementwise(importer: Importer, op: Operation) -> None:
 @imports("linalg.fill")
 def import_fill(importer: Importer, op: Operation) -> None:
     builder, (value, output) = Builder(importer, op), importer.values(op.operands)
-    finish(importer, op, builder.broadcast(builder.convert(value, output.type.dtype), output.type.shape))
+    sizes = [builder.size(output, dim) for dim in range(output.type.rank)]
+    finish(importer, op, builder.filled(builder.convert(value, output.type.dtype), output.type, sizes))
 
 
 @imports("linalg.transpose")
