@@ -88,9 +88,12 @@ def part_of(
     importer: Importer, op: tensor.ExtractSliceOp | tensor.InsertSliceOp | ParallelInsertSliceOp, whole: TensorType
 ) -> Part | None:
     """What a slice operation takes or replaces; None after a fault."""
-    named = (("offsets", op.offsets), ("sizes", op.sizes), ("strides", op.strides))
-    has_known_places = all(follows_from_sizes(importer, ssa) for ssa in op.offsets)
-    part = Part(*(entries_of(importer, op, name, values) for name, values in named), has_known_places)
+    part = Part(
+        entries_of(importer, op, "offsets", op.offsets),
+        entries_of(importer, op, "sizes", op.sizes),
+        entries_of(importer, op, "strides", op.strides),
+        has_known_places=all(follows_from_sizes(importer, ssa) for ssa in op.offsets),
+    )
     if any(len(entries) != whole.rank for entries in (part.start, part.sizes, part.strides)):
         importer.fault("MG0104", f"{op.name}: offsets, sizes and strides do not fit {whole}", op)
         return None
