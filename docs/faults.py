@@ -15,6 +15,25 @@ func.func @main(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {
 }
 """
 CHECK = ("meshgen check p.mlir",)
+_BRANCHES = """sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<4xf32>, %b: tensor<2xi1>) -> tensor<4xf32> {
+  %r = sdy.manual_computation(%a, %b) in_shardings=[<@mesh, [{"x"}]>, <@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] manual_axes={"x"} (%t: tensor<2xf32>, %m: tensor<1xi1>) {
+    %i = stablehlo.reshape %m : (tensor<1xi1>) -> tensor<i1>
+    %c = "stablehlo.if"(%i) ({
+      %s = "stablehlo.all_reduce"(%t) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %u = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %u : tensor<f32>
+      }) : (tensor<2xf32>) -> tensor<2xf32>
+      stablehlo.return %s : tensor<2xf32>
+    }, {
+      stablehlo.return %t : tensor<2xf32>
+    }) : (tensor<i1>) -> tensor<2xf32>
+    sdy.return %c : tensor<2xf32>
+  } : (tensor<4xf32>, tensor<2xi1>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+"""
 
 
 @dataclass(frozen=True)
@@ -191,6 +210,14 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
     "MG0402": Fault(
         "Two launches of a schedule touch the same bytes, one of them writes, and no stream or event orders them.",
         "Let the later one wait for the earlier one's event.",
+    ),
+    "MG0403": Fault(
+        "A warning, on stderr, in `--json` and in the report: an `if` or `case` holds collectives. A schedule is the same on all devices, so all of its branches "
+        "are computed on all of them, and each device takes the results of the branch that it chose, also where devices of one group "
+        "choose differently: nothing waits for who went another way. `check` means the same by it at every stage.",
+        "Move the collectives out of the branches where the work of both is too much, or select between their results.",
+        CHECK,
+        {"p.mlir": _BRANCHES},
     ),
     "MG0501": Fault(
         "The file is not a module that meshgen wrote.",

@@ -35,6 +35,7 @@ CODES: dict[str, str] = {
     "MG0303": "kernel needs more than the device has",
     "MG0401": "schedule can deadlock",
     "MG0402": "schedule has a race",
+    "MG0403": "branches around collectives are all computed (a warning)",
     "MG0501": "not a meshgen module",
     "MG0502": "module is damaged or was modified",
     "MG0503": "module has a newer format",
@@ -78,8 +79,12 @@ class Diagnostic:
         assert self.code in CODES, f"{self.code} is not in CODES"
 
     def __str__(self) -> str:
+        return self.text("error")
+
+    def text(self, severity: str) -> str:
+        """For people, as an error or a warning, with the line of the program under a caret."""
         where = f"{self.loc}: " if self.loc else ""
-        lines = [f"{where}error {self.code}: {self.message}", *_excerpt(self.loc)]
+        lines = [f"{where}{severity} {self.code}: {self.message}", *_excerpt(self.loc)]
         for text, loc in self.notes:
             lines += [f"  note: {text}" + (f" ({loc})" if loc else ""), *_excerpt(loc)]
         if self.hint:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from meshgen.answers.annotations import hints_that_lost, not_as_required
 from meshgen.answers.collectives import collective_records_of
 from meshgen.answers.comms_tree import comms_tree
 from meshgen.answers.explain import explanations, formula_record
 from meshgen.answers.gathers import gather_records
 from meshgen.answers.values import known_of
 from meshgen.executables.executable import Executable
-from meshgen.sharding.propagation.rivals import lost_hints
 
 
 def decisions(executable: Executable) -> dict[str, Any]:
@@ -30,5 +30,6 @@ def _part(part: Executable) -> dict[str, Any]:
     return {
         "explained": collective_records_of(part, solved, reasons, numbers, weighed=False),
         "tree": [root.record() for root in comms_tree(part)],
-        "hints_that_lost": [hint.record() for hint in lost_hints(solved)] if solved else [],
+        "hints_that_lost": [hint.record() for hint in hints_that_lost(part, solved)],
+        "not_as_required": [each.record() for each in not_as_required(part, solved)],
     }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from meshgen.answers.annotations import hints_that_lost, not_as_required
 from meshgen.answers.collectives import collective_records_of, collective_text, numbers_about
 from meshgen.answers.gathers import gathers, gathers_table
 from meshgen.answers.parts import Across
@@ -17,7 +18,6 @@ from meshgen.errors import Diagnostic, Location, UsageError, place_text
 from meshgen.executables.executable import Executable
 from meshgen.executables.on_meshes import PartsExecutable
 from meshgen.frontend.tracer import spec
-from meshgen.sharding.propagation.rivals import lost_hints
 from meshgen.spec import Sharding, parse_sharding
 
 
@@ -42,8 +42,8 @@ def _explain_one(executable: Executable, what: Question, across: Across | None) 
     if what is None:
         first = across.first[executable.mesh.name] if across else 0
         solved = known_of(executable).solved if "propagate" in executable.stages else None
-        hints = [str(hint) for hint in lost_hints(solved)] if solved else []
-        lines = ["", "Hints that lost", *hints] if hints else []
+        lines = [*_section("Hints that lost", hints_that_lost(executable, solved)),
+                 *_section("Required annotations that no value lies as", not_as_required(executable, solved))]  # fmt: skip
         found = gathers(executable)
         tables = [*formula_tables(executable), *(["", gathers_table(found, first)] if found else [])]
         return "\n".join([render(comms_table(executable.comms, first), *tables).rstrip("\n"), *lines])
@@ -51,6 +51,19 @@ def _explain_one(executable: Executable, what: Question, across: Across | None) 
     numbers = {*numbers_about(executable, what), *(across.transfers_about(executable, what) if across else ())}
     records = _collectives(executable, sorted(numbers), across)
     return "\n".join([*texts, *(f"\n{collective_text(record)}" for record in records)])
+
+
+def _section(title: str, found: Sequence[object]) -> list[str]:
+    return ["", title, *map(str, found)] if found else []
+
+
+def annotation_record(executable: Executable) -> dict[str, Any]:
+    """For `--json`: the hints that lost and the required annotations that no value lies as, of all meshes."""
+    parts = [(part, known_of(part).solved) for part in executable.parts if "propagate" in part.stages]
+    return {
+        "hints_that_lost": [hint.record() for part, solved in parts for hint in hints_that_lost(part, solved)],
+        "not_as_required": [each.record() for part, solved in parts for each in not_as_required(part, solved)],
+    }
 
 
 def _values(executable: Executable, what: Question, across: Across | None) -> list[dict[str, Any]]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from meshgen.answers.explain import annotation_record
 from meshgen.answers.tables import bytes_text, seconds_text
-from meshgen.errors import Diagnostic, UsageError
+from meshgen.errors import Diagnostic, UsageError, place_text
 from meshgen.runtime.plan import STREAMS
 from meshgen.runtime.sizes import sizes_text
 
@@ -71,7 +72,14 @@ def content(executable: Executable) -> dict[str, Any]:
         "height": LANE * STREAMS * len(executable.parts),
         "bars": bars(executable),
         "lanes": [{"name": name, "y": LANE * i + 32} for i, name in enumerate(_lanes(executable))],
-        "tables": [_comms(executable), _kernels(executable), _memory(executable), _inputs(executable)],
+        "tables": [
+            _comms(executable),
+            *_warnings(executable),
+            *_annotations(executable),
+            _kernels(executable),
+            _memory(executable),
+            _inputs(executable),
+        ],
     }
 
 
@@ -117,6 +125,22 @@ def _comms(executable: Executable) -> dict[str, Any]:
         "columns": ("kind", "of", "axes", "moved", "hidden", "exposed", "why"),
         "rows": rows,
     }
+
+
+def _warnings(executable: Executable) -> list[dict[str, Any]]:
+    rows = [(each.code, place_text(each.loc), each.message, each.hint) for each in executable.warnings]
+    return [{"title": "Warnings", "columns": ("number", "at", "what", "way out"), "rows": rows}] if rows else []
+
+
+def _annotations(executable: Executable) -> list[dict[str, Any]]:
+    """What the program that runs does not do as annotations ask; nothing where it does all of it."""
+    found = annotation_record(executable)
+    rows = [("required", each) for each in found["not_as_required"]] + [
+        ("hint", each) for each in found["hints_that_lost"]
+    ]
+    cells = [(kind, each["value"], each["location"], each["asked"], each["why"]) for kind, each in rows]
+    title = "Annotations that the program does not follow"
+    return [{"title": title, "columns": ("annotation", "of", "at", "asks", "why"), "rows": cells}] if cells else []
 
 
 def _kernels(executable: Executable) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from meshgen.answers.annotations import unmade_values
 from meshgen.errors import Diagnostic, Location, UsageError, place_text
 from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -44,6 +45,9 @@ class Known:
     entered: Module | None
     solved: Solved | None
     reasons: Reasons | None
+    left_out: Mapping[Value, str] = field(
+        default_factory=dict[Value, str]
+    )  # annotated values that the program which runs does not make, and why
 
     def values(self, what: Question = None) -> list[dict[str, Any]]:
         """A record per value that is meant; of one that is not computed as it was written, what is computed instead.
@@ -91,7 +95,7 @@ class Known:
         return self._record(_Made(value, node.op, whole, (), node.loc, note), None)
 
     def _record(self, made: _Made, what: Question) -> dict[str, Any]:
-        value, loc = made.value, made.loc
+        value, loc, note = made.value, made.loc, made.note or self.left_out.get(made.value, "")
         chains: list[Chain] = self.reasons.chains(value) if self.reasons else []
         record = {
             "value": value.name,
@@ -100,7 +104,7 @@ class Known:
             "sharding": str(made.sharding),
             "spec": format_sharding(made.sharding),
             "why": list(made.why),
-            "note": made.note,
+            "note": note,
             "chains": [chain.record() for chain in chains],
             "chain_text": [line for chain in chains for line in chain.lines()],
             "whole": self.reasons.whole(value) if self.reasons else {},
@@ -146,9 +150,10 @@ def _known_of(executable: Executable) -> Known:
         raise UsageError(Diagnostic("MG0001", text, hint="explain the program as it was before propagation"))
     entered = executable.stages.get("import")
     if entered is None:
-        return Known(module, None, None, None)
+        return Known(module, None, None, None, unmade_values(executable, module.graph))
     solved = solve(replace(entered, mesh=nominal_mesh(entered)))
-    return Known(annotated(solved), entered, solved, Reasons(solved))
+    planned = annotated(solved)
+    return Known(planned, entered, solved, Reasons(solved), unmade_values(executable, planned.graph))
 
 
 def _missing(what: str | int, names: Sequence[str]) -> Diagnostic:

@@ -72,6 +72,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     trials = _trials(options, output)
     if len(trials) > 1:
         output.note(f"note: sizes are open: tried {len(trials)} combinations; --mesh and --shape name others")
+    output.warnings(trials[0].executable.warnings)
     for trial in trials:
         output.tables(comms_table(trial.executable.comms))
         output.text(trial.verdict)

@@ -10,7 +10,7 @@ from meshgen import api
 from meshgen.answers.advice import advice_table, advise
 from meshgen.answers.collectives import collective_text
 from meshgen.answers.comms_tree import comms_tree, tree_text
-from meshgen.answers.explain import explain_collective, explanations, formula_record
+from meshgen.answers.explain import annotation_record, explain_collective, explanations, formula_record
 from meshgen.answers.gathers import gather_records
 from meshgen.answers.tables import comms_table, cost_table, memory_table, work_table
 from meshgen.answers.what_if import (
@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     executable = planned(options, output)
+    output.warnings(executable.warnings)
     if options.what_if:
         return what_if(executable, options.what_if, output)
     if options.collective is not None:
@@ -76,7 +77,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.show and what is not None:
         output.text("\n" + executable.show(what))
     document = executable.record() | formula_record(executable)
-    document |= {"gathers": gather_records(executable)} if what is None else {}
+    document |= {"gathers": gather_records(executable)} | annotation_record(executable) if what is None else {}
     output.document(document | {"explanations": explanations(executable, what)})
     return 0
 

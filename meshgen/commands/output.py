@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from rich.console import Console, RenderableType
 
 from meshgen.answers.tables import WIDTH, render
+from meshgen.errors import Diagnostic
 from meshgen.pipeline import Progress
 
 
@@ -40,6 +41,11 @@ class Output:
     def note(self, text: str) -> None:
         """Write a line to stderr."""
         sys.stderr.write(text + "\n")
+
+    def warnings(self, found: Sequence[Diagnostic]) -> None:
+        """Write warnings to stderr, each with its place."""
+        for each in found:
+            self.note(each.text("warning"))
 
     @contextmanager
     def progress(self) -> Generator[Progress | None]:

@@ -168,6 +168,8 @@ class Executable:
 
     def record(self) -> dict[str, Any]:
         """What `explain --json` prints."""
+        from meshgen.answers.warnings import warning_records
+
         cost = self.cost
         return {
             "name": self.name,
@@ -185,6 +187,7 @@ class Executable:
             "exposed_seconds": cost.exposed_seconds,
             "communication_seconds": cost.communication_seconds,
             "overlap_gain_seconds": cost.overlap_gain_seconds,
+            "warnings": warning_records(self.warnings),
             **({"specialised": self.specialised} if self.specialised else {}),
             "seconds": self.seconds,
         }
@@ -237,6 +240,13 @@ class Executable:
         from meshgen.answers.gathers import gathers
 
         return [gather for part in self.parts for gather in gathers(part)]
+
+    @cached_property
+    def warnings(self) -> list[Diagnostic]:
+        """What the program's author should know though nothing is wrong, as numbered diagnostics."""
+        from meshgen.answers.warnings import warnings_of
+
+        return warnings_of(self)
 
     def report(self, path: str | Path) -> None:
         """Write an HTML page: collectives, kernels, memory and the predicted timeline."""

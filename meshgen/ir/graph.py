@@ -109,13 +109,22 @@ class Value:
     """A tensor: an input of the graph or a result of a node.
 
     `sharding` is set from the `materialize` stage on (there `type` is global) and dropped by `partition`
-    (there `type` is the local one). `name` is the user's or the text's name, without `%`.
+    (there `type` is the local one). `name` is the user's or the text's name, without `%`. `granted` numbers the annotations
+    (`annotations_of` the program at stage `propagate`) whose value this is, lying as they ask: what is left of them behind `materialize`. Where one of them was required for its
+    users, `is_bound`: the operations that read it go on to read it so.
     """
 
     type: TensorType
     name: str = ""
     sharding: Sharding | None = None
     loc: Location | None = None
+    granted: tuple[int, ...] = ()
+    is_bound: bool = False
+
+    def stands_for(self, other: Value) -> None:
+        """Note that this is what `other` was, laid out in the same way."""
+        self.granted += tuple(number for number in other.granted if number not in self.granted)
+        self.is_bound |= other.is_bound
 
 
 @dataclass(frozen=True)

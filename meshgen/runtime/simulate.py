@@ -19,6 +19,7 @@ from meshgen.ir.evaluate.common import Array, Handler, RunRegion, narrow, neutra
 from meshgen.ir.evaluate.control import case_branch
 from meshgen.ir.evaluate.evaluator import Evaluator, last_uses
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.loops import always_ends
 from meshgen.ir.parts import parts_of
 from meshgen.mesh import Mesh
 from meshgen.runtime.shards import Shards, assemble, shard_all, shard_array
@@ -71,6 +72,11 @@ def rank_handlers(mesh: Mesh, rank: int) -> dict[str, Handler]:
 def _mentions(graph: Graph, ops: Sequence[str]) -> bool:
     """Whether a graph or a region in it has one of the ops."""
     return any(node.op in ops or any(_mentions(r, ops) for r in node.regions) for node in graph.nodes)
+
+
+def _branch(node: Node, choice: Array) -> int:
+    """Which region an `if` or `case` takes."""
+    return int(not choice) if node.op == "if" else case_branch(choice, len(node.regions))
 
 
 # Lock-step ----------------------------------------------------------------------------------------------------
@@ -146,16 +152,22 @@ class Simulation:
         return self._evaluators[rank].node(node, args, outer)
 
     def _control(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
-        """Control flow around collectives: all ranks must take the same way."""
+        """Control flow around collectives: loops run as often on all ranks; of branches each rank has the results of its own."""
         if node.op == "while":
             condition, body = node.regions
             state = operands
             while self._agreed(node, self.run(condition, state, values)[0]):
                 state = self.run(body, state, values)
             return state
-        choice = self._agreed(node, operands[0])
-        branch = (0 if choice else 1) if node.op == "if" else case_branch(np.array(choice), len(node.regions))
-        return self.run(node.regions[branch], operands[1:], values)
+        taken = [_branch(node, choice) for choice in operands[0]]
+        if len(set(taken)) > 1 and not all(
+            map(always_ends, node.regions)
+        ):  # a loop might go on for ever where it is not taken
+            self._agreed(node, operands[0])
+        ways = {branch: self.run(node.regions[branch], operands[1:], values) for branch in dict.fromkeys(taken)}
+        return [
+            [ways[branch][number][rank] for rank, branch in enumerate(taken)] for number in range(len(node.results))
+        ]
 
     def _agreed(self, node: Node, choices: Shards) -> int:
         found = [int(c) for c in choices]

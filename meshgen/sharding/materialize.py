@@ -9,7 +9,7 @@ why it is there: the edge, the shardings at its ends, and what propagation noted
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.errors import Diagnostic, Location, ProgramError
@@ -35,6 +35,7 @@ def materialize(module: Module) -> Module:
     """
     _check(module)
     writer = _Writer(module.mesh, module.graph, module.in_shardings, module.out_shardings)
+    writer.annotations = {node.result: number for number, node in enumerate(annotations_of(module.graph))}
     inputs = [
         Value(value.type, value.name, sharding, value.loc)
         for value, sharding in zip(module.graph.inputs, module.in_shardings, strict=True)
@@ -67,6 +68,20 @@ def _all_nodes(graph: Graph) -> Iterator[Node]:
         yield node
 
 
+def annotations_of(graph: Graph) -> Iterator[Node]:
+    """The annotations inside a program in program order, those of loops, branches and open bodies after their op."""
+    for node in graph.nodes:
+        if node.op == "annotate":
+            yield node
+        for region in node.regions if node.op in _CONTROL or is_open(node) else ():
+            yield from annotations_of(region)
+
+
+def is_for_users(node: Node) -> bool:
+    """Whether an annotation says how those that use its result must read it."""
+    return node.attrs.get("required", True) and not node.attrs.get("as_result", True)
+
+
 def _party(text: str, why: tuple[str, ...], name: str = "", loc: Location | None = None) -> Party:
     return Party(text + (f" '{name}'" if name else ""), why, loc)
 
@@ -86,13 +101,14 @@ def _note(wishes: Sequence[Annotation | None], number: int) -> str:
 
 
 class _Writer:
-    """Writes graphs anew; keeps the copies of every value of the old ones."""
+    """Writes graphs anew; keeps the copies of every value of the old ones. `annotations` numbers the results of annotations."""
 
     def __init__(self, mesh: Mesh, graph: Graph, ins: Sequence[Sharding], outs: Sequence[Sharding]) -> None:
         self._mesh = mesh
         self._names = Names([value.name for value in _all_values(graph) if value.name])
         self._copies: dict[Value, Copies] = {}
         self._wanted = _wanted(graph, mesh, ins, outs)
+        self.annotations: Mapping[Value, int] = {}
 
     def define(self, old: Value, new: Value, producer: Party, nodes: list[Node]) -> None:
         """Tell that `new` stands for `old`, made in the graph with these nodes."""
@@ -136,7 +152,7 @@ class _Writer:
         inputs = [Value(v.type, v.name, s, v.loc) for v, s in zip(body.inputs, inner, strict=True)]
         given = [free_part(sharding, node.attrs["axes"]) for sharding in lies.results]
         writer, new = _Writer(self._mesh, body, inner, given), Graph(body.name, inputs)
-        writer._names = self._names
+        writer._names, writer.annotations = self._names, self.annotations
         party = _party("operand of manual", lies.why, "", node.loc)
         for before, after in zip(body.inputs, inputs, strict=True):
             writer.define(before, after, party, new.nodes)
@@ -152,6 +168,8 @@ class _Writer:
             self._copies[result] = copies
         else:
             self.define(result, copies.get(target, party), party, nodes)
+        lies = Value(value.type, granted=(self.annotations[result],), is_bound=is_for_users(node))
+        self._copies[result].value.stands_for(lies)
 
     def _region(self, node: Node, number: int) -> Graph:
         """A region of control flow lies as the op's own values; bodies of other ops work on scalars."""

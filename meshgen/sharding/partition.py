@@ -55,6 +55,7 @@ def partition(module: Module, arguments: str = "local") -> Module:
         builder.loc = value.loc
         whole = arguments == "global"
         made[value] = cut(builder, argument, lies(value), value.type.sizes) if whole else argument
+        made[value].stands_for(value)
     _write(graph, builder, made)
     local.outputs = [made[value] for value in graph.outputs]
     local.nodes = live_nodes(local)
@@ -86,13 +87,14 @@ def _write(graph: Graph, builder: LocalBuilder, made: dict[Value, Value]) -> Non
         for value, local in zip(node.results, results, strict=True):
             made[value] = local
             local.name = local.name or value.name
+            local.stands_for(value)
             expected = local_type(value, builder.mesh)
             assert local.type == expected, f"{node.op} made {local.type} where the sharding says {expected}"
 
 
 def local_body(body: Graph, mesh: Mesh, outer: dict[Value, Value]) -> Graph:
     """The body of a region as a program of its own, which may use values from around it."""
-    inputs = [Value(local_type(value, mesh), value.name, loc=value.loc) for value in body.inputs]
+    inputs = [Value(local_type(v, mesh), v.name, None, v.loc, v.granted, v.is_bound) for v in body.inputs]
     local = Graph(body.name, inputs)
     made = {**outer, **dict(zip(body.inputs, inputs, strict=True))}
     _write(body, LocalBuilder(mesh, local), made)

@@ -1,4 +1,4 @@
-"""Branches with collectives in parts that are written per device: the devices of a group go the same way, groups may differ."""
+"""Branches with collectives in parts that are written per device: each device has the results of its own, whatever others choose."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen.ir.text import parse_text
+from meshgen.errors import RuntimeFailure
+from meshgen.ir.text import parse_text, print_text
 from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.runtime.simulate import simulate
 from meshgen.sharding.oracle import check
 
 # On devices 0, 1 (row 0) and 2, 3 (row 1): sums over the row's devices in row WAY, twice the tile in the other.
@@ -48,3 +50,56 @@ def test_each_group_takes_its_own_branch(way: int) -> None:
     fused = run_stages(module, Options("cpu"), Timing(), "fuse")["fuse"]
     assert check(module, pipeline=lambda _: fused).ok
     np.testing.assert_array_equal(mg.compile(text, target="cpu")(x), expected)
+
+
+@pytest.mark.parametrize("stage", ["partition", "fuse"])
+@pytest.mark.parametrize("number", ["%p", "%row"])
+def test_devices_of_one_group_may_choose_differently(stage: str, number: str) -> None:
+    """The choice is each device's number, or its row: what a device takes is what all would have in its branch."""
+    text = TEXT.replace("EQ, %row", f"EQ, {number}").replace("WAY", "1")
+    x = np.arange(8, dtype=np.float32)
+    tiles = x.reshape(2, 2, 2)
+    takes = np.arange(4).reshape(2, 2, 1) == 1 if number == "%p" else np.arange(2)[:, None, None] == 1
+    expected = np.where(takes, tiles.sum(1, keepdims=True), 2 * tiles).reshape(8)
+    module = parse_text(text)
+    local = run_stages(module, Options("cpu"), Timing(), stage)[stage]
+    assert check(module, pipeline=lambda _: local).ok
+    np.testing.assert_array_equal(simulate(local, [x])[0], expected)
+    if stage == "partition":  # entered there it means the same
+        entered = parse_text(print_text(local))
+        fused = run_stages(entered, Options("cpu"), Timing(), "fuse")["fuse"]
+        assert check(entered, pipeline=lambda _: fused, args=[x]).ok
+
+
+def test_a_loop_that_might_not_end_keeps_branches_apart() -> None:
+    """What a device did not choose is computed only where that must end."""
+    body = "%w = stablehlo.add %u, %v : tensor<f32>"
+    text = TEXT.replace("EQ, %row", "EQ, %p").replace("WAY", "1").replace("%t = stablehlo.add %a, %a : tensor<2xf32>", """%one = stablehlo.constant dense<1.0> : tensor<2xf32>
+      %t = stablehlo.while(%i = %a) : tensor<2xf32> cond {
+        %e = stablehlo.slice %i [0:1] : (tensor<2xf32>) -> tensor<1xf32>
+        %f = stablehlo.reshape %e : (tensor<1xf32>) -> tensor<f32>
+        %ten = stablehlo.constant dense<10.0> : tensor<f32>
+        %g = stablehlo.compare LT, %f, %ten : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        stablehlo.return %g : tensor<i1>
+      } do {
+        %h = stablehlo.add %i, %one : tensor<2xf32>
+        stablehlo.return %h : tensor<2xf32>
+      }""")  # fmt: skip
+    assert body in text
+    local = run_stages(parse_text(text), Options("cpu"), Timing(), "partition")["partition"]
+    with pytest.raises(RuntimeFailure, match=r"MG0604.*choose differently"):
+        simulate(local, [np.arange(8, dtype=np.float32)])
+
+
+def test_branches_that_are_all_computed_are_told() -> None:
+    (warning,) = mg.compile(TEXT.replace("WAY", "1"), target="cpu").warnings
+    assert warning.code == "MG0403" and warning.loc and "each device takes the results of its own" in warning.message
+    assert (
+        "may choose differently"
+        not in mg.compile(
+            TEXT.replace("%p = stablehlo.partition_id", "%p = stablehlo.constant dense<1>").replace("WAY", "1"),
+            target="cpu",
+        )
+        .warnings[0]
+        .message
+    )

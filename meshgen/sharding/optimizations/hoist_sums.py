@@ -73,7 +73,7 @@ def _turned(loop: Node, ops: Sequence[str]) -> Node:
         reduction = made.get(node.operands[0]) if node.op == "transpose" else None
         if reduction and reduction.op in ops and uses[reduction.result] == 1:
             given, order = reduction.operands[0], node.attrs["perm"]
-            turned = replace(given, type=given.type.with_shape(given.type.sizes[d] for d in order))
+            turned = Value(given.type.with_shape(given.type.sizes[d] for d in order), given.name, None, given.loc)
             nodes.append(replace(node, operands=[given], results=[turned]))
             dim = {"dim": order.index(reduction.attrs["dim"])} if "dim" in reduction.attrs else {}
             node = replace(reduction, operands=[turned], results=node.results, attrs=reduction.attrs | dim)
@@ -134,7 +134,7 @@ def _written(loop: Node, sums: Sequence[_Sum]) -> list[Node]:
     own = {each.number: each.reductions[0].operands[0].type for each in sums}
     for each in sums:
         chain = [body.inputs[each.number], *(add.result for add in each.adds)]
-        put |= {value: replace(value, type=own[each.number]) for value in chain}
+        put |= {value: Value(own[each.number], value.name, None, value.loc) for value in chain}
     inside = Graph(body.name, _put(body.inputs, put), [_with(n, put) for n in body.nodes], _put(body.outputs, put))
     unread = {condition.inputs[number]: replace(condition.inputs[number], type=kind) for number, kind in own.items()}
     tested = Graph(condition.name, _put(condition.inputs, unread), condition.nodes, condition.outputs)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.regions import used_values
 from meshgen.mesh import Mesh, overlaps
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, about
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, about, is_bound
 from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, tile_of
 from meshgen.spec import Sharding
 
@@ -37,7 +37,12 @@ def _graph(graph: Graph, uses: Counter[Value], mesh: Mesh) -> Graph:
 
     def place(cut: Node) -> None:
         made = producers.get(cut.operands[0])
-        if made and uses[cut.operands[0]] == 1 and (_can_follow(made, cut) or _loop(made, cut, mesh)):
+        if (
+            made
+            and uses[cut.operands[0]] == 1
+            and not is_bound(made)
+            and (_can_follow(made, cut) or _loop(made, cut, mesh))
+        ):
             waiting[cut.operands[0]] = cut
         else:
             kept.append(cut)

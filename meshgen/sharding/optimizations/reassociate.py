@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from meshgen.ir.graph import Module, Node, Value
-from meshgen.sharding.optimizations.rewrite import Walk, meaning, merged_why, walk
+from meshgen.sharding.optimizations.rewrite import Walk, is_bound, meaning, merged_why, walk
 from meshgen.sharding.optimizations.tiled import linear_operands
 
 _COMBINES = {"add": "sum", "subtract": "sum", "multiply": "product", "maximum": "max", "minimum": "min",
@@ -116,7 +116,7 @@ def _term(value: Value, user: Node, walk: Walk) -> _Term | None:
 
 def _passed_on(node: Node, walk: Walk) -> int | None:
     """The operand of an op of one result that is as large and of the same type; None if there is none or are several."""
-    if len(node.results) != 1 or node.regions or node.result.sharding is not None:
+    if len(node.results) != 1 or node.regions or is_bound(node) or node.result.sharding is not None:
         return None
     numbers = [n for n, v in enumerate(node.operands) if _extent(v) == _extent(node.result)]
     if node.op == "multiply" and len(numbers) == 2:

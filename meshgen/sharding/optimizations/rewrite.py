@@ -38,6 +38,11 @@ class Price:
     seconds: float
 
 
+def is_bound(node: Node) -> bool:
+    """Whether a node computes with a value that it was required to read as it lies."""
+    return node.op not in SHARDING_OPS and any(value.is_bound for value in node.operands)
+
+
 def local_type(value: Value, mesh: Mesh) -> TensorType:
     """Type of a device's buffer; types are local already where no sharding is known."""
     if value.sharding is None:
@@ -113,7 +118,7 @@ class Walk:
     def _visit(self, node: Node) -> None:
         if node.regions or any(value in self._same for value in node.operands):
             node = self._with_new_values(node)
-        found = None if node.regions else self._rule(node, self)
+        found = None if node.regions or is_bound(node) else self._rule(node, self)
         if found is None:
             self._nodes.append(node)
             for value in node.results:
@@ -123,6 +128,7 @@ class Walk:
             return
         for old, new in zip(node.results, found, strict=True):
             self._same[old] = new
+            new.stands_for(old)
             self.uses[new] += self.uses.pop(old, 0)
         self._release(node)
 

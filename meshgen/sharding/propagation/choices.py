@@ -27,6 +27,8 @@ FORBIDDEN = 1e6  # seconds; finite, so that a problem without solution still has
 ENDS = ("input", "output", "decision", "manual_operand", "manual_result")
 BEHIND = 1 + 1e-8  # of equal choices the one that brings a value into an annotated sharding before it is made
 HINT_SECONDS = 2e-6  # what keeping a hint is worth on top of the traffic that it saves
+# What a use that reads a value otherwise than is required for it costs: more than any traffic, but uses may contradict each other.
+USE_SECONDS = 1e3
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,24 @@ def _manual_label(site: Site, axis: str) -> Label:
 def asked_face(site: Site, label: Label) -> State:
     """The state of the value that a site's wish is about."""
     return label.operands[0] if site.asks_operand else label.results[0]
+
+
+def is_as_asked(site: Site, state: State, axis: str) -> bool:
+    """Whether a state along an axis is what a site's wish asks for, or what it leaves open."""
+    assert site.wish is not None, "it asks"
+    asked, opened = state_of(site.wish.sharding, axis), site.wish.open_dims
+    return state == asked or (asked is None and isinstance(state, int) and state < len(opened) and opened[state])
+
+
+def asks_use(maker: Site, user: Site) -> bool:
+    """Whether an annotation says how a user of its result must read it: one for users, unless the user is one that has its own."""
+    is_bound = maker.node.op == "annotate" and maker.wish is not None and maker.wish.required
+    return (
+        is_bound
+        and not maker.node.attrs.get("as_result", True)
+        and not (user.wish is not None and user.asks_operand)
+        and user.node.op != "annotate"
+    )
 
 
 def _picked(site: Site, link: Link, origins: dict[Value, Origins], others: Callable[[Site, int], int]) -> list[Label]:
@@ -228,6 +248,7 @@ class AxisProblem:
             self._add((number,), np.array([self._alone(site, label) for label in self.labels[number]]))
         for value, producer, uses in edges(self.sites):
             self._add_edge(value, producer, uses)
+            self._add_uses(self.sites[producer[0]], uses)
         solution = cheapest(self.sizes, self.tables)
         chosen = tuple(options[solution.labels[i]] for i, options in enumerate(self.labels))
         return AxisSolution(chosen, solution.cost, solution.is_exact)
@@ -247,14 +268,7 @@ class AxisProblem:
         state = asked_face(site, label)
         if site.wish is None:
             return cost + (FORBIDDEN if site.node.op in ENDS and isinstance(state, str) else 0.0)
-        asked_state = state_of(site.wish.sharding, self.link.axis)
-        opened = (
-            asked_state is None
-            and isinstance(state, int)
-            and state < len(site.wish.open_dims)
-            and site.wish.open_dims[state]
-        )
-        if state == asked_state or opened:
+        if is_as_asked(site, state, self.link.axis):
             return cost
         return cost + (FORBIDDEN if site.wish.required else HINT_SECONDS)
 
@@ -295,6 +309,16 @@ class AxisProblem:
             near = [[FORBIDDEN if isinstance(c, tuple) else seconds[c, w] for c in options] for w in states]
             costs = [[[min(seconds[m, w] * weight, n) for n in near[i]] for i, w in enumerate(states)] for m in made]
             self._add((producer[0], site, copy), np.array(costs))
+
+    def _add_uses(self, maker: Site, uses: list[tuple[int, int]]) -> None:
+        """What is required of a value for its users holds where they read it."""
+        for site, i in uses:
+            if asks_use(maker, self.sites[site]):
+                costs = [
+                    0.0 if is_as_asked(maker, label.operands[i], self.link.axis) else USE_SECONDS
+                    for label in self.labels[site]
+                ]
+                self._add((site,), np.array(costs))
 
     def _weight(self, maker: Site, use: tuple[int, int]) -> float:
         """How much an edge counts: what a loop changes is resharded on every trip, what it only reads once before it."""
