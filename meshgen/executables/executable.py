@@ -241,7 +241,7 @@ class Executable:
 
         return [gather for part in self.parts for gather in gathers(part)]
 
-    @cached_property
+    @property
     def warnings(self) -> list[Diagnostic]:
         """What the program's author should know though nothing is wrong, as numbered diagnostics."""
         from meshgen.answers.warnings import warnings_of

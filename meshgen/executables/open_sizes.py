@@ -107,6 +107,11 @@ class OpenExecutable(Executable):
         return self.at().parts
 
     @property
+    def warnings(self) -> list[Diagnostic]:
+        """Those of the specialisations, each once."""
+        return list(dict.fromkeys(warning for each in self.specialisations.values() for warning in each.warnings))
+
+    @property
     def place(self) -> str:
         """Where it runs, for people."""
         meshes = self.program.meshes
