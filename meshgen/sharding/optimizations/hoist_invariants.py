@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.loops import trip_count
 from meshgen.ir.regions import rewired
+from meshgen.sharding.optimizations.loops import with_loops_changed
 from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, MOVES, about, merged_why, without_dead
 from meshgen.spec import Sharding
 
@@ -24,25 +24,11 @@ def hoist_invariants(module: Module) -> Module:
 
     After: `%g = all_gather %w   while (...) { ... %g ... }`. What leads to it goes with it. Not out of loops that run once at most.
     """
-    return replace(module, graph=without_dead(_hoisted(module.graph, {})))
+    return replace(module, graph=without_dead(with_loops_changed(module.graph, _out_of)))
 
 
-def _hoisted(graph: Graph, around: Mapping[Value, Node]) -> Graph:
-    """The graph with collectives of its loops in front of them, from the innermost loop outwards."""
-    nodes: list[Node] = []
-    known = {**around, **graph.producers()}
-    for node in graph.nodes:
-        if node.regions and node.op in ("while", "case", "if"):
-            node = replace(node, regions=tuple(_hoisted(region, known) for region in node.regions))
-        if node.op == "while" and trip_count(node, known) not in (0, 1):
-            moved, node = _out_of(node)
-            nodes += moved
-        nodes.append(node)
-    return Graph(graph.name, graph.inputs, nodes, graph.outputs)
-
-
-def _out_of(loop: Node) -> tuple[list[Node], Node]:
-    """The collectives of a loop's body that do not change, with what leads to them, and the loop without them."""
+def _out_of(loop: Node) -> list[Node]:
+    """The collectives of a loop's body that do not change, with what leads to them, then the loop without them."""
     body = loop.regions[1]
     same = _unchanged(loop)
     own = {value for value in body.values() if value not in same}
@@ -52,14 +38,14 @@ def _out_of(loop: Node) -> tuple[list[Node], Node]:
             fixed |= dict.fromkeys(node.results, node)
     wanted = {node for node in fixed.values() if node.op in _MOVING}
     if not wanted:
-        return [], loop
+        return [loop]
     moved: list[Node] = []
     leading = _leading_to(wanted, fixed)
     for node in body.nodes:
         if node in leading:
             moved.append(_outside(node, same))
             same |= zip(node.results, moved[-1].results, strict=True)
-    return moved, _handed(loop, wanted, {value: same[value] for node in wanted for value in node.results})
+    return [*moved, _handed(loop, wanted, {value: same[value] for node in wanted for value in node.results})]
 
 
 def _handed(loop: Node, gone: set[Node], given: Mapping[Value, Value]) -> Node:

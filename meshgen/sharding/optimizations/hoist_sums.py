@@ -16,9 +16,9 @@ import numpy as np
 
 from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
-from meshgen.ir.loops import trip_count
 from meshgen.ir.regions import used_values
 from meshgen.sharding.live import peak_of
+from meshgen.sharding.optimizations.loops import with_loops_changed
 from meshgen.sharding.optimizations.rewrite import about, meaning, merged_why, ops_of, without_dead
 
 _LARGER = 1.25  # how much the peak of memory may grow
@@ -32,11 +32,11 @@ def hoist_sums(module: Module) -> Module:
     After: `%p = while (%s = 0) { %t = add %s, %x }   %r = add %z, (all_reduce %p)`; reduce_scatter alike, and max, min, products
     and bits. The sum so far is used for nothing else in the loop. Not out of loops that run once at most.
     """
-    found = without_dead(_hoisted(module.graph, {}, ("all_reduce", "reduce_scatter")))
+    found = _hoisted(module.graph, ("all_reduce", "reduce_scatter"))
     if "reduce_scatter" in ops_of(module.graph):
         before, after = (peak_of(graph, module.mesh).bytes for graph in (module.graph, found))
         if after > _LARGER * before:
-            found = without_dead(_hoisted(module.graph, {}, ("all_reduce",)))
+            found = _hoisted(module.graph, ("all_reduce",))
     return replace(module, graph=found)
 
 
@@ -49,19 +49,15 @@ class _Sum:
     reductions: tuple[Node, ...]
 
 
-def _hoisted(graph: Graph, around: Mapping[Value, Node], ops: Sequence[str]) -> Graph:
-    nodes: list[Node] = []
-    known = {**around, **graph.producers()}
-    for node in graph.nodes:
-        if node.regions and node.op in ("while", "case", "if"):
-            node = replace(node, regions=tuple(_hoisted(region, known, ops) for region in node.regions))
-        if node.op == "while" and trip_count(node, known) not in (0, 1):
-            turned = _turned(node, ops)
-            if sums := _sums(turned, ops):
-                nodes += _written(turned, sums)
-                continue
-        nodes.append(node)
-    return Graph(graph.name, graph.inputs, nodes, graph.outputs)
+def _hoisted(graph: Graph, ops: Sequence[str]) -> Graph:
+    """The graph with reductions of `ops` behind loops instead of in them."""
+
+    def change(loop: Node) -> list[Node]:
+        turned = _turned(loop, ops)
+        sums = _sums(turned, ops)
+        return _written(turned, sums) if sums else [loop]
+
+    return without_dead(with_loops_changed(graph, change))
 
 
 def _turned(loop: Node, ops: Sequence[str]) -> Node:

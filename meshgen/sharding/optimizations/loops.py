@@ -1,0 +1,27 @@
+"""Loops of a program as passes change them: each by itself, from the innermost outwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.loops import trip_count
+
+
+def with_loops_changed(
+    graph: Graph, change: Callable[[Node], list[Node]], around: Mapping[Value, Node] | None = None
+) -> Graph:
+    """The graph with what `change` makes of each loop in its place; loops that run once at most stay as they are.
+
+    Args:
+        around: what makes the values from around the graph, where it is a region.
+    """
+    nodes: list[Node] = []
+    known = {**(around or {}), **graph.producers()}
+    for node in graph.nodes:
+        if node.regions and node.op in ("while", "case", "if"):
+            node = replace(node, regions=tuple(with_loops_changed(region, change, known) for region in node.regions))
+        runs_often = node.op == "while" and trip_count(node, known) not in (0, 1)
+        nodes += change(node) if runs_often else [node]
+    return Graph(graph.name, graph.inputs, nodes, graph.outputs)
