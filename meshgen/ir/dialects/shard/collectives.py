@@ -9,6 +9,8 @@ Ours: `to_partial` (a replicated value as a sum with one non-neutral term), `per
 
 from __future__ import annotations
 
+from abc import ABC
+
 from xdsl.dialects.builtin import (
     I64,
     DenseArrayBase,
@@ -51,15 +53,20 @@ SUM = ReductionKindAttr(ReductionKind.SUM)
 NO_SIZES = DenseArrayBase.from_list(i64, [])
 
 
+class GroupOp(CollectiveCommunicationOp, ABC):
+    """What each device of a group has, and what it gets."""
+
+    input = operand_def(TensorType)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+
+
 @irdl_op_definition
-class AllGatherOp(CollectiveCommunicationOp):
+class AllGatherOp(GroupOp):
     """Concatenate the group's tensors along `gather_axis`, on every device of the group."""
 
     name = "shard.all_gather"
-    input = operand_def(TensorType)
     gather_axis = prop_def(IntegerAttr.constr(IndexTypeConstr))
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = GROUP + "`gather_axis` `=` $gather_axis " + TYPES
 
 
@@ -76,16 +83,13 @@ class AllReduceOp(CollectiveCommunicationOp):
 
 
 @irdl_op_definition
-class ReduceOp(CollectiveCommunicationOp):
+class ReduceOp(GroupOp):
     """Reduce element-wise over the group, on its `root`; undefined on the other devices."""
 
     name = "shard.reduce"
-    input = operand_def(TensorType)
     reduction = prop_def(ReductionKindAttr, default_value=SUM)
     root = prop_def(DenseArrayBase[I64])
     root_dynamic = var_operand_def(IndexType)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = (
         GROUP + KIND + "`root` `=` custom<DynamicIndexList>($root_dynamic, $root) "
         "attr-dict `:` functional-type(operands, results)"
@@ -94,45 +98,36 @@ class ReduceOp(CollectiveCommunicationOp):
 
 
 @irdl_op_definition
-class AllSliceOp(CollectiveCommunicationOp):
+class AllSliceOp(GroupOp):
     """Keep the part of the own tensor along `slice_axis` that belongs to the device's place in its group."""
 
     name = "shard.all_slice"
-    input = operand_def(TensorType)
     slice_axis = prop_def(IntegerAttr.constr(IndexTypeConstr))
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = GROUP + "`slice_axis` `=` $slice_axis " + TYPES
 
 
 @irdl_op_definition
-class AllToAllOp(CollectiveCommunicationOp):
+class AllToAllOp(GroupOp):
     """Split along `split_axis`, send part i to device i of the group, concatenate along `concat_axis`."""
 
     name = "shard.all_to_all"
-    input = operand_def(TensorType)
     split_axis = prop_def(IntegerAttr.constr(IndexTypeConstr))
     concat_axis = prop_def(IntegerAttr.constr(IndexTypeConstr))
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = GROUP + "`split_axis` `=` $split_axis `concat_axis` `=` $concat_axis " + TYPES
 
 
 @irdl_op_definition
-class ReduceScatterOp(CollectiveCommunicationOp):
+class ReduceScatterOp(GroupOp):
     """Reduce over the group; the device at place i keeps part i along `scatter_axis`."""
 
     name = "shard.reduce_scatter"
-    input = operand_def(TensorType)
     reduction = prop_def(ReductionKindAttr, default_value=SUM)
     scatter_axis = prop_def(IntegerAttr.constr(IndexTypeConstr))
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = GROUP + KIND + "`scatter_axis` `=` $scatter_axis " + TYPES
 
 
 @irdl_op_definition
-class ShiftOp(CollectiveCommunicationOp):
+class ShiftOp(GroupOp):
     """The device at coordinate c + offset of `shift_axis` receives the tensor of the one at c.
 
     Upstream's example (`offset = 2 rotate` on four devices) leaves the direction open. Without `rotate` the
@@ -140,39 +135,30 @@ class ShiftOp(CollectiveCommunicationOp):
     """
 
     name = "shard.shift"
-    input = operand_def(TensorType)
     shift_axis = prop_def(IntegerAttr.constr(IndexTypeConstr))
     offset = prop_def(IntegerAttr[I64])
     rotate = opt_prop_def(UnitAttr)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = GROUP + "`shift_axis` `=` $shift_axis `offset` `=` $offset (`rotate` $rotate^)? " + TYPES
 
 
 @irdl_op_definition
-class PermutePairsOp(CollectiveCommunicationOp):
+class PermutePairsOp(GroupOp):
     """For each [source, target] of `pairs`, devices by number, the target receives the source's tensor.
 
     Who is no target has zeros. `grid_axes` are the axes along which pairs move.
     """
 
     name = "shard.permute_pairs"
-    input = operand_def(TensorType)
     pairs = prop_def(ShardAxesArrayAttr)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = GROUP + "`pairs` `=` $pairs " + TYPES
 
 
 @irdl_op_definition
-class ToPartialOp(CollectiveCommunicationOp):
+class ToPartialOp(GroupOp):
     """A replicated value as a reduction: the first device of each group keeps it, the others hold the neutral element."""
 
     name = "shard.to_partial"
-    input = operand_def(TensorType)
     reduction = prop_def(ReductionKindAttr, default_value=SUM)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = GROUP + KIND + TYPES
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
@@ -43,31 +44,31 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from meshgen.ir.dialects.shard.collectives import GROUP, NO_SIZES, TYPES
+from meshgen.ir.dialects.shard.collectives import GROUP, NO_SIZES, TYPES, GroupOp
+
+
+class _TilesOp(IRDLOperation, ABC):
+    """Tiles of a tensor, and other tiles of it."""
+
+    input = operand_def(TensorType)
+    grid = prop_def(FlatSymbolRefAttr)
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "$input `on` $grid " + TYPES
 
 
 @irdl_op_definition
-class PermuteOp(IRDLOperation):
+class PermuteOp(_TilesOp):
     """The same tiles on other devices. Without encodings: attributes `source`, `target` and `shape` (global)."""
 
     name = "shard.permute"
-    input = operand_def(TensorType)
-    grid = prop_def(FlatSymbolRefAttr)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = "$input `on` $grid " + TYPES
 
 
 @irdl_op_definition
-class RetileOp(IRDLOperation):
+class RetileOp(_TilesOp):
     """Straight to another sharding: each device fetches what it misses from the nearest device that holds it."""
 
     name = "shard.retile"
-    input = operand_def(TensorType)
-    grid = prop_def(FlatSymbolRefAttr)
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
-    assembly_format = "$input `on` $grid " + TYPES
 
 
 @irdl_op_definition
@@ -115,21 +116,18 @@ class ProcessIndexOp(IRDLOperation):
 
 
 @irdl_op_definition
-class MaskPaddingOp(CollectiveCommunicationOp):
+class MaskPaddingOp(GroupOp):
     """Rows of `dim` whose global index is `size` or more become `fill`: row i is number index * local size + i."""
 
     name = "shard.mask_padding"
-    input = operand_def(TensorType)
     dim = prop_def(IntegerAttr.constr(IndexTypeConstr))
     size = prop_def(IntegerAttr.constr(IndexTypeConstr))
     fill = prop_def(FloatAttr.constr() | IntegerAttr.constr())
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = GROUP + "`dim` `=` $dim `size` `=` $size `fill` `=` $fill " + TYPES
 
 
 @irdl_op_definition
-class FetchRowsOp(CollectiveCommunicationOp):
+class FetchRowsOp(GroupOp):
     """Rows [(index * step + base) / divisor, ...) of the group's tiles joined along `dim`, as many as the result has.
 
     The joined tensor has `limit` rows; with `wrap` rows are counted modulo `limit`, without it those outside are
@@ -139,7 +137,6 @@ class FetchRowsOp(CollectiveCommunicationOp):
     """
 
     name = "shard.fetch_rows"
-    input = operand_def(TensorType)
     dim = prop_def(IntegerAttr.constr(IndexTypeConstr))
     base = prop_def(IntegerAttr[I64])
     step = prop_def(IntegerAttr[I64])
@@ -147,8 +144,6 @@ class FetchRowsOp(CollectiveCommunicationOp):
     divisor = opt_prop_def(IntegerAttr[I64])
     wrap = opt_prop_def(UnitAttr)
     parts = opt_prop_def(DenseArrayBase[I64])
-    result = result_def(TensorType)
-    traits = traits_def(Pure())
     assembly_format = (
         GROUP + "`dim` `=` $dim `base` `=` $base `step` `=` $step (`divisor` `=` $divisor^)? `limit` `=` $limit "
         "(`wrap` $wrap^)? (`parts` `=` $parts^)? " + TYPES
