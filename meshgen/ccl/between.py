@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ccl.routes import Box, Message, Tiles, cut_box, tile_of, volume
+from meshgen.ccl.routes import Box, Message, Tiles, dealt, place_of, tile_of
 from meshgen.ir.evaluate.common import Array, poisoned
 from meshgen.ir.graph import Node
 from meshgen.ir.infer.sharding import BETWEEN as BETWEEN
@@ -87,19 +87,8 @@ def messages(ends: Ends) -> tuple[Message, ...]:
     for rank in range(ends.receiver.size):
         for tile, box in tiles.meeting(ends.target.ranges(ends.shape, ends.receiver, rank), 0):
             asked.setdefault(tile, []).append((rank, box))
-    found = [message for tile, requests in asked.items() for message in _dealt(requests, holders[tile])]
+    found = [message for tile, requests in asked.items() for message in dealt(requests, holders[tile], lambda *_: 0)]
     return tuple(sorted(found))
-
-
-def _dealt(requests: list[tuple[int, Box]], holders: list[int]) -> list[Message]:
-    """Whole requests in turn as far as they come out even, the largest first; the rest cut into a piece for each holder."""
-    ordered = sorted(requests, key=lambda request: (-volume(request[1]), request))
-    whole = len(ordered) // len(holders) * len(holders)
-    found = [Message(holders[n % len(holders)], rank, box) for n, (rank, box) in enumerate(ordered[:whole])]
-    for rank, box in ordered[whole:]:
-        pieces = zip(holders, cut_box(box, len(holders)), strict=True)
-        found += [Message(sender, rank, piece) for sender, piece in pieces if volume(piece)]
-    return found
 
 
 def deliver(ends: Ends, sent: Sequence[Array], dtype: str) -> list[Array]:
@@ -107,20 +96,10 @@ def deliver(ends: Ends, sent: Sequence[Array], dtype: str) -> list[Array]:
     local = ends.target.local_shape(ends.shape, ends.receiver)
     buffers = [poisoned(local, dtype) for _ in range(ends.receiver.size)]
     for message in messages(ends):
-        here = _place(message.box, ends.target, ends.shape, ends.receiver, message.receiver)
-        there = _place(message.box, ends.source, ends.shape, ends.sender, message.sender)
+        here = place_of(message.box, ends.target, ends.shape, ends.receiver, message.receiver)
+        there = place_of(message.box, ends.source, ends.shape, ends.sender, message.sender)
         buffers[message.receiver][here] = sent[message.sender][there]
     return buffers
-
-
-def _place(box: Box, sharding: Sharding, shape: Sequence[int], mesh: Mesh, rank: int) -> tuple[slice, ...]:
-    """Where a part of the tensor lies in a device's buffer."""
-    found: list[slice] = []
-    for dim, (start, stop) in enumerate(box):
-        before = sharding.halo[dim][0] if sharding.halo else 0
-        origin = sharding.core(dim, shape[dim], mesh, rank)[0] - before
-        found.append(slice(start - origin, stop - origin))
-    return tuple(found)
 
 
 class Post:

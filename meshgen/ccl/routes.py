@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from meshgen.ccl.exchange import with_summand_dim
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
 Box = tuple[tuple[int, int], ...]
+Distance = Callable[[int, int], int]  # from a holder to a receiver
 
 
 @dataclass(frozen=True, order=True)
@@ -32,10 +34,11 @@ class Message:
         return volume(self.box)
 
 
-def routes(source: Sharding, target: Sharding, shape: Sequence[int], mesh: Mesh) -> tuple[Message, ...]:
+@lru_cache(maxsize=256)
+def routes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> tuple[Message, ...]:
     """The messages by which every rank gets what it misses under the target, of its own summand."""
     dims = len(shape)
-    source, target, shape = with_summand_dim(source, target, tuple(shape), mesh)
+    source, target, shape = with_summand_dim(source, target, shape, mesh)
     requests: dict[tuple[int, ...], list[tuple[int, Box]]] = {}
     holders: dict[tuple[int, ...], list[int]] = {}
     for rank in range(mesh.size):
@@ -47,7 +50,11 @@ def routes(source: Sharding, target: Sharding, shape: Sequence[int], mesh: Mesh)
             if tile != own:
                 for part in _difference(box, held):
                     requests.setdefault(tile, []).append((rank, part))
-    found = [m for tile, asked in requests.items() for m in _dealt(asked, holders[tile], mesh)]
+
+    def distance(left: int, right: int) -> int:
+        return sum(a != b for a, b in zip(mesh.coordinates(left), mesh.coordinates(right), strict=True))
+
+    found = [m for tile, asked in requests.items() for m in dealt(asked, holders[tile], distance)]
     return tuple(sorted(replace(message, box=message.box[:dims]) for message in found))
 
 
@@ -94,14 +101,14 @@ def _difference(box: Box, held: Box) -> Iterator[Box]:
         left[dim] = max(start, first), min(stop, last)
 
 
-def _dealt(asked: list[tuple[int, Box]], holders: list[int], mesh: Mesh) -> Iterator[Message]:
+def dealt(asked: list[tuple[int, Box]], holders: list[int], distance: Distance) -> Iterator[Message]:
     """Requests for one tile dealt out to its holders; what would go to some of them only is cut into equal pieces."""
     ordered = sorted(asked, key=lambda request: (-volume(request[1]), request))
     whole = len(ordered) // len(holders) * len(holders)
     for start in range(0, whole, len(holders)):
         free = list(holders)
         for receiver, box in ordered[start : start + len(holders)]:
-            sender = min(free, key=lambda other: (_distance(other, receiver, mesh), other))
+            sender = min(free, key=lambda other: (distance(other, receiver), other))
             free.remove(sender)
             yield Message(sender, receiver, box)
     for receiver, box in ordered[whole:]:
@@ -120,10 +127,24 @@ def cut_box(box: Box, count: int) -> list[Box]:
     return [(*box[:dim], pair, *box[dim + 1 :]) for pair in itertools.pairwise(ends)]
 
 
-def _distance(left: int, right: int, mesh: Mesh) -> int:
-    """Number of coordinates in which two ranks differ."""
-    return sum(a != b for a, b in zip(mesh.coordinates(left), mesh.coordinates(right), strict=True))
-
-
 def volume(box: Box) -> int:
     return math.prod(stop - start for start, stop in box)
+
+
+def kept(source: Sharding, target: Sharding, shape: Sequence[int], mesh: Mesh, rank: int) -> Box:
+    """What a rank has already of what it gets under the target, of its own summand; without elements where that is nothing."""
+    dims = len(shape)
+    source, target, shape = with_summand_dim(source, target, tuple(shape), mesh)
+    pairs = zip(source.ranges(shape, mesh, rank), target.ranges(shape, mesh, rank), strict=True)
+    common = [(max(a, c), max(a, c, min(b, d))) for (a, b), (c, d) in pairs]
+    return tuple(common[:dims]) if volume(tuple(common)) else ((0, 0),) * dims
+
+
+def place_of(box: Box, sharding: Sharding, shape: Sequence[int], mesh: Mesh, rank: int) -> tuple[slice, ...]:
+    """Where a part of the tensor lies in a rank's buffer, which begins with the halo before its tile."""
+    found: list[slice] = []
+    for dim, (start, stop) in enumerate(box):
+        before = sharding.halo[dim][0] if sharding.halo else 0
+        origin = sharding.core(dim, shape[dim], mesh, rank)[0] - before
+        found.append(slice(start - origin, stop - origin))
+    return tuple(found)
