@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from meshgen.ccl.between import Ends, between
 from meshgen.ccl.cost import PEER_SECONDS, collective_seconds, link_axes, moving_axes, ring_bytes
 from meshgen.ccl.exchange import Exchange, exchange
 from meshgen.ir.graph import TensorType
-from meshgen.mesh import Axis, Mesh, make_mesh
+from meshgen.mesh import NETWORK_BYTES_PER_SECOND, NETWORK_LATENCY_SECONDS, Axis, Mesh, make_mesh
 from meshgen.spec import P, Sharding, fit
 from tests.counting import calls
 from tests.sharding.reshard_oracle import random_sharding
@@ -136,3 +137,35 @@ def test_big_meshes_cost_no_more() -> None:
     (few, _), (many, found) = calls(of_pods(3)), calls(of_pods(512))
     assert many <= few
     assert found == exchange(source, target, (4096, 4096), XY)
+
+
+def test_blocks_that_are_exchanged_within_a_dim_are_padded() -> None:
+    attrs = {"axes": ("y",), "split_dim": 0, "concat_dim": 0}
+    assert ring_bytes("all_to_all", attrs, f32(5, 3), f32(5, 3), XY) == 3 * 2 * 3 * 4
+
+
+def test_all_axes_that_split_alike_stay_out_of_a_transfer() -> None:
+    mesh = make_mesh({"x": 2, "y": 2, "z": 2})
+    source, target = fit(P(("x", "y", "z")), 2), fit(P(("x", "y"), "z"), 2)
+    assert moving_axes(source, target, (8, 8), mesh) == ("z",)
+
+
+@pytest.mark.parametrize(("source", "target"), [(P(None), P("x")), (P("x"), P(None))], ids=["spread", "gathered"])
+def test_both_sides_of_a_transfer_between_meshes_take_as_long_as_the_slower_one(source: Sharding, target: Sharding) -> None:  # fmt: skip
+    first, second = make_mesh({"x": 4}, "first"), make_mesh({"x": 2}, "second")
+    attrs = {"channel": 0, "shape": (8,), "source": source, "target": target}
+    types = [f32(*end.local_shape((8,), mesh)) for end, mesh in ((source, first), (target, second))]
+    send = collective_seconds("transfer_send", attrs | {"peer": second}, types[0], f32(), first)
+    receive = collective_seconds("transfer_recv", attrs | {"peer": first}, types[1], types[1], second)
+    sides = between(Ends.of("transfer_send", attrs | {"peer": second}, first))
+    assert sides[0] != sides[1]
+    assert send == receive == pytest.approx(NETWORK_LATENCY_SECONDS + 4 * max(sides) / NETWORK_BYTES_PER_SECOND)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "peers"),
+    [("y", "x", 2), ("x", "y", 1), ("y", None, 4), (None, "y", 0)],
+    ids=["halves-of-quarters", "quarters-of-halves", "whole-of-quarters", "nothing-missing"],
+)
+def test_peers_are_the_tiles_that_a_device_takes_from(source: str, target: str, peers: int) -> None:
+    assert exchange(fit(P(source), 1), fit(P(target), 1), (8,), XY).peers == peers

@@ -148,3 +148,20 @@ def test_steps_are_near_the_shortest_there_is():
         ours += min(start_times(tasks, order)[1] for order in scheduling.orders(tasks))
         least += shortest_step(tasks)
     assert least <= ours <= 1.02 * least
+
+
+def test_a_task_is_ready_when_the_last_of_its_needs_ends_not_the_last_that_started():
+    # Task 1 starts behind task 3 and ends before task 0; task 2 needs both, task 4 of the same stream is ready before.
+    tasks = [Task(COMPUTE, 10, ()), Task(COMMUNICATION, 1, (3,)), Task(COMMUNICATION, 5, (0, 1)), Task(COMMUNICATION, 1, ()), Task(COMMUNICATION, 8, (3,))]  # fmt: skip
+    order = scheduling.list_order(tasks, lambda n: (0.0, n))
+    assert order.index(4) < order.index(2)
+    assert start_times(tasks, order)[1] == 15
+
+
+def test_of_steps_that_are_as_good_as_equal_the_one_with_the_fewest_bytes_wins():
+    module = layers(3)
+    program = scheduling.collect(module, costs(kernel=4.0))
+    plans = [scheduling.assemble(program, order) for order in scheduling.orders(program.tasks)]
+    shortest = min(plan.step_seconds for plan in plans)
+    near = [plan for plan in plans if plan.step_seconds <= shortest * scheduling.SAME_STEP]
+    assert plan_of(module, costs=costs(kernel=4.0)).arena_bytes == min(plan.arena_bytes for plan in near)

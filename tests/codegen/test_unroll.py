@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from meshgen.codegen import unroll as unrolling
 from meshgen.codegen.schedule import schedule
 from meshgen.codegen.unroll import unroll
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
@@ -67,3 +68,42 @@ def test_loops_of_unknown_length_stay():
     module.graph.nodes[0].op = "process_index"
     module.graph.nodes[0].attrs = {"axes": ("x",)}
     assert "while" in [node.op for node in unroll(module).graph.nodes]
+
+
+def test_a_loop_that_would_become_too_long_stays(monkeypatch):
+    module = looped(5)
+    body = next(node for node in module.graph.nodes if node.op == "while").regions[1]
+    monkeypatch.setattr(unrolling, "MOST_NODES", 5 * len(body.nodes))
+    assert "while" not in [node.op for node in unroll(module).graph.nodes]
+    monkeypatch.setattr(unrolling, "MOST_NODES", 5 * len(body.nodes) - 1)
+    assert "while" in [node.op for node in unroll(module).graph.nodes]
+
+
+def test_a_loop_whose_condition_communicates_stays():
+    module = looped(5)
+    condition = next(node for node in module.graph.nodes if node.op == "while").regions[0]
+    condition.add("all_reduce", [condition.inputs[1]], [f32(3, 2)], {"axes": ("x",), "kind": "sum"})
+    assert "while" in [node.op for node in unroll(module).graph.nodes]
+
+
+def branching(inner: Module, depth: int) -> Module:
+    """Both ways of a branch hold the loop of `inner`, in `depth` branches more."""
+    graph = Graph("main", list(inner.graph.inputs))
+    flag = graph.add("constant", [], [TensorType((), "i1")], {"value": np.array(True)}).result
+    way = Graph("way", [], list(inner.graph.nodes), list(inner.graph.outputs))
+    for _ in range(depth + 1):
+        branch = Node("if", [flag], [Value(inner.graph.outputs[0].type)], regions=(way, way))
+        way = Graph("way", [], [branch], [branch.results[0]])
+    graph.nodes += way.nodes
+    graph.outputs = way.outputs
+    return Module(inner.mesh, graph, "partition", in_types=inner.in_types, out_types=inner.out_types,
+                  in_shardings=inner.in_shardings, out_shardings=inner.out_shardings)  # fmt: skip
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+def test_a_branch_with_a_loop_that_may_not_end_is_not_computed_where_it_is_not_taken(depth):
+    endless = looped(5)
+    endless.graph.nodes[0].op = "process_index"
+    endless.graph.nodes[0].attrs = {"axes": ("x",)}
+    assert "if" in [node.op for node in unroll(branching(endless, depth)).graph.nodes]
+    assert "if" not in [node.op for node in unroll(branching(looped(2), depth)).graph.nodes]

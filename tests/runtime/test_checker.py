@@ -10,7 +10,7 @@ import pytest
 from meshgen.codegen.schedule import schedule
 from meshgen.errors import ScheduleError
 from meshgen.ir.graph import TensorType
-from meshgen.runtime.checker import check
+from meshgen.runtime.checker import chain_faults, check
 from meshgen.runtime.plan import COMPUTE, Schedule, aligned
 from meshgen.spec import P
 from tests.codegen.programs import costs, layers, mixed
@@ -184,3 +184,28 @@ def test_faults_are_reported_together():
     with pytest.raises(ScheduleError) as caught:
         check(broken, MODULE.mesh)
     assert len(caught.value.diagnostics) == 2
+
+
+def test_values_of_one_byte_that_share_it_are_found():
+    module = layers(2)
+    small = TensorType((), "i1")
+    for value in (*module.graph.values(), *(v for body in module.kernels.values() for v in body.values())):
+        value.type = small
+    plan = schedule(module, costs=costs())
+    check(plan, module.mesh)
+    first, second = next(n for n, b in enumerate(plan.buffers) if b.kind == "input"), plan.items[0].outputs[0]
+    refused(with_buffer(plan, second, offset=plan.buffers[first].offset), "share bytes", module.mesh)
+
+
+def test_a_kernel_takes_as_many_values_as_its_body():
+    number = next(n for n, i in enumerate(PLAN.items) if i.kernel == "add")
+    inputs, outputs = PLAN.items[number].inputs, PLAN.items[number].outputs
+    moved = {"inputs": inputs[:1], "outputs": (inputs[1], *outputs)} if len(inputs) > 1 else {"inputs": (), "outputs": (*inputs, *outputs)}  # fmt: skip
+    refused(with_item(PLAN, number, **moved), r"MG0402.*kernel 'add' is \(")
+
+
+def test_each_collective_comes_after_the_one_before():
+    """What else a collective waits for does not put it behind the one before."""
+    first, second = [i for i in PLAN.items if i.is_collective][:2]
+    items = [replace(first, waits=(), records=None), replace(second, stream=COMPUTE, waits=(), records=None)]
+    assert [len(chain_faults(items, before)) for before in ([0, 0b01], [0, 0b10], [0, 0b00])] == [0, 1, 1]

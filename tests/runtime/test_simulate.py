@@ -17,7 +17,7 @@ MESH = make_mesh({"a": 2, "b": 3})
 F32 = "f32"
 SHARDINGS = [
     fit(P(), 2), fit(P("a", "b"), 2), fit(P(("b", "a")), 2), fit(P(None, ("a", "b")), 2), fit(P("b", partial="a"), 2),
-    Sharding(((), ()), (("a", "max"), ("b", "sum"))), Sharding((("a",), ()), (), ((2, 1), (0, 0))),
+    Sharding(((), ()), (("a", "max"), ("b", "sum"))), Sharding(((), ()), (("a", "product"), ("b", "sum"))), Sharding((("a",), ()), (), ((2, 1), (0, 0))),
     Sharding((("b",), ()), (), (), ((0, 0, 5, 7), ())),
 ]  # fmt: skip
 
@@ -41,6 +41,11 @@ def test_padding_is_poison_and_replicas_share() -> None:
     shards = shard_all(x, P("b"), MESH)
     assert shards[0] is shards[3] and shards[0] is not shards[1]
     assert shard_array(np.float32(3), Sharding(()), MESH, 5) == 3
+
+
+def test_one_device_of_a_group_holds_a_partial_value() -> None:
+    held = [shard_array(np.ones(1, np.float32), fit(P(partial="b"), 1), MESH, rank)[0] for rank in range(6)]
+    assert held == [1, 0, 0, 1, 0, 0]
 
 
 def test_replicas_that_differ_are_reported() -> None:
