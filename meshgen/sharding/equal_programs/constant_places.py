@@ -1,4 +1,4 @@
-"""Windows that are written at places known at compile time."""
+"""Windows that are written at places known at compile time, and numbers that are."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from meshgen.ir.graph import Node, Value
 
 _FOLDED = ("constant", "broadcast_in_dim", "concatenate", "reshape", "convert", "iota", "add", "select", "compare")
 _DEPTH = 8  # indices are made in a few steps
+_MADE_FROM = ("broadcast_in_dim", "convert", "reshape")
 
 
 def window_start(node: Node, producers: Mapping[Value, Node]) -> tuple[int, ...] | None:
@@ -61,3 +62,11 @@ def _folded(value: Value, producers: Mapping[Value, Node], depth: int = _DEPTH) 
     operands = [_folded(operand, producers, depth - 1) for operand in node.operands]
     known = [operand for operand in operands if operand is not None]
     return Evaluator().node(node, known)[0] if len(known) == len(operands) else None
+
+
+def is_zero(value: Value, producers: Mapping[Value, Node]) -> bool:
+    """Whether all elements of a value are known to be zero."""
+    node = producers.get(value)
+    while node is not None and node.op in _MADE_FROM:
+        node = producers.get(node.operands[0])
+    return node is not None and node.op == "constant" and not np.any(node.attrs["value"])

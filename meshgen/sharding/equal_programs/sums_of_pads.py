@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import needed_nodes
-
-_MADE_FROM = ("broadcast_in_dim", "convert", "reshape")
+from meshgen.sharding.equal_programs.constant_places import is_zero
 
 
 @dataclass(frozen=True)
@@ -63,13 +60,6 @@ def _rows(node: Node, rows: Mapping[Value, _Rows], producers: Mapping[Value, Nod
     if node.op != "pad" or any(node.attrs["interior"]) or min(*node.attrs["low"], *node.attrs["high"], 0) < 0:
         return None
     dims = [d for d, ends in enumerate(zip(node.attrs["low"], node.attrs["high"], strict=True)) if any(ends)]
-    if len(dims) != 1 or not _is_zero(node.operands[1], producers):
+    if len(dims) != 1 or not is_zero(node.operands[1], producers):
         return None
     return _Rows(dims[0], ((node.attrs["low"][dims[0]], node.operands[0]),))
-
-
-def _is_zero(value: Value, producers: Mapping[Value, Node]) -> bool:
-    node = producers.get(value)
-    while node is not None and node.op in _MADE_FROM:
-        node = producers.get(node.operands[0])
-    return node is not None and node.op == "constant" and not np.any(node.attrs["value"])

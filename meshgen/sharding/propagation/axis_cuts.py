@@ -25,16 +25,26 @@ def axis_cuts(sites: Iterable[Site], origins: Mapping[str, Mapping[Value, Origin
     for site in sites:
         if site.node.op != "reshape":
             continue
-        ends = [(site.node.operands[0], site.rule.operands[0]), (site.node.results[0], site.rule.results[0])]
-        for value, dims in ends:
-            for axis, table in origins.items():
-                size = mesh.axis_size(axis)
-                reached = (dims[state] for state in table.get(value, {}) if isinstance(state, int))
-                for factors in reached:
-                    if 1 < (common := math.gcd(_major(site, factors), size)) < size:
-                        name, before, _ = split_ref(axis)
-                        found[f"{name}:({before}){common}"] = None
+        for axis, table in origins.items():
+            size = mesh.axis_size(axis)
+            for factors in _reached(site, table):
+                if 1 < (common := math.gcd(_major(site, factors), size)) < size:
+                    name, before, _ = split_ref(axis)
+                    found[f"{name}:({before}){common}"] = None
     return list(found)
+
+
+def _reached(site: Site, table: Mapping[Value, Origins]) -> list[tuple[int, ...]]:
+    """The factors of each dim, on either side of a reshape, that annotations reach, or of which they reach a part on the other."""
+    ends = [(site.node.operands[0], site.rule.operands[0]), (site.node.results[0], site.rule.results[0])]
+    parts = {
+        factor
+        for value, dims in ends
+        for state in table.get(value, {})
+        if isinstance(state, int)
+        for factor in dims[state]
+    }
+    return [factors for _, dims in ends for factors in dims if parts & {*factors}]
 
 
 def _major(site: Site, factors: tuple[int, ...]) -> int:

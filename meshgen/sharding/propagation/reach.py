@@ -168,11 +168,18 @@ def _from_dim(
     factor = usable_factor(site.rule, dims, dim, site, covered)
     if factor is None or not fits(site.rule, factor, size):
         return []
-    return [
-        (value, state)
-        for value, state in _states_of_factor(site, factor)
-        if _is_major(site, value, state, factor, covered)
-    ]
+    found = _states_of_factor(site, factor)
+    return [(v, s) for v, s in found if _is_major(site, v, s, factor, covered) or _is_merged(site, v, s, size, covered)]
+
+
+def _is_merged(site: Site, value: Value, state: State, size: int, covered: Covered) -> bool:
+    """Whether a dim that a reshape merges a split one into, behind others, can be split by its first factor instead."""
+    rule, node = site.rule, site.node
+    if node.op != "reshape" or not isinstance(state, int):
+        return False
+    dims = rule.operands[0] if value is node.operands[0] else rule.results[0]
+    major = usable_factor(rule, dims, state, site, covered)
+    return major is not None and rule.factors[major].size % size == 0
 
 
 def picks_of(site: Site, operand: int, dim: int, size: int) -> list[Pick]:
