@@ -16,7 +16,7 @@ from meshgen.errors import ArgumentError, MeshgenError, MissingError, ProgramErr
 from meshgen.executables.open_sizes import AHEAD, AT_LOAD, OpenExecutable
 from meshgen.runtime import container, loading
 from meshgen.runtime.open_module import OpenModule
-from meshgen.runtime.sizes import LAUNCHERS
+from meshgen.runtime.sizes import LAUNCHERS, bound
 from tests.open_programs import PROGRAM, SIZES, W, is_right, rows, written
 
 Array = np.ndarray[Any, Any]
@@ -244,3 +244,11 @@ def test_programs_on_several_meshes(tmp_path: Path) -> None:
         np.testing.assert_allclose(module(rows(7), W), np.tanh(rows(7).astype(np.float64)) @ W, rtol=0, atol=1e-5)
     with pytest.raises(ShardingError, match=r"MG0201.*'b:dp' is unknown"):
         mg.load(tmp_path / "m.mgx", {"a": {"dp": 2}})(rows(7), W)
+
+
+@pytest.mark.parametrize("devices", [0, 3])
+def test_devices_that_do_not_fill_the_mesh_are_refused(devices: int) -> None:
+    mesh = mg.make_mesh({"x": 2, "y": None})
+    with pytest.raises(MissingError, match=rf"MG0603.*{devices} devices do not fill"):
+        bound([mesh], None, devices)
+    assert bound([mesh], None, 6)[0].shape == (2, 3)

@@ -276,3 +276,23 @@ def test_a_transformer_block_is_ten_kernels() -> None:
         "normalize", "dot", "dot_multiply_select", "softmax", "dot_2", "dot_3", "normalize_2",
         "dot_multiply_tanh", "dot_4", "add",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "together"),
+    [("128,1024", 1, True), ("1024,128", 0, False), ("32,8192", 1, False), ("16,8", 0, True)],
+    ids=["enough-rows", "few-columns", "few-rows", "small"],
+)
+def test_a_reduction_takes_a_big_kernel_along_only_if_it_keeps_the_device_busy(shape: str, dim: int, together: bool) -> None:  # fmt: skip
+    b = Body(f"f32[{shape}]", f"f32[{shape}]")
+    made = b.op("exponential", b.op("add", *b.inputs))
+    assert (len(launches(fused(b.done(made, b.reduce("add", made, dim))))) == 1) == together
+
+
+def test_a_dot_does_not_wait_for_another_one_to_share_its_kernel() -> None:
+    b = Body("f32[6,8]", "f32[8,5]", "f32[8,8]", "f32[8,5]")
+    x, w, left, right = b.inputs
+    first = b.dot(x, w, ((1,), (0,)))
+    made = b.dot(left, right, ((1,), (0,)))
+    module = fused(b.done(first, b.dot(x, made, ((1,), (0,)))))
+    assert len(launches(module)) == 3

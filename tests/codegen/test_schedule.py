@@ -158,10 +158,18 @@ def test_a_task_is_ready_when_the_last_of_its_needs_ends_not_the_last_that_start
     assert start_times(tasks, order)[1] == 15
 
 
-def test_of_steps_that_are_as_good_as_equal_the_one_with_the_fewest_bytes_wins():
-    module = layers(3)
-    program = scheduling.collect(module, costs(kernel=4.0))
-    plans = [scheduling.assemble(program, order) for order in scheduling.orders(program.tasks)]
-    shortest = min(plan.step_seconds for plan in plans)
-    near = [plan for plan in plans if plan.step_seconds <= shortest * scheduling.SAME_STEP]
-    assert plan_of(module, costs=costs(kernel=4.0)).arena_bytes == min(plan.arena_bytes for plan in near)
+@pytest.mark.parametrize(
+    ("plans", "chosen"),
+    [
+        ([(100.0, 10), (101.9, 5)], 1),  # as good as equal: the fewest bytes
+        ([(100.0, 10), (102.1, 5)], 0),
+        ([(100.0, 10), (99.0, 10)], 1),  # as many bytes: the shortest
+    ],
+)
+def test_of_orders_that_take_about_as_long_the_one_with_the_fewest_bytes_wins(plans, chosen, monkeypatch):
+    empty = plan_of(layers(0))
+    monkeypatch.setattr(scheduling, "orders", lambda _: range(len(plans)))
+    monkeypatch.setattr(scheduling, "start_times", lambda _, order: ([], plans[order][0]))
+    made = [dataclasses.replace(empty, step_seconds=seconds, arena_bytes=nbytes) for seconds, nbytes in plans]
+    monkeypatch.setattr(scheduling, "assemble", lambda _, order: made[order])
+    assert plan_of(layers(0)) is made[chosen]

@@ -105,5 +105,5 @@ def test_a_branch_with_a_loop_that_may_not_end_is_not_computed_where_it_is_not_t
     endless = looped(5)
     endless.graph.nodes[0].op = "process_index"
     endless.graph.nodes[0].attrs = {"axes": ("x",)}
-    assert "if" in [node.op for node in unroll(branching(endless, depth)).graph.nodes]
-    assert "if" not in [node.op for node in unroll(branching(looped(2), depth)).graph.nodes]
+    assert "select" not in [node.op for node in unroll(branching(endless, depth)).graph.nodes]
+    assert "select" in [node.op for node in unroll(branching(looped(2), depth)).graph.nodes]

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from meshgen.ir.evaluate.evaluator import evaluate
-from meshgen.ir.graph import Annotation, Graph, Module, TensorType, Value
+from meshgen.ir.graph import Annotation, Graph, Module, Node, TensorType, Value
 from meshgen.ir.text import parse_text
 from meshgen.mesh import make_mesh
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
 from meshgen.sharding.equal_programs.alternatives import alternatives
+from meshgen.sharding.equal_programs.slices_of_pads import slices_of_pads
 from meshgen.sharding.oracle import check
 from meshgen.sharding.propagate import propagate
 from meshgen.spec import P
@@ -149,3 +150,19 @@ def test_tensors_padded_with_zeros_to_lie_beside_each_other_are_joined(fill: str
     module = parse_text(text)
     assert [node.op for node in propagate(module).graph.nodes].count("concatenate") == joined
     assert check(module, pipeline=partitioned).ok
+
+
+@pytest.mark.parametrize(("start", "limit"), [(0, 3), (5, 8)], ids=["before", "behind"])
+def test_a_slice_of_padding_alone_reads_nothing_of_the_tensor_and_stays(start: int, limit: int) -> None:
+    graph = Graph("main", [Value(TensorType((2,), "f32"), "x"), Value(TensorType((), "f32"), "zero")])
+    attrs = {"low": (3,), "high": (3,), "interior": (0,)}
+    padded = graph.add("pad", graph.inputs, [TensorType((8,), "f32")], attrs).result
+
+    def cut(start: int, limit: int) -> Graph | None:
+        cuts = {"start": (start,), "limit": (limit,), "stride": (1,)}
+        node = Node("slice", [padded], [Value(TensorType((limit - start,), "f32"))], cuts)
+        return slices_of_pads(Graph("main", graph.inputs, [*graph.nodes, node], [node.result]))
+
+    assert cut(start, limit) is None
+    wider = cut(start, limit + 1) if start == 0 else cut(start - 1, limit)
+    assert wider is not None and [node.op for node in wider.nodes] == ["pad"]

@@ -184,8 +184,6 @@ class Grouping:
         outside = {*group.reads, *(v for v in sources if self.owner.get(v) is not group)}
         if len(outside) > MOST_INPUTS or (node.op == "reduce" and not self._parallel_enough(node, group)):
             return False
-        if group.kind == "map" and node.op == "reduce" and any(n.op in LOOKUPS for n in group.members):
-            return group.space.add(node)
         return group.space.add(node)
 
     def _parallel_enough(self, node: Node, group: Group) -> bool:
