@@ -191,8 +191,8 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         },
     ),
     "MG0301": Fault(
-        "No kernel can be generated for an operation with these element types, or a loop has collectives and cannot be written out.",
-        "Run it with `--target cpu` on the reference device; write loops with collectives so that they count to a constant.",
+        "No kernel can be generated for an operation with these element types, or a loop has transfers between meshes and does not count to a constant.",
+        "Run it with `--target cpu` on the reference device; write loops around transfers so that they count to a constant.",
     ),
     "MG0302": Fault(
         "Triton or its assembler refuses the source that meshgen generated.",

@@ -16,7 +16,7 @@ from meshgen.ccl.cost import link_axes, ring_bytes
 from meshgen.ir.dialects.shard.checks import TEXT_NAMES
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
-from meshgen.runtime.plan import Buffer, Item, Schedule
+from meshgen.runtime.plan import Buffer, Item, Launched, Schedule
 
 
 @dataclass(frozen=True)
@@ -167,17 +167,13 @@ class Cost:
 
 def comms_of(plan: Schedule, mesh: Mesh) -> Comms:
     """The collectives of a schedule."""
-    exposure = {e.item: e for e in plan.exposures}
-    rows: list[Collective] = []
-    for number, item in enumerate(plan.items):
-        if item.is_collective:
-            hidden = exposure[number].hidden if number in exposure else 0.0
-            rows.append(_collective(item, plan, mesh, hidden))
-    return Comms(tuple(rows))
+    return Comms(tuple(_collective(each, mesh) for each in plan.launches() if each.item.is_collective))
 
 
-def _collective(item: Item, plan: Schedule, mesh: Mesh, hidden: float) -> Collective:
+def _collective(launched: Launched, mesh: Mesh) -> Collective:
     """A `send` has no result and a `recv` no operand: the other side's type is the same."""
+    item, plan = launched.item, launched.plan
+    hidden = launched.exposure.hidden if launched.exposure else 0.0
     numbers = item.outputs[:1] if item.op == "transfer_recv" else (*item.inputs[:1], *item.outputs[:1])
     local, result = plan.buffers[numbers[0]].type, plan.buffers[numbers[-1]].type
     axes = link_axes(item.op, item.attrs, mesh)
@@ -190,7 +186,7 @@ def _collective(item: Item, plan: Schedule, mesh: Mesh, hidden: float) -> Collec
         local_bytes=local.nbytes,
         ring_bytes=ring_bytes(item.op, item.attrs, local, result, mesh),
         reduction=str(item.attrs.get("kind", "")),
-        times=1,
+        times=launched.times,
         why=item.why,
         source=item.source,
         seconds=item.seconds,
@@ -228,7 +224,7 @@ def _peak(plan: Schedule) -> tuple[int, list[Buffer]]:
     born: dict[int, int] = dict.fromkeys(stays, 0)
     last: dict[int, int] = {n: len(plan.items) for n, b in enumerate(plan.buffers) if b.kind != "temporary"}
     for number, item in enumerate(plan.items):
-        for buffer in (*item.inputs, *item.outputs):
+        for buffer in (*item.inputs, *item.writes):
             storage = plan.buffers[buffer].storage
             born.setdefault(storage, number)
             last[storage] = max(last.get(storage, 0), number)
@@ -243,18 +239,18 @@ def _peak(plan: Schedule) -> tuple[int, list[Buffer]]:
 
 def cost_of(plan: Schedule, comms: Comms, flops: Mapping[str, float], redundant_flops: float | None = None) -> Cost:
     """Totals of a step; `flops` per kernel."""
-    launches = [item for item in plan.items if not item.is_collective]
+    launches = [each for each in plan.launches() if each.item.kernel]
     return Cost(
-        flops=sum(flops[item.kernel] for item in launches),
+        flops=sum(flops[each.item.kernel] * each.times for each in launches),
         redundant_flops=redundant_flops,
-        device_bytes=sum(launch_bytes(item, plan) for item in launches),
-        kernels=len(launches),
-        distinct_kernels=len({item.kernel for item in launches}),
+        device_bytes=sum(launch_bytes(each.item, each.plan) * each.times for each in launches),
+        kernels=sum(each.times for each in launches),
+        distinct_kernels=len({each.item.kernel for each in launches}),
         ring_bytes=comms.ring_bytes,
         step_seconds=plan.step_seconds,
         exposed_seconds=plan.exposed_seconds,
-        communication_seconds=sum(item.seconds for item in plan.items if item.is_collective),
-        serial_seconds=sum(item.seconds for item in plan.items),
+        communication_seconds=sum(e.item.seconds * e.times for e in plan.launches() if e.item.is_collective),
+        serial_seconds=sum(e.item.seconds * e.times for e in plan.launches()),
     )
 
 

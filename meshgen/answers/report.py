@@ -89,7 +89,7 @@ def bars(executable: Executable) -> list[dict[str, Any]]:
     scale = WIDTH / step if step else 0.0
     return [
         {
-            "kind": "collective" if item.is_collective else "kernel",
+            "kind": "collective" if item.communicates else "kernel",
             "x": round(start * scale, 2),
             "w": round(max(0.5, item.seconds * scale - 0.5), 2),
             "y": LANE * (STREAMS * number + item.stream),
@@ -146,12 +146,13 @@ def _annotations(executable: Executable) -> list[dict[str, Any]]:
 def _kernels(executable: Executable) -> dict[str, Any]:
     rows: list[tuple[Any, ...]] = []
     for part in executable.parts:
-        launches = [item for item in part.plan.items if not item.is_collective]
+        launches = [each for each in part.plan.launches() if each.item.kernel]
         mesh = f"{part.mesh.name}/" if len(executable.parts) > 1 else ""
-        for name in dict.fromkeys(item.kernel for item in launches):
-            mine = [item for item in launches if item.kernel == name]
+        for name in dict.fromkeys(each.item.kernel for each in launches):
+            mine = [each for each in launches if each.item.kernel == name]
             ops = ", ".join(dict.fromkeys(node.op for node in part.plan.kernels[name].nodes))
-            rows.append((mesh + name, len(mine), seconds_text(sum(item.seconds for item in mine)), ops))
+            times, seconds = (sum(c) for c in zip(*((e.times, e.item.seconds * e.times) for e in mine), strict=True))
+            rows.append((mesh + name, times, seconds_text(seconds), ops))
     return {"title": "Kernels", "columns": ("kernel", "launches", "predicted", "operations"), "rows": rows}
 
 

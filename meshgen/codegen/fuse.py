@@ -8,6 +8,7 @@ body of one kernel, with the values from outside that its regions use among the 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 from dataclasses import replace
 
 from meshgen.codegen.fusion.bodies import Cutter, Kernels
@@ -17,6 +18,7 @@ from meshgen.codegen.fusion.traffic import lower_traffic
 from meshgen.codegen.simplify import COLLECTIVES, simplify
 from meshgen.codegen.unroll import communicates
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.loops import trip_count
 from meshgen.ir.regions import captured
 
 
@@ -27,19 +29,22 @@ def fuse(module: Module) -> Module:
     return replace(module, graph=graph, stage="fuse", kernels=kernels.bodies)
 
 
-def fuse_graph(graph: Graph, kernels: Kernels) -> Graph:
-    """One function, or one region of a control flow op; values that outlive kernels keep their identity."""
+def fuse_graph(graph: Graph, kernels: Kernels, outside: Mapping[Value, Node] | None = None) -> Graph:
+    """One function, or one region of a control flow op; values that outlive kernels keep their identity.
+
+    `outside` is what makes the values around a region.
+    """
     graph = split_reductions(simplify(graph))
     grouping = Grouping(graph)
     lower_traffic(grouping)
-    return _Writer(graph, grouping, kernels).write()
+    return _Writer(graph, grouping, kernels, {**(outside or {}), **graph.producers()}).write()
 
 
 class _Writer:
     """Writes the fused graph: one node per group, in program order as far as dependences allow."""
 
-    def __init__(self, graph: Graph, grouping: Grouping, kernels: Kernels) -> None:
-        self._graph, self._grouping, self._kernels = graph, grouping, kernels
+    def __init__(self, graph: Graph, grouping: Grouping, kernels: Kernels, producers: Mapping[Value, Node]) -> None:
+        self._graph, self._grouping, self._kernels, self._producers = graph, grouping, kernels, producers
         self._out = Graph(graph.name, list(graph.inputs))
         self._users: dict[Value, list[Group]] = {}
         for group in grouping.groups:
@@ -79,8 +84,8 @@ class _Writer:
         if first.op in COLLECTIVES or any(communicates(r) for r in first.regions):
             for value in (*first.operands, *captured(first)):
                 self._view(value)
-            regions = tuple(fuse_graph(region, self._kernels) for region in first.regions)
-            self._out.nodes.append(replace(first, regions=regions))
+            regions = tuple(self._region(region) for region in first.regions)
+            self._out.nodes.append(replace(first, regions=regions, attrs=first.attrs | self._trips(first)))
             self._present.update(first.results)
             return
         members = sorted(group.members, key=self._grouping.position.__getitem__)
@@ -92,6 +97,17 @@ class _Writer:
         name = self._kernels.name_of(body)
         self._out.nodes.append(Node("kernel", reads, outputs, {"kernel": name}, members[-1].loc))
         self._present.update(outputs)
+
+    def _trips(self, node: Node) -> dict[str, int]:
+        """How often a loop runs, where that can be read off: what it counts with is in kernels from here on."""
+        trips = trip_count(node, self._producers) if node.op == "while" else None
+        return {} if trips is None else {"trips": max(1, trips)}
+
+    def _region(self, region: Graph) -> Graph:
+        """A region with kernels; its constants are data of the module, and stand outside."""
+        fused = fuse_graph(region, self._kernels, self._producers)
+        self._out.nodes += [node for node in fused.nodes if node.op == "constant"]
+        return Graph(fused.name, fused.inputs, [n for n in fused.nodes if n.op != "constant"], fused.outputs)
 
     def _copied(self, node: Node, group: Group) -> bool:
         """Whether the kernel of a group computes a node of nobody's or of another group again."""

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from meshgen.codegen.buffers import constants_of
 from meshgen.codegen.build import BuiltKernel, Source, toolchain
-from meshgen.codegen.schedule import constants_of
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.graph import STAGES, Module, TensorType, Value
 from meshgen.ir.parts import parts_of

@@ -9,36 +9,21 @@ limit wins; of steps that differ by less than the prediction is worth (2 %), the
 from __future__ import annotations
 
 import heapq
-import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from meshgen.codegen import memory
+from meshgen.codegen.buffers import Buffers, plan_buffers
 from meshgen.codegen.costs import default_costs
+from meshgen.codegen.program import Program, collect
 from meshgen.codegen.timeline import Costs, Task, exposures, start_times
-from meshgen.codegen.unroll import communicates
 from meshgen.errors import CodegenError, Diagnostic, place_text
-from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.graph import Module
 from meshgen.ir.reasons import REASONS, reason_of
-from meshgen.runtime.plan import COLLECTIVES, COMMUNICATION, COMPUTE, STREAMS, Buffer, Item, Schedule
+from meshgen.runtime.plan import STREAMS, Item, Schedule
 
 SAME_STEP = 1.02  # steps within this ratio of the shortest are equal
 Priority = Callable[[int], tuple[float, int]]
-
-
-@dataclass(frozen=True)
-class Program:
-    """What is to be scheduled: launches with their tasks, and the storage behind every value.
-
-    `root[v]` is the value whose bytes v's are: v itself unless v is a view.
-    """
-
-    module: Module
-    nodes: tuple[Node, ...]
-    kernels: dict[str, Graph]
-    names: tuple[str, ...]  # kernel of each node; empty for a collective
-    tasks: tuple[Task, ...]
-    root: dict[Value, Value]
 
 
 def schedule(module: Module, target: str = "cuda:sm_90", *, costs: Costs | None = None,
@@ -51,9 +36,14 @@ def schedule(module: Module, target: str = "cuda:sm_90", *, costs: Costs | None 
         memory_limit: bytes of arena to stay within where some order allows it.
     Raises:
         CodegenError: MG0303 when even the smallest order needs more than `memory_limit`; MG0301 for control
-            flow around collectives.
+            flow around transfers between meshes that cannot be written out.
     """
-    program = collect(module, costs or default_costs(target))
+    return _planned(module, costs or default_costs(target), "input", memory_limit)
+
+
+def _planned(module: Module, costs: Costs, inputs_are: str, memory_limit: int | None) -> Schedule:
+    """The schedule of a module, or of a region of one, to which its inputs are given."""
+    program = program_of(module, costs, inputs_are)
     timed = [(round(start_times(program.tasks, order)[1], 12), order) for order in orders(program.tasks)]
     shortest = min(seconds for seconds, _ in timed)
     timed = [(shortest if seconds <= shortest * SAME_STEP else seconds, order) for seconds, order in timed]
@@ -66,57 +56,17 @@ def schedule(module: Module, target: str = "cuda:sm_90", *, costs: Costs | None 
     raise CodegenError(_too_big(min(plan.arena_bytes for plan in plans), memory_limit or 0))
 
 
+def program_of(module: Module, costs: Costs, inputs_are: str = "input") -> Program:
+    """What is to be scheduled, with the schedules of regions that communicate."""
+    return collect(module, costs, inputs_are, lambda region: _planned(region, costs, "given", None))
+
+
 def _too_big(needed: int, limit: int) -> Diagnostic:
     return Diagnostic(
         "MG0303",
         f"the step needs {needed} bytes of device memory, but the limit is {limit} ({needed - limit} too many)",
         hint="shard more values, or raise the limit",
     )
-
-
-def collect(module: Module, costs: Costs) -> Program:
-    """Launches of the module in program order; views and constants are no launches."""
-    nodes = tuple(n for n in module.graph.nodes if n.op not in ("view", "constant"))
-    kernels, names = dict(module.kernels), list[str]()
-    for node in nodes:
-        names.append(
-            "" if node.op in COLLECTIVES else node.attrs["kernel"] if node.op == "kernel" else _wrap(node, kernels)
-        )
-    kernels = {name: kernels[name] for name in dict.fromkeys(filter(None, names))}  # only what is launched
-    root = {value: value for value in module.graph.values()}
-    for node in module.graph.nodes:
-        if node.op == "view":
-            root[node.result] = root[node.operands[0]]
-    maker = {result: number for number, node in enumerate(nodes) for result in node.results}
-    seconds = {name: costs.kernel(body) for name, body in kernels.items()}
-    tasks = tuple(
-        Task(
-            COMMUNICATION if node.op in COLLECTIVES else COMPUTE,
-            costs.collective(node, module.mesh) if node.op in COLLECTIVES else seconds[name],
-            tuple(sorted({maker[root[v]] for v in node.operands if root[v] in maker})),
-        )
-        for node, name in zip(nodes, names, strict=True)
-    )
-    return Program(module, nodes, kernels, tuple(names), tasks, root)
-
-
-def _wrap(node: Node, kernels: dict[str, Graph]) -> str:
-    """A kernel for one op that was not fused; returns its name. Raises CodegenError MG0301 if it communicates."""
-    if any(communicates(region) for region in node.regions):
-        raise CodegenError(
-            Diagnostic(
-                "MG0301",
-                f"'{node.op}' has collectives in its body, which a static schedule cannot hold",
-                node.loc,
-                hint="only loops that count to a constant can hold collectives; or keep what it carries replicated",
-            )
-        )
-    name = next(name for n in itertools.count() if (name := f"{node.op}_{n}") not in kernels)
-    inputs = {value: Value(value.type, f"a{i}") for i, value in enumerate(dict.fromkeys(node.operands))}
-    results = [Value(value.type) for value in node.results]
-    body = Node(node.op, [inputs[v] for v in node.operands], results, dict(node.attrs), node.loc, None, node.regions)
-    kernels[name] = Graph(name, list(inputs.values()), [body], results)
-    return name
 
 
 def orders(tasks: Sequence[Task]) -> list[list[int]]:
@@ -186,38 +136,45 @@ def _next_stream(coming: Sequence[Sequence[tuple[float, int]]], ready: Sequence[
 def assemble(program: Program, order: Sequence[int]) -> Schedule:
     """The schedule with the launches in `order`: events, buffers, times."""
     waits = find_waits(program.tasks, order)
-    buffers, number_of, arena_bytes = _plan_buffers(program, order, waits)
+    buffers = plan_buffers(program, order, waits)
     event_of = {w: event for event, w in enumerate(sorted({w for waited in waits for w in waited}))}
     start, step_seconds = start_times(program.tasks, order)
     items = tuple(
-        Item(
-            op="kernel" if program.names[n] else program.nodes[n].op,
-            kernel=program.names[n],
-            attrs={} if program.names[n] else {k: v for k, v in program.nodes[n].attrs.items() if k not in REASONS},
-            inputs=tuple(number_of[v] for v in _operands(program, n)),
-            outputs=tuple(number_of[v] for v in program.nodes[n].results),
-            stream=program.tasks[n].stream,
+        replace(
+            _item(program, n, buffers),
             waits=tuple(event_of[w] for w in waits[place]),
             records=event_of.get(place),
-            seconds=program.tasks[n].seconds,
             start=start[n],
-            why="" if program.names[n] else reason_of(program.nodes[n]),
-            edges=program.nodes[n].attrs.get("edges", ()),
-            source=place_text(program.nodes[n].loc),
         )
         for place, n in enumerate(order)
     )
-    graph = program.module.graph
+    graph, number_of = program.module.graph, buffers.number_of
     return Schedule(
-        items, buffers, arena_bytes, tuple(number_of[v] for v in graph.inputs), tuple(number_of[v] for v in graph.outputs),
-        program.kernels, step_seconds, exposures(items),
+        items, buffers.all, buffers.arena_bytes, tuple(number_of[v] for v in graph.inputs),
+        tuple(number_of[v] for v in graph.outputs), program.kernels, step_seconds, exposures(items),
     )  # fmt: skip
 
 
-def _operands(program: Program, number: int) -> Sequence[Value]:
-    """What a launch reads; a kernel made from a single op takes a repeated operand once."""
-    node = program.nodes[number]
-    return node.operands if node.op == "kernel" or not program.names[number] else list(dict.fromkeys(node.operands))
+def _item(program: Program, number: int, buffers: Buffers) -> Item:
+    """A launch without its place in time."""
+    node, task, name = program.nodes[number], program.tasks[number], program.names[number]
+    flow = program.flows.get(number)
+    is_collective = not name and flow is None
+    attrs = {k: v for k, v in node.attrs.items() if k not in REASONS} if is_collective else {}
+    return Item(
+        op="kernel" if name else node.op,
+        kernel=name,
+        attrs={"trips": flow.trips} if flow and (flow.trips or 1) > 1 else attrs,
+        inputs=tuple(buffers.number_of[v] for v in program.reads(number)),
+        outputs=tuple(buffers.number_of[v] for v in node.results),
+        stream=task.stream,
+        seconds=task.seconds,
+        why=reason_of(node) if is_collective else "",
+        edges=node.attrs.get("edges", ()),
+        source=place_text(node.loc),
+        regions=flow.regions if flow else (),
+        scratch=buffers.scratch_of.get(number),
+    )
 
 
 def find_waits(tasks: Sequence[Task], order: Sequence[int]) -> list[list[int]]:
@@ -242,64 +199,4 @@ def find_waits(tasks: Sequence[Task], order: Sequence[int]) -> list[list[int]]:
         now[stream] = tuple(position[p] if s == stream else c for s, c in enumerate(clock))
         ends.append(now[stream])
         found.append(sorted(waited))
-    return found
-
-
-def _plan_buffers(program: Program, order: Sequence[int], waits: Sequence[Sequence[int]]
-                  ) -> tuple[tuple[Buffer, ...], dict[Value, int], int]:  # fmt: skip
-    """Buffers of all values in program order, their numbers, and the arena's bytes."""
-    graph = program.module.graph
-    values = list(graph.values())
-    number_of = {value: n for n, value in enumerate(values)}
-    kinds = _kinds(program)
-    lives = _lifetimes(program, order, waits, kinds)
-    roots = list(lives)
-    offsets, arena_bytes = memory.place([lives[root] for root in roots])
-    offset_of = dict(zip(roots, offsets, strict=True))
-    buffers = tuple(
-        Buffer(
-            v.name or f"b{n}",
-            v.type,
-            kinds[program.root[v]],
-            number_of[program.root[v]],
-            offset_of[program.root[v]],
-            place_text(v.loc),
-        )
-        for n, v in enumerate(values)
-    )
-    return buffers, number_of, arena_bytes
-
-
-def _kinds(program: Program) -> dict[Value, str]:
-    """Kind of each storage; an input or constant that is an output as well stays what it is."""
-    graph = program.module.graph
-    kinds = dict.fromkeys(program.root.values(), "temporary")
-    kinds |= {program.root[value]: "output" for value in graph.outputs}
-    kinds |= {node.result: "constant" for node in graph.nodes if node.op == "constant"}
-    return kinds | dict.fromkeys(graph.inputs, "input")
-
-
-def _lifetimes(program: Program, order: Sequence[int], waits: Sequence[Sequence[int]], kinds: dict[Value, str]
-               ) -> dict[Value, memory.Lifetime]:  # fmt: skip
-    """When each storage is in use; storages in program order."""
-    streams = [program.tasks[n].stream for n in order]
-    starts, ends = memory.clocks(streams, waits)
-    born: dict[Value, memory.Clock] = {}
-    last: dict[Value, list[int]] = {root: [0] * STREAMS for root in program.root.values()}
-    for p, n in enumerate(order):
-        node, stream = program.nodes[n], streams[p]
-        born |= dict.fromkeys(node.results, starts[p])
-        for value in (*node.operands, *node.results):
-            last[program.root[value]][stream] = ends[p][stream]
-    return {
-        root: memory.Lifetime(root.type.nbytes, born.get(root), tuple(last[root]), kinds[root] != "temporary")
-        for root in dict.fromkeys(program.root.values())
-    }
-
-
-def constants_of(module: Module, plan: Schedule) -> dict[int, Node]:
-    """The `constant` nodes of the module by the number of their buffer."""
-    numbers = {value: n for n, value in enumerate(module.graph.values())}
-    found = {numbers[node.result]: node for node in module.graph.nodes if node.op == "constant"}
-    assert all(plan.buffers[n].kind == "constant" for n in found)
     return found

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from meshgen.codegen.program import closed
 from meshgen.ir.dialects.schedule import Place, Slot
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.regions import captured
 from meshgen.runtime.plan import Schedule
 
 UNLAUNCHED = ("view", "constant")  # values that exist without a launch
@@ -24,11 +26,22 @@ def scheduled(module: Module, plan: Schedule) -> Module:
     order = _issue_order(launched, number_of, plan)
     views = {node.result: node for node in graph.nodes if node.op == "view"}
     nodes = [_placed(node, number_of, plan) for node in graph.nodes if node.op == "constant"]
-    for slot, node in zip(slots, order, strict=True):
-        nodes += _views(node.operands, views, number_of, plan)
-        nodes.append(_placed(node, number_of, plan, slot))
+    for slot, item, node in zip(slots, plan.items, order, strict=True):
+        nodes += _views([*node.operands, *captured(node)], views, number_of, plan)
+        nodes.append(_placed(_with_regions(node, module, item.regions), number_of, plan, slot))
     nodes += _views(graph.outputs, views, number_of, plan)
     return replace(module, stage="schedule", graph=Graph(graph.name, graph.inputs, nodes, graph.outputs))
+
+
+def _with_regions(node: Node, module: Module, steps: Sequence[Schedule]) -> Node:
+    """Control flow with its regions in the order of their steps; kernels have bodies, not regions."""
+    if not steps:
+        return node
+    outside, regions = captured(node), list[Graph]()
+    for region, step in zip(node.regions, steps, strict=True):
+        inside = scheduled(replace(module, graph=closed(region, outside)), step).graph
+        regions.append(Graph(region.name, region.inputs, inside.nodes, inside.outputs))
+    return replace(node, regions=tuple(regions))
 
 
 def _slots(plan: Schedule) -> list[Slot]:

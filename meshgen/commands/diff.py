@@ -54,13 +54,13 @@ def _figures(module: LoadedModule) -> dict[str, Any]:
 
 def _totals(module: LoadedModule) -> dict[str, Any]:
     plan, comms = module.schedule, comms_of(module.schedule, module.mesh)
-    launches = [item for item in plan.items if not item.is_collective]
+    launches = [each for each in plan.launches() if each.item.kernel]
     return {f"collectives: {kind}": count for kind, count in comms.counts.items()} | {
         "devices": math.prod(size or 1 for size in module.mesh.shape),
         "ring bytes": comms.ring_bytes,
-        "kernels": len(launches),
-        "distinct kernels": len({item.kernel for item in launches}),
-        "device bytes": sum(launch_bytes(item, plan) for item in launches),
+        "kernels": sum(each.times for each in launches),
+        "distinct kernels": len({each.item.kernel for each in launches}),
+        "device bytes": sum(launch_bytes(each.item, each.plan) * each.times for each in launches),
         "peak memory bytes": plan.arena_bytes,
         "step seconds": round(plan.step_seconds, 9),
         "exposed seconds": round(plan.exposed_seconds, 9),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -14,6 +15,7 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.runtime.loading import load
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_module import OpenModule
+from meshgen.runtime.plan import Schedule
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -101,26 +103,32 @@ def show(module: LoadedModule, output: Output, schedule: bool, first: int = 0) -
 
 
 def schedule_table(module: LoadedModule) -> Any:
-    names = [b.name for b in module.schedule.buffers]
-    rows = [
-        (
-            n, item.label, item.stream, seconds_text(item.start), seconds_text(item.seconds),
-            " ".join(map(str, item.waits)), "" if item.records is None else item.records,
-            " ".join(names[b] for b in item.inputs), " ".join(names[b] for b in item.outputs),
-        )
-        for n, item in enumerate(module.schedule.items)
-    ]  # fmt: skip
+    """Items in the order of issue; those of the regions of item 3 are numbered 3.0.0, 3.0.1, 3.1.0."""
     columns = ("#", "launch", "stream", "start", "takes", "waits", "records", "reads", "writes")
-    return table_of("Schedule of every rank", columns, rows, left=("launch", "reads", "writes"))
+    return table_of(
+        "Schedule of every rank", columns, list(_rows(module.schedule, "")), left=("launch", "reads", "writes")
+    )
+
+
+def _rows(plan: Schedule, before: str) -> Iterator[tuple[Any, ...]]:
+    names = [b.name for b in plan.buffers]
+    for n, item in enumerate(plan.items):
+        yield (
+            f"{before}{n}", item.label, item.stream, seconds_text(item.start), seconds_text(item.seconds),
+            " ".join(map(str, item.waits)), "" if item.records is None else item.records,
+            " ".join(names[b] for b in item.inputs), " ".join(names[b] for b in item.writes),
+        )  # fmt: skip
+        for number, region in enumerate(item.regions):
+            yield from _rows(region, f"{before}{n}.{number}.")
 
 
 def kernels(module: LoadedModule) -> list[dict[str, Any]]:
     """Per kernel what `compile` shows."""
-    launches = [item.kernel for item in module.schedule.items if not item.is_collective]
+    launches = module.schedule.launch_counts()
     return [
         {
             "name": name,
-            "launches": launches.count(name),
+            "launches": launches[name],
             "grid": list(kernel.grid),
             "binaries": {
                 arch: {"regs": b.regs, "spill_bytes": b.spill_bytes, "shared": b.shared, "threads": b.threads}
@@ -159,17 +167,7 @@ def record(module: LoadedModule, first: int = 0) -> dict[str, Any]:
         "collectives": [{"number": number, **row} for number, row in enumerate(rows, first)],
         **memory_record(memory_of(plan)),
         "buffers": [asdict(b) | {"type": str(b.type)} for b in plan.buffers],
-        "schedule": [
-            {
-                "launch": i.label,
-                "stream": i.stream,
-                "start": i.start,
-                "seconds": i.seconds,
-                "waits": i.waits,
-                "records": i.records,
-            }
-            for i in plan.items
-        ],
+        "schedule": schedule_record(plan),
         "step_seconds": plan.step_seconds,
         "exposed_seconds": plan.exposed_seconds,
         "toolchain": dict(manifest.toolchain),
@@ -186,3 +184,19 @@ def _binding(b: Any) -> dict[str, Any]:
         "local_shape": list(b.local_shape),
         "stored": b.stored,
     }
+
+
+def schedule_record(plan: Schedule) -> list[dict[str, Any]]:
+    """The launches of a step, or of a region: control flow has those of its regions."""
+    return [
+        {
+            "launch": item.label,
+            "stream": item.stream,
+            "start": item.start,
+            "seconds": item.seconds,
+            "waits": item.waits,
+            "records": item.records,
+        }
+        | ({"regions": [schedule_record(region) for region in item.regions]} if item.regions else {})
+        for item in plan.items
+    ]

@@ -16,9 +16,9 @@ def kernel_records(executable: Executable) -> list[dict[str, Any]]:
             for part in executable.parts
             for record in kernel_records(part)
         ]
-    launches = [item.kernel for item in executable.plan.items if not item.is_collective]
+    launches = executable.plan.launch_counts()
     records: list[dict[str, Any]] = []
-    for name in dict.fromkeys(launches):
+    for name in launches:
         source = executable.sources.get(name)
         binaries = {
             arch: {k: v for k, v in asdict(built).items() if k in ("regs", "spill_bytes", "shared", "threads")}
@@ -28,7 +28,7 @@ def kernel_records(executable: Executable) -> list[dict[str, Any]]:
         records.append(
             {
                 "name": name,
-                "launches": launches.count(name),
+                "launches": launches[name],
                 "grid": list(source.grid) if source else [],
                 "binaries": binaries,
             }

@@ -7,6 +7,7 @@ Happens-before is the transitive closure of stream order and events, kept as one
         read is overwritten,
   (iii) the collectives form one chain, which is the same on all ranks: over all communicators and for each,
   (iv)  every event that is waited for was recorded before.
+Control flow that communicates counts as a collective; its regions are steps that are shown by themselves.
 """
 
 from __future__ import annotations
@@ -15,138 +16,29 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from meshgen.ccl.between import BETWEEN, Ends
-from meshgen.ccl.cost import TRANSFERS
-from meshgen.errors import Diagnostic, ScheduleError, ShardingError
-from meshgen.ir.graph import Node, TensorType, Value
-from meshgen.ir.infer.inference import verify_node
+from meshgen.errors import Diagnostic, ScheduleError
 from meshgen.mesh import Mesh
-from meshgen.runtime.plan import ALIGNMENT, COLLECTIVES, KINDS, STREAMS, Item, Schedule, aligned
-from meshgen.spec import Sharding
+from meshgen.runtime.plan import Item, Schedule
+from meshgen.runtime.structure import MAX_FAULTS, structure_faults
 
-MAX_FAULTS = 20  # of one kind in one error
+IN_PLACE = ("input", "constant", "given")  # buffers that nothing in the step writes
 
 
 def check(plan: Schedule, mesh: Mesh) -> None:
     """Raise ScheduleError (MG0401 deadlock, MG0402 race) with all faults unless the schedule is proven right."""
-    faults = structure_faults(plan, mesh)
-    if not faults:
-        before, faults = happens_before(plan.items)
-        faults += chain_faults(plan.items, before)
-        faults += _race_faults(plan, before)
-    if faults:
+    if faults := structure_faults(plan, mesh) or _order_faults(plan):
         raise ScheduleError(*faults)
 
 
-def structure_faults(plan: Schedule, mesh: Mesh) -> list[Diagnostic]:
-    """Numbers out of range, buffers outside the arena, bad views, unknown ops: checked before anything is used."""
-    texts = _buffer_faults(plan)
-    texts += [f"item {n}: {text}" for n, item in enumerate(plan.items) for text in _item_faults(item, plan, mesh)]
-    texts += _signature_faults(plan)
-    return [Diagnostic("MG0402", text) for text in texts[:MAX_FAULTS]]
-
-
-def _signature_faults(plan: Schedule) -> list[str]:
-    count = len(plan.buffers)
-    found = [f"the step has no buffer {n}" for n in (*plan.inputs, *plan.outputs) if not 0 <= n < count]
-    wrong = [n for n in plan.inputs if 0 <= n < count and plan.buffers[n].kind != "input"]
-    wrong += [n for n in plan.outputs if 0 <= n < count and plan.buffers[n].kind == "temporary"]
-    return found + [
-        f"buffer {n} '{plan.buffers[n].name}' of kind '{plan.buffers[n].kind}' is in the signature" for n in wrong
-    ]
-
-
-def _buffer_faults(plan: Schedule) -> list[str]:
-    found: list[str] = []
-    for number, buffer in enumerate(plan.buffers):
-        name = f"buffer {number} '{buffer.name}'"
-        if buffer.kind not in KINDS:
-            found.append(f"{name} is of unknown kind '{buffer.kind}'")
-        if buffer.offset < 0 or buffer.offset % ALIGNMENT or buffer.end > plan.arena_bytes:
-            found.append(
-                f"{name} lies at bytes {buffer.offset} to {buffer.end} of an arena of {plan.arena_bytes}; an offset is a multiple of {ALIGNMENT}"
-            )
-        if not 0 <= buffer.storage < len(plan.buffers):
-            found.append(f"{name} views buffer {buffer.storage}, which does not exist")
-            continue
-        storage = plan.buffers[buffer.storage]
-        if (storage.storage, storage.offset, storage.kind) != (buffer.storage, buffer.offset, buffer.kind):
-            found.append(f"{name} views buffer {buffer.storage} '{storage.name}', but does not lie where it lies")
-        if storage.type.nbytes != buffer.type.nbytes or storage.type.dtype != buffer.type.dtype:
-            found.append(f"{name} of type {buffer.type} cannot view '{storage.name}' of type {storage.type}")
-    most = sum(aligned(b.type.nbytes) for b in plan.buffers)
-    if plan.arena_bytes > most:
-        found.append(f"the arena has {plan.arena_bytes} bytes, but all buffers together need only {most}")
-    return found
-
-
-def _item_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
-    if any(not 0 <= n < len(plan.buffers) for n in (*item.inputs, *item.outputs)):
-        return [f"'{item.label}' uses a buffer that does not exist"]
-    if not 0 <= item.stream < STREAMS:
-        return [f"'{item.label}' is on stream {item.stream}, but there are {STREAMS}"]
-    if item.op == "kernel":
-        return _kernel_faults(item, plan)
-    if item.op not in COLLECTIVES:
-        return [f"unknown op '{item.op}'"]
-    return _collective_faults(item, plan, mesh)
-
-
-def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
-    """Attributes and local types make sense on this mesh."""
-    inputs, outputs = ([Value(plan.buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
-    try:
-        faults = verify_node(Node(item.op, inputs, outputs, dict(item.attrs)), mesh)
-        if not faults and item.op in BETWEEN:
-            return _between_faults(item, inputs, outputs, mesh)
-        if not faults and item.op in TRANSFERS:
-            return _transfer_faults(item, [inputs[0].type, outputs[0].type], mesh)
-    except ShardingError as error:
-        return [f"'{item.op}': {error.diagnostics[0].message}"]
-    return [f"'{item.op}': {fault.message}" for fault in faults]
-
-
-def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> list[str]:
-    """Both ends of a transfer are shardings of the same tensor, with these types as shards."""
-    shape = tuple(item.attrs["shape"])
-    if item.op == "update_halo":
-        after = item.attrs["sharding"]
-        before = after if types[0] == types[1] else replace(after, halo=())
-        ends = {"sharding without halo": before, "sharding": after}
-    else:
-        ends = {name: item.attrs[name] for name in ("source", "target")}
-    for (name, sharding), kind in zip(ends.items(), types, strict=True):
-        if not isinstance(sharding, Sharding) or sharding.rank != len(shape):
-            return [f"'{item.op}': {name} is no sharding of a tensor of shape {list(shape)}"]
-        if sharding.local_shape(shape, mesh) != kind.shape:
-            return [f"'{item.op}': {name} {sharding} of shape {list(shape)} does not give shards of type {kind}"]
-    return []
-
-
-def _between_faults(item: Item, inputs: Sequence[Value], outputs: Sequence[Value], mesh: Mesh) -> list[str]:
-    """Both ends of a transfer between meshes are shardings of its tensor, and this side's shards have its type."""
-    sends = item.op == "transfer_send"
-    if not all(isinstance(item.attrs.get(name), Sharding) for name in ("source", "target")):
-        return [f"'{item.op}': it does not say how the value lies on both meshes"]
-    ends = Ends.of(item.op, item.attrs, mesh)
-    if faults := ends.faults():
-        return [f"'{item.op}': {fault}" for fault in faults]
-    kind, sharding = (inputs[0].type, ends.source) if sends else (outputs[0].type, ends.target)
-    if sharding.local_shape(ends.shape, mesh) != kind.shape:
-        return [f"'{item.op}': {sharding} of shape {list(ends.shape)} does not give shards of type {kind}"]
-    return []
-
-
-def _kernel_faults(item: Item, plan: Schedule) -> list[str]:
-    """The kernel exists and its body takes and gives what the buffers hold."""
-    body = plan.kernels.get(item.kernel)
-    if body is None:
-        return [f"kernel '{item.kernel}' does not exist"]
-    have = [plan.buffers[n].type for n in (*item.inputs, *item.outputs)]
-    want = [v.type for v in (*body.inputs, *body.outputs)]
-    if have != want or len(item.inputs) != len(body.inputs):
-        return [f"kernel '{item.kernel}' is ({', '.join(map(str, want))}), but gets ({', '.join(map(str, have))})"]
-    return []
+def _order_faults(plan: Schedule) -> list[Diagnostic]:
+    """Of a step and of the regions in it: each is a step of its own, which runs while nothing else communicates."""
+    before, faults = happens_before(plan.items)
+    faults += chain_faults(plan.items, before)
+    faults += _race_faults(plan, before)
+    for item in plan.items:
+        for region in item.regions:
+            faults += [replace(f, message=f"in '{item.label}': {f.message}") for f in _order_faults(region)]
+    return faults[:MAX_FAULTS]
 
 
 def happens_before(items: Sequence[Item]) -> tuple[list[int], list[Diagnostic]]:
@@ -187,7 +79,7 @@ def _unrecorded(items: Sequence[Item], number: int, event: int) -> Diagnostic:
 
 def chain_faults(items: Sequence[Item], before: Sequence[int]) -> list[Diagnostic]:
     """Collectives that are not ordered among each other (iii): ranks could run them in different orders."""
-    chain = [n for n, item in enumerate(items) if item.is_collective]
+    chain = [n for n, item in enumerate(items) if item.communicates]
     return [
         Diagnostic(
             "MG0401",
@@ -215,19 +107,19 @@ def _race_faults(plan: Schedule, before: Sequence[int]) -> list[Diagnostic]:
     writers = _writers(plan, faults)
     touched: dict[int, int] = {}
     for number, item in enumerate(plan.items):
-        for b in (*item.inputs, *item.outputs):
+        for b in (*item.inputs, *item.writes):
             root = plan.buffers[b].storage
             touched[root] = touched.get(root, 0) | 1 << number
         faults += [fault for b in item.inputs if (fault := _read_fault(plan, before, writers, number, b))]
     faults += [
         Diagnostic("MG0402", f"output buffer {n} '{plan.buffers[n].name}' is never written")
         for n in plan.outputs
-        if plan.buffers[n].kind not in ("input", "constant") and plan.buffers[n].storage not in writers
+        if plan.buffers[n].kind not in IN_PLACE and plan.buffers[n].storage not in writers
     ]
     uses = [
         _Use(n, b.offset, b.end, writers.get(n), touched.get(n, 0), b.kind != "temporary")
         for n, b in enumerate(plan.buffers)
-        if b.storage == n and b.end > b.offset
+        if b.storage == n and b.end > b.offset and b.kind != "given"
     ]
     faults += _overlap_faults(plan, before, sorted(uses, key=lambda use: (use.start, use.number)))
     return faults[:MAX_FAULTS]
@@ -237,9 +129,9 @@ def _writers(plan: Schedule, faults: list[Diagnostic]) -> dict[int, int]:
     """The item that writes each storage; two writers, or one for an input or constant, are faults."""
     writers: dict[int, int] = {}
     for number, item in enumerate(plan.items):
-        for b in item.outputs:
+        for b in item.writes:
             buffer = plan.buffers[b]
-            if buffer.kind in ("input", "constant"):
+            if buffer.kind in IN_PLACE:
                 faults.append(
                     Diagnostic("MG0402", f"item {number} '{item.label}' overwrites {buffer.kind} {b} '{buffer.name}'")
                 )
@@ -259,7 +151,7 @@ def _read_fault(
 ) -> Diagnostic | None:
     """Rule (i) for one operand."""
     buffer, item = plan.buffers[b], plan.items[number]
-    if buffer.kind in ("input", "constant"):
+    if buffer.kind in IN_PLACE:
         return None
     writer = writers.get(buffer.storage)
     if writer is None:

@@ -19,10 +19,26 @@ from meshgen.ir.encode import (
     sharding_from_json,
     sharding_to_json,
 )
-from meshgen.ir.graph import DTYPES, TensorType
+from meshgen.ir.graph import DTYPES, Graph, TensorType
 from meshgen.runtime.json_values import each_of, one_of, read_count, read_counts, read_text
 from meshgen.runtime.manifest import FORMAT, PARTS_FORMAT, Binary, Binding, Json, Kernel, Manifest, Param, Parts
 from meshgen.runtime.plan import Buffer, Exposure, Item, Schedule
+
+# what JSON holds of an item as it is
+_ITEM = (
+    "op",
+    "kernel",
+    "inputs",
+    "outputs",
+    "stream",
+    "waits",
+    "records",
+    "seconds",
+    "start",
+    "why",
+    "source",
+    "edges",
+)
 
 
 def manifest_to_json(manifest: Manifest, files: Mapping[str, str]) -> Json:
@@ -39,11 +55,7 @@ def manifest_to_json(manifest: Manifest, files: Mapping[str, str]) -> Json:
             name: _kernel_to_json(kernel, files) | {"body": _bare(graph_to_json(plan.kernels[name]))}
             for name, kernel in manifest.kernels.items()
         },
-        "buffers": [_buffer_to_json(b) for b in plan.buffers],
-        "arena_bytes": plan.arena_bytes,
-        "schedule": [_item_to_json(item) for item in plan.items],
-        "step_seconds": plan.step_seconds,
-        "exposures": [asdict(e) for e in plan.exposures],
+        **_steps_to_json(plan),
         "toolchain": dict(manifest.toolchain),
         "report": dict(manifest.report),
         "files": dict(files),
@@ -109,18 +121,7 @@ def _decode(value: Json) -> Manifest:
     bodies = {str(name): graph_from_json(kernel["body"]) for name, kernel in value["kernels"].items()}
     inputs = tuple(_binding_from_json(b) for b in value["inputs"])
     outputs = tuple(_binding_from_json(b) for b in value["outputs"])
-    plan = Schedule(
-        items=tuple(_item_from_json(item) for item in value["schedule"]),
-        buffers=tuple(_buffer_from_json(b) for b in value["buffers"]),
-        arena_bytes=read_count(value["arena_bytes"]),
-        inputs=tuple(b.buffer for b in inputs),
-        outputs=tuple(b.buffer for b in outputs),
-        kernels=bodies,
-        step_seconds=float(value["step_seconds"]),
-        exposures=tuple(
-            Exposure(read_count(e["item"]), float(e["hidden"]), float(e["exposed"])) for e in value["exposures"]
-        ),
-    )
+    plan = _steps_from_json(value, bodies, tuple(b.buffer for b in inputs), tuple(b.buffer for b in outputs))
     manifest = Manifest(
         name=read_text(value["name"]),
         mesh=mesh_from_json(value["mesh"]),
@@ -185,16 +186,57 @@ def _buffer_from_json(v: Json) -> Buffer:
 
 
 def _item_to_json(item: Item) -> Json:
-    return asdict(item) | {"attrs": attrs_to_json(item.attrs)}
+    value = {name: getattr(item, name) for name in _ITEM} | {"attrs": attrs_to_json(item.attrs)}
+    if item.regions:
+        value |= {"regions": [_region_to_json(region) for region in item.regions], "scratch": item.scratch}
+    return value
 
 
-def _item_from_json(v: Json) -> Item:
+def _region_to_json(plan: Schedule) -> Json:
+    """A region's step; its kernels are among those of the module."""
+    return _steps_to_json(plan) | {"inputs": list(plan.inputs), "outputs": list(plan.outputs)}
+
+
+def _steps_to_json(plan: Schedule) -> Json:
+    return {
+        "buffers": [_buffer_to_json(b) for b in plan.buffers],
+        "arena_bytes": plan.arena_bytes,
+        "schedule": [_item_to_json(item) for item in plan.items],
+        "step_seconds": plan.step_seconds,
+        "exposures": [asdict(e) for e in plan.exposures],
+    }
+
+
+def _region_from_json(v: Json, kernels: Mapping[str, Graph]) -> Schedule:
+    return _steps_from_json(v, kernels, each_of(v["inputs"], read_count), each_of(v["outputs"], read_count))
+
+
+def _steps_from_json(
+    v: Json, kernels: Mapping[str, Graph], inputs: tuple[int, ...], outputs: tuple[int, ...]
+) -> Schedule:
+    return Schedule(
+        items=tuple(_item_from_json(item, kernels) for item in v["schedule"]),
+        buffers=tuple(_buffer_from_json(b) for b in v["buffers"]),
+        arena_bytes=read_count(v["arena_bytes"]),
+        inputs=inputs,
+        outputs=outputs,
+        kernels=kernels,
+        step_seconds=float(v["step_seconds"]),
+        exposures=tuple(
+            Exposure(read_count(e["item"]), float(e["hidden"]), float(e["exposed"])) for e in v["exposures"]
+        ),
+    )
+
+
+def _item_from_json(v: Json, kernels: Mapping[str, Graph]) -> Item:
     return Item(
         op=read_text(v["op"]), kernel=read_text(v["kernel"]), attrs=attrs_from_json(v["attrs"]), inputs=each_of(v["inputs"], read_count),
         outputs=each_of(v["outputs"], read_count), stream=read_count(v["stream"]), waits=each_of(v["waits"], read_count),
         records=None if v["records"] is None else read_count(v["records"]), seconds=float(v["seconds"]),
         start=float(v["start"]), why=read_text(v["why"]), source=read_text(v["source"]),
         edges=each_of(v["edges"], read_count),
+        regions=tuple(_region_from_json(region, kernels) for region in v.get("regions", ())),
+        scratch=None if v.get("scratch") is None else read_count(v["scratch"]),
     )  # fmt: skip
 
 

@@ -5,12 +5,16 @@ the module file stores them and the engines execute them. The same plan holds fo
 
 Streams: 0 computes, 1 communicates. A step begins when all streams are idle and the inputs are in place, and
 ends when all streams are idle again; between them only stream order and events order anything.
+
+Control flow that communicates is an item too. Its regions are steps of their own: nothing else communicates
+while it runs, and its item is done when all streams are idle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from meshgen.ccl.cost import COMMUNICATIONS
@@ -21,7 +25,8 @@ STREAMS = 2
 ALIGNMENT = 256  # bytes: what cudaMalloc guarantees, and a multiple of every vector load
 
 COLLECTIVES = COMMUNICATIONS  # ops that need other ranks; everything else in a plan is a kernel
-KINDS = ("input", "constant", "temporary", "output")
+CONTROL = ("while", "if", "case")  # around collectives; other control flow is a kernel
+KINDS = ("input", "constant", "temporary", "output", "given")
 
 
 def aligned(nbytes: int) -> int:
@@ -36,6 +41,7 @@ class Buffer:
     Attributes:
         type: local shape and element type.
         kind: inputs and constants are in place before a step and stay for the next; outputs stay until it ends.
+            What is given to a region lies in the buffers of its item, and takes no bytes of the region's arena.
         storage: number of the buffer whose bytes these are: its own number, or for a view the viewed one's.
         offset: byte offset in the arena, a multiple of `ALIGNMENT`.
         source: file and line of the program that it comes from; empty where that is not known.
@@ -55,12 +61,16 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Item:
-    """One launch: a kernel, or a collective over the groups of `attrs["axes"]`.
+    """One launch: a kernel, a collective over the groups of `attrs["axes"]`, or control flow.
 
     Attributes:
-        op: `kernel` or one of `COLLECTIVES`.
-        kernel: name of the kernel; empty for a collective.
+        op: `kernel`, one of `COLLECTIVES` or one of `CONTROL`.
+        kernel: name of the kernel; empty for all else.
         inputs, outputs: buffer numbers, in operand and result order.
+        regions: of control flow. A loop has its condition and its body: both are given the results, in which the first
+            operands are put before the first trip and what the body gives after each, and the other operands. Branches
+            are given all operands but the first, which chooses.
+        scratch: the buffer that is the arena of the region that runs; None: they need none.
         waits: events that the stream waits for first.
         records: event that is recorded on the stream when the item is done; None: nobody waits for it.
         seconds, start: predicted duration, and start since the beginning of the step.
@@ -81,6 +91,8 @@ class Item:
     why: str = ""
     source: str = ""
     edges: tuple[int, ...] = ()
+    regions: tuple[Schedule, ...] = ()
+    scratch: int | None = None
 
     @property
     def end(self) -> float:
@@ -88,7 +100,22 @@ class Item:
 
     @property
     def is_collective(self) -> bool:
+        return self.op in COLLECTIVES
+
+    @property
+    def communicates(self) -> bool:
+        """Whether other ranks take part: all of them must run these items in one order."""
         return self.op != "kernel"
+
+    @property
+    def writes(self) -> tuple[int, ...]:
+        """Buffers whose bytes it changes."""
+        return self.outputs if self.scratch is None else (*self.outputs, self.scratch)
+
+    @property
+    def times(self) -> int:
+        """How often each region runs in a step; 1 where that is not known."""
+        return self.attrs.get("trips", 1)
 
     @property
     def label(self) -> str:
@@ -124,8 +151,38 @@ class Schedule:
     @property
     def exposed_seconds(self) -> float:
         """Communication during which no kernel runs."""
-        return sum(e.exposed for e in self.exposures)
+        inner = sum(r.exposed_seconds * item.times for item in self.items for r in item.regions)
+        return sum(e.exposed for e in self.exposures) + inner
 
     @property
     def hidden_seconds(self) -> float:
-        return sum(e.hidden for e in self.exposures)
+        inner = sum(r.hidden_seconds * item.times for item in self.items for r in item.regions)
+        return sum(e.hidden for e in self.exposures) + inner
+
+    def launches(self) -> Iterator[Launched]:
+        """Kernels and collectives in the order of issue, those of regions where their item stands."""
+        exposure = {e.item: e for e in self.exposures}
+        for number, item in enumerate(self.items):
+            if item.op not in CONTROL:
+                yield Launched(item, self, 1, exposure.get(number))
+            for region in item.regions:
+                for inner in region.launches():
+                    yield replace(inner, times=inner.times * item.times)
+
+    def launch_counts(self) -> Counter[str]:
+        """How often each kernel is launched in a step."""
+        found = Counter[str]()
+        for each in self.launches():
+            if each.item.kernel:
+                found[each.item.kernel] += each.times
+        return found
+
+
+@dataclass(frozen=True)
+class Launched:
+    """An item of a schedule or of a region in it, how often it runs in a step, and how much of it hides."""
+
+    item: Item
+    plan: Schedule
+    times: int
+    exposure: Exposure | None

@@ -7,6 +7,7 @@ any float type), so a plan that overwrites what is still needed gives wrong numb
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ import numpy as np
 from meshgen.ccl.between import BETWEEN, Post
 from meshgen.ccl.simulated import Mailbox, run_collective
 from meshgen.errors import Diagnostic, RuntimeFailure
+from meshgen.ir.evaluate.control import case_branch
 from meshgen.ir.graph import Node, Value
 from meshgen.runtime.host_memory import free_bytes
 from meshgen.runtime.launch import POISON, Launch
 from meshgen.runtime.manifest import Manifest
-from meshgen.runtime.plan import Buffer, Item
+from meshgen.runtime.plan import CONTROL, Item, Schedule
 from meshgen.runtime.simulate import assemble, shard_array, together
 
 Array = np.ndarray[Any, Any]
@@ -43,23 +45,44 @@ def plan_steps(manifest: Manifest, constants: Mapping[int, Array], args: Sequenc
                order: Sequence[int] | None = None) -> Generator[Node, None, list[Array]]:  # fmt: skip
     """The same step by step, for `together`: yields a transfer that waits for the post of another mesh."""
     plan, mesh = manifest.plan, manifest.mesh
-    arenas = _arenas(plan.arena_bytes, mesh.size)
-    for rank, arena in enumerate(arenas):
+    ranks = _Ranks(manifest, launch, post)
+    frame = Frame(plan, _arenas(plan.arena_bytes, mesh.size), {})
+    for rank in range(mesh.size):
         for number, value in constants.items():
-            view(arena, plan.buffers[number])[...] = value
+            frame.view(rank, number)[...] = value
         for binding, value in zip(manifest.inputs, args, strict=True):
             local = value if manifest.arguments == "global" else shard_array(value, binding.sharding, mesh, rank)
-            view(arena, plan.buffers[binding.buffer])[...] = local
-    mailbox = Mailbox()
+            frame.view(rank, binding.buffer)[...] = local
     for number in order if order is not None else range(len(plan.items)):
         item = plan.items[number]
         while item.op == "transfer_recv" and not post.has(item.attrs["channel"]):
-            yield _node(manifest, item)
-        _run_item(manifest, item, arenas, launch, mailbox, post)
+            yield _node(frame, item)
+        ranks.run(frame, item)
     return [
-        assemble([view(a, plan.buffers[b.buffer]).copy() for a in arenas], b.sharding, b.type.sizes, mesh)
+        assemble([frame.view(rank, b.buffer).copy() for rank in range(mesh.size)], b.sharding, b.type.sizes, mesh)
         for b in manifest.outputs
     ]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A step of all ranks, or one of a region: an arena per rank, and the arrays of what is given, by buffer."""
+
+    plan: Schedule
+    arenas: Sequence[Array]
+    given: Mapping[int, Sequence[Array]]
+
+    def view(self, rank: int, number: int) -> Array:
+        """The bytes of a buffer on a rank as an array of its type."""
+        buffer = self.plan.buffers[number]
+        if buffer.kind == "given":
+            return self.given[buffer.storage][rank].reshape(buffer.type.sizes)
+        bytes_ = self.arenas[rank][buffer.offset : buffer.end]
+        return bytes_.view(buffer.type.numpy_dtype).reshape(buffer.type.sizes)
+
+    def views(self, number: int) -> list[Array]:
+        """A buffer on every rank."""
+        return [self.view(rank, number) for rank in range(len(self.arenas))]
 
 
 def _arenas(nbytes: int, count: int) -> list[Array]:
@@ -74,46 +97,86 @@ def _arenas(nbytes: int, count: int) -> list[Array]:
     return [np.full(nbytes, POISON, np.uint8) for _ in range(count)]
 
 
-def view(arena: Array, buffer: Buffer) -> Array:
-    """The buffer's bytes as an array of its type."""
-    return arena[buffer.offset : buffer.end].view(buffer.type.numpy_dtype).reshape(buffer.type.sizes)
+class _Ranks:
+    """All ranks in lock-step. All operands of an item are read before anything is written."""
+
+    def __init__(self, manifest: Manifest, launch: Launch, post: Post) -> None:
+        self._mesh, self._launch, self._post = manifest.mesh, launch, post
+        self._mailbox = Mailbox()
+
+    def run(self, frame: Frame, item: Item) -> None:
+        """One launch on every rank."""
+        if item.op == "while":
+            self._loop(frame, item)
+        elif item.op in CONTROL:
+            self._branch(frame, item)
+        else:
+            self._write(frame, item.outputs, self._results(frame, item))
+
+    def _results(self, frame: Frame, item: Item) -> Sequence[Sequence[Array]]:
+        """What a kernel or collective gives, per rank."""
+        ranks = range(self._mesh.size)
+        operands = [[frame.view(rank, n) for n in item.inputs] for rank in ranks]
+        if item.op in BETWEEN:
+            return self._transfer(frame, item, operands)
+        if item.is_collective:  # operands are copied, because results may share memory with them
+            shards = run_collective(_node(frame, item), self._mesh, [o[0].copy() for o in operands], self._mailbox)
+            return [[shard] if item.outputs else [] for shard in shards]
+        types = [frame.plan.buffers[n].type for n in item.outputs]
+        return [self._launch(item.kernel, rank, operands[rank], types) for rank in ranks]
+
+    def _transfer(self, frame: Frame, item: Item, operands: Sequence[Sequence[Array]]) -> list[list[Array]]:
+        """What a transfer gives on every rank: the value, where it receives, and the turn of the next."""
+        node, turn = _node(frame, item), np.zeros((), np.bool_)
+        if item.op == "transfer_send":
+            return [[each] for each in self._post.send(node, [local[0] for local in operands], self._mesh.size)]
+        return [[shard, turn] for shard in self._post.receive(node, self._mesh)]
+
+    def _write(self, frame: Frame, outputs: Sequence[int], results: Sequence[Sequence[Array]]) -> None:
+        for rank, local in enumerate(results):
+            for number, value in zip(outputs, local, strict=True):
+                frame.view(rank, number)[...] = value
+
+    def _loop(self, frame: Frame, item: Item) -> None:
+        """The results hold what is carried; what stays the same is handed over where it lies."""
+        count = len(item.outputs)
+        condition, body = item.regions
+        self._write(frame, item.outputs, self._copies(frame, item.inputs[:count]))
+        given = [frame.views(n) for n in (*item.outputs, *item.inputs[count:])]
+        while self._agreed(item, [int(results[0]) for results in self._region(frame, item, condition, given)]):
+            self._write(frame, item.outputs, self._region(frame, item, body, given))
+
+    def _branch(self, frame: Frame, item: Item) -> None:
+        choice = self._agreed(item, [int(array) for array in frame.views(item.inputs[0])])
+        number = (0 if choice else 1) if item.op == "if" else case_branch(np.array(choice), len(item.regions))
+        given = [frame.views(n) for n in item.inputs[1:]]
+        self._write(frame, item.outputs, self._region(frame, item, item.regions[number], given))
+
+    def _copies(self, frame: Frame, numbers: Sequence[int]) -> list[list[Array]]:
+        return [[frame.view(rank, n).copy() for n in numbers] for rank in range(self._mesh.size)]
+
+    def _region(self, frame: Frame, item: Item, plan: Schedule, given: Sequence[Sequence[Array]]) -> list[list[Array]]:
+        """What a region gives, per rank, copied out of its arena."""
+        arenas = [np.empty(0, np.uint8)] * self._mesh.size if item.scratch is None else frame.views(item.scratch)
+        inner = Frame(plan, arenas, dict(zip(plan.inputs, given, strict=True)))
+        for each in arenas:
+            each[...] = POISON
+        for step in plan.items:
+            self.run(inner, step)
+        return self._copies(inner, plan.outputs)
+
+    def _agreed(self, item: Item, choices: Sequence[int]) -> int:
+        """The choice of all ranks. Raises RuntimeFailure MG0604 where they differ: they would wait for ever."""
+        if len(set(choices)) > 1:
+            text = (
+                f"'{item.op}' holds collectives, but the ranks choose differently: {list(choices)}; they would deadlock"
+            )
+            raise RuntimeFailure(Diagnostic("MG0604", text + (f" ({item.source})" if item.source else "")))
+        return choices[0]
 
 
-def _run_item(manifest: Manifest, item: Item, arenas: Sequence[Array], launch: Launch, mailbox: Mailbox, post: Post
-              ) -> None:  # fmt: skip
-    """One launch on every rank. All operands are read before anything is written: ranks run in lock-step."""
-    buffers = manifest.plan.buffers
-    operands = [[view(arena, buffers[n]) for n in item.inputs] for arena in arenas]
-    types = [buffers[n].type for n in item.outputs]
-    if item.op in BETWEEN:
-        results = _run_transfer(manifest, item, operands, post)
-    elif item.is_collective:
-        results = _run_collective(manifest, item, operands, mailbox)
-    else:
-        results = [launch(item.kernel, rank, local, types) for rank, local in enumerate(operands)]
-    for arena, local in zip(arenas, results, strict=True):
-        for number, value in zip(item.outputs, local, strict=True):
-            view(arena, buffers[number])[...] = value
-
-
-def _run_collective(manifest: Manifest, item: Item, operands: Sequence[Sequence[Array]], mailbox: Mailbox
-                    ) -> list[list[Array]]:  # fmt: skip
-    """Results per rank. Operands are copied, because results may share memory with them."""
-    node = _node(manifest, item)
-    shards = run_collective(node, manifest.mesh, [local[0].copy() for local in operands], mailbox)
-    return [[shard] if item.outputs else [] for shard in shards]
-
-
-def _run_transfer(manifest: Manifest, item: Item, operands: Sequence[Sequence[Array]], post: Post) -> list[list[Array]]:
-    """What a transfer gives on every rank: the value, where it receives, and the turn of the next."""
-    node, turn = _node(manifest, item), np.zeros((), np.bool_)
-    if item.op == "transfer_send":
-        return [[each] for each in post.send(node, [local[0] for local in operands], manifest.mesh.size)]
-    return [[shard, turn] for shard in post.receive(node, manifest.mesh)]
-
-
-def _node(manifest: Manifest, item: Item) -> Node:
+def _node(frame: Frame, item: Item) -> Node:
     """A collective as the node that it was made from."""
-    buffers = manifest.plan.buffers
+    buffers = frame.plan.buffers
     inputs, outputs = ([Value(buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
     return Node(item.op, inputs, outputs, dict(item.attrs))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xdsl.dialects.builtin import ArrayAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Attribute
 
 from meshgen.ir.bridge import registries
@@ -25,9 +25,17 @@ def read_places(importer: Importer, node: Node, attribute: Attribute) -> None:
         node.attrs["places"] = tuple(item.data for item in attribute if isinstance(item, BufferAttr))
 
 
+def read_trips(importer: Importer, node: Node, attribute: Attribute) -> None:
+    """How often a loop runs; only of one whose condition does not say it itself."""
+    if isinstance(attribute, IntegerAttr) and node.op == "while":
+        node.attrs["trips"] = max(1, attribute.value.data)
+
+
 def write_schedule(exporter: Exporter, node: Node) -> Mapping[str, Attribute]:
-    """Slot and places of a node."""
+    """Slot and places of a node, and the trips of a loop."""
     found: dict[str, Attribute] = {}
+    if node.op == "while" and "trips" in node.attrs:
+        found["sched.trips"] = IntegerAttr(node.attrs["trips"], 64)
     if (slot := node.attrs.get("slot")) is not None:
         found["sched.item"] = ItemAttr(slot)
     if places := node.attrs.get("places"):
@@ -36,6 +44,7 @@ def write_schedule(exporter: Exporter, node: Node) -> Mapping[str, Attribute]:
 
 
 registries.DIALECTS.append(SCHED)
+registries.NODE_ATTRS["sched.trips"] = read_trips
 registries.NODE_ATTRS["sched.item"] = read_slot
 registries.NODE_ATTRS["sched.buffers"] = read_places
 registries.NODE_ATTR_WRITERS.append(write_schedule)

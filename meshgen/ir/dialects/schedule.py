@@ -117,7 +117,7 @@ class BufferAttr(Data[Place]):
     def parse_parameter(cls, parser: AttrParser) -> Place:
         with parser.in_angle_brackets():
             number, name = parser.parse_integer(), parser.parse_str_literal()
-            kind = parser.parse_keyword_in(("input", "constant", "temporary", "output"))
+            kind = parser.parse_keyword_in(("input", "constant", "temporary", "output", "given"))
             numbers: list[int] = []
             for word in ("storage", "offset"):
                 parser.parse_keyword(word)

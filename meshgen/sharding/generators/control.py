@@ -80,6 +80,8 @@ def loop(writer: Writer) -> None:
         other, counter = writer.partner(value), writer.scalar(0, "i32")
         condition, body = (Graph(name, [Value(_SCALAR, "i"), Value(value.type, "x")]) for name in ("while", "do"))
         trips = _constant(condition, writer.integer(0, 5))
+        if writer.chance(0.4):
+            trips = _asked(condition, writer.new_input(TensorType((writer.integer(1, 6),), "i32")), trips)
         less = condition.add("compare", [condition.inputs[0], trips], [TensorType((), "i1")], _LESS)
         condition.outputs = [less.result]
         following = body.add("add", [body.inputs[0], _constant(body, 1)], [_SCALAR]).result
@@ -89,6 +91,14 @@ def loop(writer: Writer) -> None:
             bent, _ = grown(writer, body, bent, [other])
         body.outputs = [following, body.add("multiply", [bent, other], [value.type]).result]
         _append(writer, "while", [counter, value], [_SCALAR, value.type], (condition, body))
+
+
+def _asked(condition: Graph, wishes: Value, most: Value) -> Value:
+    """The largest of some numbers, up to `most`: how often the loop runs is known when it runs."""
+    largest = condition.add(
+        "reduce", [wishes, _constant(condition, 0)], [_SCALAR], {"dims": (0,), "kind": "maximum"}
+    ).result
+    return condition.add("minimum", [largest, most], [_SCALAR]).result
 
 
 def scan(writer: Writer) -> None:

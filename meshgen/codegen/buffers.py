@@ -1,0 +1,102 @@
+"""The buffers of a step: of every value, and of what control flow needs for itself; where they lie in the arena."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from meshgen.codegen import memory
+from meshgen.codegen.program import Program
+from meshgen.errors import place_text
+from meshgen.ir.graph import Module, Node, TensorType, Value
+from meshgen.runtime.plan import STREAMS, Buffer, Schedule
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """`number_of` values and `scratch_of` launches (by number) in `all`, and the bytes of the arena."""
+
+    all: tuple[Buffer, ...]
+    number_of: dict[Value, int]
+    scratch_of: dict[int, int]
+    arena_bytes: int
+
+
+def plan_buffers(program: Program, order: Sequence[int], waits: Sequence[Sequence[int]]) -> Buffers:
+    """Buffers of all values in program order, then those of control flow.
+
+    Args:
+        order: the launches as they are issued.
+        waits: per place in `order`, the places it waits for.
+    """
+    values = list(program.module.graph.values())
+    number_of = {value: n for n, value in enumerate(values)}
+    busy = [number for number, flow in program.flows.items() if flow.scratch_bytes]
+    scratch_of = {number: len(values) + n for n, number in enumerate(busy)}
+    kinds = _kinds(program)
+    lives, scratch_lives = _lifetimes(program, order, waits, kinds, busy)
+    offsets, arena_bytes = memory.place([*lives.values(), *scratch_lives])
+    offset_of = dict(zip(lives, offsets, strict=False))
+    found = [
+        Buffer(
+            v.name or f"b{n}",
+            v.type,
+            kinds[root := program.root[v]],
+            number_of[root],
+            offset_of[root],
+            place_text(v.loc),
+        )
+        for n, v in enumerate(values)
+    ]
+    for number, offset in zip(busy, offsets[len(lives) :], strict=True):
+        node, kind = program.nodes[number], TensorType((program.flows[number].scratch_bytes,), "ui8")
+        own = scratch_of[number]
+        found.append(Buffer(f"{node.op}_scratch{own}", kind, "temporary", own, offset, place_text(node.loc)))
+    return Buffers(tuple(found), number_of, scratch_of, arena_bytes)
+
+
+def _kinds(program: Program) -> dict[Value, str]:
+    """Kind of each storage; an input or constant that is an output as well stays what it is."""
+    graph = program.module.graph
+    kinds = dict.fromkeys(program.root.values(), "temporary")
+    kinds |= {program.root[value]: "output" for value in graph.outputs}
+    kinds |= {node.result: "constant" for node in graph.nodes if node.op == "constant"}
+    return kinds | dict.fromkeys(graph.inputs, program.inputs_are)
+
+
+def _lifetimes(program: Program, order: Sequence[int], waits: Sequence[Sequence[int]], kinds: dict[Value, str],
+               busy: Sequence[int]) -> tuple[dict[Value, memory.Lifetime], list[memory.Lifetime]]:  # fmt: skip
+    """When each storage is in use, in program order, and when the scratch of each of `busy` is."""
+    streams = [program.tasks[n].stream for n in order]
+    starts, ends = memory.clocks(streams, waits)
+    place = {n: p for p, n in enumerate(order)}
+    born: dict[Value, memory.Clock] = {}
+    last: dict[Value, list[int]] = {root: [0] * STREAMS for root in program.root.values()}
+    for p, n in enumerate(order):
+        node, stream = program.nodes[n], streams[p]
+        born |= dict.fromkeys(node.results, starts[p])
+        for value in (*program.reads(n), *node.results):
+            last[program.root[value]][stream] = ends[p][stream]
+    lives = {
+        root: memory.Lifetime(
+            root.type.nbytes if kinds[root] != "given" else 0,
+            born.get(root),
+            tuple(last[root]),
+            kinds[root] != "temporary",
+        )
+        for root in dict.fromkeys(program.root.values())
+    }
+    scratch: list[memory.Lifetime] = []
+    for n in busy:
+        p, bytes_ = place[n], program.flows[n].scratch_bytes
+        end = tuple(ends[p][s] if s == streams[p] else 0 for s in range(STREAMS))
+        scratch.append(memory.Lifetime(bytes_, starts[p], end, False))
+    return lives, scratch
+
+
+def constants_of(module: Module, plan: Schedule) -> dict[int, Node]:
+    """The `constant` nodes of the module by the number of their buffer."""
+    numbers = {value: n for n, value in enumerate(module.graph.values())}
+    found = {numbers[node.result]: node for node in module.graph.nodes if node.op == "constant"}
+    assert all(plan.buffers[n].kind == "constant" for n in found)
+    return found

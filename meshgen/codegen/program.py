@@ -1,0 +1,152 @@
+"""What is to be scheduled: the launches of a fused module, what each needs, and the storage behind every value."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from meshgen.ccl.between import BETWEEN
+from meshgen.codegen.timeline import Costs, Task
+from meshgen.codegen.unroll import communicates
+from meshgen.errors import CodegenError, Diagnostic
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.regions import all_nodes, captured
+from meshgen.runtime.plan import COLLECTIVES, COMMUNICATION, COMPUTE, Schedule
+
+Planned = Callable[[Module], Schedule]
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Control flow that communicates: the values from outside that its regions use, and the step of each region.
+
+    `trips` is how often a loop runs; None where that is not known, and for branches.
+    """
+
+    outside: tuple[Value, ...]
+    regions: tuple[Schedule, ...]
+    trips: int | None
+
+    @property
+    def seconds(self) -> float:
+        """Of a loop with its trips (one where they are not known), of branches the longest."""
+        steps = [region.step_seconds for region in self.regions]
+        return max(steps) if self.trips is None else sum(steps) * self.trips
+
+    @property
+    def scratch_bytes(self) -> int:
+        """What the regions need for themselves; one of them runs at a time."""
+        return max(region.arena_bytes for region in self.regions)
+
+
+@dataclass(frozen=True)
+class Program:
+    """Launches with their tasks, and the storage behind every value.
+
+    `root[v]` is the value whose bytes v's are: v itself unless v is a view. `inputs_are` is the kind of buffer that
+    inputs have: `input`, or `given` where the module is a region.
+    """
+
+    module: Module
+    nodes: tuple[Node, ...]
+    kernels: dict[str, Graph]
+    names: tuple[str, ...]  # kernel of each node; empty for a collective and for control flow
+    tasks: tuple[Task, ...]
+    root: dict[Value, Value]
+    flows: dict[int, Flow]  # of control flow, by the number of the node
+    inputs_are: str
+
+    def reads(self, number: int) -> Sequence[Value]:
+        """What a launch reads; a kernel made from a single op takes a repeated operand once."""
+        node = self.nodes[number]
+        if number in self.flows:
+            return [*node.operands, *self.flows[number].outside]
+        return node.operands if node.op == "kernel" or not self.names[number] else list(dict.fromkeys(node.operands))
+
+
+def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> Program:
+    """Launches of the module in program order; views and constants are no launches.
+
+    Args:
+        inputs_are: the kind of buffer that inputs have.
+        planned: makes the schedule of a region, which is handed over as a module.
+    Raises:
+        CodegenError: MG0301 for control flow around transfers to another mesh.
+    """
+    nodes = tuple(n for n in module.graph.nodes if n.op not in ("view", "constant"))
+    kernels = dict(module.kernels)
+    flows = {n: _flow(node, module, planned) for n, node in enumerate(nodes) if _is_flow(node)}
+    names = [_name(node, kernels) if n not in flows else "" for n, node in enumerate(nodes)]
+    inner = [name for flow in flows.values() for region in flow.regions for name in region.kernels]
+    kernels |= {
+        name: body for flow in flows.values() for region in flow.regions for name, body in region.kernels.items()
+    }
+    kernels = {name: kernels[name] for name in dict.fromkeys(filter(None, [*names, *inner]))}  # only what is launched
+    root = {value: value for value in module.graph.values()}
+    for node in module.graph.nodes:
+        if node.op == "view":
+            root[node.result] = root[node.operands[0]]
+    found = Program(module, nodes, kernels, tuple(names), (), root, flows, inputs_are)
+    return replace(found, tasks=_tasks(found, costs))
+
+
+def _is_flow(node: Node) -> bool:
+    return any(communicates(region) for region in node.regions)
+
+
+def _flow(node: Node, module: Module, planned: Planned) -> Flow:
+    if any(inner.op in BETWEEN for region in node.regions for inner in all_nodes(region)):
+        raise CodegenError(
+            Diagnostic(
+                "MG0301",
+                f"'{node.op}' has transfers to or from another mesh in its body, and does not count to a constant",
+                node.loc,
+                hint="count to a constant, or move the transfer out of it",
+            )
+        )
+    outside = tuple(captured(node))
+    steps = tuple(planned(replace(module, graph=closed(region, outside))) for region in node.regions)
+    return Flow(outside, steps, node.attrs.get("trips", 1) if node.op == "while" else None)
+
+
+def closed(region: Graph, outside: Sequence[Value]) -> Graph:
+    """The region as a function that takes what it uses from outside after its own arguments."""
+    return Graph(region.name, [*region.inputs, *outside], region.nodes, region.outputs)
+
+
+def _name(node: Node, kernels: dict[str, Graph]) -> str:
+    """The kernel of a node; one op that was not fused becomes a kernel. Empty for a collective."""
+    if node.op in COLLECTIVES:
+        return ""
+    if node.op == "kernel":
+        return node.attrs["kernel"]
+    name = next(name for n in itertools.count() if (name := f"{node.op}_{n}") not in kernels)
+    inputs = {value: Value(value.type, f"a{i}") for i, value in enumerate(dict.fromkeys(node.operands))}
+    results = [Value(value.type) for value in node.results]
+    body = Node(node.op, [inputs[v] for v in node.operands], results, dict(node.attrs), node.loc, None, node.regions)
+    kernels[name] = Graph(name, list(inputs.values()), [body], results)
+    return name
+
+
+def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
+    """The launches as tasks. Control flow keeps its place among collectives: nothing else communicates while it runs."""
+    module, root = program.module, program.root
+    maker = {result: number for number, node in enumerate(program.nodes) for result in node.results}
+    seconds = {name: costs.kernel(body) for name, body in program.kernels.items()}
+    found: list[Task] = []
+    fence: set[int] = set()  # what the next control flow comes after
+    flow: set[int] = set()  # the last control flow
+    for number, node in enumerate(program.nodes):
+        needs = {maker[root[v]] for v in program.reads(number) if root[v] in maker}
+        if number in program.flows:
+            needs |= fence
+            fence = flow = {number}
+            task = Task(COMPUTE, program.flows[number].seconds, tuple(sorted(needs)))
+        elif node.op in COLLECTIVES:
+            fence = fence | {number}
+            task = Task(COMMUNICATION, costs.collective(node, module.mesh), tuple(sorted(needs | flow)))
+        else:
+            task = Task(COMPUTE, seconds[program.names[number]], tuple(sorted(needs)))
+        found.append(task)
+    return tuple(found)

@@ -1,0 +1,180 @@
+"""Whether a schedule is one at all: numbers in range, buffers in the arena, launches that fit what they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from meshgen.ccl.between import BETWEEN, Ends
+from meshgen.ccl.cost import TRANSFERS
+from meshgen.errors import Diagnostic, ShardingError
+from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.ir.infer.inference import verify_node
+from meshgen.mesh import Mesh
+from meshgen.runtime.plan import ALIGNMENT, COLLECTIVES, CONTROL, KINDS, STREAMS, Buffer, Item, Schedule, aligned
+from meshgen.spec import Sharding
+
+MAX_FAULTS = 20  # of one kind in one error
+
+
+def structure_faults(plan: Schedule, mesh: Mesh) -> list[Diagnostic]:
+    """Numbers out of range, buffers outside the arena, bad views, unknown ops: checked before anything is used."""
+    return [Diagnostic("MG0402", text) for text in _faults(plan, mesh, "input")[:MAX_FAULTS]]
+
+
+def _faults(plan: Schedule, mesh: Mesh, inputs_are: str) -> list[str]:
+    texts = _buffer_faults(plan)
+    texts += [f"item {n}: {text}" for n, item in enumerate(plan.items) for text in _item_faults(item, plan, mesh)]
+    return texts + _signature_faults(plan, inputs_are)
+
+
+def _signature_faults(plan: Schedule, inputs_are: str) -> list[str]:
+    count = len(plan.buffers)
+    found = [f"the step has no buffer {n}" for n in (*plan.inputs, *plan.outputs) if not 0 <= n < count]
+    wrong = [n for n in plan.inputs if 0 <= n < count and plan.buffers[n].kind != inputs_are]
+    foreign = ("given",) if inputs_are == "input" else ("input", "constant")  # what only regions, or only steps, have
+    wrong += [n for n, b in enumerate(plan.buffers) if b.kind in foreign]
+    wrong += [n for n, b in enumerate(plan.buffers) if b.kind == "given" and b.storage == n and n not in plan.inputs]
+    wrong += [n for n in plan.outputs if 0 <= n < count and plan.buffers[n].kind == "temporary"]
+    return found + [
+        f"buffer {n} '{plan.buffers[n].name}' of kind '{plan.buffers[n].kind}' is in the signature" for n in wrong
+    ]
+
+
+def _buffer_faults(plan: Schedule) -> list[str]:
+    found: list[str] = []
+    for number, buffer in enumerate(plan.buffers):
+        name = f"buffer {number} '{buffer.name}'"
+        if buffer.kind not in KINDS:
+            found.append(f"{name} is of unknown kind '{buffer.kind}'")
+        if buffer.offset < 0 or buffer.offset % ALIGNMENT or _end(buffer) > plan.arena_bytes:
+            found.append(
+                f"{name} lies at bytes {buffer.offset} to {buffer.end} of an arena of {plan.arena_bytes}; an offset is a multiple of {ALIGNMENT}"
+            )
+        if not 0 <= buffer.storage < len(plan.buffers):
+            found.append(f"{name} views buffer {buffer.storage}, which does not exist")
+            continue
+        storage = plan.buffers[buffer.storage]
+        if (storage.storage, storage.offset, storage.kind) != (buffer.storage, buffer.offset, buffer.kind):
+            found.append(f"{name} views buffer {buffer.storage} '{storage.name}', but does not lie where it lies")
+        if storage.type.nbytes != buffer.type.nbytes or storage.type.dtype != buffer.type.dtype:
+            found.append(f"{name} of type {buffer.type} cannot view '{storage.name}' of type {storage.type}")
+    most = sum(aligned(b.type.nbytes) for b in plan.buffers if b.kind != "given")
+    if plan.arena_bytes > most:
+        found.append(f"the arena has {plan.arena_bytes} bytes, but all buffers together need only {most}")
+    return found
+
+
+def _end(buffer: Buffer) -> int:
+    """Where a buffer ends in the arena; what is given lies elsewhere."""
+    return buffer.offset if buffer.kind == "given" else buffer.end
+
+
+def _item_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
+    if any(not 0 <= n < len(plan.buffers) for n in (*item.inputs, *item.writes)):
+        return [f"'{item.label}' uses a buffer that does not exist"]
+    if not 0 <= item.stream < STREAMS:
+        return [f"'{item.label}' is on stream {item.stream}, but there are {STREAMS}"]
+    if item.op == "kernel":
+        return _kernel_faults(item, plan)
+    if item.op in CONTROL:
+        return _flow_faults(item, plan, mesh)
+    if item.op not in COLLECTIVES:
+        return [f"unknown op '{item.op}'"]
+    return _collective_faults(item, plan, mesh)
+
+
+def _flow_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
+    """Regions are steps that take what they are given and give what is wanted, in the bytes that are there for them."""
+    found = [f"'{item.op}': {text}" for text in _signatures(item, plan)]
+    room = 0 if item.scratch is None else plan.buffers[item.scratch].type.nbytes
+    if item.scratch is not None and plan.buffers[item.scratch].kind != "temporary":
+        found.append(f"'{item.op}' works in buffer {item.scratch}, which is no temporary one")
+    for region in item.regions:
+        if region.arena_bytes > room:
+            found.append(f"'{item.op}' has {room} bytes for a region that needs {region.arena_bytes}")
+        if any(inner.op in BETWEEN for inner in region.items):
+            found.append(f"'{item.op}' holds a transfer between meshes")
+        found += [f"in '{item.op}': {text}" for text in _faults(region, mesh, "given")]
+    return found
+
+
+def _signatures(item: Item, plan: Schedule) -> Iterator[str]:
+    """What is wrong with the types of the regions' arguments and results."""
+    inputs, outputs = ([plan.buffers[n].type for n in numbers] for numbers in (item.inputs, item.outputs))
+    steps = [[[region.buffers[n].type for n in side if 0 <= n < len(region.buffers)] for side in (region.inputs, region.outputs)]
+             for region in item.regions]  # fmt: skip
+    if item.op == "while":
+        wanted = [(inputs, [TensorType((), "i1")]), (inputs, outputs)]
+        if inputs[: len(outputs)] != outputs:
+            yield "what it carries is not what it gives"
+    else:
+        wanted = [(inputs[1:], outputs)] * len(item.regions)
+        chooses = {"if": "i1"}.get(item.op, "i32")
+        if inputs[:1] != [TensorType((), chooses)]:
+            yield f"a scalar of type {chooses} must choose"
+    count = {"while": 2, "if": 2}.get(item.op, max(1, len(steps)))
+    if len(steps) != count:
+        yield f"it has {len(steps)} regions"
+    for number, (have, want) in enumerate(zip(steps, wanted, strict=False)):
+        if (have[0], have[1]) != want:
+            yield f"region {number} does not take and give what it should"
+    if type(item.attrs.get("trips", 1)) is not int or item.times < 1:
+        yield f"it cannot run {item.times!r} times"
+
+
+def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
+    """Attributes and local types make sense on this mesh."""
+    inputs, outputs = ([Value(plan.buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
+    try:
+        faults = verify_node(Node(item.op, inputs, outputs, dict(item.attrs)), mesh)
+        if not faults and item.op in BETWEEN:
+            return _between_faults(item, inputs, outputs, mesh)
+        if not faults and item.op in TRANSFERS:
+            return _transfer_faults(item, [inputs[0].type, outputs[0].type], mesh)
+    except ShardingError as error:
+        return [f"'{item.op}': {error.diagnostics[0].message}"]
+    return [f"'{item.op}': {fault.message}" for fault in faults]
+
+
+def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> list[str]:
+    """Both ends of a transfer are shardings of the same tensor, with these types as shards."""
+    shape = tuple(item.attrs["shape"])
+    if item.op == "update_halo":
+        after = item.attrs["sharding"]
+        before = after if types[0] == types[1] else replace(after, halo=())
+        ends = {"sharding without halo": before, "sharding": after}
+    else:
+        ends = {name: item.attrs[name] for name in ("source", "target")}
+    for (name, sharding), kind in zip(ends.items(), types, strict=True):
+        if not isinstance(sharding, Sharding) or sharding.rank != len(shape):
+            return [f"'{item.op}': {name} is no sharding of a tensor of shape {list(shape)}"]
+        if sharding.local_shape(shape, mesh) != kind.shape:
+            return [f"'{item.op}': {name} {sharding} of shape {list(shape)} does not give shards of type {kind}"]
+    return []
+
+
+def _between_faults(item: Item, inputs: Sequence[Value], outputs: Sequence[Value], mesh: Mesh) -> list[str]:
+    """Both ends of a transfer between meshes are shardings of its tensor, and this side's shards have its type."""
+    sends = item.op == "transfer_send"
+    if not all(isinstance(item.attrs.get(name), Sharding) for name in ("source", "target")):
+        return [f"'{item.op}': it does not say how the value lies on both meshes"]
+    ends = Ends.of(item.op, item.attrs, mesh)
+    if faults := ends.faults():
+        return [f"'{item.op}': {fault}" for fault in faults]
+    kind, sharding = (inputs[0].type, ends.source) if sends else (outputs[0].type, ends.target)
+    if sharding.local_shape(ends.shape, mesh) != kind.shape:
+        return [f"'{item.op}': {sharding} of shape {list(ends.shape)} does not give shards of type {kind}"]
+    return []
+
+
+def _kernel_faults(item: Item, plan: Schedule) -> list[str]:
+    """The kernel exists and its body takes and gives what the buffers hold."""
+    body = plan.kernels.get(item.kernel)
+    if body is None:
+        return [f"kernel '{item.kernel}' does not exist"]
+    have = [plan.buffers[n].type for n in (*item.inputs, *item.outputs)]
+    want = [v.type for v in (*body.inputs, *body.outputs)]
+    if have != want or len(item.inputs) != len(body.inputs):
+        return [f"kernel '{item.kernel}' is ({', '.join(map(str, want))}), but gets ({', '.join(map(str, have))})"]
+    return []

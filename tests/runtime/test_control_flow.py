@@ -1,0 +1,251 @@
+"""Loops and branches that communicate, as items of a schedule: they run, are proven, saved and read back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.cli import main
+from meshgen.commands.inspect import schedule_record
+from meshgen.errors import ScheduleError
+from meshgen.ir.text import parse_text
+from meshgen.runtime.checker import check
+from meshgen.runtime.plan import Schedule
+
+MESH = "sdy.mesh @mesh = <[{devices}]>"
+ROWS = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
+# Both regions add up over x, as their constraints ask for. %scale is used from outside, %base and the first %old are constants, %old is handed on.
+SUMS = """
+module {
+  MESH
+  func.func @main(%a: tensor<8x8xf32> ROWS, %scale: tensor<8x8xf32> ROWS, %most: tensor<i32>) -> (tensor<8x8xf32> ROWS, tensor<8xf32>, tensor<8xf32>, tensor<i32>) {
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %far = stablehlo.constant dense<[1., 2., 3., 4., 5., 6., 7., 8.]> : tensor<8xf32>
+    %r:4 = stablehlo.while(%x = %a, %old = %far, %new = %far, %i = %zero) : tensor<8x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<i32>
+    cond {
+      %c0 = stablehlo.constant dense<0.0> : tensor<f32>
+      %small = stablehlo.constant dense<1.0e-3> : tensor<f32>
+      %p = sdy.sharding_constraint %x <@mesh, [{"x"}, {}]> : tensor<8x8xf32>
+      %n = stablehlo.multiply %p, %p : tensor<8x8xf32>
+      %sum = stablehlo.reduce(%n init: %c0) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x8xf32>, tensor<f32>) -> tensor<f32>
+      %large = stablehlo.compare GT, %sum, %small : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %early = stablehlo.compare LT, %i, %most : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      %go = stablehlo.and %large, %early : tensor<i1>
+      stablehlo.return %go : tensor<i1>
+    } do {
+      %c0 = stablehlo.constant dense<0.0> : tensor<f32>
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %base = stablehlo.constant dense<[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]> : tensor<8xf32>
+      %p = sdy.sharding_constraint %x <@mesh, [{"x"}, {}]> : tensor<8x8xf32>
+      %s = stablehlo.reduce(%p init: %c0) applies stablehlo.add across dimensions = [0] : (tensor<8x8xf32>, tensor<f32>) -> tensor<8xf32>
+      %t = stablehlo.tanh %s : tensor<8xf32>
+      %u = stablehlo.add %t, %base : tensor<8xf32>
+      %w = stablehlo.broadcast_in_dim %u, dims = [1] : (tensor<8xf32>) -> tensor<8x8xf32>
+      %y = stablehlo.multiply %p, %w : tensor<8x8xf32>
+      %z = stablehlo.multiply %y, %scale : tensor<8x8xf32>
+      %next = stablehlo.add %i, %one : tensor<i32>
+      stablehlo.return %z, %new, %u, %next : tensor<8x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<i32>
+    }
+    func.return %r#0, %r#1, %r#2, %r#3 : tensor<8x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<i32>
+  }
+}
+""".replace("MESH", MESH.format(devices='"x"=4')).replace("ROWS", ROWS)  # fmt: skip
+A, SCALE = (np.random.default_rng(n).standard_normal((8, 8)).astype(np.float32) for n in (1, 2))
+
+
+def sums(most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """What `SUMS` says, in NumPy."""
+    far = np.arange(1, 9, dtype=np.float32)
+    x, old, new, i = A, far, far, 0
+    while (x**2).sum() > 1e-3 and i < most:
+        u = np.tanh(x.sum(0)) + far / 10
+        x, old, new, i = x * u * SCALE, new, u, i + 1
+    return x, old, new, i
+
+
+@pytest.fixture(scope="module")
+def compiled() -> mg.Executable:
+    return mg.compile(SUMS, target="cpu")
+
+
+def loop_of(plan: Schedule) -> int:
+    return next(n for n, item in enumerate(plan.items) if item.op == "while")
+
+
+def agree(found, most: int) -> None:
+    for have, want in zip(found, sums(most), strict=True):
+        np.testing.assert_allclose(have, want, rtol=2e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 7])
+def test_a_loop_whose_trips_are_not_known_runs_with_its_collectives(compiled, most):
+    item = compiled.plan.items[loop_of(compiled.plan)]
+    assert [any(i.is_collective for i in region.items) for region in item.regions] == [True, True]
+    agree(compiled(A, SCALE, np.int32(most)), most)
+
+
+def test_it_is_saved_and_read_back(compiled, tmp_path):
+    compiled.save(tmp_path / "a.mgx")
+    compiled.save(tmp_path / "b.mgx")
+    assert (tmp_path / "a.mgx").read_bytes() == (tmp_path / "b.mgx").read_bytes()
+    loaded = mg.load(tmp_path / "a.mgx")
+    assert schedule_record(loaded.schedule) == schedule_record(compiled.plan)
+    assert loaded.schedule.buffers == compiled.plan.buffers
+    agree(loaded(A, SCALE, np.int32(5)), 5)
+    agree(loaded.run([A, SCALE, np.int32(2)], "interpret"), 2)
+
+
+def test_every_stage_reads_back(compiled):
+    for stage in ("fuse", "schedule"):
+        text = compiled.as_text(stage)
+        again = parse_text(text)
+        assert again.stage == stage and "stablehlo.while" in text and "all_reduce" in text
+
+
+def test_what_a_region_does_is_counted_once_where_its_trips_are_not_known(compiled):
+    inside = [each for each in compiled.plan.launches() if each.plan is not compiled.plan]
+    assert {each.times for each in inside} == {1}
+    assert compiled.comms.count("all_reduce") + compiled.comms.count("all_gather") >= 2
+    assert compiled.cost.kernels == sum(compiled.plan.launch_counts().values())
+
+
+def test_a_loop_that_is_too_long_to_be_written_out_counts_its_trips(monkeypatch):
+    monkeypatch.setattr("meshgen.codegen.unroll.MOST_NODES", 10)
+    text = SUMS.replace("%go = stablehlo.and %large, %early : tensor<i1>", "").replace("return %go", "return %early")
+    text = text.replace("LT, %i, %most", "LT, %i, %ten").replace(
+        "cond {", "cond {\n%ten = stablehlo.constant dense<10> : tensor<i32>"
+    )
+    found = mg.compile(text, target="cpu")
+    item = found.plan.items[loop_of(found.plan)]
+    assert item.times == 10 and item.seconds == pytest.approx(10 * sum(region.step_seconds for region in item.regions))
+    (body,) = [row for row in found.comms if row.times == 10][:1]
+    assert found.comms.ring_bytes >= 10 * body.ring_bytes
+    assert np.isfinite(found(A, SCALE, np.int32(0))[0]).all()
+    (again,) = [node for node in parse_text(found.as_text("fuse")).graph.nodes if node.op == "while"]
+    assert again.attrs["trips"] == 10
+
+
+BRANCH = """
+module {
+  MESH
+  func.func @main(%a: tensor<8x8xf32> ROWS, %most: tensor<i32>, %which: tensor<TYPE>) -> tensor<f32> {
+    %c0 = stablehlo.constant dense<0.0> : tensor<f32>
+    %r = "stablehlo.OP"(%which) ({
+      %p = sdy.sharding_constraint %a <@mesh, [{"x"}, {}]> : tensor<8x8xf32>
+      %s = stablehlo.reduce(%p init: %c0) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x8xf32>, tensor<f32>) -> tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }, {
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %q:2 = stablehlo.while(%x = %c0, %i = %zero) : tensor<f32>, tensor<i32>
+      cond {
+        %go = stablehlo.compare LT, %i, %most : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %go : tensor<i1>
+      } do {
+        %w = stablehlo.broadcast_in_dim %x, dims = [] : (tensor<f32>) -> tensor<8x8xf32>
+        %y = stablehlo.add %a, %w : tensor<8x8xf32>
+        %t = stablehlo.tanh %y : tensor<8x8xf32>
+        %p = sdy.sharding_constraint %t <@mesh, [{"x"}, {}]> : tensor<8x8xf32>
+        %s = stablehlo.reduce(%p init: %c0) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x8xf32>, tensor<f32>) -> tensor<f32>
+        %n = stablehlo.add %i, %one : tensor<i32>
+        stablehlo.return %s, %n : tensor<f32>, tensor<i32>
+      }
+      stablehlo.return %q#0 : tensor<f32>
+    }) : (tensor<TYPE>) -> tensor<f32>
+    func.return %r : tensor<f32>
+  }
+}
+""".replace("MESH", MESH.format(devices='"x"=4')).replace("ROWS", ROWS)  # fmt: skip
+
+
+@pytest.mark.parametrize(("op", "kind", "which"), [("if", "i1", True), ("if", "i1", False), ("case", "i32", 0), ("case", "i32", 1), ("case", "i32", 9)])  # fmt: skip
+def test_a_branch_around_such_a_loop_runs_the_way_that_is_chosen(op, kind, which):
+    found = mg.compile(BRANCH.replace("OP", op).replace("TYPE", kind), target="cpu")
+    (item,) = [item for item in found.plan.items if item.op == op]
+    assert [inner.op for inner in item.regions[1].items if inner.regions] == ["while"]
+    first = bool(which) if op == "if" else which == 0
+    want = A.sum()
+    if not first:
+        want = np.float32(0)
+        for _ in range(3):
+            want = np.tanh(A + want).sum()
+    have = found(A, np.int32(3), np.array(which, np.bool_ if op == "if" else np.int32))
+    np.testing.assert_allclose(have, want, rtol=1e-3)
+
+
+def test_nothing_else_communicates_while_it_runs():
+    """A sum before the loop and one behind it, which it does not need: both keep their side of it."""
+    total = """%first = stablehlo.reduce(%scale init: %nil) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x8xf32>, tensor<f32>) -> tensor<f32>
+    %last = stablehlo.reduce(%scale init: %nil) applies stablehlo.maximum across dimensions = [0, 1] : (tensor<8x8xf32>, tensor<f32>) -> tensor<f32>"""
+    text = SUMS.replace("func.return %r#0", f"{total}\n    func.return %first, %last, %r#0").replace(
+        ": tensor<8x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<i32>\n  }\n}",
+        ": tensor<f32>, tensor<f32>, tensor<8x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<i32>\n  }\n}",
+    )
+    text = text.replace("-> (tensor<8x8xf32> {", "-> (tensor<f32>, tensor<f32>, tensor<8x8xf32> {").replace(
+        "%zero =", "%nil = stablehlo.constant dense<0.0> : tensor<f32>\n    %zero =", 1
+    )
+    found = mg.compile(text, target="cpu")
+    ordered = [n for n, item in enumerate(found.plan.items) if item.communicates]
+    assert [found.plan.items[n].op for n in ordered] == ["while", "all_reduce", "all_reduce"]
+    for number in ordered[1:2]:
+        items = [replace(item, waits=()) if n == number else item for n, item in enumerate(found.plan.items)]
+        with pytest.raises(ScheduleError, match="nothing orders collective|without waiting"):
+            check(replace(found.plan, items=tuple(items)), found.mesh)
+
+
+def with_region(plan: Schedule, which: int, **changes) -> Schedule:
+    """The plan with a changed region of its loop."""
+    number = loop_of(plan)
+    item = plan.items[number]
+    regions = tuple(replace(r, **changes) if n == which else r for n, r in enumerate(item.regions))
+    return with_loop(plan, regions=regions)
+
+
+def with_loop(plan: Schedule, **changes) -> Schedule:
+    number = loop_of(plan)
+    items = [replace(item, **changes) if n == number else item for n, item in enumerate(plan.items)]
+    return replace(plan, items=tuple(items))
+
+
+def test_a_wrong_region_is_found(compiled):
+    plan = compiled.plan
+    item = plan.items[loop_of(plan)]
+    condition, body = item.regions
+    unsynchronised = tuple(replace(each, waits=()) for each in body.items)
+    for wrong, pattern in [
+        (with_region(plan, 1, items=unsynchronised), r"in 'while': .*without waiting"),
+        (with_region(plan, 1, arena_bytes=body.arena_bytes + 10**6), r"arena has|needs"),
+        (with_region(plan, 1, outputs=body.outputs[::-1]), "region 1 does not take and give"),
+        (with_region(plan, 0, inputs=condition.inputs[::-1]), "region 0 does not take and give"),
+        (with_region(plan, 0, outputs=condition.inputs[:1]), "region 0 does not take and give"),
+        (with_loop(plan, regions=(body,)), "it has 1 regions"),
+        (with_loop(plan, scratch=None), "has 0 bytes for a region that needs"),
+        (with_loop(plan, scratch=10**6), "uses a buffer that does not exist"),
+        (with_loop(plan, scratch=item.outputs[0]), "no temporary one|bytes for a region"),
+        (with_loop(plan, inputs=item.inputs[::-1]), "what it carries is not what it gives"),
+        (with_loop(plan, attrs={"trips": -1}), "cannot run -1 times"),
+    ]:
+        with pytest.raises(ScheduleError, match=pattern):
+            check(wrong, compiled.mesh)
+    given = tuple(replace(b, kind="input") if b.kind == "given" else b for b in body.buffers)
+    with pytest.raises(ScheduleError, match="MG0402"):
+        check(with_region(plan, 1, buffers=given), compiled.mesh)
+    taken = tuple(replace(b, kind="given") if b.kind == "input" else b for b in plan.buffers)
+    with pytest.raises(ScheduleError, match="MG0402"):
+        check(replace(plan, buffers=taken), compiled.mesh)
+
+
+def test_inspect_shows_the_items_of_regions(compiled, tmp_path, capsys):
+    compiled.save(tmp_path / "m.mgx")
+    assert main(["inspect", str(tmp_path / "m.mgx"), "--schedule"]) == 0
+    number = loop_of(compiled.plan)
+    assert f"{number}.1.0 " in capsys.readouterr().out
+    assert main(["inspect", str(tmp_path / "m.mgx"), "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)["schedule"][number]
+    assert [len(region) for region in row["regions"]] == [
+        len(region.items) for region in compiled.plan.items[number].regions
+    ]
