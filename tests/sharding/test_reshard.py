@@ -301,3 +301,11 @@ def test_faults_of_both_shardings_are_reported() -> None:
     assert [d.code for d in caught.value.diagnostics] == ["MG0202", "MG0203"]
     with pytest.raises(ShardingError, match="MG0207"):
         plan_reshard(TensorType((None, 4), "f32"), P("x", None), P(None, "x"), XY)
+
+
+def test_a_halo_is_dropped_before_tiles_are_gathered() -> None:
+    """Each device would else take tiles from three others, one message each."""
+    halo = Sharding((("y",), ()), halo=((2, 2), (0, 0)))
+    first, second = plan(halo, P(), TensorType((4096, 4), "f32")).steps
+    assert (first.op, first.ring_bytes, second.op) == ("retile", 0, "all_gather")
+    assert first.sharding == fit(P("y"), 2)

@@ -91,12 +91,9 @@ class Bounds:
         axes = _to_reduce(problem, state)
         if not axes:
             return 0
-        whole = problem.local(self._target).nbytes if is_plain(self._target) else 0  # it needs others' summands of all
-        return max(self._messages(state, axes, problem.axes), whole if self._fills() else 0)
-
-    def _fills(self) -> bool:
-        """Whether some device's tile of the target has no padding."""
-        return all(self._problem.shape) and is_plain(self._target)
+        # The first tile of even ones has no padding: its device needs others' summands of all of it.
+        whole = problem.local(self._target).nbytes if is_plain(self._target) else 0
+        return max(self._messages(state, axes, problem.axes), whole)
 
     def _messages(self, state: Sharding, axes: tuple[str, ...], among: tuple[str, ...]) -> int:
         """Bytes per device of the messages between groups of devices that `among` tell apart."""
