@@ -21,6 +21,18 @@ def group_faults(groups: Groups, mesh: Mesh) -> str:
     return ""
 
 
+def device_groups(groups: Groups, replicas: int, partitions: int, numbers: str) -> list[tuple[int, ...]]:
+    """Groups of devices from groups of what StableHLO numbers: `replicas` (of each partition), `partitions` (of each
+    replica), replicas with all their partitions (`both`), or `devices`. Device r * partitions + p is partition p of replica r."""
+    if numbers == "replicas":
+        return [tuple(r * partitions + p for r in group) for p in range(partitions) for group in groups]
+    if numbers == "partitions":
+        return [tuple(r * partitions + p for p in group) for r in range(replicas) for group in groups]
+    if numbers == "both":
+        return [tuple(r * partitions + p for r in group for p in range(partitions)) for group in groups]
+    return [tuple(group) for group in groups]
+
+
 def find_axes(groups: Groups, mesh: Mesh) -> tuple[str, ...] | None:
     """The axes, outer to inner, whose groups are these (in any order, but each in its own); None where none are.
 
@@ -53,6 +65,8 @@ def strides_of(group: Sequence[int]) -> list[tuple[int, int]]:
 def axes_along(count: int, stride: int, mesh: Mesh) -> list[str] | None:
     """The axes, or parts of axes, that `count` devices at distance `stride` walk, outer to inner."""
     found: list[str] = []
+    if stride < 1:
+        return None
     below = 1  # devices along the axes that are minor to the one in hand
     for axis, size in zip(reversed(mesh.names), reversed(mesh.sizes), strict=True):
         inner = stride // below

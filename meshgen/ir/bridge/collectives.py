@@ -1,31 +1,44 @@
 """StableHLO's collectives as nodes over mesh axes.
 
-StableHLO numbers the devices of a program; here they are the devices of its mesh, row-major. Replica groups become
-the axes whose groups they are, and pairs a shift along an axis where they are one.
+StableHLO numbers the devices of a program, or its replicas and partitions; here they are the devices of its mesh, row-major.
+Replica groups become the axes whose groups they are, and pairs a shift along an axis where they are one. A program that
+declares no mesh is on as many devices as it says or names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from xdsl.ir import Attribute, Operation
 
 from meshgen.ir.bridge.conversion import Importer
+from meshgen.ir.bridge.linalg.spread import sliced
+from meshgen.ir.bridge.payload import Builder, lifted
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.shard.collectives import emit_on
 from meshgen.ir.dense import DenseElements
 from meshgen.ir.dialects.stablehlo.attributes import ChannelHandle, integer_of
 from meshgen.ir.dialects.stablehlo.reduce import applied_op
-from meshgen.ir.graph import TensorType
-from meshgen.ir.replica_groups import find_axes, find_shift, group_faults, moving_axes, pair_faults
+from meshgen.ir.graph import TensorType, Value
+from meshgen.ir.replica_groups import (
+    axes_along,
+    device_groups,
+    find_axes,
+    find_shift,
+    group_faults,
+    moving_axes,
+    pair_faults,
+)
 
 _KINDS = {"add": "sum", "maximum": "max", "minimum": "min", "multiply": "product", "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
 Attrs = Mapping[str, object]
-_NO_MESH = 'declare the devices: sdy.mesh @mesh = <["x"=8]>'
+# Collectives whose groups are of replicas, or on a channel of partitions; others have more ways to number.
+_OF_ONE_SIDE = ("stablehlo.all_to_all", "stablehlo.collective_broadcast", "stablehlo.collective_permute")
 
 
-def _rows(attribute: Attribute) -> list[tuple[int, ...]]:
+def rows_of(attribute: Attribute | None) -> list[tuple[int, ...]]:
     """The rows of a dense matrix of integers."""
     if not isinstance(attribute, DenseElements):
         return []
@@ -33,75 +46,155 @@ def _rows(attribute: Attribute) -> list[tuple[int, ...]]:
     return [tuple(int(n) for n in row) for row in array] if array.ndim == 2 else []
 
 
-def _has_mesh(importer: Importer, operation: Operation) -> bool:
+def has_mesh(importer: Importer, operation: Operation) -> bool:
+    """Whether the number of devices is known; a fault where not."""
     mesh = importer.reading.module.mesh
-    if not mesh.axes:
-        importer.fault("MG0201", f"{operation.name}: the program declares no mesh", operation, _NO_MESH)
-    elif not mesh.is_static:
+    if not mesh.is_static:
         importer.fault("MG0201", f"{operation.name}: {mesh} has axes of unknown size", operation)
-    return mesh.is_static and bool(mesh.axes)
+    return mesh.is_static
 
 
-def _group_axes(importer: Importer, operation: Operation) -> tuple[str, ...] | None:
-    """The axes of a collective's groups; collects a fault where there are none.
+@dataclass(frozen=True)
+class Group:
+    """The axes of a collective's groups, over devices in this order: at place i that with number order[i]; () as they are."""
 
-    Groups of replicas, [[0]], on a channel mean all devices: programs over a mesh have one replica.
+    axes: tuple[str, ...] = ()
+    order: tuple[int, ...] = ()
+
+
+def _group(importer: Importer, operation: Operation) -> Group | None:
+    """The groups of a collective; collects a fault where there are none.
+
+    Groups of replicas, [[0]], on a channel mean all devices of a program with one replica. Groups that no axes have are
+    groups along the minor-most ones once the devices' tensors have changed their places.
     """
-    if not _has_mesh(importer, operation):
+    if not has_mesh(importer, operation):
         return None
-    mesh, rows = importer.reading.module.mesh, _rows(operation.properties["replica_groups"])
-    groups = importer.reading.placed(rows)
-    if rows in ([], [(0,)]) and (_is_across(operation) or mesh.size == 1):
-        return mesh.names
+    mesh, rows = importer.reading.module.mesh, rows_of(operation.properties["replica_groups"])
+    if rows in ([], [(0,)]) and (is_across(operation) or mesh.size == 1):
+        return Group(mesh.names)
+    groups = importer.reading.placed(_device_rows(importer, operation, rows))
     if message := group_faults(groups, mesh):
         importer.fault("MG0104", f"{operation.name}: {message}", operation)
         return None
     axes = find_axes(groups, mesh)
-    if axes is None:
-        shown = ", ".join(str(list(group)) for group in groups[:4]) + (", ..." if len(groups) > 4 else "")
-        hint = "a collective is over axes of the mesh, or over parts of them"
-        importer.fault("MG0103", f"{operation.name}: no axes of {mesh} have the groups {shown}", operation, hint)
-    return axes
+    if axes is None and operation.name == "stablehlo.all_reduce":  # each device has the same then
+        axes = find_axes([tuple(sorted(group)) for group in groups], mesh)
+    if axes is not None:
+        return Group(axes)
+    if (along := axes_along(len(groups[0]), 1, mesh)) is not None:
+        return Group(tuple(along), tuple(device for group in groups for device in group))
+    shown = ", ".join(str(list(group)) for group in groups[:4]) + (", ..." if len(groups) > 4 else "")
+    hint = "a collective is over axes of the mesh, or over parts of them"
+    importer.fault("MG0103", f"{operation.name}: no axes of {mesh} have the groups {shown}", operation, hint)
+    return None
 
 
-def _is_across(operation: Operation) -> bool:
+def _device_rows(importer: Importer, operation: Operation, rows: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    """Rows of what the operation numbers as rows of devices; -1 fills up shorter rows."""
+    plain = [tuple(number for number in row if number >= 0) for row in rows]
+    mesh, replicas = importer.reading.module.mesh, importer.reading.replicas
+    partitions = mesh.size // replicas
+    if replicas == 1 or partitions == 1:
+        return plain
+    across = is_across(operation)
+    if operation.name in _OF_ONE_SIDE:
+        numbers = "partitions" if across else "replicas"
+    else:
+        is_global = operation.properties.get("use_global_device_ids") is not None
+        numbers = "devices" if across and is_global else "both" if across else "replicas"
+    return device_groups(plain, replicas, partitions, numbers)
+
+
+def is_across(operation: Operation) -> bool:
     """Whether a collective is across partitions: on a channel."""
     handle = operation.properties.get("channel_handle")
     return isinstance(handle, ChannelHandle) and handle.integer("handle") > 0
 
 
-def _emit_each(importer: Importer, operation: Operation, name: str, attrs: Attrs) -> None:
-    """A node per operand."""
+def _emit_each(importer: Importer, operation: Operation, name: str, attrs: Attrs, order: Sequence[int] = ()) -> None:
+    """A node per operand, among devices in another order where one is given."""
     if len(operation.operands) != len(operation.results):
         message = f"{operation.name}: {len(operation.operands)} operands, but {len(operation.results)} results"
         importer.fault("MG0104", message, operation)
         return
+    there = tuple(sorted((device, place) for place, device in enumerate(order)))
+    back = tuple((place, device) for place, device in enumerate(order))
     for operand, result in zip(operation.operands, operation.results, strict=True):
-        value = importer.value(operand)
+        value, kind = importer.value(operand), importer.type(result)
         sharding = importer.reading.sharding(result.type, result)
-        importer.bind(result, emit_on(importer, operation, value, name, attrs, importer.type(result), sharding))
+        value = _moved(importer, operation, value, there)
+        found = emit_on(importer, operation, value, name, attrs, kind, sharding)
+        importer.bind(result, _moved(importer, operation, found, back))
+
+
+def _moved(importer: Importer, operation: Operation, value: Value, pairs: tuple[tuple[int, int], ...]) -> Value:
+    """The value as it is on the device from which each gets it."""
+    if not pairs:
+        return value
+    attrs = {"axes": moving_axes(pairs, importer.reading.module.mesh), "pairs": pairs}
+    return emit_on(importer, operation, value, "permute_pairs", attrs, value.type, value.sharding)
 
 
 def _grouped(name: str, attrs_of: Callable[[Importer, Operation], Attrs]) -> Callable[[Importer, Operation], None]:
     """The importer of a collective in groups."""
 
     def import_grouped(importer: Importer, operation: Operation) -> None:
-        axes, attrs = _group_axes(importer, operation), attrs_of(importer, operation)
-        _emit_each(importer, operation, name, {"axes": axes or (), **attrs})
+        group, attrs = _group(importer, operation) or Group(), attrs_of(importer, operation)
+        _emit_each(importer, operation, name, {"axes": group.axes, **attrs}, group.order)
 
     return import_grouped
 
 
-def _reduction(importer: Importer, operation: Operation) -> dict[str, object]:
-    applied = applied_op(operation.regions[0])
-    if applied is None:
-        hint = f"a region of one {', '.join(_KINDS)} can be"
-        importer.fault("MG0103", f"{operation.name}: its region is no known reduction", operation, hint)
-    return {"kind": _KINDS[applied.name.partition(".")[2]] if applied else "sum"}
+def _reducing(name: str) -> Callable[[Importer, Operation], None]:
+    """The importer of a collective that reduces: what its region says other than known kinds is done by all devices."""
+
+    def import_reducing(importer: Importer, operation: Operation) -> None:
+        applied, group = applied_op(operation.regions[0]), _group(importer, operation) or Group()
+        attrs = {"dim": _integer(operation, "scatter_dimension")} if name == "reduce_scatter" else {}
+        if applied is not None:
+            kind = _KINDS[applied.name.partition(".")[2]]
+            _emit_each(importer, operation, name, {"axes": group.axes, "kind": kind, **attrs}, group.order)
+        else:
+            _fold_each(importer, operation, group, attrs)
+
+    return import_reducing
 
 
-def _scattered(importer: Importer, operation: Operation) -> Attrs:
-    return {"dim": _integer(operation, "scatter_dimension"), **_reduction(importer, operation)}
+def _fold_each(importer: Importer, operation: Operation, group: Group, attrs: Attrs) -> None:
+    """Every device gathers what its group has, and folds it in the order of the group by the region."""
+    body, captures = importer.region(operation.regions[0])
+    order, mesh = group.order, importer.reading.module.mesh
+    builder = Builder(importer, operation)
+    for operand, result in zip(operation.operands, operation.results, strict=False):
+        value = importer.value(operand)
+        importer.bind(result, Value(importer.type(result)))
+        if len(body.inputs) != 2 or captures or None in value.type.shape:
+            message = f"{operation.name}: its region is no known reduction, and cannot be applied to {value.type}"
+            hint = f"a region of one {', '.join(_KINDS)}, or of element-wise operations on its two arguments can be"
+            importer.fault("MG0103", message, operation, hint)
+            return
+        value = _moved(importer, operation, value, tuple(sorted((device, place) for place, device in enumerate(order))))
+        parts = _parts(builder, value, group.axes, mesh.group_size(group.axes))
+        folded: Value | str = parts[0]
+        for part in parts[1:]:
+            folded = lifted(builder, body, [folded, part]) if isinstance(folded, Value) else folded
+        if isinstance(folded, str):
+            importer.fault("MG0103", f"{operation.name}: '{folded}' in its region is not supported", operation)
+            return
+        if attrs:
+            folded = builder.node("all_slice", [folded], importer.type(result), axes=group.axes, **attrs)
+        importer.bind(result, _moved(importer, operation, folded, tuple(enumerate(order))))
+
+
+def _parts(builder: Builder, value: Value, axes: tuple[str, ...], count: int) -> list[Value]:
+    """What each device of a group has."""
+    shape = value.type.sizes
+    one = builder.reshape(value, (1, *shape))
+    whole = builder.node("all_gather", [one], value.type.with_shape((count, *shape)), axes=axes, dim=0)
+    ends = [0] * len(shape)
+    rows = [sliced(builder, whole, [n, *ends], [n + 1, *shape], [1] * (len(shape) + 1)) for n in range(count)]
+    return [builder.reshape(row, shape) for row in rows]
 
 
 def _gathered(importer: Importer, operation: Operation) -> Attrs:
@@ -109,7 +202,7 @@ def _gathered(importer: Importer, operation: Operation) -> Attrs:
 
 
 def _exchanged(importer: Importer, operation: Operation) -> Attrs:
-    count, groups = _integer(operation, "split_count"), _rows(operation.properties["replica_groups"])
+    count, groups = _integer(operation, "split_count"), rows_of(operation.properties["replica_groups"])
     if groups and count != len(groups[0]) and groups != [(0,)]:
         message = f"{operation.name}: split_count is {count}, but a group has {len(groups[0])} devices"
         importer.fault("MG0104", message, operation)
@@ -120,27 +213,55 @@ def _integer(operation: Operation, name: str) -> int:
     return integer_of(operation.properties[name])
 
 
-imports("stablehlo.all_reduce")(_grouped("all_reduce", _reduction))
+imports("stablehlo.all_reduce")(_reducing("all_reduce"))
 imports("stablehlo.all_gather")(_grouped("all_gather", _gathered))
-imports("stablehlo.reduce_scatter")(_grouped("reduce_scatter", _scattered))
+imports("stablehlo.reduce_scatter")(_reducing("reduce_scatter"))
 imports("stablehlo.all_to_all")(_grouped("all_to_all", _exchanged))
 
 
 @imports("stablehlo.collective_broadcast")
 def _import_broadcast(importer: Importer, operation: Operation) -> None:
-    """From the first device of each group."""
-    axes = _group_axes(importer, operation) or ()
-    _emit_each(importer, operation, "broadcast", {"axes": axes, "root": (0,) * len(axes)})
+    """From the first device of each group; who is in none has zeros."""
+    rows = rows_of(operation.properties["replica_groups"])
+    mesh = importer.reading.module.mesh
+    groups = importer.reading.placed(_device_rows(importer, operation, rows)) if mesh.axes and mesh.is_static else []
+    members = [device for group in groups for device in group]
+    is_part = len(set(members)) == len(members) and set(members) < set(range(mesh.size)) and groups != [(0,)]
+    if is_part:
+        _broadcast_to_some(importer, operation, groups)
+        return
+    group = _group(importer, operation) or Group()
+    attrs = {"axes": group.axes, "root": (0,) * len(group.axes)}
+    _emit_each(importer, operation, "broadcast", attrs, group.order)
+
+
+def _broadcast_to_some(importer: Importer, operation: Operation, groups: Sequence[Sequence[int]]) -> None:
+    """The first of each group sends to one member after the other: a device sends once in each step."""
+    builder, mesh = Builder(importer, operation), importer.reading.module.mesh
+    index = builder.node("process_index", [], TensorType((), "i32"), axes=mesh.names)
+    for operand, result in zip(operation.operands, operation.results, strict=False):
+        value = importer.value(operand)
+        found = builder.constant(0, value.type)
+        for step in range(max(map(len, groups))):
+            pairs = tuple(sorted((group[0], group[step]) for group in groups if len(group) > step))
+            table = np.isin(np.arange(mesh.size), [target for _, target in pairs])
+            flags = builder.node("constant", [], TensorType((mesh.size,), "i1"), value=table)
+            flag = builder.node("dynamic_slice", [flags, index], TensorType((1,), "i1"), slice_sizes=(1,))
+            taken = builder.broadcast(builder.reshape(flag, ()), value.type.shape)
+            found = builder.select(taken, _moved(importer, operation, value, pairs), found)
+        importer.bind(result, found)
 
 
 @imports("stablehlo.collective_permute")
 def _import_permute(importer: Importer, operation: Operation) -> None:
     """A rotation along an axis is a shift; who receives nothing has zeros, so nothing else is."""
-    if not _has_mesh(importer, operation):
+    if not has_mesh(importer, operation):
         _emit_each(importer, operation, "permute_pairs", {"axes": (), "pairs": ()})
         return
     mesh = importer.reading.module.mesh
-    rows = importer.reading.placed(_rows(operation.properties["source_target_pairs"]))
+    rows = importer.reading.placed(
+        _device_rows(importer, operation, rows_of(operation.properties["source_target_pairs"]))
+    )
     pairs = tuple(sorted((row[0], row[1]) for row in rows if len(row) == 2))
     if message := pair_faults(pairs, mesh.size) if len(pairs) == len(rows) else "pairs have two devices":
         importer.fault("MG0104", f"{operation.name}: {message}", operation)
@@ -150,18 +271,3 @@ def _import_permute(importer: Importer, operation: Operation) -> None:
         return
     axes = () if message else moving_axes(pairs, mesh)
     _emit_each(importer, operation, "permute_pairs", {"axes": axes, "pairs": pairs})
-
-
-@imports("stablehlo.partition_id")
-def _import_partition_id(importer: Importer, operation: Operation) -> None:
-    """The device's number, which is its place in the mesh where that does not order its devices otherwise."""
-    axes = importer.reading.module.mesh.names if _has_mesh(importer, operation) else ()
-    scalar, order = TensorType((), "i32"), importer.reading.order
-    (index,) = importer.emit("process_index", [], [scalar], {"axes": axes}, operation)
-    if order:
-        numbers, one = np.asarray(order, np.int32), TensorType((1,), "i32")
-        (table,) = importer.emit("constant", [], [scalar.with_shape((len(order),))], {"value": numbers}, operation)
-        (found,) = importer.emit("dynamic_slice", [table, index], [one], {"slice_sizes": (1,)}, operation)
-        (index,) = importer.emit("reshape", [found], [scalar], {}, operation)
-    (number,) = importer.emit("convert", [index], [importer.type(operation.results[0])], {}, operation)
-    importer.bind(operation.results[0], number)

@@ -54,6 +54,8 @@ def import_module(top: builtin.ModuleOp, source: Source, given: Sequence[Mesh] =
             reader(reading, operation)
     for find in () if reading.module.mesh.axes else registries.MESH_FINDERS:
         find(reading, top)
+    for find in () if reading.module.mesh.axes else registries.DEVICE_FINDERS:
+        find(reading, top)
     for settle in registries.MESH_SETTLERS:
         settle(reading, top)
     partitions = top.attributes.get("mhlo.num_partitions")

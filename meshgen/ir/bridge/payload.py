@@ -14,7 +14,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.dense import DenseElements
 from meshgen.ir.dialects.upstream.index import AS_ARITH
-from meshgen.ir.graph import DTYPES, TensorType, Value
+from meshgen.ir.evaluate.elementwise import LIFTABLE
+from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
 
 LAZY = "lazy"  # attribute of nodes that are dropped again where nothing uses them
 MOVEMENT = ("constant", "broadcast_in_dim", "convert", "reshape", "transpose", "iota", "bitcast_convert")
@@ -129,6 +130,21 @@ class Builder:
         if condition.type.rank and not a.type.rank:
             a, b = (self.broadcast(x, condition.type.shape) for x in (a, b))
         return self.node("select", [condition, a, b], a.type)
+
+
+def lifted(builder: Builder, body: Graph, operands: Sequence[Value]) -> Value | str:
+    """What a region of scalar operations makes of whole arrays of one shape; else the operation that cannot be taken so."""
+    shape = operands[0].type.shape
+    values = dict(zip(body.inputs, operands, strict=True))
+    for node in body.nodes:
+        if node.op not in LIFTABLE:
+            return node.op
+        kind = TensorType(shape, node.result.type.dtype)
+        if node.op == "constant":
+            values[node.result] = builder.constant(np.asarray(node.attrs["value"]).item(), kind)
+        else:
+            values[node.result] = builder.node(node.op, [values[v] for v in node.operands], kind, **node.attrs)
+    return values[body.outputs[0]]
 
 
 def mnemonic(op: Operation) -> str:

@@ -65,6 +65,7 @@ class Reading:
     guests: frozenset[str] = frozenset()  # meshes over the devices of another one, under other axes
     refused: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])  # meshes that nothing may be on
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    replicas: int = 1  # how often the program says that it runs on as many partitions, each time on other devices
     given: Sequence[Mesh] = ()  # what the user said of the meshes
     is_part: bool = False  # whether it is the program of one mesh among several
     _types: dict[Attribute, tuple[TensorType, Attribute | None]] = field(

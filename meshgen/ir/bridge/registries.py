@@ -36,6 +36,8 @@ MODULE_OPS: dict[str, Callable[[Reading, Operation], None]] = {}
 """By MLIR operation name: reads a declaration at module level, for example of a mesh (`Reading.declare_mesh`)."""
 MESH_FINDERS: list[Callable[[Reading, Operation], None]] = []
 """Called for a module that declares no mesh: declares the one that its shardings say."""
+DEVICE_FINDERS: list[Callable[[Reading, Operation], None]] = []
+"""Called for a module whose shardings say no mesh either: declares the devices that its operations speak of."""
 MESH_SETTLERS: list[Callable[[Reading, Operation], None]] = []
 """Called when all meshes are declared: decides which of them are meshes of their own by what the program names."""
 WHOLE_AXES: dict[str, Callable[[Operation], tuple[str, Sequence[str]]]] = {}

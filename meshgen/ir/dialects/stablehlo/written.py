@@ -9,14 +9,13 @@ from xdsl.ir import Operation
 from xdsl.irdl import region_def, result_def, var_operand_def
 
 from meshgen.ir.bridge.conversion import Importer
-from meshgen.ir.bridge.payload import Builder, finish
+from meshgen.ir.bridge.payload import Builder, finish, lifted
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.dialects.stablehlo.attributes import RngDistribution
 from meshgen.ir.dialects.stablehlo.base import GenericOperation, HloOperation, closed_regions, define, values_of
 from meshgen.ir.dialects.stablehlo.collectives import DeviceNumber
 from meshgen.ir.dialects.stablehlo.elementwise import Unary
 from meshgen.ir.dialects.stablehlo.fields import Field, unread, word
-from meshgen.ir.evaluate.elementwise import LIFTABLE
 from meshgen.ir.graph import TensorType, is_float
 
 
@@ -91,22 +90,8 @@ def _import_rng(importer: Importer, operation: Operation) -> None:
 def _import_map(importer: Importer, operation: Operation) -> None:
     """The region's element-wise operations on whole arrays."""
     (body,) = closed_regions(importer, operation)
-    shape = importer.type(operation.results[0]).shape
-    if other := next((node.op for node in body.nodes if node.op not in LIFTABLE), None):
-        importer.fault("MG0103", f"'{other}' in the region of a map is not supported", operation)
+    found = lifted(Builder(importer, operation), body, importer.values(operation.operands))
+    if isinstance(found, str):
+        importer.fault("MG0103", f"'{found}' in the region of a map is not supported", operation)
         return
-    builder = Builder(importer, operation)
-    values = dict(zip(body.inputs, importer.values(operation.operands), strict=True))
-    for node in body.nodes:
-        kind = TensorType(shape, node.result.type.dtype)
-        if node.op == "constant":
-            values[node.result] = builder.constant(np.asarray(node.attrs["value"]).item(), kind)
-        else:
-            values[node.result] = builder.node(node.op, [values[v] for v in node.operands], kind, **node.attrs)
-    finish(importer, operation, values[body.outputs[0]])
-
-
-@imports("stablehlo.replica_id")
-def _import_replica_id(importer: Importer, operation: Operation) -> None:
-    """A program over a mesh has one replica."""
-    finish(importer, operation, Builder(importer, operation).constant(0, importer.type(operation.results[0])))
+    finish(importer, operation, found)
