@@ -168,8 +168,9 @@ class _Writer:
             self._copies[result] = copies
         else:
             self.define(result, copies.get(target, party), party, nodes)
-        lies = Value(value.type, granted=(self.annotations[result],), is_bound=is_for_users(node))
-        self._copies[result].value.stands_for(lies)
+        if node.op == "annotate":
+            lies = Value(value.type, granted=(self.annotations[result],), is_bound=is_for_users(node))
+            self._copies[result].value.stands_for(lies)
 
     def _region(self, node: Node, number: int) -> Graph:
         """A region of control flow lies as the op's own values; bodies of other ops work on scalars."""
