@@ -102,7 +102,9 @@ def _difference(box: Box, held: Box) -> Iterator[Box]:
 
 
 def dealt(asked: list[tuple[int, Box]], holders: list[int], distance: Distance) -> Iterator[Message]:
-    """Requests for one tile dealt out to its holders; what would go to some of them only is cut into equal pieces."""
+    """Requests for one tile dealt out to its holders in rounds, the largest first, each to the nearest that is left; what
+    would go to some of them only is cut into equal pieces.
+    """
     ordered = sorted(asked, key=lambda request: (-volume(request[1]), request))
     whole = len(ordered) // len(holders) * len(holders)
     for start in range(0, whole, len(holders)):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from meshgen.ccl.exchange import exchange
-from meshgen.ccl.routes import routes
+from meshgen.ccl.routes import dealt, routes
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.spec import P, Sharding, fit
 from tests.sharding.reshard_oracle import random_sharding
@@ -99,3 +99,14 @@ def test_summands_go_one_by_one_to_other_axes(source: Sharding, target: Sharding
 def test_what_everybody_holds_is_not_sent() -> None:
     assert routes(fit(P(), 1), fit(P("x"), 1), (8,), XY) == ()
     assert routes(Sharding(()), Sharding(()), (), XY) == ()
+
+
+def test_the_nearest_holder_that_is_left_serves_a_request() -> None:
+    found = dealt([(4, ((0, 2),)), (6, ((0, 2),))], [0, 5], lambda holder, receiver: abs(holder - receiver))
+    assert [(m.sender, m.receiver) for m in found] == [(5, 4), (0, 6)]
+
+
+def test_the_smallest_request_is_cut_where_they_do_not_come_out_even() -> None:
+    asked = [(4, ((0, 2),)), (5, ((0, 6),)), (6, ((0, 6),))]
+    found = dealt(asked, [0, 1], lambda holder, receiver: 0)
+    assert [(m.sender, m.receiver, m.elements) for m in found] == [(0, 5, 6), (1, 6, 6), (0, 4, 1), (1, 4, 1)]
