@@ -18,7 +18,8 @@ from meshgen.sharding.materialize import annotations_of
 from meshgen.sharding.optimizations.rewrite import without_dead
 from meshgen.sharding.propagate import Solved
 from meshgen.sharding.propagation.chains import state_text
-from meshgen.sharding.propagation.choices import asks_use, edges, is_as_asked
+from meshgen.sharding.propagation.choices import edges
+from meshgen.sharding.propagation.labels import asks_use, is_as_asked
 from meshgen.sharding.propagation.rivals import LostHint, lost_hints
 from meshgen.sharding.reshard.plan import same_layout
 

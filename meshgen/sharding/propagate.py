@@ -26,10 +26,11 @@ from meshgen.sharding.equal_programs.frame_rewrite import in_one_frame
 from meshgen.sharding.equal_programs.own_rows import own_rows
 from meshgen.sharding.equal_programs.sums_of_pads import sums_of_pads
 from meshgen.sharding.propagation.axis_cuts import axis_cuts
-from meshgen.sharding.propagation.choices import AxisProblem, AxisSolution, Label, View, edges, labels_of
+from meshgen.sharding.propagation.choices import AxisProblem, AxisSolution, View, edges
 from meshgen.sharding.propagation.control import flatten
 from meshgen.sharding.propagation.groups import of_members
 from meshgen.sharding.propagation.kept import unkept
+from meshgen.sharding.propagation.labels import Label, labels_of
 from meshgen.sharding.propagation.order import axis_orders
 from meshgen.sharding.propagation.reach import Origins, Steps, reach
 from meshgen.sharding.propagation.sites import Site, sites_of, wish_of

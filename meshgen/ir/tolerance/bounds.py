@@ -27,7 +27,8 @@ from meshgen.ir.evaluate.common import Array
 from meshgen.ir.evaluate.control import case_branch
 from meshgen.ir.evaluate.evaluator import Evaluator, last_uses
 from meshgen.ir.graph import WISHES, Graph, Node, TensorType, Value, dtype_name, is_complex, is_float, is_inexact
-from meshgen.ir.tolerance.rules import RULES, WITH_POLES
+from meshgen.ir.tolerance.functions import WITH_POLES
+from meshgen.ir.tolerance.rules import RULES
 from meshgen.ir.tolerance.values import Tracked, absolute, exact, spread_bound, unknown, widest
 
 SAMPLES = 8

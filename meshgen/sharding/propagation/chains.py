@@ -14,7 +14,7 @@ from typing import Any
 from meshgen.errors import Location, place_text
 from meshgen.ir.graph import Value
 from meshgen.sharding.propagate import Decision, Solved
-from meshgen.sharding.propagation.choices import Label
+from meshgen.sharding.propagation.labels import Label
 from meshgen.sharding.propagation.reach import seeds
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import State, state_of

@@ -1,6 +1,5 @@
-"""The choice of every site along one mesh axis, as a labelling problem: labels, costs and their solution.
+"""The choice of every site along one mesh axis, as a labelling problem: costs of labels, and their solution.
 
-A site's label says which of its loops the axis splits, or that partial operands stay partial, or neither.
 Labels at both ends of an edge tell the value's state there; if they differ the value is resharded, at the
 estimated time of that. A value with several users may have one resharded copy that they share.
 """
@@ -16,10 +15,9 @@ import numpy as np
 
 from meshgen.ir.graph import Value
 from meshgen.sharding.propagation.eliminate import Table, cheapest
-from meshgen.sharding.propagation.reach import Covered, Origins, fits, picks_of, usable_factor
+from meshgen.sharding.propagation.labels import Label, asked_face, asks_use, is_as_asked
 from meshgen.sharding.propagation.sites import Site
-from meshgen.sharding.propagation.states import LATENCY_SECONDS, SAME_EDGE, Link, State, state_of
-from meshgen.sharding.rules import Linear
+from meshgen.sharding.propagation.states import LATENCY_SECONDS, SAME_EDGE, Link, State
 from meshgen.sharding.windows import rows_moved
 
 FORBIDDEN = 1e6  # seconds; finite, so that a problem without solution still has a least bad one
@@ -29,166 +27,6 @@ BEHIND = 1 + 1e-8  # of equal choices the one that brings a value into an annota
 HINT_SECONDS = 2e-6  # what keeping a hint is worth on top of the traffic that it saves
 # What a use that reads a value otherwise than is required for it costs: more than any traffic, but uses may contradict each other.
 USE_SECONDS = 1e3
-
-
-@dataclass(frozen=True)
-class Label:
-    """States of a site's operands and results along the axis; `factor` or `way` says why."""
-
-    factor: int | None
-    way: Linear | None
-    operands: tuple[State, ...]
-    results: tuple[State, ...]
-
-    def is_pick(self, site: Site) -> bool:
-        """Whether the op leaves rows of the loop partial instead of fetching them."""
-        is_window = self.factor is not None and site.rule.factors[self.factor].kind == "window"
-        return is_window and isinstance(self.results[0], str)
-
-
-def labels_of(
-    site: Site, link: Link, origins: dict[Value, Origins], covered: Covered, others: Callable[[Site, int], int]
-) -> list[Label]:
-    """The labels that the annotations reach, sharded ones first."""
-    found: list[Label] = []
-    rule, node = site.rule, site.node
-    if site.is_manual(link.axis):
-        return [_manual_label(site, link.axis)]
-    for factor, loop in enumerate(rule.factors):
-        if (
-            loop.kind == "whole"
-            or not _is_reached(site, factor, origins)
-            or not _is_splittable(site, factor, link, others)
-        ):
-            continue
-        operands, results = rule.places(factor)
-        ends: tuple[State, ...] = tuple(loop.reduction if loop.kind == "reduce" else d for d in results)
-        label = Label(factor, None, tuple(operands), ends)
-        if _is_expressible(site, factor, covered):
-            found.append(label)
-    found += _picked(site, link, origins, others)
-    found += _instead_of_sums(site, link, found, covered, others)
-    kinds = {state for v in node.operands for state in origins.get(v, {}) if isinstance(state, str)}
-    for way in rule.linear:
-        for kind in sorted(kinds & set(way.kinds)):
-            if any(kind in origins.get(node.operands[i], {}) for i in way.operands):
-                operands_ = tuple(kind if i in way.operands else None for i in range(len(node.operands)))
-                found.append(Label(None, way, operands_, (kind,) * len(node.results)))
-    asked = site.wish and state_of(site.wish.sharding, link.axis)
-    if isinstance(asked, int) and site.wish and site.wish.required and not _has(site, found, asked):
-        factor = (rule.results or rule.operands)[0][asked][0]  # of a single row: nothing else is split by it
-        operands, results = rule.places(factor)
-        found.append(Label(factor, None, tuple(operands), tuple(results)))
-    if isinstance(asked, str) and all(asked not in (*label.operands, *label.results) for label in found):
-        found.append(Label(None, None, (asked,) * len(node.operands), (asked,) * len(node.results)))
-    found.append(Label(None, None, (None,) * len(node.operands), (None,) * len(node.results)))
-    return found
-
-
-def _manual_label(site: Site, axis: str) -> Label:
-    """Along a manual axis a body is whole; what its ends take and give outside lies as they declare."""
-    operands, results = (None,) * len(site.node.operands), (None,) * len(site.node.results)
-    if site.wish is None or site.node.op not in ("manual_operand", "manual_result"):
-        return Label(None, None, operands, results)
-    said = state_of(site.wish.sharding, axis)
-    return Label(None, None, (said,), results) if site.asks_operand else Label(None, None, operands, (said,))
-
-
-def asked_face(site: Site, label: Label) -> State:
-    """The state of the value that a site's wish is about."""
-    return label.operands[0] if site.asks_operand else label.results[0]
-
-
-def is_as_asked(site: Site, state: State, axis: str) -> bool:
-    """Whether a state along an axis is what a site's wish asks for, or what it leaves open."""
-    assert site.wish is not None, "it asks"
-    asked, opened = state_of(site.wish.sharding, axis), site.wish.open_dims
-    return state == asked or (asked is None and isinstance(state, int) and state < len(opened) and opened[state])
-
-
-def asks_use(maker: Site, user: Site) -> bool:
-    """Whether an annotation says how a user of its result must read it: one for users, unless the user is one that has its own."""
-    is_bound = maker.node.op == "annotate" and maker.wish is not None and maker.wish.required
-    return (
-        is_bound
-        and not maker.node.attrs.get("as_result", True)
-        and not (user.wish is not None and user.asks_operand)
-        and user.node.op != "annotate"
-    )
-
-
-def _picked(site: Site, link: Link, origins: dict[Value, Origins], others: Callable[[Site, int], int]) -> list[Label]:
-    """Labels that leave rows of a split dim partial; the dim is split over no other axis."""
-    return [
-        Label(pick.window.factor, None, (state,), (pick.kind,))
-        for value in site.node.operands
-        for state in origins.get(value, {})
-        if site.rule.picks and isinstance(state, int)
-        for pick in picks_of(site, 0, state, link.size)
-        if others(site, pick.window.factor) == 1
-    ]
-
-
-def _instead_of_sums(
-    site: Site, link: Link, labels: list[Label], covered: Covered, others: Callable[[Site, int], int]
-) -> list[Label]:
-    """For a product that sums over a split dim, and makes more than it takes: a dim of the larger operand instead.
-
-    Annotations do not reach it. But exchanging the operands then moves less than reducing partial sums.
-    """
-    rule, node = site.rule, site.node
-    known = {label.factor for label in labels if label.factor is not None}
-    is_summed = any(rule.factors[factor].kind == "reduce" for factor in known)
-    given = [value.type.nbytes for value in node.operands]
-    if node.op != "dot_general" or not is_summed or sum(given) > node.result.type.nbytes:
-        return []
-    larger = given.index(max(given))
-    free = [
-        factor
-        for factor, loop in enumerate(rule.factors)
-        if loop.kind == "parallel" and factor not in known
-        if rule.places(factor)[0][larger] is not None and rule.places(factor)[0][1 - larger] is None
-        if _is_splittable(site, factor, link, others) and _is_expressible(site, factor, covered)
-    ]
-    best = max(free, key=lambda factor: (rule.factors[factor].size, -factor), default=None)
-    if best is None:
-        return []
-    operands, results = rule.places(best)
-    return [Label(best, None, tuple(operands), tuple(results))]
-
-
-def _has(site: Site, labels: list[Label], state: State) -> bool:
-    """Whether a label puts the value of an end of the program, or of an annotation, in a state."""
-    return any(asked_face(site, label) == state for label in labels)
-
-
-def _is_reached(site: Site, factor: int, origins: dict[Value, Origins]) -> bool:
-    operands, results = site.rule.places(factor)
-    pairs = [*zip(site.node.operands, operands, strict=True), *zip(site.node.results, results, strict=True)]
-    if site.node.op == "propagation_barrier":  # its result lies as what may flow to that says
-        pairs = pairs[1:]
-    return any(dim is not None and dim in origins.get(value, {}) for value, dim in pairs)
-
-
-def _is_splittable(site: Site, factor: int, link: Link, others: Callable[[Site, int], int]) -> bool:
-    """Not where another axis leaves its rows partial; evenly, or the factor is a dim of its own and tiles need not nest in those that other axes make."""
-    loop, split = site.rule.factors[factor], others(site, factor)
-    if not split:
-        return False
-    if loop.size % (link.size * split) == 0:
-        return True
-    return not (split > 1 and link.nests) and fits(site.rule, factor, loop.size + 1)
-
-
-def _is_expressible(site: Site, factor: int, covered: Covered) -> bool:
-    """Whether the factor is the usable one of every dim that has it."""
-    rule = site.rule
-    return all(
-        usable_factor(rule, dims, d, site, covered) == factor
-        for dims in (*rule.operands, *rule.results)
-        for d, part in enumerate(dims)
-        if factor in part
-    )
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from meshgen.errors import Diagnostic
-from meshgen.sharding.propagation.choices import Label, asked_face
+from meshgen.sharding.propagation.labels import Label, asked_face
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import state_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from meshgen.ir.graph import Value
-from meshgen.sharding.propagation.choices import Label
+from meshgen.sharding.propagation.labels import Label
 from meshgen.sharding.propagation.sites import Site
 
 Orders = dict[Site, dict[int, tuple[str, ...]]]

@@ -15,8 +15,9 @@ from meshgen.errors import place_text
 from meshgen.ir.infer.sharding import BETWEEN
 from meshgen.sharding.propagate import Solved
 from meshgen.sharding.propagation.chains import state_text
-from meshgen.sharding.propagation.choices import FORBIDDEN, Label, asked_face
+from meshgen.sharding.propagation.choices import FORBIDDEN
 from meshgen.sharding.propagation.eliminate import Table, cheapest
+from meshgen.sharding.propagation.labels import Label, asked_face
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import state_of
 
