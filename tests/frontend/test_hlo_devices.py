@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from meshgen.api import compile as compile_program
+from meshgen.errors import ProgramError
 from meshgen.ir.text import parse_text, print_text
 from tests.ir.payload import Array, normal
 
@@ -150,3 +151,53 @@ def test_a_program_is_on_as_many_devices_as_it_says_or_names(counts: str, mesh: 
     module = parse_text(program(reduced([[0, 1, 2, 3]]), counts=counts))
     assert str(module.mesh) == f"Mesh({mesh})" and module.stage == "partition"
     assert print_text(parse_text(print_text(module))) == print_text(module)
+
+
+PAIRS = dense([[0, 1], [1, 2], [3, 0]])
+CROSSING = {
+    "sent and received": f"""%0 = stablehlo.create_token : !stablehlo.token
+  %1 = "stablehlo.send"(%x, %0) <{{{CHANNEL}, is_host_transfer = false, source_target_pairs = {PAIRS}}}> : (tensor<2x3xf32>, !stablehlo.token) -> !stablehlo.token
+  %r, %2 = "stablehlo.recv"(%1) <{{{CHANNEL}, is_host_transfer = false}}> : (!stablehlo.token) -> (tensor<2x3xf32>, !stablehlo.token)
+  %3 = stablehlo.after_all %2, %token : !stablehlo.token""",
+    "started and waited for": f"""%f = "stablehlo.async_start"(%x) ({{
+  ^bb0(%a: tensor<2x3xf32>):
+    %p = "stablehlo.collective_permute"(%a) <{{source_target_pairs = {PAIRS}, {CHANNEL}}}> : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    stablehlo.return %p : tensor<2x3xf32>
+  }}) : (tensor<2x3xf32>) -> !stablehlo.future<tensor<2x3xf32>>
+  %r = "stablehlo.async_done"(%f) : (!stablehlo.future<tensor<2x3xf32>>) -> tensor<2x3xf32>
+  %3 = stablehlo.after_all %token : !stablehlo.token""",
+}
+
+
+def crossing(body: str) -> str:
+    return f"""module attributes {{mhlo.num_partitions = 4 : i32}} {{
+func.func @main(%x: tensor<2x3xf32>, %token: !stablehlo.token) -> (tensor<2x3xf32>, !stablehlo.token) {{
+  {body}
+  return %r, %3 : tensor<2x3xf32>, !stablehlo.token
+}}
+}}"""
+
+
+@pytest.mark.parametrize("name", CROSSING)
+def test_what_is_sent_arrives_and_tokens_are_nothing(name: str) -> None:
+    x = normal(4, 2, 3)
+    found = compile_program(crossing(CROSSING[name]), target="cpu")(x.reshape(-1, 3), np.zeros((0,), bool))
+    wanted = np.stack([x[3], x[0], x[1], np.zeros_like(x[0])])
+    np.testing.assert_array_equal(np.asarray(found[0]).reshape(x.shape), wanted)
+    assert np.asarray(found[1]).shape == (0,)
+
+
+REFUSED = [
+    (CROSSING["sent and received"].replace("is_host_transfer = false", "is_host_transfer = true"), "to the host"),
+    (CROSSING["sent and received"].replace("handle = 1", "handle = 2", 1), "no send on its channel"),
+    (CROSSING["sent and received"].replace(f", source_target_pairs = {PAIRS}", ""), "does not say source_target_pairs"),
+    (CROSSING["sent and received"].replace("[0, 1]", "[0, 2]"), "the target of more than one pair"),
+    (CROSSING["started and waited for"].replace('"(%f)', '"(%x)').replace("(!stablehlo.future<tensor<2x3xf32>>)", "(tensor<2x3xf32>)"), "no async_start gives"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "message"), REFUSED, ids=range(len(REFUSED)))
+def test_what_cannot_cross_is_refused_where_it_stands(body: str, message: str) -> None:
+    with pytest.raises(ProgramError, match=message) as caught:
+        parse_text(crossing(body))
+    assert all(found.loc for found in caught.value.diagnostics)

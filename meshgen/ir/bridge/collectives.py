@@ -26,10 +26,8 @@ from meshgen.ir.replica_groups import (
     axes_along,
     device_groups,
     find_axes,
-    find_shift,
     group_faults,
     moving_axes,
-    pair_faults,
 )
 
 _KINDS = {"add": "sum", "maximum": "max", "minimum": "min", "multiply": "product", "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
@@ -73,7 +71,7 @@ def _group(importer: Importer, operation: Operation) -> Group | None:
     mesh, rows = importer.reading.module.mesh, rows_of(operation.properties["replica_groups"])
     if rows in ([], [(0,)]) and (is_across(operation) or mesh.size == 1):
         return Group(mesh.names)
-    groups = importer.reading.placed(_device_rows(importer, operation, rows))
+    groups = importer.reading.placed(device_rows(importer, operation, rows))
     if message := group_faults(groups, mesh):
         importer.fault("MG0104", f"{operation.name}: {message}", operation)
         return None
@@ -90,7 +88,7 @@ def _group(importer: Importer, operation: Operation) -> Group | None:
     return None
 
 
-def _device_rows(importer: Importer, operation: Operation, rows: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+def device_rows(importer: Importer, operation: Operation, rows: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
     """Rows of what the operation numbers as rows of devices; -1 fills up shorter rows."""
     plain = [tuple(number for number in row if number >= 0) for row in rows]
     mesh, replicas = importer.reading.module.mesh, importer.reading.replicas
@@ -112,7 +110,7 @@ def is_across(operation: Operation) -> bool:
     return isinstance(handle, ChannelHandle) and handle.integer("handle") > 0
 
 
-def _emit_each(importer: Importer, operation: Operation, name: str, attrs: Attrs, order: Sequence[int] = ()) -> None:
+def emit_each(importer: Importer, operation: Operation, name: str, attrs: Attrs, order: Sequence[int] = ()) -> None:
     """A node per operand, among devices in another order where one is given."""
     if len(operation.operands) != len(operation.results):
         message = f"{operation.name}: {len(operation.operands)} operands, but {len(operation.results)} results"
@@ -141,7 +139,7 @@ def _grouped(name: str, attrs_of: Callable[[Importer, Operation], Attrs]) -> Cal
 
     def import_grouped(importer: Importer, operation: Operation) -> None:
         group, attrs = _group(importer, operation) or Group(), attrs_of(importer, operation)
-        _emit_each(importer, operation, name, {"axes": group.axes, **attrs}, group.order)
+        emit_each(importer, operation, name, {"axes": group.axes, **attrs}, group.order)
 
     return import_grouped
 
@@ -154,7 +152,7 @@ def _reducing(name: str) -> Callable[[Importer, Operation], None]:
         attrs = {"dim": _integer(operation, "scatter_dimension")} if name == "reduce_scatter" else {}
         if applied is not None:
             kind = _KINDS[applied.name.partition(".")[2]]
-            _emit_each(importer, operation, name, {"axes": group.axes, "kind": kind, **attrs}, group.order)
+            emit_each(importer, operation, name, {"axes": group.axes, "kind": kind, **attrs}, group.order)
         else:
             _fold_each(importer, operation, group, attrs)
 
@@ -224,7 +222,7 @@ def _import_broadcast(importer: Importer, operation: Operation) -> None:
     """From the first device of each group; who is in none has zeros."""
     rows = rows_of(operation.properties["replica_groups"])
     mesh = importer.reading.module.mesh
-    groups = importer.reading.placed(_device_rows(importer, operation, rows)) if mesh.axes and mesh.is_static else []
+    groups = importer.reading.placed(device_rows(importer, operation, rows)) if mesh.axes and mesh.is_static else []
     members = [device for group in groups for device in group]
     is_part = len(set(members)) == len(members) and set(members) < set(range(mesh.size)) and groups != [(0,)]
     if is_part:
@@ -232,7 +230,7 @@ def _import_broadcast(importer: Importer, operation: Operation) -> None:
         return
     group = _group(importer, operation) or Group()
     attrs = {"axes": group.axes, "root": (0,) * len(group.axes)}
-    _emit_each(importer, operation, "broadcast", attrs, group.order)
+    emit_each(importer, operation, "broadcast", attrs, group.order)
 
 
 def _broadcast_to_some(importer: Importer, operation: Operation, groups: Sequence[Sequence[int]]) -> None:
@@ -250,24 +248,3 @@ def _broadcast_to_some(importer: Importer, operation: Operation, groups: Sequenc
             taken = builder.broadcast(builder.reshape(flag, ()), value.type.shape)
             found = builder.select(taken, _moved(importer, operation, value, pairs), found)
         importer.bind(result, found)
-
-
-@imports("stablehlo.collective_permute")
-def _import_permute(importer: Importer, operation: Operation) -> None:
-    """A rotation along an axis is a shift; who receives nothing has zeros, so nothing else is."""
-    if not has_mesh(importer, operation):
-        _emit_each(importer, operation, "permute_pairs", {"axes": (), "pairs": ()})
-        return
-    mesh = importer.reading.module.mesh
-    rows = importer.reading.placed(
-        _device_rows(importer, operation, rows_of(operation.properties["source_target_pairs"]))
-    )
-    pairs = tuple(sorted((row[0], row[1]) for row in rows if len(row) == 2))
-    if message := pair_faults(pairs, mesh.size) if len(pairs) == len(rows) else "pairs have two devices":
-        importer.fault("MG0104", f"{operation.name}: {message}", operation)
-    elif (shift := find_shift(pairs, mesh)) is not None:
-        attrs = {"axes": (shift[0],), "shift_axis": shift[0], "offset": shift[1], "rotate": True}
-        _emit_each(importer, operation, "shift", attrs)
-        return
-    axes = () if message else moving_axes(pairs, mesh)
-    _emit_each(importer, operation, "permute_pairs", {"axes": axes, "pairs": pairs})

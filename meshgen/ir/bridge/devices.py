@@ -19,9 +19,13 @@ from meshgen.ir.bridge.shard.grid import declare
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mesh import DEFAULT_NAME, Axis
 
-_SPEAKING = ("stablehlo.all_to_all", "stablehlo.collective_broadcast", "stablehlo.collective_permute", "stablehlo.all_reduce", "stablehlo.all_gather", "stablehlo.reduce_scatter",
-             "stablehlo.partition_id", "stablehlo.replica_id")  # fmt: skip
-_NO_MESH = 'declare the devices: sdy.mesh @mesh = <["x"=8]>'
+_SPEAKING = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "partition_id", "recv",
+        "reduce_scatter", "replica_id", "send",
+    )
+)  # fmt: skip
 
 
 @imports("stablehlo.partition_id", "stablehlo.replica_id")

@@ -14,6 +14,7 @@ import meshgen.ir.bridge.index
 import meshgen.ir.bridge.linalg.named
 import meshgen.ir.bridge.linalg.pack
 import meshgen.ir.bridge.manual
+import meshgen.ir.bridge.pairs
 import meshgen.ir.bridge.parallel
 import meshgen.ir.bridge.scf
 import meshgen.ir.bridge.schedule
@@ -43,6 +44,7 @@ FAMILIES = (
     meshgen.ir.bridge.devices,
     meshgen.ir.bridge.index,
     meshgen.ir.bridge.manual,
+    meshgen.ir.bridge.pairs,
     meshgen.ir.bridge.parallel,
     meshgen.ir.bridge.scf,
     meshgen.ir.bridge.schedule,

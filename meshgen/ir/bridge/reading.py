@@ -16,6 +16,7 @@ from meshgen.ir.dense import COMPLEX_NAMES
 from meshgen.ir.graph import (
     DTYPES,
     STAGES,
+    TOKEN,
     Annotation,
     Graph,
     Module,
@@ -241,6 +242,8 @@ class Reading:
         return found
 
     def _decode(self, attribute: Attribute, source: Operation | SSAValue | None) -> tuple[TensorType, Attribute | None]:
+        if attribute.name == "stablehlo.token":
+            return TensorType(*TOKEN), None
         is_tensor = isinstance(attribute, builtin.TensorType)
         element = attribute.element_type if is_tensor else attribute
         name = "i64" if isinstance(element, builtin.IndexType) else str(element)

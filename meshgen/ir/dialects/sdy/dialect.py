@@ -30,7 +30,7 @@ from meshgen.ir.dialects.sdy.attributes import (
 from meshgen.ir.dialects.sdy.collectives import COLLECTIVES, LISTED
 from meshgen.ir.dialects.sdy.manual import ManualComputationOp, ReturnOp
 from meshgen.ir.dialects.sdy.propagation import OPERATIONS, DirectionAttr
-from meshgen.ir.graph import Annotation, TensorType
+from meshgen.ir.graph import TOKEN, Annotation, TensorType
 from meshgen.mesh import DEFAULT_NAME, Axis
 from meshgen.spec import Sharding
 
@@ -129,6 +129,8 @@ def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
     if symbol in reading.refused:
         raise ShardingError(reading.refused[symbol])
     dims = tuple(reading.axes(symbol, axes) for axes in spelled.dims)
+    if kind == TensorType(*TOKEN):
+        dims = dims or ((),)
     partial = tuple((axis, "sum") for axis in reading.axes(symbol, spelled.unreduced))
     is_open = spelled.open_dims if any(spelled.open_dims) and not spelled.replicated else ()
     return Annotation(reading.on(symbol, Sharding(dims, partial)), required=True, open_dims=is_open)

@@ -11,11 +11,13 @@ from xdsl.parser import UnresolvedOperand
 from xdsl.printer import Printer
 
 from meshgen.ir.bridge.conversion import Importer
+from meshgen.ir.bridge.payload import Builder
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.dialects.stablehlo.attributes import ATTRIBUTES, Struct, integer, integer_of
 from meshgen.ir.dialects.stablehlo.base import HloOperation, Properties, define
 from meshgen.ir.dialects.stablehlo.fields import Field, number, unread
 from meshgen.ir.dialects.stablehlo.types import TUPLE, TypesForm
+from meshgen.ir.graph import TOKEN, TensorType
 from meshgen.ir.parser import TextParser
 
 
@@ -142,9 +144,15 @@ define(Tokens, "stablehlo.after_all")
 define(Tokens, "stablehlo.create_token")
 
 
-@imports("stablehlo.after_all", "stablehlo.create_token", "stablehlo.tuple")
+@imports("stablehlo.tuple")
 def _import_nothing(importer: Importer, operation: Operation) -> None:
-    """A token is used by tokens only; the elements of a tuple are looked up where they are taken out."""
+    """The elements of a tuple are looked up where they are taken out."""
+
+
+@imports("stablehlo.after_all", "stablehlo.create_token")
+def _import_token(importer: Importer, operation: Operation) -> None:
+    """Nothing here has side effects: a token is a tensor without elements."""
+    importer.bind(operation.results[0], Builder(importer, operation).constant(0, TensorType(*TOKEN)))
 
 
 @imports("stablehlo.get_tuple_element")

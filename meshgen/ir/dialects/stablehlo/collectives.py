@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def, region_def, result_def, var_operand_def, var_result_def
+from xdsl.dialects.builtin import ArrayAttr
+from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import AttrParser
 
+from meshgen.ir.dialects.stablehlo.attributes import ATTRIBUTES
 from meshgen.ir.dialects.stablehlo.base import HloOperation, define
 from meshgen.ir.dialects.stablehlo.types import ONE, TypesForm
 
@@ -51,6 +65,41 @@ class CollectivePermute(IRDLOperation):
     outputs = var_result_def()
 
 
+class Crossing(IRDLOperation):
+    """`send` or `recv` on a channel; what crosses stands before a token."""
+
+    arguments = var_operand_def()
+    channel_handle = prop_def()
+    source_target_pairs = opt_prop_def()
+    is_host_transfer = opt_prop_def()
+    outputs = var_result_def()
+
+
+@irdl_attr_definition
+class Future(ParametrizedAttribute, TypeAttribute):
+    """`!stablehlo.future<tensor<4xf32>>`: what an operation gives that has been started."""
+
+    name = "stablehlo.future"
+    types: ArrayAttr
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
+        return [ArrayAttr(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parser.parse_type))]
+
+
+class AsyncStart(IRDLOperation):
+    """Starts what its region says; `async_done` gives the results."""
+
+    arguments = var_operand_def()
+    body = region_def()
+    future = result_def()
+
+
+class AsyncDone(IRDLOperation):
+    future = operand_def()
+    outputs = var_result_def()
+
+
 class DeviceNumber(HloOperation):
     """`%0 = stablehlo.partition_id : tensor<ui32>`"""
 
@@ -64,4 +113,7 @@ REDUCE_SCATTER = define(ReduceScatter, "stablehlo.reduce_scatter")
 ALL_TO_ALL = define(AllToAll, "stablehlo.all_to_all")
 COLLECTIVE_BROADCAST = define(Grouped, "stablehlo.collective_broadcast")
 COLLECTIVE_PERMUTE = define(CollectivePermute, "stablehlo.collective_permute")
+SEND, RECV = define(Crossing, "stablehlo.send"), define(Crossing, "stablehlo.recv")
+ASYNC_START, ASYNC_DONE = define(AsyncStart, "stablehlo.async_start"), define(AsyncDone, "stablehlo.async_done")
+ATTRIBUTES.append(Future)
 PARTITION_ID = define(DeviceNumber, "stablehlo.partition_id")
