@@ -15,11 +15,12 @@ from meshgen.codegen.fusion.bodies import Cutter, Kernels
 from meshgen.codegen.fusion.groups import Group, Grouping
 from meshgen.codegen.fusion.split import split_reductions
 from meshgen.codegen.fusion.traffic import lower_traffic
-from meshgen.codegen.simplify import COLLECTIVES, simplify
+from meshgen.codegen.simplify import simplify
 from meshgen.codegen.unroll import communicates
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.regions import captured
+from meshgen.runtime.plan import COLLECTIVES
 
 
 def fuse(module: Module) -> Module:

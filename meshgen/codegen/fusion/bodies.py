@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, MADE, POINTWISE
-from meshgen.codegen.simplify import attribute_key
+from meshgen.codegen.splats import attribute_key
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured, rewired_graph
 

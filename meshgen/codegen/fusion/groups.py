@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, MADE, POINTWISE, Space
-from meshgen.codegen.simplify import COLLECTIVES
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
+from meshgen.runtime.plan import COLLECTIVES
 
 _MOST_MEMBERS = 160
 MOST_INPUTS = 24

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from meshgen.codegen.fusion.groups import EPILOGUE_NODES, MOST_INPUTS, Group, Grouping
 from meshgen.codegen.fusion.space import EXPENSIVE, LOOKUPS, POINTWISE, Space
-from meshgen.codegen.simplify import COLLECTIVES
 from meshgen.ir.graph import Node, Value
+from meshgen.runtime.plan import COLLECTIVES
 
 _TINY_BYTES = 4096  # what is computed again rather than launched for
 _BIG_BYTES = 2**16  # what is worth computing again

@@ -1,0 +1,208 @@
+"""What the result of an op can be instead, by algebra: an operand, a number, or an op on what the operand is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from meshgen.codegen.splats import Writer
+from meshgen.ir.evaluate.common import neutral
+from meshgen.ir.graph import Node, Value, is_float
+
+Identity: TypeAlias = Callable[[Writer, Node, list[Value]], Value | None]  # with the operands as they are written
+
+
+def _same_type(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    return operands[0] if operands[0].type == node.result.type else None
+
+
+def _convert(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    if operands[0].type == node.result.type:
+        return operands[0]
+    inner = writer.source(operands[0], "convert")
+    if inner is None or not _widens(inner.operands[0].type.dtype, operands[0].type.dtype):
+        return None
+    if inner.operands[0].type == node.result.type:
+        return inner.operands[0]
+    return writer.new("convert", inner.operands, node.result.type, {}, node)
+
+
+def _reshape(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    if operands[0].type == node.result.type:
+        return operands[0]
+    if (number := writer.number(operands[0])) is not None:
+        return writer.splat(number, node.result.type, node)
+    if inner := writer.source(operands[0], "reshape"):
+        return _reshape(writer, node, inner.operands) or writer.new(
+            "reshape", inner.operands, node.result.type, {}, node
+        )
+    return None
+
+
+def _broadcast(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    dims = tuple(node.attrs["dims"])
+    if operands[0].type == node.result.type and dims == tuple(range(len(dims))):
+        return operands[0]
+    if (number := writer.number(operands[0])) is not None and operands[0].type.rank:
+        return writer.splat(number, node.result.type, node)
+    if inner := writer.source(operands[0], "broadcast_in_dim"):
+        joined = tuple(dims[d] for d in inner.attrs["dims"])
+        kept = [s for s, d in zip(inner.operands[0].type.sizes, joined, strict=True) if s != node.result.type.sizes[d]]
+        if all(s == 1 for s in kept):
+            return _broadcast_to(writer, inner.operands, joined, node)
+    return None
+
+
+def _broadcast_to(writer: Writer, operands: list[Value], dims: tuple[int, ...], node: Node) -> Value:
+    if operands[0].type == node.result.type and dims == tuple(range(len(dims))):
+        return operands[0]
+    return writer.new("broadcast_in_dim", operands, node.result.type, {"dims": dims}, node)
+
+
+def _transpose(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    perm = tuple(node.attrs["perm"])
+    if perm == tuple(range(len(perm))):
+        return operands[0]
+    if (number := writer.number(operands[0])) is not None:
+        return writer.splat(number, node.result.type, node)
+    if inner := writer.source(operands[0], "transpose"):
+        joined = tuple(inner.attrs["perm"][d] for d in perm)
+        if joined == tuple(range(len(perm))):
+            return inner.operands[0]
+        return writer.new("transpose", inner.operands, node.result.type, {"perm": joined}, node)
+    return None
+
+
+def _slice(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    if operands[0].type == node.result.type:
+        return operands[0]
+    if (number := writer.number(operands[0])) is not None:
+        return writer.splat(number, node.result.type, node)
+    return None
+
+
+def _pad(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    if operands[0].type.size == 0:
+        return writer.new("broadcast_in_dim", [operands[1]], node.result.type, {"dims": ()}, node)
+    none = not (any(node.attrs["low"]) or any(node.attrs["high"]) or any(node.attrs["interior"]))
+    return operands[0] if none else None
+
+
+def _concatenate(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    full = [v for v in operands if v.type.size]
+    if len(full) == 1:
+        return full[0]
+    if len(full) < len(operands):
+        return writer.new("concatenate", full, node.result.type, dict(node.attrs), node)
+    return None
+
+
+def _reduce(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    if operands[0].type.size == 0:
+        return writer.new("broadcast_in_dim", [operands[1]], node.result.type, {"dims": ()}, node)
+    alone = all(operands[0].type.sizes[d] == 1 for d in node.attrs["dims"])
+    if alone and writer.is_splat(operands[1], neutral(node.attrs["kind"], operands[0].type.dtype).item()):
+        return _reshape(writer, node, operands) or writer.new("reshape", operands[:1], node.result.type, {}, node)
+    return None
+
+
+def _dot(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    if operands[0].type.size and operands[1].type.size:
+        return None
+    return writer.splat(np.zeros((), node.result.type.numpy_dtype), node.result.type, node)
+
+
+def _add(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    for this, other in ((0, 1), (1, 0)):
+        number = writer.number(operands[this])
+        # x + 0.0 differs from x in the sign of x = -0.0 only
+        if number is not None and not number and operands[other].type == node.result.type:
+            return operands[other]
+    return None
+
+
+def _subtract(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    return operands[0] if writer.is_splat(operands[1], 0) else None
+
+
+def _multiply(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    for this, other in ((0, 1), (1, 0)):
+        if writer.is_splat(operands[this], 1):
+            return operands[other]
+        if writer.is_splat(operands[this], 0) and not is_float(node.result.type.dtype):
+            return operands[this]
+    return None
+
+
+def _divide(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    number = writer.number(operands[1])
+    if number is None:
+        return None
+    if number == 1:
+        return operands[0]
+    if is_float(node.result.type.dtype) and number and np.frexp(np.float64(number))[0] in (0.5, -0.5):
+        inverse = (1 / np.asarray(number, np.float64)).astype(number.dtype)  # a power of two: exact
+        if np.isfinite(inverse.astype(np.float64)) and inverse:
+            return writer.new(
+                "multiply", [operands[0], writer.splat(inverse, operands[1].type, node)], node.result.type, {}, node
+            )
+    return None
+
+
+def _power(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    if writer.is_splat(operands[1], 1):
+        return operands[0]
+    if writer.is_splat(operands[1], 2):
+        return writer.new("multiply", [operands[0], operands[0]], node.result.type, {}, node)
+    return None
+
+
+def _extremum(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    if operands[0] is operands[1]:
+        return operands[0]
+    for this, other in ((0, 1), (1, 0)):
+        if writer.is_splat(operands[this], neutral(node.op, node.result.type.dtype).item()):
+            return operands[other]
+    return None
+
+
+def _logical(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    if operands[0] is operands[1]:
+        return operands[0]
+    for this, other in ((0, 1), (1, 0)):
+        number = writer.number(operands[this])
+        if node.result.type.dtype == "i1" and number is not None:
+            decides = bool(number) == (node.op == "or")
+            return operands[this] if decides else operands[other]
+    return None
+
+
+def _select(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    if operands[1] is operands[2]:
+        return operands[1]
+    number = writer.number(operands[0])
+    return None if number is None else operands[1 if number else 2]
+
+
+def _alone(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    """`to_partial` over no axes."""
+    return operands[0] if not node.attrs["axes"] else None
+
+
+def _widens(source: str, target: str) -> bool:
+    """Whether every number of the source type is one of the target type."""
+    exact = {"bf16": ("f32", "f64"), "f16": ("f32", "f64"), "f32": ("f64",), "i1": ("i8", "i16", "i32", "i64", "f32", "f64"),
+             "i8": ("i16", "i32", "i64", "f32", "f64"), "i16": ("i32", "i64", "f32", "f64"), "i32": ("i64", "f64"),
+             "ui8": ("ui16", "ui32", "ui64", "i16", "i32", "i64"), "f8E4M3FN": ("f32",), "f8E5M2": ("f32",)}  # fmt: skip
+    return target in exact.get(source, ())
+
+
+IDENTITIES: dict[str, Identity] = {
+    "convert": _convert, "reshape": _reshape, "broadcast_in_dim": _broadcast, "transpose": _transpose,
+    "slice": _slice, "pad": _pad, "concatenate": _concatenate, "reduce": _reduce, "dot_general": _dot,
+    "add": _add, "subtract": _subtract, "multiply": _multiply, "divide": _divide, "power": _power,
+    "maximum": _extremum, "minimum": _extremum, "and": _logical, "or": _logical, "select": _select,
+    "bitcast_convert": _same_type, "to_partial": _alone,
+}  # fmt: skip
