@@ -8,7 +8,7 @@ does not use has no influence: the program is made as for one device along it, a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
@@ -21,6 +21,7 @@ from meshgen.spec import Sharding
 
 NOMINAL_SIZE = 2
 TRIAL_SIZES = (1, 2, 3)
+MOST_TRIAL_DEVICES = 72
 Rest = ParamSpec("Rest")
 
 
@@ -56,16 +57,27 @@ def nominal_mesh(module: Module) -> Mesh:
 def trial_meshes(module: Module) -> list[Mesh]:
     """Meshes to try a program on: each unknown axis has each of `TRIAL_SIZES` once, different axes different ones.
 
-    An axis of which the program names parts has multiples of them. The mesh itself where all sizes are known.
+    An axis of which the program names parts has multiples of them. Axes that would make more than `MOST_TRIAL_DEVICES`
+    have the least size, those that the program does not use first. The mesh itself where all sizes are known.
     """
     unknown = [axis.name for axis in module.mesh.axes if axis.size is None]
     if not unknown:
         return [module.mesh]
-    units, count = _units(module), len(TRIAL_SIZES)
-    return [
-        module.mesh.with_sizes({a: TRIAL_SIZES[(t + i) % count] * units.get(a, 1) for i, a in enumerate(unknown)})
-        for t in range(count)
-    ]
+    units, used = _units(module), unknown_axes(module)
+    return [module.mesh.with_sizes(_trial(module, unknown, turn, units, used)) for turn in range(len(TRIAL_SIZES))]
+
+
+def _trial(
+    module: Module, unknown: Sequence[str], turn: int, units: Mapping[str, int], used: Mapping[str, object]
+) -> dict[str, int]:
+    sizes = {axis: units.get(axis, 1) for axis in unknown}
+    devices = math.prod([*sizes.values(), *(axis.size or 1 for axis in module.mesh.axes)])
+    for axis in sorted(unknown, key=lambda axis: axis not in used):
+        grown = TRIAL_SIZES[(turn + unknown.index(axis)) % len(TRIAL_SIZES)]
+        if devices * grown <= max(MOST_TRIAL_DEVICES, devices):
+            sizes[axis] *= grown
+            devices *= grown
+    return sizes
 
 
 def at_nominal_sizes(stage: Callable[[Module], Module]) -> Callable[[Module], Module]:

@@ -21,7 +21,14 @@ from meshgen.sharding.optimize import optimize
 from meshgen.sharding.oracle import check
 from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
-from meshgen.sharding.unknown import NOMINAL_SIZE, TRIAL_SIZES, nominal_mesh, trial_meshes, unknown_axes
+from meshgen.sharding.unknown import (
+    MOST_TRIAL_DEVICES,
+    NOMINAL_SIZE,
+    TRIAL_SIZES,
+    nominal_mesh,
+    trial_meshes,
+    unknown_axes,
+)
 
 UNUSED = """
 shard.grid @g(shape = ?x2)
@@ -81,6 +88,14 @@ def test_trials_give_each_axis_each_size_once() -> None:
     assert all(first != last and middle == 2 for first, middle, last in sizes)
     known = parse_text(UNUSED.replace("?", "3"))
     assert trial_meshes(known) == [known.mesh]
+
+
+def test_trials_of_many_axes_are_on_few_devices() -> None:
+    axes = {"0": None, "1": 2, **{str(number): None for number in range(2, 16)}}
+    module = replace(parse_text(USED), mesh=make_mesh(axes))
+    trials = trial_meshes(module)
+    assert [mesh.axis_size("0") for mesh in trials] == list(TRIAL_SIZES)  # the one that the program uses
+    assert max(mesh.size for mesh in trials) <= MOST_TRIAL_DEVICES
 
 
 def test_parts_of_an_unknown_axis_bound_its_size() -> None:
