@@ -194,3 +194,21 @@ def test_collectives_compute_nothing_of_their_own() -> None:
     graph = Graph("g", [Value(kind)])
     graph.add("tanh", graph.inputs, [kind])
     assert graph_flops(graph) == 4
+
+
+def test_the_branch_that_needs_most_counts() -> None:
+    p = Program(x=2)
+    flag, x = p.input("i1[]"), p.input("f32[8]")
+    ways: list[Graph] = []
+    for size in (2, 64, 4):
+        way = Graph("way")
+        wide = way.add("broadcast_in_dim", [x], [TensorType((size, 8), "f32")], {"dims": (1,)}).result
+        zero = way.add("constant", [], [TensorType((), "f32")], {"value": np.zeros((), np.float32)}).result
+        way.outputs = [way.add("reduce", [wide, zero], [x.type], {"dims": (0,), "kind": "add"}).result]
+        ways.append(way)
+    node = Node("case", [flag], [Value(x.type)], regions=tuple(ways))
+    p.graph.nodes.append(node)
+    p.graph.outputs = [node.result]
+    found = analyze(Module(p.mesh, p.graph, "materialize")).peak
+    assert max(live.bytes for live in found.live) == 64 * 8 * 4
+    assert found.bytes == sum(live.bytes for live in found.live)

@@ -16,6 +16,7 @@ from meshgen.spec import Sharding, fit
 from tests.sharding.meshes_programs import (
     SOURCES,
     TARGETS,
+    assert_right,
     ops,
     stages_of,
     traced,
@@ -62,3 +63,24 @@ def test_bytes_are_counted_on_both_sides() -> None:
     sender, receiver = (analyze(part) for part in found["optimize"].parts)
     assert sender.counts == {"transfer_send": 1} and receiver.counts == {"transfer_recv": 1}
     assert receiver.ring_bytes == 4 * 6 * 4  # 10 rows on three devices: tiles of 4 rows of 6 floats
+
+
+def test_a_value_without_elements_does_not_cross() -> None:
+    def program(x: Any, y: Any) -> Any:
+        return mg.annotate(mg.concatenate([x, y]), mg.P(mesh="b")) * 2.0
+
+    module = traced(program, types=["f32[0,4]", "f32[6,4]"], in_specs={"x": mg.P(mesh="a"), "y": mg.P(mesh="b")})
+    found = assert_right(module)
+    assert [ops(found["optimize"], part).count(op) for part, op in enumerate(("transfer_send", "transfer_recv"))] == [0, 0]  # fmt: skip
+
+
+def test_transfers_take_turns_on_both_sides() -> None:
+    def program(x: Any, y: Any) -> Any:
+        return mg.annotate(x, mg.P(mesh="b")) @ mg.annotate(mg.tanh(y), mg.P(mesh="b"))
+
+    specs = {"x": mg.P(mesh="a"), "y": mg.P(mesh="a")}
+    for part in stages_of(traced(program, types=["f32[4,4]", "f32[4,4]"], in_specs=specs), "propagate")[
+        "propagate"
+    ].parts:
+        first, second = [node for node in part.graph.nodes if node.op.startswith("transfer_")]
+        assert first.results[-1] in second.operands

@@ -79,3 +79,18 @@ def test_what_other_axes_leave_of_bytes_and_work() -> None:
     assert [site.seconds / view.work(site) for site in (dot, tanh)] == pytest.approx([8, 2])
     assert view.reduced == {(number["tanh"], 0): 4}
     assert view.moved == {(number["tanh"], 0)}
+
+
+@pytest.mark.parametrize(("shape", "dim"), [("8x12x24", 2), ("8x24x12", 1), ("8x26x12", 2), ("8x26x14", None)])
+def test_where_an_op_looks_along_the_whole_of_a_split_dim_its_largest_even_one_is_split_instead(shape: str, dim: int | None) -> None:  # fmt: skip
+    text = f"""func.func @main(%a: tensor<{shape}xf32>) -> tensor<{shape}xf32> {{
+      %b = "stablehlo.sort"(%a) <{{dimension = 0 : i64, is_stable = true}}> ({{
+      ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+        %c = stablehlo.compare LT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        stablehlo.return %c : tensor<i1>
+      }}) : (tensor<{shape}xf32>) -> tensor<{shape}xf32>
+      return %b : tensor<{shape}xf32>
+    }}"""
+    found = sites(module_of(text, {"x": 4}, a=P("x", None, None)))
+    reached = reach(found, "x", 4, never).get(of_op(found, "sort").node.result, {})
+    assert list(reached) == ([] if dim is None else [dim])
