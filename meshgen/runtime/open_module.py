@@ -12,11 +12,11 @@ from meshgen.errors import MeshgenError
 from meshgen.ir.graph import dtype_name
 from meshgen.mesh import Mesh
 from meshgen.runtime.container import Container, Held, damaged
-from meshgen.runtime.loading import load_members
 from meshgen.runtime.manifest import Json, Manifest
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_manifest import decode_open
 from meshgen.runtime.open_program import OpenProgram, Shapes
+from meshgen.runtime.program import load_members
 from meshgen.runtime.sizes import Given, Sizes, axis_sizes, bound
 from meshgen.runtime.tensors import decode
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from meshgen.ccl.between import Post
 from meshgen.errors import ArgumentError, Diagnostic
+from meshgen.runtime.checked import checked_manifest, load_part
 from meshgen.runtime.checker_parts import check_parts
 from meshgen.runtime.container import Folder, Members, damaged
-from meshgen.runtime.loading import checked_manifest, load_part
 from meshgen.runtime.manifest import Binding, Parts
 from meshgen.runtime.manifest_json import parts_from_json
 from meshgen.runtime.module import LoadedModule
@@ -135,3 +136,13 @@ def load_parts(container: Members, value: dict[str, Any]) -> LoadedProgram:
         raise damaged(path, "two inputs have one name")
     check_parts([part.schedule for part in parts], [part.mesh for part in parts])
     return program
+
+
+def load_members(members: Members, path: Path) -> LoadedModule:
+    """As `load`, from the members of a module that has no open sizes, or none that matter."""
+    return load_checked(members, path, checked_manifest(members, path))
+
+
+def load_checked(members: Members, path: Path, value: dict[str, Any]) -> LoadedModule:
+    """The module of a checked manifest: of one mesh, or of several."""
+    return load_parts(members, value) if "parts" in value else load_part(members, path, value)
