@@ -186,3 +186,10 @@ def test_every_public_name_has_a_type() -> None:
     stub = (Path(mg.__file__).parent / "__init__.pyi").read_text()
     typed = set(re.findall(r" as (\w+)$|^(?!__)(\w+) = ", stub, re.M))
     assert {first or second for first, second in typed} == {*mg.__all__, *OPS} - {"getitem"}
+
+
+def test_more_args_than_a_program_takes_are_refused() -> None:
+    text = "func.func @main(%a: tensor<?x4xf32>) -> tensor<?x4xf32> {\n  return %a : tensor<?x4xf32>\n}"
+    assert mg.lower(text, {"x": 2}, stage="import", args=["f32[8,4]"]).graph.inputs[0].type.sizes == (8, 4)
+    with pytest.raises(UsageError, match="2 args were given, but the program takes 1"):
+        mg.lower(text, {"x": 2}, stage="import", args=["f32[8,4]", "f32[8,4]"])

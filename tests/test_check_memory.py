@@ -65,6 +65,30 @@ def test_the_estimate_is_a_lower_bound_near_what_is_taken(text: str) -> None:
     assert 0.4 * taken < most_bytes(module.graph).bytes <= taken
 
 
+def test_what_is_used_up_and_what_a_loop_carries_unchanged_is_counted_once() -> None:
+    def chain(length: int) -> Graph:
+        lines = [f"  %v{n + 1} = stablehlo.tanh %v{n} : tensor<64x64xf32>" for n in range(length)]
+        head = "func.func @main(%v0: tensor<64x64xf32>) -> tensor<64x64xf32> {"
+        return graph_of("\n".join([head, *lines, f"  return %v{length} : tensor<64x64xf32>", "}"]))
+
+    assert most_bytes(chain(3)).bytes == most_bytes(chain(30)).bytes
+    more = LOOP.replace("%r:3", "%r:4").replace("%u = %a)", "%u = %a, %w = %a)").replace("%s, %u :", "%s, %u, %w :")
+    more = more.replace("tensor<256x64xf32>, tensor<256x64xf32>\n", "tensor<256x64xf32>, tensor<256x64xf32>, tensor<256x64xf32>\n")  # fmt: skip
+    assert most_bytes(graph_of(more)).bytes == most_bytes(graph_of(LOOP)).bytes
+
+
+def test_a_program_with_collectives_is_what_all_devices_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "local.mlir"
+    path.write_text("""shard.grid @g(shape = 4)
+func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %r = shard.all_reduce %x on @g grid_axes = [0] : tensor<64x64xf32> -> tensor<64x64xf32>
+  return %r : tensor<64x64xf32>
+}
+""")
+    assert main(["check", str(path), "--memory", "1kB"]) == RuntimeFailure.exit_code
+    assert "MG0606: 4 simulated devices take at least" in capsys.readouterr().err
+
+
 def test_the_estimate_grows_with_the_program_and_names_the_op() -> None:
     small, large = (most_bytes(graph_of(program(rows))) for rows in (1000, 100_000))
     assert 50 * small.bytes < large.bytes < 100 * small.bytes

@@ -42,23 +42,17 @@ def _reshape(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
 
 
 def _broadcast(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
-    dims = tuple(node.attrs["dims"])
-    if operands[0].type == node.result.type and dims == tuple(range(len(dims))):
-        return operands[0]
-    if (number := writer.number(operands[0])) is not None and operands[0].type.rank:
-        return writer.splat(number, node.result.type, node)
-    if inner := writer.source(operands[0], "broadcast_in_dim"):
+    (operand,), dims, kind = operands, tuple(node.attrs["dims"]), node.result.type
+    if operand.type == kind and dims == tuple(range(len(dims))):
+        return operand
+    if (number := writer.number(operand)) is not None and operand.type.rank:
+        return writer.splat(number, kind, node)
+    if inner := writer.source(operand, "broadcast_in_dim"):
         joined = tuple(dims[d] for d in inner.attrs["dims"])
-        kept = [s for s, d in zip(inner.operands[0].type.sizes, joined, strict=True) if s != node.result.type.sizes[d]]
-        if all(s == 1 for s in kept):
-            return _broadcast_to(writer, inner.operands, joined, node)
+        if inner.operands[0].type == kind and joined == tuple(range(len(joined))):
+            return inner.operands[0]
+        return writer.new("broadcast_in_dim", inner.operands, kind, {"dims": joined}, node)
     return None
-
-
-def _broadcast_to(writer: Writer, operands: list[Value], dims: tuple[int, ...], node: Node) -> Value:
-    if operands[0].type == node.result.type and dims == tuple(range(len(dims))):
-        return operands[0]
-    return writer.new("broadcast_in_dim", operands, node.result.type, {"dims": dims}, node)
 
 
 def _transpose(writer: Writer, node: Node, operands: list[Value]) -> Value | None:

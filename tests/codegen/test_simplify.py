@@ -68,6 +68,24 @@ def test_identities(identity: str) -> None:
     assert ops(same(b.done(b.op("negate", b.op(op, x, b.splat(float(number), x)))))) == ["negate"]
 
 
+@pytest.mark.parametrize("op", ["and", "or"])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_known_truth_decides_or_leaves_the_other(op: str, known: bool) -> None:
+    b = Body("i1[3]")
+    (x,) = b.inputs
+    sides = [x, b.splat(known, x)]
+    graph = same(b.done(b.op(op, *sides), b.op(op, *reversed(sides))))
+    assert op not in ops(graph)
+    assert graph.outputs[0] is graph.outputs[1]
+
+
+def test_zeros_of_both_signs_are_no_single_number() -> None:
+    b = Body("f32[3]")
+    zeros = b.graph.add("constant", [], [TensorType((3,), "f32")], {"value": np.array([0, -0.0, 0], np.float32)}).result
+    graph = b.done(b.op("divide", b.inputs[0], zeros))
+    assert "broadcast_in_dim" not in ops(same(graph))
+
+
 def test_what_is_no_identity_stays() -> None:
     b = Body("f32[3,5]")
     (x,) = b.inputs
