@@ -132,7 +132,7 @@ def add(left: Expr, right: Expr) -> Expr:
 
 
 def _join(total: Expr) -> Expr:
-    """Replace `k*c*(e // c) + k*(e % c)` by `k*e` until there is no such pair."""
+    """Replace `k*c*(e // c) + k*(e % c)` by `k*e` until there is no such pair; the remainder may be written of another e that has the same."""
     for atom, factor in total.terms:
         if not isinstance(atom, Remainder):
             continue
@@ -143,6 +143,14 @@ def _join(total: Expr) -> Expr:
             rest = [(a, f) for a, f in table.items() if a not in dict(quotient.terms)]
             found = _sum(rest, total.const - quotient.const * factor * atom.by)
             return add(found, atom.of * factor)
+        for other, f in table.items():
+            if (
+                isinstance(other, Quotient)
+                and (other.by, f) == (atom.by, factor * atom.by)
+                and mod(other.of, atom.by) == Expr(((atom, 1),))
+            ):
+                found = _sum([(a, f) for a, f in table.items() if a != other], total.const)
+                return add(found, other.of * factor)
     return total
 
 

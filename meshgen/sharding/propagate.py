@@ -28,6 +28,7 @@ from meshgen.sharding.equal_programs.sums_of_pads import sums_of_pads
 from meshgen.sharding.propagation.axis_cuts import axis_cuts
 from meshgen.sharding.propagation.choices import AxisProblem, AxisSolution, View, edges
 from meshgen.sharding.propagation.control import flatten
+from meshgen.sharding.propagation.covered import covers, splits, without_uncovered
 from meshgen.sharding.propagation.groups import of_members
 from meshgen.sharding.propagation.kept import unkept
 from meshgen.sharding.propagation.labels import Label, labels_of
@@ -131,6 +132,8 @@ def _solve(module: Module, cuts: Sequence[str] = ()) -> Solved:
             if seen.get(axis) != split:
                 seen[axis] = split
                 decisions[axis] = _decide(sites, Link.of(module.mesh, axis, is_cut=bool(cuts)), others, module)
+    kept = without_uncovered(sites, {axis: d.solution.labels for axis, d in decisions.items()}, module.mesh)
+    decisions = {a: replace(d, solution=replace(d.solution, labels=kept[a])) for a, d in decisions.items()}
     return Solved(module, parts, sites, decisions)
 
 
@@ -145,20 +148,12 @@ def _wishes(module: Module) -> list[Sharding]:
 
 
 def _decide(sites: list[Site], link: Link, others: dict[str, Decision], module: Module) -> Decision:
-    split: dict[Site, dict[int, int]] = {}  # by how much other axes split each factor of each site
-    for axis, decision in others.items():
-        for site, label in zip(sites, decision.solution.labels, strict=True):
-            if label.factor is not None:
-                table = split.setdefault(site, {})
-                size = 0 if label.is_pick(site) else module.mesh.axis_size(axis)  # 0: nothing else may split it
-                table[label.factor] = table.get(label.factor, 1) * size
+    split = splits(sites, {other: d.solution.labels for other, d in others.items()}, module.mesh)
 
     def count(site: Site, factor: int) -> int:
         return split.get(site, {}).get(factor, 1)
 
-    def covered(site: Site, factor: int) -> bool:
-        return count(site, factor) == site.rule.factors[factor].size
-
+    covered = covers(split)
     steps: Steps = {}
     origins = reach(sites, link.axis, link.size, covered, steps)
     labels = [labels_of(site, link, origins, covered, count) for site in sites]

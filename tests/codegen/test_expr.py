@@ -88,6 +88,15 @@ def test_a_quotient_that_cannot_vary_is_a_constant() -> None:
     assert (x * 6 + variable("y", 6)) // 12 == x // 2
 
 
+@pytest.mark.parametrize("parts", [(3, 2), (2, 3)])
+def test_what_is_taken_apart_twice_is_joined(parts: tuple[int, int]) -> None:
+    """The kept elements of a reduce are rows of one flat dim; a reshape of them takes the same rows apart again."""
+    row = variable("row", 12)
+    place = (row // 6, row % 6)
+    there = delinearize(linearize(place, (2, 6)), (2, *parts))
+    assert delinearize(linearize(there, (2, *parts)), (2, 6)) == place
+
+
 def test_substitute_simplifies_again() -> None:
     x, i = variable("x", 64), variable("i", 8)
     (var,) = variables(x // 8)

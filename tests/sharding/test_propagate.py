@@ -9,7 +9,10 @@ import pytest
 
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, TensorType, Value
+from meshgen.ir.text import parse_text
 from meshgen.mesh import make_mesh
+from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.sharding.oracle import check
 from meshgen.sharding.propagate import propagate
 from meshgen.spec import P, Sharding, fit
 
@@ -166,3 +169,20 @@ def test_all_faults_of_the_annotations_are_reported_at_once() -> None:
     with pytest.raises(ShardingError) as caught:
         propagate(mlp({"x": 4}, list(wrong), None))
     assert [d.code for d in caught.value.diagnostics] == ["MG0202", "MG0203", "MG0204"]
+
+
+def test_a_split_that_relies_on_another_axis_goes_with_it() -> None:
+    """30 = 3 x 10 rows under a part of x: half of the 10 is a tile only while the other part splits the 3."""
+    text = """shard.grid @mesh(shape = 6) {axis_names = ["x"]}
+func.func public @main(%cut_v0: tensor<30x13xi1>) -> tensor<3x2x65xi1> {
+  %sharding = shard.sharding @mesh split_axes = [[0], []] {axes = [["x:(1)2"], []]} : !shard.sharding
+  %0 = shard.shard %cut_v0 to %sharding {required = false, open_dims = array<i1: false, false>} : tensor<30x13xi1>
+  %v2 = stablehlo.reshape %0 : (tensor<30x13xi1>) -> tensor<3x130xi1>
+  %v5 = stablehlo.reshape %v2 : (tensor<3x130xi1>) -> tensor<3x2x65xi1>
+  %sharding_0 = shard.sharding @mesh split_axes = [[0], [], []] : !shard.sharding
+  %1 = shard.shard %v5 to %sharding_0 {open_dims = array<i1: false, false, true>} : tensor<3x2x65xi1>
+  func.return %1 : tensor<3x2x65xi1>
+}
+"""
+    module = parse_text(text)
+    assert check(module, pipeline=lambda each: run_stages(each, Options("cpu"), Timing(), "partition")["partition"]).ok

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from meshgen import api
 from meshgen.cli import main
 from meshgen.ir.text import parse_text
 from meshgen.ir.tolerance.bounds import error_bound
@@ -57,6 +58,11 @@ def test_it_computes_what_it_says(name: str, tmp_path: Path, capsys: pytest.Capt
     path.write_text(MESH + PROGRAMS[name])
     assert main(["check", str(path)]) == 0, capsys.readouterr()
     assert main(["compile", str(path), "--target", "cpu", "-o", str(tmp_path / "p.mgx")]) == 0, capsys.readouterr()
+
+
+def test_a_sum_that_is_read_through_a_reshape_has_a_kernel() -> None:
+    executable = api.plan(MESH + PROGRAMS["a sum that is read at other places than it is made at"], target="cuda:sm_90")
+    assert executable.sources and not executable.without_code
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def labels_of(
         operands, results = rule.places(factor)
         ends: tuple[State, ...] = tuple(loop.reduction if loop.kind == "reduce" else d for d in results)
         label = Label(factor, None, tuple(operands), ends)
-        if _is_expressible(site, factor, covered):
+        if is_expressible(site, factor, covered):
             found.append(label)
     found += _picked(site, link, origins, others)
     found += _instead_of_sums(site, link, found, covered, others)
@@ -65,8 +65,12 @@ def labels_of(
         found.append(Label(factor, None, tuple(operands), tuple(results)))
     if isinstance(asked, str) and all(asked not in (*label.operands, *label.results) for label in found):
         found.append(Label(None, None, (asked,) * len(node.operands), (asked,) * len(node.results)))
-    found.append(Label(None, None, (None,) * len(node.operands), (None,) * len(node.results)))
-    return found
+    return [*found, whole_label(site)]
+
+
+def whole_label(site: Site) -> Label:
+    """Along the axis nothing of the site is split or partial."""
+    return Label(None, None, (None,) * len(site.node.operands), (None,) * len(site.node.results))
 
 
 def _manual_label(site: Site, axis: str) -> Label:
@@ -132,7 +136,7 @@ def _instead_of_sums(
         for factor, loop in enumerate(rule.factors)
         if loop.kind == "parallel" and factor not in known
         if rule.places(factor)[0][larger] is not None and rule.places(factor)[0][1 - larger] is None
-        if _is_splittable(site, factor, link, others) and _is_expressible(site, factor, covered)
+        if _is_splittable(site, factor, link, others) and is_expressible(site, factor, covered)
     ]
     best = max(free, key=lambda factor: (rule.factors[factor].size, -factor), default=None)
     if best is None:
@@ -164,7 +168,7 @@ def _is_splittable(site: Site, factor: int, link: Link, others: Callable[[Site, 
     return not (split > 1 and link.nests) and fits(site.rule, factor, loop.size + 1)
 
 
-def _is_expressible(site: Site, factor: int, covered: Covered) -> bool:
+def is_expressible(site: Site, factor: int, covered: Covered) -> bool:
     """Whether the factor is the usable one of every dim that has it."""
     rule = site.rule
     return all(
