@@ -162,9 +162,10 @@ class Executable:
     @cached_property
     def volume(self) -> Volume | None:
         """What the program that runs moves, as formulas in the numbers of devices, open sizes and trips."""
+        from meshgen.codegen.simplify import simplify
         from meshgen.sharding.local_volume import local_volume
 
-        return local_volume(self.stages)
+        return local_volume(self.stages, simplify)
 
     def record(self) -> dict[str, Any]:
         """What `explain --json` prints."""

@@ -6,7 +6,7 @@ were made (`meshgen.ir.symbols`), so the formulas are those of the program that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from meshgen.ccl.cost import COMMUNICATIONS
@@ -24,8 +24,11 @@ class _NamedAxis(Axis):
     """An axis whose size has a name. It equals no other axis: what is kept for plain meshes has no names."""
 
 
-def local_volume(stages: Mapping[str, Module]) -> Volume | None:
+def local_volume(stages: Mapping[str, Module], needed: Callable[[Graph], Graph]) -> Volume | None:
     """What the program of these stages moves, of whatever it was entered as; None before it is partitioned.
+
+    Args:
+        needed: what fusion does to a graph before it makes kernels: no result may need all that partition wrote.
 
     Programs that were entered as each device runs them have the sizes of tiles as they were written.
     """
@@ -34,12 +37,12 @@ def local_volume(stages: Mapping[str, Module]) -> Volume | None:
     if written is None:
         return None
     if entered is None or not entered.mesh.is_static:
-        return volume_of(written)
+        return volume_of(replace(written, graph=needed(written.graph)))
     named = partition(replace(entered, mesh=_named(entered.mesh)), written.arguments)
     local = optimize_local(named)
     if _messages(local.graph) != _messages(written.graph):
         local = combine_larger(local) or local
-    return replace(volume_of(local), mesh=entered.mesh)
+    return replace(volume_of(replace(local, graph=needed(local.graph))), mesh=entered.mesh)
 
 
 def _named(mesh: Mesh) -> Mesh:
