@@ -18,6 +18,7 @@ _PLACES = {
     "meshgen.errors": ("MeshgenError",),
     "meshgen.executables.executable": ("Executable",),
     "meshgen.frontend.tracer.op_rule": ("op_rule",),
+    "meshgen.frontend.tracer.manual": ("manual",),
     "meshgen.frontend.tracer": ("Tensor", "annotate", "spec", "trace"),
     "meshgen.mesh": ("Mesh", "make_mesh"),
     "meshgen.answers.picture": ("show",),

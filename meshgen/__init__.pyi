@@ -53,6 +53,13 @@ from meshgen.frontend.tracer.elementwise import tanh as tanh
 from meshgen.frontend.tracer.elementwise import where as where
 from meshgen.frontend.tracer.linear import einsum as einsum
 from meshgen.frontend.tracer.linear import matmul as matmul
+from meshgen.frontend.tracer.manual import all_gather as all_gather
+from meshgen.frontend.tracer.manual import all_reduce as all_reduce
+from meshgen.frontend.tracer.manual import all_to_all as all_to_all
+from meshgen.frontend.tracer.manual import manual as manual
+from meshgen.frontend.tracer.manual import process_index as process_index
+from meshgen.frontend.tracer.manual import reduce_scatter as reduce_scatter
+from meshgen.frontend.tracer.manual import shift as shift
 from meshgen.frontend.tracer.op_rule import op_rule as op_rule
 from meshgen.frontend.tracer.reduce import all_, any_, max_, min_, sum_
 from meshgen.frontend.tracer.reduce import layer_norm as layer_norm

@@ -1,6 +1,12 @@
 """The Python frontend: functions that run once, on tensors that record what is done with them."""
 
-from meshgen.frontend.tracer import elementwise, linear, reduce, shapes  # importing them enters their operations in OPS
+from meshgen.frontend.tracer import (  # importing them enters their operations in OPS
+    elementwise,
+    linear,
+    manual,
+    reduce,
+    shapes,
+)
 from meshgen.frontend.tracer.functions import SpecLike, Traced, annotate, flatten, spec, trace
 from meshgen.frontend.tracer.recording import OPS
 from meshgen.frontend.tracer.tensor import Tensor
@@ -14,6 +20,7 @@ __all__ = [
     "elementwise",
     "flatten",
     "linear",
+    "manual",
     "reduce",
     "shapes",
     "spec",

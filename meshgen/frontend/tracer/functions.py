@@ -16,6 +16,7 @@ from meshgen.frontend.tracer.operands import dtype_of, tensor
 from meshgen.frontend.tracer.recording import CURRENT, Trace, current, user_location
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value, dtype_name
+from meshgen.ir.manual import settle_manual
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.spec import Sharding, fit
 
@@ -93,7 +94,7 @@ def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any],
     bound = _bind(function, args)
     graph = Graph(function.__name__ if function.__name__.isidentifier() else "main")
     loc = _definition(function)
-    token = CURRENT.set(Trace(graph, mesh))
+    token = CURRENT.set(Trace(graph, mesh, meshes=tuple(meshes)))
     try:
         inputs = {name: _inputs(graph, name, tree, loc) for name, tree in bound.arguments.items()}
         bound.arguments.update(inputs)
@@ -102,10 +103,11 @@ def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any],
     finally:
         CURRENT.reset(token)
     graph.outputs = [leaf.value for leaf in leaves]
-    module = Module(mesh or make_mesh({}), graph, name=graph.name, meshes=tuple(meshes))
+    mesh = mesh or make_mesh({})
+    module = Module(mesh, settle_manual(graph, mesh, *meshes), name=graph.name, meshes=tuple(meshes))
     module.in_annotations = [None] * len(graph.inputs)
     module.out_annotations = [None] * len(graph.outputs)
-    return Traced(module, lambda arrays: _unflatten(result, iter(arrays)))
+    return Traced(module, lambda arrays: unflatten(result, iter(arrays)))
 
 
 def _bind(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any]) -> inspect.BoundArguments:
@@ -129,7 +131,7 @@ def _inputs(graph: Graph, name: str, tree: Any, loc: Location | None) -> Any:
     """Traced tensors in the structure of `tree`, each an input of the graph with a dotted name."""
     values = [Value(spec(leaf), path, loc=loc) for path, leaf in flatten(tree, name)]
     graph.inputs += values
-    return _unflatten(tree, iter(Tensor(value) for value in values))
+    return unflatten(tree, iter(Tensor(value) for value in values))
 
 
 def _output(path: str, leaf: Any, loc: Location | None) -> Tensor:
@@ -151,12 +153,12 @@ def flatten(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield name, tree
 
 
-def _unflatten(tree: Any, leaves: Iterator[Any]) -> Any:
+def unflatten(tree: Any, leaves: Iterator[Any]) -> Any:
     """The structure of `tree` with its leaves replaced in order."""
     if isinstance(tree, Mapping):
-        return {key: _unflatten(branch, leaves) for key, branch in tree.items()}
+        return {key: unflatten(branch, leaves) for key, branch in tree.items()}
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*[_unflatten(branch, leaves) for branch in tree])
+        return type(tree)(*[unflatten(branch, leaves) for branch in tree])
     if isinstance(tree, (list, tuple)):
-        return type(tree)(_unflatten(branch, leaves) for branch in tree)
+        return type(tree)(unflatten(branch, leaves) for branch in tree)
     return None if tree is None else next(leaves)

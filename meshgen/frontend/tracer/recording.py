@@ -36,11 +36,16 @@ def traced(function: _Function) -> _Function:
 
 @dataclass
 class Trace:
-    """The graph that is being recorded, and the mesh where it is known (for integer axes in specs)."""
+    """The graph that is being recorded, and the mesh or meshes where they are known.
+
+    `manual` are the axes over which it is written per device: those of a function given to `mg.manual`.
+    """
 
     graph: Graph
     mesh: Mesh | None = None
     constants: dict[tuple[str, float], Value] = field(default_factory=dict)
+    manual: tuple[str, ...] = ()
+    meshes: tuple[Mesh, ...] = ()
 
 
 CURRENT: ContextVar[Trace | None] = ContextVar("meshgen_trace", default=None)
