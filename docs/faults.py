@@ -204,8 +204,8 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
     ),
     "MG0401": Fault(
         "The order of launches on the streams of a schedule could wait for itself. Schedules that meshgen makes are proven free of this; "
-        "one that was edited may not be.",
-        "Give every event a launch that records it before it is waited for.",
+        "one that was edited may not be. Or a loop or branch that was written per device holds collectives, and its condition may differ between devices.",
+        "Give every event a launch that records it before it is waited for; reduce a condition over the axes along which it may differ.",
     ),
     "MG0402": Fault(
         "Two launches of a schedule touch the same bytes, one of them writes, and no stream or event orders them.",

@@ -241,6 +241,14 @@ def overlaps(left: str, right: str) -> bool:
     return pre < other_pre * other_size and other_pre < pre * size
 
 
+def contains(whole: str, part: str) -> bool:
+    """Whether `part` is a part of the axis that `whole` refers to, or all of it."""
+    (name, pre, size), (other, other_pre, other_size) = split_ref(whole), split_ref(part)
+    if name != other or size is None or other_size is None:
+        return name == other and size is None
+    return pre <= other_pre and other_pre * other_size <= pre * size
+
+
 def make_mesh(axes: Mapping[str, int | None] | Sequence[int | None], name: str = DEFAULT_NAME) -> Mesh:
     """A mesh from `{"dp": 2, "tp": 4}`, or from sizes alone: then the axes are named `"0"`, `"1"`, ..."""
     pairs = axes.items() if isinstance(axes, Mapping) else ((str(i), size) for i, size in enumerate(axes))

@@ -116,10 +116,13 @@ def _with_fewer_messages(module: Module, options: Options) -> Module:
 
 
 def _fuse(module: Module, options: Options) -> Module:
+    from meshgen.codegen.agreement import require_agreement
     from meshgen.codegen.fuse import fuse
     from meshgen.codegen.unroll import unroll
 
-    return fuse(unroll(module))
+    flat = unroll(module)
+    require_agreement(flat)
+    return fuse(flat)
 
 
 def _schedule(module: Module, options: Options) -> Module:

@@ -9,6 +9,7 @@ from meshgen.codegen.unroll import communicates
 from meshgen.errors import Diagnostic, place_text
 from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Graph, Module, Node
+from meshgen.ir.loops import always_ends
 from meshgen.ir.regions import all_nodes
 from meshgen.sharding.optimizations.uniform import Varying
 
@@ -28,8 +29,12 @@ def warning_records(found: Sequence[Diagnostic]) -> list[dict[str, Any]]:
 
 
 def _branches(module: Module) -> Iterator[Diagnostic]:
-    """Branches that communicate: a schedule has every collective, so all of them are computed."""
-    found = [node for node in _control(module.graph) if any(map(communicates, node.regions))]
+    """Branches that communicate and are written out: all of them are computed."""
+    found = [
+        node
+        for node in _control(module.graph)
+        if any(map(communicates, node.regions)) and all(map(always_ends, node.regions))
+    ]
     varying = Varying(module) if found else None
     for node in found:
         assert varying is not None, "there are branches"

@@ -11,7 +11,7 @@ import pytest
 import meshgen as mg
 from meshgen.cli import main
 from meshgen.commands.inspect import schedule_record
-from meshgen.errors import ScheduleError
+from meshgen.errors import CodegenError, ScheduleError
 from meshgen.ir.text import parse_text
 from meshgen.runtime.checker import check
 from meshgen.runtime.plan import Schedule
@@ -237,6 +237,49 @@ def test_a_wrong_region_is_found(compiled):
     taken = tuple(replace(b, kind="given") if b.kind == "input" else b for b in plan.buffers)
     with pytest.raises(ScheduleError, match="MG0402"):
         check(replace(plan, buffers=taken), compiled.mesh)
+
+
+PER_DEVICE = """
+module {
+  MESH
+  func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
+    %r = sdy.manual_computation(%a) in_shardings = [<@mesh, [{"x"}]>] out_shardings = [<@mesh, [{"x"}]>] manual_axes = {"x"} (%t: tensor<2xf32>) {
+      %w = stablehlo.while(%i = %t) : tensor<2xf32>
+      cond {
+        %zero = stablehlo.constant dense<0.0> : tensor<f32>
+        %ten = stablehlo.constant dense<100.0> : tensor<f32>
+        %s = stablehlo.reduce(%i init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<2xf32>, tensor<f32>) -> tensor<f32>
+        %all = "stablehlo.all_reduce"(%s) <{replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids}> ({
+        ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+          %u = stablehlo.add %p, %q : tensor<f32>
+          stablehlo.return %u : tensor<f32>
+        }) : (tensor<f32>) -> tensor<f32>
+        %mix = stablehlo.add %s, %all : tensor<f32>
+        %go = stablehlo.compare LT, WHICH, %ten : (tensor<f32>, tensor<f32>) -> tensor<i1>
+        stablehlo.return %go : tensor<i1>
+      } do {
+        %one = stablehlo.constant dense<1.5> : tensor<2xf32>
+        %n = stablehlo.multiply %i, %one : tensor<2xf32>
+        stablehlo.return %n : tensor<2xf32>
+      }
+      sdy.return %w : tensor<2xf32>
+    } : (tensor<8xf32>) -> tensor<8xf32>
+    func.return %r : tensor<8xf32>
+  }
+}
+""".replace("MESH", MESH.format(devices='"x"=4'))  # fmt: skip
+
+
+def test_a_condition_that_all_devices_share_is_needed():
+    given = np.arange(1, 9, dtype=np.float32)
+    want = given
+    while want.sum() < 100:
+        want = want * np.float32(1.5)
+    np.testing.assert_allclose(mg.compile(PER_DEVICE.replace("WHICH", "%all"), target="cpu")(given), want)
+    with pytest.raises(
+        CodegenError, match=r"MG0401.*'while' holds collectives, but the condition may differ between devices along x"
+    ):
+        mg.compile(PER_DEVICE.replace("WHICH", "%mix"), target="cpu")
 
 
 def test_inspect_shows_the_items_of_regions(compiled, tmp_path, capsys):

@@ -1,0 +1,50 @@
+"""Control flow that communicates goes the same way on all devices, or is refused: they would wait for each other for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from meshgen.codegen.unroll import communicates
+from meshgen.errors import CodegenError, Diagnostic
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.sharding.optimizations.uniform import Varying
+
+
+def require_agreement(module: Module) -> None:
+    """Check a `partition`-stage module whose loops are written out as far as they can be.
+
+    Raises:
+        CodegenError: MG0401, for each loop or branch around collectives whose condition may differ between devices.
+    """
+    flows = list(_flows(module.graph))
+    if not flows:
+        return
+    varying = Varying(module)
+    axes = [axis.name for axis in module.mesh.axes]
+    faults = [_fault(node, different) for node in flows if (different := varying.along(_choice(node), axes))]
+    if faults:
+        raise CodegenError(*faults)
+
+
+def _flows(graph: Graph) -> Iterator[Node]:
+    """Control flow that communicates, also where it stands in other such control flow."""
+    for node in graph.nodes:
+        if any(map(communicates, node.regions)):
+            yield node
+            for region in node.regions:
+                yield from _flows(region)
+
+
+def _choice(node: Node) -> Value:
+    """What decides how it goes on."""
+    return node.regions[0].outputs[0] if node.op == "while" else node.operands[0]
+
+
+def _fault(node: Node, axes: list[str]) -> Diagnostic:
+    what = "the condition" if node.op == "while" else "what chooses the branch"
+    return Diagnostic(
+        "MG0401",
+        f"'{node.op}' holds collectives, but {what} may differ between devices along {', '.join(axes)}: they would wait for each other",
+        node.loc,
+        hint="reduce it over these axes first (all_reduce, psum), or move the collectives out",
+    )
