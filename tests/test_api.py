@@ -193,3 +193,10 @@ def test_more_args_than_a_program_takes_are_refused() -> None:
     assert mg.lower(text, {"x": 2}, stage="import", args=["f32[8,4]"]).graph.inputs[0].type.sizes == (8, 4)
     with pytest.raises(UsageError, match="2 args were given, but the program takes 1"):
         mg.lower(text, {"x": 2}, stage="import", args=["f32[8,4]", "f32[8,4]"])
+
+
+def test_a_mesh_of_another_name_is_not_the_program_s() -> None:
+    text = 'sdy.mesh @own = <["x"=2]>\nfunc.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n}'
+    assert mg.lower(text, mg.make_mesh({"x": 2}, "own"), stage="import").mesh.name == "own"
+    with pytest.raises(UsageError, match="the program has no mesh @other"):
+        mg.lower(text, mg.make_mesh({"x": 2}, "other"), stage="import")

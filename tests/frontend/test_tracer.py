@@ -274,3 +274,11 @@ def test_types_are_read_from_text_arrays_and_pairs() -> None:
         == TensorType((8, 512), "bf16")
     )
     assert mg.spec("f32[]") == TensorType((), "f32")
+
+
+def test_zeros_of_both_signs_are_two_constants() -> None:
+    def program(x: Any) -> Any:
+        return x / 0.0, x / -0.0, x / 0.0
+
+    for result, sign in zip(traced(program, np.ones(2, np.float32)), (1, -1, 1), strict=True):
+        assert np.array_equal(result, [sign * np.inf] * 2)

@@ -43,7 +43,7 @@ class Trace:
 
     graph: Graph
     mesh: Mesh | None = None
-    constants: dict[tuple[str, float], Value] = field(default_factory=dict)
+    constants: dict[tuple[str, float, float], Value] = field(default_factory=dict)
     manual: tuple[str, ...] = ()
     meshes: tuple[Mesh, ...] = ()
 
