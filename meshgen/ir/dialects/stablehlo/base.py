@@ -68,8 +68,9 @@ class HloOperation(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         assert isinstance(parser, TextParser)
+        before = parser.parse_optional_attr_dict()  # where some operations print it
         operands, properties = cls.read_head(parser)
-        attributes = parser.parse_optional_attr_dict()
+        attributes = before | parser.parse_optional_attr_dict()
         names = cls.get_irdl_definition().properties
         properties |= {name: attributes.pop(name) for name in names if name in attributes}
         values, results = cls.TYPES.read(parser, operands)

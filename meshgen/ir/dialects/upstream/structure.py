@@ -20,6 +20,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.traits import Pure
 
+from meshgen.ir.dialects.upstream.branches import IfOp, IndexSwitchOp
 from meshgen.ir.dialects.upstream.parallel import PARALLEL_OPS, ForOp, ParallelInsertSliceOp
 from meshgen.ir.dialects.upstream.plain import Cast, define
 from meshgen.ir.parser import TextParser
@@ -134,5 +135,5 @@ TENSOR = Dialect(
 )  # fmt: skip
 SCF = Dialect(
     "scf",
-    [*PARALLEL_OPS, ForOp, scf.IfOp, scf.WhileOp, scf.ConditionOp, scf.IndexSwitchOp, scf.ExecuteRegionOp, scf.YieldOp],
+    [*PARALLEL_OPS, ForOp, IfOp, scf.WhileOp, scf.ConditionOp, IndexSwitchOp, scf.ExecuteRegionOp, scf.YieldOp],
 )
