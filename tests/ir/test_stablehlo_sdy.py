@@ -183,3 +183,14 @@ def test_a_collective_reads_back_as_it_was_written() -> None:
     operations = [line.strip() for line in COLLECTIVES.splitlines() if "= sdy.all" in line or "= sdy.coll" in line]
     printed = str(TextParser(dialects(), COLLECTIVES, "-").parse_module())
     assert [line for line in operations if line not in printed] == []
+
+
+def test_attributes_may_stand_before_operands_and_notes_of_xla_are_passed_on() -> None:
+    text = MESH + (
+        "func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {\n"
+        '  %0 = stablehlo.optimization_barrier {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"a"}, {}]>]>} %x : tensor<8x8xf32>\n'
+        '  %1 = stablehlo.custom_call @xla.sdy.FuncResultSharding(%0) {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {"b"}]>]>} : (tensor<8x8xf32>) -> tensor<8x8xf32>\n'
+        "  return {sdy.sharding = #sdy.sharding_per_value<[]>} %1 : tensor<8x8xf32>\n}\n"
+    )
+    nodes = parse_text(text).graph.nodes
+    assert [str(node.attrs["sharding"]) for node in nodes if node.op == "annotate"] == ["[{a}, {}]", "[{}, {b}]"]

@@ -352,3 +352,26 @@ def test_a_global_that_nothing_uses() -> None:
     assert not parse_text(head + body.replace("BODY", "")).graph.nodes
     with pytest.raises(ProgramError, match=r"ml_program\.global_load"):
         parse_text(head + body.replace("BODY", "%s = ml_program.global_load @seed : tensor<i64>"))
+
+
+def test_result_types_of_branches_stand_with_or_without_parentheses() -> None:
+    text = """func.func @main(%i: index, %p: i1, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %s = scf.index_switch %i -> ONE
+  case 1 {
+    %a = math.exp %x : tensor<4xf32>
+    scf.yield %a : tensor<4xf32>
+  }
+  default {
+    scf.yield %x : tensor<4xf32>
+  }
+  %r = scf.if %p -> ONE {
+    scf.yield %s : tensor<4xf32>
+  } else {
+    scf.yield %x : tensor<4xf32>
+  }
+  return %r, %s : tensor<4xf32>, tensor<4xf32>
+}"""
+    x = normal(4)
+    for kind in ("tensor<4xf32>", "(tensor<4xf32>)"):
+        found = evaluate(parse_text(text.replace("ONE", kind)).graph, [np.array(1), np.array(True), x])
+        np.testing.assert_allclose(found, [np.exp(x)] * 2, rtol=1e-6)

@@ -6,6 +6,7 @@ import pytest
 
 from meshgen.errors import MeshgenError
 from meshgen.ir.graph import Module
+from meshgen.ir.regions import all_nodes
 from meshgen.ir.text import parse_text, print_text
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.oracle import check
@@ -157,3 +158,51 @@ def test_constants_and_edges_of_shardys_passes_are_read() -> None:
   %p = stablehlo.add %e, %f : {KIND}"""
     module = program(body, f"%x: {KIND}", "%p")
     assert lies(module)["add"] == "[{}, {b}]" and checked(module)
+
+
+INSIDE = f"""  %r = "stablehlo.if"(%p) ({{
+    %t = stablehlo.tanh %y : {KIND}
+    sdy.sharding_group %t group_id=7 : {KIND}
+    stablehlo.return %t : {KIND}
+  }}, {{
+    sdy.sharding_group %x group_id=7 : {KIND}
+    %s = stablehlo.negate %x : {KIND}
+    stablehlo.return %s : {KIND}
+  }}) : (tensor<i1>) -> {KIND}"""
+
+
+def test_members_may_stand_in_branches_and_come_from_around_them() -> None:
+    module = program(INSIDE, f"%x: {KIND} {ROWS}, %y: {KIND}, %p: tensor<i1>", "%r")
+    propagated = taken_to("propagate", module)
+    found = {n.op: str(n.sharding.results[0]) for n in all_nodes(propagated.graph) if n.sharding and n.results}
+    assert found["tanh"] == found["negate"] == found["sharding_group"] == "[{a}, {}]"
+    assert checked(module) and print_text(parse_text(print_text(propagated))) == print_text(propagated)
+
+
+def test_members_on_tiles_of_other_axes_are_refused() -> None:
+    text = f"""  sdy.sharding_group %x group_id=1 : {KIND}
+  %p = sdy.manual_computation(%x) in_shardings=[<@mesh, [{{"a"}}, {{?}}]>] out_shardings=[<@mesh, [{{"a"}}, {{?}}]>] manual_axes={{"a"}} (%t: tensor<4x6xf32>) {{
+    sdy.sharding_group %t group_id=GROUP : tensor<4x6xf32>
+    sdy.return %t : tensor<4x6xf32>
+  }} : ({KIND}) -> {KIND}"""
+    assert checked(program(text.replace("GROUP", "2"), f"%x: {KIND} {ROWS}", "%p"))
+    with pytest.raises(MeshgenError) as caught:
+        taken_to("propagate", program(text.replace("GROUP", "1"), f"%x: {KIND} {ROWS}", "%p"))
+    assert [fault.code for fault in caught.value.diagnostics] == ["MG0204"]
+
+
+def test_members_on_several_meshes_are_refused() -> None:
+    text = f"""sdy.mesh @a = <["x"=2], device_ids=[0, 1]>
+sdy.mesh @b = <["x"=2], device_ids=[2, 3]>
+func.func @main(%x: {KIND}) -> {KIND} {{
+  %p = sdy.sharding_constraint %x <@a, [{{"x"}}, {{}}]> : {KIND}
+  sdy.sharding_group %p group_id=0 : {KIND}
+  %q = sdy.sharding_constraint %p <@b, [{{"x"}}, {{}}]> : {KIND}
+  %r = stablehlo.tanh %q : {KIND}
+  sdy.sharding_group %r group_id=0 : {KIND}
+  return %r : {KIND}
+}}"""
+    with pytest.raises(MeshgenError) as caught:
+        taken_to("propagate", parse_text(text))
+    assert [fault.code for fault in caught.value.diagnostics] == ["MG0209"]
+    assert checked(parse_text(text.replace("%r group_id=0", "%r group_id=1")))

@@ -48,6 +48,7 @@ class Importer:
         self.captures: list[SSAValue] = []
         self.outer = outer
         self._values: dict[SSAValue, Value] = {}
+        self._taken: dict[SSAValue, Value] = {}
 
     def value(self, ssa: SSAValue) -> Value:
         """The graph's value of an SSA value."""
@@ -59,8 +60,13 @@ class Importer:
             return found
         outside = self.outer.value(ssa)
         self.captures.append(ssa)
-        inner = self._values[ssa] = Value(outside.type, outside.name, outside.sharding, outside.loc)
+        inner = self._values[ssa] = self._taken[ssa] = Value(outside.type, outside.name, outside.sharding, outside.loc)
         return inner
+
+    def taken(self, ssa: SSAValue) -> Value:
+        """The input of the region that stands for a value from outside; the value may be bound to what is made of it."""
+        self.value(ssa)
+        return self._taken[ssa]
 
     def values(self, ssa: Sequence[SSAValue]) -> list[Value]:
         return [self.value(each) for each in ssa]
@@ -103,7 +109,7 @@ class Importer:
         """The graph of a region of one block, and what it uses from outside (its last inputs)."""
         inner = Importer(self.reading, Graph(""), self)
         inner.body(region.block)
-        inner.graph.inputs += [inner.value(ssa) for ssa in inner.captures]
+        inner.graph.inputs += [inner.taken(ssa) for ssa in inner.captures]
         return inner.graph, inner.captures
 
     def body(self, block: Block) -> None:

@@ -128,7 +128,7 @@ def _body(importer: Importer, op: Operation, ranges: Sequence[Range], counts: Se
     _converted(inner, list(block.ops))
     outputs = ends(inner, carried)
     inner.graph.outputs = [builder.apply("add", number, builder.constant(1, INDEX)), *outputs]
-    inner.graph.inputs += [inner.value(ssa) for ssa in inner.captures]
+    inner.graph.inputs += [inner.taken(ssa) for ssa in inner.captures]
     return inner.graph, inner.captures
 
 

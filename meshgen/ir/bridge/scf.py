@@ -31,7 +31,7 @@ def read_blocks(importer: Importer, blocks: Sequence[Block], more: Sequence[SSAV
         each.body(block)
     captures = list(dict.fromkeys([*more, *(ssa for each in inner for ssa in each.captures)]))
     for each in inner:
-        each.graph.inputs += [each.value(ssa) for ssa in captures]
+        each.graph.inputs += [each.taken(ssa) for ssa in captures]
     return [each.graph for each in inner], importer.values(captures)
 
 

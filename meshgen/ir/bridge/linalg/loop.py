@@ -68,7 +68,7 @@ def _body(structure: Structure, places: Sequence[Loops], folded: Loops, used: Se
     outputs = [value for value in found if value is not None]
     if len(outputs) != len(found):
         return None, []
-    inside = [inner.value(ssa) for ssa in inner.captures]
+    inside = [inner.taken(ssa) for ssa in inner.captures]
     inner.graph.inputs += inside
     following = builder.apply("add", number, builder.constant(1, INDEX))
     inner.graph.outputs = [following, *outputs, *whole, *inside]

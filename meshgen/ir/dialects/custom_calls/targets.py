@@ -71,6 +71,7 @@ TARGETS: dict[str, Target] = {
     "shape_assertion": _shape_assertion,
     "Sharding": _sharding,
     "annotate_device_placement": _same,
+    "xla.sdy.FuncResultSharding": _same,  # its own `sdy.sharding` says how a result lies
     "stablehlo.dynamic_reduce_window": called_reduce_window,
     **top_k.TARGETS,
     **threefry.TARGETS,
