@@ -23,6 +23,7 @@ from meshgen.sharding.equal_programs.bodies import everywhere
 from meshgen.sharding.equal_programs.common_values import merge_common_values
 from meshgen.sharding.equal_programs.compare import CHOOSING, Seconds, planned_seconds
 from meshgen.sharding.equal_programs.frame_rewrite import in_one_frame
+from meshgen.sharding.equal_programs.idle_moves import without_idle_moves
 from meshgen.sharding.equal_programs.own_rows import own_rows
 from meshgen.sharding.equal_programs.sums_of_pads import sums_of_pads
 from meshgen.sharding.propagation.axis_cuts import axis_cuts
@@ -98,8 +99,10 @@ def _cheapest(solved: Sequence[Solved]) -> Solved:
 
 def solve(module: Module) -> Solved:
     """The cheapest program with its decisions; all sizes must be known. Raises as `propagate` does."""
-    graph = everywhere(sums_of_pads)(module.graph) or module.graph
-    module = merge_common_values(replace(module, graph=everywhere(own_rows)(graph) or graph))
+    graph = module.graph
+    for rewrite in (without_idle_moves, sums_of_pads, own_rows):
+        graph = everywhere(rewrite)(graph) or graph
+    module = merge_common_values(replace(module, graph=graph))
     best = _solve(module)
     if faults := _faults(best):
         raise ShardingError(*faults)

@@ -13,6 +13,7 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import captured
 from meshgen.sharding.equal_programs.bodies import everywhere
 from meshgen.sharding.equal_programs.inner_products import inner_products
+from meshgen.sharding.equal_programs.joins_last import joins_last
 from meshgen.sharding.equal_programs.slices_of_joins import slices_of_joins
 from meshgen.sharding.equal_programs.slices_of_pads import slices_of_pads
 
@@ -85,4 +86,4 @@ def _rewritten(node: Node, moved: dict[Value, tuple[int, int]], producers: dict[
     return [sliced, Node("dot_general", operands, [node.result], dict(dot.attrs), dot.loc)]
 
 
-_REWRITES = (inner_products, *map(everywhere, (slices_of_pads, slices_of_joins, slices_before_dots)))
+_REWRITES = (inner_products, *map(everywhere, (joins_last, slices_of_pads, slices_of_joins, slices_before_dots)))

@@ -13,6 +13,7 @@ from typing import Any
 from meshgen.ccl.halo import RowFetch
 from meshgen.ir.graph import TensorType, Value
 from meshgen.sharding.partitioners.builder import INDEX
+from meshgen.sharding.partitioners.joined_rows import from_parts
 from meshgen.sharding.partitioners.registry import Site, lies, partitioner
 from meshgen.sharding.partitioners.run_time_places import own_rows
 from meshgen.sharding.partitioners.scans import scan
@@ -154,7 +155,9 @@ def fetch(
     if plan.divisor != 1:
         attrs["divisor"] = plan.divisor
     shape = [plan.rows if d == dim else s for d, s in enumerate(value.type.sizes)]
-    if not plan.is_identity():
+    if (joined := from_parts(site, value, window, plan, why)) is not None:
+        value = joined
+    elif not plan.is_identity():
         value = site.builder.emit("fetch_rows", [value], value.type.with_shape(shape), **attrs)
     if fill is None or not plan.has_padding():
         return value

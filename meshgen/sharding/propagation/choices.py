@@ -23,6 +23,7 @@ from meshgen.sharding.windows import rows_moved
 FORBIDDEN = 1e6  # seconds; finite, so that a problem without solution still has a least bad one
 # Where a value must be whole unless the user asked for a partial one.
 ENDS = ("input", "output", "decision", "manual_operand", "manual_result")
+WINDOWED = ("convolution", "reduce_window", "select_and_scatter")
 BEHIND = 1 + 1e-8  # of equal choices the one that brings a value into an annotated sharding before it is made
 HINT_SECONDS = 2e-6  # what keeping a hint is worth on top of the traffic that it saves
 # What a use that reads a value otherwise than is required for it costs: more than any traffic, but uses may contradict each other.
@@ -174,12 +175,17 @@ class AxisProblem:
         To reduce among m devices of other axes and n of this one moves 2 (mn - 1) / mn of the bytes: a share of
         2 (n - 1) / n / m more than without this axis.
         """
-        nbytes, is_argument = self.view.used_bytes(use) * times, value in self.placed
+        nbytes, is_argument = self.view.used_bytes(use) * times, value in self.placed and not self._is_image(use)
         states = tuple(dict.fromkeys(state for side in ends for state in side))
         key = nbytes, is_argument, self.view.reduced.get(use, 1), states
         if key not in self.known_prices:
             self.known_prices[key] = self._prices_between(*key)
         return self.known_prices[key]
+
+    def _is_image(self, use: tuple[int, int]) -> bool:
+        """Whether windows go over the operand: it is what a step works on, not a weight that stays where it is."""
+        site, operand = self.sites[use[0]], use[1]
+        return site.node.op in WINDOWED and any(window.operand == operand for window in site.rule.windows)
 
     def _prices_between(
         self, nbytes: float, is_argument: bool, together: int, states: tuple[State, ...]

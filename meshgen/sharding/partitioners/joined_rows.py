@@ -1,0 +1,130 @@
+"""Rows of a joined tensor, fetched from what it is joined from.
+
+A tensor and a few rows joined to its ends (a convolution that wraps around, or repeats the edge) has tiles of its own, which
+nobody needs by themselves: who looks at the joined rows fetches them where they are.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from meshgen.ccl.halo import RowFetch, rows_moved
+from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.sharding.partitioners.builder import INDEX, LocalBuilder
+from meshgen.sharding.partitioners.registry import Site, lies
+from meshgen.sharding.rules.rule import Window
+from meshgen.sharding.windows import turn
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What a joined tensor has from row `begin` on: of a local value, `fetch.rows` rows, `shift` rows after what is wanted begins."""
+
+    begin: int
+    value: Value
+    fetch: RowFetch
+    shift: int
+
+
+def from_parts(site: Site, value: Value, window: Window, plan: RowFetch, why: str) -> Value | None:
+    """The rows of `plan` of a joined operand; what is no row of it may be anything.
+
+    None where the operand is not joined along the window's dim, or its own rows are fetched with no more.
+    """
+    operand, dim, sources = site.node.operands[window.operand], window.dim, site.builder.sources
+    node, given = sources.get(operand, (None, []))
+    is_join = node is not None and node.op == "concatenate" and node.attrs["dim"] == dim
+    if not is_join or node is None or value is not site.operands[window.operand] or plan.divisor != 1 or plan.wrap:
+        return None
+    is_turn = turn(node, lambda part: sources[part][0] if part in sources else None) is not None
+    if is_turn or plan.step < 0 or any(lies(part) != lies(operand) for part in node.operands):
+        return None
+    parts = list(_parts(node, given, dim, plan, sources))
+    if not parts or rows_moved([part.fetch for part in parts]) > plan.moved():
+        return None
+    axes = site.axes(window.operand, dim)
+    row = _rows(site.builder, axes, plan, value, dim) if len(parts) > 1 else None
+    joined: Value | None = None
+    for part in parts:
+        rows = _fetched(site.builder, part, plan, axes, dim, why)
+        if joined is not None and row is not None:
+            is_earlier = site.builder.compare(row, "LT", site.builder.splat(part.begin, row.type))
+            rows = site.builder.emit("select", [is_earlier, joined, rows], rows.type)
+        joined = rows
+    return joined
+
+
+def _parts(
+    node: Node, given: list[Value], dim: int, plan: RowFetch, sources: dict[Value, tuple[Node, list[Value]]]
+) -> Iterator[_Part]:
+    """The parts that some device wants rows of, each of its own rows or of those of the tensor that it is cut out of."""
+    sizes = [part.type.sizes[dim] for part in node.operands]
+    for part, local, begin in zip(node.operands, given, itertools.accumulate(sizes, initial=0), strict=False):
+        rows, offset = part.type.sizes[dim], 0
+        wanted = [
+            (i, max(plan.start(i), begin), min(plan.start(i) + plan.rows, begin + rows)) for i in range(plan.count)
+        ]
+        users = [(index, first, stop) for index, first, stop in wanted if first < stop]
+        made, operands = sources.get(part, (None, []))
+        if (
+            made is not None
+            and made.op == "slice"
+            and _is_cut_along(made, dim)
+            and lies(made.operands[0]) == lies(part)
+        ):
+            local, offset, whole = operands[0], made.attrs["start"][dim], made.operands[0].type.sizes[dim]
+        else:
+            whole = rows
+        fetch = RowFetch(
+            plan.count, local.type.sizes[dim], plan.base - begin + offset, plan.step, plan.rows, offset + rows
+        )
+        if len(users) == 1:  # the others want no row: theirs are before the first or behind the last
+            ((index, first, stop),) = users
+            base = first - begin + offset - index * whole
+            yield _Part(
+                begin,
+                local,
+                replace(fetch, base=base, step=whole, rows=stop - first, limit=whole),
+                first - plan.start(index),
+            )
+        elif users:
+            yield _Part(begin, local, fetch, 0)
+
+
+def _is_cut_along(node: Node, dim: int) -> bool:
+    """Whether a slice takes neighbouring rows of a dim, and all of the others."""
+    sizes = node.operands[0].type.sizes
+    cut = [d for d, size in enumerate(sizes) if node.result.type.sizes[d] != size]
+    return cut == [dim] and set(node.attrs["stride"]) == {1}
+
+
+def _rows(builder: LocalBuilder, axes: tuple[str, ...], plan: RowFetch, value: Value, dim: int) -> Value:
+    """Which row of the joined tensor each element is of."""
+    kind = TensorType(tuple(plan.rows if d == dim else size for d, size in enumerate(value.type.sizes)), INDEX)
+    row = builder.emit("iota", [], kind, dim=dim)
+    scalar = TensorType((), INDEX)
+    first = builder.elementwise("multiply", builder.process_index(axes), builder.splat(plan.step, scalar))
+    first = builder.elementwise("add", first, builder.splat(plan.start(0), scalar))
+    return builder.elementwise("add", row, builder.spread(first, kind.sizes))
+
+
+def _fetched(builder: LocalBuilder, part: _Part, plan: RowFetch, axes: tuple[str, ...], dim: int, why: str) -> Value:
+    """As many rows as are wanted, those of the part in their places."""
+    fetch, value = part.fetch, part.value
+    attrs: dict[str, Any] = {"axes": axes, "dim": dim, "base": fetch.base, "step": fetch.step, "limit": fetch.limit}
+    shape = [fetch.rows if d == dim else size for d, size in enumerate(value.type.sizes)]
+    if not fetch.is_identity():
+        value = builder.emit("fetch_rows", [value], value.type.with_shape(shape), **attrs, why=why)
+    if fetch.rows == plan.rows:
+        return value
+    before, after = (
+        tuple(rows if d == dim else 0 for d in range(value.type.rank))
+        for rows in (part.shift, plan.rows - fetch.rows - part.shift)
+    )
+    shape[dim] = plan.rows
+    zero = builder.splat(0, TensorType((), value.type.dtype))
+    ends = {"low": before, "high": after, "interior": (0,) * value.type.rank}
+    return builder.emit("pad", [value, zero], value.type.with_shape(shape), **ends)

@@ -1,0 +1,153 @@
+"""Convolutions of tensors that are padded with their own rows (wrapped, repeated, mirrored) move a halo."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from meshgen.ir.evaluate.evaluator import evaluate
+from meshgen.ir.graph import Annotation, Graph, Module, TensorType, Value
+from meshgen.ir.infer.inference import verify_graph
+from meshgen.mesh import make_mesh
+from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.sharding.analyze import analyze
+from meshgen.sharding.equal_programs.idle_moves import without_idle_moves
+from meshgen.sharding.equal_programs.joins_last import joins_last
+from meshgen.sharding.generate import random_arguments, random_program
+from meshgen.sharding.oracle import check
+from meshgen.spec import P
+
+MODES = ("wrap", "edge", "reflect")
+
+
+def _slice(graph: Graph, x: Value, dim: int, start: int, limit: int) -> Value:
+    sizes = x.type.sizes
+    starts = tuple(start if d == dim else 0 for d in range(len(sizes)))
+    limits = tuple(limit if d == dim else n for d, n in enumerate(sizes))
+    kind = x.type.with_shape(b - a for a, b in zip(starts, limits, strict=True))
+    return graph.add("slice", [x], [kind], {"start": starts, "limit": limits, "stride": (1,) * len(sizes)}).result
+
+
+def _join(graph: Graph, parts: list[Value], dim: int) -> Value:
+    rows = sum(part.type.sizes[dim] for part in parts)
+    kind = parts[0].type.with_shape(rows if d == dim else n for d, n in enumerate(parts[0].type.sizes))
+    return graph.add("concatenate", parts, [kind], {"dim": dim}).result
+
+
+def _end(graph: Graph, x: Value, dim: int, mode: str, width: int, *, is_low: bool) -> Value:
+    """The rows that are joined to one end, as `jnp.pad` makes them."""
+    size = x.type.sizes[dim]
+    if mode == "wrap":
+        return _slice(graph, x, dim, *((size - width, size) if is_low else (0, width)))
+    if mode == "reflect":
+        rows = _slice(graph, x, dim, *((1, 1 + width) if is_low else (size - 1 - width, size - 1)))
+        return graph.add("reverse", [rows], [rows.type], {"dims": (dim,)}).result
+    row = _slice(graph, x, dim, *((0, 1) if is_low else (size - 1, size)))
+    sizes = list(row.type.sizes)
+    spread = [*sizes[: dim + 1], width, *sizes[dim + 1 :]]
+    dims = tuple(d if d <= dim else d + 1 for d in range(len(sizes)))
+    more = graph.add("broadcast_in_dim", [row], [row.type.with_shape(spread)], {"dims": dims}).result
+    sizes[dim] = width
+    return graph.add("reshape", [more], [row.type.with_shape(sizes)], {}).result
+
+
+def padded(graph: Graph, x: Value, mode: str, width: int) -> Value:
+    for dim in (1, 2):
+        low, high = (_end(graph, x, dim, mode, width, is_low=is_low) for is_low in (True, False))
+        x = _join(graph, [low, x, high], dim)
+    return x
+
+
+def program(mode: str, rows: int, width: int, stride: int, mesh: dict[str, int]) -> Module:
+    side = 2 * width + 1
+    kinds = TensorType((2, rows, 8, 3), "f32"), TensorType((side, side, 3, 4), "f32")
+    graph = Graph("main", [Value(kind, name) for kind, name in zip(kinds, "xw", strict=True)])
+    image = padded(graph, graph.inputs[0], mode, width) if mode else graph.inputs[0]
+    ends = (0, 0) if mode else (width, width)
+    attrs = {
+        "input_batch": 0, "input_feature": 3, "input_spatial": (1, 2),
+        "kernel_input_feature": 2, "kernel_output_feature": 3, "kernel_spatial": (0, 1),
+        "output_batch": 0, "output_feature": 3, "output_spatial": (1, 2),
+        "window_strides": (stride, stride), "low": ends, "high": ends, "lhs_dilation": (1, 1),
+        "rhs_dilation": (1, 1), "window_reversal": (False, False), "feature_group_count": 1,
+        "batch_group_count": 1, "precision": (),
+    }  # fmt: skip
+    kind = TensorType((2, -(-rows // stride), -(-8 // stride), 4), "f32")
+    graph.outputs = [graph.add("convolution", [image, graph.inputs[1]], [kind], attrs).result]
+    assert not verify_graph(graph)
+    lies = P(None, *mesh, *[None] * (3 - len(mesh)))
+    return Module(
+        make_mesh(mesh),
+        graph,
+        in_annotations=[Annotation(lies), Annotation(P())],
+        out_annotations=[Annotation(lies)],
+    )
+
+
+def partitioned(module: Module) -> Module:
+    return run_stages(module, Options("cpu"), Timing(), "partition")["partition"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_halo_is_all_that_moves(mode: str) -> None:
+    module = program(mode, 32, 1, 1, {"x": 4})
+    row = 2 * (8 + 2) * 3 * 4
+    assert check(module, pipeline=partitioned).ok
+    assert 0 < analyze(partitioned(module)).ring_bytes <= 2 * row
+
+
+CASES = [
+    *itertools.product(MODES, (9, 32), (1, 2), (1, 2), [{"x": 4}]),  # uneven tiles, wide ends, strides
+    *itertools.product(MODES, (5,), (2,), (1,), [{"x": 4}, {"x": 2, "y": 2}]),  # ends wider than a tile
+]
+
+
+@pytest.mark.parametrize("mode, rows, width, stride, mesh", CASES, ids=str)
+def test_every_width_stride_and_tile(mode: str, rows: int, width: int, stride: int, mesh: dict[str, int]) -> None:
+    assert check(program(mode, rows, width, stride, mesh), pipeline=partitioned).ok
+
+
+def test_an_image_is_laid_out_anew_rather_than_gathered() -> None:
+    """It comes by batches and is wanted by rows: half of a tile is exchanged, and a row of each of both images."""
+    module = program("", 32, 1, 1, {"x": 2})
+    module.in_annotations[0] = Annotation(P("x"))
+    row = 8 * 3 * 4
+    assert check(module, pipeline=partitioned).ok
+    assert 0 < analyze(partitioned(module)).ring_bytes <= 16 * row + 2 * row
+
+
+def test_moved_joins_and_idle_moves_compute_the_same() -> None:
+    modules = [(program(mode, 9, width, 1, {"x": 2}), 0) for mode in MODES for width in (1, 2)]
+    count = {joins_last: 0, without_idle_moves: 0}
+    for module, seed in [*modules, *((random_program(seed), seed) for seed in range(200))]:
+        if module.parts or any(node.op == "manual" for node in module.graph.nodes):
+            continue
+        arguments = random_arguments(module, seed)
+        for rewrite in count:
+            found = rewrite(module.graph)
+            if found is None:
+                continue
+            count[rewrite] += 1
+            assert not verify_graph(found), seed
+            for left, right in zip(evaluate(module.graph, arguments), evaluate(found, arguments), strict=True):
+                np.testing.assert_allclose(
+                    np.asarray(left).astype(complex), np.asarray(right).astype(complex), rtol=1e-5, atol=1e-5
+                )
+    assert min(count.values()) >= 5
+
+
+def test_a_join_that_several_read_stays_one_value() -> None:
+    """Rows of both parts, and of the joined tensor as a whole."""
+    graph = Graph("main", [Value(TensorType((4, 6), "f32"), name) for name in "ab"])
+    joined = _join(graph, list(graph.inputs), 0)
+    inner, both = _slice(graph, joined, 0, 5, 7), _slice(graph, joined, 0, 3, 6)
+    graph.outputs = [both, inner, joined]
+    found = joins_last(graph)
+    assert found is not None
+    assert [node.op for node in found.nodes] == ["slice", "concatenate", "slice"]
+    assert found.nodes[0].operands == [graph.inputs[1]]
+    args = [np.arange(24, dtype=np.float32).reshape(4, 6) + n for n in (0, 100)]
+    for left, right in zip(evaluate(graph, args), evaluate(found, args), strict=True):
+        np.testing.assert_array_equal(left, right)
