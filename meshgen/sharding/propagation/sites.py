@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from meshgen.errors import Diagnostic, Location, ShardingError
@@ -109,27 +110,23 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
                 continue
             wish = replace(wish, sharding=wish.sharding.without_even_offsets(value.type.shape, module.mesh))
         option = _option(node, faults, module.mesh)
-        site_rule = _rule(node)
-        if site_rule.picks and node.result in joined:  # rows that are turned or put elsewhere are fetched once
-            site_rule = replace(site_rule, picks=())
-        if turn(node, makers.get) is not None:  # its rows move once: they are counted where they are cut
-            site_rule = replace(site_rule, windows=())
+        site_rule = _rule_in_place(node, joined, makers)
         refined = wish and _refined(wish, parts)
         loops = option and tuple(parts.refine(axes) for axes in option)
-        found.append(
-            Site(
-                node,
-                site_rule,
-                refined,
-                wish and wish.sharding,
-                loops,
-                times,
-                _seconds(node, site_rule) * times,
-                manual,
-            )
-        )
+        seconds = _seconds(node, site_rule) * times
+        found.append(Site(node, site_rule, refined, wish and wish.sharding, loops, times, seconds, manual))
     if faults:
         raise ShardingError(*faults)
+    return found
+
+
+def _rule_in_place(node: Node, joined: AbstractSet[Value], makers: Mapping[Value, Node]) -> Rule:
+    """The rule of a node without what happens to its rows elsewhere; `joined` are the operands of concatenations."""
+    found = _rule(node)
+    if found.picks and node.result in joined:  # rows that are turned or put elsewhere are fetched once
+        found = replace(found, picks=())
+    if turn(node, makers.get) is not None:  # its rows move once: they are counted where they are cut
+        found = replace(found, windows=())
     return found
 
 

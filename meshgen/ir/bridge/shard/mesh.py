@@ -5,14 +5,12 @@ A `mesh.all_gather` or `mesh.local_split` over several tensor dims becomes one n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, SymbolRefAttr
-from xdsl.dialects.builtin import TensorType as TextType
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from meshgen.errors import Diagnostic, Location, ShardingError
@@ -21,100 +19,17 @@ from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.reading import Reading
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.shard.annotations import annotate, flag, lists_of
+from meshgen.ir.bridge.shard.clusters import DEFAULT
 from meshgen.ir.bridge.shard.collectives import emit, emit_on
-from meshgen.ir.bridge.shard.grid import declare, find_mesh
-from meshgen.ir.dialects.mesh import MESH, ClusterOp, MeshShardAttr, SubClusterOp
+from meshgen.ir.bridge.shard.grid import find_mesh
+from meshgen.ir.dialects.mesh import MESH, MeshShardAttr
 from meshgen.ir.dialects.shard.attributes import Partial, named
 from meshgen.ir.dialects.shard.checks import collective_faults
 from meshgen.ir.graph import Graph, TensorType, Value
-from meshgen.mesh import Axis, Mesh
+from meshgen.mesh import Mesh
 from meshgen.spec import Sharding, from_indices
 
 Lists = tuple[tuple[str, ...], ...]
-DEFAULT = ""  # the symbol of attributes that name no cluster
-
-
-def read_cluster(reading: Reading, op: Operation) -> None:
-    """`mesh.cluster`: axes are named by their numbers; a size that is missing or below 1 is unknown."""
-    assert isinstance(op, ClusterOp)
-    rank, sizes = op.rank.value.data, [size.value.data for size in op.dim_sizes]
-    if len(sizes) > rank:
-        reading.fault("MG0201", f"@{op.sym_name.data} has rank {rank}, but {len(sizes)} dim sizes", op)
-    sizes = [*sizes[:rank], *[0] * (rank - len(sizes))]
-    axes = [Axis(str(number), size if size > 0 else None) for number, size in enumerate(sizes)]
-    declare(reading, op.sym_name.data, axes, op)
-
-
-def read_sub_cluster(reading: Reading, op: Operation) -> None:
-    """A mesh of some of a cluster's axes: they keep their names, so that what is said of it is said of the cluster."""
-    assert isinstance(op, SubClusterOp)
-    symbol, cluster = op.sym_name.data, op.cluster.string_value()
-    if (parent := reading.meshes.get(cluster)) is None:
-        reading.fault("MG0201", f"there is no cluster @{cluster} before @{symbol}", op, "declare the cluster first")
-        return
-    numbers, index = ([number.value.data for number in found] for found in (op.axes, op.index))
-    if wrong := [number for number in numbers if not 0 <= number < len(parent.axes)]:
-        hint = f"its axes are numbered 0 to {len(parent.axes) - 1}"
-        reading.fault("MG0202", f"@{symbol}: axis {wrong[0]} is not in {parent}", op, hint)
-        return
-    rest = [axis for number, axis in enumerate(parent.axes) if number not in numbers]
-    if index and len(index) != len(rest):
-        message = f"@{symbol}: the index has {len(index)} coordinates, but {parent} has {len(rest)} other axes"
-        reading.fault("MG0201", message, op)
-    for axis, coordinate in zip(rest, index, strict=False):
-        if not 0 <= coordinate < (axis.size or coordinate + 1):
-            message = f"@{symbol}: coordinate {coordinate} is outside axis '{axis.name}' of size {axis.size}"
-            reading.fault("MG0201", message, op)
-    if symbol in reading.meshes or len(set(numbers)) != len(numbers):
-        what = "is declared twice" if symbol in reading.meshes else f"lists an axis twice: {numbers}"
-        reading.fault("MG0201", f"@{symbol} {what}", op)
-        return
-    reading.meshes[symbol] = Mesh(tuple(parent.axes[number] for number in numbers), symbol)
-    reading.parents[symbol] = cluster
-    if index and parent.is_static:
-        fixed = dict(zip((axis.name for axis in rest), index, strict=False))
-        places = (
-            place for place in range(parent.size) if all(parent.coordinate(place, a) == n for a, n in fixed.items())
-        )
-        reading.picked[symbol] = tuple(places)
-
-
-def settle_clusters(reading: Reading, top: Operation) -> None:
-    """Sub-clusters by their index become meshes of their own where the program is on such alone."""
-    if reading.picked:
-        functions = (each for each in top.regions[0].block.ops if isinstance(each, func.FuncOp))
-        named = [symbol for function in functions for symbol in _named_clusters(function, reading)]
-        reading.part_ways(list(dict.fromkeys(named)))
-
-
-def _named_clusters(function: Operation, reading: Reading) -> Iterator[str]:
-    """The clusters that a function names; where it does not say which one it means, its own or the first."""
-    own = function.attributes.get("mesh_cluster")
-    default = own.string_value() if isinstance(own, SymbolRefAttr) else reading.module.mesh.name
-    for operation in function.walk():
-        arguments = (argument for region in operation.regions for block in region.blocks for argument in block.args)
-        types = [value.type for value in (*operation.operands, *operation.results, *arguments)]
-        encodings = [type.encoding for type in types if isinstance(type, TextType)]
-        said = [each for each in (*operation.attributes.values(), *encodings) if isinstance(each, MeshShardAttr)]
-        yield from (each.data[0] or default for each in said)
-        grid = operation.properties.get("grid")
-        if isinstance(grid, SymbolRefAttr):
-            yield grid.string_value()
-        elif operation.name.startswith("mesh.") and not said:
-            yield default
-
-
-def read_function(reading: Reading, op: Operation) -> None:
-    """The attribute `mesh_cluster` of a function: what is meant where no cluster is named."""
-    attribute = op.attributes.get("mesh_cluster")
-    if not isinstance(attribute, SymbolRefAttr):
-        return
-    symbol = attribute.string_value()
-    if symbol in reading.meshes:
-        reading.meshes[DEFAULT] = reading.meshes[symbol]
-    else:
-        known = ", ".join(f"@{name}" for name in reading.meshes if name) or "none"
-        reading.fault("MG0201", f"there is no cluster @{symbol}", op, f"declared before: {known}")
 
 
 def _mesh(importer: Importer) -> Mesh:
@@ -341,8 +256,4 @@ def _query_axis(importer: Importer, op: Operation) -> str:
 
 
 registries.DIALECTS.append(MESH)
-registries.MODULE_OPS["mesh.cluster"] = read_cluster
-registries.MODULE_OPS["mesh.sub_cluster"] = read_sub_cluster
-registries.MODULE_OPS["func.func"] = read_function
-registries.MESH_SETTLERS.append(settle_clusters)
 registries.TYPE_DECODERS[MeshShardAttr.name] = decode_shard
