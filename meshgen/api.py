@@ -107,9 +107,10 @@ def plan_module(
             schedule = make_schedule(stages["fuse"], options)
         executable = Executable(stages, schedule, options, timing, rebuild)
     if options.strict:
+        from meshgen.answers.advice import best_change
         from meshgen.answers.gathers import refuse_gathers
 
-        refuse_gathers(executable, options.strict)
+        refuse_gathers(executable, options.strict, lambda numbers: best_change(executable, plan_module, numbers))
     return executable
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -149,3 +150,28 @@ func.func @f(%a: tensor<3x4xf32>) -> tensor<6x4xf32> {
 }"""
     executable = api.plan_module(parse_text(text), Options("cpu", strict=True), Timing())
     assert executable.gathers() == [] and mg.advise(executable) == [] and len(executable.comms) == 1
+
+
+def test_a_refusal_names_the_change_that_saves_the_most() -> None:
+    with pytest.raises(ShardingError) as caught:
+        api.plan(GATHERED, target="cpu", strict=True)
+    (best, *_) = mg.advise(planned(GATHERED))
+    (fault, *_) = caught.value.diagnostics
+    assert f"the most is saved without the {best.annotation}: then %{best.value} lies as {best.instead}" in fault.hint
+
+
+def test_advice_about_several_meshes_keeps_values_where_they_are() -> None:
+    def stages(x: mg.Tensor, w0: mg.Tensor, w1: mg.Tensor) -> mg.Tensor:
+        h = mg.gelu(x @ w0)
+        return mg.annotate(h, mg.P("dp", mesh="b")) @ w1
+
+    executable = mg.compile(
+        stages, {"a": {"dp": 2, "tp": 2}, "b": {"dp": 3}}, args=["f32[24,64]", "f32[64,128]", "f32[128,32]"],
+        in_specs={"x": mg.P("dp", "tp", mesh="a"), "w0": mg.P(None, "tp", mesh="a")}, target="cpu",
+    )  # fmt: skip
+    (advice, *_) = mg.advise(executable)
+    assert advice.value == "x" and "input %x" in advice.annotation
+    wishes = {"x": replace(parse_sharding(advice.spec), mesh="a")}
+    after = api.plan_module(annotated_with(executable.stages["import"], wishes), executable.options, Timing())
+    assert after.record()["ring_bytes"] <= advice.after["ring_bytes"] < executable.record()["ring_bytes"]
+    assert [part.mesh.name for part in after.parts] == ["a", "b"]

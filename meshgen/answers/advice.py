@@ -6,6 +6,7 @@ bytes are told, with what they cost in memory and time.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ from rich.console import Group
 
 from meshgen.answers.collectives import collective_records_of
 from meshgen.answers.tables import bytes_text, seconds_text, table_of
-from meshgen.answers.values import known_of
+from meshgen.answers.values import known_of, link_parts
 from meshgen.errors import MeshgenError
 from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Annotation, Graph, Module, Node
@@ -25,7 +26,7 @@ from meshgen.sharding.propagation.sites import Site
 from meshgen.spec import Sharding
 
 Plan = Callable[[Module, Options, Timing], Executable]
-MOST_TRIED = 8  # annotations, those behind the most bytes first
+LEAST_TRIED, SECONDS = 8, 5.0  # annotations, those behind the most bytes first; more of them until so much time is over
 FIGURES = ("ring_bytes", "step_seconds", "peak_memory_bytes")
 
 
@@ -45,34 +46,84 @@ class Advice:
         return asdict(self)
 
 
-def advise(executable: Executable, plan: Plan, numbers: Sequence[int] | None = None) -> list[Advice]:
+def advise(
+    executable: Executable, plan: Plan, numbers: Sequence[int] | None = None, most: int | None = None
+) -> list[Advice]:
     """What may be changed to move less, the most first; about some collectives by number, or all.
+
+    Annotations are tried from those behind the most bytes on, at least eight of them, more while that takes no longer than a few seconds.
 
     Args:
         plan: from a program to its executable, as `meshgen.api.plan_module`.
+        most: how many annotations to try instead.
     """
-    if "propagate" not in executable.stages or "import" not in executable.stages or len(executable.parts) > 1:
+    if "propagate" not in executable.stages or "import" not in executable.stages:
         return []
-    known = known_of(executable)
-    if known.solved is None:
-        return []
-    numbers = range(len(executable.comms)) if numbers is None else numbers
-    weights: dict[str, int] = {}
-    for record in collective_records_of(executable, known.solved, known.reasons, numbers):
-        chains = [*record["chains"], *(chain for edge in record["edges"] for chain in edge["chains"])]
-        for annotation in dict.fromkeys(chain["annotation"] for chain in chains):
-            weights[annotation] = weights.get(annotation, 0) + record["ring_bytes"]
-    ordered = sorted(weights, key=lambda annotation: (-weights[annotation], annotation))
-    found = [_without(executable, plan, known.solved, annotation) for annotation in ordered[:MOST_TRIED]]
+    begin, found = time.monotonic(), list[Advice | None]()
+    for tried, wish in enumerate(_behind(executable, numbers)):
+        is_late = tried >= LEAST_TRIED and time.monotonic() - begin > SECONDS
+        if tried == most or (is_late and most is None):
+            break
+        found.append(_without(executable, plan, wish))
     return sorted((each for each in found if each), key=lambda each: each.after["ring_bytes"])
 
 
-def _without(executable: Executable, plan: Plan, solved: Solved, annotation: str) -> Advice | None:
+def best_change(executable: Executable, plan: Plan, numbers: Sequence[int]) -> str:
+    """The change that saves the most of some collectives, of the three annotations behind most of their bytes, as a hint; empty where none does."""
+    found = advise(executable, plan, numbers, most=3)
+    if not found:
+        return ""
+    best, name = found[0], f"%{found[0].value}" if found[0].value else "its value"
+    moved = " instead of ".join(bytes_text(figures["ring_bytes"]) for figures in (best.after, best.before))
+    return f"the most is saved without the {best.annotation}: then {name} lies as {best.instead}, and a step moves {moved} per device"
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """An annotation as chains say it, and the site of a mesh's program that asks for it."""
+
+    text: str
+    site: Site
+    part: Executable
+    solved: Solved
+
+
+def _behind(executable: Executable, numbers: Sequence[int] | None) -> list[_Wish]:
+    """The annotations behind collectives, those behind the most bytes first; of several meshes those of all."""
+    weights: dict[str, int] = {}
+    first = 0
+    if len(executable.parts) > 1:
+        link_parts(executable.parts)
+    for part in executable.parts:
+        solved, count = known_of(part).solved, len(part.comms)
+        asked = [
+            n - first for n in (range(first, first + count) if numbers is None else numbers) if 0 <= n - first < count
+        ]
+        first += count
+        if solved is None:
+            continue
+        for record in collective_records_of(part, solved, known_of(part).reasons, asked, weighed=False):
+            chains = [*record["chains"], *(chain for edge in record["edges"] for chain in edge["chains"])]
+            for annotation in dict.fromkeys(chain["annotation"] for chain in chains):
+                weights[annotation] = weights.get(annotation, 0) + record["ring_bytes"]
+    ordered = sorted(weights, key=lambda text: (-weights[text], text))
+    return [wish for text in ordered if (wish := _wish(text, executable))]
+
+
+def _wish(text: str, executable: Executable) -> _Wish | None:
+    """Who asks for what chains say, on any mesh."""
+    for part in executable.parts:
+        solved = known_of(part).solved
+        site = next((site for site in solved.sites if text in _seeds(site, solved)), None) if solved else None
+        if solved and site:
+            return _Wish(text, site, part, solved)
+    return None
+
+
+def _without(executable: Executable, plan: Plan, wish: _Wish) -> Advice | None:
     """What happens without an annotation; None where that moves no less, or it is no annotation of the program's text."""
-    entered = executable.stages["import"]
-    site = next((site for site in solved.sites if annotation in _seeds(site, solved)), None)
-    changed = site and _dropped(entered, site, solved)
-    if site is None or changed is None:
+    changed = _dropped(executable.stages["import"], wish)
+    if changed is None:
         return None
     try:
         after = plan(changed, replace(executable.options, strict=False), Timing())
@@ -81,9 +132,16 @@ def _without(executable: Executable, plan: Plan, solved: Solved, annotation: str
     before, now = _figures(executable), _figures(after)
     if now["ring_bytes"] >= before["ring_bytes"]:
         return None
-    lies = known_of(after).values(site.value.name) if site.value.name else []
-    instead, spec = (lies[0]["sharding"], lies[0]["spec"]) if lies else ("left open", "")
-    return Advice(annotation, site.value.name, instead, spec, before, now)
+    instead, spec = _lies(after, wish)
+    return Advice(wish.text, wish.site.value.name, instead, spec, before, now)
+
+
+def _lies(after: Executable, wish: _Wish) -> tuple[str, str]:
+    """How the value lies then, and the same as a spec."""
+    name = wish.site.value.name
+    part = next((part for part in after.parts if part.mesh.name == wish.part.mesh.name), after)
+    known = [record for record in known_of(part).values() if name and record["value"] == name]
+    return (known[0]["sharding"], known[0]["spec"]) if known else ("left open", "")
 
 
 def _seeds(site: Site, solved: Solved) -> set[str]:
@@ -91,15 +149,18 @@ def _seeds(site: Site, solved: Solved) -> set[str]:
     return {origin for axis in solved.decisions for _, _, origin in seeds(site, axis)}
 
 
-def _dropped(module: Module, site: Site, solved: Solved) -> Module | None:
-    """The program without the annotation of a site; None where it stands elsewhere, as in an option of an op."""
+def _dropped(module: Module, wish: _Wish) -> Module | None:
+    """The program without an annotation; None where it stands elsewhere, as in an option of an op. A mesh that it names stays named."""
+    site = wish.site
     if site.wish is None:
         return None
-    if site.node.op == "input":
-        number = _place([s for s in solved.sites if s.node.op == "input"], site)
-        return replace(module, in_annotations=_cleared(module.in_annotations, number))
-    if site.node.op == "output":
-        number = _place([s for s in solved.sites if s.node.op == "output"], site)
+    if site.node.op in ("input", "output"):
+        number = _place([s for s in wish.solved.sites if s.node.op == site.node.op], site)
+        entered = wish.part.stages["import"]
+        side = "inputs" if site.node.op == "input" else "outputs"
+        number = entered.attrs[side][number] if side in entered.attrs else number
+        if site.node.op == "input":
+            return replace(module, in_annotations=_cleared(module.in_annotations, number))
         return replace(module, out_annotations=_cleared(module.out_annotations, number))
     if site.node.op != "annotate":
         return None
@@ -111,20 +172,38 @@ def _place(sites: Sequence[Site], site: Site) -> int:
 
 
 def _cleared(wishes: Sequence[Annotation | None], number: int) -> list[Annotation | None]:
-    return [None if at == number else wish for at, wish in enumerate(wishes)]
+    return [_open_wish(wish) if at == number else wish for at, wish in enumerate(wishes)]
+
+
+def _open_wish(wish: Annotation | None) -> Annotation | None:
+    """An annotation that says on which mesh a value is and nothing else; none where it names none."""
+    if wish is None or not wish.sharding.mesh:
+        return None
+    rank = wish.sharding.rank
+    return replace(wish, sharding=replace(Sharding.replicated(rank), mesh=wish.sharding.mesh), open_dims=(True,) * rank)
 
 
 def _opened(graph: Graph, site: Site) -> Graph:
-    """The graph where annotations at the site's place ask for nothing."""
+    """The graph where annotations at the site's place ask for nothing but the mesh."""
     nodes: list[Node] = []
     for node in graph.nodes:
         regions = tuple(_opened(region, site) for region in node.regions)
         attrs = node.attrs
-        if node.op == "annotate" and (node.loc, node.attrs["sharding"]) == (site.node.loc, site.node.attrs["sharding"]):
+        if (
+            node.op == "annotate"
+            and node.loc == site.node.loc
+            and _same(attrs["sharding"], site.node.attrs["sharding"])
+        ):
             rank = node.result.type.rank
-            attrs = {**attrs, "sharding": Sharding.replicated(rank), "open_dims": (True,) * rank}
+            mesh = attrs["sharding"].mesh
+            attrs = {**attrs, "sharding": replace(Sharding.replicated(rank), mesh=mesh), "open_dims": (True,) * rank}
         nodes.append(replace(node, attrs=attrs, regions=regions))
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)
+
+
+def _same(left: Sharding, right: Sharding) -> bool:
+    """Whether two shardings are the same; in the program of one mesh none is named."""
+    return replace(left, mesh="") == replace(right, mesh="")
 
 
 def advice_table(executable: Executable, found: Sequence[Advice]) -> Group:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +18,8 @@ from meshgen.spec import Sharding
 
 GATHERING = ("all_gather", "retile")  # an exchange of one split for another is none
 Strict = bool | Sequence[str | int]  # everywhere, or for values by name and for lines
+
+MOST_ADVISED = 4  # refused gathers for which the best change is looked for; those that move most
 
 
 @dataclass(frozen=True)
@@ -99,16 +101,24 @@ def _asks(value: Value, axis: str, asked: Value, sharding: Sharding) -> bool:
     return same and not any(overlaps(axis, used) for used in sharding.used_axes)
 
 
-def refuse_gathers(executable: Executable, strict: Strict) -> None:
-    """Raises ShardingError MG0210 for all gathers that nothing asks for, or for those of some values and lines."""
-    faults = [
-        _fault(gather, part)
-        for part in executable.parts
-        for gather in gathers(part)
-        if strict is True or _concerns(gather, strict if isinstance(strict, Sequence) else ())
-    ]
-    if strict and faults:
-        raise ShardingError(*faults)
+def refuse_gathers(executable: Executable, strict: Strict, best: Callable[[Sequence[int]], str]) -> None:
+    """Raises ShardingError MG0210 for all gathers that nothing asks for, or for those of some values and lines.
+
+    Args:
+        best: of collectives by number the change that saves the most, as a hint; empty where none does.
+    """
+    found: list[tuple[Gather, Executable, int]] = []
+    first = 0
+    for part in executable.parts:
+        found += [
+            (gather, part, first)
+            for gather in gathers(part)
+            if strict is True or _concerns(gather, strict if isinstance(strict, Sequence) else ())
+        ]
+        first += len(part.comms)
+    if strict and found:
+        told = {id(gather): best([n + start for n in gather.numbers]) for gather, _, start in found[:MOST_ADVISED]}
+        raise ShardingError(*(_fault(gather, part, told.get(id(gather), "")) for gather, part, _ in found))
 
 
 def _concerns(gather: Gather, what: Sequence[str | int]) -> bool:
@@ -117,8 +127,8 @@ def _concerns(gather: Gather, what: Sequence[str | int]) -> bool:
     return any(each in lines if isinstance(each, int) else each.lstrip("%") in names for each in what)
 
 
-def _fault(gather: Gather, executable: Executable) -> Diagnostic:
-    """The fault, with the annotations that made both sides."""
+def _fault(gather: Gather, executable: Executable, best: str) -> Diagnostic:
+    """The fault, with the annotations that made both sides, and the best change."""
     known = known_of(executable)
     notes: list[tuple[str, Location | None]] = []
     for axis in gather.axes:
@@ -130,10 +140,8 @@ def _fault(gather: Gather, executable: Executable) -> Diagnostic:
         f"{f'%{gather.user}' if gather.user else 'its use'}: gathering it over {', '.join(gather.axes)} moves "
         f"{bytes_text(gather.ring_bytes)} per device ({seconds_text(gather.seconds)}), and no annotation asks for it"
     )
-    hint = (
-        f"'explain --advise' tries which annotation to change; if it is meant, annotate {name} as {gather.target} "
-        "for its users"
-    )
+    change = best or "no single annotation behind it saves bytes when it is left out"
+    hint = f"{change}; if the gather is meant, annotate {name} as {gather.target} for its users"
     return Diagnostic("MG0210", message, gather.used, tuple(dict.fromkeys(notes)), hint)
 
 
