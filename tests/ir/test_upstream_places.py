@@ -89,3 +89,19 @@ def test_faults_are_named(body: str, message: str) -> None:
         parse_text(text, "p.mlir")
     found = caught.value.diagnostics
     assert any(message in fault.message and fault.loc is not None for fault in found), [str(each) for each in found]
+
+
+def test_the_number_of_a_loop_that_there_is_not_is_refused() -> None:
+    text = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %r = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]} outs(%x : tensor<4xf32>) {
+  ^bb0(%o: f32):
+    %k = linalg.index 1 : index
+    %e = tensor.extract %x[%k] : tensor<4xf32>
+    linalg.yield %e : f32
+  } -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}"""
+    with pytest.raises(ProgramError, match="has 1 loops") as caught:
+        parse_text(text)
+    fault = caught.value.diagnostics[0]
+    assert fault.code == "MG0104" and fault.loc is not None and fault.loc.line == 4

@@ -118,6 +118,10 @@ class Body:
             return self.indices[dim]
         if self.structure is None:
             return None
+        if not 0 <= dim < len(self.sizes):
+            message = f"linalg.index {dim}: the operation around it has {len(self.sizes)} loops"
+            self.builder.importer.fault("MG0104", message, op)
+            return Spread(self.builder.constant(0, TensorType((), "i64")), ())
         return Spread(self.builder.node("iota", [], TensorType((self.sizes[dim],), "i64"), dim=0), (dim,))
 
     def _applied(self, op: Operation, result: SSAValue) -> Spread | None:
@@ -163,7 +167,7 @@ class Body:
     def _own_loop(self, index: SSAValue) -> int | None:
         owner = index.owner
         found = self.value(index) if isinstance(owner, Operation) and owner.name == "linalg.index" else None
-        return found.loops[0] if found else None
+        return found.loops[0] if found and found.loops else None
 
     def _gathered(self, table: Value, kept: Sequence[int | None], indices: Sequence[Value], loops: Loops) -> Spread:
         """`table` at `indices`, one per dim that is not `kept` as the loop it is."""
