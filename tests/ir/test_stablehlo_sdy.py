@@ -107,10 +107,20 @@ def test_a_mesh_that_is_written_in_place(is_declared: bool) -> None:
     assert print_text(parse_text(text)) == print_text(parse_text(declared))
 
 
-def test_a_mesh_in_place_is_one_of_those_that_are_declared() -> None:
-    with pytest.raises(ProgramError, match="no mesh of the program has these axes") as caught:
-        parse_text(f'sdy.mesh @mesh = <["x"=2]>\n{WRITTEN}')
-    assert caught.value.diagnostics[0].code == "MG0201"
+def test_a_mesh_in_place_is_refused_as_a_declared_one_is() -> None:
+    for mesh, message in (
+        ("mesh<>", "no mesh of the program has these axes"),
+        ('mesh<["x"=2], device_ids=[1, 1]>', "has 2 devices, but device_ids"),
+    ):
+        with pytest.raises(ProgramError, match=message) as caught:
+            parse_text(f'sdy.mesh @mesh = <["x"=2]>\n{WRITTEN.replace(IN_PLACE, mesh)}')
+        assert caught.value.diagnostics[0].code == "MG0201"
+
+
+def test_devices_of_a_mesh_in_place_are_in_its_order() -> None:
+    mesh = '<["x"=4, "y"=2], device_ids=[0, 2, 4, 6, 1, 3, 5, 7]>'
+    declared = f"sdy.mesh @mesh = {mesh}\n{WRITTEN.replace(IN_PLACE, '@mesh')}"
+    assert print_text(parse_text(WRITTEN.replace(IN_PLACE, f"mesh{mesh}"))) == print_text(parse_text(declared))
 
 
 @pytest.mark.parametrize("second", ["%1", "%0"], ids=["chained", "siblings"])
@@ -194,3 +204,16 @@ def test_attributes_may_stand_before_operands_and_notes_of_xla_are_passed_on() -
     )
     nodes = parse_text(text).graph.nodes
     assert [str(node.attrs["sharding"]) for node in nodes if node.op == "annotate"] == ["[{a}, {}]", "[{}, {b}]"]
+
+
+def test_a_mesh_that_is_written_in_place_is_declared_beside_others() -> None:
+    """It is over the same devices as an equally large one."""
+    text = 'sdy.mesh @mesh = <["a"=2, "b"=4]>\n' + (
+        'func.func @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}, {}]>}) -> tensor<8x8xf32> {\n'
+        '  %0 = sdy.sharding_constraint %x <mesh<["x"=8]>, [{}, {"x"}]> : tensor<8x8xf32>\n'
+        "  %1 = stablehlo.tanh %0 : tensor<8x8xf32>\n  return %1 : tensor<8x8xf32>\n}\n"
+    )
+    module = parse_text(text)
+    assert str(module.mesh) == "Mesh(a=2, b=4)" and not module.meshes
+    (wish,) = [node.attrs["sharding"] for node in module.graph.nodes if node.op == "annotate"]
+    assert str(wish) == "[{}, {a,b}]"

@@ -36,6 +36,7 @@ from meshgen.spec import Sharding
 
 _RESULTS = "sdy.sharding"  # on an operation: how its results are made
 _MESH_AXIS = re.compile(r'"([^"]+)"\s*=\s*(\d+)')
+_MESH_IN_PLACE = re.compile(r"\bmesh(<\[[^\]]*\][^<>]*>)")
 _IN_PLACE = "mesh<"  # how the axes of a mesh without a name start in a sharding
 _DEVICES = re.compile(r"device_ids\s*=\s*\[([\d,\s]*)\]")
 
@@ -144,23 +145,27 @@ def _symbol(reading: Reading, spelled: str) -> str:
             message = f"the sharding is over @{spelled}, which is not declared"
             raise ShardingError(Diagnostic("MG0201", message, hint=f"declared meshes: {known}"))
         return spelled
-    axes = [(axis.name, axis.size) for axis in read_axes(spelled)]
-    for symbol, mesh in reading.meshes.items():
-        if symbol and [(axis.name, axis.size) for axis in mesh.axes] == axes:
-            return symbol
+    if (found := _find_declared(reading, spelled)) is not None:
+        return found
     message = f"the sharding is over {spelled}, and no mesh of the program has these axes"
     raise ShardingError(Diagnostic("MG0201", message, hint=f"declare it with a name; there are: {known}"))
 
 
-def _find_mesh(reading: Reading, top: Operation) -> None:
-    """Of a program that declares no mesh: the first that a sharding writes in place."""
+def _declare_in_place(reading: Reading, top: Operation) -> None:
+    """Declare the meshes that shardings write in place, where none with these axes is declared; in the program's order."""
     for operation in top.walk():
         for attribute in _attributes(operation):
-            if isinstance(attribute, ShardingAttr | ShardingPerValueAttr) and _IN_PLACE in attribute.data:
-                start = attribute.data.index(_IN_PLACE)
-                axes = attribute.data[start:].partition(">")[0]
-                declare(reading, DEFAULT_NAME, read_axes(axes), operation)
-                return
+            texts = (
+                _MESH_IN_PLACE.findall(attribute.data)
+                if isinstance(attribute, ShardingAttr | ShardingPerValueAttr)
+                else ()
+            )
+            for body in texts:
+                symbol, number = DEFAULT_NAME, 0
+                while symbol in reading.meshes:
+                    symbol, number = f"{DEFAULT_NAME}_{number}", number + 1
+                if _find_declared(reading, body) is None:
+                    _declare_mesh(reading, symbol, body, operation)
 
 
 def _attributes(operation: Operation) -> Iterator[Attribute]:
@@ -223,10 +228,13 @@ def checked(importer: Importer, operation: Operation, body: str, kind: TensorTyp
 
 def _read_mesh_op(reading: Reading, operation: Operation) -> None:
     assert isinstance(operation, MeshOp)
-    symbol = operation.sym_name.data
-    axes = read_axes(operation.mesh.data)
-    if devices := _DEVICES.search(operation.mesh.data):
-        order = tuple(int(number) for number in devices[1].split(",") if number.strip())
+    _declare_mesh(reading, operation.sym_name.data, operation.mesh.data, operation)
+
+
+def _declare_mesh(reading: Reading, symbol: str, body: str, operation: Operation) -> None:
+    """Declare what `["x"=2], device_ids=[1, 0]` says."""
+    axes, order = read_axes(body), _devices(body)
+    if order is not None:
         count = math.prod(axis.size or 1 for axis in axes)
         if len(order) != count or len(set(order)) != count:
             message = f"@{symbol} has {count} devices, but device_ids = {list(order)}"
@@ -236,6 +244,24 @@ def _read_mesh_op(reading: Reading, operation: Operation) -> None:
     if axes:
         reading.shardy.append(symbol)
     declare(reading, symbol, axes, operation)
+
+
+def _devices(body: str) -> tuple[int, ...] | None:
+    found = _DEVICES.search(body)
+    return tuple(int(number) for number in found[1].split(",") if number.strip()) if found else None
+
+
+def _find_declared(reading: Reading, body: str) -> str | None:
+    """The mesh that has the axes, and the order of devices, of one that is written in place."""
+    axes = [(axis.name, axis.size) for axis in read_axes(body)]
+    for symbol, mesh in reading.meshes.items():
+        if (
+            symbol
+            and [(axis.name, axis.size) for axis in mesh.axes] == axes
+            and reading.devices.get(symbol) == _devices(body)
+        ):
+            return symbol
+    return None
 
 
 def _read_argument(reading: Reading, attribute: Attribute, slot: Slot) -> None:
@@ -267,7 +293,8 @@ def _read_results(importer: Importer, operation: Operation, attribute: Attribute
         importer.bind(result, annotated)
 
 
-registries.MESH_FINDERS.append(_find_mesh)
+registries.MESH_FINDERS.append(_declare_in_place)
+registries.MESH_SETTLERS.append(_declare_in_place)
 registries.MODULE_OPS["sdy.mesh"] = _read_mesh_op
 registries.ARG_ATTRS["sdy.sharding"] = _read_argument
 registries.RESULT_ATTRS[_RESULTS] = _read_results
