@@ -1,4 +1,4 @@
-"""Constant folding, algebraic identities, common subexpressions and dead code, in two passes over a graph.
+"""Constant folding, algebraic identities, what loops carry unchanged, common subexpressions and dead code, in two passes over a graph.
 
 A value without elements is never computed.
 """
@@ -12,6 +12,7 @@ from meshgen.codegen.identities import IDENTITIES
 from meshgen.codegen.splats import AWAITED, IMPURE, Array, Writer, splat_of
 from meshgen.ir.evaluate.evaluator import evaluate_node
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.loops import without_unchanged
 from meshgen.ir.regions import needed_nodes
 
 
@@ -32,6 +33,9 @@ class _Simplifier:
         self._now: dict[Value, Value] = {value: value for value in graph.inputs}
 
     def visit(self, node: Node) -> None:
+        if node.op == "while":
+            node, same = without_unchanged(node)
+            self._now.update({result: self._now.get(value, value) for result, value in same.items()})
         operands = [self._now.get(v, v) for v in node.operands]
         if (found := self._replace(node, operands)) is not None:
             self._now[node.result] = found

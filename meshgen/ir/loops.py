@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.regions import rewired_graph
 
 
 def trip_count(node: Node, producers: Mapping[Value, Node]) -> int | None:
@@ -45,6 +46,33 @@ def _counted(node: Node, producers: Mapping[Value, Node]) -> _Counted | None:
     if stop is None or not step or step < 0:
         return None
     return _Counted(number, step, stop + (test.attrs["direction"] == "LE"))
+
+
+def without_unchanged(loop: Node) -> tuple[Node, dict[Value, Value]]:
+    """A `while` that uses from outside what it would carry unchanged, and what stands for the results that it has no more.
+
+    A loop that carries nothing else stays as it is.
+    """
+    body = loop.regions[1]
+    changed = [
+        n for n, (before, after) in enumerate(zip(body.inputs, body.outputs, strict=True)) if before is not after
+    ]
+    if len(changed) in (0, len(body.inputs)):
+        return loop, {}
+    same = [n for n in range(len(body.inputs)) if n not in changed]
+    condition, body = (
+        _with_outside(region, {region.inputs[n]: loop.operands[n] for n in same}) for region in loop.regions
+    )
+    body = replace(body, outputs=[body.outputs[n] for n in changed])
+    operands, results = ([side[n] for n in changed] for side in (loop.operands, loop.results))
+    slim = replace(loop, operands=operands, results=results, regions=(condition, body))
+    return slim, {loop.results[n]: loop.operands[n] for n in same}
+
+
+def _with_outside(region: Graph, outside: Mapping[Value, Value]) -> Graph:
+    """A region that uses values from outside in place of some of its arguments."""
+    found = rewired_graph(region, outside)
+    return replace(found, inputs=[value for value in region.inputs if value not in outside])
 
 
 def always_ends(graph: Graph, producers: Mapping[Value, Node] | None = None) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from bodies import Body, random_args
 
 from meshgen.codegen.simplify import simplify
-from meshgen.ir.evaluate.evaluator import evaluate
+from meshgen.ir.evaluate.evaluator import Evaluator, evaluate
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 
 
@@ -143,3 +143,30 @@ def test_dead_collectives_go_on_every_device() -> None:
     b = Body("f32[4]")
     b.graph.add("all_reduce", b.inputs, [b.inputs[0].type], {"axes": ("x",), "kind": "sum"})
     assert ops(simplify(b.done(b.op("negate", b.inputs[0])))) == ["negate"]
+
+
+@pytest.mark.parametrize("changes", [True, False])
+def test_what_a_loop_carries_unchanged_is_used_from_outside(changes: bool) -> None:
+    kind, number = TensorType((4,), "f32"), TensorType((), "i32")
+    graph = Graph("main", [Value(kind, "x"), Value(kind, "w"), Value(number, "n")])
+    x, w, n = graph.inputs
+    scaled = graph.add("tanh", [w], [kind]).result
+    condition = Graph("condition", [Value(number, "i"), Value(kind, "x"), Value(kind, "w"), Value(number, "n")])
+    test = condition.add("compare", [condition.inputs[0], condition.inputs[3]], [TensorType((), "i1")],
+                         {"direction": "LT", "compare_type": "SIGNED"})  # fmt: skip
+    condition.outputs = [test.result]
+    body = Graph("body", [Value(v.type, v.name) for v in condition.inputs])
+    i, inner, factor, limit = body.inputs
+    one = body.add("constant", [], [number], {"value": np.array(1, np.int32)}).result
+    after = body.add("multiply", [inner, factor], [kind]).result if changes else inner
+    body.outputs = [body.add("add", [i, one], [number]).result, after, factor, limit]
+    start = graph.add("constant", [], [number], {"value": np.array(0, np.int32)}).result
+    loop = Node("while", [start, x, scaled, n], [Value(v.type) for v in body.inputs], regions=(condition, body))
+    graph.nodes.append(loop)
+    graph.outputs = [loop.results[1], loop.results[2], loop.results[0]]
+    found = simplify(graph)
+    (slim,) = [node for node in found.nodes if node.op == "while"]
+    assert len(slim.operands) == len(slim.results) == (2 if changes else 1)
+    args = [np.linspace(0, 1, 4, dtype=np.float32), np.linspace(1, 2, 4, dtype=np.float32), np.array(3, np.int32)]
+    for have, want in zip(Evaluator().graph(found, args), Evaluator().graph(graph, args), strict=True):
+        np.testing.assert_array_equal(have, want)
