@@ -186,3 +186,24 @@ def test_an_internal_error_leaves_a_reproducer(
     assert "ZeroDivisionError" in (place / "traceback.txt").read_text()
     assert (place / "command.txt").read_text() == f"meshgen check {files['GOOD']} --json\n"
     assert (place / "input1.mlir").read_text() == mlp()
+
+
+MISTAKES: dict[str, tuple[list[str], str]] = {
+    "no such file": (["check", "none.mlir"], r"MG0002: none.mlir(?s:.*)a program is a .mlir file, or pkg.mod:function"),
+    "a function by its file": (["check", "model.py:f", "--mesh", "x=2"], r"write 'model:f': a module by its name"),
+    "a function without types": (["check", "model:f", "--mesh", "x=2"], r"--arg 'f32\[8,16\]' for each"),
+    "a shape of another rank": (["check", "p.mlir", "--shape", "x=8"], r"p.mlir:\d+: error MG0001: input 'x' is(?s:.*)only sizes that it leaves open"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_what_newcomers_mistake_has_a_way_out(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("p.mlir").write_text(mlp())
+    Path("model.py").write_text("def f(x):\n    return x\n")
+    words, message = MISTAKES[name]
+    assert cli.main(words) in (1, 2)
+    said = capsys.readouterr().err
+    assert re.search(message, said) and "help: " in said, said

@@ -27,7 +27,11 @@ def read_mlir(source: str | Path, meshes: Sequence[Mesh] = ()) -> Module:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise UsageError(Diagnostic("MG0002", f"{path}: {error.strerror or error}")) from error
+        raise UsageError(
+            Diagnostic(
+                "MG0002", f"{path}: {error.strerror or error}", hint="a program is a .mlir file, or pkg.mod:function"
+            )
+        ) from error
     except UnicodeDecodeError as error:
         message = f"byte {error.start} is not UTF-8; MLIR bytecode is not supported"
         hint = "print the module as text (mlir-opt, or as_text() in JAX)"

@@ -43,7 +43,13 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args) -> tuple[Mod
             Diagnostic("MG0001", f"a {type(graph).__name__} is no program", hint="pass a function, MLIR text or a path")
         )
     if args is None:
-        raise UsageError(Diagnostic("MG0001", "a Python function needs args=[...], the type of each parameter"))
+        raise UsageError(
+            Diagnostic(
+                "MG0001",
+                "a Python function needs the type of each parameter",
+                hint="give args=['f32[8,16]', ...], on the command line --arg 'f32[8,16]' for each, in their order",
+            )
+        )
     traced = trace(graph, args, given[0] if given else None, given if len(given) > 1 else ())
     return traced.module, traced.rebuild
 
@@ -66,6 +72,12 @@ def _read_mlir(source: str | Path, meshes: Sequence[Mesh]) -> Module:
 def _function(reference: str) -> Any:
     """What `pkg.mod:function` names, looked up from the working directory too. Raises UsageError."""
     module_name, _, name = reference.partition(":")
+    plain = module_name.removesuffix(".py").replace("/", ".")
+    meant = (
+        f"'{plain}:{name}': a module by its name, not by its file"
+        if plain != module_name
+        else "pkg.mod:function or the path of a .mlir file"
+    )
     sys.path.insert(0, str(Path.cwd()))
     try:
         return getattr(importlib.import_module(module_name), name)
@@ -74,7 +86,7 @@ def _function(reference: str) -> Any:
             Diagnostic(
                 "MG0002",
                 f"'{reference}' cannot be imported: {error}",
-                hint="write pkg.mod:function or the path of a .mlir file",
+                hint=f"write {meant}",
             )
         ) from error
     finally:

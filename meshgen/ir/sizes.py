@@ -105,7 +105,8 @@ def given_types(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> lis
             kinds[number] = have.with_shape(known(wanted.shape, have.shape))
         else:
             text = f"input '{name}' is {have}, not {wanted}"
-            faults.append(Diagnostic("MG0001", text, graph.inputs[number].loc))
+            hint = "a shape gives a program only sizes that it leaves open (?)"
+            faults.append(Diagnostic("MG0001", text, graph.inputs[number].loc, hint=hint))
     if faults:
         raise UsageError(*faults)
     return kinds
