@@ -61,7 +61,7 @@ def without_unchanged(loop: Node) -> tuple[Node, dict[Value, Value]]:
         return loop, {}
     same = [n for n in range(len(body.inputs)) if n not in changed]
     condition, body = (
-        _with_outside(region, {region.inputs[n]: loop.operands[n] for n in same}) for region in loop.regions
+        with_outside(region, {region.inputs[n]: loop.operands[n] for n in same}) for region in loop.regions
     )
     body = replace(body, outputs=[body.outputs[n] for n in changed])
     operands, results = ([side[n] for n in changed] for side in (loop.operands, loop.results))
@@ -69,7 +69,7 @@ def without_unchanged(loop: Node) -> tuple[Node, dict[Value, Value]]:
     return slim, {loop.results[n]: loop.operands[n] for n in same}
 
 
-def _with_outside(region: Graph, outside: Mapping[Value, Value]) -> Graph:
+def with_outside(region: Graph, outside: Mapping[Value, Value]) -> Graph:
     """A region that uses values from outside in place of some of its arguments."""
     found = rewired_graph(region, outside)
     return replace(found, inputs=[value for value in region.inputs if value not in outside])

@@ -12,7 +12,7 @@ import meshgen as mg
 from meshgen.cli import main
 from meshgen.commands.inspect import schedule_record
 from meshgen.errors import CodegenError, ScheduleError
-from meshgen.ir.text import parse_text
+from meshgen.ir.text import parse_text, print_text
 from meshgen.runtime.checker import check
 from meshgen.runtime.plan import Schedule
 
@@ -104,6 +104,7 @@ def test_every_stage_reads_back(compiled):
         text = compiled.as_text(stage)
         again = parse_text(text)
         assert again.stage == stage and "stablehlo.while" in text and "all_reduce" in text
+        assert print_text(again) == text
 
 
 def test_what_a_region_does_is_counted_once_where_its_trips_are_not_known(compiled):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from meshgen.sharding.generators import (
+    barriers,
     collectives,
     contraction,
     control,
@@ -17,7 +18,7 @@ from meshgen.sharding.generators.writer import OPEN, USUAL, WIDE, Variety, Write
 
 OPS: tuple[Callable[[Writer], None], ...] = (
     *elementwise.OPS, *movement.OPS, *contraction.OPS, *lookup.OPS, *windows.OPS, *control.OPS,
-    *collectives.OPS, *patterns.OPS, *linalg.OPS,
+    *collectives.OPS, *patterns.OPS, *linalg.OPS, *barriers.OPS,
 )  # fmt: skip
 
 __all__ = ["OPEN", "OPS", "USUAL", "WIDE", "Variety", "Writer"]

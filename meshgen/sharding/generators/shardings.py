@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from meshgen.ir.graph import Annotation, Graph, Node, TensorType, Value
+from meshgen.ir.graph import WISHES, Annotation, Graph, Node, TensorType, Value
 from meshgen.ir.infer.elementwise import INFERENCE as ELEMENTWISE
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.sharding.generators.writer import Writer
@@ -112,7 +112,7 @@ def _may_be_asked(node: Node, writer: Writer) -> bool:
     """Whether a node takes an option; where sizes are open, one that means the same for all."""
     if writer.variety.named:
         return node.op in ELEMENTWISE or node.op in ("dot_general", "transpose")
-    return node.op not in _WITHOUT_LOOPS
+    return node.op not in (*_WITHOUT_LOOPS, *WISHES)
 
 
 def _rename(node: Node, renamed: dict[Value, Value]) -> None:

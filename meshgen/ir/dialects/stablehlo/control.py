@@ -38,6 +38,7 @@ from meshgen.ir.dialects.stablehlo.base import (
 from meshgen.ir.dialects.stablehlo.fields import Field, flag, number, word
 from meshgen.ir.dialects.stablehlo.types import SAME, TypesForm
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.loops import with_outside
 from meshgen.ir.parser import TextParser
 from meshgen.ir.printer import TextPrinter
 
@@ -159,11 +160,17 @@ def _fresh(value: Value) -> Value:
 
 @imports("stablehlo.while")
 def _import_while(importer: Importer, operation: Operation) -> None:
-    (cond, body), captured = _regions(importer, operation)
-    body.outputs += body.inputs[len(body.inputs) - len(captured) :]
-    operands = importer.values([*operation.operands, *captured])
+    """A loop that carries what it uses from outside, so that shardings reach it; with kernels it stays outside."""
+    (condition, body), captured = _regions(importer, operation)
+    operands, outside = importer.values(operation.operands), importer.values(captured)
+    if importer.reading.module.stage in ("fuse", "schedule"):
+        taken = [dict(zip(region.inputs[len(operands) :], outside, strict=True)) for region in (condition, body)]
+        condition, body = (with_outside(region, t) for region, t in zip((condition, body), taken, strict=True))
+    else:
+        body.outputs += body.inputs[len(operands) :]
+        operands += outside
     types = [value.type for value in operands]
-    results = importer.emit("while", operands, types, {}, operation, (cond, body))
+    results = importer.emit("while", operands, types, {}, operation, (condition, body))
     for ssa, value in zip(operation.results, results, strict=False):
         importer.bind(ssa, value)
 
