@@ -23,6 +23,7 @@ from meshgen.spec import Sharding
 
 LOCAL_OPS = ("all_slice", "to_partial")
 TRANSFERS = ("permute", "retile", "update_halo")
+MESSAGES = ("send", "recv")  # matched first in, first out: a program keeps their order
 # One more peer in a group of sends and receives (NCCL posts them in one launch); a ring has no such term.
 PEER_SECONDS = 0.3e-6
 

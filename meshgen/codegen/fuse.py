@@ -8,6 +8,7 @@ body of one kernel, with the values from outside that its regions use among the 
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -124,6 +125,8 @@ def _in_order(grouping: Grouping) -> list[Group]:
     """Groups, each after those it needs; among the ready ones the one that ends first in the program."""
     place = {g: max(grouping.position[n] for n in g.members) for g in grouping.groups}
     makers = {g: dict.fromkeys(grouping.owner[v] for v in g.reads if v in grouping.owner) for g in grouping.groups}
+    for earlier, later in itertools.pairwise(grouping.messages):
+        makers[later][earlier] = None
     missing = {g: len(makers[g]) for g in grouping.groups}
     users: dict[Group, list[Group]] = {g: [] for g in grouping.groups}
     for group, needed in makers.items():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from meshgen.ccl.between import BETWEEN
 from meshgen.codegen.timeline import Costs, Task
-from meshgen.codegen.unroll import communicates
+from meshgen.codegen.unroll import communicates, is_message
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import all_nodes, captured
@@ -137,8 +137,12 @@ def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
     found: list[Task] = []
     fence: set[int] = set()  # what the next control flow comes after
     flow: set[int] = set()  # the last control flow
+    message: set[int] = set()  # the last send or receive
     for number, node in enumerate(program.nodes):
         needs = {maker[root[v]] for v in program.reads(number) if root[v] in maker}
+        if is_message(node):
+            needs |= message
+            message = {number}
         if number in program.flows:
             needs |= fence
             fence = flow = {number}

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from meshgen.ccl.between import BETWEEN
+from meshgen.ccl.cost import MESSAGES
 from meshgen.ir.graph import WISHES, Graph, Node, TensorType, Value
 from meshgen.ir.regions import rewired_graph
 from meshgen.runtime.plan import COLLECTIVES
 
 Array = np.ndarray[Any, Any]
-AWAITED = frozenset({"send", "recv", *BETWEEN})  # another device waits for these
+AWAITED = frozenset({*MESSAGES, *BETWEEN})  # another device waits for these
 IMPURE = frozenset({*COLLECTIVES, *WISHES, "kernel", "view"})
 _FOLDED_ELEMENTS = 4096  # constants of more elements are not computed with
 

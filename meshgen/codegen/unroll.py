@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from meshgen.ccl.cost import MESSAGES
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
 from meshgen.runtime.plan import COLLECTIVES
@@ -36,6 +37,11 @@ def unroll(module: Module, wanted: Wanted | None = None) -> Module:
 def communicates(graph: Graph) -> bool:
     """Whether a graph, or a region in it, holds a collective."""
     return any(node.op in COLLECTIVES or _communicates(node) for node in graph.nodes)
+
+
+def is_message(node: Node) -> bool:
+    """Whether a node sends or receives, or control flow that does: such nodes keep their order."""
+    return node.op in MESSAGES or any(is_message(inner) for region in node.regions for inner in region.nodes)
 
 
 def _communicates(node: Node) -> bool:

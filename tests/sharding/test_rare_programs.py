@@ -9,8 +9,10 @@ import pytest
 
 from meshgen import api
 from meshgen.cli import main
+from meshgen.commands.random_programs import find_fault
 from meshgen.ir.text import parse_text
 from meshgen.ir.tolerance.bounds import error_bound
+from meshgen.pipeline import Options, Timing, make_schedule, run_stages
 
 MESH = 'shard.grid @mesh(shape = 2) {axis_names = ["x"]}\n'
 WINDOW = "window = {stride = [2], pad = [[1, 1]], lhs_dilate = [1], rhs_dilate = [2], reverse = [false]}"
@@ -84,3 +86,26 @@ def test_nothing_is_known_next_to_a_pole(tail: float, holds: bool) -> None:
     given = np.array([8.0625, tail, -4.0]).astype(graph.inputs[0].type.numpy_dtype)
     (bound,) = error_bound(graph, [given])
     assert np.isfinite(bound).all() == holds
+
+
+def test_messages_keep_their_order_though_nobody_reads_what_arrives_first() -> None:
+    """Sends and receives are matched in order: the first receive may not wait for a better moment."""
+    local, rows = "tensor<1x1xi32>", '{shard.layout = #shard.split<@mesh, [["x"], []]>, shard.global = tensor<2x1xi32>}'
+    text = f"""builtin.module attributes {{meshgen.stage = "partition"}} {{
+  shard.grid @mesh(shape = 2) {{axis_names = ["x"]}}
+  func.func public @main(%a: {local} {rows}, %p: tensor<i1> {{shard.layout = #shard.split<@mesh, []>, shard.global = tensor<i1>}}) -> ({local} {rows}) {{
+    %b = shard.send %a on @mesh grid_axes = [0] destination = [0] : ({local}) -> {local}
+    %c = shard.recv %b on @mesh grid_axes = [0] source = [1] : ({local}) -> {local}
+    %d = shard.send %b on @mesh grid_axes = [0] destination = [1] : ({local}) -> {local}
+    %e = shard.recv %d on @mesh grid_axes = [0] source = [1] : ({local}) -> {local}
+    %f = shard.shift %e on @mesh grid_axes = [0] shift_axis = 0 offset = 1 : {local} -> {local}
+    %g = stablehlo.select %p, %e, %f : tensor<i1>, {local}
+    func.return %g : {local}
+  }}
+}}"""
+    module = parse_text(text)
+    options = Options("cpu", "local")
+    fused = run_stages(module, options, Timing(), "fuse")["fuse"]
+    messages = [item.op for item in make_schedule(fused, options).items if item.op in ("send", "recv")]
+    assert messages == ["send", "recv", "send", "recv"]
+    assert find_fault(module, options) is None

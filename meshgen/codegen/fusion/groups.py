@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, MADE, POINTWISE, Space
+from meshgen.codegen.unroll import is_message
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
 from meshgen.runtime.plan import COLLECTIVES
@@ -57,6 +58,7 @@ class Grouping:
         self.position = {node: place for place, node in enumerate(graph.nodes)}
         self.owner: dict[Value, Group] = {}
         self.groups: list[Group] = []
+        self.messages: list[Group] = []  # sends and receives, which keep their order
         self._sources: dict[Value, tuple[Value, ...]] = {}
         self._placed: dict[Value, list[Group]] = {}
         self._multiplied: dict[Value, list[Group]] = {}
@@ -140,7 +142,11 @@ class Grouping:
             else:
                 self._take(group, node)
         else:
-            self._new("map" if node.op in LOOKUPS or node.op in MADE else "opaque", [node])
+            group = self._new("map" if node.op in LOOKUPS or node.op in MADE else "opaque", [node])
+            if is_message(node):
+                for last in self.messages[-1:]:
+                    self.order(last, group)
+                self.messages.append(group)
 
     def _visit_dot(self, dot: Node) -> None:
         """A group of its own with an epilogue, or beside a dot that has the same left operand and no epilogue."""
