@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,15 @@ import pytest
 import meshgen as mg
 from meshgen import P, api
 from meshgen.cli import main
-from meshgen.errors import ProgramError, ShardingError
+from meshgen.errors import ProgramError, ScheduleError, ShardingError
 from meshgen.executables.executable import Executable
+from meshgen.ir.flops import CONTROL
+from meshgen.ir.graph import WISHES
+from meshgen.ir.infer.inference import INFERENCE
+from meshgen.ir.infer.sharding import COLLECTIVE_OPS
+from meshgen.ir.infer.sizes import INFERENCE as SIZE_OPS
+from meshgen.runtime.checker import check
+from meshgen.sharding.rules.registry import RULES
 
 Array = np.ndarray[Any, Any]
 Program = Callable[..., Any]
@@ -185,3 +193,40 @@ def test_annotations_win_over_what_is_cheaper() -> None:
     lost = ran(hinted, TWO, [(8, 4)], a=P("x"), out=P("x"))
     assert kept.comms.ring_bytes > lost.comms.ring_bytes == 0
     assert kept.fused.out_shardings[0] == P(None, "x")
+
+
+def test_nothing_that_was_compiled_for_other_sizes_or_meshes_is_used_again() -> None:
+    """One process, one function: what is remembered of shardings and kernels is told apart by sizes, mesh and split."""
+    for rows in (8, 10, 3):
+        for mesh in (TWO, FOUR, {"x": 3}):
+            for spec in (P("x"), P(None, "x")):
+                found = ran(lambda a, w: mg.softmax(a @ w, axis=0), mesh, [(rows, 6), (6, 12)], a=spec)
+                tile, parts = found.stages["partition"].graph.inputs[0].type.sizes, mesh["x"]
+                assert tile == ((-(-rows // parts), 6) if spec == P("x") else (rows, -(-6 // parts)))
+
+
+def test_all_ranks_run_collectives_of_all_groups_in_one_proven_order() -> None:
+    """Gradients over dp hide behind activations over tp, on two communicators: a plan that leaves their order open is refused."""
+
+    def two(x: mg.Tensor, w1: mg.Tensor, w2: mg.Tensor) -> tuple[mg.Tensor, mg.Tensor]:
+        h = mg.tanh(x @ w1)
+        return mg.sum(mg.transpose(x, (1, 0)) @ h, axis=1), mg.tanh(h @ w2)
+
+    found = mg.compile(
+        two, {"dp": 2, "tp": 2}, args=["f32[8,16]", "f32[16,8]", "f32[8,16]"], target="cpu",
+        in_specs={"x": P("dp"), "w1": P(None, "tp"), "w2": P("tp", None)}, out_specs=[P(None), P("dp", None)],
+    )  # fmt: skip
+    ordered = [number for number, item in enumerate(found.plan.items) if item.communicates]
+    assert len({tuple(found.plan.items[number].attrs["axes"]) for number in ordered}) > 1
+    check(found.plan, found.mesh)
+    items = list(found.plan.items)
+    items[ordered[1]] = replace(items[ordered[1]], stream=0, waits=())
+    with pytest.raises(ScheduleError, match=r"MG040[12]"):
+        check(replace(found.plan, items=tuple(items)), found.mesh)
+
+
+def test_every_operation_has_a_rule() -> None:
+    """No operation waits for somebody to write a strategy for it."""
+    communicate = {*COLLECTIVE_OPS, "process_index", "mask_padding"}
+    without = {*SIZE_OPS, *WISHES, *CONTROL, "kernel", "view"}  # resolved before, wishes, walked through, made later
+    assert sorted({*INFERENCE} - {*RULES} - communicate - without) == []
