@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from meshgen.sharding.generators import (
-    barriers,
     collectives,
     contraction,
     control,
@@ -18,7 +17,7 @@ from meshgen.sharding.generators.writer import OPEN, USUAL, WIDE, Variety, Write
 
 OPS: tuple[Callable[[Writer], None], ...] = (
     *elementwise.OPS, *movement.OPS, *contraction.OPS, *lookup.OPS, *windows.OPS, *control.OPS,
-    *collectives.OPS, *patterns.OPS, *linalg.OPS, *barriers.OPS,
+    *collectives.OPS, *patterns.OPS, *linalg.OPS,
 )  # fmt: skip
 
 __all__ = ["OPEN", "OPS", "USUAL", "WIDE", "Variety", "Writer"]
