@@ -7,7 +7,7 @@ expression along, so that passes work on numbers and an analysis can still say `
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -206,3 +206,8 @@ def names_in(size: int | Expr) -> dict[str, None]:
         for factor in factors:
             found |= {factor: None} if isinstance(factor, str) else names_in(factor.top) | names_in(factor.bottom)
     return found
+
+
+def expressions(sizes: Iterable[int | None]) -> tuple[tuple[int, Expr], ...]:
+    """The expressions of sizes that have one, by place. What is remembered by size is told apart by them: sizes of one number are equal."""
+    return tuple((place, size.expr) for place, size in enumerate(sizes) if isinstance(size, Dim))

@@ -10,8 +10,12 @@ import pytest
 
 from meshgen.errors import ProgramError
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.symbols import Dim
+from meshgen.mesh import make_mesh
+from meshgen.sharding.reshard.plan import plan_reshard
 from meshgen.sharding.rules import rule, rule_of
 from meshgen.sharding.rules.movement import reshape_factors
+from meshgen.spec import P
 
 
 def node(op: str, operands: list[tuple[int, ...]], result: tuple[int, ...], dtype: str = "f32", **attrs: Any) -> Node:
@@ -114,3 +118,14 @@ def test_unknown_reduce_factor_is_refused() -> None:
 def test_op_without_rule_is_named() -> None:
     with pytest.raises(ProgramError, match="'frobnicate' has no sharding rule"):
         rule_of(node("frobnicate", [(2,)], (2,)))
+
+
+@pytest.mark.parametrize(("first", "size"), [(8191, Dim.named("n", 8191)), (Dim.named("m", 8193), 8193)])
+def test_open_sizes_are_not_taken_for_equal_numbers_that_were_there_before(first: int, size: int) -> None:
+    """Rules and plans are remembered by sizes, and a size with a name is equal to its number."""
+    for each in (first, size):
+        kind = TensorType((each, 4), "f32")
+        found = rule_of(Node("tanh", [Value(kind)], [Value(kind)], {}))
+        assert [type(factor.size) for factor in found.factors] == [type(each), int]
+        (step,) = plan_reshard(kind, P(("x", "y"), None), P(("y", "x"), None), make_mesh({"x": 2, "y": 4})).steps
+        assert [type(one) for one in step.attrs["shape"]] == [type(each), int]

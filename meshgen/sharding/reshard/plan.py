@@ -14,6 +14,7 @@ from typing import Any
 
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.graph import TensorType
+from meshgen.ir.symbols import Expr, expressions
 from meshgen.mesh import Mesh, split_ref
 from meshgen.sharding.propagation.sites import AxisParts
 from meshgen.sharding.reshard.bounds import Bounds
@@ -70,7 +71,8 @@ def plan_reshard(type: TensorType, source: Sharding, target: Sharding, mesh: Mes
     if faults:
         raise ShardingError(*faults)
     # Element types of one width have the same plans.
-    return _plan(TensorType(type.sizes, f"ui{8 * type.numpy_dtype.itemsize}"), source, target, mesh)
+    kind = TensorType(type.sizes, f"ui{8 * type.numpy_dtype.itemsize}")
+    return _plan(kind, source, target, mesh, expressions(type.sizes))
 
 
 def other_plans(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> list[ReshardPlan]:
@@ -97,7 +99,10 @@ def same_layout(left: Sharding, right: Sharding, type: TensorType, mesh: Mesh) -
 
 
 @lru_cache(maxsize=8192)
-def _plan(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> ReshardPlan:
+def _plan(
+    type: TensorType, source: Sharding, target: Sharding, mesh: Mesh, named: tuple[tuple[int, Expr], ...]
+) -> ReshardPlan:
+    """`named` tells sizes apart that are equal numbers."""
     terms = _Terms.of(mesh, [*source.used_axes, *target.used_axes])
     start, goal = (terms.canonical(sharding, type.sizes) for sharding in (source, target))
     problem = Problem(type, goal, mesh, terms.axes)

@@ -7,6 +7,7 @@ indexing maps of the RFC's ShardingInterface.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from meshgen.ir.graph import TensorType
+from meshgen.ir.symbols import Expr, expressions
 
 Kind = Literal["parallel", "reduce", "combine", "scan", "window", "whole"]
 DimMap = tuple[tuple[int, ...], ...]
@@ -166,7 +168,10 @@ def rule(
         tuple(sorted((windows or {}).items())),
         picks,
     )
-    return _parsed(notation, tuple(operands), tuple(results), notes)
+    rows = (row for _, window in notes.windows for row in window)
+    sizes_of = (size for kind in (*operands, *results) for size in kind.shape)
+    named = expressions(itertools.chain(sizes_of, (size for _, size in notes.sizes), rows))
+    return _parsed(notation, tuple(operands), tuple(results), notes, named)
 
 
 class _Notes(NamedTuple):
@@ -187,8 +192,14 @@ class _Notes(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _parsed(notation: str, operands: tuple[TensorType, ...], results: tuple[TensorType, ...], notes: _Notes) -> Rule:
-    """Repeated layers have the same rules: each is parsed once."""
+def _parsed(
+    notation: str,
+    operands: tuple[TensorType, ...],
+    results: tuple[TensorType, ...],
+    notes: _Notes,
+    named: tuple[tuple[int, Expr], ...],
+) -> Rule:
+    """Repeated layers have the same rules: each is parsed once. `named` tells sizes apart that are equal numbers."""
     left, arrow, right = notation.partition("->")
     sides = [_tensors(left), _tensors(right)]
     if not arrow or [len(side) for side in sides] != [len(operands), len(results)]:
