@@ -109,3 +109,14 @@ def test_messages_keep_their_order_though_nobody_reads_what_arrives_first() -> N
     messages = [item.op for item in make_schedule(fused, options).items if item.op in ("send", "recv")]
     assert messages == ["send", "recv", "send", "recv"]
     assert find_fault(module, options) is None
+
+
+def test_cuts_of_an_axis_nest(tmp_path: Path) -> None:
+    """8 x 6 = 24 x 2 split by 6: one dim wants the axis cut at 2, another at 3, and both at once is no axis of 6."""
+    path = tmp_path / "p.mlir"
+    path.write_text("""shard.grid @mesh(shape = 6) {axis_names = ["x"]}
+      func.func @f(%a: tensor<8x6xf32>) -> (tensor<24x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
+        %0 = stablehlo.reshape %a : (tensor<8x6xf32>) -> tensor<24x2xf32>
+        func.return %0 : tensor<24x2xf32>
+      }""")
+    assert main(["check", str(path)]) == 0

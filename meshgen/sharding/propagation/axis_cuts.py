@@ -22,13 +22,17 @@ def axis_cuts(sites: Iterable[Site], origins: Mapping[str, Mapping[Value, Origin
         origins: per axis, or part of one, the states that annotations reach.
     """
     found: dict[str, None] = {}
+    taken: dict[str, set[int]] = {}  # sizes of the major parts, which nest
     for site in sites:
         if site.node.op != "reshape":
             continue
         for axis, table in origins.items():
             size = mesh.axis_size(axis)
             for factors in _reached(site, table):
-                if 1 < (common := math.gcd(_major(site, factors), size)) < size:
+                common, others = math.gcd(_major(site, factors), size), taken.setdefault(axis, set())
+                nests = all(common % other == 0 or other % common == 0 for other in others)
+                if 1 < common < size and nests:
+                    others.add(common)
                     name, before, _ = split_ref(axis)
                     found[f"{name}:({before}){common}"] = None
     return list(found)
