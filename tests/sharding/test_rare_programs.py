@@ -120,3 +120,15 @@ def test_cuts_of_an_axis_nest(tmp_path: Path) -> None:
         func.return %0 : tensor<24x2xf32>
       }""")
     assert main(["check", str(path)]) == 0
+
+
+@pytest.mark.parametrize("arguments", ["local", "global"])
+def test_summands_of_kinds_that_alternate_are_made_from_the_outside_in(arguments: str, tmp_path: Path) -> None:
+    """Xor, and, xor: what is reduced first must leave the neutral element of what comes next."""
+    path = tmp_path / "p.mlir"
+    path.write_text("""shard.grid @mesh(shape = 2x2x2) {axis_names = ["x", "y", "z"]}
+      func.func @f(%a: tensor<5xi32> {shard.sharding = #shard.wish<@mesh, [[]] partial = xor["x"] and["y"] xor["z"]>}) -> tensor<5xi32> {
+        %0 = stablehlo.multiply %a, %a : tensor<5xi32>
+        func.return %0 : tensor<5xi32>
+      }""")
+    assert main(["check", str(path), "--arguments", arguments]) == 0

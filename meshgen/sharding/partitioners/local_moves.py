@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -62,8 +63,8 @@ def cut(builder: LocalBuilder, value: Value, sharding: Sharding, shape: Sequence
                 sizes = [*value.type.sizes]
                 sizes[dim] = lies.tile(dim, shape[dim], builder.mesh)
                 value = builder.emit("all_slice", [value], value.type.with_shape(sizes), axes=axes, dim=dim)
-    for kind in dict.fromkeys(k for _, k in lies.partial):
-        axes = tuple(axis for axis, k in lies.partial if k == kind)
+    for kind, run in itertools.groupby(lies.partial, lambda pair: pair[1]):  # kinds do not commute: outer ones first
+        axes = tuple(axis for axis, _ in run)
         value = builder.emit("to_partial", [value], value.type, axes=axes, kind=kind)
     return value
 
