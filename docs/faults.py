@@ -214,7 +214,8 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
     "MG0403": Fault(
         "A warning, on stderr, in `--json` and in the report: an `if` or `case` holds collectives. A schedule is the same on all devices, so all of its branches "
         "are computed on all of them, and each device takes the results of the branch that it chose, also where devices of one group "
-        "choose differently: nothing waits for who went another way. `check` means the same by it at every stage.",
+        "choose differently: nothing waits for who went another way. Where a loop in a branch might not end, the branch that all devices choose is computed alone, "
+        "and there is no warning. `check` means the same by it at every stage.",
         "Move the collectives out of the branches where the work of both is too much, or select between their results.",
         CHECK,
         {"p.mlir": _BRANCHES},
