@@ -7,7 +7,9 @@ import pytest
 
 from meshgen.codegen import schedule as scheduling
 from meshgen.codegen.timeline import Task, start_times
-from meshgen.errors import CodegenError
+from meshgen.errors import CodegenError, Location
+from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
+from meshgen.mesh import make_mesh
 from meshgen.runtime.checker import check
 from meshgen.runtime.plan import ALIGNMENT, COMMUNICATION, COMPUTE
 from tests.codegen.programs import costs, layers, mixed
@@ -160,3 +162,17 @@ def test_of_orders_that_take_about_as_long_the_one_with_the_fewest_bytes_wins(pl
     made = [dataclasses.replace(empty, step_seconds=seconds, arena_bytes=nbytes) for seconds, nbytes in plans]
     monkeypatch.setattr(scheduling, "assemble", lambda _, order: made[order])
     assert plan_of(layers(0)) is made[chosen]
+
+
+def test_a_loop_around_transfers_that_does_not_count_is_refused_with_its_place():
+    """Of one that counts to a constant every transfer is written out; in an item of the schedule nobody could pair them."""
+    kind = TensorType((), "i32")
+    condition, body = (Graph(name, [Value(kind)]) for name in ("condition", "body"))
+    body.nodes.append(Node("transfer_send", [body.inputs[0]], [], {"channel": 0}))
+    body.outputs = list(body.inputs)
+    graph = Graph("main", [Value(kind)])
+    graph.nodes.append(
+        Node("while", [graph.inputs[0]], [Value(kind)], {}, Location("a.py", 3), None, (condition, body))
+    )
+    with pytest.raises(CodegenError, match=r"a.py:3: error MG0301: 'while' has transfers to or from another mesh"):
+        plan_of(Module(make_mesh({"x": 2}), graph))
