@@ -16,7 +16,8 @@ PACKAGE = ROOT / "meshgen"
 LAYERS = (
     ("cli", "__main__", "commands"),
     ("__init__", "api"),
-    ("answers", "executables"),
+    ("executables",),
+    ("answers",),
     ("pipeline",),
     ("frontend", "sharding", "codegen", "runtime"),
     ("ccl", "kernels"),

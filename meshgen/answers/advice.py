@@ -14,10 +14,10 @@ from typing import Any
 from rich.console import Group
 
 from meshgen.answers.collectives import collective_records_of
+from meshgen.answers.compiled import Compiled
 from meshgen.answers.tables import bytes_text, seconds_text, table_of
 from meshgen.answers.values import known_of, link_parts
 from meshgen.errors import MeshgenError
-from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Annotation, Graph, Module, Node
 from meshgen.pipeline import Options, Timing
 from meshgen.sharding.propagate import Solved
@@ -25,7 +25,7 @@ from meshgen.sharding.propagation.reach import seeds
 from meshgen.sharding.propagation.sites import Site
 from meshgen.spec import Sharding
 
-Plan = Callable[[Module, Options, Timing], Executable]
+Plan = Callable[[Module, Options, Timing], Compiled]
 LEAST_TRIED, SECONDS = 8, 5.0  # annotations, those behind the most bytes first; more of them until so much time is over
 FIGURES = ("ring_bytes", "step_seconds", "peak_memory_bytes")
 
@@ -47,7 +47,7 @@ class Advice:
 
 
 def advise(
-    executable: Executable, plan: Plan, numbers: Sequence[int] | None = None, most: int | None = None
+    executable: Compiled, plan: Plan, numbers: Sequence[int] | None = None, most: int | None = None
 ) -> list[Advice]:
     """What may be changed to move less, the most first; about some collectives by number, or all.
 
@@ -68,7 +68,7 @@ def advise(
     return sorted((each for each in found if each), key=lambda each: each.after["ring_bytes"])
 
 
-def best_change(executable: Executable, plan: Plan, numbers: Sequence[int]) -> str:
+def best_change(executable: Compiled, plan: Plan, numbers: Sequence[int]) -> str:
     """The change that saves the most of some collectives, of the three annotations behind most of their bytes, as a hint; empty where none does."""
     found = advise(executable, plan, numbers, most=3)
     if not found:
@@ -84,11 +84,11 @@ class _Wish:
 
     text: str
     site: Site
-    part: Executable
+    part: Compiled
     solved: Solved
 
 
-def _behind(executable: Executable, numbers: Sequence[int] | None) -> list[_Wish]:
+def _behind(executable: Compiled, numbers: Sequence[int] | None) -> list[_Wish]:
     """The annotations behind collectives, those behind the most bytes first; of several meshes those of all."""
     weights: dict[str, int] = {}
     first = 0
@@ -110,7 +110,7 @@ def _behind(executable: Executable, numbers: Sequence[int] | None) -> list[_Wish
     return [wish for text in ordered if (wish := _wish(text, executable))]
 
 
-def _wish(text: str, executable: Executable) -> _Wish | None:
+def _wish(text: str, executable: Compiled) -> _Wish | None:
     """Who asks for what chains say, on any mesh."""
     for part in executable.parts:
         solved = known_of(part).solved
@@ -120,7 +120,7 @@ def _wish(text: str, executable: Executable) -> _Wish | None:
     return None
 
 
-def _without(executable: Executable, plan: Plan, wish: _Wish) -> Advice | None:
+def _without(executable: Compiled, plan: Plan, wish: _Wish) -> Advice | None:
     """What happens without an annotation; None where that moves no less, or it is no annotation of the program's text."""
     changed = _dropped(executable.stages["import"], wish)
     if changed is None:
@@ -136,7 +136,7 @@ def _without(executable: Executable, plan: Plan, wish: _Wish) -> Advice | None:
     return Advice(wish.text, wish.site.value.name, instead, spec, before, now)
 
 
-def _lies(after: Executable, wish: _Wish) -> tuple[str, str]:
+def _lies(after: Compiled, wish: _Wish) -> tuple[str, str]:
     """How the value lies then, and the same as a spec."""
     name = wish.site.value.name
     part = next((part for part in after.parts if part.mesh.name == wish.part.mesh.name), after)
@@ -206,7 +206,7 @@ def _same(left: Sharding, right: Sharding) -> bool:
     return replace(left, mesh="") == replace(right, mesh="")
 
 
-def advice_table(executable: Executable, found: Sequence[Advice]) -> Group:
+def advice_table(executable: Compiled, found: Sequence[Advice]) -> Group:
     """For people: what to change, and what the step is then."""
     rows = [(advice.annotation, advice.instead, *_figure_texts(advice.after)) for advice in found]
     now = ", ".join(f"{name} {text}" for name, text in zip(_NAMES, _figure_texts(_figures(executable)), strict=True))
@@ -221,7 +221,7 @@ def advice_table(executable: Executable, found: Sequence[Advice]) -> Group:
 _NAMES = ("moved", "step", "peak memory")
 
 
-def _figures(executable: Executable) -> dict[str, float]:
+def _figures(executable: Compiled) -> dict[str, float]:
     record = executable.record()
     return {name: float(record[name]) for name in FIGURES}
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from meshgen.answers.compiled import Compiled
 from meshgen.errors import place_text
-from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import all_nodes, used_values
 from meshgen.sharding.materialize import annotations_of
@@ -44,28 +44,28 @@ class Unmade:
         return f"{kind} {self.asked} of {self.value}{where}: {self.why}"
 
 
-def hints_that_lost(executable: Executable, solved: Solved | None) -> list[LostHint | Unmade]:
+def hints_that_lost(executable: Compiled, solved: Solved | None) -> list[LostHint | Unmade]:
     """The hints that propagation did not follow, and those whose values optimisation left out."""
     return [*(lost_hints(solved) if solved else ()), *(each for each in unmade(executable) if not each.required)]
 
 
-def not_as_required(executable: Executable, solved: Solved | None) -> list[Unmade | OtherUse]:
+def not_as_required(executable: Compiled, solved: Solved | None) -> list[Unmade | OtherUse]:
     """The required annotations that no value of the program that runs lies as, and the uses that contradict one."""
     return [*(each for each in unmade(executable) if each.required), *(other_uses(solved) if solved else ())]
 
 
-def unmade(executable: Executable) -> list[Unmade]:
+def unmade(executable: Compiled) -> list[Unmade]:
     """The annotations inside the program of one mesh that were granted and whose values do not exist so when it runs."""
     return [_unmade(node, why) for _, node, why in _missing(executable)]
 
 
-def unmade_values(executable: Executable, planned: Graph) -> dict[Value, str]:
+def unmade_values(executable: Compiled, planned: Graph) -> dict[Value, str]:
     """The annotated values of the program as it was planned (`propagate`, once or again) that are not made so, each with what is told of it."""
     nodes = list(annotations_of(planned))
     return {nodes[number].result: str(_unmade(node, why)) for number, node, why in _missing(executable)}
 
 
-def _missing(executable: Executable) -> Iterator[tuple[int, Node, str]]:
+def _missing(executable: Compiled) -> Iterator[tuple[int, Node, str]]:
     if "propagate" not in executable.stages or "partition" not in executable.stages:
         return
     planned = executable.stages["propagate"].graph
@@ -89,7 +89,7 @@ def _values(graph: Graph) -> Iterator[Value]:
         yield from (value for region in node.regions for value in region.inputs)
 
 
-def _is_granted(node: Node, executable: Executable) -> bool:
+def _is_granted(node: Node, executable: Compiled) -> bool:
     """Whether propagation gave an annotation what it asks for: hints that lost there are told with their price."""
     asked, lies = node.attrs["sharding"], node.sharding
     assert lies is not None, "every node has a sharding after propagation"

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from meshgen.answers.compiled import Compiled
 from meshgen.answers.parts import crossing_lines
 from meshgen.answers.records import Collective, collective_record
 from meshgen.answers.tables import bytes_text, seconds_text
 from meshgen.ccl.cost import LOCAL_OPS
 from meshgen.errors import Location
-from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import overlaps
 from meshgen.sharding.propagate import Solved
@@ -46,7 +46,7 @@ class Edge:
 
 
 def collective_records_of(
-    executable: Executable,
+    executable: Compiled,
     solved: Solved | None,
     reasons: Reasons | None,
     numbers: Sequence[int],
@@ -59,7 +59,7 @@ def collective_records_of(
     return [_record(executable, edges, solved, reasons, number, weighed) for number in numbers]
 
 
-def numbers_about(executable: Executable, what: str | int) -> list[int]:
+def numbers_about(executable: Compiled, what: str | int) -> list[int]:
     """Which collectives move a value, or move others for what makes it; or which stand on a line or serve what does."""
     module = executable.stages.get("materialize")
     edges = edges_of(module) if module else {}
@@ -74,7 +74,7 @@ def _is_about(row: Collective, edges: Mapping[int, Edge], what: str | int) -> bo
 
 
 def _record(
-    executable: Executable,
+    executable: Compiled,
     edges: Mapping[int, Edge],
     solved: Solved | None,
     reasons: Reasons | None,
@@ -124,7 +124,7 @@ def _chains(
 
 
 def _edge_record(
-    edge: Edge, row: Collective, executable: Executable, solved: Solved | None, reasons: Reasons | None
+    edge: Edge, row: Collective, executable: Compiled, solved: Solved | None, reasons: Reasons | None
 ) -> dict[str, Any]:
     """An edge with the chains of its value and of what its uses make, and what else would bring it there."""
     plans = other_plans(edge.value.type, edge.source, edge.target, solved.module.mesh if solved else executable.mesh)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from meshgen.answers.collectives import Edge, edges_of
+from meshgen.answers.compiled import Compiled
 from meshgen.answers.records import Collective, Comms
 from meshgen.answers.tables import bytes_text
 from meshgen.errors import place_text
-from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Node
 
 
@@ -43,7 +43,7 @@ class Root:
         }
 
 
-def comms_tree(executable: Executable) -> list[Root]:
+def comms_tree(executable: Compiled) -> list[Root]:
     """The operations for which something is moved, in the order in which their first collective runs."""
     module = executable.stages.get("materialize")
     edges = edges_of(module) if module else {}

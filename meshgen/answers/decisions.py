@@ -7,13 +7,13 @@ from typing import Any
 from meshgen.answers.annotations import hints_that_lost, not_as_required
 from meshgen.answers.collectives import collective_records_of
 from meshgen.answers.comms_tree import comms_tree
+from meshgen.answers.compiled import Compiled
 from meshgen.answers.explain import explanations, formula_record
 from meshgen.answers.gathers import gather_records
 from meshgen.answers.values import known_of
-from meshgen.executables.executable import Executable
 
 
-def decisions(executable: Executable) -> dict[str, Any]:
+def decisions(executable: Compiled) -> dict[str, Any]:
     """How each value lies and who decided it, why each collective is there, hints that lost, and the cost of it all."""
     parts = [_part(part) | {"mesh": part.mesh.name} for part in executable.parts]
     found = executable.record() | formula_record(executable) | {"gathers": gather_records(executable)}
@@ -22,7 +22,7 @@ def decisions(executable: Executable) -> dict[str, Any]:
     return found | (parts[0] if len(parts) == 1 else {"meshes": parts}) | {"mesh": found["mesh"]}
 
 
-def _part(part: Executable) -> dict[str, Any]:
+def _part(part: Compiled) -> dict[str, Any]:
     """What was decided for the program of one mesh."""
     known = known_of(part) if "propagate" in part.stages else None
     solved, reasons = (known.solved, known.reasons) if known else (None, None)

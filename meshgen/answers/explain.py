@@ -8,6 +8,7 @@ from typing import Any
 
 from meshgen.answers.annotations import hints_that_lost, not_as_required
 from meshgen.answers.collectives import collective_records_of, collective_text, numbers_about
+from meshgen.answers.compiled import Compiled
 from meshgen.answers.gathers import gathers, gathers_table
 from meshgen.answers.parts import Across
 from meshgen.answers.picture import Picture, show
@@ -15,13 +16,11 @@ from meshgen.answers.records import Comms
 from meshgen.answers.tables import comms_table, render, table_of
 from meshgen.answers.values import Question, known_of
 from meshgen.errors import Diagnostic, Location, UsageError, place_text
-from meshgen.executables.executable import Executable
-from meshgen.executables.on_meshes import PartsExecutable
 from meshgen.frontend.tracer import spec
 from meshgen.spec import Sharding, parse_sharding
 
 
-def explain(executable: Executable, what: Question = None) -> str:
+def explain(executable: Compiled, what: Question = None) -> str:
     """Text for people: all collectives with their reasons, or what concerns a value or a source line."""
     if (across := _across(executable)) is None:
         return _explain_one(executable, what, None)
@@ -29,15 +28,14 @@ def explain(executable: Executable, what: Question = None) -> str:
     return "\n\n".join(f"{heading}\n{text}" for heading, text in texts)
 
 
-def _across(executable: Executable) -> Across | None:
+def _across(executable: Compiled) -> Across | None:
     """What a program's meshes have to do with each other, where it is on several."""
     if len(executable.parts) == 1:
         return None
-    assert isinstance(executable, PartsExecutable), "it has parts"
     return Across(executable)
 
 
-def _explain_one(executable: Executable, what: Question, across: Across | None) -> str:
+def _explain_one(executable: Compiled, what: Question, across: Across | None) -> str:
     """The text about the program of one mesh; `across` knows of the others, where there are such."""
     if what is None:
         first = across.first[executable.mesh.name] if across else 0
@@ -57,7 +55,7 @@ def _section(title: str, found: Sequence[object]) -> list[str]:
     return ["", title, *map(str, found)] if found else []
 
 
-def annotation_record(executable: Executable) -> dict[str, Any]:
+def annotation_record(executable: Compiled) -> dict[str, Any]:
     """For `--json`: the hints that lost and the required annotations that no value lies as, of all meshes."""
     parts = [(part, known_of(part).solved) for part in executable.parts if "propagate" in part.stages]
     return {
@@ -66,19 +64,19 @@ def annotation_record(executable: Executable) -> dict[str, Any]:
     }
 
 
-def _values(executable: Executable, what: Question, across: Across | None) -> list[dict[str, Any]]:
+def _values(executable: Compiled, what: Question, across: Across | None) -> list[dict[str, Any]]:
     records = known_of(executable).values(what)
     return [across.placed(executable, record) for record in records] if across else records
 
 
-def _collectives(executable: Executable, numbers: Sequence[int], across: Across | None) -> list[dict[str, Any]]:
+def _collectives(executable: Compiled, numbers: Sequence[int], across: Across | None) -> list[dict[str, Any]]:
     """Records of collectives; those of programs that were written with them have the program for a reason."""
     known = known_of(executable) if "propagate" in executable.stages else None
     records = collective_records_of(executable, known and known.solved, known and known.reasons, numbers)
     return [across.collective(executable, record) for record in records] if across else records
 
 
-def explain_collective(executable: Executable, number: int) -> list[dict[str, Any]]:
+def explain_collective(executable: Compiled, number: int) -> list[dict[str, Any]]:
     """What there is to say of one collective, by its number in the order in which they run.
 
     Raises UsageError (MG0001) where there are not so many.
@@ -93,11 +91,11 @@ def explain_collective(executable: Executable, number: int) -> list[dict[str, An
     return _collectives(part, [number - firsts[part.mesh.name]], across)
 
 
-def _about(executable: Executable, what: Question) -> list[Executable]:
+def _about(executable: Compiled, what: Question) -> list[Compiled]:
     """The parts that know a value or line, all of them for everything. Raises UsageError MG0001 where none does."""
     if what is None:
         return list(executable.parts)
-    found: list[Executable] = []
+    found: list[Compiled] = []
     faults: list[Diagnostic] = []
     for part in executable.parts:
         try:
@@ -110,7 +108,7 @@ def _about(executable: Executable, what: Question) -> list[Executable]:
     return found
 
 
-def pictures(executable: Executable, what: str | int) -> list[Picture]:
+def pictures(executable: Compiled, what: str | int) -> list[Picture]:
     """How the values of a name or line lie. Raises UsageError (MG0001) where there is none."""
     found: list[Picture] = []
     for part in _about(executable, what):
@@ -120,7 +118,7 @@ def pictures(executable: Executable, what: str | int) -> list[Picture]:
     return found
 
 
-def formula_record(executable: Executable) -> dict[str, Any]:
+def formula_record(executable: Compiled) -> dict[str, Any]:
     """For `--json`: formulas of what is moved, and the work of each op where it is known."""
     if len(executable.parts) > 1:
         return {"formulas": {part.mesh.name: formula_record(part).get("formula") for part in executable.parts}}
@@ -129,7 +127,7 @@ def formula_record(executable: Executable) -> dict[str, Any]:
     return formula | ({"work": [asdict(work) for work in analysis.work]} if analysis else {})
 
 
-def formula_tables(executable: Executable) -> list[Any]:
+def formula_tables(executable: Compiled) -> list[Any]:
     """What each kind moves in terms of the numbers of devices."""
     volume = executable.volume
     if volume is None or not executable.comms:
@@ -144,12 +142,12 @@ def formula_tables(executable: Executable) -> list[Any]:
     return ["", table_of(title, ("kind", "count", "bytes"), rows, left=("bytes",))]
 
 
-def collectives_about(executable: Executable, what: str | int) -> Comms:
+def collectives_about(executable: Compiled, what: str | int) -> Comms:
     """The collectives that move a value, or that move others for what makes it; or those of a line."""
     return Comms(tuple(executable.comms[number] for number in numbers_about(executable, what)))
 
 
-def explanations(executable: Executable, what: Question = None) -> list[dict[str, Any]]:
+def explanations(executable: Compiled, what: Question = None) -> list[dict[str, Any]]:
     """A record per value: its sharding (`spec`: as --spec and --what-if take it), the op that makes it, why each axis is there or is not, and the chain to an annotation.
 
     Asked for a value or line, also the choices that were not made, with what they would cost.

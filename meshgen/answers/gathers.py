@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from meshgen.answers.collectives import Edge, chains_of, edges_of
+from meshgen.answers.compiled import Compiled
 from meshgen.answers.tables import bytes_text, seconds_text, table_of
 from meshgen.answers.values import known_of
 from meshgen.errors import Diagnostic, Location, ShardingError, place_text
-from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Graph, Value
 from meshgen.mesh import Mesh, overlaps
 from meshgen.sharding.propagation.sites import wish_of
@@ -45,7 +45,7 @@ class Gather:
         return {name: getattr(self, name) for name in fields} | places
 
 
-def gathers(executable: Executable) -> list[Gather]:
+def gathers(executable: Compiled) -> list[Gather]:
     """The gathers that nothing asks for, those that move most first. None where the program came with its collectives."""
     module, entered = executable.stages.get("materialize"), executable.stages.get("import")
     if module is None or entered is None:
@@ -55,7 +55,7 @@ def gathers(executable: Executable) -> list[Gather]:
     return sorted((each for each in found if each), key=lambda each: (-each.ring_bytes, each.numbers))
 
 
-def _gather(number: int, edge: Edge, executable: Executable, asked: Sequence[tuple[Value, Sharding]]) -> Gather | None:
+def _gather(number: int, edge: Edge, executable: Compiled, asked: Sequence[tuple[Value, Sharding]]) -> Gather | None:
     rows = [(at, row) for at, row in enumerate(executable.comms) if number in row.edges and row.kind in GATHERING]
     axes = _lost(edge.source, edge.target, executable.mesh)
     axes = tuple(axis for axis in axes if not any(_asks(edge.value, axis, *each) for each in asked))
@@ -101,13 +101,13 @@ def _asks(value: Value, axis: str, asked: Value, sharding: Sharding) -> bool:
     return same and not any(overlaps(axis, used) for used in sharding.used_axes)
 
 
-def refuse_gathers(executable: Executable, strict: Strict, best: Callable[[Sequence[int]], str]) -> None:
+def refuse_gathers(executable: Compiled, strict: Strict, best: Callable[[Sequence[int]], str]) -> None:
     """Raises ShardingError MG0210 for all gathers that nothing asks for, or for those of some values and lines.
 
     Args:
         best: of collectives by number the change that saves the most, as a hint; empty where none does.
     """
-    found: list[tuple[Gather, Executable, int]] = []
+    found: list[tuple[Gather, Compiled, int]] = []
     first = 0
     for part in executable.parts:
         found += [
@@ -127,7 +127,7 @@ def _concerns(gather: Gather, what: Sequence[str | int]) -> bool:
     return any(each in lines if isinstance(each, int) else each.lstrip("%") in names for each in what)
 
 
-def _fault(gather: Gather, executable: Executable, best: str) -> Diagnostic:
+def _fault(gather: Gather, executable: Compiled, best: str) -> Diagnostic:
     """The fault, with the annotations that made both sides, and the best change."""
     known = known_of(executable)
     notes: list[tuple[str, Location | None]] = []
@@ -157,7 +157,7 @@ def gathers_table(found: Sequence[Gather], first: int = 0, most: int = 12) -> An
     return table_of(title, columns, rows, left=("lies as", "needed as", "for", "collective", "at"))
 
 
-def gather_records(executable: Executable) -> list[Mapping[str, Any]]:
+def gather_records(executable: Compiled) -> list[Mapping[str, Any]]:
     """For `--json`: those of all meshes."""
     several = len(executable.parts) > 1
     return [

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from meshgen.answers.compiled import Compiled
 from meshgen.answers.tables import bytes_text, seconds_text
 from meshgen.answers.values import known_of, link_parts
 from meshgen.codegen.unroll import unroll
 from meshgen.errors import Location
-from meshgen.executables.executable import Executable
-from meshgen.executables.on_meshes import PartsExecutable
 from meshgen.ir.graph import Module, Node
 from meshgen.sharding.meshes.chains import ReasonsAcross
 from meshgen.sharding.meshes.crossings import Crossing, Way, crossings
@@ -24,7 +23,7 @@ _Key = tuple[str, Location | None, str]  # of a value: its name, its place and i
 class Across:
     """Answers about a program on several meshes, beyond those about each mesh alone."""
 
-    def __init__(self, executable: PartsExecutable) -> None:
+    def __init__(self, executable: Compiled) -> None:
         link_parts(executable.parts)
         self.executable = executable
         counts = [len(part.comms) for part in executable.parts]
@@ -33,14 +32,14 @@ class Across:
         self.crossings = crossings(propagated.parts) if propagated else {}
         self._placed = _placements(executable.stages.get("import"))
 
-    def heading(self, part: Executable) -> str:
+    def heading(self, part: Compiled) -> str:
         """The mesh of a part, and how long it works and waits."""
         busy = self.executable.busy_seconds(self.executable.parts.index(part))
         step = self.executable.cost.step_seconds
         times = f"busy for {seconds_text(busy)} of the {seconds_text(step)} that a step of all meshes takes"
         return f"@{part.mesh.name} {part.mesh}: {times}"
 
-    def placed(self, part: Executable, record: dict[str, Any]) -> dict[str, Any]:
+    def placed(self, part: Compiled, record: dict[str, Any]) -> dict[str, Any]:
         """The record of a value with its mesh, and why it is there."""
         loc = Location(**record["location"]) if record["location"] else None
         why = self._placed.get((record["value"], loc, record["type"]), "")
@@ -48,7 +47,7 @@ class Across:
         why = received[0].attrs.get("why", "") if received else why
         return record | {"mesh": part.mesh.name, "placed": why}
 
-    def transfers_about(self, part: Executable, what: str | int) -> list[int]:
+    def transfers_about(self, part: Compiled, what: str | int) -> list[int]:
         """Which collectives of a part carry a value to or from another mesh, or stand on a line."""
         name = what.lstrip("%") if isinstance(what, str) else ""
         return [
@@ -58,7 +57,7 @@ class Across:
             and (row.line == what or (name and self.crossings[row.channel].got.results[0].name == name))
         ]
 
-    def collective(self, part: Executable, record: dict[str, Any]) -> dict[str, Any]:
+    def collective(self, part: Compiled, record: dict[str, Any]) -> dict[str, Any]:
         """The record of a collective as the whole program numbers it; of a transfer also what it carries and why so."""
         found = record | {"number": record["number"] + self.first[part.mesh.name], "mesh": part.mesh.name}
         if (crossing := self.crossings.get(record.get("channel", -1))) is None:

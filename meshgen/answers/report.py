@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from meshgen.answers.compiled import Compiled
 from meshgen.answers.explain import annotation_record
 from meshgen.answers.tables import bytes_text, seconds_text
 from meshgen.errors import Diagnostic, UsageError, place_text
 from meshgen.runtime.plan import STREAMS
 from meshgen.runtime.sizes import sizes_text
-
-if TYPE_CHECKING:
-    from meshgen.executables.executable import Executable
 
 WIDTH, LANE = 1100, 34  # of the timeline, in CSS pixels
 PAGE = """<!doctype html>
@@ -40,12 +38,12 @@ Peak memory {{ page.peak }} per device, {{ page.moved }} over the links.</p>
 """
 
 
-def write_report(executable: Executable, path: Path) -> None:
+def write_report(executable: Compiled, path: Path) -> None:
     """Write the page. Raises UsageError MG0003 where the file cannot be written."""
     write_reports(executable.name, [executable], path)
 
 
-def write_reports(name: str, executables: Sequence[Executable], path: Path) -> None:
+def write_reports(name: str, executables: Sequence[Compiled], path: Path) -> None:
     """Write one page for several: a program at several sizes. Raises UsageError MG0003 where the file cannot be written."""
     from jinja2 import Environment
 
@@ -57,7 +55,7 @@ def write_reports(name: str, executables: Sequence[Executable], path: Path) -> N
         raise UsageError(Diagnostic("MG0003", f"'{path}' cannot be written: {error.strerror}")) from error
 
 
-def content(executable: Executable) -> dict[str, Any]:
+def content(executable: Compiled) -> dict[str, Any]:
     """What the page shows, by name."""
     cost = executable.cost
     return {
@@ -83,7 +81,7 @@ def content(executable: Executable) -> dict[str, Any]:
     }
 
 
-def bars(executable: Executable) -> list[dict[str, Any]]:
+def bars(executable: Compiled) -> list[dict[str, Any]]:
     """A rectangle per launch, to scale; the lanes of each mesh below those of the one before."""
     step = executable.cost.step_seconds
     scale = WIDTH / step if step else 0.0
@@ -102,12 +100,12 @@ def bars(executable: Executable) -> list[dict[str, Any]]:
     ]
 
 
-def _lanes(executable: Executable) -> list[str]:
+def _lanes(executable: Compiled) -> list[str]:
     names = [f"@{part.mesh.name} " if len(executable.parts) > 1 else "" for part in executable.parts]
     return [f"{name}{what}" for name in names for what in ("computes", "communicates")]
 
 
-def _comms(executable: Executable) -> dict[str, Any]:
+def _comms(executable: Compiled) -> dict[str, Any]:
     rows = [
         (
             c.kind + (f" on @{c.mesh}" if c.mesh else ""),
@@ -127,12 +125,12 @@ def _comms(executable: Executable) -> dict[str, Any]:
     }
 
 
-def _warnings(executable: Executable) -> list[dict[str, Any]]:
+def _warnings(executable: Compiled) -> list[dict[str, Any]]:
     rows = [(each.code, place_text(each.loc), each.message, each.hint) for each in executable.warnings]
     return [{"title": "Warnings", "columns": ("number", "at", "what", "way out"), "rows": rows}] if rows else []
 
 
-def _annotations(executable: Executable) -> list[dict[str, Any]]:
+def _annotations(executable: Compiled) -> list[dict[str, Any]]:
     """What the program that runs does not do as annotations ask; nothing where it does all of it."""
     found = annotation_record(executable)
     rows = [("required", each) for each in found["not_as_required"]] + [
@@ -143,7 +141,7 @@ def _annotations(executable: Executable) -> list[dict[str, Any]]:
     return [{"title": title, "columns": ("annotation", "of", "at", "asks", "why"), "rows": cells}] if cells else []
 
 
-def _kernels(executable: Executable) -> dict[str, Any]:
+def _kernels(executable: Compiled) -> dict[str, Any]:
     rows: list[tuple[Any, ...]] = []
     for part in executable.parts:
         launches = [each for each in part.plan.launches() if each.item.kernel]
@@ -156,14 +154,14 @@ def _kernels(executable: Executable) -> dict[str, Any]:
     return {"title": "Kernels", "columns": ("kernel", "launches", "predicted", "operations"), "rows": rows}
 
 
-def _memory(executable: Executable) -> dict[str, Any]:
+def _memory(executable: Compiled) -> dict[str, Any]:
     memory = executable.memory
     rows = [(b.name, b.type, b.kind, bytes_text(b.bytes), b.source) for b in memory.live_at_peak[:20]]
     title = f"Largest buffers at the peak: {bytes_text(memory.live_bytes)} alive at {memory.peak_at or 'the start'}"
     return {"title": title, "columns": ("buffer", "type", "kind", "bytes", "from"), "rows": rows}
 
 
-def _inputs(executable: Executable) -> dict[str, Any]:
+def _inputs(executable: Compiled) -> dict[str, Any]:
     rows: list[tuple[Any, ...]] = []
     for part in executable.parts:
         module, mesh = part.fused, f" on @{part.mesh.name}" if len(executable.parts) > 1 else ""

@@ -8,8 +8,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from meshgen.answers.annotations import unmade_values
+from meshgen.answers.compiled import Compiled
 from meshgen.errors import Diagnostic, Location, UsageError, place_text
-from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.manual import is_open
 from meshgen.sharding.equal_programs.common_values import common_values
@@ -118,10 +118,10 @@ class Known:
         return record
 
 
-_KNOWN: WeakKeyDictionary[Executable, Known] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[Compiled, Known] = WeakKeyDictionary()
 
 
-def known_of(executable: Executable) -> Known:
+def known_of(executable: Compiled) -> Known:
     """How a program's shardings were decided; found once for each executable.
 
     Raises UsageError (MG0001) for a program that was entered after its shardings were chosen.
@@ -131,7 +131,7 @@ def known_of(executable: Executable) -> Known:
     return _KNOWN[executable]
 
 
-def link_parts(parts: Sequence[Executable]) -> None:
+def link_parts(parts: Sequence[Compiled]) -> None:
     """Let what is known of the parts of a program on several meshes lead from one to the other."""
     linked: dict[str, ReasonsAcross] = {}
     for part in parts:
@@ -143,7 +143,7 @@ def link_parts(parts: Sequence[Executable]) -> None:
             _KNOWN[part] = replace(known, reasons=linked[part.mesh.name])
 
 
-def _known_of(executable: Executable) -> Known:
+def _known_of(executable: Compiled) -> Known:
     module = executable.stages.get("propagate")
     if module is None:
         text = f"the program entered at stage '{next(iter(executable.stages))}', after its shardings were chosen"

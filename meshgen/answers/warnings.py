@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from meshgen.answers.compiled import Compiled
 from meshgen.codegen.unroll import communicates
 from meshgen.errors import Diagnostic, place_text
-from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Graph, Module, Node
 from meshgen.ir.loops import always_ends
 from meshgen.ir.regions import all_nodes
 from meshgen.sharding.optimizations.uniform import Varying
 
 
-def warnings_of(executable: Executable) -> list[Diagnostic]:
+def warnings_of(executable: Compiled) -> list[Diagnostic]:
     """The warnings about a program, those of each mesh in program order."""
     modules = [part.stages["partition"] for part in executable.parts if "partition" in part.stages]
     return [warning for module in modules for warning in _branches(module)]

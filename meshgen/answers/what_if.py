@@ -9,11 +9,11 @@ from typing import Any
 
 from rich.console import Group
 
+from meshgen.answers.compiled import Compiled
 from meshgen.answers.records import Collective, Comms, collective_records
 from meshgen.answers.tables import bytes_text, seconds_text, table_of
 from meshgen.answers.values import REGIONS
 from meshgen.errors import Diagnostic, Location, UsageError
-from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.sizes import input_names
 from meshgen.spec import Sharding, fit
@@ -101,7 +101,7 @@ def _annotation(value: Value, wish: Sharding, loc: Location | None, put: dict[Va
     return Node("annotate", [value], [put[value]], options, loc)
 
 
-def comparison(before: Executable, after: Executable) -> list[tuple[str, Any, Any]]:
+def comparison(before: Compiled, after: Compiled) -> list[tuple[str, Any, Any]]:
     """Rows of (figure, before, after): collectives and bytes of each kind, then totals."""
     kinds = sorted({row.kind for executable in (before, after) for row in executable.comms})
     rows: list[tuple[str, Any, Any]] = []
@@ -112,13 +112,13 @@ def comparison(before: Executable, after: Executable) -> list[tuple[str, Any, An
     return rows + [(figure, old[figure], new[figure]) for figure in FIGURES if old[figure] is not None]
 
 
-def changed_record(before: Executable, after: Executable) -> dict[str, Any]:
+def changed_record(before: Compiled, after: Compiled) -> dict[str, Any]:
     """For `--json`: the collectives that vanish and those that appear."""
     vanish, appear = changed_collectives(before, after)
     return {"vanish": collective_records(vanish), "appear": collective_records(appear)}
 
 
-def changed_collectives(before: Executable, after: Executable) -> tuple[Comms, Comms]:
+def changed_collectives(before: Compiled, after: Compiled) -> tuple[Comms, Comms]:
     """The collectives that vanish, and those that appear: equal ones, by what they do, are in both programs."""
     return _without(before.comms, after.comms), _without(after.comms, before.comms)
 
@@ -136,7 +136,7 @@ def _meaning(row: Collective) -> tuple[object, ...]:
     return row.kind, row.axes, row.peer, row.dtype, row.shape, row.reduction, row.source
 
 
-def _kind_bytes(executable: Executable, kind: str) -> int:
+def _kind_bytes(executable: Compiled, kind: str) -> int:
     return sum(row.ring_bytes * row.times for row in executable.comms if row.kind == kind)
 
 

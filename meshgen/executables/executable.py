@@ -131,6 +131,15 @@ class Executable:
         del number
         return [item.start for item in self.plan.items]
 
+    def busy_seconds(self, number: int) -> float:
+        """How long the devices of a part work or communicate in the step of all meshes; the rest they wait for others."""
+        starts, items = self.started(number), self.parts[number].plan.items
+        busy, end = 0.0, 0.0
+        for start, seconds in sorted((start, item.seconds) for start, item in zip(starts, items, strict=True)):
+            busy += max(0.0, start + seconds - max(start, end))
+            end = max(end, start + seconds)
+        return busy
+
     @cached_property
     def comms(self) -> Comms:
         """The collectives in the order in which they run, with the reason for each."""

@@ -98,15 +98,6 @@ class PartsExecutable(Executable):
         """When each launch of a part starts in the step of all meshes, in seconds."""
         return [self._timeline.start[number, item] for item in range(len(self.parts[number].plan.items))]
 
-    def busy_seconds(self, number: int) -> float:
-        """How long the devices of a part work or communicate in the step of all meshes; the rest they wait for others."""
-        starts, items = self.started(number), self.parts[number].plan.items
-        busy, end = 0.0, 0.0
-        for start, seconds in sorted((start, item.seconds) for start, item in zip(starts, items, strict=True)):
-            busy += max(0.0, start + seconds - max(start, end))
-            end = max(end, start + seconds)
-        return busy
-
     @cached_property
     def analysis(self) -> None:
         """None: `parts` have one each."""
