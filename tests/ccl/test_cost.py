@@ -15,7 +15,7 @@ from meshgen.ir.graph import TensorType
 from meshgen.mesh import NETWORK_BYTES_PER_SECOND, NETWORK_LATENCY_SECONDS, Axis, Mesh, make_mesh
 from meshgen.spec import P, Sharding, fit
 from tests.counting import calls
-from tests.sharding.reshard_oracle import random_sharding
+from tests.sharding.reshard.reshard_oracle import random_sharding
 
 XY = make_mesh({"x": 2, "y": 4})
 

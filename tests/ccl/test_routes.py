@@ -11,7 +11,7 @@ from meshgen.ccl.exchange import exchange
 from meshgen.ccl.routes import dealt, routes
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.spec import P, Sharding, fit
-from tests.sharding.reshard_oracle import random_sharding
+from tests.sharding.reshard.reshard_oracle import random_sharding
 
 XY = make_mesh({"x": 2, "y": 4})
 

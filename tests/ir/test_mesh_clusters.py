@@ -6,7 +6,7 @@ import pytest
 
 from meshgen.errors import ProgramError
 from meshgen.ir.text import parse_text
-from tests.sharding.meshes_programs import assert_reads_back, assert_right, ops
+from tests.sharding.meshes.meshes_programs import assert_reads_back, assert_right, ops
 
 CLUSTER = "mesh.cluster @m(rank = 2, dim_sizes = [2, 3])\n"
 FAULTS = [

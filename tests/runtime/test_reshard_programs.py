@@ -13,7 +13,7 @@ import meshgen as mg
 from meshgen.ir.graph import DTYPES
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.spec import P, Sharding, fit
-from tests.sharding.test_reshard_random import random_end
+from tests.sharding.reshard.test_reshard_random import random_end
 
 LOGICAL = ("and", "or", "xor")
 ARITHMETIC = ("sum", "max", "min", "product")

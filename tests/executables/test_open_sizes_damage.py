@@ -15,7 +15,7 @@ import meshgen as mg
 from meshgen.errors import MeshgenError, ModuleError
 from meshgen.runtime import container
 from meshgen.runtime.open_module import OpenModule
-from tests.open_programs import written
+from tests.executables.open_programs import written
 from tests.runtime.scrambled import scramble
 
 

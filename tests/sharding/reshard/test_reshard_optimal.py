@@ -14,7 +14,7 @@ from meshgen.sharding.reshard.bounds import Bounds
 from meshgen.sharding.reshard.plan import plan_reshard
 from meshgen.sharding.reshard.problem import Problem
 from meshgen.spec import P, Sharding, fit
-from tests.sharding.reshard_exhaustive import cheapest_price
+from tests.sharding.reshard.reshard_exhaustive import cheapest_price
 
 SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 48, 64, 100, 128, 250, 256]
 ROUNDING = 4  # picoseconds

@@ -9,7 +9,7 @@ from meshgen.errors import MeshgenError, ProgramError
 from meshgen.ir.text import parse_text
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.oracle import check
-from tests.sharding.meshes_programs import (
+from tests.sharding.meshes.meshes_programs import (
     assert_reads_back,
     assert_right,
     on_main,

@@ -11,7 +11,7 @@ import pytest
 
 from meshgen.cli import main
 from meshgen.executables.open_sizes import AHEAD, AT_LOAD
-from tests.open_programs import PROGRAM, STAGES, rows
+from tests.executables.open_programs import PROGRAM, STAGES, rows
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from meshgen.mesh import Mesh
 from meshgen.pipeline import make_schedule
 from meshgen.runtime.checker_parts import check_parts
 from meshgen.runtime.plan import Schedule
-from tests.sharding.meshes_programs import (
+from tests.sharding.meshes.meshes_programs import (
     CPU,
     stages_of,
     traced,

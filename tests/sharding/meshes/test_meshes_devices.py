@@ -16,7 +16,7 @@ from meshgen.ir.shared_devices import axes_over, refs_over
 from meshgen.ir.text import parse_text
 from meshgen.mesh import make_mesh
 from meshgen.sharding.lockstep import on_one_device
-from tests.sharding.meshes_programs import assert_reads_back, assert_right
+from tests.sharding.meshes.meshes_programs import assert_reads_back, assert_right
 
 SHAPES = [(8,), (2, 4), (4, 2), (2, 2, 2), (1, 8), (12,), (3, 4), (4, 3), (2, 6), (6, 2), (2, 2, 3), (2, 1, 3, 2)]
 

@@ -12,7 +12,7 @@ from meshgen.ir.graph import TensorType
 from meshgen.mesh import Axis, Mesh, make_mesh
 from meshgen.sharding.reshard.plan import ReshardPlan, plan_reshard, same_layout
 from meshgen.spec import P, Sharding, fit
-from tests.sharding.reshard_oracle import random_sharding, run_plan
+from tests.sharding.reshard.reshard_oracle import random_sharding, run_plan
 
 XY = make_mesh({"x": 2, "y": 4})
 MATRIX = TensorType((4096, 4096), "f32")

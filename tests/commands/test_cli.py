@@ -266,7 +266,7 @@ def test_an_axis_of_unknown_size_is_tried(place: Path, capsys: pytest.CaptureFix
 
 def test_stdin_is_a_program(place: Path) -> None:
     call = [sys.executable, "-m", "meshgen", "opt", "-"]
-    outcome = subprocess.run(call, input=mlp(), capture_output=True, text=True, cwd=Path(__file__).resolve().parents[1])
+    outcome = subprocess.run(call, input=mlp(), capture_output=True, text=True, cwd=Path(__file__).resolve().parents[2])
     assert outcome.returncode == 0, outcome.stderr
     assert "stablehlo.tanh" in outcome.stdout and outcome.stderr == ""
 

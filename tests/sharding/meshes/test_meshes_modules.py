@@ -16,7 +16,7 @@ from meshgen.errors import MeshgenError, ModuleError, UsageError
 from meshgen.ir.text import print_text
 from meshgen.pipeline import STAGES
 from meshgen.runtime.manifest import PARTS_FORMAT
-from tests.sharding.meshes_programs import (
+from tests.sharding.meshes.meshes_programs import (
     MESHES,
     TYPES,
     stages_of,

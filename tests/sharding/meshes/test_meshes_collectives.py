@@ -6,7 +6,7 @@ import pytest
 
 from meshgen.errors import MeshgenError
 from meshgen.ir.text import parse_text
-from tests.sharding.meshes_programs import assert_reads_back, ops, stages_of
+from tests.sharding.meshes.meshes_programs import assert_reads_back, ops, stages_of
 
 WHOLE = """
 sdy.mesh @a = <["x"=2]>

@@ -12,7 +12,7 @@ import meshgen as mg
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.oracle import check
 from meshgen.spec import Sharding
-from tests.sharding.meshes_programs import (
+from tests.sharding.meshes.meshes_programs import (
     SOURCES,
     TARGETS,
     assert_right,

@@ -13,7 +13,7 @@ from meshgen.ir.graph import TensorType
 from meshgen.mesh import Axis, Mesh
 from meshgen.sharding.reshard.plan import ReshardPlan, plan_reshard
 from meshgen.spec import PARTIAL_KINDS, Sharding
-from tests.sharding.reshard_oracle import run_plan
+from tests.sharding.reshard.reshard_oracle import run_plan
 
 GROUPS, PER_GROUP = 20, 50
 SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16]

@@ -23,7 +23,7 @@ from meshgen.sharding.propagation.rivals import lost_hints
 from tests.acceptance.cases import realistic_names, small
 from tests.programs import mlp
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 FILES = [
     *sorted((ROOT / "tests" / "data").glob("*.mlir")),
     *sorted((ROOT / "examples").glob("*.mlir")),

@@ -13,7 +13,7 @@ from meshgen.sharding.meshes.crossings import propagate_parts
 from meshgen.sharding.meshes.place import place
 from meshgen.sharding.meshes.split import split_meshes
 from meshgen.sharding.propagate import propagate
-from tests.sharding.meshes_programs import (
+from tests.sharding.meshes.meshes_programs import (
     assert_reads_back,
     assert_right,
     ops,

@@ -17,7 +17,7 @@ from meshgen.executables.open_sizes import AHEAD, AT_LOAD, OpenExecutable
 from meshgen.runtime import container, loading
 from meshgen.runtime.open_module import OpenModule
 from meshgen.runtime.sizes import LAUNCHERS, bound
-from tests.open_programs import PROGRAM, SIZES, W, is_right, rows, written
+from tests.executables.open_programs import PROGRAM, SIZES, W, is_right, rows, written
 
 Array = np.ndarray[Any, Any]
 

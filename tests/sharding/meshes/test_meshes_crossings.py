@@ -13,7 +13,7 @@ from meshgen.ccl.between import Ends, between, messages
 from meshgen.mesh import make_mesh
 from meshgen.sharding.analyze import analyze
 from meshgen.spec import Sharding, fit
-from tests.sharding.meshes_programs import (
+from tests.sharding.meshes.meshes_programs import (
     SOURCES,
     TARGETS,
     assert_right,

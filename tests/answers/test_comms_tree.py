@@ -15,7 +15,7 @@ from meshgen.sharding.generate import random_program
 from tests.acceptance.cases import small
 from tests.programs import mlp
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = [path for path in map(small, ("mlp_train_zero3", "pipeline_roll", "conv_halo", "argmax_sharded")) if path.exists()]  # fmt: skip
 
 

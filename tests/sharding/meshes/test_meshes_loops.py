@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from meshgen.errors import ShardingError
-from tests.sharding.meshes_programs import (
+from tests.sharding.meshes.meshes_programs import (
     assert_right,
     on_main,
     ops,

@@ -9,7 +9,7 @@ import pytest
 import meshgen as mg
 from meshgen.api import read
 from meshgen.errors import MeshgenError, ShardingError
-from tests.sharding.meshes_programs import (
+from tests.sharding.meshes.meshes_programs import (
     GRIDS,
     MESHES,
     on_main,
