@@ -81,6 +81,10 @@ def rs(value: str, size: str, to: str, dim: int, axes: str = "[0]") -> str:
     return f"shard.reduce_scatter {value} on @g grid_axes = {axes} scatter_axis = {dim} : tensor<{size}xf32> -> tensor<{to}xf32>"
 
 
+def a2a(value: str) -> str:
+    return f"shard.all_to_all {value} on @g grid_axes = [0] split_axis = 0 concat_axis = 1 : tensor<8x12xf32> -> tensor<2x48xf32>"
+
+
 def op(name: str, *values: str, size: str = "8x12") -> str:
     return f"stablehlo.{name} {', '.join(values)} : tensor<{size}xf32>"
 

@@ -26,6 +26,7 @@ from tests.sharding.local_text import (
     ONE,
     ZERO,
     Pass,
+    a2a,
     ag,
     ar,
     counts,
@@ -148,6 +149,13 @@ KEPT: dict[str, tuple[Pass, str, str]] = {
         decompose_reductions, lines(ar("%p", "1024x4096", "[1]"), "stablehlo.convert %a : (tensor<1024x4096xf32>) -> tensor<1024x4096xbf16>",
                                     "stablehlo.convert %b : (tensor<1024x4096xbf16>) -> tensor<1024x4096xf32>", op("add", "%a", "%d", size="1024x4096")), "1024x4096xf32"),
     "gather below devices' own values": (sink_moves, ag("%p", "8x12", "32x12", 0).join(["  %a = ", "\n"]) + lines(op("add", "%a", "%q", size="32x12")), "32x12xf32"),
+    "gather below devices' own bounds": (
+        sink_moves, ZERO + lines("stablehlo.reduce(%p init: %z) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x12xf32>, tensor<f32>) -> tensor<f32>",
+                                 ag("%q", "8x12", "32x12", 0), "stablehlo.clamp %z, %b, %a : (tensor<f32>, tensor<32x12xf32>, tensor<f32>) -> tensor<32x12xf32>"), "32x12xf32"),
+    "exchange below devices' own choice": (
+        sink_moves, ZERO + lines("stablehlo.reduce(%p init: %z) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x12xf32>, tensor<f32>) -> tensor<f32>",
+                                 "stablehlo.compare GT, %a, %z : (tensor<f32>, tensor<f32>) -> tensor<i1>", a2a("%p"), a2a("%q"),
+                                 "stablehlo.select %b, %d, %e : tensor<i1>, tensor<2x48xf32>"), "2x48xf32"),
     "gather below a sum of the gathered rows": (sink_moves, ZERO + lines(ag("%p", "8x12", "8x48", 1), row_sums("%a", "8x48", "8")), "8xf32"),
     "gather below a dot with devices' own values": (sink_moves, turn("%q", "8x12", "12x8").join(["  %t = ", "\n"]) + lines(ag("%p", "8x12", "32x12", 0), dot("%a", "%t", "32x12", "12x8", "32x8")), "32x8xf32"),
     "gather below a dot that makes more": (sink_moves, lines(ag("%p", "8x12", "32x12", 0), dot("%a", "%w", "32x12", "12x24", "32x24")), "32x24xf32"),

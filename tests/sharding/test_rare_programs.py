@@ -13,6 +13,7 @@ from meshgen.commands.random_programs import find_fault
 from meshgen.ir.text import parse_text
 from meshgen.ir.tolerance.bounds import error_bound
 from meshgen.pipeline import Options, Timing, make_schedule, run_stages
+from meshgen.sharding.oracle import check
 
 MESH = 'shard.grid @mesh(shape = 2) {axis_names = ["x"]}\n'
 WINDOW = "window = {stride = [2], pad = [[1, 1]], lhs_dilate = [1], rhs_dilate = [2], reverse = [false]}"
@@ -86,6 +87,34 @@ def test_nothing_is_known_next_to_a_pole(tail: float, holds: bool) -> None:
     given = np.array([8.0625, tail, -4.0]).astype(graph.inputs[0].type.numpy_dtype)
     (bound,) = error_bound(graph, [given])
     assert np.isfinite(bound).all() == holds
+
+
+_SPLIT = '{sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}'
+WRAPPING = {
+    "a dot": """%r = stablehlo.dot_general %h, %w, contracting_dims = [1] x [0] : (tensor<3x64xi8>, tensor<64x1xi8>) -> tensor<3x1xi32>""",
+    "a convolution": """%i = stablehlo.reshape %h : (tensor<3x64xi8>) -> tensor<3x1x64xi8>
+        %k = stablehlo.reshape %w : (tensor<64x1xi8>) -> tensor<1x1x64xi8>
+        %c = stablehlo.convolution(%i, %k) dim_numbers = [b, f, 0]x[o, i, 0]->[b, f, 0],
+          window = {stride = [1], pad = [[0, 0]], lhs_dilate = [1], rhs_dilate = [1], reverse = [false]}
+          {feature_group_count = 1 : i64, batch_group_count = 1 : i64} : (tensor<3x1x64xi8>, tensor<1x1x64xi8>) -> tensor<3x1x1xi32>
+        %r = stablehlo.reshape %c : (tensor<3x1x1xi32>) -> tensor<3x1xi32>""",
+}
+
+
+@pytest.mark.parametrize("use", WRAPPING)
+def test_sums_that_wrap_are_made_before_they_are_used_in_a_wider_type(use: str) -> None:
+    """What is left partial would be the sum that never wrapped."""
+    module = parse_text(MESH + f"""func.func @f(%a: tensor<3x8xi8> {_SPLIT}, %b: tensor<8x64xi8>, %w: tensor<64x1xi8>) -> tensor<3x1xi32> {{
+        %h = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<3x8xi8>, tensor<8x64xi8>) -> tensor<3x64xi8>
+        {WRAPPING[use]}
+        func.return %r : tensor<3x1xi32>
+      }}""")  # fmt: skip
+    given = [np.full(value.type.sizes, 100, np.int8) for value in module.graph.inputs]
+    assert check(
+        module,
+        pipeline=lambda entered: run_stages(entered, Options("cpu", "local"), Timing(), "fuse")["fuse"],
+        args=given,
+    ).ok
 
 
 def test_messages_keep_their_order_though_nobody_reads_what_arrives_first() -> None:

@@ -115,6 +115,25 @@ def test_unknown_reduce_factor_is_refused() -> None:
         rule("a -> a", [TensorType((2,), "f32")], [TensorType((2,), "f32")], reduce={"z": "sum"})
 
 
+@pytest.mark.parametrize(
+    ("dtypes", "linear"),
+    [("i8 i8 i8", [0, 1]), ("i8 i8 i32", []), ("i32 i8 i32", [0]), ("i32 i32 i8", [0, 1]), ("bf16 bf16 f32", [0, 1])],
+)
+def test_a_product_is_linear_in_integers_that_wrap_as_its_sums_do(dtypes: str, linear: list[int]) -> None:
+    """Parts of 200 are 100 and 100; as an i8 their sum is -56, and so are the products' sums in i32 meant."""
+    product = node("dot_general", [(2, 3, 4), (2, 4, 5)], (2, 3, 5), **DOT)
+    for value, dtype in zip([*product.operands, product.result], dtypes.split(), strict=True):
+        value.type = TensorType(value.type.shape, dtype)
+    assert [way.operands for way in rule_of(product).linear] == [(number,) for number in linear]
+
+
+@pytest.mark.parametrize(("source", "target", "is_linear"), [("bf16", "f32", True), ("bf16", "f16", False), ("f16", "bf16", False), ("f8E5M2", "f8E4M3FN", False),
+                                                             ("f8E5M2", "f16", True), ("i8", "i32", False), ("f64", "f32", False)])  # fmt: skip
+def test_a_conversion_is_linear_where_no_number_is_lost(source: str, target: str, *, is_linear: bool) -> None:
+    cast = Node("convert", [Value(TensorType((4,), source))], [Value(TensorType((4,), target))])
+    assert bool(rule_of(cast).linear) == is_linear
+
+
 def test_op_without_rule_is_named() -> None:
     with pytest.raises(ProgramError, match="'frobnicate' has no sharding rule"):
         rule_of(node("frobnicate", [(2,)], (2,)))

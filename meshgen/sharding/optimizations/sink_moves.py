@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from meshgen.ccl.cost import link_axes
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
 from meshgen.sharding.optimizations.rewrite import (
@@ -124,7 +125,7 @@ def _sink_move(node: Node, walk: Walk) -> Sequence[Value] | None:
     if any(m.operands[0].sharding != start.sharding or m.operands[0].type.shape != start.type.shape for m in moves):
         return None
     rest = [v for v, made in zip(node.operands, makers, strict=True) if made not in moves]
-    if not all(_passes(value, move, start) for value in rest):
+    if not all(_passes(value, move, start, walk) for value in rest):
         return None
     moved = [v for v, made in zip(node.operands, makers, strict=True) if made in moves]
     if any(walk.uses[value] != moved.count(value) for value in moved) or not _pays(node, moves, start, walk):
@@ -132,10 +133,13 @@ def _sink_move(node: Node, walk: Walk) -> Sequence[Value] | None:
     return _moved(node, moves, start, walk)
 
 
-def _passes(value: Value, move: Node, start: Value) -> bool:
-    """Whether an operand that is not moved can be brought to the form before the move without communication."""
+def _passes(value: Value, move: Node, start: Value, walk: Walk) -> bool:
+    """Whether an operand that is not moved can be brought to the form before the move without communication.
+
+    A number must be the same on all devices that exchange data: each would use its own on what becomes another's.
+    """
     if value.type.rank == 0:
-        return True
+        return value.sharding is not None or walk.is_uniform(value, link_axes(move.op, move.attrs, walk.mesh))
     if move.op != "all_gather" or value.sharding is None or start.sharding is None or value.sharding.partial:
         return False
     axes = move.attrs["axes"]

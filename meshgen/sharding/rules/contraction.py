@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from meshgen.ir.graph import Node
 from meshgen.sharding.rules.registry import letters, sharding_rule
-from meshgen.sharding.rules.rule import Linear, Rule, reduction_kind, rule
+from meshgen.sharding.rules.rule import Linear, Rule, linear_in_each, reduction_kind, rule
 
 
 @sharding_rule("reduce")
@@ -50,7 +50,7 @@ def dot_general(node: Node) -> Rule:
         [lhs, rhs],
         [node.result.type],
         reduce=reduced,
-        linear=(Linear((0,)), Linear((1,))),
+        linear=linear_in_each([lhs, rhs], node.result.type),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ml_dtypes
+
 from meshgen.ir.graph import DTYPES, Node, is_float, is_inexact
 from meshgen.sharding.rules.registry import letters, sharding_rule
 from meshgen.sharding.rules.rule import ALL_KINDS, Linear, Rule, rule
@@ -52,17 +54,19 @@ def _is_exact(node: Node) -> bool:
 
 @sharding_rule("convert")
 def convert(node: Node) -> Rule:
-    """Linear where the result is a float at least as wide: a narrower one would round each part."""
+    """Linear where the result is a float type that has all numbers of the operand's: another would round each part."""
     source, target = node.operands[0].type, node.result.type
     dims = " ".join(letters(target.rank)) or "()"
-    widens = (
-        is_float(source.dtype)
-        and is_float(target.dtype)
-        and DTYPES[target.dtype].itemsize >= DTYPES[source.dtype].itemsize
-    )
+    widens = is_float(source.dtype) and is_float(target.dtype) and _has_all(target.dtype, source.dtype)
     return rule(
         f"{dims} -> {dims}", [source], [target], linear=(Linear((0,), ("sum", "max", "min")),) if widens else ()
     )
+
+
+def _has_all(dtype: str, other: str) -> bool:
+    """Whether a float type has all numbers of another one: bf16 and f16 are as long, and neither has those of the other."""
+    wide, narrow = (ml_dtypes.finfo(DTYPES[name]) for name in (dtype, other))
+    return wide.nmant >= narrow.nmant and wide.maxexp >= narrow.maxexp and wide.minexp <= narrow.minexp
 
 
 @sharding_rule("bitcast_convert")

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from meshgen.ir.graph import TensorType
+from meshgen.ir.evaluate.common import bits
+from meshgen.ir.graph import TensorType, is_inexact
 from meshgen.ir.symbols import Expr, expressions
 
 Kind = Literal["parallel", "reduce", "combine", "scan", "window", "whole"]
@@ -60,6 +61,17 @@ class Linear:
 
     operands: tuple[int, ...]
     kinds: tuple[str, ...] = ("sum",)
+
+
+def linear_in_each(operands: Sequence[TensorType], result: TensorType) -> tuple[Linear, ...]:
+    """What a sum of products is linear in: each operand but an integer one that wraps around before the result does."""
+
+    def wraps_alike(dtype: str) -> bool:
+        if is_inexact(dtype) or is_inexact(result.dtype):
+            return is_inexact(dtype) and is_inexact(result.dtype)
+        return bits(dtype) >= bits(result.dtype)
+
+    return tuple(Linear((number,)) for number, kind in enumerate(operands) if wraps_alike(kind.dtype))
 
 
 @dataclass(frozen=True)

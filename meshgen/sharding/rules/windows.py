@@ -5,7 +5,7 @@ from __future__ import annotations
 from meshgen.ir.evaluate.window import fold_kind
 from meshgen.ir.graph import Node
 from meshgen.sharding.rules.registry import letters, sharding_rule
-from meshgen.sharding.rules.rule import Linear, Rule, rule
+from meshgen.sharding.rules.rule import Rule, linear_in_each, rule
 
 
 @sharding_rule("reduce_window")
@@ -131,7 +131,7 @@ def convolution(node: Node) -> Rule:
         width = _span(lengths[1], steps[1])
         rows[left[source], 0] = (-attrs["low"][number], steps[0], width, attrs["lhs_dilation"][number])
     text = f"{' '.join(left)}, {' '.join(right)} -> {' '.join(out)}"
-    reduced, linear = dict.fromkeys(summed, "sum"), (Linear((0,)), Linear((1,)))
+    reduced, linear = dict.fromkeys(summed, "sum"), linear_in_each([image, kernel], result)
     return rule(text, [image, kernel], [result], reduce=reduced, whole=whole, linear=linear, windows=rows, sizes=sizes)
 
 
