@@ -1,7 +1,8 @@
 """Named tensors as one member in the safetensors format: a JSON header, then the bytes.
 
 Tensors stand in order of their element size, biggest first, then of their names: that leaves no gaps (the
-format allows none) and keeps each one aligned to its element size.
+format allows none) and keeps each one aligned to its element size. Element types that the format lacks are bytes for it,
+along one more dim; the metadata have their names.
 """
 
 from __future__ import annotations
@@ -19,22 +20,28 @@ from meshgen.ir.graph import DTYPES, dtype_name
 _NAMES = {
     "f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16", "i64": "I64", "i32": "I32", "i16": "I16", "i8": "I8",
     "ui64": "U64", "ui32": "U32", "ui16": "U16", "ui8": "U8", "i1": "BOOL", "f8E4M3FN": "F8_E4M3", "f8E5M2": "F8_E5M2",
+    "f8E8M0FNU": "F8_E8M0", "c64": "C64",
 }  # fmt: skip
 _DTYPES = {theirs: ours for ours, theirs in _NAMES.items()}
 HEADER_ALIGNMENT = 64
 
 
 def encode(tensors: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
-    """The member's bytes. Raises KeyError for an element type that the format lacks (4-bit integers)."""
+    """The member's bytes."""
     header: dict[str, Any] = {}
+    others: dict[str, str] = {}
     chunks: list[bytes] = []
     offset = 0
     for name in sorted(tensors, key=lambda name: (-tensors[name].itemsize, name)):
-        array = tensors[name]
+        array, dtype = tensors[name], dtype_name(tensors[name].dtype)
         chunks.append(array.tobytes())
-        span = [offset, offset + len(chunks[-1])]
-        header[name] = {"dtype": _NAMES[dtype_name(array.dtype)], "shape": list(array.shape), "data_offsets": span}
+        span, shape = [offset, offset + len(chunks[-1])], [*array.shape]
+        if dtype not in _NAMES:
+            others[name], dtype, shape = dtype, "ui8", [*shape, array.itemsize]
+        header[name] = {"dtype": _NAMES[dtype], "shape": shape, "data_offsets": span}
         offset = span[1]
+    if others:
+        header["__metadata__"] = others
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + 8) % HEADER_ALIGNMENT)
     return struct.pack("<Q", len(text)) + text + b"".join(chunks)
@@ -47,7 +54,9 @@ def decode(content: memoryview) -> dict[str, np.ndarray[Any, Any]]:
         if size > len(content) - 8:
             raise ValueError(f"a header of {size} bytes in {len(content)}")
         header = json.loads(bytes(content[8 : 8 + size]))
-        return {name: _view(content[8 + size :], entry) for name, entry in header.items() if name != "__metadata__"}
+        others = header.pop("__metadata__", {})
+        found = {name: _view(content[8 + size :], entry) for name, entry in header.items()}
+        return {name: _as_type(array, others[name]) if name in others else array for name, array in found.items()}
     except (struct.error, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"malformed tensors: {error!r}") from error
 
@@ -65,3 +74,11 @@ def _view(content: memoryview, entry: dict[str, Any]) -> np.ndarray[Any, Any]:
     array = np.frombuffer(content[start:stop], dtype=np.uint8).view(dtype).reshape(shape)
     array.flags.writeable = False
     return array
+
+
+def _as_type(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
+    """The elements whose bytes are along the last dim; an array that is no such one is as it is, for others write metadata too."""
+    kind = DTYPES.get(dtype)
+    if kind is None or array.dtype != np.uint8 or array.shape[-1:] != (kind.itemsize,):
+        return array
+    return array.reshape(-1).view(kind).reshape(array.shape[:-1])

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from meshgen.errors import ArgumentError, MissingError, UsageError
-from meshgen.ir.graph import Graph, TensorType, Value
+from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
 from meshgen.mesh import make_mesh
+from meshgen.runtime import tensors
 from meshgen.runtime.checker import happens_before
 from meshgen.runtime.launch import evaluated
 from meshgen.runtime.reference import run_plan
@@ -31,6 +32,16 @@ def expected_layers(x, count, parts):
         h = np.tanh(h)
         outputs.append(2 * np.tile(h.reshape(parts, -1, 3).sum(0), (parts, 1)))
     return [h, *outputs]
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (), (0, 4)], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_constants_of_every_element_type_are_kept(dtype, shape):
+    """Also of those that the safetensors format has no name for, as the parts of bytes and wide complex numbers."""
+    kind = DTYPES[dtype]
+    array = np.arange(1, 1 + int(np.prod(shape))).astype(np.float32).astype(kind).reshape(shape)
+    (found,) = tensors.decode(memoryview(tensors.encode({"3": array}))).values()
+    assert (found.dtype, found.shape, found.tobytes()) == (kind, shape, array.tobytes())
 
 
 @pytest.mark.parametrize(("count", "parts"), [(4, 4), (1, 3), (3, 1)])
