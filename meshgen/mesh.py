@@ -85,6 +85,10 @@ class Mesh:
         return tuple(axis.size for axis in self.axes)
 
     @property
+    def by_name(self) -> dict[str, int | None]:
+        return {axis.name: axis.size for axis in self.axes}
+
+    @property
     def is_static(self) -> bool:
         return None not in self.shape
 
@@ -111,7 +115,7 @@ class Mesh:
         """
         if not set(given.names) < set(self.names):
             return given
-        return self.with_sizes({axis.name: axis.size for axis in given.axes})
+        return self.with_sizes(given.by_name)
 
     def axis(self, ref: str) -> Axis:
         """The axis that `ref` names, or of which it names a part. Raises ShardingError if there is none."""

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from meshgen.answers.comms import Collective, collective_record
 from meshgen.answers.compiled import Compiled
 from meshgen.answers.parts import crossing_lines
-from meshgen.answers.records import Collective, collective_record
 from meshgen.answers.tables import bytes_text, seconds_text
 from meshgen.ccl.cost import LOCAL_OPS
 from meshgen.errors import Location

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from meshgen.answers.collectives import Edge, edges_of
+from meshgen.answers.comms import Collective, Comms
 from meshgen.answers.compiled import Compiled
-from meshgen.answers.records import Collective, Comms
 from meshgen.answers.tables import bytes_text
 from meshgen.errors import place_text
 from meshgen.ir.graph import Node

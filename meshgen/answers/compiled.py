@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
-from meshgen.answers.records import Comms, Cost, Memory
+from meshgen.answers.comms import Comms
+from meshgen.answers.cost import Cost
+from meshgen.answers.memory import Memory
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh

@@ -8,12 +8,12 @@ from typing import Any
 
 from meshgen.answers.annotations import hints_that_lost, not_as_required
 from meshgen.answers.collectives import collective_records_of, collective_text, numbers_about
+from meshgen.answers.comms import Comms, comms_table
 from meshgen.answers.compiled import Compiled
 from meshgen.answers.gathers import gathers, gathers_table
 from meshgen.answers.parts import Across
 from meshgen.answers.picture import Picture, show
-from meshgen.answers.records import Comms
-from meshgen.answers.tables import comms_table, render, table_of
+from meshgen.answers.tables import render, table_of
 from meshgen.answers.values import Question, known_of
 from meshgen.errors import Diagnostic, Location, UsageError, place_text
 from meshgen.frontend.tracer import spec

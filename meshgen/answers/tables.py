@@ -1,4 +1,4 @@
-"""Tables for people: what `compile`, `check`, `explain` and `inspect` show, and `str` of the records."""
+"""Tables for people, and the texts of bytes and seconds in them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
-
-from meshgen.answers.records import Collective, Comms, Cost, Memory
 
 if TYPE_CHECKING:
     from meshgen.sharding.analyze import Analysis
@@ -63,55 +61,6 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
 
 
-def comms_table(comms: Comms, first: int = 0) -> Group:
-    """The collectives, numbered from `first` on; those that are alike, as of the trips of a loop, in one row with their sums."""
-    alike: dict[tuple[str, ...], list[int]] = {}
-    for number, row in enumerate(comms):
-        alike.setdefault((*_comms_words(row), row.why), []).append(number)
-    rows = [
-        (
-            _numbers_text([number + first for number in numbers]),
-            *words,
-            bytes_text(sum(comms[number].ring_bytes for number in numbers)),
-            seconds_text(sum(comms[number].hidden_seconds for number in numbers)),
-            seconds_text(sum(comms[number].exposed_seconds for number in numbers)),
-            why,
-        )
-        for (*words, why), numbers in alike.items()
-    ]
-    title = f"Collectives: {len(comms)}, {bytes_text(comms.ring_bytes)} per device"
-    return table_of(
-        title,
-        ("#", "kind", "axes", "operand", "bytes", "moved", "hidden", "exposed", "why"),
-        rows,
-        left=("kind", "axes", "operand", "why"),
-    )
-
-
-def _comms_words(row: Collective) -> tuple[str, ...]:
-    """Kind, axes or other mesh, operand and its bytes."""
-    return (
-        row.kind + (f" {row.reduction}" if row.reduction else "") + (f" on @{row.mesh}" if row.mesh else ""),
-        ",".join(row.axes) or (row.way if row.peer else ""),
-        f"{row.dtype}[{','.join(map(str, row.shape))}]",
-        bytes_text(row.local_bytes),
-    )
-
-
-def _numbers_text(numbers: Sequence[int]) -> str:
-    """`1`, `1, 3`, or `1, 3 .. 21 (11)`."""
-    if len(numbers) < 4:
-        return ", ".join(map(str, numbers))
-    return f"{numbers[0]}, {numbers[1]} .. {numbers[-1]} ({len(numbers)})"
-
-
-def memory_table(memory: Memory, most: int = 8) -> Group:
-    rows = [(b.name, b.type, b.kind, bytes_text(b.bytes), b.source) for b in memory.live_at_peak[:most]]
-    peak = f"{bytes_text(memory.live_bytes)} alive at {memory.peak_at or 'the start'}"
-    title = f"Memory: {bytes_text(memory.peak_bytes)} per device, {peak} in {len(memory.live_at_peak)} buffers; the largest:"
-    return table_of(title, ("buffer", "type", "kind", "bytes", "from"), rows, left=("type", "kind", "from"))
-
-
 def work_table(analysis: Analysis, most: int = 8) -> Group:
     """The ops that repeat the most work, else those that do the most."""
     ordered = sorted(analysis.work, key=lambda work: (-work.redundant, -work.flops))
@@ -123,23 +72,6 @@ def work_table(analysis: Analysis, most: int = 8) -> Group:
     share = f"{100 * redundant / total:.2g} %" if total else "none"
     title = f"Arithmetic: {total:.4g} operations per device, {share} of it redundant (repeated on other devices, or padding)"
     return table_of(title, ("op", "value", "operations", "redundant", "from"), rows, left=("value", "from"))
-
-
-def cost_table(cost: Cost) -> Group:
-    redundant = "" if cost.redundant_flops is None else f", {cost.redundant_flops:.4g} of them on other devices too"
-    rows = [
-        ("kernels", f"{cost.kernels} launches, {cost.distinct_kernels} distinct"),
-        ("floating-point operations", f"{cost.flops:.4g}{redundant}"),
-        ("device memory traffic", bytes_text(cost.device_bytes)),
-        ("link traffic", bytes_text(cost.ring_bytes)),
-        ("step", seconds_text(cost.step_seconds)),
-        ("communication", f"{seconds_text(cost.communication_seconds)}, {seconds_text(cost.exposed_seconds)} exposed"),
-        (
-            "without overlap",
-            f"{seconds_text(cost.serial_seconds)}: overlap gains {seconds_text(cost.overlap_gain_seconds)}",
-        ),
-    ]
-    return table_of("Cost per device and step, predicted", ("", "value"), rows)
 
 
 def seconds_table(seconds: Mapping[str, float]) -> Group:

@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.console import Group
 
+from meshgen.answers.comms import Collective, Comms, collective_records
 from meshgen.answers.compiled import Compiled
-from meshgen.answers.records import Collective, Comms, collective_records
 from meshgen.answers.tables import bytes_text, seconds_text, table_of
 from meshgen.answers.values import REGIONS
 from meshgen.errors import Diagnostic, Location, UsageError

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from meshgen import api
-from meshgen.answers.records import mesh_record
-from meshgen.answers.tables import comms_table
+from meshgen.answers.comms import comms_table
 from meshgen.commands.common import add_program, add_target, program
 from meshgen.commands.memory import memory_limit, refuse_too_big
 from meshgen.commands.output import Output
@@ -46,7 +45,7 @@ class Trial:
     def record(self) -> dict[str, Any]:
         comms = self.executable.comms
         return {
-            "mesh": mesh_record(self.executable.mesh),
+            "mesh": self.executable.mesh.by_name,
             "counts": comms.counts,
             "ring_bytes": comms.ring_bytes,
             "check": self.result.record(),

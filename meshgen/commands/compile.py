@@ -7,10 +7,12 @@ import json
 from pathlib import Path
 
 from meshgen import api
+from meshgen.answers.comms import comms_table
+from meshgen.answers.cost import cost_table
 from meshgen.answers.decisions import decisions
 from meshgen.answers.gathers import gathers
-from meshgen.answers.records import mesh_record
-from meshgen.answers.tables import bytes_text, comms_table, cost_table, kernel_table, memory_table, seconds_table
+from meshgen.answers.memory import memory_table
+from meshgen.answers.tables import bytes_text, kernel_table, seconds_table
 from meshgen.commands.common import add_program, add_target, program_options, strict_option
 from meshgen.commands.output import Output, plain
 from meshgen.commands.sizes import open_record, specialisations_table, specialise
@@ -75,7 +77,7 @@ def _tell_open(executable: OpenExecutable, path: str, output: Output) -> int:
     output.text(f"open until load: {executable.program.what_is_open()}")
     if not records:
         output.note("note: the module has no specialisation: whoever loads it needs the compiler")
-    head = {"name": executable.name, "mesh": mesh_record(executable.mesh), "open": open_record(executable.program)}
+    head = {"name": executable.name, "mesh": executable.mesh.by_name, "open": open_record(executable.program)}
     output.document(head | {"specialisations": list(records.values()), "output": path, "bytes": size})
     return 0
 

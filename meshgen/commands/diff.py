@@ -6,7 +6,8 @@ import argparse
 import math
 from typing import Any
 
-from meshgen.answers.records import comms_of, launch_bytes
+from meshgen.answers.comms import comms_of
+from meshgen.answers.cost import launch_bytes
 from meshgen.answers.tables import table_of
 from meshgen.commands.output import Output
 from meshgen.runtime.loading import load

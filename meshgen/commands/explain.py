@@ -9,10 +9,13 @@ from typing import Any
 from meshgen import api
 from meshgen.answers.advice import advice_table, advise
 from meshgen.answers.collectives import collective_text
+from meshgen.answers.comms import comms_table
 from meshgen.answers.comms_tree import comms_tree, tree_text
+from meshgen.answers.cost import cost_table
 from meshgen.answers.explain import annotation_record, explain_collective, explanations, formula_record
 from meshgen.answers.gathers import gather_records
-from meshgen.answers.tables import comms_table, cost_table, memory_table, work_table
+from meshgen.answers.memory import memory_table
+from meshgen.answers.tables import work_table
 from meshgen.answers.what_if import (
     annotated_with,
     changed_collectives,

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from meshgen.answers.records import collective_records, comms_of, memory_of, memory_record, mesh_record
-from meshgen.answers.tables import comms_table, kernel_table, memory_table, seconds_text, table_of
+from meshgen.answers.comms import collective_records, comms_of, comms_table
+from meshgen.answers.memory import memory_of, memory_record, memory_table
+from meshgen.answers.tables import kernel_table, seconds_text, table_of
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, fixed_shapes, meshes_option, open_record, specialisations_table
 from meshgen.errors import Diagnostic, UsageError
@@ -57,7 +58,7 @@ def _show_open(module: OpenModule, stage: str | None, output: Output) -> int:
     output.document(
         {
             "name": module.name,
-            "mesh": mesh_record(module.mesh),
+            "mesh": module.mesh.by_name,
             "arguments": program.arguments,
             "target": program.target,
             "open": open_record(program),
@@ -145,7 +146,7 @@ def program_record(module: LoadedModule) -> dict[str, Any]:
         return record(module)
     return {
         "name": module.name,
-        "mesh": {part.mesh.name: mesh_record(part.mesh) for part in module.parts},
+        "mesh": {part.mesh.name: part.mesh.by_name for part in module.parts},
         "inputs": [_binding(b) for b in module.inputs],
         "outputs": [_binding(b) for b in module.outputs],
         "parts": [record(part, first) for part, first in zip(module.parts, first_numbers(module), strict=True)],
@@ -159,7 +160,7 @@ def record(module: LoadedModule, first: int = 0) -> dict[str, Any]:
     rows = collective_records(comms_of(plan, module.mesh))
     return {
         "name": module.name,
-        "mesh": mesh_record(module.mesh),
+        "mesh": module.mesh.by_name,
         "arguments": manifest.arguments,
         "inputs": [_binding(b) for b in manifest.inputs],
         "outputs": [_binding(b) for b in manifest.outputs],

@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meshgen.answers.records import (
-    Comms,
-    Cost,
-    Memory,
-    collective_records,
-    comms_of,
-    cost_of,
-    memory_of,
-    memory_record,
-    mesh_record,
-)
+from meshgen.answers.comms import Comms, collective_records, comms_of
+from meshgen.answers.cost import Cost, cost_of
+from meshgen.answers.memory import Memory, memory_of, memory_record
 from meshgen.errors import CodegenError, Diagnostic, UsageError
 from meshgen.executables.arguments import flat_arrays
 from meshgen.frontend.programs import Rebuild
@@ -183,7 +175,7 @@ class Executable:
         cost = self.cost
         return {
             "name": self.name,
-            "mesh": mesh_record(self.mesh),
+            "mesh": self.mesh.by_name,
             "collectives": collective_records(self.comms),
             "counts": self.comms.counts,
             "ring_bytes": cost.ring_bytes,

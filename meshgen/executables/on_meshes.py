@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.answers.records import Comms, Cost, Memory, mesh_record
+from meshgen.answers.comms import Comms
+from meshgen.answers.cost import Cost
+from meshgen.answers.memory import Memory
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.executables.executable import Executable
 from meshgen.frontend.programs import Rebuild
@@ -110,7 +112,7 @@ class PartsExecutable(Executable):
 
     def record(self) -> dict[str, Any]:
         """What `explain --json` prints: as for one mesh, and the record of every part."""
-        meshes = {part.mesh.name: mesh_record(part.mesh) for part in self.parts}
+        meshes = {part.mesh.name: part.mesh.by_name for part in self.parts}
         parts = [
             {k: v for k, v in part.record().items() if k != "seconds"} | {"busy_seconds": self.busy_seconds(number)}
             for number, part in enumerate(self.parts)

@@ -127,7 +127,7 @@ def _sizes(mesh: Mesh) -> dict[str, int]:
 
 
 def _contradictions(mesh: Mesh, wanted: Mapping[str, int]) -> list[Diagnostic]:
-    have = {axis.name: axis.size for axis in mesh.axes}
+    have = mesh.by_name
     faults = [
         Diagnostic("MG0202", f"mesh axis '{name}' is not in the module's {mesh}") for name in wanted if name not in have
     ]

@@ -122,7 +122,7 @@ class Analysis(Volume):
     def to_json(self) -> dict[str, Any]:
         """The part of `explain --json` that does not need kernels or a schedule."""
         return {
-            "mesh": {axis.name: axis.size for axis in self.mesh.axes},
+            "mesh": self.mesh.by_name,
             "collectives": [
                 {**asdict(record), "axes": list(record.axes), "formula": str(record.formula)}
                 for record in self.collectives

@@ -6,19 +6,19 @@ A value that is asked for twice at the same index is computed once per scope; a 
 
 from __future__ import annotations
 
-import keyword
 import re
 from dataclasses import dataclass, field
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.lookup import emit_lookup
+from meshgen.codegen.emit.names import Names
 from meshgen.codegen.emit.ops import NARROW, TRITON_TYPES, Code, both, expression, literal, register_type, unsupported
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, POINTWISE, Index, backward
 from meshgen.errors import CodegenError
 from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.kernels.functions import FUNCTIONS, NEEDS
+from meshgen.kernels.functions import NEEDS
 from meshgen.mesh import Mesh
 
 
@@ -31,55 +31,6 @@ class Guard:
 
 
 Guards = tuple[Guard, ...]
-_RESERVED = frozenset(
-    {
-        "tl",
-        "triton",
-        "tile",
-        "float",
-        "range",
-        "acc",
-        "m",
-        "n",
-        "k",
-        "row",
-        "col",
-        "start",
-        "batch",
-        "i",
-        "k_row",
-        "k_col",
-        "first",
-        "height",
-        "tile_m",
-        "tile_n",
-    }
-)
-
-
-class Names:
-    """Readable names, each given once."""
-
-    def __init__(self) -> None:
-        self._taken: set[str] = set(_RESERVED) | set(keyword.kwlist) | set(FUNCTIONS)
-
-    def fresh(self, wish: str) -> str:
-        base = re.sub(r"\W+", "_", wish).strip("_").lower() or "value"
-        base = f"v{base}" if base[0].isdigit() else base
-        name, count = base, 1
-        while name in self._taken:
-            count += 1
-            name = f"{base}_{count}"
-        self._taken.add(name)
-        return name
-
-    def pointer(self, wish: str) -> str:
-        """A name that ends in `_ptr`."""
-        name, count = self.fresh(f"{wish}_ptr"), 1
-        while not name.endswith("_ptr"):
-            count += 1
-            name = self.fresh(f"{wish}_{count}_ptr")
-        return name
 
 
 @dataclass
