@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from meshgen.errors import Diagnostic, MeshgenError, MissingError, UsageError
+from meshgen.errors import Diagnostic, MeshgenError, MissingError, UsageError, program_place
 
 COMMANDS = {
     "compile": "compile a program into a deployable module (.mgx)",
@@ -56,7 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has enough: not a fault
         return 0
     except Exception as error:
-        return _internal(error, words)
+        own = _of_program(error, words)
+        return _refused(own, "--json" in words) if own else _internal(error, words)
 
 
 def _dispatch(words: list[str]) -> int:
@@ -120,6 +121,15 @@ def _missing(error: ModuleNotFoundError) -> MeshgenError:
             hint=f"pip install {name}; meshgen doctor shows what is missing",
         )
     )
+
+
+def _of_program(error: Exception, words: Sequence[str]) -> MeshgenError | None:
+    """What a user's Python function raised, as a fault of its line; None where it was none, or meshgen's own code."""
+    named = any(":" in word and word.partition(":")[0] in sys.modules for word in words)
+    place = program_place(error) if named else None
+    if place is None:
+        return None
+    return UsageError(Diagnostic("MG0001", f"the program raises {type(error).__name__}: {error}", place))
 
 
 def _internal(error: Exception, words: Sequence[str]) -> int:

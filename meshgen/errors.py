@@ -6,9 +6,13 @@ error carries all the faults of one check. Its class decides the exit code of th
 
 from __future__ import annotations
 
+import sysconfig
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
+
+_PACKAGE = str(Path(__file__).parent)
 
 CODES: dict[str, str] = {
     # MG00xx: how meshgen was called.   MG01xx: reading a program.   MG02xx: mesh and shardings.
@@ -63,6 +67,19 @@ class Location:
 def place_text(loc: Location | None) -> str:
     """A place in what is written down: of a path only the file's name, so that it does not depend on where that lay."""
     return "" if loc is None else str(replace(loc, file=PurePath(loc.file).name))
+
+
+def program_place(error: BaseException) -> Location | None:
+    """Where code of a user's program raised the error or called a library that did; None where meshgen itself did."""
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        return Location(error.filename, error.lineno, error.offset or 0)
+    libraries = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), "<frozen")
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename.startswith(_PACKAGE):
+            return None
+        if not frame.filename.startswith(libraries):
+            return Location(frame.filename, frame.lineno or 0)
+    return None
 
 
 @dataclass(frozen=True)

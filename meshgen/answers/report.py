@@ -9,7 +9,8 @@ from typing import Any
 from meshgen.answers.compiled import Compiled
 from meshgen.answers.explain import annotation_record
 from meshgen.answers.tables import bytes_text, seconds_text
-from meshgen.errors import Diagnostic, UsageError, place_text
+from meshgen.errors import place_text
+from meshgen.runtime.files import write_text
 from meshgen.runtime.plan import STREAMS
 from meshgen.runtime.sizes import sizes_text
 
@@ -49,10 +50,7 @@ def write_reports(name: str, executables: Sequence[Compiled], path: Path) -> Non
 
     pages = [content(each) for each in executables]
     page = Environment(autoescape=True).from_string(PAGE).render(name=name, pages=pages)
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(Diagnostic("MG0003", f"'{path}' cannot be written: {error.strerror}")) from error
+    write_text(path, page)
 
 
 def content(executable: Compiled) -> dict[str, Any]:

@@ -6,6 +6,7 @@ The same program gives the same bytes: nothing that depends on time, place or pr
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -167,10 +168,13 @@ def _param(kind: str, what: Any) -> Param:
 
 def signature_names(word: str, values: Sequence[Value]) -> list[str]:
     """What callers call arguments or results; values without a name, or with one that is taken, are numbered."""
-    found: list[str] = []
+    taken = {value.name for value in values}
+    found: dict[str, None] = {}
     for number, value in enumerate(values):
-        found.append(value.name if value.name and value.name not in found else f"{word}{number}")
-    return found
+        numbered = (f"{word}{n}" for n in itertools.count(number) if f"{word}{n}" not in taken)
+        name = value.name if value.name and value.name not in found else next(n for n in numbered if n not in found)
+        found[name] = None
+    return list(found)
 
 
 def _names(module: Module) -> Names:

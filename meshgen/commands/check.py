@@ -14,7 +14,7 @@ from typing import Any
 
 from meshgen import api
 from meshgen.answers.comms import comms_table
-from meshgen.commands.common import add_program, add_target, program
+from meshgen.commands.common import add_program, add_target, natural, program
 from meshgen.commands.memory import memory_limit, refuse_too_big
 from meshgen.commands.output import Output
 from meshgen.commands.random_programs import check_random, through_module
@@ -55,9 +55,9 @@ class Trial:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_program(parser, needed=False)
     add_target(parser)
-    parser.add_argument("--random", type=int, metavar="N", help="instead of IN: N random programs, from --seed on")
+    parser.add_argument("--random", type=natural, metavar="N", help="instead of IN: N random programs, from --seed on")
     parser.add_argument("--keep", default=".", metavar="DIR", help="where small programs of failures are written")
-    parser.add_argument("--seed", type=int, default=0, help="of the random arguments (default: %(default)s)")
+    parser.add_argument("--seed", type=natural, default=0, help="of the random arguments (default: %(default)s)")
     parser.add_argument(
         "--memory", metavar="SIZE", help="what the check may take, such as 64GB (default: what is free)"
     )

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
+import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -144,7 +147,7 @@ def read_program(name: str) -> Any:
                 "MG0002", f"'{name}' is a compiled module, not a program", hint="use meshgen run or meshgen inspect"
             )
         )
-    return name if ":" in name and not path.exists() else path
+    return name if ":" in name and not os.path.exists(name) else path
 
 
 def specs_option(texts: Sequence[str]) -> dict[str, Sharding]:
@@ -168,9 +171,27 @@ def specs_option(texts: Sequence[str]) -> dict[str, Sharding]:
 def load_arrays(path: str) -> dict[str, Array]:
     """The arrays of a `.npz`, or the one of a `.npy` under an empty name. Raises UsageError MG0002."""
     try:
-        content = np.load(path, allow_pickle=False)
-        return {"": content} if isinstance(content, np.ndarray) else {name: content[name] for name in content.files}
-    except (OSError, ValueError, EOFError) as error:
+        with open(path, "rb") as file:  # NumPy would leave it open where it is none of its own
+            content = np.load(file, allow_pickle=False)
+            if isinstance(content, np.ndarray):
+                return {"": content}
+            found = {name: content[name] for name in content.files}
+        if others := [name for name, array in found.items() if not isinstance(array, np.ndarray)]:
+            raise ValueError(f"{', '.join(others)}: no array")
+        return found
+    except (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise UsageError(
             Diagnostic("MG0002", f"'{path}' cannot be read as arrays: {error}", hint="give a .npy or .npz file")
         ) from error
+
+
+def natural(text: str) -> int:
+    """The number of an option that takes none below 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is no whole number from 0 on")
+    return int(text)
+
+
+def is_raw(array: Array) -> bool:
+    """Whether a file holds no more than bytes per element, as those of NumPy do of bf16 and 8-bit floats."""
+    return array.dtype.kind == "V" and array.dtype.names is None and array.dtype.subdtype is None

@@ -20,6 +20,7 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.executables.executable import Executable
 from meshgen.executables.kernels import kernel_records
 from meshgen.executables.open_sizes import OpenExecutable
+from meshgen.runtime.files import write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,12 +92,12 @@ def dump(executable: Executable, place: Path) -> None:
     try:
         (place / "kernels").mkdir(parents=True, exist_ok=True)
         for number, stage in enumerate((*executable.stages, "schedule")):
-            (place / f"{number:02}_{stage}.mlir").write_text(executable.as_text(stage))
+            write_text(place / f"{number:02}_{stage}.mlir", executable.as_text(stage))
         document = json.dumps(decisions(executable), indent=1, default=plain)
-        (place / "decisions.json").write_text(document + "\n")
+        write_text(place / "decisions.json", document + "\n")
         for name, source in executable.sources.items():
             file = place / "kernels" / f"{name}.py"  # of several meshes each has a folder
             file.parent.mkdir(exist_ok=True)
-            file.write_text(source.text)
+            write_text(file, source.text)
     except OSError as error:
         raise UsageError(Diagnostic("MG0003", f"'{place}' cannot be written: {error.strerror}")) from error

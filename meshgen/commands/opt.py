@@ -8,8 +8,8 @@ from pathlib import Path
 from meshgen import api
 from meshgen.commands.common import add_program, program_options
 from meshgen.commands.output import Output
-from meshgen.errors import Diagnostic, UsageError
 from meshgen.pipeline import STAGES, Options, Timing, run_stage
+from meshgen.runtime.files import write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,15 +32,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
             module = run_stage(name, module, arguments)
     text = print_text(module)
     if options.output != "-":
-        _write(Path(options.output), text)
+        write_text(Path(options.output), text)
     else:
         output.text(text)
     output.document({"stage": module.stage, "text": text, "seconds": timing.seconds})
     return 0
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text)
-    except OSError as error:
-        raise UsageError(Diagnostic("MG0003", f"'{path}' cannot be written: {error.strerror}")) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,7 +37,7 @@ class Output:
     def document(self, value: Mapping[str, Any]) -> None:
         """Write the document to stdout if one is asked for."""
         if self.as_json:
-            sys.stdout.write(json.dumps(value, indent=1, default=plain) + "\n")
+            sys.stdout.write(document_text(value) + "\n")
 
     def note(self, text: str) -> None:
         """Write a line to stderr."""
@@ -55,6 +56,22 @@ class Output:
             return
         with Console(stderr=True).status("starting") as status:
             yield lambda what, done, total: status.update(f"{what} ({done}/{total})")
+
+
+def document_text(value: Mapping[str, Any]) -> str:
+    """The document as JSON, which has no number that is not finite: `null` stands for those."""
+    try:
+        return json.dumps(value, indent=1, default=plain, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(json.loads(json.dumps(value, default=plain))), indent=1)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def plain(value: Any) -> Any:

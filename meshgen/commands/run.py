@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import argparse
 import time
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from meshgen.answers.tables import table_of
 from meshgen.api import load
-from meshgen.commands.common import Array, load_arrays
+from meshgen.commands.common import Array, is_raw, load_arrays, natural
 from meshgen.commands.comparison import Expected, compare
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, fixed_shapes, meshes_option
 from meshgen.errors import ArgumentError, Diagnostic, MissingError, NumbersDiffer, UsageError
 from meshgen.executables.open_sizes import AT_LOAD
 from meshgen.ir.graph import TensorType
+from meshgen.runtime.files import write_file
 from meshgen.runtime.module import DEVICES, LoadedModule
 from meshgen.runtime.random_arrays import random_array
 from meshgen.runtime.sizes import sizes_text
@@ -59,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="largest error relative to the largest expected value (default: what rounding explains, for a program; half "
         "of the digits of the type, for a file)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the random inputs (default: %(default)s)")
+    parser.add_argument("--seed", type=natural, default=0, help="of the random inputs (default: %(default)s)")
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -156,8 +158,18 @@ def read_inputs(texts: Sequence[str]) -> dict[str, Array]:
                 Diagnostic("MG0001", f"'{text}' is not NAME=@FILE", hint="write for example x=@x.npy, or @all.npz")
             )
         arrays = load_arrays(file[1:])
-        given |= {name: next(iter(arrays.values()))} if name else arrays
+        given |= {name: _one_of(arrays, name, file[1:])} if name else arrays
     return given
+
+
+def _one_of(arrays: Mapping[str, Array], name: str, file: str) -> Array:
+    """The only array of a file, or the one of that name. Raises UsageError MG0002."""
+    if len(arrays) == 1:
+        return next(iter(arrays.values()))
+    if name in arrays:
+        return arrays[name]
+    hint = f"it has {', '.join(arrays) or 'none'}"
+    raise UsageError(Diagnostic("MG0002", f"'{file}' has {len(arrays)} arrays, and none is called '{name}'", hint=hint))
 
 
 def arguments(module: LoadedModule, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
@@ -172,24 +184,30 @@ def arguments(module: LoadedModule, given: Mapping[str, Array], seed: int) -> di
 
 def _reinterpreted(array: Array, kind: TensorType) -> Array:
     """Files hold bf16 and 8-bit floats as plain bytes: give them their type back."""
-    if array.dtype.kind == "V" and array.dtype.itemsize == kind.numpy_dtype.itemsize:
+    if is_raw(array) and array.dtype.itemsize == kind.numpy_dtype.itemsize:
         return array.view(kind.numpy_dtype)
     return array
 
 
 def _described(name: str, array: Array) -> dict[str, Any]:
-    wide = np.asarray(array, np.float64)
-    mean = float(wide.mean()) if wide.size else 0.0
+    wide = np.asarray(array, np.complex128 if np.iscomplexobj(array) else np.float64)
+    mean = wide.mean() if wide.size else 0.0
     return {
         "name": name,
         "type": f"{array.dtype}{list(array.shape)}",
-        "mean": mean,
+        "mean": float(abs(mean) if np.iscomplexobj(wide) else mean),
         "largest": float(np.max(np.abs(wide), initial=0)),
     }
 
 
 def _save(path: Path, arrays: Mapping[str, Array]) -> None:
-    try:
-        np.savez(path, allow_pickle=False, **arrays)
-    except OSError as error:
-        raise UsageError(Diagnostic("MG0003", f"'{path}' cannot be written: {error.strerror}")) from error
+    """As NumPy's `savez`, which takes no array called `file` and puts `.npz` behind other names."""
+
+    def content(file: BinaryIO) -> None:
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, array in arrays.items():
+                entry = zipfile.ZipInfo(f"{name}.npy")  # of a fixed time: the same results, the same bytes
+                with archive.open(entry, "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+
+    write_file(path, content)

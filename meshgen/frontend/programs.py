@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from meshgen.errors import Diagnostic, UsageError
+from meshgen.errors import Diagnostic, UsageError, program_place
 from meshgen.frontend.given import Args
 from meshgen.frontend.tracer import trace
 from meshgen.ir.graph import Module
@@ -58,7 +59,7 @@ def _from_text(graph: str | Path, given: tuple[Mesh, ...], args: Args) -> tuple[
     text = str(graph)
     if isinstance(graph, str) and (text == "-" or "\n" in text or "{" in text):
         return _read_mlir(text, given), None
-    if isinstance(graph, str) and ":" in text and not Path(text).exists() and Path(text).suffix != ".mlir":
+    if isinstance(graph, str) and ":" in text and not os.path.exists(text) and Path(text).suffix != ".mlir":
         return import_program(_function(text), given, args)
     return _read_mlir(Path(text), given), None
 
@@ -81,13 +82,10 @@ def _function(reference: str) -> Any:
     sys.path.insert(0, str(Path.cwd()))
     try:
         return getattr(importlib.import_module(module_name), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(
-            Diagnostic(
-                "MG0002",
-                f"'{reference}' cannot be imported: {error}",
-                hint=f"write {meant}",
-            )
-        ) from error
+    except (Exception, SystemExit) as error:  # whatever the module does when it is imported
+        place = program_place(error)
+        what = f"{type(error).__name__}: {error}" if place else error
+        hint = "" if place else f"write {meant}"
+        raise UsageError(Diagnostic("MG0002", f"'{reference}' cannot be imported: {what}", place, hint=hint)) from error
     finally:
         sys.path.pop(0)

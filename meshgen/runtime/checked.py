@@ -5,7 +5,6 @@ kernels, and the schedule, which must be proven free of races and deadlock again
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from meshgen.mesh import Mesh
 from meshgen.runtime import tensors
 from meshgen.runtime.checker import check
 from meshgen.runtime.container import Members, damaged
+from meshgen.runtime.json_values import read_json
 from meshgen.runtime.manifest import FORMAT, OPEN_FORMAT, PARTS_FORMAT, Kernel, Manifest
 from meshgen.runtime.manifest_json import manifest_from_json
 from meshgen.runtime.module import Array, LoadedModule
@@ -52,7 +52,7 @@ def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
     if hashlib.sha256(text).hexdigest().encode() != bytes(container["manifest.sha256"]):
         raise damaged(path, "the manifest's digest is wrong")
     try:
-        value: Any = json.loads(bytes(text))
+        value: Any = read_json(bytes(text))
         version, files = value["format"], dict(value["files"])
         if not isinstance(version, int) or version < 1:
             raise ValueError(f"format {version!r}")

@@ -10,7 +10,6 @@ Source: PKWARE APPNOTE 6.3.10, sections 4.3 and 4.5.3 (zip64); field 0xD935 is A
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
 import re
@@ -19,9 +18,10 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from meshgen.errors import Diagnostic, ModuleError, UsageError
+from meshgen.runtime.files import write_file
 
 PAGE, LINE = 4096, 64
 _LOCAL = struct.Struct("<IHHHHHIIIHH")
@@ -123,22 +123,14 @@ def write(path: Path, members: Mapping[str, bytes]) -> None:
     entries = [Entry(name, len(members[name]), zlib.crc32(members[name])) for name in sorted(members)]
     assert all(_NAME.fullmatch(entry.name) for entry in entries)
     plan = layout(entries)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        try:
-            with open(fresh, "xb") as file:
-                for entry, (_, header) in zip(entries, plan.headers, strict=True):
-                    file.write(header)
-                    file.write(members[entry.name])
-                file.write(plan.directory[1])
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(fresh, path)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                fresh.unlink()
-    except OSError as error:
-        raise UsageError(Diagnostic("MG0003", f"'{path}' cannot be written: {error.strerror}")) from error
+
+    def content(file: BinaryIO) -> None:
+        for entry, (_, header) in zip(entries, plan.headers, strict=True):
+            file.write(header)
+            file.write(members[entry.name])
+        file.write(plan.directory[1])
+
+    write_file(path, content)
 
 
 class Container:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -18,6 +19,36 @@ def read_text(value: Any) -> str:
 def one_of(value: Any, choices: Sequence[str]) -> str:
     if value not in choices:
         raise ValueError(f"{value!r} is none of {', '.join(choices)}")
+    return value
+
+
+def read_json(text: bytes) -> Any:
+    """A document; what JSON has no number for is refused, as are numbers that a float does not hold."""
+    return json.loads(text, parse_constant=_finite, parse_float=_finite)
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text} is no number")
+    return number
+
+
+def read_table(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{value!r} is not a table")
+    return value
+
+
+def read_amount(value: Any) -> float:
+    """Seconds and the like: a finite number from 0 on."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < math.inf:
+        raise ValueError(f"{value!r} is no amount")
+    return float(value)
+
+
+def read_flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
     return value
 
 

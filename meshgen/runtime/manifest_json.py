@@ -20,7 +20,16 @@ from meshgen.ir.encode import (
     sharding_to_json,
 )
 from meshgen.ir.graph import DTYPES, Graph, TensorType
-from meshgen.runtime.json_values import each_of, one_of, read_count, read_counts, read_text
+from meshgen.runtime.json_values import (
+    each_of,
+    one_of,
+    read_amount,
+    read_count,
+    read_counts,
+    read_flag,
+    read_table,
+    read_text,
+)
 from meshgen.runtime.manifest import FORMAT, PARTS_FORMAT, Binary, Binding, Json, Kernel, Manifest, Param, Parts
 from meshgen.runtime.plan import Buffer, Exposure, Item, Schedule
 
@@ -81,7 +90,7 @@ def parts_from_json(value: Json) -> Parts:
             (read_text(v["mesh"]), each_of(v["inputs"], read_count), each_of(v["outputs"], read_count))
             for v in value["parts"]
         )
-        found = Parts(read_text(value["name"]), rows, dict(value["report"]))
+        found = Parts(read_text(value["name"]), rows, _report_from_json(value["report"]))
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"malformed manifest: {error!r}") from error
     for side in (1, 2):
@@ -130,15 +139,29 @@ def _decode(value: Json) -> Manifest:
         outputs=outputs,
         kernels={str(name): _kernel_from_json(kernel) for name, kernel in value["kernels"].items()},
         plan=plan,
-        toolchain=dict(value["toolchain"]),
-        report=dict(value["report"]),
+        toolchain=read_table(value["toolchain"]),
+        report=_report_from_json(value["report"]),
     )
     _check_bindings(manifest)
     return manifest
 
 
+def _report_from_json(value: Any) -> Json:
+    """What is said of the program: as it is, but for the sizes that `run` tells."""
+    report = read_table(value)
+    if "specialised" in report:
+        made = read_table(report["specialised"])
+        read_text(made["made"])
+        sizes = [*read_table(made["mesh"]).values(), *read_table(made["args"]).values()]
+        each_of(sizes, lambda size: read_counts(size) if isinstance(size, list) else read_count(size))
+    return report
+
+
 def _check_bindings(manifest: Manifest) -> None:
     """Buffers hold what the signature says: a shard, or with global arguments the whole of an input."""
+    for side in (manifest.inputs, manifest.outputs):
+        if len({binding.name for binding in side}) != len(side):
+            raise ValueError("two inputs or two outputs have one name")
     for number, binding in enumerate((*manifest.inputs, *manifest.outputs)):
         if binding.buffer >= len(manifest.plan.buffers):
             raise ValueError(f"'{binding.name}' has no buffer {binding.buffer}")
@@ -163,7 +186,7 @@ def _binding_to_json(b: Binding) -> Json:
 def _binding_from_json(v: Json) -> Binding:
     return Binding(
         read_text(v["name"]), _type(v), sharding_from_json(v["sharding"]), read_counts(v["local_shape"]), read_count(v["buffer"]),
-        bool(v["stored"]),
+        read_flag(v["stored"]),
     )  # fmt: skip
 
 
@@ -175,9 +198,12 @@ def _buffer_to_json(b: Buffer) -> Json:
 
 
 def _buffer_from_json(v: Json) -> Buffer:
+    kind = _type(v)
+    if v["bytes"] != kind.nbytes:
+        raise ValueError(f"{v['bytes']!r} bytes hold no {kind}")
     return Buffer(
         read_text(v["name"]),
-        _type(v),
+        kind,
         read_text(v["kind"]),
         read_count(v["storage"]),
         read_count(v["offset"]),
@@ -221,19 +247,23 @@ def _steps_from_json(
         inputs=inputs,
         outputs=outputs,
         kernels=kernels,
-        step_seconds=float(v["step_seconds"]),
-        exposures=tuple(
-            Exposure(read_count(e["item"]), float(e["hidden"]), float(e["exposed"])) for e in v["exposures"]
-        ),
+        step_seconds=read_amount(v["step_seconds"]),
+        exposures=each_of(v["exposures"], lambda e: _exposure_from_json(e, len(v["schedule"]))),
     )
+
+
+def _exposure_from_json(v: Json, items: int) -> Exposure:
+    if (item := read_count(v["item"])) >= items:
+        raise ValueError(f"there is no item {item}")
+    return Exposure(item, read_amount(v["hidden"]), read_amount(v["exposed"]))
 
 
 def _item_from_json(v: Json, kernels: Mapping[str, Graph]) -> Item:
     return Item(
         op=read_text(v["op"]), kernel=read_text(v["kernel"]), attrs=attrs_from_json(v["attrs"]), inputs=each_of(v["inputs"], read_count),
         outputs=each_of(v["outputs"], read_count), stream=read_count(v["stream"]), waits=each_of(v["waits"], read_count),
-        records=None if v["records"] is None else read_count(v["records"]), seconds=float(v["seconds"]),
-        start=float(v["start"]), why=read_text(v["why"]), source=read_text(v["source"]),
+        records=None if v["records"] is None else read_count(v["records"]), seconds=read_amount(v["seconds"]),
+        start=read_amount(v["start"]), why=read_text(v["why"]), source=read_text(v["source"]),
         edges=each_of(v["edges"], read_count),
         regions=tuple(_region_from_json(region, kernels) for region in v.get("regions", ())),
         scratch=None if v.get("scratch") is None else read_count(v["scratch"]),
@@ -253,14 +283,14 @@ def _kernel_from_json(v: Json) -> Kernel:
     return Kernel(
         source=read_text(v["source"]), entry=read_text(v["entry"]), params=tuple(_param_from_json(p) for p in v["params"]),
         grid=(grid[0], grid[1], grid[2]), constants=dict(v["constants"]), num_warps=read_count(v["num_warps"]),
-        num_stages=read_count(v["num_stages"]), flops=float(v["flops"]), nbytes=float(v["nbytes"]),
+        num_stages=read_count(v["num_stages"]), flops=read_amount(v["flops"]), nbytes=read_amount(v["nbytes"]),
         binaries={str(arch): _binary_from_json(b) for arch, b in v["binaries"].items()},
     )  # fmt: skip
 
 
 def _param_from_json(v: Json) -> Param:
     kind = one_of(v["kind"], ("operand", "result", "coordinate"))
-    return Param(kind, int(v["index"]), each_of(v["axes"], read_text))
+    return Param(kind, -1 if kind == "coordinate" else read_count(v["index"]), each_of(v["axes"], read_text))
 
 
 def _binary_from_json(v: Json) -> Binary:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from meshgen.ir.encode import mesh_from_json, mesh_to_json
 from meshgen.ir.graph import DTYPES, STAGES, TensorType
-from meshgen.runtime.json_values import each_of, one_of, read_count, read_counts, read_text
+from meshgen.runtime.json_values import each_of, one_of, read_count, read_counts, read_flag, read_text
 from meshgen.runtime.manifest import OPEN_FORMAT, Json
 from meshgen.runtime.open_program import Argument, Digests, OpenProgram
 from meshgen.runtime.sizes import Sizes, axis_sizes
@@ -94,7 +94,7 @@ def _argument_from_json(value: Json) -> Argument:
     shape = each_of(value["shape"], lambda size: None if size is None else read_count(size))
     read_counts([size for size in shape if size is not None])
     kind = TensorType(shape, one_of(value["dtype"], tuple(DTYPES)))
-    return Argument(read_text(value["name"]), kind, bool(value["stored"]))
+    return Argument(read_text(value["name"]), kind, read_flag(value["stored"]))
 
 
 def _held_from_json(value: Json) -> tuple[Sizes, Digests]:

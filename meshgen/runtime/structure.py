@@ -34,7 +34,12 @@ def _signature_faults(plan: Schedule, inputs_are: str) -> list[str]:
     wrong = [n for n in plan.inputs if 0 <= n < count and plan.buffers[n].kind != inputs_are]
     foreign = ("given",) if inputs_are == "input" else ("input", "constant")  # what only regions, or only steps, have
     wrong += [n for n, b in enumerate(plan.buffers) if b.kind in foreign]
-    wrong += [n for n, b in enumerate(plan.buffers) if b.kind == "given" and b.storage == n and n not in plan.inputs]
+    once = [n for n, b in enumerate(plan.buffers) if b.kind == inputs_are and b.storage == n]
+    found += [
+        f"buffer {n} '{plan.buffers[n].name}' of kind '{inputs_are}' is {plan.inputs.count(n)} times in the signature"
+        for n in once
+        if plan.inputs.count(n) != 1
+    ]
     wrong += [n for n in plan.outputs if 0 <= n < count and plan.buffers[n].kind == "temporary"]
     return found + [
         f"buffer {n} '{plan.buffers[n].name}' of kind '{plan.buffers[n].kind}' is in the signature" for n in wrong
@@ -75,10 +80,12 @@ def _item_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
         return [f"'{item.label}' uses a buffer that does not exist"]
     if not 0 <= item.stream < STREAMS:
         return [f"'{item.label}' is on stream {item.stream}, but there are {STREAMS}"]
-    if item.op == "kernel":
-        return _kernel_faults(item, plan)
     if item.op in CONTROL:
         return _flow_faults(item, plan, mesh)
+    if item.regions or item.scratch is not None:
+        return [f"'{item.label}' has regions, but is no control flow"]
+    if item.op == "kernel":
+        return _kernel_faults(item, plan)
     if item.op not in COLLECTIVES:
         return [f"unknown op '{item.op}'"]
     return _collective_faults(item, plan, mesh)

@@ -139,6 +139,16 @@ def at(*keys, value):
         at("arena_bytes", value=0),
         at("arena_bytes", value="big"),
         at("step_seconds", value="soon"),
+        at("step_seconds", value="1"),
+        at("step_seconds", value=-1.0),
+        at("step_seconds", value=float("inf")),
+        at("schedule", 0, "seconds", value=float("nan")),
+        at("exposures", value=[{"item": 99, "hidden": 0.0, "exposed": 0.0}]),
+        at("buffers", 0, "bytes", value=7),
+        at("inputs", 0, "stored", value=0),
+        at("toolchain", value={"sm_90": float("nan")}),
+        at("report", value={"specialised": {"made": "now", "mesh": 3}}),
+        at("kernels", "add", "params", value=[{"kind": "operand", "index": 0.5, "axes": []}]),
         at("schedule", value=[]),
         at("report", value=3),
     ],
@@ -148,6 +158,46 @@ def test_forged_manifests_are_refused(tmp_path, change):
     with pytest.raises((ModuleError, ScheduleError)) as caught:
         load(forged(tmp_path / "m.mgx", change))
     assert caught.value.exit_code == 1
+
+
+def add_region(manifest):
+    """A step with a buffer that is not there, in a launch that runs no step."""
+    step = {name: manifest[name] for name in ("buffers", "arena_bytes", "schedule", "step_seconds", "exposures")}
+    step = json.loads(json.dumps(step)) | {"inputs": [], "outputs": []}
+    step["schedule"][0]["inputs"] = [99]
+    manifest["schedule"][0]["regions"] = [step]
+
+
+def add_unfilled_input(manifest):
+    """Which launches could read, though nobody puts an argument into it."""
+    number = len(manifest["buffers"])
+    like = manifest["buffers"][manifest["inputs"][0]["buffer"]]
+    place = {"name": "ghost", "storage": number, "offset": manifest["arena_bytes"]}
+    manifest["buffers"].append({**like, **place})
+    manifest["arena_bytes"] += 256
+
+
+def add_second_name(manifest):
+    manifest["inputs"].append({**manifest["inputs"][0], "name": "other"})
+
+
+def add_second_input_of_a_name(manifest):
+    manifest["inputs"].append(dict(manifest["inputs"][0]))
+
+
+@pytest.mark.parametrize(
+    "change, pattern",
+    [
+        (add_region, "has regions, but is no control flow"),
+        (add_unfilled_input, "'ghost' of kind 'input' is 0 times in the signature"),
+        (add_second_name, "is 2 times in the signature"),
+        (add_second_input_of_a_name, "have one name"),
+    ],
+)
+def test_forged_steps_are_refused_with_the_reason(tmp_path, change, pattern):
+    saved(tmp_path / "m.mgx", mixed())
+    with pytest.raises(MeshgenError, match=pattern):
+        load(forged(tmp_path / "m.mgx", change))
 
 
 def test_forged_members_are_refused(tmp_path):

@@ -1,0 +1,66 @@
+"""What is wrong with a program that stands in a Python file, or on stdin, is told as a fault of its line, not of meshgen."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from meshgen import cli
+
+FILES = {
+    "raises.py": "x = 1\nraise RuntimeError('at import')\n",
+    "spelt.py": "x = 1\ndef f(:\n",
+    "leaves.py": "import sys\nsys.exit(3)\n",
+    "lacks.py": "import no_such_package\n",
+    "model.py": (
+        "import json\n"
+        "def unknown(x):\n    return x + nothing\n"
+        "def library(x):\n    return json.loads('{') + x\n"
+        "def endless(x):\n    return endless(x)\n"
+    ),
+}
+FAULTS = {
+    "raises:f": (2, "MG0002", "RuntimeError: at import"),
+    "spelt:f": (2, "MG0002", "SyntaxError"),
+    "leaves:f": (2, "MG0002", "SystemExit: 3"),
+    "lacks:f": (1, "MG0002", "no_such_package"),
+    "model:unknown": (3, "MG0001", "NameError: name 'nothing'"),
+    "model:library": (5, "MG0001", "JSONDecodeError"),
+    "model:endless": (7, "MG0001", "RecursionError"),
+}
+
+
+@pytest.mark.parametrize("program", FAULTS)
+def test_what_a_program_raises_is_told_with_its_line(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+        monkeypatch.delitem(sys.modules, name.removesuffix(".py"), raising=False)
+    monkeypatch.chdir(tmp_path)
+    line, number, words = FAULTS[program]
+    assert cli.main(["check", program, "--mesh", "x=2", "--arg", "f32[4]"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"{tmp_path / program.partition(':')[0]}.py:{line}: error {number}: ")
+    assert words in err
+
+
+@pytest.mark.parametrize("program", ["..:f", ".model:f", "x" * 300 + ":f", "a\0b:f"])
+def test_names_of_no_module_are_refused(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", program]) == 2
+    assert "MG0002" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("start, code", [(b"\xef\xbb\xbf", 0), (b"\xff\xfe", 1)], ids=["mark", "no UTF-8"])
+def test_a_mark_of_the_encoding_is_read_over(
+    start: bytes, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = start + b"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  return %x : tensor<4xf32>\n}\n"
+    (tmp_path / "p.mlir").write_bytes(content)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
+    for program in (str(tmp_path / "p.mlir"), "-"):
+        assert cli.main(["opt", program, "--passes", ""]) == code
+        assert not code or "MG0101" in capsys.readouterr().err
