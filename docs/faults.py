@@ -152,8 +152,8 @@ FAULTS: dict[str, Fault] = {
     ),
     "MG0208": Fault(
         "A tensor dim has size `?`. Programs are read with open sizes and modules keep them open, but shards, kernels and buffers need them; all open dims are listed.",
-        "Give the inputs' shapes, `--shape a=8x4` or `args={'a': (8, 4)}`: all others follow.",
-        CHECK,
+        "Give the inputs' shapes, `--shape a=8x4` or `args={'a': (8, 4)}`: all others follow. Without, `check` tries some.",
+        ("meshgen explain p.mlir",),
         _program(("8x4", "?x4")),
     ),
     "MG0209": Fault(

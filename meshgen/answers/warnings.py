@@ -11,7 +11,7 @@ from meshgen.errors import Diagnostic, place_text
 from meshgen.ir.graph import Graph, Module, Node
 from meshgen.ir.loops import always_ends
 from meshgen.ir.regions import all_nodes
-from meshgen.sharding.optimizations.uniform import Varying
+from meshgen.ir.uniform import Varying
 
 
 def warnings_of(executable: Compiled) -> list[Diagnostic]:

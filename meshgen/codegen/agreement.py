@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from meshgen.codegen.unroll import communicates
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.sharding.optimizations.uniform import Varying
+from meshgen.ir.uniform import Varying
 
 
 def require_agreement(module: Module) -> None:

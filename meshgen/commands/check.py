@@ -1,7 +1,7 @@
 """`meshgen check IN`: law 1 on a program: unpartitioned against all ranks simulated, and run from a module's file.
 
-Mesh axes whose size is unknown are tried with several sizes; the program passes if it does with all. With `--random`
-it checks meshgen itself, on programs that it makes up.
+Mesh axes and tensor dims whose size is unknown are tried with several sizes; the program passes if it does with all.
+With `--random` it checks meshgen itself, on programs that it makes up.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from meshgen.commands.memory import memory_limit, refuse_too_big
 from meshgen.commands.output import Output
 from meshgen.commands.random_programs import check_random, through_module
 from meshgen.commands.sizes import at_combinations
-from meshgen.errors import Diagnostic, NumbersDiffer, UsageError
+from meshgen.errors import Diagnostic, MeshgenError, NumbersDiffer, UsageError
 from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Module
-from meshgen.ir.sizes import at_mesh, has_open_results, with_shapes
-from meshgen.pipeline import program_faults, verify_program
+from meshgen.ir.sizes import at_mesh, has_open_results, refuse_unknown_dims, with_shapes
+from meshgen.pipeline import verify_program
 from meshgen.sharding.oracle import CheckResult, check
-from meshgen.sharding.unknown import trial_meshes
+from meshgen.sharding.unknown import trial_meshes, trial_shapes
 
 
 @dataclass(frozen=True)
@@ -97,23 +97,50 @@ def _trials(options: argparse.Namespace, output: Output) -> Sequence[Trial]:
     limit = memory_limit(options.memory)
     module, choice, timing = program(options)
     found: list[Trial] = []
+    refused: list[MeshgenError] = []
     with output.progress() as progress:
         named = at_combinations(module, choice, options, output)
-        for tried in named.values() or _at_trial_sizes(module):
-            executable = api.plan_module(tried, choice, timing, progress=progress)
+        guessed = {} if named else _at_trial_sizes(module)
+        for sizes, tried in [*named.items(), *guessed.items()]:
+            try:
+                executable = api.plan_module(tried, choice, timing, progress=progress)
+            except MeshgenError as error:
+                if sizes in named or len(guessed) == 1:
+                    raise
+                refused.append(error)
+                output.note(f"note: {sizes} is left out: {error.diagnostics[0].message}")
+                continue
             refuse_too_big(tried, executable, limit)
             fused = executable.fused
             runs = [through_module([part.plan for part in executable.parts])]
             result = check(tried, pipeline=lambda _, fused=fused: fused, seed=options.seed, runs=runs)
             found.append(Trial(executable, result))
+    if not found:
+        raise refused[0]
+    if len(found) == len(guessed) == 1 and any(None in value.type.shape for value in module.graph.inputs):
+        output.note(f"note: sizes are open: tried {next(iter(guessed))}; --shape names others")
     return found
 
 
-def _at_trial_sizes(module: Module) -> list[Module]:
-    """The program on every mesh to try; those on which local tensors do not fit are left out, unless all are."""
-    tried = [at_mesh(module, mesh) for mesh in trial_meshes(module)]
-    tried = [with_shapes(each, {}) if has_open_results(each) else each for each in tried]
-    sound = [each for each in tried if len(tried) == 1 or not program_faults(each)]
+def _at_trial_sizes(module: Module) -> dict[str, Module]:
+    """The program for sizes to try, by what these are; those that it contradicts are left out, unless all are.
+
+    Every mesh is tried with one shape of the inputs, and the first with several.
+    """
+    sound: dict[str, Module] = {}
+    refused: list[MeshgenError] = []
+    for number, mesh in enumerate(trial_meshes(module)):
+        placed = at_mesh(module, mesh)
+        for shapes in trial_shapes(placed)[: 1 if number else None] or [{}]:
+            try:
+                tried = with_shapes(placed, shapes) if shapes or has_open_results(placed) else placed
+                verify_program(tried)
+            except MeshgenError as error:
+                refused.append(error)
+                continue
+            named = (f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes.items())
+            sound[" ".join([str(mesh), *named])] = tried
     if not sound:
-        verify_program(tried[-1])
+        refuse_unknown_dims(module)
+        raise refused[-1]
     return sound

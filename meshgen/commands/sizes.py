@@ -112,9 +112,11 @@ def combinations(options: argparse.Namespace) -> list[Combination]:
 def at_combinations(
     module: Module, choice: Options, options: argparse.Namespace, output: Output
 ) -> dict[Sizes, Module]:
-    """The program for each combination of sizes that it allows."""
+    """The program for each combination of sizes that it allows; none where no sizes are named."""
+    if not (wanted := combinations(options)):
+        return {}
     program = open_program(module, fixed_shapes(options), choice)
-    return _fitting(module, program, combinations(options), output) if program.is_open else {}
+    return _fitting(module, program, wanted, output) if program.is_open else {}
 
 
 def specialise(executable: Executable, options: argparse.Namespace, output: Output) -> None:

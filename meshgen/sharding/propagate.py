@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from meshgen.errors import Diagnostic, ShardingError
+from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import is_open
 from meshgen.mesh import Mesh
-from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.equal_programs.alternatives import alternatives
 from meshgen.sharding.equal_programs.bodies import everywhere
 from meshgen.sharding.equal_programs.common_values import merge_common_values

@@ -7,6 +7,7 @@ does not use has no influence: the program is made as for one device along it, a
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from typing import Any, Concatenate, ParamSpec, cast
 
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding
-from meshgen.ir.sizes import refuse_unknown_dims
+from meshgen.ir.sizes import input_names, refuse_unknown_dims
 from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
@@ -65,6 +66,24 @@ def trial_meshes(module: Module) -> list[Mesh]:
         return [module.mesh]
     units, used = _units(module), unknown_axes(module)
     return [module.mesh.with_sizes(_trial(module, unknown, turn, units, used)) for turn in range(len(TRIAL_SIZES))]
+
+
+def trial_shapes(module: Module) -> list[dict[str, tuple[int, ...]]]:
+    """Shapes of all inputs to try a program on whose tensor dims are open; empty where no input has an open dim.
+
+    First all open dims have one size, which the devices divide, then another, which they do not, and last each its own:
+    a program allows the first unless it says more of its sizes.
+    """
+    inputs = list(zip(input_names(module.graph), module.graph.inputs, strict=True))
+    if not any(None in value.type.shape for _, value in inputs):
+        return []
+    devices = nominal_mesh(module).size
+    even = 4 * devices if devices <= MOST_TRIAL_DEVICES else 2 * devices
+    found: list[dict[str, tuple[int, ...]]] = []
+    for sizes in (itertools.repeat(even), itertools.repeat(even - 1), itertools.count(even + 1)):
+        rows = ((name, tuple(next(sizes) if n is None else n for n in value.type.shape)) for name, value in inputs)
+        found.append(dict(rows))
+    return found
 
 
 def _trial(

@@ -227,4 +227,5 @@ func.func @f(%x: tensor<8xf32>) -> (i64, i32) attributes {mesh_cluster = @m} {
   %n = mesh.size {axis = 0 : index} : i32
   return %i, %n : i64, i32
 }""")
-    assert [node.op for node in module.graph.nodes] == ["process_index", "convert", "constant"]
+    assert [node.op for node in module.graph.nodes] == ["process_index", "convert", "constant", "reshape"]
+    assert [value.type.shape for value in module.graph.outputs] == [(1,), ()]  # a row per device; the same on all

@@ -27,6 +27,7 @@ from meshgen.sharding.unknown import (
     TRIAL_SIZES,
     nominal_mesh,
     trial_meshes,
+    trial_shapes,
     unknown_axes,
 )
 
@@ -281,6 +282,49 @@ func.func @main(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
     assert check(module, pipeline=lowered).ok
 
 
+TIED = """shard.grid @g(shape = 2)
+func.func @main(%a: tensor<?x?xf32>, %b: tensor<?x4xf32>) -> tensor<?x4xf32> {{
+  %s = shard.sharding @g split_axes = [[0]] : !shard.sharding
+  %as = shard.shard %a to %s : tensor<?x?xf32>
+  %r = stablehlo.dot_general %as, %b, contracting_dims = [1] x [0] : (tensor<?x?xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+  {last}
+}}"""
+OPEN_SLICE = """shard.grid @g(shape = 4)
+func.func @main(%x: tensor<?x3xf32>) -> tensor<?x3xf32> {
+  %r = shard.all_slice %x on @g grid_axes = [0] slice_axis = 0 : tensor<?x3xf32> -> tensor<?x3xf32>
+  return %r : tensor<?x3xf32>
+}"""
+ENDS = {
+    "any": ("return %r : tensor<?x4xf32>", ["8x8,8x4", "7x7,7x4"]),  # each its own: the contracted ones differ
+    "even": (
+        "%e = stablehlo.reshape %r : (tensor<?x4xf32>) -> tensor<?x8xf32>\n  return %r : tensor<?x4xf32>",
+        ["8x8,8x4"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ENDS)
+def test_check_tries_shapes_that_the_program_allows(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    last, shapes = ENDS[case]
+    module = parse_text(TIED.format(last=last))
+    tried = [f"{'x'.join(map(str, each['a']))},{'x'.join(map(str, each['b']))}" for each in trial_shapes(module)]
+    assert tried[: len(shapes)] == shapes
+    file = tmp_path / "p.mlir"
+    file.write_text(TIED.format(last=last))
+    assert main(["check", str(file), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert len(document.get("trials", [document])) == len(shapes)
+
+
+def test_check_tries_open_tiles_that_can_be_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "p.mlir"
+    file.write_text(OPEN_SLICE)
+    assert main(["check", str(file), "--json"]) == 0
+    assert [each["check"]["ok"] for each in json.loads(capsys.readouterr().out).get("trials", [])] in ([], [True] * 3)
+
+
 def test_shapes_from_python_and_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for args in ({"x": (5, 6)}, {"x": "f32[5,6]"}, ["f32[5,6]"], [(5, 6), None]):
         assert mg.lower(DOT, stage="partition", args=args).out_types[0].shape == (5, 8)
@@ -288,7 +332,7 @@ def test_shapes_from_python_and_from_the_command_line(tmp_path: Path, capsys: py
         mg.lower(DOT, stage="partition", args=[None] * 3)
     file = tmp_path / "dot.mlir"
     file.write_text(DOT)
-    assert main(["check", str(file)]) == 1 and "MG0208" in capsys.readouterr().err
+    assert main(["explain", str(file)]) == 1 and "MG0208" in capsys.readouterr().err
     assert main(["check", str(file), "--shape", "x=5x6", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["check"]["outputs"][0]["shape"] == [5, 8]
     assert main(["check", str(file), "--shape", "x=5xb"]) == 2 and "MG0001" in capsys.readouterr().err

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from meshgen.commands.random_programs import options_of
+from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.text import parse_text, print_text
 from meshgen.pipeline import Timing, run_stages
-from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.generate import random_program
 from meshgen.sharding.materialize import materialize
 from meshgen.sharding.optimizations.rewrite import meaning, total_bytes

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from meshgen.api import read
+from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Module, Value
-from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.propagate import _view, solve
 from meshgen.sharding.propagation.reach import picks_of, reach
 from meshgen.sharding.propagation.sites import Site, sites_of

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import meshgen as mg
 from meshgen.cli import main
+from meshgen.ir.text import parse_text, print_text
 
 HEAD = "shard.grid @g(shape = 4)\nfunc.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {\n"
 TWO_SUMS = """  %a = shard.all_reduce %x on @g grid_axes = [0] : tensor<8xf32> -> tensor<8xf32>
@@ -35,13 +38,28 @@ def test_collectives_of_the_user_are_optimised(
     assert document["check"]["ok"] and document["counts"] == counts
 
 
-def test_a_number_that_devices_do_not_share_needs_a_dim(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = """shard.grid @g(shape = 2)
-func.func @main() -> index {
+NUMBERS = """shard.grid @g(shape = 2x3)
+func.func @main(%x: tensor<i64>) -> (index, i64, tensor<i64>, tensor<i64>) {
   %i = shard.process_linear_index on @g : index
-  return %i : index
+  %j = arith.index_cast %i : index to i64
+  %t = tensor.from_elements %j : tensor<i64>
+  %s = shard.all_reduce %t on @g grid_axes = [1] : tensor<i64> -> tensor<i64>
+  %a = shard.all_reduce %s on @g grid_axes = [0] : tensor<i64> -> tensor<i64>
+  %b = stablehlo.add %a, %x : tensor<i64>
+  return %i, %j, %s, %b : index, i64, tensor<i64>, tensor<i64>
 }"""
-    file = tmp_path / "p.mlir"
-    file.write_text(text)
-    assert main(["check", str(file)]) == 3
-    assert "give it one, of size 1" in capsys.readouterr().err
+
+
+def test_a_number_that_devices_do_not_share_has_a_row_per_device() -> None:
+    """What all provably share stays one number, such as a loss; what one axis' groups share does not."""
+    executable = mg.compile(NUMBERS, target="cpu")
+    index, copy, sums, total = executable(np.array(100))
+    assert index.tolist() == copy.tolist() == [0, 1, 2, 3, 4, 5]
+    assert sums.tolist() == [3, 3, 3, 12, 12, 12]
+    assert total.shape == () and total == 115
+
+
+def test_rows_of_numbers_read_back() -> None:
+    module = parse_text(NUMBERS)
+    assert [kind.shape for kind in module.out_types] == [(6,), (6,), (6,), ()]
+    assert print_text(parse_text(print_text(module))) == print_text(module)

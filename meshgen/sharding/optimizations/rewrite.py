@@ -17,8 +17,8 @@ from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, TensorType, Value
 from meshgen.ir.reasons import REASONS
 from meshgen.ir.regions import used_values
+from meshgen.ir.uniform import Varying
 from meshgen.mesh import Mesh
-from meshgen.sharding.optimizations.uniform import Varying
 from meshgen.sharding.rules.elementwise import BINARY, UNARY
 from meshgen.spec import Sharding
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from meshgen.ccl.exchange import summand_axes
+from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Value
 from meshgen.mesh import Mesh
-from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.partitioners.local_moves import cut_locally
 from meshgen.sharding.partitioners.registry import Site, lies, partitioner
 from meshgen.spec import Sharding

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh, split_ref
-from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.partitioners.registry import lies
 from meshgen.sharding.reshard.plan import same_layout
 from meshgen.sharding.rules.rule import DimMap, Rule

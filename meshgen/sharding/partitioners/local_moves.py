@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from meshgen.ccl.exchange import Split, exchange, grid_of, splits_of
+from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mesh import Mesh
-from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.partitioners.builder import INDEX, LocalBuilder
 from meshgen.spec import Sharding
 

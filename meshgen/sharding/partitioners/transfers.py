@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from meshgen.ccl.between import Ends
+from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Value
-from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.partitioners.registry import Site, lies, partitioner
 
 

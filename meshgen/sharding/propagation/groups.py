@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.errors import Diagnostic
+from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Annotation, Node, NodeSharding, Value
-from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.propagation.control import Flat
 from meshgen.spec import Sharding
 

@@ -9,10 +9,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from meshgen.errors import Diagnostic, Location, ShardingError
+from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Annotation, Module, Node, Value
 from meshgen.ir.partial_kinds import kind_faults
 from meshgen.mesh import Mesh, split_ref
-from meshgen.sharding.axis_parts import AxisParts
 from meshgen.sharding.propagation.control import PSEUDO_OPS, Flat, flatten, identity_rule
 from meshgen.sharding.propagation.groups import joined_groups, wish_of_group
 from meshgen.sharding.propagation.tiles import body_rule, end_rule

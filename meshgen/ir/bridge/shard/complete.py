@@ -14,11 +14,12 @@ from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.bridge.shard.sharding import typed
 from meshgen.ir.bridge.shard.signature import TYPED_STAGES, check_signature
 from meshgen.ir.bridge.tensor import drop_lazy
-from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, Value
+from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, TensorType, Value
 from meshgen.ir.infer.sharding import BETWEEN
 from meshgen.ir.manual import settle_manual
 from meshgen.ir.parts import mesh_of_option, without_meshes
 from meshgen.ir.regions import all_nodes
+from meshgen.ir.uniform import Varying
 from meshgen.spec import Sharding
 
 MOVES = ("permute", "retile", "update_halo", *BETWEEN)
@@ -147,17 +148,29 @@ def _wish_from_types(module: Module) -> None:
 
 def complete_local(module: Module) -> None:
     """Stage `partition` without a signature: every device has tensors of its own, stacked along dim 0."""
-    mesh, graph = module.mesh, module.graph
     module.stage, module.arguments = "partition", "local"
     module.in_annotations, module.out_annotations = [], []
+    _stack(module, module.graph.inputs, module.in_types, module.in_shardings)
+    _give_each_result(module)
+    _stack(module, module.graph.outputs, module.out_types, module.out_shardings)
+
+
+def _stack(module: Module, values: Sequence[Value], types: list[TensorType], shardings: list[Sharding]) -> None:
+    """Add the global types of local values, and how these lie."""
+    mesh = module.mesh
     count = mesh.size if mesh.is_static else None
-    for values, types, shardings in (
-        (graph.inputs, module.in_types, module.in_shardings),
-        (graph.outputs, module.out_types, module.out_shardings),
-    ):
-        for value in values:
-            first, *rest = value.type.shape if value.type.rank else (0,)
-            stacked = value.type.rank > 0
-            rows = None if first is None or count is None else first * count
-            types.append(value.type.with_shape((rows, *rest)) if stacked else value.type)
-            shardings.append(Sharding((mesh.names, *[()] * len(rest)) if stacked else ()))
+    for value in values:
+        first, *rest = value.type.shape if value.type.rank else (0,)
+        stacked = value.type.rank > 0
+        rows = None if first is None or count is None else first * count
+        types.append(value.type.with_shape((rows, *rest)) if stacked else value.type)
+        shardings.append(Sharding((mesh.names, *[()] * len(rest)) if stacked else ()))
+
+
+def _give_each_result(module: Module) -> None:
+    """A number that devices may differ in has a row per device as a result; what is the same on all stays one number."""
+    graph, varying = module.graph, Varying(module)
+    for number, value in enumerate(graph.outputs):
+        if value.type.rank == 0 and not varying.is_uniform(value, module.mesh.names):
+            row = graph.add("reshape", [value], [value.type.with_shape((1,))], loc=value.loc, name=value.name)
+            graph.outputs[number] = row.result

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.infer.sharding import COLLECTIVE_OPS
 from meshgen.ir.regions import all_nodes, captured
 from meshgen.mesh import contains, overlaps
-from meshgen.sharding.axis_parts import AxisParts
 from meshgen.spec import Sharding
 
 Axes = frozenset[str]
