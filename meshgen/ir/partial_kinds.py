@@ -9,6 +9,8 @@ from meshgen.spec import Sharding
 
 def combines(kind: str, dtype: str) -> bool:
     """Whether elements of a type can be reduced with a kind."""
+    if kind == "sum" and dtype == "f8E8M0FNU":  # it has no zero
+        return False
     if kind in ("and", "or", "xor"):
         return not is_inexact(dtype)
     return kind not in ("max", "min") or not is_complex(dtype)
@@ -23,4 +25,4 @@ def kind_faults(sharding: Sharding, dtype: str) -> list[Diagnostic]:
     ]
 
 
-_HINT = "sum and product go with all numbers, max and min with all but complex ones, and, or, xor with integers and i1"
+_HINT = "sum and product go with all numbers, max and min with all but complex ones (f8E8M0FNU has no zero, so no sum), and, or, xor with integers and i1"

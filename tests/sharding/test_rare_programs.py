@@ -13,6 +13,7 @@ from meshgen.commands.random_programs import find_fault
 from meshgen.ir.text import parse_text
 from meshgen.ir.tolerance.bounds import error_bound
 from meshgen.pipeline import Options, Timing, make_schedule, run_stages
+from meshgen.runtime.simulate import simulate
 from meshgen.sharding.oracle import check
 
 MESH = 'shard.grid @mesh(shape = 2) {axis_names = ["x"]}\n'
@@ -115,6 +116,24 @@ def test_sums_that_wrap_are_made_before_they_are_used_in_a_wider_type(use: str) 
         pipeline=lambda entered: run_stages(entered, Options("cpu", "local"), Timing(), "fuse")["fuse"],
         args=given,
     ).ok
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"),
+    [("f32", -0.0), ("bf16", -0.0), ("f32", 0.0), ("f8E8M0FNU", 0.25), ("f8E4M3FNUZ", 0.0), ("i1", 1)],
+    ids=str,
+)
+def test_rows_that_one_device_has_come_to_others_bit_for_bit(dtype: str, number: float) -> None:
+    """What the others add is no number that a sum would show: 0.0 + -0.0 is 0.0, and a type of scales has no zero."""
+    place = "tensor<i32>, tensor<i32>"
+    module = parse_text(MESH + f"""func.func @f(%a: tensor<8x3x{dtype}> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}, %i: tensor<i32>, %z: tensor<i32>) -> tensor<1x3x{dtype}> {{
+        %r = stablehlo.dynamic_slice %a, %i, %z, sizes = [1, 3] : (tensor<8x3x{dtype}>, {place}) -> tensor<1x3x{dtype}>
+        func.return %r : tensor<1x3x{dtype}>
+      }}""")  # fmt: skip
+    fused = run_stages(module, Options("cpu", "local"), Timing(), "fuse")["fuse"]
+    rows = np.full((8, 3), number).astype(module.graph.inputs[0].type.numpy_dtype)
+    (found,) = simulate(fused, [rows, np.int32(5), np.int32(0)])
+    assert found.tobytes() == rows[:1].tobytes()
 
 
 def test_messages_keep_their_order_though_nobody_reads_what_arrives_first() -> None:

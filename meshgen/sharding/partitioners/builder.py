@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import Location
-from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
+from meshgen.ir.evaluate.common import neutral
+from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value, is_complex, is_inexact
 from meshgen.mesh import Mesh
+from meshgen.sharding.rules.rule import picked_kind
 from meshgen.spec import Sharding
 
 Scalar = bool | int | float
@@ -57,10 +59,16 @@ class LocalBuilder:
         result = TensorType(left.type.shape, "i1")
         return self.emit("compare", [left, right], result, direction=direction, compare_type="SIGNED")
 
-    def splat(self, scalar: Scalar, like: TensorType) -> Value:
+    def splat(self, scalar: Scalar | complex, like: TensorType) -> Value:
         """A constant that has the same element everywhere."""
         value = np.broadcast_to(np.asarray(scalar, DTYPES[like.dtype]), like.sizes)
         return self.emit("constant", [], like, value=value)
+
+    def absent(self, like: TensorType) -> Value:
+        """What a device gives of elements that others have, which changes nothing of theirs: of a zero not even the sign."""
+        if (kind := picked_kind(like.dtype)) == "sum" and is_inexact(like.dtype):
+            return self.splat(-complex(0.0, 0.0) if is_complex(like.dtype) else -0.0, like)
+        return self.splat(neutral(kind, like.dtype)[()], like)
 
     def spread(self, scalar: Value, shape: Sequence[int | None]) -> Value:
         """A 0-d value at every place of a shape."""

@@ -102,4 +102,4 @@ def _keep(site: Site, found: Value, is_here: list[Value]) -> Value:
     dims = tuple(d for d in range(found.type.rank) if d not in site.node.attrs["offset_dims"])
     if len(dims) < found.type.rank:
         mask = builder.emit("broadcast_in_dim", [mask], TensorType(found.type.shape, "i1"), dims=dims)
-    return builder.emit("select", [mask, found, builder.splat(0, found.type)], found.type)
+    return builder.emit("select", [mask, found, builder.absent(found.type)], found.type)

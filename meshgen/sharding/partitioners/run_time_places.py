@@ -65,7 +65,7 @@ def own_rows(site: Site, dim: int, start: int, count: int) -> Value:
     builder, value = site.builder, site.operands[0]
     rows = _rows_from(site, _in_tile(site, dim, builder.splat(start, TensorType((), INDEX))), count)
     found, inside = _looked_up(site, value, dim, rows)
-    return builder.emit("select", [inside, found, builder.splat(0, found.type)], found.type)
+    return builder.emit("select", [inside, found, builder.absent(found.type)], found.type)
 
 
 @partitioner("dynamic_slice")
@@ -84,7 +84,7 @@ def dynamic_slice(site: Site) -> list[Value]:
     for dim in split:
         rows = _rows_from(site, _in_tile(site, dim, _start(site, dim, 1, taken[dim])), taken[dim])
         value, inside = _looked_up(site, value, dim, rows)
-        value = builder.emit("select", [inside, value, builder.splat(0, value.type)], value.type)
+        value = builder.emit("select", [inside, value, builder.absent(value.type)], value.type)
     return [value]
 
 

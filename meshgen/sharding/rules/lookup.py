@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from meshgen.ir.graph import Node
 from meshgen.sharding.rules.registry import letters, sharding_rule
-from meshgen.sharding.rules.rule import ALL_KINDS, Linear, Rule, rule
+from meshgen.sharding.rules.rule import ALL_KINDS, Linear, Rule, picked_kind, rule
 
 
 @sharding_rule("gather")
@@ -41,7 +41,7 @@ def gather(node: Node) -> Rule:
         else:
             whole += [data[origin], f"w{origin}"]
             target.append(f"w{origin}")
-    reduced = {data[d]: "sum" for d in rows}
+    reduced = {data[d]: picked_kind(operand.dtype) for d in rows}
     whole += [data[d] for d in attrs["collapsed_slice_dims"] if d not in attrs["start_index_map"]]
     sides = [" ".join(side) or "()" for side in (data, places, target)]
     text = f"{sides[0]}, {sides[1]} -> {sides[2]}"

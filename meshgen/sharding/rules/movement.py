@@ -7,7 +7,7 @@ import math
 
 from meshgen.ir.graph import Node
 from meshgen.sharding.rules.registry import letters, sharding_rule
-from meshgen.sharding.rules.rule import ALL_KINDS, Linear, Rule, rule
+from meshgen.sharding.rules.rule import ALL_KINDS, Linear, Rule, picked_kind, rule
 
 _MOVES = (Linear((0,), ALL_KINDS),)  # an element stays the same: any kind of partial value passes
 
@@ -57,7 +57,7 @@ def window(node: Node) -> Rule:
     scalars = ["()"] * (len(operands) - len(data))
     linear = Linear(tuple(range(len(operands))), ALL_KINDS)  # pad: its padding value is combined like the rest
     text = f"{', '.join([*[dims] * len(data), *scalars])} -> {dims}"
-    picks = ("or" if result.dtype == "i1" else "sum") if node.op == "slice" else ""
+    picks = picked_kind(result.dtype) if node.op == "slice" else ""
     return rule(text, operands, [result], linear=(linear,), windows=moved, picks=picks)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from meshgen.ir.evaluate.window import fold_kind
 from meshgen.ir.graph import Node
 from meshgen.sharding.rules.registry import letters, sharding_rule
-from meshgen.sharding.rules.rule import ALL_KINDS, Linear, Rule, reduction_kind, rule
+from meshgen.sharding.rules.rule import ALL_KINDS, Linear, Rule, picked_kind, reduction_kind, rule
 
 
 def _words(names: list[str]) -> str:
@@ -22,12 +22,11 @@ def dynamic_slice(node: Node) -> Rule:
     cut = [d for d in range(operand.rank) if operand.shape[d] != result.shape[d]]
     source = [f"{n}_0" if d in cut else n for d, n in enumerate(names)]
     target = [f"{n}_r" if d in cut else n for d, n in enumerate(names)]
-    kind = "or" if operand.dtype == "i1" else "sum"
     return rule(
         f"{', '.join([_words(source), *['()'] * operand.rank])} -> {_words(target)}",
         [v.type for v in node.operands],
         [result],
-        reduce={source[d]: kind for d in cut},
+        reduce={source[d]: picked_kind(operand.dtype) for d in cut},
         whole=[target[d] for d in cut],
         linear=(Linear((0,), ALL_KINDS),),
     )
