@@ -80,6 +80,16 @@ def test_a_collective_that_is_the_same_in_every_trip_runs_before_the_loop(body: 
     assert counts(after.graph) == {"all_reduce": 1} and not in_loops(after)
 
 
+def test_what_goes_out_of_a_loop_is_handed_in_as_it_stood_there() -> None:
+    """In the order of the program, whatever the values' addresses in memory are."""
+    sums = [f"%a{n} = {ar('%q')}" for n in range(12)]
+    added = [f"%b{n} = {op('add', f'%a{n}', f'%b{n - 1}' if n else '%s')}" for n in range(12)]
+    after = hoist_invariants(loop(*sums, *added, f"%v = {op('add', '%b11', '%u')}", f"%o = {GROW}"))
+    moved = [node.result for node in after.graph.nodes if node.op == "all_reduce"]
+    (found,) = (node for node in after.graph.nodes if node.op == "while")
+    assert len(moved) == 12 and found.operands[-12:] == moved
+
+
 @pytest.mark.parametrize(
     ("body", "trips"),
     [((f"%v = {ar('%u')}", f"%o = {GROW}"), 3), ((f"%v = {ar('%q')}", f"%o = {GROW}"), 1), ((f"%a = {op('add', '%q', '%s')}", f"%v = {ar('%a')}", f"%o = {GROW}"), 3)],

@@ -47,7 +47,7 @@ def _of_equal_values(node: Node, walk: Walk) -> Sequence[Value] | None:
         return [value]
     if kind != "sum" or value.type.dtype == "i1":
         return None
-    count = np.full(value.type.sizes, walk.mesh.group_size(axes)).astype(value.type.numpy_dtype)
+    count = np.broadcast_to(np.asarray(walk.mesh.group_size(axes)).astype(value.type.numpy_dtype), value.type.sizes)
     times = walk.emit("constant", [], {"value": count}, value, None, loc=node.loc)
     return [walk.emit("multiply", [value, times], {}, node.result, None, loc=node.loc)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -36,7 +36,7 @@ def _out_of(loop: Node) -> list[Node]:
     for node in body.nodes:
         if node.op in _PURE and not node.regions and all(v in fixed or v not in own for v in node.operands):
             fixed |= dict.fromkeys(node.results, node)
-    wanted = {node for node in fixed.values() if node.op in _MOVING}
+    wanted = list(dict.fromkeys(node for node in fixed.values() if node.op in _MOVING))  # in program order
     if not wanted:
         return [loop]
     moved: list[Node] = []
@@ -48,11 +48,12 @@ def _out_of(loop: Node) -> list[Node]:
     return [*moved, _handed(loop, wanted, {value: same[value] for node in wanted for value in node.results})]
 
 
-def _handed(loop: Node, gone: set[Node], given: Mapping[Value, Value]) -> Node:
+def _handed(loop: Node, gone: Sequence[Node], given: Mapping[Value, Value]) -> Node:
     """The loop without some nodes of its body: what they made it is given, and hands to itself, as its text would say it."""
     condition, body = loop.regions
     put = {inner: replace(outer) for inner, outer in given.items()}
-    left = [rewired(node, put) for node in body.nodes if node not in gone]
+    without = set(gone)
+    left = [rewired(node, put) for node in body.nodes if node not in without]
     ends = [put.get(value, value) for value in body.outputs]
     tested = Graph(condition.name, [*condition.inputs, *map(replace, put.values())], condition.nodes, condition.outputs)
     inside = Graph(body.name, [*body.inputs, *put.values()], left, [*ends, *put.values()])
@@ -71,7 +72,7 @@ def _unchanged(loop: Node) -> dict[Value, Value]:
     return {inner: outer for inner, after, outer in carried if inner is after}
 
 
-def _leading_to(wanted: set[Node], fixed: Mapping[Value, Node]) -> set[Node]:
+def _leading_to(wanted: Sequence[Node], fixed: Mapping[Value, Node]) -> set[Node]:
     found, left = set(wanted), list(wanted)
     while left:
         for value in left.pop().operands:

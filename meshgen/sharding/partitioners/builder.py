@@ -68,7 +68,7 @@ class LocalBuilder:
         """What a device gives of elements that others have, which changes nothing of theirs: of a zero not even the sign."""
         if (kind := picked_kind(like.dtype)) == "sum" and is_inexact(like.dtype):
             return self.splat(-complex(0.0, 0.0) if is_complex(like.dtype) else -0.0, like)
-        return self.splat(neutral(kind, like.dtype)[()], like)
+        return self.splat(neutral(kind, like.dtype).item(), like)
 
     def spread(self, scalar: Value, shape: Sequence[int | None]) -> Value:
         """A 0-d value at every place of a shape."""
