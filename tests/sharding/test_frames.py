@@ -130,6 +130,51 @@ def test_cut_rows_move_a_halo_only(name: str) -> None:
     assert analyze(local).ring_bytes <= moved, name
 
 
+BIG = 'tensor<320x4xT> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
+ADDED = """({
+      ^bb0(%p: tensor<T>, %q: tensor<T>):
+        %t = stablehlo.add %p, %q : tensor<T>
+        stablehlo.return %t : tensor<T>
+      })"""
+COUNTED = """%k = stablehlo.iota dim = 0 : tensor<316x4xT>
+    %s = stablehlo.maximum %c, %k : tensor<316x4xT>"""
+READ = """%g = "stablehlo.gather"(%c, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}> : (tensor<316x4xT>, tensor<2x1xI>) -> tensor<2x4xT>
+    %h = stablehlo.reduce(%g init: %z) applies stablehlo.add across dimensions = [0] : (tensor<2x4xT>, tensor<T>) -> tensor<4xT>
+    %w = stablehlo.broadcast_in_dim %h, dims = [1] : (tensor<4xT>) -> tensor<316x4xT>
+    %s = stablehlo.multiply %c, %w : tensor<316x4xT>"""
+WRITTEN = f"""%u = stablehlo.constant dense<3.0> : tensor<2x4xT>
+    %s = "stablehlo.scatter"(%c, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> {ADDED} : (tensor<316x4xT>, tensor<2x1xI>, tensor<2x4xT>) -> tensor<316x4xT>"""
+COLUMN = f"""%u = stablehlo.slice %c [0:316, 1:2] : (tensor<316x4xT>) -> tensor<316x1xT>
+    %s = "stablehlo.scatter"(%c, %j, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 0>}}> {ADDED} : (tensor<316x4xT>, tensor<2xI>, tensor<316x1xT>) -> tensor<316x4xT>"""
+
+
+@pytest.mark.parametrize(
+    ("use", "element", "index"),
+    [(COUNTED, "bf16", "i32"), (READ, "f32", "i8"), (READ, "f32", "ui8"), (WRITTEN, "f32", "i8"), (WRITTEN, "f32", "ui8"), (COLUMN, "f32", "i32")],
+    ids=["counted in a narrow type", "looked up", "looked up, unsigned", "written to", "written to, unsigned", "written a whole column"],
+)  # fmt: skip
+def test_places_in_a_frame_are_those_of_the_rows(use: str, element: str, index: str) -> None:
+    """Row r is two rows further in the frame: neither 127 of an i8 nor 257 of a bf16 can be moved by that in its own type."""
+    text = program(f"""
+    %z = stablehlo.constant dense<0.0> : tensor<T>
+    %a = stablehlo.slice %x [4:320, 0:4] : (tensor<320x4xT>) -> tensor<316x4xT>
+    %b = stablehlo.slice %x [0:316, 0:4] : (tensor<320x4xT>) -> tensor<316x4xT>
+    %c = stablehlo.maximum %a, %b : tensor<316x4xT>
+    {use}
+    %e = stablehlo.slice %x [0:2, 0:4] : (tensor<320x4xT>) -> tensor<2x4xT>
+    %y = stablehlo.concatenate %e, %s, %e, dim = 0 : (tensor<2x4xT>, tensor<316x4xT>, tensor<2x4xT>) -> tensor<320x4xT>
+    return %y : tensor<320x4xT>""", f"%x: {BIG}, %i: tensor<2x1xI>, %j: tensor<2xI>", BIG)  # fmt: skip
+    module = parse_text(text.replace("xT", f"x{element}").replace("<T", f"<{element}").replace("xI", f"x{index}"))
+    x, i, j = (value.type for value in module.graph.inputs)
+    rows = np.random.default_rng(0).normal(size=x.sizes).astype(x.numpy_dtype)
+    last = np.iinfo(i.numpy_dtype).max if index != "i32" else 315
+    given = [rows, np.array([[last], [3]], i.numpy_dtype), np.array([0, 2], j.numpy_dtype)]
+    assert in_one_frame(module.graph, lambda *_: 4) is not None
+    assert check(
+        module, pipeline=lambda m: run_stages(m, Options("cpu"), Timing(), "partition")["partition"], args=given
+    ).ok
+
+
 def _is_whole(value: Value, dim: int) -> int:
     """As if every dim were split into its rows, so that everything that can be framed is."""
     return value.type.sizes[dim]

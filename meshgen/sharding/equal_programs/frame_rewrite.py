@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.evaluate.common import integer_range
+from meshgen.ir.evaluate.common import bits, integer_range
 from meshgen.ir.evaluate.window import fold_kind
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.regions import captured, used_values
@@ -29,6 +29,8 @@ from meshgen.sharding.equal_programs.frames import (
     walked,
 )
 from meshgen.sharding.equal_programs.row_views import Frame, FrameWriter
+from meshgen.sharding.partitioners.builder import INDEX
+from meshgen.sharding.partitioners.run_time_places import window_sizes
 from meshgen.sharding.partitioners.scans import neutral_scalar
 from meshgen.sharding.rules import rule_of
 
@@ -146,18 +148,24 @@ class _Rewrite:
         operands = [self._operand(node, number, rule.operands[number]) for number in range(len(node.operands))]
         frames = self._frame(node.result)
         kind = node.result.type.with_shape(frame.size for frame in frames)
+        if node.op == "iota" and (at := frames[node.attrs["dim"]].at):
+            return self._set(node.result, self._counted(kind, at, node))
         value = self._writer.emit(node.op, operands, kind, node, **self._attrs(node))
         self._writer.graph.nodes[-1].regions = node.regions
-        at = frames[node.attrs["dim"]].at if node.op == "iota" else 0
-        if at:
-            value = self._writer.emit("subtract", [value, self._writer.splat(at, kind, node)], kind, node)
         return self._set(node.result, value)
+
+    def _counted(self, kind: TensorType, at: int, node: Node) -> Value:
+        """An iota that is 0 in row `at`, counted in integers: a narrow float cannot subtract it exactly."""
+        index = TensorType(kind.shape, INDEX)
+        row = self._writer.emit("iota", [], index, node, **node.attrs)
+        row = self._writer.emit("subtract", [row, self._writer.splat(at, index, node)], index, node)
+        return row if kind.dtype == INDEX else self._writer.emit("convert", [row], kind, node)
 
     def _attrs(self, node: Node) -> dict[str, Any]:
         attrs = dict(node.attrs)
         if node.op == "gather":
-            sizes = zip(attrs["slice_sizes"], node.operands[0].type.sizes, self._frame(node.operands[0]), strict=True)
-            attrs["slice_sizes"] = tuple(frame.size if taken == size != 1 else taken for taken, size, frame in sizes)
+            rows, whole = zip(attrs["slice_sizes"], self._frame(node.operands[0]), strict=True), _covered(node)
+            attrs["slice_sizes"] = tuple(frame.size if d in whole else taken for d, (taken, frame) in enumerate(rows))
         return attrs
 
     def _operand(self, node: Node, number: int, dims: Sequence[tuple[int, ...]]) -> Value:
@@ -175,38 +183,55 @@ class _Rewrite:
         return value
 
     def _placed(self, node: Node, indices: Value) -> Value:
-        """The indices of a gather or scatter in the frames of what it looks up or writes to: none reaches other rows."""
+        """The indices of a gather or scatter in the frames of what it looks up or writes to: none reaches other rows.
+
+        A window that covers a dim whole covers its frame: it is at 0 there too.
+        """
         attrs, sizes, frames = node.attrs, node.operands[0].type.sizes, self._frame(node.operands[0])
         is_gather = node.op == "gather"
         dims = attrs["start_index_map" if is_gather else "scatter_dims_to_operand_dims"]
-        framed = [frames[dim] != Frame(sizes[dim]) for dim in dims]
+        framed, whole = [frames[dim] != Frame(sizes[dim]) for dim in dims], _covered(node)
         if not any(framed):
             return indices
         least, most = integer_range(indices.type.dtype)
-        rows = [sizes[dim] - (attrs["slice_sizes"][dim] if is_gather else 1) for dim in dims]
+        rows = [0 if dim in whole else sizes[dim] - (attrs["slice_sizes"][dim] if is_gather else 1) for dim in dims]
         low = [0 if inside else least for inside in framed]
         high = [min(last, most) if inside else most for inside, last in zip(framed, rows, strict=True)]
-        at = [frames[dim].at for dim in dims]
-        first, last, shift = (
-            self._vector(numbers, indices, attrs["index_vector_dim"], node) for numbers in (low, high, at)
-        )
+        at, along = [0 if dim in whole else frames[dim].at for dim in dims], attrs["index_vector_dim"]
+        first, last = (self._vector(numbers, indices.type, along, node) for numbers in (low, high))
         safe = self._writer.emit("clamp", [first, indices, last], indices.type, node)
-        moved = self._writer.emit("add", [safe, shift], indices.type, node) if any(at) else safe
+        moved = self._shifted(safe, at, along, node)
         if is_gather:
             return moved
         flags = TensorType(indices.type.shape, "i1")  # a place that does not exist is not written to
         same = {"direction": "EQ", "compare_type": "SIGNED"}
         exists = self._writer.emit("compare", [safe, indices], flags, node, **same)
-        return self._writer.emit(
-            "select", [exists, moved, self._writer.splat(most, indices.type, node)], indices.type, node
-        )
+        nowhere = self._writer.splat(integer_range(moved.type.dtype)[1], moved.type, node)
+        return self._writer.emit("select", [exists, moved, nowhere], moved.type, node)
 
-    def _vector(self, numbers: Sequence[int], indices: Value, dim: int, node: Node) -> Value:
+    def _shifted(self, indices: Value, at: Sequence[int], along: int, node: Node) -> Value:
+        """Index vectors with numbers added to them, in a type that holds what comes out."""
+        if not any(at):
+            return indices
+        if bits(indices.type.dtype) < bits(INDEX):
+            indices = self._writer.emit("convert", [indices], TensorType(indices.type.shape, INDEX), node)
+        return self._writer.emit("add", [indices, self._vector(at, indices.type, along, node)], indices.type, node)
+
+    def _vector(self, numbers: Sequence[int], kind: TensorType, dim: int, node: Node) -> Value:
         """Numbers along the dim of the index vectors, the same for all of them."""
-        shape = [len(numbers) if d == dim else 1 for d in range(indices.type.rank)]
-        array = np.asarray(numbers, indices.type.numpy_dtype)
-        array = np.broadcast_to(array.reshape(shape) if dim < indices.type.rank else array[0], indices.type.sizes)
-        return self._writer.emit("constant", [], indices.type, node, value=array)
+        shape = [len(numbers) if d == dim else 1 for d in range(kind.rank)]
+        array = np.asarray(numbers, kind.numpy_dtype)
+        array = np.broadcast_to(array.reshape(shape) if dim < kind.rank else array[0], kind.sizes)
+        return self._writer.emit("constant", [], kind, node, value=array)
+
+
+def _covered(node: Node) -> set[int]:
+    """The dims that the windows of a gather or scatter cover whole."""
+    attrs, sizes = node.attrs, node.operands[0].type.sizes
+    if node.op == "scatter":
+        return {dim for dim, rows in window_sizes(node).items() if rows == sizes[dim]}
+    rows = {*attrs["collapsed_slice_dims"], *attrs["operand_batching_dims"]}
+    return {dim for dim, taken in enumerate(attrs["slice_sizes"]) if taken == sizes[dim] and dim not in rows}
 
 
 def _update(node: Node) -> Value:

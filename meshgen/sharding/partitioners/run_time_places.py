@@ -147,7 +147,7 @@ def scatter(site: Site) -> list[Value]:
     """
     attrs, count = site.node.attrs, len(site.operands) // 2
     indices, vector = site.operands[count], attrs["index_vector_dim"]
-    rows = dict.fromkeys(attrs["inserted_window_dims"], 1) | _window_sizes(site.node)
+    rows = dict.fromkeys(attrs["inserted_window_dims"], 1) | window_sizes(site.node)
     sizes = site.node.operands[0].type.sizes
     written = [d for d in attrs["scatter_dims_to_operand_dims"] if site.axes(0, d) and rows[d] != sizes[d]]
     places = [d for d in range(indices.type.rank) if d != vector and d not in attrs["scatter_indices_batching_dims"]]
@@ -165,7 +165,7 @@ def scatter(site: Site) -> list[Value]:
     return site.clone(operands, indices_are_sorted=False)
 
 
-def _window_sizes(node: Node) -> dict[int, int]:
+def window_sizes(node: Node) -> dict[int, int]:
     """Rows that an update covers of each dim of the operand that is neither inserted nor a batch."""
     attrs, update = node.attrs, node.operands[len(node.operands) // 2 + 1].type
     dropped = {*attrs["inserted_window_dims"], *attrs["input_batching_dims"]}
