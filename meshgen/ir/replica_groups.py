@@ -10,6 +10,12 @@ Groups = Sequence[Sequence[int]]
 Pairs = Sequence[tuple[int, int]]
 
 
+def are_uneven(groups: Groups, mesh: Mesh) -> bool:
+    """Whether every device of the mesh is in one group, and these have different sizes."""
+    members = sorted(device for group in groups for device in group)
+    return len({len(group) for group in groups}) > 1 and members == list(range(mesh.size))
+
+
 def group_faults(groups: Groups, mesh: Mesh) -> str:
     """What is wrong with replica groups on this mesh; empty if every device is in one group of equal size."""
     members = [device for group in groups for device in group]

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
+import meshgen as mg
+from meshgen.errors import ProgramError
 from meshgen.ir.replica_groups import axes_along
+from meshgen.ir.text import parse_text
 from meshgen.mesh import make_mesh
 
 WIDE = make_mesh({"x": 2, "y": 6})
@@ -27,3 +33,62 @@ WIDE = make_mesh({"x": 2, "y": 6})
 )
 def test_devices_at_equal_distances_are_axes_or_parts_of_such(count: int, stride: int, axes: list[str] | None) -> None:
     assert axes_along(count, stride, WIDE) == axes
+
+
+UNEVEN = """module attributes {{mhlo.num_partitions = 6 : i32}} {{
+  func.func @main(%x: tensor<2x3xf32>) -> tensor<{result}xf32> {{
+    %0 = "stablehlo.{op}"(%x) <{{{attrs}replica_groups = dense<[[5, 1, 2], [3, 0, -1], [4, -1, -1]]> : tensor<3x3xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>{ids}}}> {region} : (tensor<2x3xf32>) -> tensor<{result}xf32>
+    return %0 : tensor<{result}xf32>
+  }}
+}}"""
+GROUPS = ((5, 1, 2), (3, 0), (4,))
+REGION = """({{
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %p = stablehlo.{op} %a, %b : tensor<f32>
+      %q = stablehlo.subtract %b, %a : tensor<f32>
+      stablehlo.return %{result} : tensor<f32>
+    }})"""
+IDS = ", use_global_device_ids"
+
+
+@pytest.fixture
+def rows() -> Any:
+    """What each of six devices has."""
+    return np.random.default_rng(0).standard_normal((6, 2, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("op", "kind"), [("add", np.sum), ("minimum", np.min), ("multiply", np.prod)])
+def test_groups_of_different_sizes_reduce_each_by_itself(op: str, kind: Any, rows: Any) -> None:
+    region = REGION.format(op=op, result="p")
+    region = region.replace("      %q = stablehlo.subtract %b, %a : tensor<f32>\n", "")
+    text = UNEVEN.format(op="all_reduce", attrs="", ids=IDS, region=region, result="2x3")
+    executable = mg.compile(text, target="cpu")
+    found = executable(rows.reshape(12, 3)).reshape(6, 2, 3)
+    for group in GROUPS:
+        for device in group:
+            np.testing.assert_allclose(found[device], kind(rows[list(group)], axis=0), rtol=1e-6)
+    np.testing.assert_array_equal(found[4], rows[4])  # alone
+    assert executable.comms.counts == {"all_reduce": 1}
+
+
+def test_groups_of_different_sizes_fold_in_their_order(rows: Any) -> None:
+    region = REGION.format(op="add", result="q")
+    text = UNEVEN.format(op="all_reduce", attrs="", ids=IDS, region=region, result="2x3")
+    found = mg.compile(text, target="cpu")(rows.reshape(12, 3)).reshape(6, 2, 3)
+    np.testing.assert_array_equal(found[1], rows[2] - (rows[1] - rows[5]))
+    np.testing.assert_array_equal(found[0], rows[0] - rows[3])
+    np.testing.assert_array_equal(found[4], rows[4])
+
+
+def test_groups_of_different_sizes_broadcast(rows: Any) -> None:
+    text = UNEVEN.format(op="collective_broadcast", attrs="", ids="", region="", result="2x3")
+    found = mg.compile(text, target="cpu")(rows.reshape(12, 3)).reshape(6, 2, 3)
+    np.testing.assert_array_equal(found, rows[[3, 5, 5, 3, 4, 5]])
+
+
+def test_a_result_that_has_its_groups_size_needs_equal_groups() -> None:
+    text = UNEVEN.format(op="all_gather", attrs="all_gather_dim = 0 : i64, ", ids=IDS, region="", result="6x3")
+    with pytest.raises(ProgramError) as caught:
+        parse_text(text)
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "MG0104" and "different sizes, 1 and 2 and 3" in fault.message and "all_reduce" in fault.hint

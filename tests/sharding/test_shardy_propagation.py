@@ -72,6 +72,16 @@ def test_groups_barriers_and_their_members_are_printed_and_read_again(passes: st
     assert checked(parse_text(text))
 
 
+def test_arguments_that_are_members_are_read_in_order_with_their_plans() -> None:
+    members = "".join(f"  sdy.sharding_group %{name} group_id=3 : {KIND}\n" for name in "xy")
+    module = taken_to("propagate", program(f"{members}  %p = stablehlo.add %x, %y : {KIND}", results="%p"))
+    text = print_text(module)
+    assert text.index("sharding_group %x") < text.index("sharding_group %y")
+    read = parse_text(text)
+    assert print_text(read) == text
+    assert checked(read)
+
+
 def test_what_members_require_has_to_agree() -> None:
     with pytest.raises(MeshgenError) as caught:
         arguments = f"%x: {KIND} {ROWS}, %y: {KIND} " + ROWS.replace('"a"', '"b"')

@@ -18,11 +18,13 @@ from meshgen.ir.bridge.linalg.spread import sliced
 from meshgen.ir.bridge.payload import Builder, lifted
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.shard.collectives import emit_on
+from meshgen.ir.bridge.uneven_groups import reduce_unevenly
 from meshgen.ir.dense import DenseElements
 from meshgen.ir.dialects.stablehlo.attributes import ChannelHandle, integer_of
 from meshgen.ir.dialects.stablehlo.reduce import applied_op
 from meshgen.ir.graph import TensorType, Value
 from meshgen.ir.replica_groups import (
+    are_uneven,
     axes_along,
     device_groups,
     find_axes,
@@ -73,7 +75,8 @@ def _group(importer: Importer, operation: Operation) -> Group | None:
         return Group(mesh.names)
     groups = importer.reading.placed(device_rows(importer, operation, rows))
     if message := group_faults(groups, mesh):
-        importer.fault("MG0104", f"{operation.name}: {message}", operation)
+        hint = "groups of all_reduce and collective_broadcast may have different sizes: their results have the operand's shape"
+        importer.fault("MG0104", f"{operation.name}: {message}", operation, hint if are_uneven(groups, mesh) else "")
         return None
     axes = find_axes(groups, mesh)
     if axes is None and operation.name == "stablehlo.all_reduce":  # each device has the same then
@@ -86,6 +89,13 @@ def _group(importer: Importer, operation: Operation) -> Group | None:
     hint = "a collective is over axes of the mesh, or over parts of them"
     importer.fault("MG0103", f"{operation.name}: no axes of {mesh} have the groups {shown}", operation, hint)
     return None
+
+
+def _uneven(importer: Importer, operation: Operation) -> list[tuple[int, ...]]:
+    """The groups of a collective where they have different sizes."""
+    mesh, rows = importer.reading.module.mesh, rows_of(operation.properties["replica_groups"])
+    groups = importer.reading.placed(device_rows(importer, operation, rows)) if mesh.is_static else []
+    return groups if are_uneven(groups, mesh) else []
 
 
 def device_rows(importer: Importer, operation: Operation, rows: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
@@ -138,8 +148,10 @@ def _grouped(name: str, attrs_of: Callable[[Importer, Operation], Attrs]) -> Cal
     """The importer of a collective in groups."""
 
     def import_grouped(importer: Importer, operation: Operation) -> None:
-        group, attrs = _group(importer, operation) or Group(), attrs_of(importer, operation)
-        emit_each(importer, operation, name, {"axes": group.axes, **attrs}, group.order)
+        if (group := _group(importer, operation)) is None:
+            _bind_unknown(importer, operation)
+            return
+        emit_each(importer, operation, name, {"axes": group.axes, **attrs_of(importer, operation)}, group.order)
 
     return import_grouped
 
@@ -148,15 +160,27 @@ def _reducing(name: str) -> Callable[[Importer, Operation], None]:
     """The importer of a collective that reduces: what its region says other than known kinds is done by all devices."""
 
     def import_reducing(importer: Importer, operation: Operation) -> None:
-        applied, group = applied_op(operation.regions[0]), _group(importer, operation) or Group()
+        applied = applied_op(operation.regions[0])
+        kind = applied and _KINDS[applied.name.partition(".")[2]]
+        if name == "all_reduce" and (groups := _uneven(importer, operation)):
+            reduce_unevenly(importer, operation, groups, kind)
+            return
+        if (group := _group(importer, operation)) is None:
+            _bind_unknown(importer, operation)
+            return
         attrs = {"dim": _integer(operation, "scatter_dimension")} if name == "reduce_scatter" else {}
-        if applied is not None:
-            kind = _KINDS[applied.name.partition(".")[2]]
+        if kind is not None:
             emit_each(importer, operation, name, {"axes": group.axes, "kind": kind, **attrs}, group.order)
         else:
             _fold_each(importer, operation, group, attrs)
 
     return import_reducing
+
+
+def _bind_unknown(importer: Importer, operation: Operation) -> None:
+    """Results of a collective that has a fault."""
+    for result in operation.results:
+        importer.bind(result, Value(importer.type(result)))
 
 
 def _fold_each(importer: Importer, operation: Operation, group: Group, attrs: Attrs) -> None:
@@ -225,7 +249,7 @@ def _import_broadcast(importer: Importer, operation: Operation) -> None:
     groups = importer.reading.placed(device_rows(importer, operation, rows)) if mesh.axes and mesh.is_static else []
     members = [device for group in groups for device in group]
     is_part = len(set(members)) == len(members) and set(members) < set(range(mesh.size)) and groups != [(0,)]
-    if is_part:
+    if is_part or are_uneven(groups, mesh):
         _broadcast_to_some(importer, operation, groups)
         return
     group = _group(importer, operation) or Group()

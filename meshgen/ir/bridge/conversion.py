@@ -139,9 +139,10 @@ class Importer:
         value, nodes = self.value(ssa), self.graph.nodes
         self.emit(op, [value], [value.type], attrs, source)
         node = nodes.pop()
-        made = next((number for number, each in enumerate(nodes) if value in each.results), -1)
-        now = {value: node.result}
-        nodes[made + 1 :] = [node, *(rewired(each, now) for each in nodes[made + 1 :])]
+        place = next((number + 1 for number, each in enumerate(nodes) if value in each.results), 0)
+        while place < len(nodes) and nodes[place].op == op:  # in the order of the text, which so reads back
+            place += 1
+        nodes[place:] = [node, *(rewired(each, {value: node.result}) for each in nodes[place:])]
         for each, bound in self._values.items():
             if bound is value:
                 self._values[each] = node.result

@@ -230,10 +230,10 @@ def _axis(item: Attribute) -> str:
 
 
 def read_plan(importer: Importer, op: Operation, attribute: Attribute) -> None:
-    """What propagation decided for the last node. Called when its results have their types' shardings."""
+    """What propagation decided for a node. Called when its results have their types' shardings."""
     if not isinstance(attribute, PlanAttr):
         return
-    plan, mesh, node = attribute.data, importer.reading.module.mesh, importer.graph.nodes[-1]
+    plan, mesh, node = attribute.data, importer.reading.module.mesh, _node_of(importer, op)
     operands = tuple(named(sharding, mesh) for sharding in plan.operands)
     results = tuple(named(sharding, mesh) for sharding in plan.results)
     if not operands and not results:
@@ -242,6 +242,15 @@ def read_plan(importer: Importer, op: Operation, attribute: Attribute) -> None:
         message = f"shard.plan has {len(operands)} operands and {len(results)} results, but {node.op} has {len(node.operands)} and {len(node.results)}"
         importer.fault("MG0104", message, op)
     node.sharding = NodeSharding(operands, results, named(Sharding(plan.option), mesh).dims, plan.why)
+
+
+def _node_of(importer: Importer, op: Operation) -> Node:
+    """The last node; of an operation without results that stands elsewhere in the program what its operand has become."""
+    nodes = importer.graph.nodes
+    if op.results or not op.operands:
+        return nodes[-1]
+    value = importer.value(op.operands[0])
+    return next((node for node in nodes if value in node.results and node.op == "sharding_group"), nodes[-1])
 
 
 def write_node(exporter: Exporter, node: Node) -> Mapping[str, Attribute]:
