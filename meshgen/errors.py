@@ -82,6 +82,11 @@ def program_place(error: BaseException) -> Location | None:
     return None
 
 
+def bracketed(place: str) -> str:
+    """A place behind a text: ` (mlp.mlir:3)`; nothing where there is none."""
+    return f" ({place})" if place else ""
+
+
 @dataclass(frozen=True)
 class Diagnostic:
     """One fault: its number, what is wrong with the numbers, where, further places, and the way out."""
@@ -103,7 +108,7 @@ class Diagnostic:
         where = f"{self.loc}: " if self.loc else ""
         lines = [f"{where}{severity} {self.code}: {self.message}", *_excerpt(self.loc)]
         for text, loc in self.notes:
-            lines += [f"  note: {text}" + (f" ({loc})" if loc else ""), *_excerpt(loc)]
+            lines += [f"  note: {text}" + bracketed(str(loc or "")), *_excerpt(loc)]
         if self.hint:
             lines.append(f"  help: {self.hint}")
         return "\n".join(lines)

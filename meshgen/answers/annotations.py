@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from meshgen.answers.compiled import Compiled
-from meshgen.errors import place_text
+from meshgen.errors import bracketed, place_text
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import all_nodes, used_values
 from meshgen.sharding.materialize import annotations_of
@@ -39,7 +39,7 @@ class Unmade:
         return asdict(self)
 
     def __str__(self) -> str:
-        where = f" ({self.location})" if self.location else ""
+        where = bracketed(self.location)
         kind = "required annotation" if self.required else "hint"
         return f"{kind} {self.asked} of {self.value}{where}: {self.why}"
 
@@ -100,7 +100,7 @@ def _is_granted(node: Node, executable: Compiled) -> bool:
 
 def _unmade(node: Node, why: str) -> Unmade:
     assert node.sharding is not None, "every node has a sharding after propagation"
-    name, where = node.result.name or node.operands[0].name or "?", place_text(node.loc) if node.loc else ""
+    name, where = node.result.name or node.operands[0].name or "?", place_text(node.loc)
     return Unmade(f"%{name}", str(node.sharding.results[0]), node.attrs.get("required", True), why, where)
 
 
@@ -119,7 +119,7 @@ class OtherUse:
         return asdict(self)
 
     def __str__(self) -> str:
-        where = f" ({self.location})" if self.location else ""
+        where = bracketed(self.location)
         return f"{self.user}{where} does not read {self.value} as {self.asked}, which is required for it: {self.why}"
 
 
@@ -133,6 +133,6 @@ def other_uses(solved: Solved) -> Iterator[OtherUse]:
             for axis, decision in solved.decisions.items():
                 state = decision.solution.labels[number].operands[operand]
                 if not is_as_asked(solved.sites[maker], state, axis):
-                    where = place_text(user.node.loc) if user.node.loc else ""
+                    where = place_text(user.node.loc)
                     why = f"along {axis} it {state_text(state)}, which its rule or another requirement needs"
                     yield OtherUse(f"%{value.name or '?'}", str(solved.sites[maker].asked), user.node.op, why, where)

@@ -8,7 +8,7 @@ from typing import Any
 
 from meshgen.answers.annotations import hints_that_lost, not_as_required
 from meshgen.answers.collectives import collective_records_of, collective_text, numbers_about
-from meshgen.answers.comms import Comms, comms_table
+from meshgen.answers.comms import comms_table
 from meshgen.answers.compiled import Compiled
 from meshgen.answers.gathers import gathers, gathers_table
 from meshgen.answers.parts import Across
@@ -140,11 +140,6 @@ def formula_tables(executable: Compiled) -> list[Any]:
     names = ", ".join(f"{name} = {size}" for name, size in volume.formula.now.items())
     title = "Bytes per device in the numbers of devices along the axes, for this plan" + (f"; {names}" if names else "")
     return ["", table_of(title, ("kind", "count", "bytes"), rows, left=("bytes",))]
-
-
-def collectives_about(executable: Compiled, what: str | int) -> Comms:
-    """The collectives that move a value, or that move others for what makes it; or those of a line."""
-    return Comms(tuple(executable.comms[number] for number in numbers_about(executable, what)))
 
 
 def explanations(executable: Compiled, what: Question = None) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from meshgen.answers.annotations import unmade_values
 from meshgen.answers.compiled import Compiled
-from meshgen.errors import Diagnostic, Location, UsageError, place_text
+from meshgen.errors import Diagnostic, Location, UsageError, bracketed, place_text
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.manual import is_open
 from meshgen.sharding.equal_programs.common_values import common_values
@@ -83,7 +83,7 @@ class Known:
                 if kept is None:
                     yield self._absent(value, node)
                     continue
-                where = f" ({place_text(kept.loc)})" if kept.loc else ""
+                where = bracketed(place_text(kept.loc))
                 name = f"%{kept.value.name}" if kept.value.name else f"the result of {kept.op}"
                 note = f"it equals {name}{where}, which is computed once for both"
                 record = self._record(replace(kept, note=note), what)
@@ -203,7 +203,7 @@ def _taken(node: Node) -> Iterator[_Made]:
 
 def _per_device(body: Graph, manual: Node) -> Iterator[_Made]:
     """The values of a manual computation, which the program itself says for each device."""
-    where = f" ({place_text(manual.loc)})" if manual.loc else ""
+    where = bracketed(place_text(manual.loc))
     axes = ", ".join(manual.attrs["axes"])
     note = f"a device's own, in the manual computation over {axes}{where}: the program says what each device computes"
     for value in body.inputs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshgen.errors import place_text
+from meshgen.errors import bracketed, place_text
 from meshgen.ir.dialects.shard.checks import TEXT_NAMES
 from meshgen.ir.graph import Node
 
@@ -15,5 +15,5 @@ def reason_of(node: Node) -> str:
     """The reason that a collective carries; one that carries none stands in the program."""
     if why := node.attrs.get("why"):
         return str(why)
-    where = f" ({place_text(node.loc)})" if node.loc else ""
+    where = bracketed(place_text(node.loc))
     return f"the program says {TEXT_NAMES.get(node.op, node.op)} here{where}"

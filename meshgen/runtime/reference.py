@@ -14,7 +14,7 @@ import numpy as np
 
 from meshgen.ccl.between import BETWEEN, Post
 from meshgen.ccl.simulated import Mailbox, run_collective
-from meshgen.errors import Diagnostic, RuntimeFailure
+from meshgen.errors import Diagnostic, RuntimeFailure, bracketed
 from meshgen.ir.evaluate.control import case_branch
 from meshgen.ir.graph import Node, Value
 from meshgen.runtime.host_memory import free_bytes
@@ -171,7 +171,7 @@ class _Ranks:
             text = (
                 f"'{item.op}' holds collectives, but the ranks choose differently: {list(choices)}; they would deadlock"
             )
-            raise RuntimeFailure(Diagnostic("MG0604", text + (f" ({item.source})" if item.source else "")))
+            raise RuntimeFailure(Diagnostic("MG0604", text + bracketed(item.source)))
         return choices[0]
 
 

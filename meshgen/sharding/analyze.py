@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from meshgen.ccl.cost import COMMUNICATIONS, link_axes, ring_bytes, seconds_of
@@ -118,25 +118,6 @@ class Analysis(Volume):
     def redundant_flops_per_device(self) -> float:
         """Those of them that repeat what another device does, or are done on padding."""
         return sum(work.redundant for work in self.work)
-
-    def to_json(self) -> dict[str, Any]:
-        """The part of `explain --json` that does not need kernels or a schedule."""
-        return {
-            "mesh": self.mesh.by_name,
-            "collectives": [
-                {**asdict(record), "axes": list(record.axes), "formula": str(record.formula)}
-                for record in self.collectives
-            ],
-            "counts": self.counts,
-            "ring_bytes": self.ring_bytes,
-            "peak_memory_bytes": self.peak_memory_bytes,
-            "live_at_peak": [asdict(live) for live in self.peak.live],
-            "flops_per_device": self.flops_per_device,
-            "redundant_flops_per_device": self.redundant_flops_per_device,
-            "work": [asdict(work) for work in self.work],
-            "communication_seconds": self.communication_seconds,
-            "formula": self.formula_record(),
-        }
 
 
 def analyze(module: Module) -> Analysis:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from meshgen.errors import place_text
+from meshgen.errors import bracketed, place_text
 from meshgen.ir.flops import CONTROL
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.regions import used_by
@@ -74,7 +74,7 @@ class _Reader:
         makers = {value: maker.op for maker in graph.nodes for value in maker.results}
         inner = self._needs(node)
         live = [self.live(value, makers[value]) for value, count in alive.items() if count]
-        at = inner.at or f"{node.op}" + (f" ({place_text(node.loc)})" if node.loc else "")
+        at = inner.at or f"{node.op}" + bracketed(place_text(node.loc))
         return Peak(best[1], (*live, *inner.live), at)
 
     def _needs(self, node: Node) -> Peak:

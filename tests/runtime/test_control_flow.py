@@ -11,7 +11,7 @@ import pytest
 import meshgen as mg
 from meshgen.cli import main
 from meshgen.commands.inspect import schedule_record
-from meshgen.errors import CodegenError, ScheduleError
+from meshgen.errors import CodegenError, RuntimeFailure, ScheduleError
 from meshgen.ir.text import parse_text, print_text
 from meshgen.runtime.checker import check
 from meshgen.runtime.plan import Schedule
@@ -281,6 +281,16 @@ def test_a_condition_that_all_devices_share_is_needed():
         CodegenError, match=r"MG0401.*'while' holds collectives, but the condition may differ between devices along x"
     ):
         mg.compile(PER_DEVICE.replace("WHICH", "%mix"), target="cpu")
+
+
+def test_ranks_that_choose_differently_are_told_and_not_waited_for(monkeypatch, tmp_path):
+    """A module made without that proof, such as a forged one, does not hang."""
+    monkeypatch.setattr("meshgen.codegen.agreement.require_agreement", lambda module: None)
+    mg.compile(PER_DEVICE.replace("WHICH", "%mix"), target="cpu").save(tmp_path / "m.mgx")
+    with pytest.raises(
+        RuntimeFailure, match=r"MG0604: 'while' holds collectives.* differently: \[1, 1, 1, 0\]; .*:\d+\)"
+    ):
+        mg.load(tmp_path / "m.mgx")(np.float32([1, 1, 2, 2, 1, 1, 40, 40]))
 
 
 def test_inspect_shows_the_items_of_regions(compiled, tmp_path, capsys):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -36,22 +36,22 @@ def sum_of_dot() -> Module:
 
 
 def test_a_record_holds_what_the_command_line_promises() -> None:
-    (record,) = analyze(sum_of_dot()).to_json()["collectives"]
+    (found,) = analyze(sum_of_dot()).collectives
+    record = asdict(found) | {"formula": str(found.formula)}
     assert record.pop("seconds") == pytest.approx(8e-6 + 1536 / 370e9)
     assert record == {
-        "kind": "all_reduce", "axes": ["y"], "group_size": 4, "dtype": "f32", "local_bytes": 1024,
+        "kind": "all_reduce", "axes": ("y",), "group_size": 4, "dtype": "f32", "local_bytes": 1024,
         "ring_bytes": 1536, "reduction": "sum", "times": 1, "why": "because", "line": 7, "formula": "2*(n_y-1)/n_y * 1024",
     }  # fmt: skip
 
 
 def test_totals() -> None:
-    found = analyze(sum_of_dot()).to_json()
-    assert found["counts"] == {"all_reduce": 1}
-    assert found["ring_bytes"] == 1536
-    assert found["flops_per_device"] == 2 * 8 * 32 * 4 + 8 * 32
+    found = analyze(sum_of_dot())
+    assert found.counts == {"all_reduce": 1}
+    assert found.ring_bytes == 1536
+    assert found.flops_per_device == 2 * 8 * 32 * 4 + 8 * 32
     # inputs 8x4 and 4x32, two values of 8x32 at a time
-    assert found["peak_memory_bytes"] == 4 * (8 * 4 + 4 * 32 + 2 * 8 * 32)
-    assert found["mesh"] == {"x": 2, "y": 4}
+    assert found.peak_memory_bytes == 4 * (8 * 4 + 4 * 32 + 2 * 8 * 32)
 
 
 def test_the_local_program_is_analysed_alike() -> None:
@@ -59,7 +59,7 @@ def test_the_local_program_is_analysed_alike() -> None:
     local = partition(module)
     assert all(value.sharding is None for value in local.graph.values())
     first, second = analyze(module), analyze(local)
-    assert first.to_json()["counts"] == second.to_json()["counts"]
+    assert first.counts == second.counts
     assert (first.ring_bytes, first.flops_per_device) == (second.ring_bytes, second.flops_per_device)
 
 

@@ -163,7 +163,7 @@ def test_an_axis_of_unknown_size_has_a_formula() -> None:
     text = GRID
     analysis = analyze(planned(text))
     assert str(analysis.formula) == "2*(n_0-1)/n_0 * ceil(8/n_1) * 64"
-    assert analysis.to_json()["formula"]["by_kind"] == {"all_reduce": str(analysis.formula)}
+    assert analysis.formula_record()["by_kind"] == {"all_reduce": str(analysis.formula)}
 
 
 GRID = """

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from meshgen.errors import Diagnostic, ShardingError, place_text
+from meshgen.errors import Diagnostic, ShardingError, bracketed, place_text
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.partitioners.builder import LocalBuilder
@@ -46,7 +46,7 @@ class Site:
     def why(self, need: str) -> str:
         """The reason of a collective that the node itself needs: what for, and who split the dim."""
         node = self.node
-        where = f" ({place_text(node.loc)})" if node.loc else ""
+        where = bracketed(place_text(node.loc))
         chain = "; ".join(node.sharding.why) if node.sharding else ""
         return f"{node.op}{where} needs {need}" + (f"; {chain}" if chain else "")
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from meshgen.errors import Location, place_text
+from meshgen.errors import Location, bracketed, place_text
 from meshgen.ir.graph import Value
 from meshgen.sharding.propagate import Decision, Solved
 from meshgen.sharding.propagation.labels import Label
@@ -47,7 +47,7 @@ class Tie:
     location: Location | None
 
     def __str__(self) -> str:
-        where = f" ({place_text(self.location)})" if self.location else ""
+        where = bracketed(place_text(self.location))
         rule = f" '{self.rule}'" if self.rule else ""
         return f"as {self.value} {self.state}, by {TIES.get(self.op, self.op)}{rule}{where}"
 
@@ -171,7 +171,7 @@ class Reasons:
 
 def _place(site: Site) -> str:
     loc = (site.wish and site.wish.loc) or site.node.loc
-    return f" ({place_text(loc)})" if loc else ""
+    return bracketed(place_text(loc))
 
 
 def state_text(state: State) -> str:

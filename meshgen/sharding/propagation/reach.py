@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from meshgen.errors import place_text
+from meshgen.errors import bracketed, place_text
 from meshgen.ir.graph import Value
 from meshgen.ir.infer.sharding import BETWEEN
 from meshgen.sharding.propagation.sites import Site
@@ -92,14 +92,14 @@ def seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:
     if site.wish and site.node.op != "sharding_group":  # its wish is that of a member
         state = state_of(site.wish.sharding, axis)
         strength = "required" if site.wish.required else "hint"
-        where = f" ({place_text(site.wish.loc)})" if site.wish.loc else ""
+        where = bracketed(place_text(site.wish.loc))
         subject = f"{_SUBJECTS.get(site.node.op, 'value')} %{site.value.name or '?'}"
         if state is not None:
             asked = crossing_text(site) or f"{strength} annotation {site.asked} of {subject}{where}"
             found.append((site.value, state, asked))
     for factor, axes in enumerate(site.option or ()):
         if axis in axes:
-            where = f" ({place_text(site.node.loc)})" if site.node.loc else ""
+            where = bracketed(place_text(site.node.loc))
             origin = f"sharding option of '{site.node.op}'{where}"
             found += [(value, state, origin) for value, state in _states_of_factor(site, factor)]
     return found

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.errors import place_text
+from meshgen.errors import bracketed, place_text
 from meshgen.ir.infer.sharding import BETWEEN
 from meshgen.sharding.propagate import Solved
 from meshgen.sharding.propagation.chains import state_text
@@ -53,7 +53,7 @@ class LostHint:
         return asdict(self)
 
     def __str__(self) -> str:
-        where = f" ({self.location})" if self.location else ""
+        where = bracketed(self.location)
         return f"hint for {self.value}{where}: along {self.axis} it {self.asked}, but {self.chosen}: {self.why}"
 
 
