@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from meshgen.errors import ShardingError
-from meshgen.mesh import make_mesh, overlaps, parse_mesh
+from meshgen.mesh import contains, make_mesh, overlaps, parse_mesh, parse_mesh_choices
 
 
 def test_devices_are_numbered_row_major() -> None:
@@ -58,6 +58,27 @@ def test_overlap(left: str, right: str, shared: bool) -> None:
     assert overlaps(left, right) is overlaps(right, left) is shared
 
 
+@pytest.mark.parametrize(
+    "whole, part, inside",
+    [
+        ("x", "x:(2)2", True),
+        ("x:(2)2", "x", False),
+        ("x", "y", False),
+        ("x:(1)4", "x:(1)4", True),
+        ("x:(1)4", "x:(2)2", True),
+        ("x:(1)4", "x:(2)4", False),
+        ("x:(2)4", "x:(1)4", False),
+    ],
+)
+def test_contains(whole: str, part: str, inside: bool) -> None:
+    assert contains(whole, part) is inside
+
+
+def test_axes_are_ordered_as_in_the_mesh_and_parts_major_to_minor() -> None:
+    mesh = make_mesh({"x": 8, "y": 2})
+    assert sorted(("y", "x:(4)2", "x:(1)4"), key=mesh.order) == ["x:(1)4", "x:(4)2", "y"]
+
+
 def test_sub_mesh_drops_fixed_axes() -> None:
     mesh = make_mesh({"x": 2, "y": 4}).sub_mesh({"x": 1})
     assert (mesh.names, mesh.size) == (("y",), 4)
@@ -69,6 +90,12 @@ def test_unknown_sizes_wait_for_load() -> None:
     assert mesh.axis_size("tp") == 2
     with pytest.raises(ShardingError, match="unknown until load"):
         mesh.axis_size("dp")
+
+
+def test_sizes_to_choose_from_leave_an_axis_open() -> None:
+    mesh, choices = parse_mesh_choices("dp=2|4|?|2,tp=2,pp=?")
+    assert mesh == make_mesh({"dp": None, "tp": 2, "pp": None}) and choices == {"dp": (2, 4)}
+    assert parse_mesh_choices("dp=1|8")[1] == {"dp": (1, 8)}
 
 
 def test_meshes_by_name() -> None:

@@ -63,6 +63,7 @@ def test_offsets_give_unequal_shards() -> None:
         (Sharding((("x",),), halo=((1, 0),), offsets=((0, 1, 2, 3, 4),)), (4,), "MG0204", "not both"),
         (Sharding((("x",),), offsets=((0, 2, 4),)), (4,), "MG0204", "needs 5 offsets, but has 3"),
         (Sharding((("x",),), offsets=((0, 3, 2, 4, 4),)), (4,), "MG0204", "do not rise from 0"),
+        (Sharding((("x",),), offsets=((1, 2, 3, 3, 4),)), (4,), "MG0204", "do not rise from 0"),
         (Sharding((("x",),), offsets=((0, 1, 2, 3, 5),)), (4,), "MG0204", "end at 5, but the dim has size 4"),
     ],
 )
@@ -70,6 +71,27 @@ def test_faults(sharding: Sharding, shape: tuple[int, ...], code: str, message: 
     faults = sharding.faults(shape, MESH)
     assert [f.code for f in faults] == [code]
     assert message in faults[0].message
+
+
+def test_offsets_need_the_size_of_the_axis() -> None:
+    sharding = Sharding((("x",), ("y",)), offsets=((), (0, 3, 4)))
+    (fault,) = sharding.faults((4, 4), make_mesh({"x": 4, "y": None}))
+    assert fault.code == "MG0201" and "mesh axis 'y' that splits it is unknown" in fault.message
+    assert sharding.faults((None, 4), make_mesh({"x": None, "y": 2})) == []
+
+
+def test_offsets_where_equal_tiles_begin_say_nothing() -> None:
+    even, uneven = (0, 3, 6, 9, 10), (0, 2, 5, 9, 10)
+    both = Sharding((("x",), ("y",)), offsets=(even, (0, 1, 4)))
+    assert both.without_even_offsets((10, 4), MESH).offsets == ((), (0, 1, 4))
+    assert both.without_even_offsets((None, 4), MESH).offsets == both.offsets
+    assert Sharding((("x",),), offsets=(even,)).without_even_offsets((10,), MESH) == P("x")
+    assert Sharding((("x",),), offsets=(uneven,)).without_even_offsets((10,), MESH).offsets == (uneven,)
+
+
+def test_devices_have_padding_where_tiles_are_not_equal() -> None:
+    assert P("x").is_even((8,), MESH) and not P("x").is_even((10,), MESH)
+    assert not Sharding((("x",),), offsets=((0, 1, 2, 3, 8),)).is_even((8,), MESH)
 
 
 def test_all_faults_are_found_at_once() -> None:
