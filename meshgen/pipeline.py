@@ -198,6 +198,8 @@ def run_stage(stage: str, module: Module, options: Options) -> Module:
             Diagnostic("MG0001", f"there is no pass '{stage}'", hint=f"the passes are {', '.join(STAGES)}")
         )
     order = ["import", *STAGES]
+    if stage == module.stage and stage not in ("propagate", "optimize"):  # what was written so is there already
+        return module
     is_local = module.stage == "partition" and stage == "optimize"  # its passes that hold on local values apply
     if module.stage in order and order.index(stage) < order.index(module.stage) and not is_local:
         hint = f"passes behind it are {', '.join(order[order.index(module.stage) + 1 :]) or 'none'}"

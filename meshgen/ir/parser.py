@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from xdsl.context import Context
 from xdsl.dialects import builtin
 from xdsl.dialects.builtin import LocationAttr, UnknownLoc
-from xdsl.ir import Attribute, Operation, Region, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.parser.core import ForwardDeclaredValue
 from xdsl.utils.lexer import Input, Span, Token
@@ -145,6 +145,11 @@ class TextParser(Parser):
         if text := self._pending.pop():
             self._locations[operation] = text
         return operation
+
+    def _parse_block(self) -> Block:
+        if self._current_token.kind is not MLIRTokenKind.CARET_IDENT:
+            self.fail("an operation, or '}' at the end of the region, is expected")
+        return super()._parse_block()
 
     def _parse_op_result_list(self) -> list[tuple[Span, int]]:
         """One name may stand for all results of an operation whose documents write it so."""

@@ -153,7 +153,7 @@ def shared_devices(
                 hint = "name the devices by axes whose sizes divide each other's, outer to inner"
                 if tuple(devices[each]) != tuple(devices[host]):
                     text += f": its devices are {list(devices[each])}, not {list(devices[host])}"
-                    hint = "devices in another order are those along other axes: as [0, 2, 1, 3] of 2 x 2"
+                    hint = "give both meshes one order of devices, or one that is along other axes: as [0, 2, 1, 3] of 2 x 2"
                 refused[each] = Diagnostic("MG0209", text, hint=hint)
             else:
                 hosts[each] = host

@@ -36,6 +36,8 @@ _OPERATION_HINT = (
     "@mg.op_rule defines"
 )
 
+_HINTS = {"cf": "write scf.if, scf.for or scf.while: mlir-opt --lift-cf-to-scf makes these of branches between blocks"}
+
 
 @rarely_collecting()
 def parse_text(text: str, file: str = "-", meshes: Sequence[Mesh] = ()) -> Module:
@@ -97,7 +99,10 @@ def _refuse_unsupported(text: str, context: Context, parser: TextParser) -> None
         group = 1 if match[1] else 2
         first.setdefault(match[group], match.start(group))
     if unknown := {name: at for name, at in first.items() if not _is_supported(base_name(name), context)}:
-        faults = {at: (f"operation {name} is not supported", _OPERATION_HINT) for name, at in unknown.items()}
+        faults = {
+            at: (f"operation {name} is not supported", _HINTS.get(name.partition(".")[0], _OPERATION_HINT))
+            for name, at in unknown.items()
+        }
         faults |= _call_faults(text)
         raise ProgramError(
             *(
@@ -123,8 +128,9 @@ def _is_supported(name: str, context: Context) -> bool:
 
 
 def _located(message: str, parser: TextParser, position: int) -> ProgramError:
-    loc = parser.location_at(position)
-    return ProgramError(_diagnostic(message, parser.lexer.input.content, loc))
+    content = parser.lexer.input.content
+    loc = parser.location_at(min(position, len(content.rstrip())))  # what is missing at the end belongs behind the text
+    return ProgramError(_diagnostic(message, content, loc))
 
 
 def _diagnostic(message: str, text: str, loc: Location) -> Diagnostic:

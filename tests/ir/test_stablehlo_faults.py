@@ -88,6 +88,19 @@ def test_text_that_does_not_parse(line: str, place: str) -> None:
     assert faults(function(line)) == [("MG0101", place)]
 
 
+@pytest.mark.parametrize("end", ["", "\n", "  // a note\n\n"])
+def test_what_is_missing_at_the_end_belongs_to_the_last_line(end: str) -> None:
+    with pytest.raises(ProgramError, match="'}' at the end of the region") as caught:
+        parse_text(f"func.func @main(%x: {F}) -> {F} {{{end}", "m.mlir")
+    assert str(caught.value.diagnostics[0].loc) == "m.mlir:1"
+
+
+def test_branches_between_blocks_have_a_way_out() -> None:
+    text = f"func.func @main(%x: {F}) -> {F} {{\n  cf.br ^end(%x : {F})\n^end(%y: {F}):\n  return %y : {F}\n}}"
+    with pytest.raises(ProgramError, match="lift-cf-to-scf"):
+        parse_text(text)
+
+
 def test_use_before_definition() -> None:
     text = function(f"%0 = stablehlo.tanh %1 : {F}", f"%1 = stablehlo.tanh %x : {F}")
     assert faults(text) == [("MG0104", "m.mlir:3")]
@@ -101,7 +114,8 @@ def test_types_that_are_not_supported() -> None:
 def test_functions() -> None:
     one = "func.func @a() { return }\n"
     assert faults(one + one.replace("@a", "@b")) == [("MG0104", "m.mlir:2")]
-    assert faults(one.replace("@a", "private @a")) == [("MG0102", "None")]
+    assert faults(one.replace("@a", "private @a")) == [("MG0102", "m.mlir:1")]
+    assert faults("// no function\nshard.grid @g(shape = 4)") == [("MG0102", "m.mlir:2")]
     call = f"%0 = func.call @f(%x) : ({F}) -> {F}"
     assert faults(function(call)) == [("MG0104", "m.mlir:2")]
     recursive = function(call) + function(call).replace("@main", "private @f")

@@ -38,6 +38,15 @@ def test_collectives_of_the_user_are_optimised(
     assert document["check"]["ok"] and document["counts"] == counts
 
 
+def test_a_program_written_with_collectives_is_partitioned_already(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "program.mlir"
+    path.write_text(HEAD + TWO_SUMS)
+    assert main(["opt", str(path), "--passes", "optimize,partition,fuse"]) == 0
+    assert capsys.readouterr().out.count("shard.all_reduce") == 1
+
+
 NUMBERS = """shard.grid @g(shape = 2x3)
 func.func @main(%x: tensor<i64>) -> (index, i64, tensor<i64>, tensor<i64>) {
   %i = shard.process_linear_index on @g : index

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import NoReturn, cast
 
 from xdsl.dialects import builtin, func
 from xdsl.ir import Attribute, Operation, Region
@@ -65,7 +65,10 @@ def import_module(top: builtin.ModuleOp, source: Source, given: Sequence[Mesh] =
         count, [registries.WHOLE_AXES[op.name](op) for op in several if op.name in registries.WHOLE_AXES]
     )
     _prefer_named_mesh(top, reading)
-    _import_functions([each for each in top.ops if isinstance(each, func.FuncOp)], reading)
+    functions = [each for each in top.ops if isinstance(each, func.FuncOp)]
+    if not functions:
+        _refuse_without_function(next(iter(top.ops), top), reading)
+    _import_functions(functions, reading)
     raise_faults(reading)
     if len(reading.distinct) > 1:
         reading.module.meshes = reading.distinct
@@ -130,7 +133,7 @@ def _entry(functions: Sequence[func.FuncOp], reading: Reading) -> func.FuncOp:
     public = [f for f in functions if f.sym_visibility is None or f.sym_visibility.data == "public"]
     public = [function for function in public if KERNEL not in function.attributes]
     if not public:
-        raise ProgramError(Diagnostic("MG0102", "the module has no public function", hint="write func.func @main"))
+        _refuse_without_function(functions[0], reading)
     mains = [function for function in public if function.sym_name.data == "main"]
     if len(public) > 1 and not mains:
         called = {
@@ -146,6 +149,11 @@ def _entry(functions: Sequence[func.FuncOp], reading: Reading) -> func.FuncOp:
         loc = reading.source.locate(public[1])
         raise ProgramError(Diagnostic("MG0104", message, loc, hint="make the others private, or call one @main"))
     return (mains or public)[0]
+
+
+def _refuse_without_function(first: Operation, reading: Reading) -> NoReturn:
+    loc = reading.source.locate(first)
+    raise ProgramError(Diagnostic("MG0102", "the module has no public function", loc, hint="write func.func @main"))
 
 
 def _body(function: func.FuncOp, reading: Reading, graph: Graph) -> None:
