@@ -67,3 +67,25 @@ def test_what_was_guessed_in_a_wide_graph_is_looked_at_again(monkeypatch: pytest
         guessed += guess.cost < exact.cost + 1e-9
         refined += better.cost < exact.cost + 1e-9
     assert refined > guessed + 2
+
+
+def test_many_different_wide_tables_end_the_exact_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten graphs of nine variables side by side: once the first has used up the cells, the others have variables fixed."""
+    rng = np.random.default_rng(4)
+    pairs = [(9 * n + i, 9 * n + j) for n in range(10) for i in range(9) for j in range(i + 1, 9)]
+    tables = [Table(pair, rng.random((3, 3))) for pair in pairs]
+    exact = cheapest([3] * 90, tables)
+    monkeypatch.setattr(eliminate, "WIDE", 81)
+    monkeypatch.setattr(eliminate, "MAX_WIDE", 3**9)
+    rough = cheapest([3] * 90, tables)
+    assert exact.is_exact and not rough.is_exact
+    assert exact.cost <= rough.cost == pytest.approx(cost(rough.labels, tables))
+
+
+def test_equal_wide_tables_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    one = {(i, j): rng.random((3, 3)) for i in range(9) for j in range(i + 1, 9)}
+    tables = [Table((9 * n + i, 9 * n + j), costs) for n in range(10) for (i, j), costs in one.items()]
+    monkeypatch.setattr(eliminate, "WIDE", 81)
+    monkeypatch.setattr(eliminate, "MAX_WIDE", 2 * 3**9)
+    assert cheapest([3] * 90, tables).is_exact

@@ -12,11 +12,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-MAX_TABLE = 1 << 16  # cells; a wider graph has variables fixed, the most connected first
+MAX_TABLE = 1 << 22  # cells (32 MB); a wider graph has variables fixed, the most connected first,
+WIDE, MAX_WIDE = 1 << 16, 1 << 26  # and so has one with more cells than this in different tables wider than that
 ROUNDS = 4  # at most so often is what was fixed looked at again,
 WORTH_A_ROUND = 1e-3  # while it gets cheaper by this part
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -75,6 +77,7 @@ class _Elimination:
         self.order: list[tuple[int, tuple[int, ...], Any]] = []  # variable, neighbours, best label for theirs
         self.arrays: dict[tuple[tuple[int, ...], bytes], Array] = {}  # equal ones are the same
         self.joins: dict[tuple[Any, ...], tuple[Any, Array]] = {}  # best labels and least costs of what was joined
+        self.wide = 0  # cells of the wide ones among them
         self.constant = 0.0
         self.fixed: list[int] = []
         for table in tables:
@@ -89,7 +92,7 @@ class _Elimination:
             width, variable = heapq.heappop(queue)
             if variable not in left or width != self._width(variable):
                 continue  # stale: the variable was eliminated, or has a newer entry
-            if width > MAX_TABLE:
+            if width > (MAX_TABLE if self.wide < MAX_WIDE else WIDE):
                 variable = max(left, key=lambda v: (len(self.neighbours[v]) / (1 + self.often[v]), -v))
                 self._fix(variable)
             else:
@@ -116,7 +119,8 @@ class _Elimination:
     def _insert(self, table: Table) -> None:
         if not table.variables:
             self.constant += float(table.costs)
-        costs = self.arrays.setdefault((table.costs.shape, table.costs.tobytes()), table.costs)
+        digest = blake2b(np.ascontiguousarray(table.costs)).digest()
+        costs = self.arrays.setdefault((table.costs.shape, digest), table.costs)
         table = Table(table.variables, costs)
         for variable in table.variables:
             self.tables[variable].append(table)
@@ -130,7 +134,9 @@ class _Elimination:
         key = (axis, tuple(self.sizes[v] for v in variables), *parts)
         if key not in self.joins:
             costs = self._join(variable, variables)
-            self.joins[key] = costs.argmin(axis=axis), costs.min(axis=axis)
+            best = costs.argmin(axis=axis).astype(np.min_scalar_type(self.sizes[variable]))
+            self.joins[key] = best, costs.min(axis=axis)
+            self.wide += costs.size if costs.size > WIDE else 0
         best, least = self.joins[key]
         others = variables[:axis] + variables[axis + 1 :]
         self.order.append((variable, others, best))

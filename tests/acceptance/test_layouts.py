@@ -1,0 +1,143 @@
+"""Layouts that users ask for with few annotations, against what an expert moves by hand: sequence parallelism, ZeRO-3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+
+from meshgen import api
+from meshgen.executables.executable import Executable
+from meshgen.ir.infer.sharding import COLLECTIVE_OPS
+from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.sharding.oracle import check
+
+jax = pytest.importorskip("jax")
+jnp, P = jax.numpy, jax.sharding.PartitionSpec
+LAYERS = 2
+LOCAL = ("all_slice", "to_partial")
+MEGATRON = {"q": P(None, "tp"), "k": P(None, "tp"), "v": P(None, "tp"), "o": P("tp"), "up": P(None, "tp"), "down": P("tp")}  # fmt: skip
+Params = list[dict[str, Any]]
+
+
+class Sizes(NamedTuple):
+    """A stack of transformer blocks without learnt scales, in f32."""
+
+    batch: int
+    rows: int
+    embed: int
+    ffn: int
+    heads: int
+
+    @property
+    def weights(self) -> dict[str, tuple[int, int]]:
+        square = (self.embed, self.embed)
+        return dict.fromkeys("qkvo", square) | {"up": (self.embed, self.ffn), "down": (self.ffn, self.embed)}
+
+    @property
+    def weight_bytes(self) -> int:
+        return LAYERS * 4 * sum(a * b for a, b in self.weights.values())
+
+    @property
+    def activation_bytes(self) -> int:
+        return 4 * self.batch * self.rows * self.embed
+
+    @property
+    def arguments(self) -> tuple[Any, Params]:
+        one = {name: jax.ShapeDtypeStruct(shape, "float32") for name, shape in self.weights.items()}
+        return jax.ShapeDtypeStruct((self.batch, self.rows, self.embed), "float32"), [one] * LAYERS
+
+    def block(self, x: Any, p: Mapping[str, Any]) -> Any:
+        h = jax.nn.standardize(x)
+        q, k, v = ((h @ p[name]).reshape(*x.shape[:2], self.heads, self.embed // self.heads) for name in "qkv")
+        scores = jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k))
+        x = x + jnp.einsum("bhqk,bkhd->bqhd", scores, v).reshape(x.shape) @ p["o"]
+        return x + jax.nn.gelu(jax.nn.standardize(x) @ p["up"]) @ p["down"]
+
+    def forward(self, x: Any, params: Params) -> Any:
+        for p in params:
+            x = self.block(x, p)
+        return x
+
+    def gradients(self, x: Any, params: Params) -> Any:
+        return jax.grad(lambda params: jnp.sum(self.forward(x, params) ** 2))(params)
+
+
+SMALL, LARGE = Sizes(8, 16, 32, 64, 4), Sizes(8, 512, 1024, 4096, 16)
+
+
+def planned(function: Any, args: Any, specs: Any, out: Any, **axes: int) -> Executable:
+    mesh = jax.sharding.AbstractMesh(
+        tuple(axes.values()), tuple(axes), axis_types=(jax.sharding.AxisType.Auto,) * len(axes)
+    )
+
+    def named(tree: Any) -> Any:
+        return jax.tree.map(
+            lambda spec: jax.sharding.NamedSharding(mesh, spec), tree, is_leaf=lambda each: isinstance(each, P)
+        )
+
+    traced = jax.jit(function, in_shardings=named(specs), out_shardings=named(out)).trace(*args)
+    return api.plan(traced.lower(lowering_platforms=("cpu",)), target="cpu")
+
+
+def is_right(executable: Executable) -> bool:
+    """Whether all ranks together give what one device gives."""
+    passes = partial(run_stages, options=Options(), timing=Timing(), last="partition")
+    return check(executable.stages["import"], pipeline=lambda module: passes(module)["partition"]).ok
+
+
+def moved(executable: Executable) -> set[tuple[str, tuple[int | None, ...]]]:
+    """Collectives, each with the whole shape of what it moves."""
+    nodes = executable.stages["optimize"].graph.nodes
+    return {(n.op, n.operands[0].type.shape) for n in nodes if n.op in COLLECTIVE_OPS and n.op not in LOCAL}
+
+
+def sequence_parallel(sizes: Sizes, *, trained: bool) -> Executable:
+    """Only what goes from block to block is annotated with its rows split, beside Megatron's weights."""
+    x, weights = P("dp", "tp"), [MEGATRON] * LAYERS
+    function, out = (sizes.gradients, weights) if trained else (sizes.forward, x)
+    return planned(function, sizes.arguments, (x, weights), out, dp=2, tp=4)
+
+
+def zero3(sizes: Sizes, weight: Any, *, trained: bool) -> Executable:
+    """Every weight is split over all devices, as the batch is; nothing else is annotated."""
+    x, weights = P("dp"), [dict.fromkeys(sizes.weights, weight)] * LAYERS
+    function, out = (sizes.gradients, weights) if trained else (sizes.forward, x)
+    return planned(function, sizes.arguments, (x, weights), out, dp=8)
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_sequence_parallelism_on_the_residual_alone_moves_no_more_than_megatrons(trained: bool) -> None:
+    """Per layer and direction rows are gathered twice and scattered twice; weights of two dp groups are reduced."""
+    executable = sequence_parallel(LARGE, trained=trained)
+    rows = LAYERS * 4 * (LARGE.activation_bytes // 2) * 3 // 4
+    assert executable.cost.ring_bytes <= (2 * rows + LARGE.weight_bytes // 4 if trained else rows)
+    assert is_right(sequence_parallel(SMALL, trained=trained))
+
+
+def test_sequence_parallelism_does_not_gather_the_weights_of_the_mlp() -> None:
+    found = moved(sequence_parallel(LARGE, trained=True))
+    assert not found & {("all_gather", LARGE.weights[name]) for name in ("up", "down")}
+
+
+@pytest.mark.parametrize("weight", [P("dp"), P(None, "dp")], ids=["rows", "columns"])
+def test_zero3_inference_gathers_each_weight_and_nothing_else(weight: Any) -> None:
+    executable = zero3(LARGE, weight, trained=False)
+    assert moved(executable) == {("all_gather", shape) for shape in LARGE.weights.values()}
+    assert executable.cost.ring_bytes == LARGE.weight_bytes * 7 // 8
+    assert is_right(zero3(SMALL, weight, trained=False))
+
+
+@pytest.mark.parametrize("weight", [P("dp"), P(None, "dp")], ids=["rows", "columns"])
+def test_zero3_training_moves_no_more_than_each_weight_and_its_gradient_once(weight: Any) -> None:
+    executable = zero3(LARGE, weight, trained=True)
+    assert executable.cost.ring_bytes <= 2 * LARGE.weight_bytes * 7 // 8
+    assert is_right(zero3(SMALL, weight, trained=True))
+
+
+def test_zero3_training_leaves_activations_where_they_are() -> None:
+    shapes = set(LARGE.weights.values())
+    ways = ("all_gather", "reduce_scatter")
+    assert moved(zero3(LARGE, P("dp"), trained=True)) == {(way, shape) for way in ways for shape in shapes}
