@@ -119,7 +119,7 @@ class _Elimination:
     def _insert(self, table: Table) -> None:
         if not table.variables:
             self.constant += float(table.costs)
-        digest = blake2b(np.ascontiguousarray(table.costs)).digest()
+        digest = blake2b(table.costs.tobytes()).digest()
         costs = self.arrays.setdefault((table.costs.shape, digest), table.costs)
         table = Table(table.variables, costs)
         for variable in table.variables:
