@@ -21,7 +21,7 @@ from meshgen.spec import Sharding
 Names = Mapping[str, int]  # numbers of devices, open sizes and trips, by name
 ONE = Expr.of(1)
 _TRIED = (2, 3, 4, 8)  # numbers of devices on which a closed form is compared with what is counted
-_TRIED_AXES = 3
+_TRIED_AXES = 3  # of more, only the mesh of the plan is: four numbers for each would be too many meshes
 
 
 def devices(refs: Sequence[str], suffix: str = "") -> Expr:

@@ -23,7 +23,7 @@ from meshgen.kernels.functions import FUNCTIONS
 from meshgen.mesh import Mesh
 
 GENERATED = POINTWISE | LAYOUT | MADE | LOOKUPS | {"dot_general", "reduce"}
-_WIDTH = 116
+_WIDTH = 116  # columns of a line of source
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-SECONDS_PER_KERNEL = 600.0
+SECONDS_PER_KERNEL = 600.0  # no kernel takes nearly so long: a compiler that hangs is stopped
 _KEPT_VARIABLES = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
 _idle: list[Worker] = []
 _living: list[Worker] = []

@@ -22,6 +22,7 @@ from meshgen.spec import Sharding
 
 Json = Any  # None, bool, int, float, str, list or dict of these
 T = TypeVar("T")
+# More than any machine holds or NumPy has: a forged file cannot make the reader compute for ever.
 MAX_ELEMENTS = 1 << 40
 MAX_RANK = 64
 MAX_DEPTH = 64  # of nested attributes and regions

@@ -41,7 +41,7 @@ from meshgen.sharding.propagation.tiles import free_part, joined
 from meshgen.sharding.unknown import at_nominal_sizes
 from meshgen.spec import Sharding
 
-ROUNDS = 2
+ROUNDS = 2  # so often is each axis decided: at first those behind it are not known, then all others are
 
 
 @dataclass(frozen=True)

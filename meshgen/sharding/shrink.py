@@ -24,7 +24,7 @@ from meshgen.sharding.generate import random_arguments
 from meshgen.sharding.lockstep import on_one_device
 from meshgen.spec import Sharding
 
-MAX_TRIES = 2000
+MAX_TRIES = 2000  # smaller programs, each compiled and run
 
 
 def shrink(module: Module, fails: Callable[[Module], bool], max_tries: int = MAX_TRIES) -> Module:

@@ -20,9 +20,9 @@ from meshgen.ir.sizes import input_names, refuse_unknown_dims
 from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
-NOMINAL_SIZE = 2
-TRIAL_SIZES = (1, 2, 3)
-MOST_TRIAL_DEVICES = 72
+NOMINAL_SIZE = 2  # the least with which anything is split
+TRIAL_SIZES = (1, 2, 3)  # nothing is split, it is split evenly, and mostly unevenly
+MOST_TRIAL_DEVICES = 72  # all are simulated in one process
 Rest = ParamSpec("Rest")
 
 

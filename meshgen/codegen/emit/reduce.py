@@ -21,7 +21,7 @@ from meshgen.codegen.fusion.space import Space
 from meshgen.ir.graph import DTYPES, Graph, Node, Value, is_float
 
 WHOLE_ROW = 16384  # elements of a row that registers of one block hold
-CHUNK = 4096
+CHUNK = 4096  # elements that a block reads at once of a longer row
 _COMBINE = {"add": "{a} + {b}", "multiply": "{a} * {b}", "and": "{a} & {b}", "or": "{a} | {b}", "xor": "{a} ^ {b}"}
 
 

@@ -18,7 +18,7 @@ _TELLING = (
     "broadcast_in_dim", "reshape", "iota",
 )  # fmt: skip
 _KNOWN = POINTWISE | LAYOUT | MADE | LOOKUPS | {"dot_general", "reduce"}
-_WORDS = 3
+_WORDS = 3  # in the name of a kernel
 _SHORT = {"broadcast_in_dim": "broadcast", "exponential": "exp", "logistic": "sigmoid"}
 
 

@@ -19,10 +19,11 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
 from meshgen.runtime.plan import COLLECTIVES
 
+# Bounds on what a kernel takes in, so that it stays quick to build and its tiles stay in registers.
 _MOST_MEMBERS = 160
 MOST_INPUTS = 24
-EPILOGUE_NODES = 64
-_MOST_SIBLINGS = 8
+EPILOGUE_NODES = 64  # ops after a dot
+_MOST_SIBLINGS = 8  # dots of one left operand
 _LEAST_PROGRAMS = 64  # a reduction with fewer rows than this does not take a big element-wise kernel along
 
 

@@ -15,9 +15,9 @@ from meshgen.runtime.plan import COLLECTIVES
 
 _TINY_BYTES = 4096  # what is computed again rather than launched for
 _BIG_BYTES = 2**16  # what is worth computing again
-_RECIPE_NODES = 16
+_RECIPE_NODES = 16  # ops that computing a value again may take
 _SMALL = 16  # a value that is so many times smaller is kept in memory rather than computed again
-_MOST_OUTPUTS = 6
+_MOST_OUTPUTS = 6  # of a dot with its epilogue: a tile of each is in registers at once
 _MOST_PLACES = 32  # at so many indices a kernel may compute a value again: source, and work, grow with it
 
 

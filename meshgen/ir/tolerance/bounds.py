@@ -31,7 +31,7 @@ from meshgen.ir.tolerance.functions import WITH_POLES
 from meshgen.ir.tolerance.rules import RULES
 from meshgen.ir.tolerance.values import Tracked, absolute, exact, spread_bound, unknown, widest
 
-SAMPLES = 8
+SAMPLES = 8  # other executions that are tried: each costs one more, and T_QUANTILE covers how few they are
 NEAR = 1.0  # standard deviations within which a pole is met
 T_QUANTILE = 13.26  # of Student's t with 8 degrees of freedom, two-sided, at 1e-6
 

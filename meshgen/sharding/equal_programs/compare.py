@@ -16,6 +16,7 @@ from meshgen.sharding.meshes.crossings import alone
 from meshgen.sharding.optimize import optimize, optimize_local
 from meshgen.sharding.partition import partition
 
+# Both are estimates: a rewritten program must be cheaper by more than they err for programs so much alike.
 WORTH_REWRITING = 0.97  # another program is taken only if its estimated time is below this part of the user's,
 MORE_DOTS, MORE_ROWS = 1.05, 3.0  # or that on links is, and there is no more work than this
 CHOOSING = ("concatenate", "select")  # whose work is left out: rows are chosen by masks in either, and fused away

@@ -17,7 +17,7 @@ State = int | str | None
 LATENCY_SECONDS = 1e-11
 SLICE_SECONDS = 1e-12  # local work of slicing or masking: only to prefer having none
 # Arguments that the user placed are moved on every step, so they stay where they are unless that costs much more:
-# gathering one (ZeRO, FSDP) is usual, laying one out anew is not.
+# gathering one (ZeRO, FSDP) is usual, so it only decides between near equals; laying one out anew is not.
 GATHER_ARGUMENT = 1.1
 RELAYOUT_ARGUMENT = 6.0
 SAME_EDGE = 0.9  # a reshard along several axes at once is one exchange, cheaper than the sum of its parts

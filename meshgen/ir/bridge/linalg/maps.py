@@ -20,7 +20,7 @@ from meshgen.ir.bridge.payload import Builder
 from meshgen.ir.graph import TensorType, Value
 
 MOST_SLICES = 256  # a window of more elements is looked up
-MOST_PLACES = 1 << 22
+MOST_PLACES = 1 << 22  # a table of them is a constant of the program: 32 MB per index
 
 
 class UnreadableMap(Exception):
