@@ -19,6 +19,7 @@ from meshgen.ccl.simulated import UFUNC_OF_KIND
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.evaluate.common import neutral, poisoned
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.loops import trip_count
 from meshgen.ir.manual import meshes_of, settle_manual
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
@@ -60,12 +61,16 @@ def _communicates(graph: Graph) -> bool:
 
 @dataclass
 class _Writer:
-    """Appends to a graph what the devices `ranks` do. The same operation on the same operands is written once."""
+    """Appends to a graph what the devices `ranks` do. The same operation on the same operands is written once.
+
+    `makers` has the nodes of the bodies that were written.
+    """
 
     mesh: Mesh
     graph: Graph
     ranks: tuple[int, ...]
     seen: dict[Any, list[Value]] = field(default_factory=dict[Any, "list[Value]"])
+    makers: dict[Value, Node] = field(default_factory=dict[Value, Node])
 
     def manual(self, node: Node, operands: Sequence[Value]) -> list[Value]:
         """The whole results of a manual computation on whole operands."""
@@ -78,6 +83,7 @@ class _Writer:
     def body(self, body: Graph, inputs: Sequence[Row]) -> list[Row]:
         """The outputs of a body on every device."""
         rows = dict(zip(body.inputs, inputs, strict=True))
+        self.makers |= body.producers()
         for node in body.nodes:
             operands = [rows[value] for value in node.operands]
             rows.update(zip(node.results, self._node(node, operands), strict=True))
@@ -185,26 +191,39 @@ class _Writer:
     def _together(self, node: Node, operands: list[Row]) -> list[Row]:
         """Control flow that communicates: devices that exchange data go the same way, others may go another.
 
-        So a device has what it has where all take the branch that it takes. Trips of a loop are the first device's.
+        So a device has what it has where all take the branch that it takes, and what it has after its own last trip.
         """
         if node.op == "while":
-            return self._gone(node, None, operands)
+            return self._looped(node, operands)
         ways: dict[Value, list[Row]] = {}
         for choice in operands[0]:
             if choice not in ways:
-                ways[choice] = self._gone(node, choice, operands[1:])
+                regions = tuple(self._region(region, self.ranks) for region in node.regions)
+                ways[choice] = self._gone(node, [choice], operands[1:], regions)
         picked = [[row[i] for row in ways[choice]] for i, choice in enumerate(operands[0])]
         return [list(row) for row in zip(*picked, strict=True)]
 
-    def _gone(self, node: Node, choice: Value | None, inputs: list[Row]) -> list[Row]:
-        """The results on all devices where they all go one way: that of `choice`, in a loop that of the first device."""
+    def _looped(self, node: Node, inputs: list[Row]) -> list[Row]:
+        """A loop that runs until no device goes on; one that has stopped keeps what it has."""
+        condition, body = node.regions
+        tested, inside = self._region(condition, self.ranks), self._region(body, self.ranks)
+        if trip_count(node, self.makers) is not None:  # as often on all devices
+            tested.outputs = tested.outputs[:1]
+            return self._gone(node, [], inputs, (tested, inside))
+        writer = _Writer(self.mesh, tested, self.ranks)
+        tested.outputs = [writer.reduced(list(dict.fromkeys(tested.outputs)), "or", node)]
+        count, writer = len(self.ranks), _Writer(self.mesh, inside, self.ranks)
+        rows = [inside.inputs[i : i + count] for i in range(0, len(inside.inputs), count)]
+        flags = writer.body(condition, rows)[0] * len(rows)
+        ends = zip(flags, inside.outputs, inside.inputs, strict=True)
+        inside.outputs = [writer.emit("select", each, each[1].type, {}, node) for each in ends]
+        return self._gone(node, [], inputs, (tested, inside))
+
+    def _gone(self, node: Node, choice: list[Value], inputs: list[Row], regions: tuple[Graph, ...]) -> list[Row]:
+        """The results on all devices of control flow that they go through together, by a choice or in a loop."""
         flat = [value for row in inputs for value in row]
-        regions = [self._region(region, self.ranks) for region in node.regions]
-        if choice is None:
-            regions[0].outputs = regions[0].outputs[:1]
         results = [Value(value.type, "", None, value.loc) for value in node.results for _ in self.ranks]
-        chosen = [] if choice is None else [choice]
-        self.graph.nodes.append(replace(node, operands=[*chosen, *flat], results=results, regions=tuple(regions)))
+        self.graph.nodes.append(replace(node, operands=[*choice, *flat], results=results, regions=regions))
         count = len(self.ranks)
         return [results[i : i + count] for i in range(0, len(results), count)]
 

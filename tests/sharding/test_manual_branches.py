@@ -71,6 +71,32 @@ def test_devices_of_one_group_may_choose_differently(stage: str, number: str) ->
         assert check(entered, pipeline=lambda _: fused, args=[x]).ok
 
 
+def test_a_loop_goes_on_as_often_as_each_device_says() -> None:
+    """Row r adds up the row's sums r + 1 times; the sum is the same in every trip, so it is made before the loop."""
+    start, end = TEXT.index("    %way ="), TEXT.index("    sdy.return %r")
+    reduction = TEXT[TEXT.index('"stablehlo.all_reduce"') : TEXT.index("      stablehlo.return %s")]
+    loop = f"""    %zero = stablehlo.constant dense<0> : tensor<ui32>
+    %one = stablehlo.constant dense<1> : tensor<ui32>
+    %l:2 = stablehlo.while(%i = %zero, %d = %a) : tensor<ui32>, tensor<2xf32> cond {{
+      %go = stablehlo.compare LE, %i, %row : (tensor<ui32>, tensor<ui32>) -> tensor<i1>
+      stablehlo.return %go : tensor<i1>
+    }} do {{
+      %s = {reduction}
+      %n = stablehlo.add %d, %s : tensor<2xf32>
+      %j = stablehlo.add %i, %one : tensor<ui32>
+      stablehlo.return %j, %n : tensor<ui32>, tensor<2xf32>
+    }}
+    %r = stablehlo.add %l#1, %a : tensor<2xf32>
+"""
+    module = parse_text(TEXT[:start] + loop + TEXT[end:])
+    x = np.arange(8, dtype=np.float32)
+    tiles = x.reshape(2, 2, 2)
+    expected = 2 * tiles + np.array([1, 2])[:, None, None] * tiles.sum(1, keepdims=True)
+    fused = run_stages(module, Options("cpu"), Timing(), "fuse")["fuse"]
+    assert check(module, pipeline=lambda _: fused).ok
+    np.testing.assert_array_equal(simulate(fused, [x])[0], expected.reshape(8))
+
+
 def test_a_loop_that_might_not_end_keeps_branches_apart() -> None:
     """What a device did not choose is computed only where that must end."""
     body = "%w = stablehlo.add %u, %v : tensor<f32>"
