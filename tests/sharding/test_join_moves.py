@@ -54,6 +54,25 @@ def test_kept_apart_where_the_first_one_is_used_too() -> None:
     assert len(join_moves(parse_text(program(*GATHERS, kept=True))).graph.nodes) == 2
 
 
+@pytest.mark.parametrize(("size", "tiles", "left"), [(10, (5, 3), 2), (12, (6, 3), 1)])
+def test_slices_are_joined_where_tiles_nest(size: int, tiles: tuple[int, int], left: int) -> None:
+    """Ten rows are five and five, each three and two: not the tiles of three that four devices would have of ten."""
+    ends = [
+        f'tensor<{rows}xf32> {{shard.layout = #shard.split<@g, [["0", "1"]]>, shard.global = tensor<{4 * rows}xf32>}}'
+        for rows in (size, tiles[1])
+    ]
+    first, second, third = (f"tensor<{rows}xf32>" for rows in (size, *tiles))
+    text = f"""builtin.module attributes {{meshgen.stage = "partition"}} {{
+  shard.grid @g(shape = 2x2)
+  func.func public @f(%x: {ends[0]}) -> ({ends[1]}) {{
+    %a = shard.all_slice %x on @g grid_axes = [0] slice_axis = 0 : {first} -> {second}
+    %r = shard.all_slice %a on @g grid_axes = [1] slice_axis = 0 : {second} -> {third}
+    func.return %r : {third}
+  }}
+}}"""  # fmt: skip
+    assert len(join_moves(parse_text(text)).graph.nodes) == left
+
+
 def test_shifts_around_are_nothing() -> None:
     turns = ("shift %x on @g grid_axes = [0] shift_axis = 0 offset = 1 rotate", "2x4", "shift %a on @g grid_axes = [0] shift_axis = 0 offset = 1 rotate", "2x4")  # fmt: skip
     assert join_moves(parse_text(program(*turns))).graph.nodes == []

@@ -10,7 +10,7 @@ from typing import Any
 
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
-from meshgen.sharding.optimizations.rewrite import Walk, about, meaning, merged_why, price, price_of, walk
+from meshgen.sharding.optimizations.rewrite import Walk, about, local_type, meaning, merged_why, price, price_of, walk
 
 _ALONG_A_DIM = ("all_gather", "all_slice", "reduce_scatter")
 
@@ -39,11 +39,19 @@ def _join(node: Node, walk: Walk) -> Sequence[Value] | None:
 def _along_dim(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
     outer, below = tuple(node.attrs["axes"]), tuple(inner.attrs["axes"])
     same = node.attrs["dim"] == inner.attrs["dim"] and node.attrs.get("kind") == inner.attrs.get("kind")
-    if not same or any(overlaps(a, b) for a in outer for b in below):
+    if not same or any(overlaps(a, b) for a in outer for b in below) or not _nests(node, inner, walk):
         return None
     # A gather's outer axes are major: it joins what the inner one joined. A slice cuts what the first one cut.
     axes = outer + below if node.op == "all_gather" else below + outer
     return _emit(node.op, {**meaning(node.attrs), "axes": axes}, node, inner, walk)
+
+
+def _nests(node: Node, inner: Node, walk: Walk) -> bool:
+    """Whether all that lies between the two is rows of the finer tiles: rows behind a last, short one would get in between."""
+    finer, many = (inner.operands[0], inner) if node.op == "all_gather" else (node.result, node)
+    dim, count = node.attrs["dim"], walk.mesh.group_size(tuple(many.attrs["axes"]))
+    rows, tile = (local_type(value, walk.mesh).sizes[dim] for value in (inner.result, finer))
+    return rows == count * tile
 
 
 def _shifted(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
