@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from meshgen.mesh import Mesh
@@ -84,6 +85,17 @@ def axes_along(count: int, stride: int, mesh: Mesh) -> list[str] | None:
             stride, count = stride * length, count // length
         below *= size
     return found if count == 1 else None
+
+
+def axes_of_size(count: int, mesh: Mesh) -> tuple[str, ...]:
+    """Axes, or parts of axes, over which groups have `count` devices, which divides all; minor-most ones where these do."""
+    found: list[str] = []
+    for axis, size in zip(reversed(mesh.names), reversed(mesh.sizes), strict=True):
+        part = math.gcd(count, size)
+        if part > 1:
+            found.insert(0, axis if part == size else f"{axis}:({size // part}){part}")
+        count //= part
+    return tuple(found)
 
 
 def find_shift(pairs: Pairs, mesh: Mesh) -> tuple[str, int] | None:

@@ -140,7 +140,6 @@ def test_the_partition_is_the_device_number() -> None:
 
 
 FAULTS = [
-    (local(REDUCED.replace("[0, 1, 2, 3], [4, 5, 6, 7]", "[0, 1], [2, 3], [4, 5]").replace("2x4xi64", "3x2xi64")).replace('"y"=4', '"y"=3'), "MG0103", "no axes of Mesh(x=2, y=3) have the groups [0, 1], [2, 3], [4, 5]"),
     (local(REDUCED.replace("[4, 5, 6, 7]", "[4, 5, 6, -1]")), "MG0104", "different sizes"),
     (manual("%r = stablehlo.tanh %t : tensor<3x6xf32>", "3x6", "3x6"), "MG0204", "has tiles f32[2,6], but the body has f32[3,6]"),
     (manual("%r = stablehlo.tanh %t : tensor<2x6xf32>", given="7x6"), "MG0204", "7 % 4 = 3"),

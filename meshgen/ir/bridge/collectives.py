@@ -25,7 +25,7 @@ from meshgen.ir.dialects.stablehlo.reduce import applied_op
 from meshgen.ir.graph import TensorType, Value
 from meshgen.ir.replica_groups import (
     are_uneven,
-    axes_along,
+    axes_of_size,
     device_groups,
     find_axes,
     group_faults,
@@ -62,16 +62,18 @@ class Group:
     order: tuple[int, ...] = ()
 
 
-def _group(importer: Importer, operation: Operation) -> Group | None:
-    """The groups of a collective; collects a fault where there are none.
+def _group(importer: Importer, operation: Operation, is_ordered: bool = True) -> Group | None:
+    """The groups of a collective, whose members may be taken in any order unless `is_ordered`; collects a fault where
+    there are none.
 
     Groups of replicas, [[0]], on a channel mean all devices of a program with one replica. Groups that no axes have are
-    groups along the minor-most ones once the devices' tensors have changed their places.
+    groups along axes of their size once the devices' tensors have changed their places.
     """
     if not has_mesh(importer, operation):
         return None
     mesh, rows = importer.reading.module.mesh, rows_of(operation.properties["replica_groups"])
-    if rows in ([], [(0,)]) and (is_across(operation) or mesh.size == 1):
+    is_one = importer.reading.replicas == 1
+    if rows in ([], [(0,)]) and (mesh.size == 1 or (is_one and is_across(operation))):
         return Group(mesh.names)
     groups = importer.reading.placed(device_rows(importer, operation, rows))
     if message := group_faults(groups, mesh):
@@ -79,16 +81,14 @@ def _group(importer: Importer, operation: Operation) -> Group | None:
         importer.fault("MG0104", f"{operation.name}: {message}", operation, hint if are_uneven(groups, mesh) else "")
         return None
     axes = find_axes(groups, mesh)
-    if axes is None and operation.name == "stablehlo.all_reduce":  # each device has the same then
+    if axes is None and not is_ordered:
         axes = find_axes([tuple(sorted(group)) for group in groups], mesh)
     if axes is not None:
         return Group(axes)
-    if (along := axes_along(len(groups[0]), 1, mesh)) is not None:
-        return Group(tuple(along), tuple(device for group in groups for device in group))
-    shown = ", ".join(str(list(group)) for group in groups[:4]) + (", ..." if len(groups) > 4 else "")
-    hint = "a collective is over axes of the mesh, or over parts of them"
-    importer.fault("MG0103", f"{operation.name}: no axes of {mesh} have the groups {shown}", operation, hint)
-    return None
+    along = axes_of_size(len(groups[0]), mesh)
+    pairs = zip(mesh.groups(along), groups, strict=True)
+    order = {place: device for places, group in pairs for place, device in zip(places, group, strict=True)}
+    return Group(along, tuple(order[place] for place in range(mesh.size)))
 
 
 def _uneven(importer: Importer, operation: Operation) -> list[tuple[int, ...]]:
@@ -99,18 +99,22 @@ def _uneven(importer: Importer, operation: Operation) -> list[tuple[int, ...]]:
 
 
 def device_rows(importer: Importer, operation: Operation, rows: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Rows of what the operation numbers as rows of devices; -1 fills up shorter rows."""
+    """Rows of what the operation numbers as rows of devices; -1 fills up shorter rows.
+
+    Where there is one replica, or one partition of each, numbers that are none of its side's are those of devices.
+    """
     plain = [tuple(number for number in row if number >= 0) for row in rows]
     mesh, replicas = importer.reading.module.mesh, importer.reading.replicas
     partitions = mesh.size // replicas
-    if replicas == 1 or partitions == 1:
-        return plain
     across = is_across(operation)
     if operation.name in _OF_ONE_SIDE:
         numbers = "partitions" if across else "replicas"
     else:
         is_global = operation.properties.get("use_global_device_ids") is not None
         numbers = "devices" if across and is_global else "both" if across else "replicas"
+    most = max((number for row in plain for number in row), default=0)
+    if min(replicas, partitions) == 1 and most >= (partitions if numbers == "partitions" else replicas):
+        return plain
     return device_groups(plain, replicas, partitions, numbers)
 
 
@@ -165,7 +169,7 @@ def _reducing(name: str) -> Callable[[Importer, Operation], None]:
         if name == "all_reduce" and (groups := _uneven(importer, operation)):
             reduce_unevenly(importer, operation, groups, kind)
             return
-        if (group := _group(importer, operation)) is None:
+        if (group := _group(importer, operation, name == "reduce_scatter" or kind is None)) is None:
             _bind_unknown(importer, operation)
             return
         attrs = {"dim": _integer(operation, "scatter_dimension")} if name == "reduce_scatter" else {}
