@@ -7,8 +7,7 @@ its own part of it: then the exchange that made it, and the cut behind it, are l
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from meshgen.answers.compiled import Compiled
 from meshgen.errors import bracketed, place_text
@@ -33,10 +32,6 @@ class Unmade:
     required: bool
     why: str
     location: str
-
-    def record(self) -> dict[str, Any]:
-        """For `--json`."""
-        return asdict(self)
 
     def __str__(self) -> str:
         where = bracketed(self.location)
@@ -113,10 +108,6 @@ class OtherUse:
     user: str
     why: str
     location: str
-
-    def record(self) -> dict[str, Any]:
-        """For `--json`."""
-        return asdict(self)
 
     def __str__(self) -> str:
         where = bracketed(self.location)

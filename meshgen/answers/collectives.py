@@ -6,7 +6,7 @@ The edges are those of stage `materialize` whose numbers it carries.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from meshgen.answers.comms import Collective, collective_record
@@ -94,7 +94,7 @@ def _record(
         "edges": [_edge_record(edge, row, executable, solved, reasons) for edge in mine],
         "chains": [entry for value in dict.fromkeys(values) for entry in _chains(value, row.axes, solved, reasons)],
         "rivals": [
-            rival.record() | {"text": str(rival)}
+            asdict(rival) | {"text": str(rival)}
             for rival in others
             if any(overlaps(rival.axis, axis) for axis in row.axes)
         ],

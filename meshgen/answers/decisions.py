@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from meshgen.answers.annotations import hints_that_lost, not_as_required
@@ -30,6 +31,6 @@ def _part(part: Compiled) -> dict[str, Any]:
     return {
         "explained": collective_records_of(part, solved, reasons, numbers, weighed=False),
         "tree": [root.record() for root in comms_tree(part)],
-        "hints_that_lost": [hint.record() for hint in hints_that_lost(part, solved)],
-        "not_as_required": [each.record() for each in not_as_required(part, solved)],
+        "hints_that_lost": [asdict(hint) for hint in hints_that_lost(part, solved)],
+        "not_as_required": [asdict(each) for each in not_as_required(part, solved)],
     }

@@ -59,8 +59,8 @@ def annotation_record(executable: Compiled) -> dict[str, Any]:
     """For `--json`: the hints that lost and the required annotations that no value lies as, of all meshes."""
     parts = [(part, known_of(part).solved) for part in executable.parts if "propagate" in part.stages]
     return {
-        "hints_that_lost": [hint.record() for part, solved in parts for hint in hints_that_lost(part, solved)],
-        "not_as_required": [each.record() for part, solved in parts for each in not_as_required(part, solved)],
+        "hints_that_lost": [asdict(hint) for part, solved in parts for hint in hints_that_lost(part, solved)],
+        "not_as_required": [asdict(each) for part, solved in parts for each in not_as_required(part, solved)],
     }
 
 

@@ -113,7 +113,7 @@ class Known:
         if what is not None and self.solved:
             makers = [site for site in self.solved.sites if value in site.node.results]
             record["rivals"] = [
-                rival.record() | {"text": str(rival)} for s in makers for rival in rivals(self.solved, s)
+                asdict(rival) | {"text": str(rival)} for s in makers for rival in rivals(self.solved, s)
             ]
         return record
 

@@ -6,8 +6,7 @@ Choices are weighed as propagation weighed them: one axis at a time, with the ot
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -31,9 +30,6 @@ class Rival:
     choice: str
     seconds_more: float
 
-    def record(self) -> dict[str, Any]:
-        return asdict(self)
-
     def __str__(self) -> str:
         return f"{self.axis}: {self.op} {self.choice}: {_more(self.seconds_more)}"
 
@@ -48,9 +44,6 @@ class LostHint:
     chosen: str
     why: str
     location: str
-
-    def record(self) -> dict[str, Any]:
-        return asdict(self)
 
     def __str__(self) -> str:
         where = bracketed(self.location)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, SymbolNameConstraint
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, result_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
@@ -29,6 +29,7 @@ from meshgen.ir.dialects.sdy.attributes import (
 )
 from meshgen.ir.dialects.sdy.collectives import COLLECTIVES, LISTED
 from meshgen.ir.dialects.sdy.manual import ManualComputationOp, ReturnOp
+from meshgen.ir.dialects.sdy.one_value import OfOneValue
 from meshgen.ir.dialects.sdy.propagation import OPERATIONS, DirectionAttr
 from meshgen.ir.graph import TOKEN, Annotation, TensorType
 from meshgen.mesh import DEFAULT_NAME, Axis
@@ -64,32 +65,19 @@ class MeshOp(IRDLOperation):
         printer.print_op_attributes(self.attributes)
 
 
-class Constrained(IRDLOperation):
+class Constrained(OfOneValue):
     """`sdy.sharding_constraint %x <@mesh, [{"x"}, {}]> : tensor<8x8xf32>`"""
 
-    input = operand_def()
     sharding = prop_def(ShardingAttr)
     result = result_def()
 
     @classmethod
-    def parse(cls, parser: Parser) -> IRDLOperation:
-        operand = parser.parse_unresolved_operand()
-        sharding = ShardingAttr(ShardingAttr.parse_parameter(parser))
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        type = parser.parse_type()
-        value = parser.resolve_operand(operand, type)
-        return cls.create(
-            operands=[value], result_types=[type], properties={"sharding": sharding}, attributes=attributes
-        )
+    def parse_said(cls, parser: Parser) -> dict[str, Attribute]:
+        return {"sharding": ShardingAttr(ShardingAttr.parse_parameter(parser))}
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.input)
-        printer.print_string(f" <{self.sharding.data}>")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
+    @property
+    def said(self) -> str:
+        return f"<{self.sharding.data}>"
 
 
 @irdl_op_definition

@@ -8,7 +8,6 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
-    operand_def,
     opt_prop_def,
     prop_def,
     region_def,
@@ -21,6 +20,7 @@ from xdsl.printer import Printer
 
 from meshgen.ir.dialects.sdy.attributes import ShardingAttr, ShardingPerValueAttr
 from meshgen.ir.dialects.sdy.manual import parse_shardings
+from meshgen.ir.dialects.sdy.one_value import OfOneValue
 from meshgen.ir.parser import TextParser
 
 DIRECTIONS = ("NONE", "FORWARD", "BACKWARD")
@@ -47,84 +47,60 @@ class DirectionAttr(OpaqueSyntaxAttribute, Data[str]):
 
 
 @irdl_op_definition
-class ShardingGroupOp(IRDLOperation):
+class ShardingGroupOp(OfOneValue):
     """`sdy.sharding_group %x group_id=0 : tensor<8xf32>`"""
 
     name = "sdy.sharding_group"
-    input = operand_def()
     group_id = prop_def(IntegerAttr)
 
     @classmethod
-    def parse(cls, parser: Parser) -> ShardingGroupOp:
-        operand = parser.parse_unresolved_operand()
+    def parse_said(cls, parser: Parser) -> dict[str, Attribute]:
         parser.parse_keyword("group_id")
         parser.parse_punctuation("=")
-        number = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        value = parser.resolve_operand(operand, parser.parse_type())
-        return cls.create(operands=[value], properties={"group_id": number}, attributes=attributes)
+        return {"group_id": IntegerAttr(parser.parse_integer(allow_boolean=False), i64)}
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.input)
-        printer.print_string(f" group_id={self.group_id.value.data}")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.input.type)
+    @property
+    def said(self) -> str:
+        return f"group_id={self.group_id.value.data}"
 
 
 @irdl_op_definition
-class PropagationBarrierOp(IRDLOperation):
+class PropagationBarrierOp(OfOneValue):
     """`sdy.propagation_barrier %x allowed_direction=FORWARD : tensor<8xf32>`"""
 
     name = "sdy.propagation_barrier"
-    input = operand_def()
     allowed_direction = prop_def(DirectionAttr)
     result = result_def()
 
     @classmethod
-    def parse(cls, parser: Parser) -> PropagationBarrierOp:
-        operand = parser.parse_unresolved_operand()
+    def parse_said(cls, parser: Parser) -> dict[str, Attribute]:
         parser.parse_keyword("allowed_direction")
         parser.parse_punctuation("=")
-        direction = DirectionAttr(DirectionAttr.parse_parameter(parser))
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        type = parser.parse_type()
-        return cls.create(operands=[parser.resolve_operand(operand, type)], result_types=[type],
-                          properties={"allowed_direction": direction}, attributes=attributes)  # fmt: skip
+        return {"allowed_direction": DirectionAttr(DirectionAttr.parse_parameter(parser))}
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.input)
-        printer.print_string(f" allowed_direction={self.allowed_direction.data}")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
+    @property
+    def said(self) -> str:
+        return f"allowed_direction={self.allowed_direction.data}"
 
 
 @irdl_op_definition
-class DataFlowEdgeOp(IRDLOperation):
+class DataFlowEdgeOp(OfOneValue):
     """`sdy.data_flow_edge %x sharding=<@mesh, [{"x"}]> : tensor<8xf32>`: what Shardy found of a value, as its passes note it."""
 
     name = "sdy.data_flow_edge"
-    input = operand_def()
     sharding = opt_prop_def(ShardingAttr)
     result = result_def()
 
     @classmethod
-    def parse(cls, parser: Parser) -> DataFlowEdgeOp:
-        operand = parser.parse_unresolved_operand()
-        properties: dict[str, Attribute] = {}
-        if parser.parse_optional_keyword("sharding") is not None:
-            parser.parse_punctuation("=")
-            properties["sharding"] = ShardingAttr(ShardingAttr.parse_parameter(parser))
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        type = parser.parse_type()
-        value = parser.resolve_operand(operand, type)
-        return cls.create(operands=[value], result_types=[type], properties=properties, attributes=attributes)
+    def parse_said(cls, parser: Parser) -> dict[str, Attribute]:
+        if parser.parse_optional_keyword("sharding") is None:
+            return {}
+        parser.parse_punctuation("=")
+        return {"sharding": ShardingAttr(ShardingAttr.parse_parameter(parser))}
+
+    @property
+    def said(self) -> str:
+        return f"sharding=<{self.sharding.data}>" if self.sharding else ""
 
 
 @irdl_op_definition

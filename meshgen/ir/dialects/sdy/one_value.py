@@ -1,0 +1,46 @@
+"""The shape of most of Shardy's operations: a value, what is said of it, and its type."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Self
+
+from xdsl.ir import Attribute
+from xdsl.irdl import IRDLOperation, operand_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+
+class OfOneValue(IRDLOperation, ABC):
+    """`%x WHAT IS SAID {attributes} : type`; a result, where there is one, is of the same type."""
+
+    input = operand_def()
+
+    @classmethod
+    @abstractmethod
+    def parse_said(cls, parser: Parser) -> dict[str, Attribute]:
+        """The properties that stand behind the value."""
+
+    @property
+    @abstractmethod
+    def said(self) -> str:
+        """Their text."""
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        operand = parser.parse_unresolved_operand()
+        properties = cls.parse_said(parser)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type = parser.parse_type()
+        value = parser.resolve_operand(operand, type)
+        results = [type for _ in cls.get_irdl_definition().results]
+        return cls.create(operands=[value], result_types=results, properties=properties, attributes=attributes)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.input)
+        printer.print_string(f" {self.said}" if self.said else "")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.input.type)
