@@ -161,11 +161,12 @@ def build_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: 
         workers: compiler processes; default one per core.
         progress: called for each kernel as it is ready.
     Raises:
-        CodegenError: MG0302 for each kernel that does not compile, MG0303 for each that cannot be launched.
+        CodegenError: MG0302 for each kernel that does not compile, MG0303 for each that cannot be launched, MG0301 for
+            each that holds numbers which an architecture lacks.
         UsageError: MG0001, an architecture that is none.
         MissingError: Triton is not installed.
     """
-    _check_archs(archs)
+    _check_archs(archs, requests)
     cache = Cache(cache_dir or default_directory())
     work = [(request, arch) for request in requests for arch in archs]
     keys = [key_of(format=FORMAT, text=r.text, versions=toolchain(a), **r.content(a)) for r, a in work]
@@ -205,12 +206,25 @@ def build_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: 
     return {(r.name, arch): found[key] for (r, arch), key in zip(work, keys, strict=True)}
 
 
-def _check_archs(archs: Sequence[str]) -> None:
+def _check_archs(archs: Sequence[str], requests: Sequence[Request]) -> None:
     """Triton's compiler would crash on what it does not know."""
     unknown = [arch for arch in archs if not re.fullmatch(r"sm_(8|9|10|12)\d", arch)]
     if unknown:
         hint = "use for example sm_80 (A100), sm_90 (H100, H200) or sm_100 (B200)"
         raise UsageError(*(Diagnostic("MG0001", f"'{arch}' is no GPU architecture", hint=hint) for arch in unknown))
+    if lacking := [_lacks_type(each, arch) for each in requests for arch in archs if _uses_lacking(each, arch)]:
+        raise CodegenError(*lacking)
+
+
+def _uses_lacking(request: Request, arch: str) -> bool:
+    """Whether the kernel holds numbers of the 8-bit float that came with sm_89."""
+    types = [kind for _, kind in request.signature]
+    return int(arch.removeprefix("sm_")) < 89 and ("*fp8e4nv" in types or "tl.float8e4nv" in request.text)
+
+
+def _lacks_type(request: Request, arch: str) -> Diagnostic:
+    hint = "compile for sm_89 or newer, or with --target cpu: it runs on the reference device"
+    return Diagnostic("MG0301", f"kernel '{request.name}' needs element type f8E4M3FN, which {arch} lacks", hint=hint)
 
 
 def _tell(progress: Progress | None, count: int, total: int, name: str) -> None:

@@ -59,7 +59,8 @@ def kernel_source(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90"
     """
     if faults := unsupported_parts(body):
         raise CodegenError(*faults)
-    entry = re.sub(r"\W+", "_", name)
+    entry = re.sub(r"\W+", "_", name, flags=re.ASCII)
+    entry = f"{entry}_kernel" if entry in FUNCTIONS else entry  # the source may hold the function of that name too
     evaluator = Evaluator(body, mesh)
     launch = _emit(evaluator, body, target)
     if any(v.type.size == 0 for v in body.outputs):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 
 from meshgen import api
@@ -87,7 +88,7 @@ def dump(executable: Executable, place: Path) -> None:
     """One numbered file per stage, one per kernel, and `decisions.json`. Raises UsageError MG0003."""
     if isinstance(executable, OpenExecutable):
         for sizes, each in executable.specialisations.items():
-            dump(each, place / str(sizes).replace(", ", "_"))
+            dump(each, place / _file_name(str(sizes)))
         return
     try:
         (place / "kernels").mkdir(parents=True, exist_ok=True)
@@ -96,8 +97,13 @@ def dump(executable: Executable, place: Path) -> None:
         document = json.dumps(decisions(executable), indent=1, default=plain)
         write_text(place / "decisions.json", document + "\n")
         for name, source in executable.sources.items():
-            file = place / "kernels" / f"{name}.py"  # of several meshes each has a folder
+            file = place.joinpath("kernels", *map(_file_name, f"{name}.py".rsplit("/", 1)))  # each mesh has a folder
             file.parent.mkdir(exist_ok=True)
             write_text(file, source.text)
     except OSError as error:
         raise UsageError(Diagnostic("MG0003", f"'{place}' cannot be written: {error.strerror}")) from error
+
+
+def _file_name(text: str) -> str:
+    """A name from a program as that of a file, which leads nowhere else."""
+    return re.sub(r"[^\w.=-]+", "_", text).lstrip(".") or "_"

@@ -38,7 +38,7 @@ def tanh_f64(x):
     a = tl.abs(x)
     e = expm1(-2 * a)
     t = -e / (e + 2)
-    return tl.where(x < 0, -t, t)
+    return tl.where(x < 0, t * -1.0, t)
 ''',
     "cbrt": '''
 @triton.jit
@@ -49,7 +49,7 @@ def cbrt(x):
     y = tl.exp(tl.log(safe) / 3)
     y = y - (y - safe / (y * y)) / 3
     y = tl.where((a == 0) | (a == float("inf")), a, y)
-    return tl.where(x < 0, -y, y)
+    return tl.where(x < 0, y * -1.0, y)
 ''',
     "round_even": '''
 @triton.jit
@@ -57,7 +57,7 @@ def round_even(x, big):
     """Round to nearest, ties to even: adding and taking away `big` = 2^(mantissa bits) drops the fraction."""
     a = tl.abs(x)
     r = tl.where(a < big, (a + big) - big, a)
-    return tl.where(x < 0, -r, r)
+    return tl.where(x < 0, r * -1.0, r)
 ''',
     "round_away": '''
 @triton.jit
@@ -66,7 +66,7 @@ def round_away(x):
     a = tl.abs(x)
     r = tl.floor(a)
     r = tl.where(a - r >= 0.5, r + 1, r)
-    return tl.where(x < 0, -r, r)
+    return tl.where(x < 0, r * -1.0, r)
 ''',
     "sign_of": '''
 @triton.jit
@@ -83,27 +83,30 @@ def sign_of_float(x):
     "power": '''
 @triton.jit
 def power(x, y):
-    """x ** y for floats: a negative base needs an integral exponent."""
+    """x ** y for floats: a negative base needs an integral exponent; infinities and zeros with their signs as IEEE has it."""
     a = tl.abs(x)
     r = tl.exp2(y * tl.log2(tl.where(a == 0, 1, a)))
     r = tl.where(a == 0, tl.where(y > 0, 0.0, float("inf")), r)
+    r = tl.where(a == 1, 1.0, r)
     whole = tl.floor(y) == y
-    odd = tl.floor(y * 0.5) * 2 != y
-    r = tl.where(x < 0, tl.where(whole, tl.where(odd, -r, r), float("nan")), r)
+    odd = whole & (tl.floor(y * 0.5) * 2 != y)
+    r = tl.where((x < 0) & (a != float("inf")) & (whole == 0), float("nan"), r)
+    r = tl.where(is_negative(x) & odd, r * -1.0, r)
+    r = tl.where((x != x) | (y != y), float("nan"), r)
     return tl.where((y == 0) | (x == 1), 1.0, r)
 ''',
     "integer_power": '''
 @triton.jit
 def integer_power(x, y):
-    """x ** y for integers by squaring; a negative exponent gives 0, or a power of -1 or 1."""
+    """x ** y for integers by squaring, over all bits of y; a negative exponent gives 0, or a power of -1 or 1."""
     r = x * 0 + 1
     base = x
     left = tl.where(y < 0, 0 - y, y)
-    for _ in range(6):
+    for _ in range(y.dtype.primitive_bitwidth):
         r = tl.where(left % 2 == 1, r * base, r)
         base = base * base
         left = left // 2
-    inverse = tl.where(x == 1, x, tl.where(x == -1, tl.where(y % 2 == 0, x * x, x), x * 0))
+    inverse = tl.where(x == 1, x, tl.where(x + 1 == 0, tl.where(y % 2 == 0, x * x, x), x * 0))
     return tl.where(y < 0, inverse, r)
 ''',
     "erf_inv": '''
@@ -130,7 +133,27 @@ def erf_inv(x):
     q = q * t + 1.00167406
     q = q * t + 2.83297682
     r = tl.where(w < 5, p, q) * x
-    return tl.where(tl.abs(x) == 1, x * float("inf"), r)
+    r = tl.where(tl.abs(x) == 1, x * float("inf"), r)
+    return tl.where(tl.abs(x) > 1, float("nan"), r)
+''',
+    "erf_inv_f64": '''
+@triton.jit
+def erf_inv_f64(x):
+    """Newton steps from single precision: on erf where that is not near 1, else on log(erfc) as a continued fraction."""
+    a = tl.abs(x)
+    near = a < 0.96
+    safe = tl.where(a < 1, a, 0.5)
+    r = erf_inv(safe)
+    q = tl.log(1 - tl.where(near, 0.5, safe))
+    for _ in range(4):
+        step = (tl.erf(r) - safe) * 0.886226925452758 * tl.exp(tl.where(near, r * r, 0.0))
+        far = tl.where(near, 2.0, r)
+        t = far
+        for n in range(120):
+            t = far + (120 - n) * 0.5 / t
+        r = tl.where(near, r - step, r - (far * far + tl.log(1.772453850905516 * t) + q) / (2 * t))
+    r = tl.where(a < 1, r, erf_inv(a))
+    return tl.where(x < 0, r * -1.0, r)
 ''',
     "popcount": '''
 @triton.jit
@@ -151,23 +174,104 @@ def smear(x):
     x = x | (x >> 8)
     return x | (x >> 16)
 ''',
-    "arc_tangent": '''
+    "is_negative": '''
 @triton.jit
-def arc_tangent(y, x):
-    """Angle of (x, y): a polynomial for the octant (Cephes' atanf), then its place in the circle."""
+def is_negative(x):
+    """Whether the sign is set, of -0 too."""
+    return (x < 0) | ((x == 0) & (1 / x < 0))
+''',
+    "steepness": '''
+@triton.jit
+def steepness(y, x):
+    """The smaller of |x| and |y| over the larger; NaN if one is."""
     a = tl.abs(x)
     b = tl.abs(y)
-    low = tl.minimum(a, b)
-    high = tl.maximum(a, b)
-    t = tl.where(high == 0, 0.0, tl.where(low == high, 1.0, low / tl.where(high == 0, 1.0, high)))
+    low = tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+    high = tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+    return tl.where(high == 0, low, tl.where(low == high, 1.0, low / tl.where(high == 0, 1.0, high)))
+''',
+    "octant": '''
+@triton.jit
+def octant(t):
+    """The angle of a steepness from 0 to 1, in single precision: a polynomial (Cephes' atanf)."""
     steep = t > 0.4142135623730950
     z = tl.where(steep, (t - 1) / (t + 1), t)
     s = z * z
     p = ((8.05374449538e-2 * s - 1.38776856032e-1) * s + 1.99777106478e-1) * s - 3.33329491539e-1
-    r = p * s * z + z + tl.where(steep, 0.7853981633974483, 0.0)
-    r = tl.where(b > a, 1.5707963267948966 - r, r)
-    r = tl.where(x < 0, 3.141592653589793 - r, r)
-    return tl.where(y < 0, -r, r)
+    r = p * s * z + z
+    return tl.where(steep, r + 0.7853981633974483, r)
+''',
+    "around": '''
+@triton.jit
+def around(r, y, x):
+    """The angle of (x, y) from that in its octant."""
+    r = tl.where(tl.abs(y) > tl.abs(x), 1.5707963267948966 - r, r)
+    r = tl.where(is_negative(x), 3.141592653589793 - r, r)
+    return tl.where(is_negative(y), r * -1.0, r)
+''',
+    "arc_tangent": '''
+@triton.jit
+def arc_tangent(y, x):
+    """Angle of (x, y)."""
+    return around(octant(steepness(y, x)), y, x)
+''',
+    "arc_tangent_f64": '''
+@triton.jit
+def arc_tangent_f64(y, x):
+    """Angle of (x, y): what single precision misses is the angle of what remains when (x, y) is turned back by it."""
+    t = steepness(y, x)
+    r = octant(t)
+    c = tl.cos(r)
+    s = tl.sin(r)
+    return around(r + (t * c - s) / (c + t * s), y, x)
+''',
+    "saturated": '''
+@triton.jit
+def saturated(x, low, high):
+    """The number from `low` to `high` that is nearest; 0 for NaN."""
+    return tl.where(x == x, tl.minimum(tl.maximum(x, low), high), 0.0)
+''',
+    "to_f8e4m3fn": '''
+@triton.jit
+def to_f8e4m3fn(x):
+    """Rounded to 8 bits: what would be above 448 is NaN (a device's conversion saturates)."""
+    return tl.where(tl.abs(x) > 464.0, float("nan"), x).to(tl.float8e4nv)
+''',
+    "to_f8e5m2": '''
+@triton.jit
+def to_f8e5m2(x):
+    """Rounded to 8 bits: what would be above 57344 is infinite (a device's conversion saturates)."""
+    bits = x.to(tl.float8e5).to(tl.uint8, bitcast=True)
+    infinite = tl.where(x < 0, 252, 124).to(tl.uint8)
+    return tl.where(tl.abs(x) >= 61440.0, infinite, bits).to(tl.float8e5, bitcast=True)
+''',
+    "signed_quotient": '''
+@triton.jit
+def signed_quotient(x, y):
+    """x / y rounded to 0; -1 for y = 0."""
+    plain = (y != 0) & (y != -1)
+    r = x // tl.where(plain, y, y * 0 + 1)
+    return tl.where(y == 0, x * 0 - 1, tl.where(y == -1, 0 - x, r))
+''',
+    "signed_remainder": '''
+@triton.jit
+def signed_remainder(x, y):
+    """x - y * (x / y), with the sign of x; x for y = 0."""
+    plain = (y != 0) & (y != -1)
+    r = x % tl.where(plain, y, y * 0 + 1)
+    return tl.where(y == 0, x, r)
+''',
+    "unsigned_quotient": '''
+@triton.jit
+def unsigned_quotient(x, y):
+    """x / y rounded down; all bits for y = 0."""
+    return tl.where(y == 0, x * 0 - 1, x // tl.where(y == 0, y + 1, y))
+''',
+    "unsigned_remainder": '''
+@triton.jit
+def unsigned_remainder(x, y):
+    """x - y * (x / y); x for y = 0."""
+    return tl.where(y == 0, x, x % tl.where(y == 0, y + 1, y))
 ''',
     "nan_maximum": '''
 @triton.jit
@@ -198,4 +302,7 @@ def either(a, b):
 """,
 }
 # Functions that a function calls.
-NEEDS: dict[str, tuple[str, ...]] = {"tanh_f64": ("expm1",)}
+NEEDS: dict[str, tuple[str, ...]] = {
+    "tanh_f64": ("expm1",), "power": ("is_negative",), "erf_inv_f64": ("erf_inv",), "around": ("is_negative",),
+    "arc_tangent": ("steepness", "octant", "around"), "arc_tangent_f64": ("steepness", "octant", "around"),
+}  # fmt: skip

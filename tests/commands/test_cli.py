@@ -274,3 +274,24 @@ def test_stdin_is_a_program(place: Path) -> None:
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("meshgen ")
+
+
+def test_a_dump_stays_in_its_folder_whatever_meshes_are_called(tmp_path: Path) -> None:
+    away = '@"../../../away"'
+    (tmp_path / "away").mkdir()
+    (tmp_path / "p.mlir").write_text(f"""
+shard.grid {away}(shape = 2) {{axis_names = ["x"]}}
+shard.grid @near(shape = 2) {{axis_names = ["x"]}}
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {{
+  %there = shard.sharding {away} split_axes = [[0]] : !shard.sharding
+  %x0 = shard.shard %x to %there : tensor<8xf32>
+  %y = stablehlo.tanh %x0 : tensor<8xf32>
+  %here = shard.sharding @near split_axes = [[0]] : !shard.sharding
+  %y0 = shard.shard %y to %here : tensor<8xf32>
+  %z = stablehlo.tanh %y0 : tensor<8xf32>
+  return %z : tensor<8xf32>
+}}""")
+    words = ["compile", str(tmp_path / "p.mlir"), "-o", str(tmp_path / "p.mgx"), "--target", "cpu"]
+    assert main([*words, "--dump", str(tmp_path / "a/b/dump")]) == 0
+    assert not list((tmp_path / "away").iterdir())
+    assert len(list((tmp_path / "a/b/dump/kernels").glob("*/tanh.py"))) == 2

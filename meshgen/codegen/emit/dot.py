@@ -7,13 +7,13 @@ slice, padding masks, ...) are part of the loads. What cannot be a plain load is
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator, Guards
 from meshgen.codegen.emit.launch import Launch
-from meshgen.codegen.emit.map import needs_wide
-from meshgen.codegen.emit.ops import NARROW, TRITON_TYPES, Code, register_type
+from meshgen.codegen.emit.ops import NARROW, Code, register_type, rounded, zero
 from meshgen.codegen.emit.plan import spread, where
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.space import LAYOUT, Index, Space
@@ -42,6 +42,7 @@ def problem_of(node: Node) -> Problem:
     size = max(1, batch * k)
     wide = {lhs.dtype, rhs.dtype}
     dtype = lhs.dtype if len(wide) == 1 else next((t for t in ("f64", "f32") if t in wide), "f32")
+    dtype = "f64" if node.result.type.dtype == "f64" else dtype
     accumulator = "f64" if dtype == "f64" else "f32" if is_float(dtype) else node.result.type.dtype
     return Problem(batch, lhs.size // size, rhs.size // size, k, dtype, accumulator)
 
@@ -128,7 +129,7 @@ class _Dot:
     def head(self) -> None:
         p, t, write = self.problem, self.tile, self.evaluator.write
         rows, cols = -(-p.m // t.m), -(-p.n // t.n)
-        wide = ".to(tl.int64)" if needs_wide(self.body) else ""
+        wide = self.evaluator.wide
         write(f"tile = tl.program_id(0){wide}")
         if len(self.space.dots) > 1:
             self._choose_dot(rows * cols * p.batch)
@@ -150,8 +151,8 @@ class _Dot:
         else:
             write(f"tile_m = {'tile' if rows > 1 else '0'}")
             write(f"tile_n = {'tile' if rows == 1 and cols > 1 else '0'}")
-        write(f"m = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]  # over {p.m}")
-        write(f"n = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]  # over {p.n}")
+        write(f"m = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M){wide})[:, None]  # over {p.m}")
+        write(f"n = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N){wide})[None, :]  # over {p.n}")
 
     def _choose_dot(self, blocks: int) -> None:
         """Several dots of one left operand: each program does one of them, neighbours in turn to share its tiles."""
@@ -196,7 +197,8 @@ class _Dot:
         """acc += a[m] * b[n] for each k."""
         evaluator = self.evaluator
         evaluator.tile.edges[self.row_k] = evaluator.tile.edges[self.col_k] = ""
-        evaluator.open(f"for k_col in range({self.problem.k}):")
+        evaluator.open(f"for k in range({self.problem.k}):")
+        evaluator.write(f"k_col = {'tl.full([], k, tl.int64)' if evaluator.wide else 'k'}")
         evaluator.write("k_row = k_col")
         left, right = (evaluator.value(v, self._operand_index(i)) for i, v in enumerate(self.node.operands))
         if self.problem.accumulator == "i1":
@@ -213,8 +215,7 @@ class _Dot:
         pointers = [self._pointers(i, load) if load and load.stride is not None else "" for i, load in enumerate(loads)]
         evaluator.open(f"for start in range(0, {p.k}, BLOCK_K):")
         if bounded or not whole:
-            wide = ".to(tl.int64)" if needs_wide(self.body) else ""
-            evaluator.write(f"k = start + tl.arange(0, BLOCK_K){wide}")
+            evaluator.write(f"k = start + tl.arange(0, BLOCK_K){evaluator.wide}")
             evaluator.write("k_col = k[None, :]")
             evaluator.write("k_row = k[:, None]")
         a, b = (self._operand(i, loads[i], pointers[i]) for i in (0, 1))
@@ -269,9 +270,9 @@ class _Dot:
     def _pointers(self, number: int, load: _Load) -> str:
         """Addresses of the first step's tile, before the loop."""
         k = (self.col_k, self.row_k)[number]
-        arange = f"tl.arange(0, BLOCK_K){'[None, :]' if number == 0 else '[:, None]'}"
+        arange = f"tl.arange(0, BLOCK_K){self.evaluator.wide}{'[None, :]' if number == 0 else '[:, None]'}"
         pointer, _ = self.evaluator.address(load.value, load.index)
-        return self.evaluator.assign(("a", "b")[number] + "_ptrs", pointer.replace(k.text, arange))
+        return self.evaluator.assign(("a", "b")[number] + "_ptrs", re.sub(rf"\b{k.text}\b", arange, pointer))
 
     def _operand(self, number: int, load: _Load | None, pointer: str) -> str:
         """The tile of an operand in this step, of the type that is multiplied."""
@@ -281,7 +282,10 @@ class _Dot:
         if not pointer:
             return evaluator.load(load.value, load.index, load.guards, raw=True).text
         _, mask = evaluator.address(load.value, load.index, load.guards)
-        return evaluator.assign(name, f"tl.load({pointer}, mask={mask}, other=0)" if mask else f"tl.load({pointer})")
+        other = zero(load.value.type.dtype)
+        return evaluator.assign(
+            name, f"tl.load({pointer}, mask={mask}, other={other})" if mask else f"tl.load({pointer})"
+        )
 
     def _computed(self, number: int) -> str:
         """An operand that is computed in registers: lanes past the end of k must be 0."""
@@ -293,7 +297,10 @@ class _Dot:
             text = f"tl.where({edge}, {text}, 0.0)"
         if t.k > 0:
             text = f"tl.broadcast_to({text}, {sizes})"
-        return evaluator.assign(("a", "b")[number], f"{text}.to(tl.{TRITON_TYPES[self.problem.dtype]})")
+        text, helpers = rounded(text, self.problem.dtype)
+        for name in helpers:
+            evaluator.helper(name)
+        return evaluator.assign(("a", "b")[number], text)
 
     def epilogue(self) -> None:
         for number, value in enumerate(self.body.outputs):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.lookup import emit_lookup
 from meshgen.codegen.emit.names import Names
-from meshgen.codegen.emit.ops import NARROW, TRITON_TYPES, Code, both, expression, literal, register_type, unsupported
+from meshgen.codegen.emit.ops import NARROW, Code, both, expression, literal, register_type, rounded, unsupported, zero
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, POINTWISE, Index, backward
 from meshgen.errors import CodegenError
@@ -40,6 +40,11 @@ class Tile:
     edges: dict[Var, str] = field(default_factory=dict)
 
 
+def needs_wide(body: Graph) -> bool:
+    """Whether some position does not fit 32 bits, in what the kernel touches or in what it only computes."""
+    return any(v.type.size >= 2**31 - 2**20 for v in body.values())
+
+
 class Evaluator:
     """Emits the source of one kernel body; `lines` grow as values are asked for."""
 
@@ -51,7 +56,11 @@ class Evaluator:
         self.depth = 1
         self.helpers: dict[str, None] = {}
         self.coordinates: dict[tuple[str, ...], str] = {}
+        self._places: dict[tuple[str, ...], str] = {}  # the same, wide
         self.tile = Tile()
+        self.wide = (
+            ".to(tl.int64)" if needs_wide(body) else ""
+        )  # what makes a position 64 bits wide, where they have to be
         self._spans: dict[str, frozenset[str]] = {}
         self.producer = body.producers()
         self.pointers = [self.names.pointer(self.wish(v, f"x{i}")) for i, v in enumerate(body.inputs)]
@@ -153,7 +162,8 @@ class Evaluator:
         pointer = self.pointer_of[value]
         return (pointer if text == "0" else f"{pointer} + {text}"), both(conditions)
 
-    def load(self, value: Value, index: Index, guards: Guards = (), raw: bool = False, other: str = "0") -> Code:
+    def load(self, value: Value, index: Index, guards: Guards = (), raw: bool = False, other: str = "") -> Code:
+        other = other or zero(value.type.dtype)
         pointer, mask = self.address(value, index, guards)
         text = f"tl.load({pointer}, mask={mask}, other={other})" if mask else f"tl.load({pointer})"
         if value.type.dtype in NARROW and not raw:
@@ -163,7 +173,7 @@ class Evaluator:
     def _constant(self, node: Node, index: Index, guards: Guards) -> Code:
         array, dtype = node.attrs["value"], node.result.type.dtype
         assert (array.size and (array == array.flat[0]).all()) or array.size == 1 or (array != array).all(), "splat"
-        return Code(literal(array.flat[0], dtype), dtype)
+        return Code(literal(array.flat[0], dtype), dtype, None if dtype == "i1" else array.flat[0].item())
 
     def _iota(self, node: Node, index: Index, guards: Guards) -> Code:
         return self._number(index[node.attrs["dim"]], node.result.type.dtype, "iota")
@@ -179,13 +189,17 @@ class Evaluator:
         size = self.mesh.group_size(axes)
         if size == 1:
             return ZERO
-        name = self.coordinates.get(axes) or self.names.fresh("_".join(("index", *axes)))
-        self.coordinates[axes] = name
-        return ex.variable(name, size)
+        if axes not in self.coordinates:
+            name = self.coordinates[axes] = self.names.fresh("_".join(("index", *axes)))
+            if self.wide:
+                self._places[axes] = self.names.fresh(f"{name}_wide")
+                self.lines.insert(0, f"    {self._places[axes]} = {name}{self.wide}")
+        return ex.variable(self._places.get(axes, self.coordinates[axes]), size)
 
     def _process_index(self, node: Node, index: Index, guards: Guards) -> Code:
-        where = self.coordinate(tuple(node.attrs["axes"]))
-        return Code(str(where), "i32")
+        axes = tuple(node.attrs["axes"])
+        where = self.coordinate(axes)
+        return Code("0" if where == ZERO else self.coordinates[axes], "i32")
 
     # ---- one line each
 
@@ -205,7 +219,7 @@ class Evaluator:
         """Literals are Python numbers: they have no methods, and arithmetic on them is Python's."""
         if not re.match(r"[-\d(]|float\(", code.text):
             return code
-        return Code(f"tl.full([], {code.text}, {register_type(code.dtype)})", code.dtype)
+        return Code(f"tl.full([], {code.text}, {register_type(code.dtype)})", code.dtype, code.number)
 
     def _to_partial(self, node: Node, index: Index, guards: Guards) -> Code:
         inner = self.value(node.operands[0], index, guards)
@@ -279,7 +293,9 @@ class Evaluator:
         pointer = self.targets[number] + ("" if offset == ZERO else f" + {ex.render(offset)}")
         pointer += "".join(f" + {v.text} * 0" for v in over[len(self.over(offset)) :])
         dtype = value.type.dtype
-        stored = f"{code.text}.to(tl.{TRITON_TYPES[dtype]})" if dtype in NARROW else code.text
+        stored, helpers = rounded(code.text, dtype) if dtype in NARROW else (code.text, ())
+        for name in helpers:
+            self.helper(name)
         self.write(f"tl.store({pointer}, {stored}, mask={mask})" if mask else f"tl.store({pointer}, {stored})")
 
 

@@ -23,18 +23,14 @@ def emit_map(evaluator: Evaluator, body: Graph) -> Launch:
     size = math.prod(shape)
     block = min(BLOCK, 1 << max(0, size - 1).bit_length())
     if size > 1:
-        wide = ".to(tl.int64)" if needs_wide(body) else ""
-        evaluator.write(f"i = tl.program_id(0){wide} * BLOCK + tl.arange(0, BLOCK)  # [BLOCK] over {size} elements")
+        evaluator.write(
+            f"i = tl.program_id(0){evaluator.wide} * BLOCK + tl.arange(0, BLOCK)  # [BLOCK] over {size} elements"
+        )
         evaluator.tile.edges = {Var("i", 0, size - 1): f"i < {size}" if size % block else ""}
     position = ex.variable("i", size)
     for number, value in enumerate(body.outputs):
         evaluator.store(number, ex.delinearize(position, value.type.sizes))
     return Launch((-(-size // block), 1, 1), {"BLOCK": block} if size > 1 else {}, max(1, min(4, block // 256)), 1)
-
-
-def needs_wide(body: Graph) -> bool:
-    """Whether some position does not fit 32 bits."""
-    return any(v.type.size >= 2**31 - 2**20 for v in (*body.inputs, *body.outputs))
 
 
 def _transposed_dim(body: Graph) -> int | None:
@@ -90,9 +86,8 @@ def _emit_square(evaluator: Evaluator, body: Graph, across: int) -> Launch:
     rows, cols = shape[across], shape[last]
     steps = (-(-rows // SQUARE), -(-cols // SQUARE))
     outer = math.prod(shape[d] for d in others)
-    wide = ".to(tl.int64)" if needs_wide(body) else ""
     write = evaluator.write
-    write(f"tile = tl.program_id(0){wide}")
+    write(f"tile = tl.program_id(0){evaluator.wide}")
     write(f"row = tile // {steps[1]} % {steps[0]} * SIDE + tl.arange(0, SIDE)[:, None]  # over {rows}: dim {across}")
     write(f"col = tile % {steps[1]} * SIDE + tl.arange(0, SIDE)[None, :]  # over {cols}: dim {last}")
     write(f"batch = tile // {steps[0] * steps[1]}  # over {outer}: the other dims")

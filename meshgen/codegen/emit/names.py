@@ -21,7 +21,7 @@ class Names:
         self._taken: set[str] = set(_RESERVED) | set(keyword.kwlist) | set(FUNCTIONS)
 
     def fresh(self, wish: str) -> str:
-        base = re.sub(r"\W+", "_", wish).strip("_").lower() or "value"
+        base = re.sub(r"\W+", "_", wish, flags=re.ASCII).strip("_").lower() or "value"
         base = f"v{base}" if base[0].isdigit() else base
         name, count = base, 1
         while name in self._taken:

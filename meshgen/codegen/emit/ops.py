@@ -28,10 +28,11 @@ NARROW = frozenset({"bf16", "f16", "f8E4M3FN", "f8E5M2"})
 
 @dataclass(frozen=True)
 class Code:
-    """A value in registers: the source text that names it, and its element type in the program."""
+    """A value in registers: the source text that names it, its element type in the program, and a constant's number."""
 
     text: str
     dtype: str
+    number: float | int | None = None
 
 
 def register_type(dtype: str) -> str:
@@ -57,7 +58,7 @@ def both(conditions: Sequence[str]) -> str:
 
 
 _SIMPLE = {
-    "abs": "tl.abs({0})", "negate": "-{0}", "exponential": "tl.exp({0})", "log": "tl.log({0})",
+    "abs": "tl.abs({0})", "exponential": "tl.exp({0})", "log": "tl.log({0})",
     "logistic": "tl.sigmoid({0})", "sqrt": "tl.sqrt({0})", "rsqrt": "tl.rsqrt({0})", "sine": "tl.sin({0})",
     "cosine": "tl.cos({0})", "tan": "tl.sin({0}) / tl.cos({0})", "floor": "tl.floor({0})", "ceil": "tl.ceil({0})",
     "erf": "tl.erf({0})", "is_finite": 'tl.abs({0}) < float("inf")', "add": "{0} + {1}", "subtract": "{0} - {1}",
@@ -68,6 +69,8 @@ _HELPED = {
     "exponential_minus_one": "expm1", "log_plus_one": "log1p", "cbrt": "cbrt", "round_nearest_afz": "round_away",
     "erf_inv": "erf_inv", "atan2": "arc_tangent",
 }  # fmt: skip
+_OF_F64 = {"erf_inv": "erf_inv_f64", "atan2": "arc_tangent_f64"}
+_ROUND = {"f8E4M3FN": "to_f8e4m3fn", "f8E5M2": "to_f8e5m2"}  # what a conversion would saturate
 _COMPARISONS = {"EQ": "==", "NE": "!=", "GE": ">=", "GT": ">", "LE": "<=", "LT": "<"}
 _BITS = {"i8": 8, "ui8": 8, "i16": 16, "ui16": 16, "i32": 32, "ui32": 32, "i64": 64, "ui64": 64}
 
@@ -81,7 +84,7 @@ def expression(node: Node, args: Sequence[Code]) -> tuple[str, tuple[str, ...]]:
     if node.op in _SIMPLE:
         return _wrap_bool(node, _SIMPLE[node.op].format(*texts)), ()
     if node.op in _HELPED:
-        helper = _HELPED[node.op]
+        helper = _OF_F64.get(node.op, _HELPED[node.op]) if dtype == "f64" else _HELPED[node.op]
         return f"{helper}({', '.join(texts)})", (helper,)
     maker = _SPECIAL.get(node.op)
     if maker is None or dtype not in TRITON_TYPES:
@@ -108,14 +111,27 @@ Made = tuple[str, tuple[str, ...]]
 def _tanh(node: Node, args: Sequence[Code]) -> Made:
     if args[0].dtype == "f64":
         return f"tanh_f64({args[0].text})", ("tanh_f64",)
-    if args[0].dtype in NARROW:  # 2^-24 of absolute error is far below half an ulp of these types
-        return f"2 * tl.sigmoid(2 * {args[0].text}) - 1", ()
     return f"tanh_f32({args[0].text})", ("tanh_f32",)
 
 
+def _negate(node: Node, args: Sequence[Code]) -> Made:
+    """Triton's minus takes away from 0, which leaves 0 without a sign."""
+    return (f"{args[0].text} * -1.0" if is_float(args[0].dtype) else f"-{args[0].text}"), ()
+
+
 def _divide(node: Node, args: Sequence[Code]) -> Made:
-    sign = "/" if is_float(args[0].dtype) else "//"
-    return f"{args[0].text} {sign} {args[1].text}", ()
+    if is_float(args[0].dtype):
+        return f"{args[0].text} / {args[1].text}", ()
+    return _whole(args, "//", "quotient")
+
+
+def _whole(args: Sequence[Code], sign: str, helper: str) -> Made:
+    """Division of whole numbers: that by 0, and that of the least by -1, is defined by XLA and not by the device."""
+    (x, by), dtype = args, args[0].dtype
+    if by.number not in (None, 0, -1):
+        return f"{x.text} {sign} {by.text}", ()
+    kind = "unsigned" if dtype.startswith("ui") else "signed"
+    return f"{kind}_{helper}({x.text}, {by.text})", (f"{kind}_{helper}",)
 
 
 def _power(node: Node, args: Sequence[Code]) -> Made:
@@ -145,7 +161,10 @@ def _compare(node: Node, args: Sequence[Code]) -> Made:
 
 
 def _not(node: Node, args: Sequence[Code]) -> Made:
-    return (f"{args[0].text} == 0" if args[0].dtype == "i1" else f"~{args[0].text}"), ()
+    x, dtype = args[0].text, args[0].dtype
+    if dtype == "i1":
+        return f"{x} == 0", ()
+    return (f"{x} ^ {literal(2 ** _BITS[dtype] - 1, dtype)}" if dtype.startswith("ui") else f"~{x}"), ()
 
 
 def _shift(node: Node, args: Sequence[Code]) -> Made:
@@ -190,40 +209,59 @@ def _bits32(x: Code) -> str:
 
 
 def _remainder(node: Node, args: Sequence[Code]) -> Made:
-    return f"{args[0].text} % {args[1].text}", ()
+    if is_float(args[0].dtype):
+        return f"{args[0].text} % {args[1].text}", ()
+    return _whole(args, "%", "remainder")
 
 
-def convert(text: str, source: str, target: str) -> str:
+def convert(text: str, source: str, target: str) -> Made:
     """A register value in another element type; converting to a narrow float rounds."""
     if target == "i1":
-        return f"{text} != 0"
+        return f"{text} != 0", ()
+    if target in _ROUND:
+        text, helpers = rounded(text if source in (*NARROW, "f32") else f"{text}.to(tl.float32)", target)
+        return f"{text}.to(tl.float32)", helpers
     if target in NARROW:
-        return f"{text}.to(tl.{TRITON_TYPES[target]}).to(tl.float32)"
+        return f"{text}.to(tl.{TRITON_TYPES[target]}).to(tl.float32)", ()
     if register_type(source) == register_type(target):
-        return text
-    return f"{text}.to({register_type(target)})"
+        return text, ()
+    if is_float(source) and _BITS.get(target, 32) < 32:  # a device goes over 32 bits, which are cut off
+        low, high = (
+            (0, 2 ** _BITS[target])
+            if target.startswith("ui")
+            else (-(2 ** (_BITS[target] - 1)), 2 ** (_BITS[target] - 1))
+        )
+        return f"saturated({text}, {low}.0, {high - 1}.0).to({register_type(target)})", ("saturated",)
+    return f"{text}.to({register_type(target)})", ()
 
 
 def _convert(node: Node, args: Sequence[Code]) -> Made:
-    return convert(args[0].text, args[0].dtype, node.result.type.dtype), ()
+    return convert(args[0].text, args[0].dtype, node.result.type.dtype)
+
+
+def rounded(text: str, dtype: str) -> Made:
+    """A register value in the type that it has in memory, and the helpers that this calls."""
+    if dtype in _ROUND:
+        return f"{_ROUND[dtype]}({text})", (_ROUND[dtype],)
+    return f"{text}.to(tl.{TRITON_TYPES[dtype]})", ()
+
+
+def zero(dtype: str) -> str:
+    """What masked loads give: 8-bit floats are not made of whole numbers."""
+    return "0.0" if dtype in _ROUND else "0"
 
 
 def _bitcast(node: Node, args: Sequence[Code]) -> Made:
     if node.operands[0].type.shape != node.result.type.shape:
         raise CodegenError(unsupported(node))
-    stored = narrow(args[0])
-    target = node.result.type.dtype
+    x, target = args[0], node.result.type.dtype
+    stored, helpers = rounded(x.text, x.dtype) if x.dtype in NARROW else (x.text, ())
     text = f"{stored}.to(tl.{TRITON_TYPES[target]}, bitcast=True)"
-    return (f"{text}.to(tl.float32)" if target in NARROW else text), ()
-
-
-def narrow(code: Code) -> str:
-    """The value in the type that it has in memory."""
-    return f"{code.text}.to(tl.{TRITON_TYPES[code.dtype]})" if code.dtype in NARROW else code.text
+    return (f"{text}.to(tl.float32)" if target in NARROW else text), helpers
 
 
 _SPECIAL = {
-    "tanh": _tanh, "divide": _divide, "power": _power, "maximum": _extremum, "minimum": _extremum, "clamp": _clamp,
+    "tanh": _tanh, "negate": _negate, "divide": _divide, "power": _power, "maximum": _extremum, "minimum": _extremum, "clamp": _clamp,
     "compare": _compare, "not": _not, "shift_left": _shift, "shift_right_logical": _shift,
     "shift_right_arithmetic": _shift, "round_nearest_even": _round_even, "sign": _sign, "popcnt": _popcnt,
     "count_leading_zeros": _leading_zeros, "remainder": _remainder, "convert": _convert, "bitcast_convert": _bitcast,

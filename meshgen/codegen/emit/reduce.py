@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator, neutral_number
 from meshgen.codegen.emit.launch import Launch
-from meshgen.codegen.emit.map import needs_wide
 from meshgen.codegen.emit.ops import Code, literal, register_type
 from meshgen.codegen.emit.plan import spread, where
 from meshgen.codegen.expr import Expr, Var
@@ -85,11 +84,6 @@ class _Reduce:
         self.table: dict[Var, Expr] = spread(rest, self.kept) | spread(space.reduced, self.out)
 
     @property
-    def wide(self) -> str:
-        """Positions in 64 bits where they need it."""
-        return ".to(tl.int64)" if needs_wide(self.body) else ""
-
-    @property
     def flat(self) -> bool:
         """Whether the tile has one dim only."""
         return self.shape.kept == 1 or self.shape.reduced == 1
@@ -102,7 +96,7 @@ class _Reduce:
 
     def emit(self) -> None:
         shape, evaluator = self.shape, self.evaluator
-        wide = self.wide
+        wide = evaluator.wide
         if shape.kept > 1:
             evaluator.write(
                 f"{self.kept_name} = tl.program_id(0){wide} * KEPT + tl.arange(0, KEPT){self.slot(False)}"
@@ -157,7 +151,7 @@ class _Reduce:
 
     def _open_loop(self) -> None:
         self.evaluator.open(f"for start in range(0, {self.shape.reduced}, REDUCED):")
-        self.evaluator.write(f"{self.out_name} = start + tl.arange(0, REDUCED){self.wide}{self.slot(True)}")
+        self.evaluator.write(f"{self.out_name} = start + tl.arange(0, REDUCED){self.evaluator.wide}{self.slot(True)}")
 
     def _level(self, nodes: list[Node]) -> None:
         evaluator, partial = self.evaluator, dict[Node, str]()
