@@ -71,7 +71,7 @@ class Cache:
         for directory in (self.directory, Path(tempfile.gettempdir()) / f"meshgen-{os.getuid()}"):
             place = directory / name
             with contextlib.suppress(OSError):
-                if not place.exists() or place.read_text(encoding="utf-8") != text:
+                if not place.exists() or place.read_bytes() != text.encode():
                     write_atomically(place, text.encode())
                 return place
         raise OSError("neither the cache nor the temporary directory can be written")

@@ -229,3 +229,12 @@ def test_concurrent_writers_leave_a_sound_entry(tmp_path):
     running = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], env=environment) for _ in range(3)]
     assert [p.wait() for p in running] == [0, 0, 0]
     assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == [f"{'cd' * 32}.bin"]
+
+
+def test_a_damaged_source_in_the_cache_is_written_again(tmp_path):
+    cache = Cache(tmp_path)
+    place = cache.source_path("x = 1\n")
+    for damage in (b"\xff\xfe", b"", b"x = 2\n"):
+        place.write_bytes(damage)
+        assert cache.source_path("x = 1\n") == place
+        assert place.read_bytes() == b"x = 1\n"
