@@ -318,6 +318,35 @@ def test_check_tries_shapes_that_the_program_allows(
     assert len(document.get("trials", [document])) == len(shapes)
 
 
+GENERATED = """shard.grid @g(shape = 2)
+func.func @main(%x: tensor<?xf32>) -> (tensor<?x4xi32>, tensor<?xi32>) {
+  %s = shard.sharding @g split_axes = [[0]] : !shard.sharding
+  %c0 = arith.constant 0 : index
+  %seven = arith.constant 7 : i32
+  %n = tensor.dim %x, %c0 : tensor<?xf32>
+  %r = tensor.generate %n {
+  ^bb0(%i: index, %j: index):
+    %k = arith.muli %i, %j : index
+    %v = arith.index_cast %k : index to i32
+    tensor.yield %v : i32
+  } : tensor<?x4xi32>
+  %one = tensor.generate %n {
+  ^bb0(%i: index):
+    tensor.yield %seven : i32
+  } : tensor<?xi32>
+  %rs = shard.shard %r to %s : tensor<?x4xi32>
+  return %rs, %one : tensor<?x4xi32>, tensor<?xi32>
+}"""
+
+
+def test_tensors_of_open_sizes_are_generated() -> None:
+    places, sevens = mg.compile(GENERATED, target="cpu", args={"x": (5,)})(np.zeros(5, np.float32))
+    np.testing.assert_array_equal(places, np.outer(np.arange(5), np.arange(4)))
+    np.testing.assert_array_equal(sevens, np.full(5, 7))
+    with pytest.raises(ProgramError, match="0 sizes for the open dims"):
+        parse_text(GENERATED.replace("generate %n", "generate"))
+
+
 def test_check_tries_open_tiles_that_can_be_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "p.mlir"
     file.write_text(OPEN_SLICE)

@@ -147,23 +147,38 @@ def import_rank(importer: Importer, op: Operation) -> None:
 
 @imports("tensor.generate")
 def import_generate(importer: Importer, op: Operation) -> None:
-    """A value for every place."""
-    kind = importer.type(op.results[0])
-    found = None if None in kind.shape else computed_places(importer, op, op.regions[0].block, kind)
+    """A value for every place; the operands are the sizes of open dims."""
+    kind, sizes = importer.type(op.results[0]), importer.values(op.operands)
+    is_whole = kind.shape.count(None) == len(sizes)
+    found = computed_places(importer, op, op.regions[0].block, kind, sizes) if is_whole else None
     if found is None:
-        importer.fault("MG0103", "tensor.generate: its body is not supported, or a size is unknown", op)
+        message = "its body is not supported" if is_whole else f"{len(sizes)} sizes for the open dims of {kind}"
+        importer.fault("MG0103" if is_whole else "MG0104", f"tensor.generate: {message}", op)
         found = Builder(importer, op).constant(0, kind)
+    if not found.type.rank:
+        left = iter(sizes)
+        found = Builder(importer, op).filled(found, kind, [next(left) if n is None else n for n in kind.shape])
     finish(importer, op, found)
 
 
-def computed_places(importer: Importer, op: Operation, block: Block, kind: TensorType) -> Value | None:
-    """What a block yields for every place of a tensor; 0-d where that is the same everywhere. None: not possible."""
+def computed_places(
+    importer: Importer, op: Operation, block: Block, kind: TensorType, extents: Sequence[Value] = ()
+) -> Value | None:
+    """What a block yields for every place of a tensor; 0-d where that is the same everywhere. None: not possible.
+
+    Args: extents: the sizes of open dims, in order; without, no place along these is known.
+    """
     builder, sizes = Builder(importer, op), kind.shape
     body = Body(builder, block, sizes)
+    left = list(extents)
     for dim, argument in enumerate(block.args):
-        if sizes[dim] is None:
+        place = TensorType((sizes[dim],), "i64")
+        if sizes[dim] is not None:
+            iota = builder.node("iota", [], place, dim=0, **{LAZY: True})
+        elif left:
+            iota = builder.node("dynamic_iota", [builder.listed([left.pop(0)])], place, dim=0, **{LAZY: True})
+        else:
             continue
-        iota = builder.node("iota", [], TensorType((sizes[dim],), "i64"), dim=0, **{LAZY: True})
         body.known[argument] = Spread(iota, (dim,))
     assert block.last_op is not None
     found = body.value(block.last_op.operands[0])
