@@ -1,7 +1,7 @@
 """Propagation: from a few annotations to a sharding of every value and an option of every operation.
 
-Mesh axes are solved one after the other, twice round, so that each sees what the others split. Along one axis
-`reach` finds where the annotations can take it, and `choices` picks among these, by variable elimination, what
+Mesh axes are solved one after the other, twice round, so that each sees what the others split (`axes`), from several
+starts. Along one axis `reach` finds where the annotations can take it, and `choices` picks among these, by variable elimination, what
 moves the fewest bytes and repeats the least work: required annotations are kept, hints may lose. The result
 depends on no order of traversal and not on the order of the program's ops: they are taken in canonical order
 (`ir/canonical.py`), which decides between equal costs. The order of several axes on one dim comes from the
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.axis_parts import AxisParts
@@ -26,32 +27,19 @@ from meshgen.sharding.equal_programs.frame_rewrite import in_one_frame
 from meshgen.sharding.equal_programs.idle_moves import without_idle_moves
 from meshgen.sharding.equal_programs.own_rows import own_rows
 from meshgen.sharding.equal_programs.sums_of_pads import sums_of_pads
+from meshgen.sharding.propagation.axes import USUAL, Axes, Decision, Start, view_of
 from meshgen.sharding.propagation.axis_cuts import axis_cuts
-from meshgen.sharding.propagation.choices import AxisProblem, AxisSolution, View, edges
 from meshgen.sharding.propagation.control import flatten
-from meshgen.sharding.propagation.covered import covers, splits, without_uncovered
 from meshgen.sharding.propagation.groups import of_members
 from meshgen.sharding.propagation.kept import unkept
-from meshgen.sharding.propagation.labels import Label, labels_of
-from meshgen.sharding.propagation.order import axis_orders
-from meshgen.sharding.propagation.reach import Origins, Steps, reach
+from meshgen.sharding.propagation.labels import Label
+from meshgen.sharding.propagation.order import Orders, axis_orders
 from meshgen.sharding.propagation.sites import Site, sites_of, wish_of
-from meshgen.sharding.propagation.states import Link
 from meshgen.sharding.propagation.tiles import free_part, joined
 from meshgen.sharding.unknown import at_nominal_sizes
 from meshgen.spec import Sharding
 
-ROUNDS = 2  # so often is each axis decided: at first those behind it are not known, then all others are
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What was decided along one axis, and where each state came from."""
-
-    solution: AxisSolution
-    origins: dict[Value, Origins]
-    problem: AxisProblem  # what it was chosen from
-    steps: Steps  # over which ties the annotations reached them
+FRAMED = 2  # at most so often is the program seen in frames, and what comes out again
 
 
 @at_nominal_sizes
@@ -72,16 +60,29 @@ class Solved:
     parts: AxisParts
     sites: list[Site]
     decisions: dict[str, Decision]
+    axes: Axes  # what they were decided by,
+    start: Start  # and from where
+
+    @property
+    def labels(self) -> dict[str, tuple[Label, ...]]:
+        """The label of every site along each axis."""
+        return {axis: decision.solution.labels for axis, decision in self.decisions.items()}
+
+    @cached_property
+    def orders(self) -> Orders:
+        """Per site and factor the axes that split it, major to minor."""
+        chosen = {site: {axis: labels[i] for axis, labels in self.labels.items()} for i, site in enumerate(self.sites)}
+        return axis_orders(self.sites, chosen, self.start.in_order(self.axes.names))
 
     def parts_of(self, value: Value, dim: int) -> int:
         """Into how many parts annotations may split a dim: the most along one axis."""
         reached = (axis for axis, decision in self.decisions.items() if dim in decision.origins.get(value, {}))
         return max((self.module.mesh.axis_size(axis) for axis in reached), default=1)
 
-    @property
+    @cached_property
     def seconds(self) -> Seconds:
         """Time on links of the planned program, and of the work of one device."""
-        view = _view(self.sites, self.decisions, self.module)
+        view = view_of(self.sites, self.decisions, self.module)
         work = {site: view.work(site) for site in self.sites if site.node.op not in CHOOSING}
         dots = sum(seconds for site, seconds in work.items() if site.node.op == "dot_general")
         return Seconds(planned_seconds(annotated(self)), dots, sum(work.values()) - dots)
@@ -107,7 +108,7 @@ def solve(module: Module) -> Solved:
     if faults := _faults(best):
         raise ShardingError(*faults)
     best = _cheapest([best, *map(_solve, alternatives(module))])
-    for _ in range(ROUNDS):  # what is written in frames may take annotations to values that they did not reach
+    for _ in range(FRAMED):  # what is written in frames may take annotations to values that they did not reach
         framed = in_one_frame(best.module.graph, best.parts_of)
         found = _cheapest([best, _solve(replace(best.module, graph=framed))]) if framed else best
         if found is best:
@@ -115,29 +116,31 @@ def solve(module: Module) -> Solved:
         best = found
     origins = {axis: decision.origins for axis, decision in best.decisions.items()}
     if cuts := axis_cuts(best.sites, origins, module.mesh):
-        best = _cheapest([best, _solve(best.module, cuts)])
-    return best
+        best = _cheapest([best, _from_best_start(_solve(best.module, cuts))])
+    return _from_best_start(best)
 
 
 def _faults(solved: Solved) -> list[Diagnostic]:
-    return unkept(solved.sites, {axis: d.solution.labels for axis, d in solved.decisions.items()})
+    return unkept(solved.sites, solved.labels)
 
 
 def _solve(module: Module, cuts: Sequence[str] = ()) -> Solved:
     parts = AxisParts.of(module.mesh, [*(axis for wish in _wishes(module) for axis in wish.used_axes), *cuts])
-    sites = sites_of(module, parts)
-    decisions: dict[str, Decision] = {}
-    seen: dict[str, dict[str, tuple[Label, ...]]] = {}  # what the other axes split when each was decided
-    for _ in range(ROUNDS):
-        for axis in parts.all():
-            others = {a: d for a, d in decisions.items() if a != axis}
-            split = {a: d.solution.labels for a, d in others.items()}
-            if seen.get(axis) != split:
-                seen[axis] = split
-                decisions[axis] = _decide(sites, Link.of(module.mesh, axis, is_cut=bool(cuts)), others, module)
-    kept = without_uncovered(sites, {axis: d.solution.labels for axis, d in decisions.items()}, module.mesh)
-    decisions = {a: replace(d, solution=replace(d.solution, labels=kept[a])) for a, d in decisions.items()}
-    return Solved(module, parts, sites, decisions)
+    axes = Axes(module, sites_of(module, parts), parts.all(), is_cut=bool(cuts))
+    return Solved(module, parts, axes.sites, axes.decide(USUAL), axes, USUAL)
+
+
+def _from_best_start(solved: Solved) -> Solved:
+    """What the axes come to from the start that makes the shortest step, of those that move no more than this one."""
+    found = [solved]
+    for start in solved.axes.starts(solved.decisions):
+        other = replace(solved, decisions=solved.axes.decide(start), start=start)
+        is_new = all(other.labels != known.labels or other.orders != known.orders for known in found)
+        if is_new and not _faults(other):
+            found.append(other)
+    if len(found) == 1:
+        return solved
+    return min((each for each in found if each.seconds.links <= solved.seconds.links), key=lambda each: each.seconds)
 
 
 def _wishes(module: Module) -> list[Sharding]:
@@ -150,61 +153,20 @@ def _wishes(module: Module) -> list[Sharding]:
     return asked
 
 
-def _decide(sites: list[Site], link: Link, others: dict[str, Decision], module: Module) -> Decision:
-    split = splits(sites, {other: d.solution.labels for other, d in others.items()}, module.mesh)
-
-    def count(site: Site, factor: int) -> int:
-        return split.get(site, {}).get(factor, 1)
-
-    covered = covers(split)
-    steps: Steps = {}
-    origins = reach(sites, link.axis, link.size, covered, steps)
-    labels = [labels_of(site, link, origins, covered, count) for site in sites]
-    problem = AxisProblem(sites, link, labels, _view(sites, others, module))
-    return Decision(problem.solve(), origins, problem, steps)
-
-
-def _view(sites: list[Site], others: dict[str, Decision], module: Module) -> View:
-    """Bytes, work and moved edges as the decisions on the other axes leave them."""
-    local: dict[Value, float] = {
-        v: float(v.type.nbytes) for site in sites for v in (*site.node.operands, *site.node.results)
-    }
-    used = {(n, i): float(v.type.nbytes) for n, site in enumerate(sites) for i, v in enumerate(site.node.operands)}
-    work: dict[Site, float] = {site: site.seconds for site in sites}
-    moved: set[tuple[int, int]] = set()
-    reduced: dict[tuple[int, int], int] = {}
-    for axis, decision in others.items():
-        size, labels = module.mesh.axis_size(axis), decision.solution.labels
-        for site, label in zip(sites, labels, strict=True):
-            work[site] /= size if label.factor is not None else 1
-            for value, state in zip(site.node.results, label.results, strict=True):
-                local[value] /= size if isinstance(state, int) else 1
-        for number, label in enumerate(labels):
-            for i, state in enumerate(label.operands):
-                used[number, i] /= size if isinstance(state, int) else 1
-        for _, (maker, result), uses in edges(sites):
-            made = labels[maker].results[result]
-            moved |= {(site, i) for site, i in uses if made is not None and labels[site].operands[i] != made}
-            whole = [(site, i) for site, i in uses if isinstance(made, str) and labels[site].operands[i] is None]
-            reduced |= {use: reduced.get(use, 1) * size for use in whole}
-    return View(local.__getitem__, used.__getitem__, work.__getitem__, frozenset(moved), reduced)
-
-
 def annotated(solved: Solved) -> Module:
     """The decisions written onto a copy of the graph's nodes (values are shared with the solved module)."""
     module, sites, decisions, parts = solved.module, solved.sites, solved.decisions, solved.parts
     chosen = {site: {axis: d.solution.labels[i] for axis, d in decisions.items()} for i, site in enumerate(sites)}
-    orders = axis_orders(sites, chosen, parts.all())
     found: dict[Node, NodeSharding] = {}
     for number, site in enumerate(sites):
         labels = chosen[site]
         operands = tuple(
-            _sharding(site, labels, orders[site], i, "operands", parts) for i in range(len(site.node.operands))
+            _sharding(site, labels, solved.orders[site], i, "operands", parts) for i in range(len(site.node.operands))
         )
         results = tuple(
-            _sharding(site, labels, orders[site], i, "results", parts) for i in range(len(site.node.results))
+            _sharding(site, labels, solved.orders[site], i, "results", parts) for i in range(len(site.node.results))
         )
-        option = tuple(parts.merge(orders[site].get(f, ())) for f in range(len(site.rule.factors)))
+        option = tuple(parts.merge(solved.orders[site].get(f, ())) for f in range(len(site.rule.factors)))
         why = tuple(_reason(site, axis, decisions[axis], number) for axis in labels if _uses(labels[axis]))
         operands, results = (tuple(_as_wished(site, s, parts) for s in side) for side in (operands, results))
         if site.node.op == "manual_result":

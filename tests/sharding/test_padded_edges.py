@@ -118,6 +118,16 @@ def test_an_image_is_laid_out_anew_rather_than_gathered() -> None:
     assert 0 < analyze(partitioned(module)).ring_bytes <= 16 * row + 2 * row
 
 
+def test_ends_of_no_rows_leave_nothing_behind() -> None:
+    """`jnp.pad` writes them for dims that it does not pad: a slice of the first image would be wanted on all devices."""
+    graph = Graph("main", [Value(TensorType((8, 4), "f32"), "x")])
+    (x,) = graph.inputs
+    end = _slice(graph, _slice(graph, x, 0, 0, 1), 0, 0, 0)
+    graph.outputs = [graph.add("tanh", [_join(graph, [end, x, end], 0)], [x.type]).result]
+    found = without_idle_moves(graph)
+    assert found is not None and [node.op for node in found.nodes] == ["tanh"]
+
+
 def test_moved_joins_and_idle_moves_compute_the_same() -> None:
     modules = [(program(mode, 9, width, 1, {"x": 2}), 0) for mode in MODES for width in (1, 2)]
     count = {joins_last: 0, without_idle_moves: 0}

@@ -13,8 +13,8 @@ from meshgen.ir.regions import needed_nodes, rewired
 def without_idle_moves(graph: Graph) -> Graph | None:
     """Before: `%f = reverse %x over a dim of size 1   %y = tanh %f`.   After: `%y = tanh %x`. None where there is none.
 
-    So are slices that take all, what is joined to nothing, and dims of size 1 that come and go. Values that leave the
-    graph stay as they are.
+    So are slices that take all, what is joined to nothing, and dims of size 1 that come and go. What only these needed is
+    left out. Values that leave the graph stay as they are.
     """
     producers, outputs = graph.producers(), {*graph.outputs}
     now: dict[Value, Value] = {}
@@ -27,7 +27,15 @@ def without_idle_moves(graph: Graph) -> Graph | None:
         nodes.append(rewired(node, now) if now else node)
     if not now:
         return None
-    return replace(graph, nodes=needed_nodes(nodes, graph.outputs, lambda node: node.op != "broadcast_in_dim"))
+    needed = {value for node in needed_nodes(graph.nodes, outputs, _is_kept) for value in node.results}
+    return replace(
+        graph, nodes=needed_nodes(nodes, outputs, lambda node: _is_kept(node) or needed.isdisjoint(node.results))
+    )
+
+
+def _is_kept(node: Node) -> bool:
+    """Whether a node is there for more than what it computes, or may be: it has an effect, or says something."""
+    return node.op not in ("slice", "broadcast_in_dim", "reshape", "reverse", "concatenate")
 
 
 def _same(node: Node, producers: Mapping[Value, Node]) -> Value | None:

@@ -13,7 +13,8 @@ from typing import Any
 
 from meshgen.errors import Location, bracketed, place_text
 from meshgen.ir.graph import Value
-from meshgen.sharding.propagate import Decision, Solved
+from meshgen.sharding.propagate import Solved
+from meshgen.sharding.propagation.axes import Decision
 from meshgen.sharding.propagation.labels import Label
 from meshgen.sharding.propagation.reach import seeds
 from meshgen.sharding.propagation.sites import Site
@@ -110,9 +111,10 @@ class Reasons:
             return Chain(axis, what, tuple(self._tie(face, site) for face, site in kept[0]), kept[1])
         ties: list[Tie] = []
         site = self._solved.sites[number]
-        if state not in decision.origins.get(value, {}):  # its loop was reached over another value of the op
-            faces = _faces(site, decision.solution.labels[number])
-            value, state = next((v, s) for v, s in faces if s in decision.origins.get(v, {}))
+        if state not in decision.origins.get(value, {}):  # its loop was reached over another value of the op,
+            values = dict.fromkeys([*site.node.operands, *site.node.results])
+            reached = [(v, s) for v in values for s in decision.origins.get(v, {})]  # or stands in for one that was
+            value, state = next((f for f in _faces(site, decision.solution.labels[number]) if f in reached), reached[0])
             ties.append(self._tie((value, state), site, axis))
         while (value, state) in decision.steps and len(ties) < len(decision.steps):
             value, state, site = decision.steps[value, state]

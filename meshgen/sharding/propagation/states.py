@@ -36,17 +36,19 @@ class Link:
     """Size and bandwidth (bytes/s) of the mesh axis that is being propagated.
 
     With `nests` it is a part that the compiler cut off an axis: it splits only what it splits evenly.
+    With `pins` arguments that the user placed cost more to move than their bytes.
     """
 
     axis: str
     size: int
     bandwidth: float
     nests: bool = False
+    pins: bool = True
 
     @staticmethod
-    def of(mesh: Mesh, axis: str, *, is_cut: bool = False) -> Link:
+    def of(mesh: Mesh, axis: str, *, is_cut: bool = False, pins: bool = True) -> Link:
         nests = is_cut and split_ref(axis)[2] is not None
-        return Link(axis, mesh.axis_size(axis), mesh.axis(axis).bandwidth, nests)
+        return Link(axis, mesh.axis_size(axis), mesh.axis(axis).bandwidth, nests, pins)
 
     def seconds(self, source: State, target: State, nbytes: float, *, is_argument: bool = False) -> float:
         """Estimated time to go from one state to another (ring model).
@@ -59,11 +61,11 @@ class Link:
             return 0.0
         if source is None:
             return SLICE_SECONDS
-        share = (self.size - 1) / self.size
+        share, is_pinned = (self.size - 1) / self.size, is_argument and self.pins
         if isinstance(source, str):  # reduce_scatter, or all_reduce (and perhaps a mask to another kind)
             moved = nbytes * share * (1 if isinstance(target, int) else 2)
         elif isinstance(target, int):  # all_to_all
-            moved = nbytes / self.size * share * (RELAYOUT_ARGUMENT if is_argument else 1)
+            moved = nbytes / self.size * share * (RELAYOUT_ARGUMENT if is_pinned else 1)
         else:  # all_gather
-            moved = nbytes * share * (GATHER_ARGUMENT if is_argument else 1)
+            moved = nbytes * share * (GATHER_ARGUMENT if is_pinned else 1)
         return moved / self.bandwidth + LATENCY_SECONDS

@@ -1,0 +1,138 @@
+"""The axes of a program, decided one after the other: each sees what the others split, twice round.
+
+What comes out depends on where that starts, so there are several starts, and the finished plans are compared. A weight is
+best left where the user placed it, as a rule; and of two axes that could split the same dim the one that is decided first has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from meshgen.ir.graph import Module, Value
+from meshgen.sharding.propagation.choices import AxisProblem, AxisSolution, View, edges
+from meshgen.sharding.propagation.covered import covers, splits, without_uncovered
+from meshgen.sharding.propagation.labels import Label, labels_of
+from meshgen.sharding.propagation.reach import Origins, Steps, reach
+from meshgen.sharding.propagation.sites import Site
+from meshgen.sharding.propagation.states import Link
+
+ROUNDS = 2  # so often is each axis decided: at first those behind it are not known, then all others are
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided along one axis, and where each state came from."""
+
+    solution: AxisSolution
+    origins: dict[Value, Origins]
+    problem: AxisProblem  # what it was chosen from
+    steps: Steps  # over which ties the annotations reached them
+
+
+@dataclass(frozen=True)
+class Start:
+    """From where the axes are decided.
+
+    Args:
+        is_last_first: the last axis of the mesh is decided first, and is major on a dim where annotations leave that open.
+        pins: arguments that the user placed stay there unless moving them saves much.
+    """
+
+    is_last_first: bool = False
+    pins: bool = True
+
+    def in_order(self, axes: Sequence[str]) -> list[str]:
+        """The axes of the mesh as they are decided."""
+        return list(reversed(axes) if self.is_last_first else axes)
+
+
+USUAL = Start()
+_Split = dict[str, tuple[Label, ...]]
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The sites of a program and the axes, or parts of axes, that may split them; it remembers what it decided."""
+
+    module: Module
+    sites: list[Site]
+    names: list[str]
+    is_cut: bool
+    _known: dict[tuple[str, bool], list[tuple[_Split, Decision]]] = field(default_factory=dict)
+
+    def starts(self, decisions: dict[str, Decision]) -> Iterator[Start]:
+        """The starts that may come to something else than these decisions: without axes to order and arguments that move none can."""
+        pinned = (True, False) if any(map(self._moves_arguments, decisions.values())) else (True,)
+        orders = (False, True) if len(self.names) > 1 else (False,)
+        return (Start(is_last_first, pins) for pins in pinned for is_last_first in orders)
+
+    def _moves_arguments(self, decision: Decision) -> bool:
+        labels = decision.solution.labels
+        placed = ((maker, uses) for value, maker, uses in edges(self.sites) if value in decision.problem.placed)
+        return any(
+            isinstance(made := labels[maker].results[result], int) and labels[user].operands[i] != made
+            for (maker, result), uses in placed
+            for user, i in uses
+        )
+
+    def decide(self, start: Start) -> dict[str, Decision]:
+        """The decision along each axis, in the order of the mesh."""
+        decisions: dict[str, Decision] = {}
+        for axis in start.in_order(self.names) * ROUNDS:
+            others = {a: decisions[a] for a in self.names if a in decisions and a != axis}
+            decisions[axis] = self._decision(axis, others, start.pins)
+        decisions = {axis: decisions[axis] for axis in self.names}
+        labels = {axis: d.solution.labels for axis, d in decisions.items()}
+        kept = without_uncovered(self.sites, labels, self.module.mesh)
+        return {a: replace(d, solution=replace(d.solution, labels=kept[a])) for a, d in decisions.items()}
+
+    def _decision(self, axis: str, others: dict[str, Decision], pins: bool) -> Decision:
+        split = {other: decision.solution.labels for other, decision in others.items()}
+        known = self._known.setdefault((axis, pins), [])
+        found = next((decision for seen, decision in known if seen == split), None)
+        if found is None:
+            link = Link.of(self.module.mesh, axis, is_cut=self.is_cut, pins=pins)
+            found = _decide(self.sites, link, others, self.module)
+            known.append((split, found))
+        return found
+
+
+def _decide(sites: list[Site], link: Link, others: dict[str, Decision], module: Module) -> Decision:
+    split = splits(sites, {other: d.solution.labels for other, d in others.items()}, module.mesh)
+
+    def count(site: Site, factor: int) -> int:
+        return split.get(site, {}).get(factor, 1)
+
+    covered = covers(split)
+    steps: Steps = {}
+    origins = reach(sites, link.axis, link.size, covered, steps)
+    labels = [labels_of(site, link, origins, covered, count) for site in sites]
+    problem = AxisProblem(sites, link, labels, view_of(sites, others, module))
+    return Decision(problem.solve(), origins, problem, steps)
+
+
+def view_of(sites: list[Site], others: dict[str, Decision], module: Module) -> View:
+    """Bytes, work and moved edges as the decisions on the other axes leave them."""
+    local: dict[Value, float] = {
+        v: float(v.type.nbytes) for site in sites for v in (*site.node.operands, *site.node.results)
+    }
+    used = {(n, i): float(v.type.nbytes) for n, site in enumerate(sites) for i, v in enumerate(site.node.operands)}
+    work: dict[Site, float] = {site: site.seconds for site in sites}
+    moved: set[tuple[int, int]] = set()
+    reduced: dict[tuple[int, int], int] = {}
+    for axis, decision in others.items():
+        size, labels = module.mesh.axis_size(axis), decision.solution.labels
+        for site, label in zip(sites, labels, strict=True):
+            work[site] /= size if label.factor is not None else 1
+            for value, state in zip(site.node.results, label.results, strict=True):
+                local[value] /= size if isinstance(state, int) else 1
+        for number, label in enumerate(labels):
+            for i, state in enumerate(label.operands):
+                used[number, i] /= size if isinstance(state, int) else 1
+        for _, (maker, result), uses in edges(sites):
+            made = labels[maker].results[result]
+            moved |= {(site, i) for site, i in uses if made is not None and labels[site].operands[i] != made}
+            whole = [(site, i) for site, i in uses if isinstance(made, str) and labels[site].operands[i] is None]
+            reduced |= {use: reduced.get(use, 1) * size for use in whole}
+    return View(local.__getitem__, used.__getitem__, work.__getitem__, frozenset(moved), reduced)
