@@ -114,20 +114,23 @@ def test_what_a_region_does_is_counted_once_where_its_trips_are_not_known(compil
     assert compiled.cost.kernels == sum(compiled.plan.launch_counts().values())
 
 
-def test_a_loop_that_is_too_long_to_be_written_out_counts_its_trips(monkeypatch):
+@pytest.mark.parametrize("trips", [2, 10])
+def test_a_loop_that_is_too_long_to_be_written_out_counts_its_trips(monkeypatch, trips):
     monkeypatch.setattr("meshgen.codegen.unroll.MOST_NODES", 10)
     text = SUMS.replace("%go = stablehlo.and %large, %early : tensor<i1>", "").replace("return %go", "return %early")
     text = text.replace("LT, %i, %most", "LT, %i, %ten").replace(
-        "cond {", "cond {\n%ten = stablehlo.constant dense<10> : tensor<i32>"
+        "cond {", f"cond {{\n%ten = stablehlo.constant dense<{trips}> : tensor<i32>"
     )
     found = mg.compile(text, target="cpu")
     item = found.plan.items[loop_of(found.plan)]
-    assert item.times == 10 and item.seconds == pytest.approx(10 * sum(region.step_seconds for region in item.regions))
-    (body,) = [row for row in found.comms if row.times == 10][:1]
-    assert found.comms.ring_bytes >= 10 * body.ring_bytes
+    assert item.times == trips and item.seconds == pytest.approx(
+        trips * sum(region.step_seconds for region in item.regions)
+    )
+    (body,) = [row for row in found.comms if row.times == trips][:1]
+    assert found.comms.ring_bytes >= trips * body.ring_bytes
     assert np.isfinite(found(A, SCALE, np.int32(0))[0]).all()
     (again,) = [node for node in parse_text(found.as_text("fuse")).graph.nodes if node.op == "while"]
-    assert again.attrs["trips"] == 10
+    assert again.attrs["trips"] == trips
 
 
 BRANCH = """
