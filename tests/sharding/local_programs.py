@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.runtime.simulate import simulate
@@ -50,6 +51,13 @@ class Program:
 
     def run(self, args: Sequence[Any], *outputs: Value, arguments: str = "local") -> list[np.ndarray[Any, Any]]:
         return simulate(self.local(*outputs, arguments=arguments), args)
+
+
+def matches(p: Program, args: list[Any], *outputs: Value) -> None:
+    """Assert that all ranks together make what the program makes on one device."""
+    p.graph.outputs = list(outputs)
+    for found, wanted in zip(p.run(args, *outputs), evaluate(p.graph, args), strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 def ops(module: Module) -> list[str]:

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.sharding.analyze import analyze
 from meshgen.spec import P, Sharding
-from tests.sharding.local_programs import Program, whole_numbers
+from tests.sharding.local_programs import Program, matches, whole_numbers
 
 DEVICES = [2, 3, 8]  # 8: tiles of one or two rows, so that windows reach over several devices
-
-
-def _matches(p: Program, args: list[Any], output: Value) -> None:
-    """All ranks together make what the program makes on one device."""
-    p.graph.outputs = [output]
-    assert_array_equal(p.run(args, output)[0], evaluate(p.graph, args)[0])
 
 
 @pytest.mark.parametrize("devices", DEVICES)
@@ -32,7 +22,7 @@ def test_slice(devices: int, start: int, limit: int, stride: int) -> None:
     rows = -(-(limit - start) // stride)
     attrs = {"start": (start, 1), "limit": (limit, 2), "stride": (stride, 1)}
     cut = p.add("slice", [p.input("f32[13,3]", P("x"))], f"f32[{rows},1]", P("x"), **attrs)
-    _matches(p, [whole_numbers("f32[13,3]")], cut)
+    matches(p, [whole_numbers("f32[13,3]")], cut)
 
 
 @pytest.mark.parametrize("devices", DEVICES)
@@ -43,7 +33,7 @@ def test_pad(devices: int, low: int, high: int, interior: int) -> None:
     a, fill = p.input("i32[13,2]", P("x")), p.input("i32[]")
     attrs = {"low": (low, 0), "high": (high, 0), "interior": (interior, 0)}
     padded = p.add("pad", [a, fill], f"i32[{13 + 12 * interior + low + high},2]", P("x"), **attrs)
-    _matches(p, [whole_numbers("i32[13,2]"), np.int32(77)], padded)
+    matches(p, [whole_numbers("i32[13,2]"), np.int32(77)], padded)
 
 
 @pytest.mark.parametrize("devices", DEVICES)
@@ -52,7 +42,7 @@ def test_concatenate(devices: int, sizes: tuple[int, ...]) -> None:
     p = Program(x=devices, y=1)
     parts = [p.input(f"f32[2,{n}]", P("y", "x")) for n in sizes]
     joined = p.add("concatenate", parts, f"f32[2,{sum(sizes)}]", P("y", "x"), dim=1)
-    _matches(p, [whole_numbers(f"f32[2,{n}]", i) for i, n in enumerate(sizes)], joined)
+    matches(p, [whole_numbers(f"f32[2,{n}]", i) for i, n in enumerate(sizes)], joined)
 
 
 @pytest.mark.parametrize("devices", DEVICES)
@@ -61,7 +51,7 @@ def test_roll_by_slices_of_one_value(devices: int) -> None:
     a = p.input("f32[13]", P("x"))
     head = p.add("slice", [a], "f32[10]", P("x"), start=(0,), limit=(10,), stride=(1,))
     tail = p.add("slice", [a], "f32[3]", P("x"), start=(10,), limit=(13,), stride=(1,))
-    _matches(p, [whole_numbers("f32[13]")], p.add("concatenate", [tail, head], "f32[13]", P("x"), dim=0))
+    matches(p, [whole_numbers("f32[13]")], p.add("concatenate", [tail, head], "f32[13]", P("x"), dim=0))
 
 
 WINDOWS = [(3, 1, 1, 1, 1), (2, 2, 0, 0, 1), (3, 2, 0, 3, 1), (2, 1, 2, 2, 4), (1, 3, 0, 0, 1), (5, 1, 4, 4, 2),
@@ -89,7 +79,7 @@ def test_reduce_window(devices: int, width: int, stride: int, low: int, high: in
     body = Graph("body", [Value(scalar), Value(scalar)])
     body.outputs = [body.add("maximum", body.inputs, [scalar]).result]
     p.graph.nodes[-1].regions = (body,)
-    _matches(p, [whole_numbers("f32[13]"), np.float32(-2.5)], pooled)
+    matches(p, [whole_numbers("f32[13]"), np.float32(-2.5)], pooled)
 
 
 def _convolution(p: Program, image: Value, kernel: Value, result: str, spec: Sharding, **window: int) -> Value:
@@ -126,7 +116,7 @@ def test_convolution_over_split_space(
     kind = f"f32[2,4,{_steps(width, stride, low, high, dilation, apart)}]"
     window = {"stride": stride, "low": low, "high": high, "dilation": dilation, "apart": apart, "turned": width % 2}
     result = _convolution(p, image, kernel, kind, P(None, None, "x", partial="y"), **window)
-    _matches(p, [whole_numbers("f32[2,3,13]"), whole_numbers(f"f32[4,3,{width}]", 1)], result)
+    matches(p, [whole_numbers("f32[2,3,13]"), whole_numbers(f"f32[4,3,{width}]", 1)], result)
 
 
 GRADIENTS = [(*w, apart) for w in WINDOWS for apart in (1, 2) if _steps(*w, apart) > w[0]]  # the kernel is the longer
@@ -144,7 +134,7 @@ def test_the_kernel_of_a_gradient_is_summed_over(
     unused = 12 * apart + 1 + low + high - (rows - 1) * stride - (width - 1) * dilation - 1
     window = {"stride": dilation, "low": low, "high": high - unused, "dilation": stride, "apart": apart}
     result = _convolution(p, image, kernel, f"f32[2,4,{width}]", P(None, "y", partial="x"), **window)
-    _matches(p, [whole_numbers("f32[2,3,13]"), whole_numbers(f"f32[4,3,{rows}]", 1)], result)
+    matches(p, [whole_numbers("f32[2,3,13]"), whole_numbers(f"f32[4,3,{rows}]", 1)], result)
 
 
 GROUPS = [  # image batch, image features, kernel outputs, kernel inputs, groups
@@ -167,7 +157,7 @@ def test_groups_of_a_convolution_are_parallel(
     rows = batch // groups.get("batches", 1)
     result = _convolution(p, image, kernel, f"f32[{rows},{outputs},3]", P(None, "x"), **groups)
     assert analyze(p.local(result)).ring_bytes == 0
-    _matches(p, [whole_numbers(f"f32[{batch},{inputs},5]"), whole_numbers(f"f32[{outputs},{held},3]", 1)], result)
+    matches(p, [whole_numbers(f"f32[{batch},{inputs},5]"), whole_numbers(f"f32[{outputs},{held},3]", 1)], result)
 
 
 def _pool_gradient(p: Program, x: Value, source: Value, init: Value, **window: tuple[int, ...]) -> Value:
@@ -198,7 +188,7 @@ def test_gradient_of_max_pooling(devices: int, size: int, stride: int, low: int,
     }
     values = np.random.default_rng(size).choice([-np.inf, 0, 1, np.nan], (3, 13, 4), p=[0.4, 0.3, 0.2, 0.1])
     args = [values.astype(np.float32), whole_numbers(f"f32[3,{steps},4]", 1), np.float32(7)]
-    _matches(p, args, _pool_gradient(p, x, source, p.input("f32[]"), **window))
+    matches(p, args, _pool_gradient(p, x, source, p.input("f32[]"), **window))
 
 
 def test_gradient_of_pooling_over_two_split_dims() -> None:
@@ -206,7 +196,7 @@ def test_gradient_of_pooling_over_two_split_dims() -> None:
     x, source = p.input("f32[2,9,10]", P(None, "x", "y")), p.input("f32[2,5,4]", P(None, "x", "y"))
     window = {"window_dimensions": (1, 3, 4), "window_strides": (1, 2, 2), "low": (0, 1, 0), "high": (0, 1, 0)}
     args = [whole_numbers("f32[2,9,10]"), whole_numbers("f32[2,5,4]", 1), np.float32(0)]
-    _matches(p, args, _pool_gradient(p, x, source, p.input("f32[]"), **window))
+    matches(p, args, _pool_gradient(p, x, source, p.input("f32[]"), **window))
 
 
 def test_pooling_without_overlap_moves_nothing_back() -> None:
@@ -228,4 +218,4 @@ def test_a_partial_value_is_padded_with_a_partial_fill() -> None:
     p = Program(x=2, y=3)
     a, fill = p.input("f32[7]", P("y", partial="x")), p.input("f32[]", P(partial="x"))
     padded = p.add("pad", [a, fill], "f32[12]", P("y", partial="x"), low=(2,), high=(3,), interior=(0,))
-    _matches(p, [whole_numbers("f32[7]"), np.float32(9)], padded)
+    matches(p, [whole_numbers("f32[7]"), np.float32(9)], padded)

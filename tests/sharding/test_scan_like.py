@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 
 from meshgen.errors import ShardingError
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Annotation, Graph, Module, TensorType, Value
 from meshgen.mesh import make_mesh
 from meshgen.sharding.analyze import analyze
@@ -18,16 +16,9 @@ from meshgen.sharding.optimize import optimize
 from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
 from meshgen.spec import P, Sharding, fit
-from tests.sharding.local_programs import Program, node_of, ops, tensor, whole_numbers
+from tests.sharding.local_programs import Program, matches, node_of, ops, tensor, whole_numbers
 
 DEVICES = [1, 2, 3, 8]  # of 13 rows: even never, 8 devices leave one empty
-
-
-def _matches(p: Program, args: list[Any], *outputs: Value) -> None:
-    """All ranks together make what the program makes on one device."""
-    p.graph.outputs = list(outputs)
-    for found, wanted in zip(p.run(args, *outputs), evaluate(p.graph, args), strict=True):
-        assert_array_equal(found, wanted)
 
 
 def _region(op: str, dtype: str) -> Graph:
@@ -57,7 +48,7 @@ def _scan(p: Program, x: Value, init: Value, dim: int, *, forward: bool = True, 
 def test_cumulative(devices: int, forward: bool, op: str, init: int) -> None:
     p = Program(y=2, x=devices)
     x, start = p.input("i32[3,13]", P("y", "x")), p.input("i32[]")
-    _matches(p, [whole_numbers("i32[3,13]"), np.int32(init)], _scan(p, x, start, 1, forward=forward, op=op))
+    matches(p, [whole_numbers("i32[3,13]"), np.int32(init)], _scan(p, x, start, 1, forward=forward, op=op))
 
 
 def test_a_cumulative_sum_gathers_one_row_per_device() -> None:
@@ -73,7 +64,7 @@ def test_a_cumulative_sum_gathers_one_row_per_device() -> None:
 def test_cumulative_over_two_axes_of_one_dim() -> None:
     p = Program(x=2, y=3)
     x, start = p.input("f32[13]", P(("y", "x"))), p.input("f32[]")
-    _matches(p, [whole_numbers("f32[13]"), np.float32(3)], _scan(p, x, start, 0))
+    matches(p, [whole_numbers("f32[13]"), np.float32(3)], _scan(p, x, start, 0))
 
 
 def test_a_window_that_pads_both_ends_is_no_cumulative_op() -> None:
@@ -84,7 +75,7 @@ def test_a_window_that_pads_both_ends_is_no_cumulative_op() -> None:
     pooled = p.add("reduce_window", [x, init], "f32[5]", P("x"), **attrs, **ones)
     p.graph.nodes[-1].regions = (_region("add", "f32"),)
     assert "fetch_rows" in ops(p.local(pooled))
-    _matches(p, [whole_numbers("f32[5]"), np.float32(0)], pooled)
+    matches(p, [whole_numbers("f32[5]"), np.float32(0)], pooled)
 
 
 def _top_k(p: Program, x: Value, k: int, spec: Sharding | None = None) -> list[Value]:
@@ -106,14 +97,14 @@ def test_top_k(devices: int, k: int, dtype: str) -> None:
     lowest = np.iinfo(x.type.numpy_dtype).min if "i" in dtype else -np.inf
     draw = np.random.default_rng(k).integers(0, 4, (3, 13))
     args = np.where(draw == 0, lowest, draw).astype(x.type.numpy_dtype)
-    _matches(p, [args], *_top_k(p, x, k, P("y")))
+    matches(p, [args], *_top_k(p, x, k, P("y")))
 
 
 def test_top_k_of_not_a_number() -> None:
     p = Program(x=4)
     x = p.input("f32[10]", P("x"))
     row = np.array([1, np.nan, -np.inf, -np.nan, 3, -np.inf, np.inf, -np.nan, 2, -0.0], np.float32)
-    _matches(p, [row], *_top_k(p, x, 10))
+    matches(p, [row], *_top_k(p, x, 10))
 
 
 @pytest.mark.parametrize("devices", DEVICES)
@@ -122,7 +113,7 @@ def test_reverse(devices: int, size: int) -> None:
     p = Program(x=devices, y=2)
     x = p.input(f"i32[{size},5,2]", P("x", "y"))
     turned = p.add("reverse", [x], str(x.type), P("x", "y"), dims=(0, 1))
-    _matches(p, [np.arange(size * 10, dtype=np.int32).reshape(size, 5, 2)], turned)
+    matches(p, [np.arange(size * 10, dtype=np.int32).reshape(size, 5, 2)], turned)
 
 
 def test_reverse_moves_no_more_than_a_tile() -> None:
@@ -141,7 +132,7 @@ def test_dynamic_slice(devices: int, start: int, taken: int) -> None:
     kind = f"f32[{taken},6]"
     part = p.add("dynamic_slice", [x, row, column], kind, P(None, "y", partial="x"), slice_sizes=(taken, 6))
     assert devices == 1 or not analyze(p.local(part)).collectives
-    _matches(p, [whole_numbers("f32[13,6]"), np.int64(start), np.int64(5)], part)
+    matches(p, [whole_numbers("f32[13,6]"), np.int64(start), np.int64(5)], part)
 
 
 @pytest.mark.parametrize("dtype, kind", [("i1", "or"), ("ui8", "sum")])
@@ -153,7 +144,7 @@ def test_dynamic_slice_of_two_split_dims_and_one_that_is_not(dtype: str, kind: s
     partial = Sharding(partial.dims, (("y", kind), ("x", kind)))
     part = p.add("dynamic_slice", [x, *starts], f"{dtype}[3,2,2]", partial, slice_sizes=(3, 2, 2))
     args = np.random.default_rng(0).integers(0, 2, (7, 5, 4)).astype(x.type.numpy_dtype)
-    _matches(p, [args, np.uint8(3), np.uint8(2), np.uint8(200)], part)
+    matches(p, [args, np.uint8(3), np.uint8(2), np.uint8(200)], part)
 
 
 @pytest.mark.parametrize("devices", DEVICES)
@@ -166,7 +157,7 @@ def test_dynamic_update_slice_stays_split_without_communication(devices: int, st
     written = p.add("dynamic_update_slice", [x, update, *starts], "f32[13,6]", P("x", "y"))
     assert not analyze(p.local(written)).collectives
     args = [whole_numbers("f32[13,6]"), whole_numbers(f"f32[{taken},6]", 1), np.int32(start), np.int32(0)]
-    _matches(p, args, written)
+    matches(p, args, written)
 
 
 @pytest.mark.parametrize("place", [(0, 0, 0), (2, 3, 1), (6, 1, 9)])
@@ -176,7 +167,7 @@ def test_dynamic_update_slice_over_several_dims(place: tuple[int, int, int]) -> 
     starts = [p.input("i32[]") for _ in range(3)]
     written = p.add("dynamic_update_slice", [x, update, *starts], "i32[7,5,4]", P("x", "y"))
     args = [whole_numbers("i32[7,5,4]"), whole_numbers("i32[5,2,3]", 1), *map(np.int32, place)]
-    _matches(p, args, written)
+    matches(p, args, written)
 
 
 ROWS = {
@@ -198,7 +189,7 @@ def test_scatter_into_split_rows_is_local(devices: int, op: str, dtype: str) -> 
     assert not analyze(p.local(written)).collectives
     places = [3, 12, 12, 0, 13, 250] if dtype == "ui8" else [3, 12, 12, -1, 13, 2**40 if dtype == "i64" else 99]
     places = np.array(places).astype(index.type.numpy_dtype)[:, None]
-    _matches(p, [whole_numbers("f32[13,4]"), places, whole_numbers("f32[6,4]", 1)], written)
+    matches(p, [whole_numbers("f32[13,4]"), places, whole_numbers("f32[6,4]", 1)], written)
 
 
 @pytest.mark.parametrize("devices", DEVICES)
@@ -210,7 +201,7 @@ def test_scatter_of_split_updates_is_partial_and_counts_the_operand_once(devices
     part = p.add("scatter", [x, index, update], "f32[7,4]", P("y", partial={"x": kind}), **ROWS)
     p.graph.nodes[-1].regions = (_region(op, "f32"),)
     places = np.random.default_rng(0).integers(-2, 9, (13, 1)).astype(np.int32)
-    _matches(p, [whole_numbers("f32[7,4]"), places, whole_numbers("f32[13,4]", 1)], part)
+    matches(p, [whole_numbers("f32[7,4]"), places, whole_numbers("f32[13,4]", 1)], part)
 
 
 def test_scatter_of_points_in_two_dims_of_which_one_is_split() -> None:
@@ -220,7 +211,7 @@ def test_scatter_of_points_in_two_dims_of_which_one_is_split() -> None:
     written = p.add("scatter", [x, index, update], "i32[7,4]", P("x"), **points)
     p.graph.nodes[-1].regions = (_region("add", "i32"),)
     places = np.random.default_rng(0).integers(-1, 8, (9, 2)).astype(np.int32)
-    _matches(p, [whole_numbers("i32[7,4]"), places, whole_numbers("i32[9]", 1)], written)
+    matches(p, [whole_numbers("i32[7,4]"), places, whole_numbers("i32[9]", 1)], written)
 
 
 def test_scatter_that_replaces_needs_its_updates_whole() -> None:
