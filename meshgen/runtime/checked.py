@@ -114,6 +114,8 @@ def _launch_fault(kernel: Kernel, body: Graph, mesh: Mesh) -> str:
 
 def _body_fault(body: Graph, known: Sequence[str]) -> str:
     """What is wrong with a kernel's body, regions included; empty: nothing."""
+    if any(None in value.type.shape for value in body.values()):
+        return "sizes in it are open"
     for node in body.nodes:
         if node.op not in known:
             return f"'{node.op}' is nothing that a kernel does"

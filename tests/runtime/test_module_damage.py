@@ -127,6 +127,7 @@ def at(*keys, value):
         at("kernels", "add", "body", "nodes", 0, "operands", value=[7, 7]),
         at("kernels", "add", "body", "nodes", 0, "op", value="nonsense"),
         at("kernels", "add", "body", "outputs", value=[99]),
+        at("kernels", "scale", "body", "nodes", 0, "results", 0, "type", 1, 0, value=None),
         at("kernels", "add", "grid", value=[1, 1]),
         at("kernels", "add", "source", value="kernels/none.py"),
         at("kernels", "add", "params", value=[{"kind": "operand", "index": 2, "axes": []}]),
