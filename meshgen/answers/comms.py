@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
-
-from rich.console import Group
+from typing import TYPE_CHECKING, Any
 
 from meshgen.answers.tables import bytes_text, render, seconds_text, table_of
 from meshgen.ccl.between import BETWEEN
@@ -18,6 +16,9 @@ from meshgen.ccl.cost import link_axes, ring_bytes
 from meshgen.ir.dialects.shard.checks import TEXT_NAMES
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Launched, Schedule
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 
 @dataclass(frozen=True)

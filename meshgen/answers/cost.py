@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-from rich.console import Group
+from typing import TYPE_CHECKING
 
 from meshgen.answers.comms import Comms
 from meshgen.answers.tables import bytes_text, render, seconds_text, table_of
 from meshgen.ir.graph import TensorType
 from meshgen.runtime.plan import Item, Schedule
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 
 @dataclass(frozen=True)

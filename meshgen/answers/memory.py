@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
-
-from rich.console import Group
+from typing import TYPE_CHECKING, Any
 
 from meshgen.answers.tables import bytes_text, render, table_of
 from meshgen.runtime.plan import Buffer, Schedule
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,9 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 if TYPE_CHECKING:
+    from rich.console import Group, RenderableType
+
     from meshgen.sharding.analyze import Analysis
 
 WIDTH = 150  # columns where the output is no terminal
@@ -18,6 +16,8 @@ WIDTH = 150  # columns where the output is no terminal
 
 def render(*tables: RenderableType, html: bool = False, width: int = WIDTH) -> str:
     """Tables as plain text, or as an HTML fragment."""
+    from rich.console import Console  # here: who only loads a module may have no rich
+
     console = Console(
         file=io.StringIO(), width=width, record=html, color_system=None, highlight=False, markup=False, emoji=False
     )
@@ -34,6 +34,10 @@ def table_of(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, left: Sequence[str] = ()
 ) -> Group:
     """A plain table under its title; columns are right-aligned except the first and those in `left`."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
         is_text = number == 0 or column in left
