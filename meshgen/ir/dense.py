@@ -22,6 +22,7 @@ from xdsl.printer import Printer
 
 from meshgen.ir.graph import DTYPES, TensorType, is_complex, is_float, real_dtype
 
+_COMMENT = re.compile(r"//[^\n]*")
 _ELEMENT = re.compile(r"[^\[\],\s]+")
 _PAIR = re.compile(r"\(\s*([^,()\s]+)\s*,\s*([^,()\s]+)\s*\)")
 COMPLEX_NAMES = {"complex<f32>": "c64", "complex<f64>": "c128"}
@@ -81,7 +82,7 @@ def read_dense(body: str, type: builtin.TensorType[Any]) -> DenseElements:
     dtype = "i64" if name == "index" else COMPLEX_NAMES.get(name, name)
     if dtype not in DTYPES:
         raise ValueError(f"constants of {dtype} are not supported")
-    body, shape = body.strip(), type.get_shape()
+    body, shape = _COMMENT.sub("", body).strip() if "//" in body else body.strip(), type.get_shape()
     if is_complex(dtype) and not body.startswith('"'):
         return _read_complex(body, type, dtype)
     if body.startswith('"'):
@@ -127,11 +128,13 @@ def _elements(words: Sequence[str], dtype: str) -> np.ndarray:
             raise ValueError(f"'{wrong[0]}' is no boolean")
         return np.array([_BOOLEANS[word] for word in words], kind)
     if not is_float(dtype):
-        low, high = ml_dtypes.iinfo(kind).min, ml_dtypes.iinfo(kind).max
+        low, high = int(ml_dtypes.iinfo(kind).min), int(ml_dtypes.iinfo(kind).max)
+        span = high - low + 1
         numbers = [int(word, 0) for word in words]
-        if wrong := [number for number in numbers if not low <= number <= high]:
+        if wrong := [number for number in numbers if not low <= number < span]:
             raise ValueError(f"{wrong[0]} is not in the range {low} to {high} of {dtype}")
-        return np.array(numbers, np.int64 if low < 0 else np.uint64).astype(kind)
+        wrapped = [number - span if number > high else number for number in numbers]  # i8 has no sign: 255 is -1
+        return np.array(wrapped, np.int64 if low < 0 else np.uint64).astype(kind)
     if not any(word.startswith("0x") for word in words):
         return np.array([float(word) for word in words], np.float64).astype(kind)
     return np.array(
@@ -151,7 +154,9 @@ def _from_hex(body: str, dtype: str, count: int) -> bytes:
 
 
 def _unpack_bits(raw: bytes, count: int) -> bytes:
-    """MLIR packs booleans into bits; a single byte 0x00 or 0xFF is a splat."""
+    """MLIR packs booleans into bits, and a single byte 0x00 or 0xFF is a splat; a resource may have a byte for each."""
+    if len(raw) == count > 1 and not raw.strip(b"\0\1"):
+        return raw
     if raw in (b"\x00", b"\xff") and count != 8:
         return b"\x01" if raw == b"\xff" else b"\x00"
     if len(raw) != -(-count // 8):

@@ -75,8 +75,8 @@ def digamma(x: Array) -> Array:
         y = np.where(small, y + 1, y)
     series = sum(b / (2 * k * y ** (2 * k)) for k, b in enumerate(_BERNOULLI, 1))
     total = total + np.log(y) - 0.5 / y - series
-    # tan has the period pi: without the integer part its argument is exact
-    total = np.where(reflected, total - np.pi / np.tan(np.pi * (x - np.floor(x))), total)
+    # tan has the period pi: without the nearest integer its argument is exact
+    total = np.where(reflected, total - np.pi / np.tan(np.pi * (x - np.rint(x))), total)
     return np.where(pole, np.nan, total)
 
 

@@ -118,3 +118,11 @@ def test_convolution_with_reversal_and_other_layout() -> None:
     padded = np.pad(image, ((1, 1), (0, 0), (0, 0)))
     expected = sum(np.einsum("sbi,io->osb", padded[t : t + 7], kernel[2 - t]) for t in range(3))
     assert np.abs(found - expected).max() <= 2 * 9 * 10 * 2.0**-24 * np.abs(image).max() * np.abs(kernel).max()
+
+
+def test_products_of_mixed_integers_are_exact() -> None:
+    """2^15 products of up to 2^38 sum up to more than a double holds."""
+    left, right = np.full((1, 1 << 15), 127, np.int8), np.full((1 << 15, 1), (1 << 31) - 1, np.int32)
+    contract = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,)}
+    result = [TensorType((1, 1), "i64")]
+    assert run("dot_general", left, right, results=result, **contract).item() == 127 * ((1 << 31) - 1) << 15

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from meshgen.errors import ProgramError
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.text import parse_text
 from tests.ir.payload import Array, Case, normal, tensor, walked, whole, windows_of
 
@@ -357,3 +358,21 @@ def test_what_has_no_meaning_is_refused_where_it_stands(name: str) -> None:
         parse_text(text)
     (fault,) = caught.value.diagnostics
     assert fault.code == "MG0103" and message in fault.message and fault.loc is not None
+
+
+@pytest.mark.parametrize(
+    "strides", ["dense<2> : tensor<1xi64>", "dense<2> : vector<1xi64>", "[2]", "array<i64: 2>", "2 : i64"]
+)
+def test_strides_in_every_spelling(strides: str) -> None:
+    """What is no list of numbers is refused, and not taken for none."""
+    text = f"""func.func @main(%x: tensor<1x4x1xf32>, %w: tensor<2x1x1xf32>) -> tensor<1x2x1xf32> {{
+  %e = arith.constant dense<0.0> : tensor<1x2x1xf32>
+  %r = linalg.conv_1d_nwc_wcf {{strides = {strides}}} ins(%x, %w : tensor<1x4x1xf32>, tensor<2x1x1xf32>) outs(%e : tensor<1x2x1xf32>) -> tensor<1x2x1xf32>
+  return %r : tensor<1x2x1xf32>
+}}"""
+    if strides == "2 : i64":
+        with pytest.raises(ProgramError, match="a list of integers is expected"):
+            parse_text(text)
+        return
+    x, w = np.array([1, 2, 3, 4], np.float32).reshape(1, 4, 1), np.array([1, 10], np.float32).reshape(2, 1, 1)
+    assert evaluate(parse_text(text).graph, [x, w])[0].flatten().tolist() == [21, 43]

@@ -144,3 +144,37 @@ def test_damaged_text_never_escapes_as_another_exception() -> None:
             parse_text(damaged)
         except MeshgenError as error:
             assert all(found.message for found in error.diagnostics)
+
+
+GATHER = """%0 = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0],
+ start_index_map = [0], FIELD>, slice_sizes = array<i64: 1, 6>}> : (tensor<4x6xf32>, tensor<1x1xi32>) -> tensor<1x6xf32>"""
+INDEX = "%i = stablehlo.constant dense<0> : tensor<1x1xi32>"
+
+
+@pytest.mark.parametrize(
+    "field", ["index_vectr_dim = 1", "index_vector_dim = 1 : i64", "index_vector_dim = 1; x = 2", "offset_dims = [0]"]
+)
+def test_fields_that_would_not_be_read(field: str) -> None:
+    """A misspelt field would leave the number at its default, and rows would be looked up elsewhere."""
+    assert parse_text(function(INDEX, GATHER.replace("FIELD", "index_vector_dim = 1")))
+    assert faults(function(INDEX, GATHER.replace("FIELD", field))) == [("MG0101", "m.mlir:3")]
+
+
+@pytest.mark.parametrize("strides", ["2 : i64", '"2"', '["2", "2"]', "dense<2.0> : tensor<2xf32>"])
+def test_lists_of_another_kind_are_not_taken_for_their_default(strides: str) -> None:
+    window = f"""%z = stablehlo.constant dense<0.0> : tensor<f32>
+%0 = "stablehlo.reduce_window"(%x, %z) <{{window_dimensions = array<i64: 1, 2>, window_strides = {strides}}}> ({{
+^bb0(%p: tensor<f32>, %q: tensor<f32>):
+  %s = stablehlo.add %p, %q : tensor<f32>
+  stablehlo.return %s : tensor<f32>
+}}) : ({F}, tensor<f32>) -> tensor<4x5xf32>"""
+    assert faults(function(window)) == [("MG0104", "m.mlir:3")]
+
+
+def test_an_unknown_distribution() -> None:
+    lines = [
+        "%a, %b = stablehlo.constant dense<0.0> : tensor<f32>".replace(", %b", ""),
+        "%s = stablehlo.constant dense<3> : tensor<1xi64>",
+        "%0 = stablehlo.rng %a, %a, %s, distribution = CAUCHY : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<3xf32>",
+    ]
+    assert ("MG0104", "m.mlir:4") in faults(function(*lines))

@@ -217,3 +217,36 @@ def test_a_mesh_that_is_written_in_place_is_declared_beside_others() -> None:
     assert str(module.mesh) == "Mesh(a=2, b=4)" and not module.meshes
     (wish,) = [node.attrs["sharding"] for node in module.graph.nodes if node.op == "annotate"]
     assert str(wish) == "[{}, {a,b}]"
+
+
+@pytest.mark.parametrize(
+    "sharding",
+    ['@mesh, [{"a"}, {}], weird={"b"}', '@mesh, [{"a"}, {}], unreduced=max{"b"}', "@mesh, [{a}, {}]", '@mesh, [{"a"} {}]',
+     '@mesh, [{"a"}, {}], replicated={b}'],
+)  # fmt: skip
+def test_what_would_not_be_read_of_a_sharding_is_refused(sharding: str) -> None:
+    with pytest.raises(ProgramError, match="is no sharding"):
+        parse_text(with_argument(sharding))
+
+
+def test_a_sharding_needs_no_spaces() -> None:
+    tight, loose = (parse_text(with_argument(text)) for text in ('@mesh,[{"a"},{?}p1]', '@mesh , [ {"a"} , { ? }p1 ] '))
+    assert tight.in_annotations[0] is not None and loose.in_annotations[0] is not None
+    assert tight.in_annotations[0].sharding == loose.in_annotations[0].sharding == Sharding((("a",), ()))
+
+
+@pytest.mark.parametrize("mesh", ['<["a"=2, b=4]>', '<["a"=2, "b"=x]>', '<["a"=2], devices=[1, 0]>'])
+def test_what_would_not_be_read_of_a_mesh_is_refused(mesh: str) -> None:
+    with pytest.raises(ProgramError, match="is no mesh"):
+        parse_text(with_argument('@mesh, [{"a"}, {}]', mesh=f"sdy.mesh @mesh = {mesh}\n"))
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    ['#sdy.sharding<@mesh, [{"a"}]>', '#sdy.sharding_per_value<[<@mesh, [{"a"}]>, <@mesh, [{"b"}]>]>'],
+)
+def test_results_are_annotated_each(attribute: str) -> None:
+    kind = "tensor<8xf32>"
+    text = f"{MESH}func.func @main(%x: {kind}) -> {kind} {{\n  %r = stablehlo.negate %x {{sdy.sharding = {attribute}}} : {kind}\n  return %r : {kind}\n}}\n"
+    with pytest.raises(ProgramError, match="one for each result"):
+        parse_text(text)

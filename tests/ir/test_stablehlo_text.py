@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from meshgen.errors import ProgramError
 from meshgen.ir.encode import graph_to_json
+from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType
 from meshgen.ir.text import parse_text, print_text
 from meshgen.mesh import Mesh
@@ -196,3 +198,51 @@ def test_generic_form_of_a_module_is_read() -> None:
 """
     module = parse_text(text)
     assert module.name == "jit_f" and [node.op for node in module.graph.nodes] == ["add"]
+
+
+@pytest.mark.parametrize(
+    "literal, kind, elements",
+    [
+        ("[255, -128, 0xFF]", "3xi8", [-1, -128, -1]),
+        ("4294967295", "i32", -1),
+        ("[1, // one\n 2]", "2xi32", [1, 2]),
+        ('"0x0D"', "4xi1", [True, False, True, True]),
+    ],
+)
+def test_literals_as_upstream_reads_them(literal: str, kind: str, elements: object) -> None:
+    """Integers without a sign hold what fits their bits; comments may stand between elements."""
+    text = body(f"%c = stablehlo.constant dense<{literal}> : tensor<{kind}>", result=f"tensor<{kind}>", returns="%c")
+    (node,) = parse_text(text).graph.nodes
+    assert node.attrs["value"].tolist() == elements
+
+
+@pytest.mark.parametrize("literal, kind", [("256", "i8"), ("-129", "i8"), ("-1", "ui8")])
+def test_literals_out_of_range(literal: str, kind: str) -> None:
+    text = body(f"%c = stablehlo.constant dense<{literal}> : tensor<{kind}>", result=f"tensor<{kind}>", returns="%c")
+    with pytest.raises(ProgramError, match="is not in the range"):
+        parse_text(text)
+
+
+def test_a_resource_of_booleans_has_a_byte_for_each() -> None:
+    text = body("%c = stablehlo.constant dense_resource<b> : tensor<8xi1>", result="tensor<8xi1>", returns="%c")
+    text += '{-#\n  dialect_resources: {\n    builtin: {\n      b: "0x010000000100000101000000"\n    }\n  }\n#-}\n'
+    (node,) = parse_text(text).graph.nodes
+    assert node.attrs["value"].tolist() == [True, False, False, True, True, False, False, False]
+
+
+@pytest.mark.parametrize("source, target", [("i1", "i32"), ("i8", "f32"), ("i1", "f32")])
+def test_products_in_another_kind_of_numbers(source: str, target: str) -> None:
+    """Truth values are counted where the result is a number; integers become floats before they are multiplied."""
+    types = f"(tensor<2x3x{source}>, tensor<3x2x{source}>) -> tensor<2x2x{target}>"
+    text = body(
+        f"%r = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : {types}",
+        args=f"%x: tensor<2x3x{source}>, %y: tensor<3x2x{source}>", result=f"tensor<2x2x{target}>", returns="%r",
+    )  # fmt: skip
+    x = np.array([[1, 1, 0], [1, 1, 1]]).astype(DTYPES[source])
+    (found,) = evaluate(parse_text(text).graph, [x, x.T])
+    assert found.dtype == DTYPES[target] and found.tolist() == [[2, 2], [2, 3]]
+
+
+def test_declarations_that_nothing_calls() -> None:
+    text = "func.func private @other(tensor<f32>) -> tensor<f32>\n" + body(args=f"%x: {F}", result=F, returns="%x")
+    assert len(parse_text(text).graph.inputs) == 1

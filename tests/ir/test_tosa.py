@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from meshgen.errors import ProgramError
 from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.sizes import with_shapes
 from meshgen.ir.text import parse_text
@@ -84,6 +85,9 @@ def _bilinear(x: Array) -> Array:
 
 
 X, Y, N = normal(3, 5), normal(3, 1, seed=1), whole(3, 5)
+HOLES, OTHERS = (np.where(x > 0.5, np.nan, x).astype("f4") for x in (normal(3, 5, seed=6), normal(3, 5, seed=7)))
+HOLES[1] = np.nan
+LAKES = np.where(IMAGE > 0, np.nan, IMAGE).astype("f4")
 ROWS = normal(2, 6, 4)
 PLACES = np.array([[5, 0, 3], [1, 1, 4]], "i4")
 CONST = '  %{name} = "tosa.const"() <{{values = dense<{data}> : {type}}}> : () -> {type}\n'
@@ -102,6 +106,15 @@ CASES: dict[str, Case] = {
     "argmax": case("argmax", {"x": X}, lambda x: x.argmax(1).astype("i4"), "{axis = 1 : i32}"),
     "argmax_of_ties": case("argmax", {"x": whole(4, 9, low=0, high=3)}, lambda x: x.argmax(0).astype("i4"), "{axis = 0 : i32, nan_mode = PROPAGATE}"),
     "argmax_ignores_nan": case("argmax", {"x": np.where(X > 0, np.nan, X).astype("f4")}, lambda x: np.nanargmax(x, 1).astype("i4"), "{axis = 1 : i32, nan_mode = IGNORE}"),
+    "maximum_ignores_nan": case("maximum", {"x": HOLES, "y": OTHERS}, np.fmax, "{nan_mode = IGNORE}"),
+    "minimum_ignores_nan": case("minimum", {"x": HOLES, "y": OTHERS}, np.fmin, "{nan_mode = IGNORE}"),
+    "maximum_propagates_nan": case("maximum", {"x": HOLES, "y": OTHERS}, np.maximum, "{nan_mode = PROPAGATE}"),
+    "clamp_ignores_nan": case("clamp", {"x": HOLES}, lambda x: np.where(np.isnan(x), np.float32(-0.5), x.clip(-0.5, 0.25)), "{min_val = -0.5 : f32, max_val = 0.25 : f32, nan_mode = IGNORE}"),
+    "reduce_max_ignores_nan": case("reduce_max", {"x": HOLES}, lambda x: np.fmax.reduce(x, 1, keepdims=True), "{axis = 1 : i32, nan_mode = IGNORE}"),
+    "reduce_min_ignores_nan": case("reduce_min", {"x": HOLES}, lambda x: np.fmin.reduce(x, 0, keepdims=True), "{axis = 0 : i32, nan_mode = IGNORE}"),
+    "max_pool2d_ignores_nan": case("max_pool2d", {"x": LAKES}, lambda x: np.fmax.reduce(windows_of(x, "nhwc,hw->", (3, 4), (1, 1), (1, 1)), (-1, -2)), "{kernel = array<i64: 3, 4>, pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>, nan_mode = IGNORE}"),
+    "max_pool2d_lists": case("max_pool2d", {"x": IMAGE}, lambda x: pooled(x, (3, 2), (2, 2), (1, 1, 0, 0), False), "{kernel = [3, 2], pad = [1, 1, 0, 0], stride = [2, 2]}"),
+    "negate_bytes": case("negate", {"x": np.array([-128, 127, 3], "i1")}, lambda x: np.array([127, -127, -3], "i1")),
     "gather": case("gather", {"x": ROWS, "i": PLACES}, lambda x, i: np.take_along_axis(x, i[..., None], 1)),
     "scatter": case("scatter", {"x": ROWS, "i": np.array([[5, 0], [1, 4]], "i4"), "y": normal(2, 2, 4, seed=5)}, lambda x, i, y: _put(x, i, y)),
     "tile": case("tile", {"x": X}, lambda x: np.tile(x, (2, 3)), "", ", %s", ", !tosa.shape<2>", shape("s", [2, 3])),
@@ -170,3 +183,11 @@ def test_sizes_that_are_open_are_stretched() -> None:
     x = normal(5, 6)
     (found,) = evaluate(with_shapes(parse_text(text), {"x": (5, 6)}).graph, [x])
     np.testing.assert_allclose(found, x - x.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("attributes", ["stride = 2 : i64", "nan_mode = 1 : i32", 'pad = "SAME"'])
+def test_attributes_of_another_kind_are_not_taken_for_their_default(attributes: str) -> None:
+    kind = "tensor<1x2x3x1xf32>"
+    text = f"func.func @main(%x: {kind}) -> {kind} {{\n  %r = tosa.max_pool2d %x {{kernel = array<i64: 1, 1>, {attributes}}} : ({kind}) -> {kind}\n  return %r : {kind}\n}}"
+    with pytest.raises(ProgramError, match=f"tosa.max_pool2d: {attributes.partition(' ')[0]} is"):
+        parse_text(text)

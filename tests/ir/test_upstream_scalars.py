@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from meshgen.errors import ProgramError
 from meshgen.ir.bridge.scalar import PREDICATES
+from meshgen.ir.text import parse_text
 from tests.ir.payload import Array, Case, normal, tensor, whole
 
 X, Y, P = 3 * normal(3, 5), 2 * normal(3, 5, seed=1), np.abs(normal(3, 5, seed=2)) + np.float32(0.1)
@@ -183,3 +185,15 @@ def test_shardings_pass_through_all_of_them() -> None:
     case = Case({"a": X, "b": Y}, body, lambda a, b: np.fmax(np.copysign(np.arctan(a), b), b))
     case.matches()
     assert case.moved("2x2", {"a": "[[0], [1]]", "r": "[[0], [1]]"}) == {}
+
+
+@pytest.mark.parametrize(
+    "operation",
+    ["arith.truncf %a toward_zero : tensor<2xf32> to tensor<2xf16>", '"arith.truncf"(%a) <{roundingmode = 3 : i32}> : (tensor<2xf32>) -> tensor<2xf16>'],
+)  # fmt: skip
+def test_other_roundings_are_refused(operation: str) -> None:
+    text = (
+        f"func.func @main(%a: tensor<2xf32>) -> tensor<2xf16> {{\n  %r = {operation}\n  return %r : tensor<2xf16>\n}}"
+    )
+    with pytest.raises(ProgramError, match="rounds toward_zero is not supported"):
+        parse_text(text)

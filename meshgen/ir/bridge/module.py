@@ -103,6 +103,9 @@ def _import_functions(functions: Sequence[func.FuncOp], reading: Reading) -> Non
     """Convert the function to compile, and inline what it calls."""
     entry = _entry(functions, reading)
     private: dict[str, Graph] = {}
+    functions = [
+        function for function in functions if function is entry or function.body.blocks
+    ]  # no mere declarations
     for function in functions:  # kernels must be known before their launches are read
         name = function.sym_name.data
         if name in reading.module.kernels or name in private:

@@ -16,6 +16,7 @@ from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.functions import FUNCTIONS, FUNCTIONS_OF_THREE, FUNCTIONS_OF_TWO
 from meshgen.ir.bridge.payload import LAZY, Builder, attribute_of, kind_of, mnemonic, scalar_of
 from meshgen.ir.dense import DenseElements
+from meshgen.ir.dialects.upstream.plain import ROUNDING
 from meshgen.ir.graph import TensorType, Value
 
 UNARY = {
@@ -55,6 +56,7 @@ PREDICATES = {
 def apply_operation(builder: Builder, op: Operation, operands: Sequence[Value]) -> list[Value] | None:
     """The results of an element-wise operation on the given operands; None if there is no such operation."""
     name = mnemonic(op)
+    _check_rounding(builder, op)
     if op.name in BY_NAME:
         return [BY_NAME[op.name](builder, op, operands)]
     if len(operands) != COUNTS.get(name, 1):
@@ -71,6 +73,18 @@ def apply_operation(builder: Builder, op: Operation, operands: Sequence[Value]) 
         return FUNCTIONS[name](builder, operands)
     function = SPECIAL.get(name)
     return None if function is None else [function(builder, op, operands)]
+
+
+def _check_rounding(builder: Builder, op: Operation) -> None:
+    """A fault for what is to be rounded otherwise than to the nearest, even one; generic text has numbers for the words."""
+    mode = attribute_of(op, "roundingmode")
+    number = scalar_of(mode)
+    word = mode.data if isinstance(mode, StringAttr) else ""
+    if number is not None and 0 <= number < len(ROUNDING):
+        word = ROUNDING[int(number)]
+    if mode is not None and word != ROUNDING[0]:
+        message = f"{op.name} that rounds {word or str(mode)} is not supported"
+        builder.importer.fault("MG0103", message, op, f"results are rounded {ROUNDING[0]}")
 
 
 def constant(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:

@@ -22,16 +22,16 @@ def _reduce(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     return [narrow(folded if x.size == 0 else ufunc(folded, init), dtype)]
 
 
-def _product(left: Array, right: Array, source: str, result: str) -> Array:
+def _product(left: Array, right: Array, sources: Sequence[str], result: str) -> Array:
     """Batched matmul [.., m, k] x [.., k, n], accumulated in f32, f64 or integers."""
     if is_float(result):
         wide = np.float64 if result == "f64" else np.float32
         return np.matmul(left.astype(wide, copy=False), right.astype(wide, copy=False))
     if is_complex(result):
         return np.matmul(left, right)
-    if source == "i1":
+    if "i1" in sources:
         return np.matmul(left.astype(np.float64), right.astype(np.float64)) > 0
-    if left.shape[-1] << 2 * bits(source) < _EXACT:
+    if left.shape[-1] << sum(bits(dtype) for dtype in sources) < _EXACT:
         return np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int64)
     wide_int = np.int64 if bits(result) == 64 else np.int32
     return np.matmul(left.astype(wide_int), right.astype(wide_int))
@@ -49,7 +49,7 @@ def _dot_general(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     columns = int(np.prod([right.shape[d] for d in right_free], dtype=np.int64))
     result = node.result.type
     product = _product(a.reshape([*batch, rows, depth]), b.reshape([*batch, depth, columns]),
-                       node.operands[0].type.dtype, result.dtype)  # fmt: skip
+                       [value.type.dtype for value in node.operands], result.dtype)  # fmt: skip
     return [narrow(product.reshape(result.sizes), result.dtype)]
 
 

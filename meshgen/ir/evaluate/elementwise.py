@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from meshgen.ir.evaluate.common import Array, Handler, RunRegion, bits, integer_range, narrow, widen
-from meshgen.ir.graph import DTYPES, WISHES, Node, is_complex, is_float
+from meshgen.ir.graph import DTYPES, WISHES, Node, dtype_name, is_complex, is_float, is_inexact
 from meshgen.ir.special_functions import bessel_i1e, digamma, erf, erf_inv, erfc, lgamma, polygamma, zeta
 
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -104,6 +105,12 @@ def _power(x: Array, y: Array) -> Array:
     return np.where(negative, inverse, powers)
 
 
+def _signed(x: Array, width: int) -> Array:
+    """The bits of integers as signed numbers: an arithmetic shift copies the first bit of unsigned ones too."""
+    rest = 64 - width
+    return (x.astype(np.int64) << rest) >> rest
+
+
 def _shift(x: Array, y: Array, width: int, arithmetic: bool, left: bool) -> Array:
     """Shifts that follow StableHLO: an amount outside [0, width) gives 0, or the sign for an arithmetic shift."""
     outside = (y < 0) | (y >= width)
@@ -111,7 +118,7 @@ def _shift(x: Array, y: Array, width: int, arithmetic: bool, left: bool) -> Arra
     if left:
         return np.where(outside, 0, x << amount)
     if arithmetic:
-        return x >> np.where(outside, width - 1, y).astype(x.dtype)
+        return _signed(x, width) >> np.where(outside, width - 1, y).astype(np.int64)
     mask = (1 << width) - 1
     logical = (x.astype(np.int64).view(np.uint64) & np.uint64(mask)) >> amount.astype(np.uint64)
     return np.where(outside, np.uint64(0), logical)
@@ -131,6 +138,8 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 
 def total_order(x: Array) -> Array:
     """Integers that sort as the floats do in IEEE total order: -NaN < -inf < ... < -0 < +0 < ... < NaN."""
+    if x.dtype.itemsize == 1:  # some types of 8 bits have no sign, or one NaN in the place of -0
+        x = x.astype(np.float32)
     signed = x.view(_SIGNED[x.dtype.itemsize])
     return np.where(signed < 0, np.bitwise_xor(signed, np.iinfo(signed.dtype).max), signed)
 
@@ -153,7 +162,8 @@ def convert(x: Array, target: str) -> Array:
         return x != np.zeros((), x.dtype)
     if x.dtype.kind == "c" and not is_complex(target):
         x = x.real
-    if x.dtype.kind not in "biu" and not is_float(target) and not is_complex(target) and "int" not in x.dtype.name:
+    x = widen(x, dtype_name(x.dtype))  # exact; not all narrow types become others at once
+    if x.dtype.kind == "f" and not is_inexact(target):
         low, high = integer_range(target)
         wide = np.trunc(x.astype(np.float64))
         inside = np.nan_to_num(np.clip(wide, low, high), nan=0.0)
@@ -161,8 +171,8 @@ def convert(x: Array, target: str) -> Array:
         cast = np.where((inside >= high) | (inside <= low), 0, inside).astype(np.uint64 if low == 0 else np.int64)
         return np.where(wide >= high, high, np.where(wide <= low, low, cast)).astype(DTYPES[target])
     if is_float(target) and x.dtype == np.bool_:
-        return x.astype(np.float32).astype(DTYPES[target])
-    return x.astype(DTYPES[target])
+        x = x.astype(np.float32)
+    return x.astype(DTYPES[target], copy=False)
 
 
 def _complex(node: Node, args: list[Array]) -> Array:
@@ -184,16 +194,16 @@ def _next_after(node: Node, args: list[Array]) -> Array:
     return np.where(np.isnan(wide_x) | np.isnan(wide_y), unordered, np.where(wide_x == wide_y, y, moved))
 
 
-_EXPONENT_BITS = {"f64": 11, "f16": 5}  # of the others that are rounded: 8
-
-
 def _reduce_precision(node: Node, args: list[Array]) -> Array:
-    """Rounded to nearest even to a float type of these widths; what is below its least normal number becomes 0."""
-    x = args[0].astype(np.float64)
+    """Rounded to nearest even to a float type of these widths; what is below its least normal number becomes 0.
+
+    With all exponent bits of the operand's type its subnormal numbers stay, and lose the same last bits as the others.
+    """
+    x, limits = args[0].astype(np.float64), ml_dtypes.finfo(DTYPES[_dtype(node)])
     exponent_bits, mantissa_bits = node.attrs["exponent_bits"], node.attrs["mantissa_bits"]
-    fraction, exponent = np.frexp(x)
-    rounded = np.ldexp(np.rint(np.ldexp(fraction, mantissa_bits + 1)), exponent - mantissa_bits - 1)
-    if exponent_bits < _EXPONENT_BITS.get(_dtype(node), 8):
+    exponent = np.maximum(np.frexp(x)[1], int(limits.minexp) + 1)
+    rounded = np.ldexp(np.rint(np.ldexp(x, mantissa_bits + 1 - exponent)), exponent - mantissa_bits - 1)
+    if exponent_bits < int(limits.nexp):
         bias = (1 << exponent_bits - 1) - 1
         greatest = np.ldexp(2.0 - 2.0**-mantissa_bits, bias)
         rounded = np.where(np.abs(rounded) > greatest, np.copysign(np.inf, x), rounded)

@@ -91,9 +91,13 @@ def _may_multiply(left: TensorType, right: TensorType) -> bool:
 
 def _product_dtype(site: Site, left: TensorType) -> str:
     """The result may accumulate in another type of the same family; without results it is the left operand's."""
-    if site.results and is_float(site.results[0].dtype) == is_float(left.dtype):
+    if site.results and _family(site.results[0].dtype) == _family(left.dtype):
         return site.results[0].dtype
     return left.dtype
+
+
+def _family(dtype: str) -> tuple[bool, bool, bool]:
+    return dtype == "i1", is_float(dtype), is_complex(dtype)
 
 
 def window_size(

@@ -24,7 +24,7 @@ from meshgen.ir.bridge.linalg.spread import transposed
 from meshgen.ir.bridge.linalg.structured import refuse, structured
 from meshgen.ir.bridge.payload import Builder, attribute_of, finish
 from meshgen.ir.bridge.registries import IMPORTERS, imports
-from meshgen.ir.dense import DenseElements
+from meshgen.ir.dialects.stablehlo.attributes import integers
 from meshgen.ir.dialects.upstream import linalg
 from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import TensorType, Value
@@ -39,11 +39,8 @@ def input_count(op: Operation) -> int:
 
 
 def numbers(op: Operation, name: str) -> tuple[int, ...]:
-    """A list of integers, as an array or as a dense constant."""
-    attribute = attribute_of(op, name)
-    if isinstance(attribute, DenseElements):
-        return tuple(int(n) for n in attribute.data.array.flat)
-    return tuple(int(n) for n in attribute.get_values()) if isinstance(attribute, DenseArrayBase) else ()
+    """A list of integers; empty where it is not written."""
+    return integers(attribute_of(op, name))
 
 
 def _elements(op: Operation) -> list[Attribute]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation
 
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.linalg.structured import refuse
 from meshgen.ir.bridge.payload import Builder, attribute_of, finish
 from meshgen.ir.bridge.registries import imports
+from meshgen.ir.dialects.stablehlo.attributes import integers
 from meshgen.ir.graph import TensorType, Value
 
 
@@ -50,7 +50,9 @@ class _Layout:
 
 def _layout(importer: Importer, op: Operation, plain: TensorType, packed: TensorType) -> _Layout | None:
     """None, and a fault, where the lists do not fit the types."""
-    dims, tiles, order = (_integers(op, name) for name in ("inner_dims_pos", "static_inner_tiles", "outer_dims_perm"))
+    dims, tiles, order = (
+        integers(attribute_of(op, name)) for name in ("inner_dims_pos", "static_inner_tiles", "outer_dims_perm")
+    )
     found = _Layout(dims, tiles, order or tuple(range(plain.rank)))
     fits = (
         None not in (*plain.shape, *packed.shape)
@@ -64,11 +66,6 @@ def _layout(importer: Importer, op: Operation, plain: TensorType, packed: Tensor
     importer.fault("MG0104", f"{op.name}: {plain} in tiles {list(tiles)} of dims {list(dims)} is not {packed}", op)
     refuse(importer, op)
     return None
-
-
-def _integers(op: Operation, name: str) -> tuple[int, ...]:
-    attribute = attribute_of(op, name)
-    return tuple(int(n) for n in attribute.get_values()) if isinstance(attribute, DenseArrayBase) else ()
 
 
 @imports("linalg.pack")

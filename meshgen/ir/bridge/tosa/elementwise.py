@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir.bridge import registries
 from meshgen.ir.bridge.conversion import Importer
+from meshgen.ir.bridge.functions import ignoring_nan
 from meshgen.ir.bridge.linalg.structured import refuse
 from meshgen.ir.bridge.payload import Builder, attribute_of, finish, mnemonic, scalar_of
 from meshgen.ir.bridge.registries import IMPORTERS, imports
 from meshgen.ir.bridge.scalar import BINARY, TOSA_COMPARE, UNARY, apply_operation
 from meshgen.ir.dense import DenseElements
+from meshgen.ir.dialects.stablehlo.attributes import integers
 from meshgen.ir.dialects.upstream.tosa import TOSA
 from meshgen.ir.evaluate.common import integer_range, neutral
 from meshgen.ir.graph import TensorType, Value, is_float
@@ -58,9 +60,23 @@ def _shaped(importer: Importer, op: Operation, operands: Sequence[SSAValue]) -> 
     return [stretched(builder, value, kind) for value in values]
 
 
+def ignores_nan(importer: Importer, op: Operation) -> bool:
+    """Whether a NaN is to give way to numbers; what is no float has none."""
+    mode = attribute_of(op, "nan_mode")
+    is_wished = isinstance(mode, StringAttr) and mode.data == "IGNORE"
+    return is_wished and is_float(importer.type(op.operands[0]).dtype)
+
+
+def not_a_number_as(builder: Builder, number: Value, value: Value) -> Value:
+    """The value with a number in the place of each NaN."""
+    return builder.select(builder.compare("NE", value, value), builder.broadcast(number, value.type.shape), value)
+
+
 def import_elementwise(importer: Importer, op: Operation) -> None:
     values = _shaped(importer, op, op.operands)
-    if values is not None:
+    if values is not None and mnemonic(op) in ("maximum", "minimum") and ignores_nan(importer, op):
+        finish(importer, op, ignoring_nan(Builder(importer, op), mnemonic(op), *values))
+    elif values is not None:
         found = apply_operation(Builder(importer, op), op, values)
         assert found is not None, "the table holds element-wise operations"
         finish(importer, op, found[0])
@@ -92,11 +108,15 @@ def import_mul(importer: Importer, op: Operation) -> None:
 def import_negate(importer: Importer, op: Operation) -> None:
     """Further operands are zero points, which only integers have: those of the operand and of the result."""
     builder, kind = Builder(importer, op), importer.type(op.results[0])
-    if is_zero(op.operands[1:]):
+    if is_zero(op.operands[1:]) and kind.dtype not in (
+        "i8",
+        "i16",
+    ):  # of these the least has no opposite: the greatest stands for it
         finish(importer, op, builder.apply("negate", importer.value(op.operands[0])))
         return
     value, *zeros = (builder.convert(x, "i64") for x in importer.values(op.operands))
-    total = builder.apply("subtract", _sum_of(builder, [builder.reshape(x, ()) for x in zeros]), value)
+    before = _sum_of(builder, [builder.constant(0, TensorType((), "i64")), *(builder.reshape(x, ()) for x in zeros)])
+    total = builder.apply("subtract", *builder.together([before, value]))
     ends = [builder.constant(end, TensorType((), "i64")) for end in integer_range(kind.dtype)]
     finish(importer, op, builder.convert(builder.node("clamp", [ends[0], total, ends[1]], total.type), kind.dtype))
 
@@ -111,7 +131,8 @@ def _sum_of(builder: Builder, values: Sequence[Value]) -> Value:
 def fits(importer: Importer, op: Operation, *ranks: int, lists: Mapping[str, int] | None = None) -> bool:
     """Whether the first operands have these ranks and attributes as many numbers as `lists` says; a fault where not."""
     kinds = [importer.type(operand) for operand in op.operands[: len(ranks)]]
-    lengths = {name: len(a) for name in lists or {} if isinstance(a := attribute_of(op, name), DenseArrayBase)}
+    given = {name: a for name in lists or {} if (a := attribute_of(op, name)) is not None}
+    lengths = {name: len(integers(attribute)) for name, attribute in given.items()}
     wrong = [f"{name} has {n} numbers" for name, n in lengths.items() if lists and n != lists[name]]
     if [kind.rank for kind in kinds] == list(ranks) and not wrong:
         return True
@@ -158,6 +179,8 @@ def import_clamp(importer: Importer, op: Operation) -> None:
         refuse(importer, op)
         return
     bounds = [builder.constant(number, value.type.with_shape(())) for number in (low, high)]
+    if ignores_nan(importer, op):
+        value = not_a_number_as(builder, bounds[0], value)
     finish(importer, op, builder.node("clamp", [bounds[0], value, bounds[1]], value.type))
 
 
@@ -188,9 +211,8 @@ def import_const_shape(importer: Importer, op: Operation) -> None:
 
 def shape_of(op: Operation, number: int, name: str) -> tuple[int, ...] | None:
     """The numbers of a `tosa.const_shape`, or constant, that is operand `number`; in older text the attribute `name`."""
-    attribute = attribute_of(op, name)
-    if isinstance(attribute, DenseArrayBase):
-        return tuple(int(n) for n in attribute.get_values())
+    if (attribute := attribute_of(op, name)) is not None:
+        return integers(attribute)
     array = _array(op.operands[number]) if len(op.operands) > number else None
     return None if array is None else tuple(int(n) for n in array.flat)
 
@@ -216,14 +238,20 @@ def import_reduce(importer: Importer, op: Operation) -> None:
         return
     init = builder.constant(neutral(kind, value.type.dtype).item(), value.type.with_shape(()))
     shape = value.type.with_shape(size for d, size in enumerate(value.type.shape) if d != axis)
-    found = builder.node("reduce", [value, init], shape, dims=(axis,), kind=kind)
+    ignores = ignores_nan(importer, op)
+    numbers = not_a_number_as(builder, init, value) if ignores else value
+    found = builder.node("reduce", [numbers, init], shape, dims=(axis,), kind=kind)
+    if ignores:  # where there is no number, there is a NaN
+        is_nan, yes = builder.compare("NE", value, value), builder.constant(True, TensorType((), "i1"))
+        alone = builder.node("reduce", [is_nan, yes], TensorType(shape.shape, "i1"), dims=(axis,), kind="and")
+        nan = builder.broadcast(builder.constant(np.nan, found.type.with_shape(())), found.type.shape)
+        found = builder.select(alone, nan, found)
     finish(importer, op, builder.node("reshape", [found], result))
 
 
 @imports("tosa.transpose")
 def import_transpose(importer: Importer, op: Operation) -> None:
-    perms = attribute_of(op, "perms")
-    order = tuple(int(n) for n in perms.iter_values()) if isinstance(perms, DenseArrayBase) else ()
+    order = integers(attribute_of(op, "perms"))
     value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
     finish(importer, op, Builder(importer, op).node("transpose", [value], kind, perm=order))
 

@@ -11,7 +11,7 @@ from meshgen.ir.bridge.linalg.structured import refuse
 from meshgen.ir.bridge.payload import Builder, attribute_of, finish, scalar_of
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.scalar import scaled
-from meshgen.ir.bridge.tosa.elementwise import axis_of, fits, shape_of
+from meshgen.ir.bridge.tosa.elementwise import axis_of, fits, ignores_nan, not_a_number_as, shape_of
 from meshgen.ir.evaluate.common import integer_range, neutral
 from meshgen.ir.graph import Graph, TensorType, Value, is_float
 
@@ -25,13 +25,11 @@ def import_argmax(importer: Importer, op: Operation) -> None:
         importer.fault("MG0104", f"tosa.argmax: axis {axis} is outside {value.type}", op)
         refuse(importer, op)
         return
-    mode = attribute_of(op, "nan_mode")
-    ignores = isinstance(mode, StringAttr) and mode.data == "IGNORE"
     numbers = builder.node("iota", [], TensorType(value.type.shape, kind.dtype), dim=axis)
     scalar = value.type.with_shape(())
     first = builder.constant(neutral("maximum", value.type.dtype).item(), scalar)
-    if ignores and is_float(value.type.dtype):
-        value = builder.select(builder.compare("NE", value, value), builder.broadcast(first, value.type.shape), value)
+    if ignores_nan(importer, op):
+        value = not_a_number_as(builder, first, value)
     operands = [value, numbers, first, builder.constant(0, TensorType((), kind.dtype))]
     region = _greater(importer, op, scalar, kind.dtype)
     types = [value.type.with_shape(kind.shape), kind]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation, TypeAttribute
 
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.linalg.windows import fold_region
 from meshgen.ir.bridge.payload import Builder, attribute_of, finish
 from meshgen.ir.bridge.registries import imports
-from meshgen.ir.bridge.tosa.elementwise import fits, is_zero, without_zero
+from meshgen.ir.bridge.tosa.elementwise import fits, ignores_nan, is_zero, not_a_number_as, without_zero
+from meshgen.ir.dialects.stablehlo.attributes import integers
 from meshgen.ir.evaluate.common import integer_range, neutral
 from meshgen.ir.graph import TensorType, Value, is_float
 
@@ -23,7 +23,7 @@ PLANE = {"pad": 4, "stride": 2, "dilation": 2, "kernel": 2, "out_pad": 4}
 def numbers(op: Operation, name: str, default: Sequence[int]) -> tuple[int, ...]:
     """A list of integers."""
     attribute = attribute_of(op, name)
-    return tuple(int(n) for n in attribute.get_values()) if isinstance(attribute, DenseArrayBase) else tuple(default)
+    return tuple(default) if attribute is None else integers(attribute)
 
 
 def _sides(amounts: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -125,6 +125,8 @@ def import_pool(importer: Importer, op: Operation) -> None:
     fold = "add" if is_mean else "maximum"
     value = builder.convert(without_zero(importer, op, 1, value, wide) if is_mean else value, wide)
     init = builder.constant(neutral(fold, wide).item(), TensorType((), wide))
+    if ignores_nan(importer, op):
+        value = not_a_number_as(builder, init, value)
     region = fold_region(fold, wide)
     (found,) = importer.emit("reduce_window", [value, init], [TensorType(kind.shape, wide)], attrs, op, (region,))
     if is_mean:

@@ -19,6 +19,8 @@ from meshgen.ir.graph import TensorType, Value
 @irdl_attr_definition
 class RaggedDotDimensions(Struct):
     name = "chlo.ragged_dot"
+    names = ("lhs_batching_dimensions", "rhs_batching_dimensions", "lhs_contracting_dimensions",
+             "rhs_contracting_dimensions", "lhs_ragged_dimensions", "rhs_group_dimensions")  # fmt: skip
 
 
 @irdl_attr_definition
@@ -42,9 +44,6 @@ class RaggedDot(GenericOperation):
 
 define(RaggedDot, "chlo.ragged_dot")
 
-_RAGGED_LISTS = ("lhs_batching_dimensions", "rhs_batching_dimensions", "lhs_contracting_dimensions",
-                 "rhs_contracting_dimensions", "lhs_ragged_dimensions", "rhs_group_dimensions")  # fmt: skip
-
 
 @imports("chlo.ragged_dot")
 def _import_ragged_dot(importer: Importer, operation: Operation) -> None:
@@ -55,7 +54,7 @@ def _import_ragged_dot(importer: Importer, operation: Operation) -> None:
     """
     numbering = operation.properties["ragged_dot_dimension_numbers"]
     assert isinstance(numbering, RaggedDotDimensions)
-    lists = [numbering.integers(name) for name in _RAGGED_LISTS]
+    lists = [numbering.integers(name) for name in RaggedDotDimensions.names]
     left_batch, right_batch, left_contract, right_contract, ragged_dims, group_dims = lists
     lhs, rhs, sizes = importer.values(operation.operands)
     if len(ragged_dims) != 1 or not 0 <= ragged_dims[0] < lhs.type.rank or len(group_dims) > 1:

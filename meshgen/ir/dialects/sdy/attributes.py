@@ -20,6 +20,14 @@ _BODY = re.compile(r"<((?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*)>")
 _RULE = re.compile(r"<([^{}]*\{[^{}]*\}[^{}<>]*)>")
 _AXIS = re.compile(r'"([^"]+)"(?::(\(\d+\)\d+))?')
 _DIM = re.compile(r"\{([^{}]*)\}")
+_AXES_TEXT = r'(?:"[^"]+"(?::\(\d+\)\d+)?(?:\s*,\s*(?="))?)*'
+_DIM_TEXT = rf"\{{\s*{_AXES_TEXT}\s*,?\s*\??\s*\}}(?:p\d+)?"
+_SHARDING = re.compile(
+    rf"\s*(?:@(?P<symbol>[\w$.-]+)|@\"(?P<quoted>[^\"]*)\"|(?P<mesh>mesh<[^<>]*>))\s*,"
+    rf"\s*\[\s*(?P<dims>(?:{_DIM_TEXT}(?:\s*,\s*(?=\{{))?)*)\s*\]"
+    rf"(?P<clauses>(?:\s*,\s*(?:replicated|unreduced)\s*=\s*\{{\s*{_AXES_TEXT}\s*\}})*)\s*"
+)
+_MESH = re.compile(r'\s*\[\s*(?:"[^"]+"\s*=\s*\d+(?:\s*,\s*(?="))?)*\s*\]\s*(?:,\s*device_ids\s*=\s*\[[\d,\s]*\]\s*)?')
 _CLAUSE = re.compile(r"(replicated|unreduced)\s*=\s*\{([^{}]*)\}")
 _PER_VALUE = re.compile(r"<((?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*)>")
 
@@ -63,6 +71,13 @@ class ShardingRuleAttr(Body):
 class MeshAttr(Body):
     name = "sdy.mesh"
 
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        body = super().parse_parameter(parser)
+        if _MESH.fullmatch(body) is None:
+            parser.raise_error(f'\'<{body}>\' is no mesh, such as <["x"=2, "y"=4]> or <["x"=2], device_ids=[1, 0]>')
+        return body
+
 
 @irdl_attr_definition
 class ShardingAttr(Body):
@@ -99,16 +114,17 @@ class ManualAxesAttr(OpaqueSyntaxAttribute, Data[tuple[str, ...]]):
 @lru_cache(maxsize=4096)
 def read_spelled(body: str) -> Spelled:
     """Parse the text between the brackets of a sharding. Raises ValueError where it is no sharding."""
-    head, bracket, rest = body.partition(", [") if body.startswith("@") else body.rpartition(", [")
-    dims_text, closing, tail = rest.partition("]")
-    if not bracket or not closing:
-        raise ValueError(f"'<{body}>' is no sharding")
-    dims = [match[1] for match in _DIM.finditer(dims_text)]
-    clauses = {name: _axes(text) for name, text in _CLAUSE.findall(tail)}
+    match = _SHARDING.fullmatch(body)
+    if match is None:
+        raise ValueError(
+            f'\'<{body}>\' is no sharding, such as <@mesh, [{{"x"}}, {{?}}], replicated={{"y"}}, unreduced={{"z"}}>'
+        )
+    dims = [dim[1] for dim in _DIM.finditer(match["dims"])]
+    clauses = {name: _axes(text) for name, text in _CLAUSE.findall(match["clauses"])}
     is_open = tuple("?" in _AXIS.sub("", dim) for dim in dims)
     none: tuple[str, ...] = ()
     return Spelled(
-        head.removeprefix("@"),
+        match["symbol"] or match["quoted"] or match["mesh"] or "",
         tuple(_axes(dim) for dim in dims),
         is_open,
         clauses.get("replicated", none),

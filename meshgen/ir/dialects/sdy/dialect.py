@@ -270,9 +270,12 @@ def _read_argument(reading: Reading, attribute: Attribute, slot: Slot) -> None:
 
 def _read_results(importer: Importer, operation: Operation, attribute: Attribute) -> None:
     """`sdy.sharding` on an operation annotates its results."""
-    if not isinstance(attribute, ShardingPerValueAttr):
+    bodies = attribute.bodies if isinstance(attribute, ShardingPerValueAttr) else None
+    if bodies is None or len(bodies) != len(operation.results):
+        message = f"{operation.name}: sdy.sharding is no #sdy.sharding_per_value<[...]> with one for each result"
+        importer.fault("MG0204", message, operation)
         return
-    for result, body in zip(operation.results, attribute.bodies, strict=False):
+    for result, body in zip(operation.results, bodies, strict=True):
         value = importer.value(result)
         wish = checked(importer, operation, body, value.type)
         attrs = {"sharding": wish.sharding, "required": True, "as_result": True, "open_dims": wish.open_dims}

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Data, SpacedOpaqueSyntaxAttribute
-from xdsl.irdl import irdl_attr_definition
+from xdsl.irdl import AttrConstraint, IntConstraint, VerificationContext, irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
 from meshgen.ir.dense import DenseElements
+from meshgen.ir.graph import is_inexact
 from meshgen.ir.parser import TextParser
 
 Fields = tuple[tuple[str, int | tuple[int, ...]], ...]
 _STRUCT = re.compile(r"<([^<>]*)>")
-_FIELD = re.compile(r"(\w+)\s*=\s*(?:\[([-\d,\s]*)\]|(-?\d+))")
+_FIELD = re.compile(r"(\w+)\s*=\s*(?:\[([-\d,\s]*)\]|(-?\d+))\s*(?:,\s*|$)")
 _CONVOLUTION = re.compile(r"<?\s*\[([\w, ]*)\]\s*x\s*\[([\w, ]*)\]\s*->\s*\[([\w, ]*)\]\s*>?")
 
 
@@ -67,13 +71,21 @@ class Transpose(Word):
 
 
 class Struct(Data[Fields]):
-    """Named integers and lists of integers: `<a = 1, b = [0, 2]>`."""
+    """Named integers and lists of integers, of those in `names`: `<a = 1, b = [0, 2]>`."""
+
+    names: ClassVar[tuple[str, ...]]
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Fields:
         assert isinstance(parser, TextParser)
-        body = parser.scan(_STRUCT, "'<' and fields expected")[1]
-        return tuple((name, int(one) if one else numbers(many)) for name, many, one in _FIELD.findall(body))
+        start = parser.pos
+        body = parser.scan(_STRUCT, "'<' and fields expected")[1].strip()
+        found = {match[1]: int(match[3]) if match[3] else numbers(match[2]) for match in _FIELD.finditer(body)}
+        if _FIELD.sub("", body) or len(found) != len(_FIELD.findall(body)):
+            parser.raise_error(f"'<{body}>' is no list of fields, each name = number or name = [numbers], once", start)
+        if unknown := [name for name in found if name not in cls.names]:
+            parser.raise_error(f"#{cls.name} has no field '{unknown[0]}': it has {', '.join(cls.names)}", start)
+        return tuple(found.items())
 
     def print_parameter(self, printer: Printer) -> None:
         parts = (f"{name} = {list(value) if isinstance(value, tuple) else value}" for name, value in self.data)
@@ -93,21 +105,27 @@ class Struct(Data[Fields]):
 @irdl_attr_definition
 class DotDimensions(Struct):
     name = "stablehlo.dot"
+    names = tuple(f"{side}_{kind}_dimensions" for kind in ("batching", "contracting") for side in ("lhs", "rhs"))
 
 
 @irdl_attr_definition
 class GatherDimensions(Struct):
     name = "stablehlo.gather"
+    names = ("offset_dims", "collapsed_slice_dims", "operand_batching_dims", "start_indices_batching_dims",
+             "start_index_map", "index_vector_dim")  # fmt: skip
 
 
 @irdl_attr_definition
 class ScatterDimensions(Struct):
     name = "stablehlo.scatter"
+    names = ("update_window_dims", "inserted_window_dims", "input_batching_dims", "scatter_indices_batching_dims",
+             "scatter_dims_to_operand_dims", "index_vector_dim")  # fmt: skip
 
 
 @irdl_attr_definition
 class ChannelHandle(Struct):
     name = "stablehlo.channel_handle"
+    names = ("handle", "type")
 
 
 @irdl_attr_definition
@@ -150,6 +168,27 @@ def integers(attribute: Attribute | None) -> tuple[int, ...]:
     if isinstance(attribute, builtin.DenseArrayBase):
         return tuple(int(element) for element in attribute.get_values())
     return ()
+
+
+def is_integers(attribute: Attribute) -> bool:
+    """Whether `integers` reads all of an attribute."""
+    if isinstance(attribute, builtin.ArrayAttr):
+        return all(isinstance(each, builtin.IntegerAttr) for each in attribute.data)
+    if isinstance(attribute, builtin.DenseArrayBase):
+        return isinstance(attribute.elt_type, builtin.IntegerType)
+    return isinstance(attribute, DenseElements) and not is_inexact(attribute.data.dtype)
+
+
+@dataclass(frozen=True)
+class IntegersConstraint(AttrConstraint[Attribute]):
+    """Holds for lists of integers."""
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        if not is_integers(attr):
+            raise VerifyException(f"a list of integers is expected, not {attr}")
+
+    def mapping_type_vars(self, type_var_mapping: Mapping[Any, AttrConstraint | IntConstraint]) -> Self:
+        return self
 
 
 def array(values: Sequence[int]) -> Attribute:

@@ -24,6 +24,7 @@ from meshgen.ir.parser import TextParser
 @irdl_attr_definition
 class Alias(Struct):
     name = "stablehlo.output_operand_alias"
+    names = ("output_tuple_indices", "operand_index", "operand_tuple_indices")
 
 
 @irdl_attr_definition

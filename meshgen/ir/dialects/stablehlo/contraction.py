@@ -33,7 +33,7 @@ from meshgen.ir.dialects.stablehlo.base import (
 )
 from meshgen.ir.dialects.stablehlo.fields import Field, flag, listed, numbering, precisions
 from meshgen.ir.evaluate.common import bits
-from meshgen.ir.graph import DTYPES, TensorType, Value
+from meshgen.ir.graph import DTYPES, TensorType, Value, is_complex, is_float
 from meshgen.ir.parser import TextParser
 
 _PAIR = re.compile(r"\[([-\d,\s]*)\]\s*x\s*\[([-\d,\s]*)\]")
@@ -165,14 +165,19 @@ def _import_dot_general(importer: Importer, operation: Operation) -> None:
 
 
 def convert_alike(importer: Importer, operation: Operation, op: str, attrs: dict[str, Any]) -> None:
-    """The node of a product; operands of two element types become the result's first."""
-    kinds = [importer.type(operand) for operand in operation.operands]
-    if len({kind.dtype for kind in kinds}) == 1:
+    """The node of a product; operands of two element types, or of another kind of numbers, become the result's first."""
+    dtypes = {importer.type(operand).dtype for operand in operation.operands}
+    builder, result = Builder(importer, operation), importer.type(operation.results[0])
+    if len(dtypes) == 1 and _rank_of(*dtypes) >= _rank_of(result.dtype):
         importer.convert(operation, op, attrs)
         return
-    builder, result = Builder(importer, operation), importer.type(operation.results[0])
     operands = [builder.convert(value, result.dtype) for value in importer.values(operation.operands)]
     finish(importer, operation, builder.node(op, operands, result, **attrs))
+
+
+def _rank_of(dtype: str) -> int:
+    """Kinds of numbers, each of which holds those before: booleans, integers, floats, complex numbers."""
+    return 0 if dtype == "i1" else 3 if is_complex(dtype) else 2 if is_float(dtype) else 1
 
 
 def _rounded_dot(importer: Importer, operation: Operation, algorithm: DotAlgorithm, attrs: dict[str, Any]) -> None:

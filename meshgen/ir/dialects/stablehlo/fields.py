@@ -8,8 +8,10 @@ from typing import Any
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute
+from xdsl.irdl import AttrConstraint
 
 from meshgen.ir.dialects.stablehlo.attributes import (
+    IntegersConstraint,
     Struct,
     Word,
     array,
@@ -48,7 +50,7 @@ class Field:
     read: Callable[[TextParser], Attribute] = _unwritten
     text: Callable[[Attribute], str] = str
     is_required: bool = True
-    kind: type[Attribute] = field(default=Attribute)
+    kind: type[Attribute] | AttrConstraint[Attribute] = field(default=Attribute)
 
 
 def unread(*names: str) -> tuple[Field, ...]:
@@ -80,6 +82,7 @@ def listed(prop: str, attr: str, keyword: str = "") -> Field:
         keyword,
         lambda parser: array(parser.parse_integers()),
         lambda attribute: str(list(integers(attribute))),
+        kind=IntegersConstraint(),
     )
 
 

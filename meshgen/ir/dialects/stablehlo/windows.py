@@ -13,7 +13,7 @@ from xdsl.irdl import operand_def, region_def, result_def, var_operand_def, var_
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.dense import DenseElements
-from meshgen.ir.dialects.stablehlo.attributes import ScatterDimensions, array, integers
+from meshgen.ir.dialects.stablehlo.attributes import IntegersConstraint, ScatterDimensions, array, integers
 from meshgen.ir.dialects.stablehlo.base import GenericOperation, closed_regions, define_node, values_of
 from meshgen.ir.dialects.stablehlo.fields import Field, flag, listed, numbering
 from meshgen.ir.graph import TensorType
@@ -33,6 +33,7 @@ def per_dim(prop: str, attr: str, default: int, keyword: str = "",
         lambda values: write([int(value) for value in values[attr]]),
         keyword,
         is_required=False,
+        kind=IntegersConstraint(),
     )
 
 
@@ -43,7 +44,8 @@ def sides(keyword: str = "") -> Field:
         found = integers(attribute)
         return {"low": found[::2] or 0, "high": found[1::2] or 0}
 
-    return Field("padding", values, lambda attrs: padding(attrs["low"], attrs["high"]), keyword, is_required=False)
+    return Field("padding", values, lambda attrs: padding(attrs["low"], attrs["high"]), keyword, is_required=False,
+                 kind=IntegersConstraint())  # fmt: skip
 
 
 def filled(attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:

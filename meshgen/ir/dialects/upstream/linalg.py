@@ -39,6 +39,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
+from meshgen.ir.dialects.stablehlo.attributes import IntegersConstraint
 from meshgen.ir.dialects.upstream.plain import define, entries
 from meshgen.ir.parser import TextParser
 
@@ -84,11 +85,11 @@ class Structured(IRDLOperation):
     operandSegmentSizes = opt_prop_def(AnyAttr())
     indexing_maps = opt_prop_def(AnyAttr())
     iterator_types = opt_prop_def(AnyAttr())
-    dimensions = opt_prop_def(AnyAttr())
+    dimensions = opt_prop_def(IntegersConstraint())
     dimension = opt_prop_def(AnyAttr())
-    permutation = opt_prop_def(AnyAttr())
-    strides = opt_prop_def(AnyAttr())
-    dilations = opt_prop_def(AnyAttr())
+    permutation = opt_prop_def(IntegersConstraint())
+    strides = opt_prop_def(IntegersConstraint())
+    dilations = opt_prop_def(IntegersConstraint())
     cast = opt_prop_def(AnyAttr())
     kind = opt_prop_def(AnyAttr())
     combiner = opt_prop_def(AnyAttr())
@@ -245,9 +246,9 @@ class Relayout(IRDLOperation):
     """`linalg.pack %x padding_value(%p : f32) outer_dims_perm = [1, 0] inner_dims_pos = [0] inner_tiles = [8] into %d : a -> b`"""
 
     arguments = var_operand_def(AnyAttr())
-    outer_dims_perm = opt_prop_def(AnyAttr())
-    inner_dims_pos = prop_def(AnyAttr())
-    static_inner_tiles = prop_def(AnyAttr())
+    outer_dims_perm = opt_prop_def(IntegersConstraint())
+    inner_dims_pos = prop_def(IntegersConstraint())
+    static_inner_tiles = prop_def(IntegersConstraint())
     result = result_def(AnyAttr())
 
     @classmethod

@@ -26,6 +26,7 @@ from xdsl.traits import Pure
 from meshgen.ir.parser import TextParser
 
 _FLAGS = re.compile(r"<[^>]*>")
+_SKIPPED = ("fastmath", "overflow", "exact", "nneg")
 ROUNDING = ("to_nearest_even", "downward", "upward", "toward_zero", "to_nearest_away")
 
 
@@ -58,10 +59,13 @@ class Plain(IRDLOperation):
     @classmethod
     def _attributes(cls, parser: TextParser) -> dict[str, Attribute]:
         """The attribute dictionary; flags of fast math and overflow say nothing that is used, and are skipped."""
-        while any(parser.parse_optional_keyword(word) for word in ("fastmath", "overflow", "exact", "nneg", *ROUNDING)):
-            if parser.at_angle():
+        rounding: dict[str, Attribute] = {}
+        while word := next(filter(parser.parse_optional_keyword, (*_SKIPPED, *ROUNDING)), None):
+            if word in ROUNDING:
+                rounding["roundingmode"] = StringAttr(word)
+            elif parser.at_angle():
                 parser.scan(_FLAGS, "flags in angle brackets expected")
-        return parser.parse_optional_attr_dict()
+        return rounding | parser.parse_optional_attr_dict()
 
     @classmethod
     def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:

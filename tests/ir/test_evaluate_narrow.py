@@ -1,0 +1,60 @@
+"""Element types below 16 bits, subnormal numbers and other corners of element-wise ops."""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from meshgen.ir.evaluate.elementwise import convert, total_order
+from meshgen.ir.graph import DTYPES, TensorType, is_float
+from tests.ir.one_op import run
+
+NARROW = [name for name, kind in DTYPES.items() if kind.itemsize == 1 and name not in ("i1", "i8", "ui8")]
+
+
+def same(left: float, right: float) -> bool:
+    return left == right or (math.isnan(left) and math.isnan(right))
+
+
+@pytest.mark.parametrize("source", NARROW)
+@pytest.mark.parametrize("target", NARROW)
+def test_every_narrow_type_converts_to_every_other_one(source: str, target: str) -> None:
+    """1 and 2 are in most of them; NaN, where there is one, stays."""
+    held = [n for n in (0.0, 1.0, 2.0) if all(float(np.float32(n).astype(DTYPES[t])) == n for t in (source, target))]
+    assert [float(n) for n in convert(np.array(held, np.float32).astype(DTYPES[source]), target)] == held
+    if is_float(source):
+        nan = float(convert(np.array(np.nan, DTYPES[source]), target))
+        assert math.isnan(nan) if is_float(target) else nan == 0
+
+
+@pytest.mark.parametrize("dtype", [name for name in NARROW if is_float(name)])
+def test_the_total_order_is_that_of_the_numbers(dtype: str) -> None:
+    """The types FNUZ have a NaN in the place of -0: it is a negative one."""
+    every = np.arange(256).astype(np.uint8).view(DTYPES[dtype])
+    ranked = every[np.argsort(total_order(every), kind="stable")].astype(np.float32)
+    numbers = ranked[~np.isnan(ranked)]
+    assert (np.diff(numbers) >= 0).all() and len(numbers) > 200
+    assert np.isnan(ranked[0]) == bool(np.signbit(every.astype(np.float32)[np.isnan(every.astype(np.float32))]).any())
+
+
+def test_top_k_of_numbers_without_a_sign() -> None:
+    x = np.array([0.5, 4, 1, 2], ml_dtypes.float8_e8m0fnu)
+    results = [TensorType((2,), "f8E8M0FNU"), TensorType((2,), "i32")]
+    values, places = run("top_k", x, k=2, results=results)
+    assert values.astype(float).tolist() == [4, 2] and places.tolist() == [1, 3]
+
+
+def test_reducing_precision_keeps_what_the_exponent_can_say() -> None:
+    """Subnormal numbers lose the last bits that all others lose; with fewer exponent bits they become 0."""
+    x = np.array([71362, 3], np.int32).view(np.float32)
+    assert run("reduce_precision", x, exponent_bits=8, mantissa_bits=10).view(np.int32).tolist() == [9 << 13, 0]
+    assert run("reduce_precision", x, exponent_bits=7, mantissa_bits=10).tolist() == [0, 0]
+    least = np.array([1, 2, 3], np.uint8).view(ml_dtypes.float8_e5m2)
+    assert run("reduce_precision", least, exponent_bits=5, mantissa_bits=2).view(np.uint8).tolist() == [1, 2, 3]
+
+
+def test_digamma_right_below_a_pole() -> None:
+    assert run("digamma", np.array([-1e-40, -1e-10])) == pytest.approx([1e40, 1e10], rel=1e-9)
