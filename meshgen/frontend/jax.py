@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 from meshgen.frontend.mlir import read_mlir
@@ -49,9 +50,10 @@ def _paths(program: Any) -> list[str]:
 
 
 def _leaves(tree: Any, name: str) -> list[str]:
-    """Leaves in JAX's order: dict keys sorted, sequences by number; an argument's number alone becomes `argN`."""
+    """Leaves in JAX's order: dict keys sorted (of an OrderedDict as they are), sequences by number; an argument's number alone becomes `argN`."""
     if isinstance(tree, dict):
-        return [leaf for key in sorted(tree) for leaf in _leaves(tree[key], f"{name}.{key}" if name else str(key))]
+        keys = list(tree) if isinstance(tree, OrderedDict) else sorted(tree)
+        return [leaf for key in keys for leaf in _leaves(tree[key], f"{name}.{key}" if name else str(key))]
     if isinstance(tree, (list, tuple)):
         return [leaf for i, branch in enumerate(tree) for leaf in _leaves(branch, f"{name}.{i}" if name else f"arg{i}")]
     return [] if tree is None else [name]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import meshgen as mg
+from meshgen.errors import ProgramError
 from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import TensorType
 from meshgen.ir.infer.inference import verify_node
@@ -282,3 +283,38 @@ def test_zeros_of_both_signs_are_two_constants() -> None:
 
     for result, sign in zip(traced(program, np.ones(2, np.float32)), (1, -1, 1), strict=True):
         assert np.array_equal(result, [sign * np.inf] * 2)
+
+
+def test_large_integers_are_told_apart() -> None:
+    x = np.array([0, 1], np.int64)
+    low, high = traced(lambda v: (v + (2**53), v + (2**53 + 1)), x)
+    assert low.tolist() == [2**53, 2**53 + 1] and high.tolist() == [2**53 + 1, 2**53 + 2]
+
+
+def test_complex_numbers_keep_their_imaginary_parts() -> None:
+    x = np.array([1 + 2j, -3j, 0.5], np.complex64)
+    for function, expected in ((mg.exp, np.exp(x)), (lambda v: v / 2, x / 2), (mg.mean, np.mean(x))):
+        np.testing.assert_allclose(traced(function, x), expected, rtol=1e-5)
+    with pytest.raises(ProgramError, match="no order"):
+        mg.trace(mg.max, [x])
+    with pytest.raises(ProgramError, match="complex"):
+        mg.trace(mg.var, [x])
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, np.uint8])
+def test_extremes_of_types_without_infinities(dtype: Any) -> None:
+    x = np.array([3, 1, 2], dtype)
+    assert (float(traced(mg.max, x)), float(traced(mg.min, x))) == (3, 1)
+
+
+@pytest.mark.parametrize("index", [True, (slice(None), False), slice(1.0, None), slice(None, None, 0)], ids=str)
+def test_indices_that_numpy_takes_otherwise_or_not_at_all(index: Any) -> None:
+    with pytest.raises(ProgramError):
+        mg.trace(lambda v: v[index], [normal(2, 3)])
+
+
+def test_numpys_logical_functions_ask_whether_numbers_are_zero() -> None:
+    x, y = np.array([2, 5, 0], np.int32), np.array([1, 0, 4], np.int32)
+    for function in (np.logical_and, np.logical_or):
+        assert traced(lambda a, b, f=function: f(a, b), x, y).tolist() == function(x, y).tolist()
+    assert traced(np.logical_not, x).tolist() == [False, False, True]

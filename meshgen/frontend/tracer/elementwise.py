@@ -8,7 +8,7 @@ from typing import Any
 from meshgen.frontend.tracer.operands import aligned, broadcast, common_shape, convert, dtype_of, emit, promote, tensor
 from meshgen.frontend.tracer.recording import refuse, traced
 from meshgen.frontend.tracer.tensor import Operand, Tensor
-from meshgen.ir.graph import TensorType, is_float
+from meshgen.ir.graph import TensorType, is_float, is_inexact
 
 
 def _unary(op: str, x: Operand) -> Tensor:
@@ -23,9 +23,9 @@ def _float_unary(op: str, x: Operand) -> Tensor:
 
 
 def as_float(x: Operand) -> Tensor:
-    """The tensor, as f32 where its elements are not floats."""
+    """The tensor, as f32 where its elements are neither floats nor complex."""
     x = tensor(x)
-    return x if is_float(x.dtype) else convert(x, "f32")
+    return x if is_inexact(x.dtype) else convert(x, "f32")
 
 
 def _binary(op: str, x: Operand, y: Operand) -> Tensor:
@@ -52,7 +52,7 @@ def multiply(x: Operand, y: Operand) -> Tensor:
 def divide(x: Operand, y: Operand) -> Tensor:
     """True division: integers become f32 first, as `/` on them does in Python."""
     dtype = promote(x, y)
-    left, right = aligned(x, y, dtype=dtype if is_float(dtype) else "f32")
+    left, right = aligned(x, y, dtype=dtype if is_inexact(dtype) else "f32")
     return emit("divide", [left, right], left.type)
 
 

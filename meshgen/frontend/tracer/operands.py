@@ -35,7 +35,8 @@ def tensor(x: Operand, dtype: str | None = None) -> Tensor:
 
 def scalar(x: float, dtype: str) -> Tensor:
     """A 0-d constant; equal ones are shared within a trace."""
-    table, key = current().constants, (dtype, float(x), math.copysign(1, x))  # -0.0 is no 0.0
+    sign = math.copysign(1, x) if isinstance(x, float) else 1.0  # -0.0 is no 0.0
+    table, key = current().constants, (dtype, x, sign)  # not as a float, which large integers are not
     if key not in table:
         try:
             value = np.array(x, DTYPES[dtype])

@@ -8,14 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from meshgen.frontend.tracer.elementwise import as_float, exp, log, rsqrt, sqrt
 from meshgen.frontend.tracer.operands import axes_of, convert, emit, scalar, tensor
 from meshgen.frontend.tracer.recording import refuse, traced
 from meshgen.frontend.tracer.shapes import reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
-from meshgen.ir.graph import DTYPES, TensorType, is_float
+from meshgen.ir.evaluate.common import neutral
+from meshgen.ir.graph import TensorType, is_complex, is_float
 
 Axis = int | Sequence[int] | None
 NARROW = ("bf16", "f16")
@@ -30,6 +29,11 @@ def _reduce(kind: str, x: Tensor, neutral: float, axis: Axis, keepdims: bool) ->
     else:
         result = x
     return reshape(result, [1 if d in dims else s for d, s in enumerate(x.shape)]) if keepdims else result
+
+
+def _no_complex(x: Tensor) -> Tensor:
+    """The tensor, whose squares are not those of complex numbers."""
+    return x if not is_complex(x.dtype) else refuse(f"{x.type}: of complex numbers take the real or imaginary parts")
 
 
 def _wide(x: Operand) -> Tensor:
@@ -69,11 +73,19 @@ def min_(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def _lowest(dtype: str) -> float:
-    return -math.inf if is_float(dtype) else 0 if dtype == "i1" else int(np.iinfo(DTYPES[dtype]).min)
+    return _extreme("maximum", dtype)
 
 
 def _highest(dtype: str) -> float:
-    return math.inf if is_float(dtype) else 1 if dtype == "i1" else int(np.iinfo(DTYPES[dtype]).max)
+    return _extreme("minimum", dtype)
+
+
+def _extreme(kind: str, dtype: str) -> float:
+    """The number that a reduction of a kind starts from: not all types of floats have infinities."""
+    if is_complex(dtype):
+        refuse("complex numbers have no order")
+    found = neutral(kind, dtype)
+    return float(found) if is_float(dtype) else int(found)
 
 
 @traced
@@ -109,7 +121,7 @@ def _count(x: Tensor, axis: Axis) -> float:
 @traced
 def var(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Mean squared distance from the mean."""
-    x = as_float(x)
+    x = _no_complex(as_float(x))
     wide = _wide(x)
     centred = wide - mean(wide, axis, True)
     return convert(mean(centred * centred, axis, keepdims), x.dtype)
@@ -143,7 +155,7 @@ def layer_norm(
     x: Operand, scale: Operand | None = None, bias: Operand | None = None, axis: int = -1, eps: float = 1e-5
 ) -> Tensor:
     """(x - mean) / sqrt(var + eps) * scale + bias along a dim; narrow floats are computed in f32."""
-    x = as_float(x)
+    x = _no_complex(as_float(x))
     wide = _wide(x)
     centred = wide - mean(wide, axis, True)
     normal = centred * rsqrt(mean(centred * centred, axis, True) + eps)

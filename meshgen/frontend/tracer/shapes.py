@@ -110,7 +110,7 @@ def _ranges(x: Tensor, entries: Sequence[Any]) -> tuple[list[range], list[int], 
             continue
         size = x.shape[len(ranges)]
         if isinstance(entry, slice):
-            rows = range(*entry.indices(size))
+            rows = range(*_bounds(entry, size))
             if rows.step < 0:
                 flipped.append(len(ranges))
                 rows = rows[::-1]
@@ -123,15 +123,25 @@ def _ranges(x: Tensor, entries: Sequence[Any]) -> tuple[list[range], list[int], 
     return ranges, shape, tuple(flipped)
 
 
+def _bounds(entry: slice, size: int) -> tuple[int, int, int]:
+    """Start, stop and step. Raises ProgramError for what is no slice between whole numbers."""
+    try:
+        return entry.indices(size)
+    except (TypeError, ValueError) as error:
+        refuse(f"{error}", "a slice is from one Python int to another, by a step that is not 0")
+
+
 def _row(entry: Any, size: int, dim: int, x: Tensor) -> int:
     """A row number counted from the front. Raises ProgramError for what is none."""
     try:
-        at = entry.__index__()
+        at = None if isinstance(entry, bool) else entry.__index__()
     except (AttributeError, TypeError):
         refuse(
             f"an index of type {type(entry).__name__} is not supported",
             "index with ints, slices, None, ... or one integer tensor",
         )
+    if at is None:
+        refuse("an index of type bool is not supported", "choose elements with where")
     if not -size <= at < size:
         refuse(f"index {at} is outside dim {dim} of {x.type}, which has size {size}")
     return at % size

@@ -69,6 +69,8 @@ class Tensor:
         """`numpy.exp(x)` and `array + x`, where there is a traced operation of that name."""
         if method != "__call__" or options or ufunc.__name__ not in OPS:
             refuse(f"numpy.{ufunc.__name__} cannot be traced", "use meshgen's functions instead of NumPy's", "MG0103")
+        if ufunc.__name__.startswith("logical_"):  # NumPy's ask whether numbers are 0, the operations work bit by bit
+            inputs = tuple(OPS["astype"](x, "i1") for x in inputs)
         return OPS[ufunc.__name__](*inputs)
 
     def __getitem__(self, index: Any) -> Tensor:
