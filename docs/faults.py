@@ -109,10 +109,15 @@ FAULTS: dict[str, Fault] = {
             )
         ),
     ),
+    "MG0105": Fault(
+        "A Python function is run once, on tensors that have a type but no elements, to see what it computes. It raised an exception: "
+        "the message has its kind and its text, the caret is at the innermost line of the user's own code. In Python the exception is the cause (`__cause__`).",
+        "Mend the line. `mg.Tensor` has NumPy's operators and the usual methods; all other operations are functions of `meshgen`.",
+    ),
     "MG0201": Fault(
-        "The mesh has a size below 1, an axis twice, is not the one that a module was compiled for, or lacks a size that is needed: "
-        "an axis of size `?` has one from `--mesh` when the module is loaded, from the number of processes of a launcher, or when it is compiled.",
-        "Declare one mesh; give open sizes with `--mesh dp=4`. A program has one mesh: write one per pipeline stage, or an axis for stages.",
+        "The mesh has a size below 1, an axis twice, is not the one that a module was compiled for, or lacks a size that is needed. "
+        "An axis of size `?` gets its size when the program is compiled, or when the module is loaded: from `--mesh`, or from the number of processes of a launcher.",
+        "Give each axis one size, a whole number from 1 on; give open sizes with `--mesh dp=4`.",
         ("meshgen compile p.mlir --mesh 0=?,1=2 --target cpu -o p.mgx", "meshgen run p.mgx"),
         _constraints("[[0], []]"),
     ),

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from meshgen.errors import Diagnostic, UsageError
 from meshgen.executables.executable import Executable
 from meshgen.executables.open_sizes import AT_LOAD, OpenExecutable, closed, open_program
-from meshgen.frontend.given import Args, Meshes, Specs, annotated, meshes_of, placed_on, shapes_of
+from meshgen.frontend.given import Args, Meshes, Specs, annotated, combinations, meshes_of, placed_on, shapes_of
 from meshgen.frontend.programs import Rebuild, import_program
 from meshgen.ir.graph import Module
 from meshgen.ir.sizes import given_types, has_open_results, input_names, with_shapes
@@ -20,7 +21,7 @@ from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stage
 from meshgen.runtime import loading
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_module import OpenModule
-from meshgen.runtime.sizes import Given, Sizes
+from meshgen.runtime.sizes import Given, Sizes, bound
 
 if TYPE_CHECKING:
     from meshgen.answers.advice import Advice
@@ -81,18 +82,20 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
     options, timing = Options(target, arguments, _strict(strict)), Timing()
     with timing.of("import"):
         module, rebuild = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs)
-    program = open_program(module, {} if rebuild else shapes_of(args, input_names(module.graph)), options)
+    names = input_names(module.graph)
+    program = open_program(module, {} if rebuild else shapes_of(args, names), options)
+    wanted = [program.sizes(bound(program.meshes, at), shapes_of(of, names)) for at, of in combinations(sizes)]
     if not program.is_open:
         return plan_module(module, options, timing, rebuild, progress)
     executable = OpenExecutable(module, program, options, timing, rebuild, plan_module)
-    for each in sizes:
-        executable.specialise(each.get("mesh"), shapes_of(each.get("args"), input_names(module.graph)))
+    for each in wanted:
+        executable.specialise_for(each)
     return executable
 
 
-def _strict(asked: bool | str | Sequence[str | int]) -> bool | tuple[str | int, ...]:
-    """Where to be strict, as options have it; one name by itself is that value, not its letters."""
-    return asked if isinstance(asked, bool) else (asked,) if isinstance(asked, str) else tuple(asked)
+def _strict(asked: bool | str | int | Sequence[str | int]) -> bool | tuple[str | int, ...]:
+    """Where to be strict, as options have it; one name or line may stand by itself."""
+    return asked if isinstance(asked, bool) else (asked,) if isinstance(asked, (str, int)) else tuple(asked)
 
 
 def plan_module(
@@ -135,7 +138,14 @@ def _plan_parts(stages: Mapping[str, Module], options: Options, timing: Timing, 
 
 
 def advise(executable: Executable) -> list[Advice]:
-    """Which annotations to leave out to move less, and what that does to time and memory: each is planned anew."""
+    """Which annotations to leave out to move less, and what that does to time and memory: each is planned anew.
+
+    Args:
+        executable: what `compile` returned.
+    """
+    if not isinstance(cast("Any", executable), Executable):
+        text = f"{executable!r} is no Executable"
+        raise UsageError(Diagnostic("MG0001", text, hint="pass what meshgen.compile returns"))
     from meshgen.answers import advice
 
     return advice.advise(executable, plan_module)

@@ -27,7 +27,7 @@ COMMANDS = {
     "explain": "say why each collective and sharding is as it is",
     "inspect": "show what a module holds",
     "report": "write an HTML report of a program",
-    "diff": "compare two modules or programs",
+    "diff": "compare two modules (.mgx)",
     "bench": "measure kernels and collectives on GPUs",
     "doctor": "check the environment",
 }

@@ -24,6 +24,7 @@ CODES: dict[str, str] = {
     "MG0102": "the program is empty",
     "MG0103": "operation is not supported",
     "MG0104": "operation is malformed",
+    "MG0105": "the Python function raised an exception while it was traced",
     "MG0201": "mesh is malformed",
     "MG0202": "unknown mesh axis",
     "MG0203": "mesh axis is used twice",

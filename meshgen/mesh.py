@@ -10,10 +10,12 @@ Source: `shard` dialect, "Device Groups" and "In-group Devices".
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Any, cast
 
 from meshgen.errors import Diagnostic, ShardingError
 
@@ -40,21 +42,15 @@ class Axis:
 
 @dataclass(frozen=True)
 class Mesh:
-    """Axes in order, major to minor. Raises ShardingError for a repeated name or a size below 1."""
+    """Axes in order, major to minor. Raises ShardingError for a repeated name or a size that is no whole number from 1 on."""
 
     axes: tuple[Axis, ...]
     name: str = DEFAULT_NAME
 
     def __post_init__(self) -> None:
-        faults = [
-            Diagnostic(
-                "MG0201",
-                f"mesh axis '{axis.name}' has size {axis.size}; a size is at least 1",
-                hint="use '?' for a size that is unknown until load",
-            )
-            for axis in self.axes
-            if axis.size is not None and axis.size < 1
-        ]
+        faults = [fault for axis in self.axes if (fault := _axis_fault(axis))]
+        if faults:
+            raise ShardingError(*faults)
         count = math.prod(axis.size or 1 for axis in self.axes)
         if count > MOST_DEVICES:
             faults.append(Diagnostic("MG0201", f"the mesh has {count:,} devices; it can have {MOST_DEVICES:,}"))
@@ -253,10 +249,44 @@ def contains(whole: str, part: str) -> bool:
     return pre <= other_pre and other_pre * other_size <= pre * size
 
 
+def _axis_fault(axis: Axis) -> Diagnostic | None:
+    """What is wrong with an axis as a user gives it."""
+    name, size = cast("Any", axis.name), cast("Any", axis.size)
+    if not isinstance(name, str) or not name:
+        return Diagnostic(
+            "MG0201", f"mesh axis {name!r}: a name is a text", hint='write for example {"dp": 2, "tp": 4}'
+        )
+    if size is None or (isinstance(size, int) and not isinstance(size, bool) and size >= 1):
+        return None
+    text = f"mesh axis '{name}' has size {size}; a size is a whole number from 1 on"
+    return Diagnostic("MG0201", text, hint="use '?' (in Python None) for a size that is unknown until load")
+
+
 def make_mesh(axes: Mapping[str, int | None] | Sequence[int | None], name: str = DEFAULT_NAME) -> Mesh:
-    """A mesh from `{"dp": 2, "tp": 4}`, or from sizes alone: then the axes are named `"0"`, `"1"`, ..."""
+    """A mesh from `{"dp": 2, "tp": 4}`, or from sizes alone: then the axes are named `"0"`, `"1"`, ...
+
+    Args:
+        axes: sizes by axis name, major to minor; None is unknown until load.
+        name: of the mesh, in a program on several.
+    Raises:
+        ShardingError: MG0201, a size is no whole number from 1 on, or what is given is neither.
+    """
+    given, called = cast("Any", axes), cast("Any", name)
+    if isinstance(given, str) or not isinstance(given, (Mapping, Iterable)) or not isinstance(called, str):
+        wrong = (
+            f"{given!r} are no sizes of mesh axes" if isinstance(called, str) else f"{called!r} is no name of a mesh"
+        )
+        raise ShardingError(Diagnostic("MG0201", wrong, hint='write make_mesh({"dp": 2, "tp": 4})'))
     pairs = axes.items() if isinstance(axes, Mapping) else ((str(i), size) for i, size in enumerate(axes))
-    return Mesh(tuple(Axis(axis, size) for axis, size in pairs), name)
+    return Mesh(tuple(Axis(axis, _plain(size)) for axis, size in pairs), name)
+
+
+def _plain(size: Any) -> Any:
+    """A whole number of any kind, such as NumPy's, as Python's; else what is given, which a mesh refuses."""
+    try:
+        return size if isinstance(size, bool) else operator.index(size)
+    except TypeError:
+        return size
 
 
 def parse_mesh(text: str) -> Mesh:
@@ -276,13 +306,9 @@ def parse_mesh_choices(text: str) -> tuple[Mesh, dict[str, tuple[int, ...]]]:
     for part in listed.split(","):
         match = re.fullmatch(r"\s*([A-Za-z_]\w*|\d+)\s*=\s*((?:\?|-?\d+)(?:\s*\|\s*(?:\?|-?\d+))*)\s*", part)
         if not match or match[1] in axes:
-            raise ShardingError(
-                Diagnostic(
-                    "MG0201",
-                    f"mesh '{text}': '{part.strip()}' is not a new NAME=SIZE",
-                    hint="write for example dp=2,tp=4; dp=? or dp=2|4 leaves a size open",
-                )
-            )
+            wrong = f"axis '{match[1]}' is given twice" if match else f"'{part.strip()}' is not NAME=SIZE"
+            hint = "write for example dp=2,tp=4; dp=? or dp=2|4 leaves a size open"
+            raise ShardingError(Diagnostic("MG0201", f"mesh '{text}': {wrong}", hint=hint))
         sizes = [None if size.strip() == "?" else int(size) for size in match[2].split("|")]
         axes[match[1]] = sizes[0] if len(sizes) == 1 else None
         if known := tuple(dict.fromkeys(size for size in sizes if size is not None)) if len(sizes) > 1 else ():

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any, cast
 
 from meshgen.collector import rarely_collecting
 from meshgen.errors import CodegenError, Diagnostic, ProgramError, UsageError
@@ -38,7 +39,8 @@ class Options:
 
     def __post_init__(self) -> None:
         faults: list[Diagnostic] = []
-        if self.target != "cpu" and not (self.target.startswith("cuda:") and all(self.architectures)):
+        is_text = isinstance(cast("Any", self.target), str)
+        if not is_text or (self.target != "cpu" and not (self.target.startswith("cuda:") and all(self.architectures))):
             faults.append(
                 Diagnostic("MG0001", f"'{self.target}' is no target", hint="write cpu, cuda:sm_90 or cuda:sm_90,sm_80")
             )

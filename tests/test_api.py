@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -200,3 +201,61 @@ def test_a_mesh_of_another_name_is_not_the_program_s() -> None:
     assert mg.lower(text, mg.make_mesh({"x": 2}, "own"), stage="import").mesh.name == "own"
     with pytest.raises(UsageError, match="the program has no mesh @other"):
         mg.lower(text, mg.make_mesh({"x": 2}, "other"), stage="import")
+
+
+BAD_CALLS: list[tuple[dict[str, Any], str]] = [
+    ({"mesh": "x=2"}, "MG0001.*is no mesh"),
+    ({"mesh": {"x": 2.0}}, "MG0201.*whole number"),
+    ({"mesh": {"x": math.nan}}, "MG0201.*whole number"),
+    ({"mesh": {"x": True}}, "MG0201.*whole number"),
+    ({"mesh": {3: 2}}, "MG0201.*a name is a text"),
+    ({"in_specs": {"v": 3}}, "MG0204.*no mesh axis"),
+    ({"in_specs": {"v": "q"}}, "MG0202.*'q'"),
+    ({"out_specs": "x,_,_"}, "MG0204.*3 dims"),
+    ({"target": None}, "MG0001.*no target"),
+    ({"sizes": [{"mash": 2}]}, "MG0001.*no sizes"),
+    ({"sizes": 3}, "MG0001.*no sizes"),
+    ({"sizes": [{"mesh": {"q": 2}}]}, "MG0202.*'q'"),
+    ({"args": [[3]]}, "MG0001.*not a tensor type"),
+    ({"args": ["f32[?]"]}, "MG0001.*known"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), BAD_CALLS, ids=[str(given) for given, _ in BAD_CALLS])
+def test_what_a_call_gives_is_checked_before_it_is_used(given: dict[str, Any], message: str) -> None:
+    def function(v: mg.Tensor) -> mg.Tensor:
+        return mg.tanh(v)
+
+    call: dict[str, Any] = {"mesh": {"x": 2}, "args": ["f32[4,6]"], "target": "cpu"} | given
+    with pytest.raises(mg.MeshgenError, match=f"(?s){message}"):
+        mg.compile(function, **call)
+
+
+def test_shardings_are_written_in_any_of_their_forms() -> None:
+    forms: list[Any] = [mg.P("x"), "x", "x,_", ("x", None), [["x"], []], [[0], []]]
+    lies = {
+        str(mg.lower(lambda v: v * 2, {"x": 2}, stage="import", args=["f32[4,6]"], in_specs=[form]).in_annotations)
+        for form in forms
+    }
+    assert len(lies) == 1
+    with pytest.raises(mg.MeshgenError, match="MG0204"):
+        mg.P(3)  # pyright: ignore[reportArgumentType]
+
+
+def test_an_output_is_also_called_by_the_name_of_its_value() -> None:
+    text = """sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+  %b = stablehlo.tanh %a : tensor<8xf32>
+  return %b : tensor<8xf32>
+}"""
+    plans = [mg.compile(text, out_specs={name: mg.P("x")}, target="cpu").explain("b") for name in ("b", "result")]
+    assert plans[0] == plans[1] and "x splits dim 0" in plans[0]
+
+
+def test_arguments_of_a_call_are_given_once_and_by_names_that_there_are() -> None:
+    executable = mg.compile(lambda v, w: v + w, {"x": 2}, args=["f32[4]", "f32[4]"], target="cpu")
+    v = np.ones(4, np.float32)
+    with pytest.raises(mg.MeshgenError, match="'w' is given twice"):
+        executable(v, v, w=v)
+    with pytest.raises(mg.MeshgenError, match="no argument 'q'"):
+        executable(v, q=v)

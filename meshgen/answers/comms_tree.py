@@ -58,7 +58,8 @@ def _branches(row: Collective, edges: Mapping[int, Edge]) -> list[tuple[str, str
     """Operation, its place and the edge, for each edge that a collective serves."""
     mine = [edges[number] for number in row.edges if number in edges]
     if not mine:  # its reason says which operation it is for
-        return [(row.why.partition(" needs ")[0] if " needs " in row.why else row.kind, row.source, "")]
+        crossing = row.why if row.kind.startswith("transfer_") else ""
+        return [(row.why.partition(" needs ")[0] if " needs " in row.why else row.kind, row.source, crossing)]
     return [(*_user(edge), _edge_text(edge)) for edge in mine]
 
 

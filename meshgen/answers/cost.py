@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meshgen.answers.comms import Comms
-from meshgen.answers.tables import bytes_text, render, seconds_text, table_of
+from meshgen.answers.tables import bytes_text, counted, render, seconds_text, table_of
 from meshgen.ir.graph import TensorType
 from meshgen.runtime.plan import Item, Schedule
 
@@ -72,7 +72,7 @@ def launch_bytes(item: Item, plan: Schedule) -> int:
 def cost_table(cost: Cost) -> Group:
     redundant = "" if cost.redundant_flops is None else f", {cost.redundant_flops:.4g} of them on other devices too"
     rows = [
-        ("kernels", f"{cost.kernels} launches, {cost.distinct_kernels} distinct"),
+        ("kernels", f"{counted(cost.kernels, 'launch')}, {cost.distinct_kernels} distinct"),
         ("floating-point operations", f"{cost.flops:.4g}{redundant}"),
         ("device memory traffic", bytes_text(cost.device_bytes)),
         ("link traffic", bytes_text(cost.ring_bytes)),

@@ -10,7 +10,7 @@ from meshgen.answers.collectives import Edge, chains_of, edges_of
 from meshgen.answers.compiled import Compiled
 from meshgen.answers.tables import bytes_text, seconds_text, table_of
 from meshgen.answers.values import known_of
-from meshgen.errors import Diagnostic, Location, ShardingError, place_text
+from meshgen.errors import Diagnostic, Location, ShardingError, UsageError, place_text
 from meshgen.ir.graph import Graph, Value
 from meshgen.mesh import Mesh, overlaps
 from meshgen.sharding.propagation.sites import wish_of
@@ -104,9 +104,13 @@ def _asks(value: Value, axis: str, asked: Value, sharding: Sharding) -> bool:
 def refuse_gathers(executable: Compiled, strict: Strict, best: Callable[[Sequence[int]], str]) -> None:
     """Raises ShardingError MG0210 for all gathers that nothing asks for, or for those of some values and lines.
 
+    Raises UsageError MG0001 for values and lines that there are not.
+
     Args:
         best: of collectives by number the change that saves the most, as a hint; empty where none does.
     """
+    if not isinstance(strict, bool):
+        _refuse_unknown(executable, strict)
     found: list[tuple[Gather, Compiled, int]] = []
     first = 0
     for part in executable.parts:
@@ -119,6 +123,20 @@ def refuse_gathers(executable: Compiled, strict: Strict, best: Callable[[Sequenc
     if strict and found:
         told = {id(gather): best([n + start for n in gather.numbers]) for gather, _, start in found[:MOST_ADVISED]}
         raise ShardingError(*(_fault(gather, part, told.get(id(gather), "")) for gather, part, _ in found))
+
+
+def _refuse_unknown(executable: Compiled, strict: Sequence[str | int]) -> None:
+    """Raises UsageError MG0001 for a value or line that the program does not have: a typo must not make it less strict."""
+    for each in strict:
+        faults: Sequence[Diagnostic] = ()
+        for part in executable.parts:
+            try:
+                known_of(part).values(each)
+                break
+            except UsageError as error:
+                faults = error.diagnostics
+        else:
+            raise UsageError(*faults)
 
 
 def _concerns(gather: Gather, what: Sequence[str | int]) -> bool:

@@ -6,13 +6,13 @@ The last two dims are the rows and columns of a grid of tiles; each tile of the 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from meshgen.errors import ShardingError
-from meshgen.mesh import Mesh
-from meshgen.spec import Sharding, fit
+from meshgen.mesh import Mesh, make_mesh
+from meshgen.spec import Sharding, SpecLike, sharding_of
 
 MOST_GRIDS = 16  # that are drawn; the rest is counted
 MOST_CELLS = 64  # along a side of a grid
@@ -85,9 +85,18 @@ class Picture:
                 yield _cell(_CELL_WIDTH * (number + 1), y, devices)
 
 
-def show(sharding: Sharding, shape: Sequence[int], mesh: Mesh) -> Picture:
-    """A picture of how a tensor of `shape` lies on `mesh`: as text with `print`, as SVG in a notebook. Raises ShardingError for a sharding that does not fit them."""
-    lies = fit(sharding, len(shape))
+def show(sharding: SpecLike, shape: int | Sequence[int], mesh: Mesh | Mapping[str, int | None]) -> Picture:
+    """A picture of how a tensor of `shape` lies on `mesh`: as text with `print`, as SVG in a notebook.
+
+    Args:
+        sharding: as `compile` takes it, such as `mg.P("dp")` or `"dp,_"`.
+        mesh: what `make_mesh` returns, or takes.
+    Raises:
+        ShardingError: the mesh is none, or the sharding does not fit it or the tensor.
+    """
+    shape = [shape] if isinstance(shape, int) else shape
+    mesh = mesh if isinstance(mesh, Mesh) else make_mesh(mesh)
+    lies = sharding_of(sharding, len(shape), mesh)
     if faults := lies.faults(tuple(shape), mesh):
         raise ShardingError(*faults)
     holders: dict[tuple[Range, ...], list[int]] = {}

@@ -65,6 +65,11 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"
 
 
+def counted(count: int, word: str) -> str:
+    """`1 launch`, `2 launches`, `3 ranks`."""
+    return f"{count} {word}{'' if count == 1 else 'es' if word.endswith('ch') else 's'}"
+
+
 def work_table(analysis: Analysis, most: int = 8) -> Group:
     """The ops that repeat the most work, else those that do the most."""
     ordered = sorted(analysis.work, key=lambda work: (-work.redundant, -work.flops))
@@ -99,5 +104,7 @@ def kernel_table(kernels: Sequence[Mapping[str, Any]]) -> Group:
     ]
     launches = sum(kernel["launches"] for kernel in kernels)
     return table_of(
-        f"Kernels: {launches} launches, {len(kernels)} distinct", ("kernel", "launches", "grid", *columns), rows
+        f"Kernels: {counted(launches, 'launch')}, {len(kernels)} distinct",
+        ("kernel", "launches", "grid", *columns),
+        rows,
     )

@@ -96,7 +96,7 @@ def _insert(graph: Graph, value: Value, wish: Sharding) -> Graph:
 
 def _annotation(value: Value, wish: Sharding, loc: Location | None, put: dict[Value, Value]) -> Node:
     """An annotation of a value, whose uses `put` turns to it."""
-    put[value] = Value(value.type, f"{value.name}_noted" if value.name else "", loc=value.loc)
+    put[value] = Value(value.type, value.name, loc=value.loc)  # to the user it is the same value
     options = {"sharding": wish, "required": True, "as_result": True, "open_dims": ()}
     return Node("annotate", [value], [put[value]], options, loc)
 

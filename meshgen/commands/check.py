@@ -14,7 +14,8 @@ from typing import Any
 
 from meshgen import api
 from meshgen.answers.comms import comms_table
-from meshgen.commands.common import add_program, add_target, natural, program
+from meshgen.answers.tables import counted
+from meshgen.commands.common import add_program, add_target, natural, positive, program
 from meshgen.commands.memory import memory_limit, refuse_too_big
 from meshgen.commands.output import Output
 from meshgen.commands.random_programs import check_random, through_module
@@ -40,7 +41,7 @@ class Trial:
         result, meshes = self.result, [part.mesh for part in self.executable.parts]
         start = "ok" if result.ok else "NUMBERS DIFFER"
         error = f"largest error {result.max_abs_error:.3g}, allowed {result.tolerance:.3g}"
-        return f"{start}: {error}; {sum(mesh.size for mesh in meshes)} ranks of {self.executable.place}"
+        return f"{start}: {error}; {counted(sum(mesh.size for mesh in meshes), 'rank')} of {self.executable.place}"
 
     def record(self) -> dict[str, Any]:
         comms = self.executable.comms
@@ -55,8 +56,10 @@ class Trial:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_program(parser, needed=False)
     add_target(parser)
-    parser.add_argument("--random", type=natural, metavar="N", help="instead of IN: N random programs, from --seed on")
-    parser.add_argument("--keep", default=".", metavar="DIR", help="where small programs of failures are written")
+    parser.add_argument("--random", type=positive, metavar="N", help="instead of IN: N random programs, from --seed on")
+    parser.add_argument(
+        "--keep", metavar="DIR", help="with --random: where small programs of failures are written (default: .)"
+    )
     parser.add_argument("--seed", type=natural, default=0, help="of the random arguments (default: %(default)s)")
     parser.add_argument(
         "--memory", metavar="SIZE", help="what the check may take, such as 64GB (default: what is free)"
@@ -64,8 +67,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    if options.random is not None:
+    if options.random is not None and options.program is None:
         return _run_random(options, output)
+    if options.random is not None or options.keep is not None:
+        text = "--random makes programs up and takes no IN" if options.random else "--keep is for --random"
+        raise UsageError(Diagnostic("MG0001", text, hint="leave out one of the two"))
     if options.program is None:
         raise UsageError(Diagnostic("MG0001", "which program?", hint="name one, or check random ones with --random N"))
     trials = _trials(options, output)
@@ -85,7 +91,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 def _run_random(options: argparse.Namespace, output: Output) -> int:
     with output.progress() as progress:
-        failures = check_random(options.random, options.seed, Path(options.keep), progress)
+        failures = check_random(options.random, options.seed, Path(options.keep or "."), progress)
     for failure in failures:
         output.text(str(failure))
     output.text(f"{options.random} random programs from seed {options.seed} on: {len(failures)} failures")

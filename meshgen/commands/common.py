@@ -141,6 +141,9 @@ def read_program(name: str) -> Any:
                 hint="export the program as StableHLO text (.mlir)",
             )
         )
+    if path.suffix == ".py":
+        hint = f"write {path.stem}:FUNCTION, its module and the function's name"
+        raise UsageError(Diagnostic("MG0002", f"'{name}' is a Python file, not a program", hint=hint))
     if path.suffix == ".mgx":
         raise UsageError(
             Diagnostic(
@@ -180,15 +183,22 @@ def load_arrays(path: str) -> dict[str, Array]:
             raise ValueError(f"{', '.join(others)}: no array")
         return found
     except (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise UsageError(
-            Diagnostic("MG0002", f"'{path}' cannot be read as arrays: {error}", hint="give a .npy or .npz file")
-        ) from error
+        why = f": {error.strerror}" if isinstance(error, OSError) and error.strerror else " as arrays"
+        hint = "give a .npy or .npz file"
+        raise UsageError(Diagnostic("MG0002", f"'{path}' cannot be read{why}", hint=hint)) from error
 
 
 def natural(text: str) -> int:
     """The number of an option that takes none below 0."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"'{text}' is no whole number from 0 on")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """The number of an option that takes none below 1."""
+    if not natural(text):
+        raise argparse.ArgumentTypeError(f"'{text}' is no whole number from 1 on")
     return int(text)
 
 

@@ -21,6 +21,7 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.executables.executable import Executable
 from meshgen.executables.kernels import kernel_records
 from meshgen.executables.open_sizes import OpenExecutable
+from meshgen.runtime.container import refuse_place
 from meshgen.runtime.files import write_text
 
 
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
+    refuse_place(Path(options.output))
     with output.progress() as progress:
         executable = api.plan(
             **program_options(options), target=options.target, strict=strict_option(options), progress=progress

@@ -23,12 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, output: Output) -> int:
     before, after = figures(options.before), figures(options.after)
     names = sorted({*before, *after})
-    rows = [
-        (name, before.get(name, 0), after.get(name, 0), _change(before.get(name, 0), after.get(name, 0)))
-        for name in names
-    ]
+    rows = [(name, *_pair(before, after, name, ""), _change(*_pair(before, after, name))) for name in names]
     output.tables(table_of(f"{options.before} -> {options.after}", ("figure", "before", "after", "change"), rows))
-    changed = {name: {"before": old, "after": new} for name, old, new, _ in rows if old != new}
+    changed = {
+        name: {"before": old, "after": new} for name in names for old, new in [_pair(before, after, name)] if old != new
+    }
     output.document({"before": before, "after": after, "changed": changed})
     return 0
 
@@ -68,7 +67,14 @@ def _totals(module: LoadedModule) -> dict[str, Any]:
     }
 
 
-def _change(old: float, new: float) -> str:
-    if old == new:
-        return ""
-    return f"{100 * (new - old) / old:+.1f} %" if old else "new"
+def _pair(before: dict[str, Any], after: dict[str, Any], name: str, lacking: Any = None) -> tuple[Any, Any]:
+    """The figure of both; collectives that a module does not have are none, another figure is `lacking`."""
+    other = 0 if "collectives: " in name else lacking
+    return before.get(name, other), after.get(name, other)
+
+
+def _change(old: float | None, new: float | None) -> str:
+    """In percent of the old figure, where both modules have it."""
+    if old is None or new is None:
+        return "gone" if new is None else "new"
+    return "" if old == new else f"{100 * (new - old) / old:+.1f} %" if old else "from none"

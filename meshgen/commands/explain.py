@@ -24,8 +24,9 @@ from meshgen.answers.what_if import (
     comparison,
     comparison_table,
 )
-from meshgen.commands.common import add_program, add_target, planned, specs_option
+from meshgen.commands.common import add_program, add_target, natural, planned, specs_option
 from meshgen.commands.output import Output
+from meshgen.errors import Diagnostic, UsageError
 from meshgen.executables.executable import Executable
 from meshgen.pipeline import Timing
 
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="compare with the program where this value has this required sharding, such as %%h=dp,_",
     )
     parser.add_argument(
-        "--collective", metavar="N", type=int, help="explain one collective, by its number in the table (from 0)"
+        "--collective", metavar="N", type=natural, help="explain one collective, by its number # in the table"
     )
     parser.add_argument(
         "--advise",
@@ -49,11 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="plan the program without each annotation behind its collectives (or --collective N) and tell what moves less",
     )
     parser.add_argument("--tree", action="store_true", help="the collectives under the operations that need them")
-    parser.add_argument("--show", action="store_true", help="draw how the value, or those of the line, lie on the mesh")
+    parser.add_argument("--show", action="store_true", help="with VALUE or LINE: draw how it lies on the mesh")
     parser.add_argument("what", nargs="?", metavar="VALUE|LINE", help="a value's name, or a line of the program")
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
+    _refuse_conflicts(options)
     executable = planned(options, output)
     output.warnings(executable.warnings)
     if options.what_if:
@@ -83,6 +85,24 @@ def run(options: argparse.Namespace, output: Output) -> int:
     document |= {"gathers": gather_records(executable)} | annotation_record(executable) if what is None else {}
     output.document(document | {"explanations": explanations(executable, what)})
     return 0
+
+
+def _refuse_conflicts(options: argparse.Namespace) -> None:
+    """One question at a time: what would be ignored is refused. Raises UsageError."""
+    asked = {
+        "VALUE|LINE": options.what is not None,
+        "--what-if": bool(options.what_if),
+        "--collective": options.collective is not None,
+        "--tree": options.tree,
+        "--advise": options.advise and options.collective is None,
+    }
+    if len(named := [name for name, is_asked in asked.items() if is_asked]) > 1:
+        text = f"{' and '.join(named)} are different questions"
+        raise UsageError(Diagnostic("MG0001", text, hint="ask one at a time; --advise goes with --collective"))
+    if options.show and options.what is None:
+        raise UsageError(
+            Diagnostic("MG0001", "--show draws a value or line: which?", hint="name it: explain IN h --show")
+        )
 
 
 def _advice(executable: Executable, numbers: Sequence[int] | None, output: Output) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from meshgen.answers.comms import collective_records, comms_of, comms_table
 from meshgen.answers.memory import memory_of, memory_record, memory_table
 from meshgen.answers.tables import kernel_table, seconds_text, table_of
 from meshgen.commands.output import Output
-from meshgen.commands.sizes import add_sizes, fixed_shapes, meshes_option, open_record, specialisations_table
+from meshgen.commands.sizes import add_sizes, closing, meshes_option, open_record, specialisations_table
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.runtime.loading import load
 from meshgen.runtime.module import LoadedModule
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     module = load(options.module, meshes_option(options.mesh))
-    shapes = fixed_shapes(options)
+    shapes = closing(options)
     if isinstance(module, OpenModule) and not (shapes or options.kernel):
         return _show_open(module, options.stage, output)
     module = module.at(args=shapes)

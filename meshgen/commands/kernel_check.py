@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.ir.evaluate.evaluator import Evaluator
 from meshgen.ir.tolerance.bounds import error_bound
 from meshgen.runtime.launch import evaluated, interpreted
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.random_arrays import random_array
+from meshgen.runtime.simulate import rank_handlers
 
 
 def check_kernels(module: LoadedModule, seed: int) -> list[dict[str, Any]]:
@@ -31,7 +33,7 @@ def check_kernels(module: LoadedModule, seed: int) -> list[dict[str, Any]]:
         operands = [random_array(value.type, [seed, number, i]) for i, value in enumerate(body.inputs)]
         types = [value.type for value in body.outputs]
         wanted, found = reference(name, rank, operands, types), interpreter(name, rank, operands, types)
-        bounds = error_bound(body, operands)
+        bounds = error_bound(body, operands, evaluator=Evaluator(rank_handlers(module.mesh, rank)))
         worst = [_worst(*each) for each in zip(found, wanted, bounds, strict=True)]
         error, allowed = max(worst, key=lambda pair: pair[0] / pair[1] if pair[1] else pair[0])
         rows.append({"name": name, "error": error, "tolerance": allowed, "ok": all(e <= a for e, a in worst)})

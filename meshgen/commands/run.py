@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import time
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -13,13 +14,13 @@ import numpy as np
 
 from meshgen.answers.tables import table_of
 from meshgen.api import load
-from meshgen.commands.common import Array, is_raw, load_arrays, natural
+from meshgen.commands.common import Array, is_raw, load_arrays, natural, positive
 from meshgen.commands.comparison import Expected, compare
 from meshgen.commands.output import Output
-from meshgen.commands.sizes import add_sizes, fixed_shapes, meshes_option
+from meshgen.commands.sizes import add_sizes, closing, meshes_option
 from meshgen.errors import ArgumentError, Diagnostic, MissingError, NumbersDiffer, UsageError
 from meshgen.executables.open_sizes import AT_LOAD
-from meshgen.ir.graph import TensorType
+from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.runtime.files import write_file
 from meshgen.runtime.module import DEVICES, LoadedModule
 from meshgen.runtime.random_arrays import random_array
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_sizes(parser)
     parser.add_argument(
         "--devices",
-        type=int,
+        type=positive,
         metavar="N",
         help="devices to run on: the one mesh axis that is open follows, else the module's mesh must have as many",
     )
@@ -57,17 +58,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tolerance",
-        type=float,
+        type=_tolerance,
         help="largest error relative to the largest expected value (default: what rounding explains, for a program; half "
         "of the digits of the type, for a file)",
     )
     parser.add_argument("--seed", type=natural, default=0, help="of the random inputs (default: %(default)s)")
 
 
+def _tolerance(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number from 0 on, such as 1e-5")
+    return value
+
+
 def run(options: argparse.Namespace, output: Output) -> int:
     given = read_inputs(options.input)
     module = load(options.module, meshes_option(options.mesh), devices=options.devices)
-    module = module.at(args=fixed_shapes(options) | {name: array.shape for name, array in given.items() if name})
+    module = module.at(args=closing(options) | {name: array.shape for name, array in given.items() if name})
     made = module.report.get("specialised", {})
     if made.get("made") == AT_LOAD:
         output.note(f"note: compiled now: {options.module} was not compiled ahead of time for {sizes_text(made)}")
@@ -194,7 +205,7 @@ def _described(name: str, array: Array) -> dict[str, Any]:
     mean = wide.mean() if wide.size else 0.0
     return {
         "name": name,
-        "type": f"{array.dtype}{list(array.shape)}",
+        "type": str(TensorType(array.shape, dtype_name(array.dtype))),
         "mean": float(abs(mean) if np.iscomplexobj(wide) else mean),
         "largest": float(np.max(np.abs(wide), initial=0)),
     }

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from meshgen.answers.tables import bytes_text, seconds_text, table_of
+from meshgen.answers.tables import bytes_text, counted, seconds_text, table_of
 from meshgen.commands.output import Output
-from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, ProgramError, UsageError
+from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, ProgramError, ShardingError, UsageError
 from meshgen.executables.executable import Executable
 from meshgen.executables.open_sizes import OpenExecutable, closed, open_program
 from meshgen.ir.graph import Module
@@ -62,7 +62,10 @@ def add_sizes(parser: argparse.ArgumentParser) -> None:
 
 def meshes_option(texts: Sequence[str]) -> tuple[Mesh, ...] | None:
     """The meshes by name, or the only one; None if none is given. Raises UsageError for names that are missing or repeated."""
-    meshes = tuple(map(parse_mesh, texts))
+    try:
+        meshes = tuple(map(parse_mesh, texts))
+    except ShardingError as error:  # what is wrong is how meshgen was called, not a program
+        raise UsageError(*error.diagnostics) from error
     names = [mesh.name for mesh in meshes]
     faults = [
         Diagnostic("MG0001", f"--mesh {text}: one of several meshes needs a name", hint=f"write NAME:{text}")
@@ -91,6 +94,18 @@ def shapes_option(texts: Sequence[str]) -> dict[str, tuple[Shape, ...]]:
     if faults:
         raise UsageError(*faults)
     return found
+
+
+def closing(options: argparse.Namespace) -> dict[str, Shape]:
+    """The shapes with which a module is run. Raises UsageError for several of one input."""
+    if several := [name for name, shapes in shapes_option(options.shape).items() if len(shapes) > 1]:
+        text = f"--shape gives several shapes of {', '.join(several)}"
+        raise UsageError(Diagnostic("MG0001", text, hint="a module runs with one; compile takes several"))
+    for text in options.mesh:
+        if choices := parse_mesh_choices(text)[1]:
+            fault = f"--mesh gives several sizes of {', '.join(choices)}"
+            raise UsageError(Diagnostic("MG0001", fault, hint="a module runs with one; compile takes several"))
+    return fixed_shapes(options)
 
 
 def fixed_shapes(options: argparse.Namespace) -> dict[str, Shape]:
@@ -165,7 +180,7 @@ def specialisations_table(records: Mapping[Sizes, Mapping[str, Any]]) -> Any:
     rows = [
         (
             str(sizes),
-            f"{record['kernels']} launches, {record['distinct_kernels']} distinct",
+            f"{counted(record['kernels'], 'launch')}, {record['distinct_kernels']} distinct",
             ", ".join(f"{count} {kind}" for kind, count in record["counts"].items()),
             bytes_text(record["ring_bytes"]),
             bytes_text(record["peak_memory_bytes"]),

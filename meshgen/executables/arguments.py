@@ -18,6 +18,14 @@ def flat_arrays(module: Module, args: Sequence[Any], kwargs: Mapping[str, Any]) 
     """The leaves of the arguments in the order of the inputs. Raises ArgumentError with all misfits."""
     names = [value.name for value in module.graph.inputs]
     flat = [leaf for _, leaf in flatten(list(args), "")]
+    known = _parameters(names)
+    faults = [
+        Diagnostic("MG0601", f"argument '{name}' is given twice" if name in known else f"there is no argument '{name}'")
+        for name in kwargs
+        if name not in _parameters(names[len(flat) :])
+    ]
+    if faults:
+        raise ArgumentError(*faults)
     flat += [
         leaf for name in _parameters(names[len(flat) :]) if name in kwargs for _, leaf in flatten(kwargs[name], name)
     ]

@@ -251,20 +251,24 @@ class Executable:
         return warnings_of(self)
 
     def report(self, path: str | Path) -> None:
-        """Write an HTML page: collectives, kernels, memory and the predicted timeline."""
+        """Write an HTML page: collectives, kernels, memory and the predicted timeline. Raises UsageError MG0003."""
         from meshgen.answers.report import write_report
+        from meshgen.runtime.container import path_of
 
-        write_report(self, Path(path))
+        write_report(self, path_of(path))
 
     def save(self, path: str | Path, weights: Mapping[str, Array] | None = None) -> None:
         """Write the deployable module, with every stage, kernel source and binary.
 
         Args:
             weights: global arrays of inputs that are stored and not passed when it runs.
+        Raises:
+            UsageError: MG0003, the file cannot be written.
+            ArgumentError: MG0601, weights do not fit the inputs.
         """
         from meshgen.runtime import container
 
-        container.write(Path(path), self.members(weights))
+        container.write(container.path_of(path), self.members(weights))
 
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
         """The members of the module's file. Raises ArgumentError MG0601 for weights that do not fit the inputs."""

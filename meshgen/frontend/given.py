@@ -8,11 +8,11 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeAlias, cast
 
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.frontend.tracer import SpecLike, spec
+from meshgen.frontend.tracer import spec
 from meshgen.ir.graph import Annotation, Module, Value
-from meshgen.ir.sizes import input_names
+from meshgen.ir.sizes import input_names, output_names
 from meshgen.mesh import DEFAULT_NAME, Mesh, make_mesh
-from meshgen.spec import Sharding, fit, from_indices
+from meshgen.spec import Sharding, SpecLike, sharding_of
 
 Args: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 Specs: TypeAlias = Mapping[str, SpecLike | None] | Sequence[SpecLike | None] | SpecLike | None
@@ -23,11 +23,15 @@ Shape: TypeAlias = Sequence[int | None]
 
 
 def meshes_of(given: Meshes) -> tuple[Mesh, ...]:
-    """One mesh, several by name, or none that is given. Raises UsageError for what is neither."""
+    """One mesh, several by name, or none that is given. Raises UsageError for what is neither, ShardingError for bad sizes."""
     if given is None or isinstance(given, Mesh):
         return () if given is None else (given,)
     if not isinstance(given, Mapping):
-        return tuple(given)
+        meshes: Sequence[Any] = given if isinstance(given, (list, tuple)) else [given]
+        if wrong := next((each for each in meshes if not isinstance(each, Mesh)), None):
+            hint = 'give {"dp": 2, "tp": 4}, what make_mesh returns, or several by name: {"first": {"dp": 2}, ...}'
+            raise UsageError(Diagnostic("MG0001", f"{wrong!r} is no mesh", hint=hint))
+        return tuple(meshes)
     sizes = cast("Mapping[str, Any]", given)
     if not any(isinstance(each, (Mesh, Mapping)) for each in sizes.values()):
         return (make_mesh(sizes),)
@@ -78,6 +82,16 @@ def shapes_of(args: Args, names: Sequence[str]) -> dict[str, Shape]:
     return {name: given if _is_shape(given) else spec(given).shape for name, given in pairs if given is not None}
 
 
+def combinations(sizes: Any) -> list[tuple[Any, Any]]:
+    """Pairs of mesh sizes and shapes of inputs, of `compile`'s `sizes`. Raises UsageError for anything else."""
+    rows: list[Any] = list(sizes) if isinstance(sizes, (list, tuple)) else [sizes]
+    for row in rows:
+        if not isinstance(row, Mapping) or not {*cast("Mapping[Any, Any]", row)} <= {"mesh", "args"}:
+            hint = 'sizes is a list of such as {"mesh": {"dp": 2}, "args": {"x": (8, 64)}}'
+            raise UsageError(Diagnostic("MG0001", f"{row!r} are no sizes to compile for", hint=hint))
+    return [(row.get("mesh"), row.get("args")) for row in rows]
+
+
 def _is_shape(given: Any) -> bool:
     return isinstance(given, (tuple, list)) and all(
         size is None or isinstance(size, int) for size in cast("Sequence[Any]", given)
@@ -90,7 +104,10 @@ def annotated(module: Module, in_specs: Specs, out_specs: Specs) -> Module:
     Raises UsageError MG0001 for names that match no input or output, or a wrong number of specs.
     """
     inputs, outputs = module.graph.inputs, module.graph.outputs
-    results = ["result"] if len(outputs) == 1 else [f"result.{i}" for i in range(len(outputs))]
+    results = output_names(module.graph)
+    if isinstance(out_specs, Mapping):  # an output may also be called by the name that its value has in the program
+        known = {value.name: name for value, name in zip(outputs[::-1], results[::-1], strict=True) if value.name}
+        out_specs = {name if name in results else known.get(name, name): spec for name, spec in out_specs.items()}
     wishes = _annotations("input", input_names(module.graph), inputs, in_specs, module.mesh, module.in_annotations)
     wanted = _annotations("output", results, outputs, out_specs, module.mesh, module.out_annotations)
     return replace(module, in_annotations=wishes, out_annotations=wanted)
@@ -104,7 +121,7 @@ def _annotations(word: str, names: Sequence[str], values: Sequence[Value], specs
         return found
     for number, wish in _matched(word, names, specs):
         if wish is not None:
-            sharding = _sharding(wish, values[number], mesh)
+            sharding = sharding_of(wish, values[number].type.rank, mesh)
             found[number] = Annotation(sharding, True, (False,) * sharding.rank, values[number].loc)
     return found
 
@@ -119,7 +136,7 @@ def _matched(word: str, names: Sequence[str], specs: Specs) -> list[tuple[int, S
         return [
             (i, wish) for pattern, wish in specs.items() for i, name in enumerate(names) if fnmatchcase(name, pattern)
         ]
-    rows: Sequence[Any] = [specs] if isinstance(specs, Sharding) else list(specs or ())
+    rows: Sequence[Any] = [specs] if isinstance(specs, (Sharding, str)) else list(specs or ())
     if len(rows) != len(names):
         raise UsageError(
             Diagnostic(
@@ -127,12 +144,3 @@ def _matched(word: str, names: Sequence[str], specs: Specs) -> list[tuple[int, S
             )
         )
     return list(enumerate(rows))
-
-
-def _sharding(spec: SpecLike, value: Value, mesh: Mesh) -> Sharding:
-    if isinstance(spec, Sharding):
-        return fit(spec, value.type.rank)
-    rows = [[mesh.names.index(a) if isinstance(a, str) and a in mesh.names else a for a in axes] for axes in spec]
-    if all(isinstance(a, int) for axes in rows for a in axes):
-        return from_indices([[a for a in axes if isinstance(a, int)] for axes in rows], mesh, value.type.rank)
-    return fit(Sharding(tuple(tuple(str(a) for a in axes) for axes in rows)), value.type.rank)

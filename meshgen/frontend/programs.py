@@ -41,7 +41,7 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args) -> tuple[Mod
         return _read_mlir(str(graph), given), None
     if not callable(graph):
         raise UsageError(
-            Diagnostic("MG0001", f"a {type(graph).__name__} is no program", hint="pass a function, MLIR text or a path")
+            Diagnostic("MG0001", f"{graph!r:.60} is no program", hint="pass a function, MLIR text or a path")
         )
     if args is None:
         raise UsageError(

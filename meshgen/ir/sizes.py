@@ -32,6 +32,12 @@ def input_names(graph: Graph) -> list[str]:
     return [value.name or f"arg{number}" for number, value in enumerate(graph.inputs)]
 
 
+def output_names(graph: Graph) -> list[str]:
+    """What the user calls the outputs."""
+    count = len(graph.outputs)
+    return ["result"] if count == 1 else [f"result.{number}" for number in range(count)]
+
+
 def refuse_unknown_dims(module: Module) -> None:
     """Raises ProgramError (MG0208) if tensor dims have unknown sizes: all those of the inputs, else of results."""
     faults = [

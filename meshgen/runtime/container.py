@@ -10,6 +10,7 @@ Source: PKWARE APPNOTE 6.3.10, sections 4.3 and 4.5.3 (zip64); field 0xD935 is A
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import re
@@ -18,7 +19,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from meshgen.errors import Diagnostic, ModuleError, UsageError
 from meshgen.runtime.files import write_file
@@ -118,8 +119,24 @@ def _end(count: int, position: int, size: int) -> bytes:
     return wide + _LOCATOR.pack(_LOCATOR_MAGIC, 0, position + size, 1) + record
 
 
+def path_of(given: Any) -> Path:
+    """A path that a user gives. Raises UsageError MG0001 for what is none."""
+    try:
+        return Path(given)
+    except TypeError as error:
+        raise UsageError(Diagnostic("MG0001", f"{given!r} is no path")) from error
+
+
+def refuse_place(path: Path) -> None:
+    """Raises UsageError MG0003 where no file can be, so that nobody waits for a build that cannot be kept."""
+    fault = errno.EISDIR if path.is_dir() else 0 if path.parent.is_dir() else errno.ENOENT
+    if fault:
+        raise UsageError(Diagnostic("MG0003", f"'{path}' cannot be written: {os.strerror(fault)}"))
+
+
 def write(path: Path, members: Mapping[str, bytes]) -> None:
     """Write a file with these members, all of it or nothing. Raises UsageError MG0003 if it cannot be written."""
+    refuse_place(path)
     entries = [Entry(name, len(members[name]), zlib.crc32(members[name])) for name in sorted(members)]
     assert all(_NAME.fullmatch(entry.name) for entry in entries)
     plan = layout(entries)

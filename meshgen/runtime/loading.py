@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from meshgen.runtime.checked import checked_manifest
-from meshgen.runtime.container import Container
+from meshgen.runtime.container import Container, path_of
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_module import Specialise, load_open
 from meshgen.runtime.program import load_checked
@@ -30,7 +30,7 @@ def load(path: str | Path, mesh: Given = None, *, devices: int | None = None,
         ModuleError: MG0501, it is no module; MG0502, it is damaged; MG0503, it is newer than this meshgen.
         ScheduleError: its schedule has a race or can deadlock.
     """
-    path = Path(path)
+    path = path_of(path)
     container = Container(path)
     value = checked_manifest(container, path)
     found = (

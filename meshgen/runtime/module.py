@@ -16,7 +16,7 @@ from meshgen.runtime.checker import check
 from meshgen.runtime.container import Members
 from meshgen.runtime.launch import Launch, evaluated, interpreted
 from meshgen.runtime.manifest import Binding, Manifest
-from meshgen.runtime.open_program import Shapes
+from meshgen.runtime.open_program import Argument, Shapes
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.reference import plan_steps, run_plan
 from meshgen.runtime.sizes import Given, bound
@@ -65,7 +65,7 @@ class LoadedModule:
     def place(self) -> str:
         """Where it runs, for people."""
         ranks = self.mesh.size if self.mesh.is_static else "?"
-        return f"{ranks} ranks of {self.mesh}"
+        return f"{ranks} rank{'' if ranks == 1 else 's'} of {self.mesh}"
 
     @property
     def report(self) -> Mapping[str, Any]:
@@ -120,7 +120,19 @@ class LoadedModule:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def at(self, mesh: Given = None, args: Shapes = None) -> LoadedModule:
-        """This module, with sizes for mesh axes that are open still; it has no open dims."""
+        """This module, with sizes for mesh axes that are open still; it has no open dims.
+
+        Raises what `load` raises for the mesh, and ArgumentError MG0601 for shapes that are not those of its inputs.
+        """
+        kinds = {binding.name: binding.type for binding in self.bindings}
+        faults = [
+            Diagnostic("MG0601", f"argument '{name}' is {kinds[name]}, not {kinds[name].with_shape(shape)}")
+            for name, shape in (args or {}).items()
+            if name in kinds and not Argument(name, kinds[name]).takes(shape)
+        ]
+        faults += [Diagnostic("MG0601", f"there is no argument '{name}'") for name in args or {} if name not in kinds]
+        if faults:
+            raise ArgumentError(*faults)
         return self.on(mesh)
 
     def on(self, mesh: Given, devices: int | None = None) -> LoadedModule:

@@ -16,6 +16,7 @@ from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir.canonical import canonical_order
 from meshgen.ir.graph import WISHES, Annotation, Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import is_open
+from meshgen.ir.sizes import output_names
 from meshgen.mesh import Mesh
 from meshgen.sharding.copies import Copies, Names, Party
 from meshgen.sharding.manual_bodies import wrapped, written_out
@@ -88,16 +89,18 @@ def _party(text: str, why: tuple[str, ...], name: str = "", loc: Location | None
 
 def _input(module: Module, number: int) -> Party:
     value = module.graph.inputs[number]
-    return _party(f"input {number}{_note(module.in_annotations, number)}", (), value.name, value.loc)
+    name = value.name or str(number)
+    return _party(f"{_note(module.in_annotations, number)}input", (), name, value.loc)
 
 
 def _output(module: Module, number: int) -> Party:
-    return _party(f"output {number}{_note(module.out_annotations, number)}", ())
+    name = output_names(module.graph)[number]
+    return _party(f"{_note(module.out_annotations, number)}output", (), name)
 
 
 def _note(wishes: Sequence[Annotation | None], number: int) -> str:
     wish = wishes[number] if number < len(wishes) else None
-    return f" annotated {'as required' if wish.required else 'by a hint'}" if wish else ""
+    return ("annotated " if wish.required else "hinted ") if wish else ""
 
 
 class _Writer:
@@ -126,7 +129,7 @@ class _Writer:
     def _write_node(self, node: Node, nodes: list[Node]) -> None:
         lies = _lies(node)
         name = node.results[0].name if node.results else ""
-        party = _party(node.op, lies.why, name, node.loc)
+        party = _party("annotation" if node.op == "annotate" else node.op, lies.why, name, node.loc)
         if node.op in WISHES:
             self._write_annotation(node, party, nodes)
             return

@@ -12,7 +12,7 @@ import meshgen as mg
 from meshgen import api
 from meshgen.answers.what_if import annotated_with
 from meshgen.cli import main
-from meshgen.errors import ShardingError
+from meshgen.errors import ShardingError, UsageError
 from meshgen.executables.executable import Executable
 from meshgen.ir.text import parse_text
 from meshgen.pipeline import Options, Timing
@@ -70,7 +70,7 @@ def test_strict_refuses_with_both_annotations_and_a_way_out() -> None:
     assert any("%b: x splits dim 0, from required annotation [{x}, {}] of input %a" in note for note in notes)
 
 
-@pytest.mark.parametrize("what, refused", [(["w"], True), (["%b"], True), ([3], True), (["a"], False), ([9], False)])
+@pytest.mark.parametrize("what, refused", [(["w"], True), (["%b"], True), ([3], True), (["a"], False)])
 def test_strictness_may_be_about_values_and_lines(what: list[str | int], refused: bool) -> None:
     if refused:
         with pytest.raises(ShardingError, match="MG0210"):
@@ -80,9 +80,14 @@ def test_strictness_may_be_about_values_and_lines(what: list[str | int], refused
 
 
 def test_one_name_by_itself_is_that_value_not_its_letters() -> None:
-    assert api.plan(GATHERED, target="cpu", strict="aw").gathers()
     with pytest.raises(ShardingError):
         api.plan(GATHERED, target="cpu", strict="w")
+
+
+@pytest.mark.parametrize("what", ["aw", 9, ["w", "q"], [""]], ids=str)
+def test_strictness_about_what_there_is_not_is_a_typo(what: str | int | list[str]) -> None:
+    with pytest.raises(UsageError, match=r"MG0001.*(there is no value|nothing stands on line)"):
+        api.plan(GATHERED, target="cpu", strict=what)  # pyright: ignore[reportArgumentType]
 
 
 def test_strict_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

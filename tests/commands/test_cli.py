@@ -145,7 +145,7 @@ def test_run_compares_with_arrays_and_programs(place: Path, capsys: pytest.Captu
     assert main(["run", module, *inputs, "--expect", results]) == 0
     assert main(["run", module, "--expect", str(place / "mlp.mlir")]) == 0
     assert main(["run", module, "--expect", results]) == 3  # other, random inputs
-    assert main(["run", module, *inputs, "--expect", results, "--tolerance", "-1"]) == 3
+    assert main(["run", module, *inputs, "--expect", results, "--tolerance", "0"]) == 0  # the same, bit for bit
     capsys.readouterr()
 
 

@@ -73,6 +73,16 @@ REFUSALS: list[tuple[str, Callable[..., Any], tuple[str, ...], str, str]] = [
         "has 1 entries, but the operation has 3 loops",
     ),
     ("axis number", lambda x: mg.annotate(x, [[3]]), ("f32[3]",), "MG0202", "axis number 3"),
+    ("a float of a tensor", lambda x: float(x.sum()), ("f32[3]",), "MG0103", "no number while it is traced"),
+    ("a change in place", lambda x: x.__setitem__(0, 1), ("f32[3]",), "MG0103", "changed in place"),
+    ("a size that is no number", lambda x: mg.full((3, float("nan")), 1.0), ("f32[3]",), "MG0104", "no shape"),
+    ("a size below zero", lambda x: mg.broadcast_to(x, (-1, 3)), ("f32[3]",), "MG0104", "no shape"),
+    ("a fractional reshape", lambda x: x.reshape(3.0, 1), ("f32[3]",), "MG0104", "3 elements"),
+    ("an axis by name", lambda x: x.sum("a"), ("f32[3]",), "MG0104", "no axis a"),
+    ("a method that there is not", lambda x: x.inverse(), ("f32[3]",), "MG0105", "AttributeError.*inverse"),
+    ("an exception of the user's", lambda x: {}["k"], ("f32[3]",), "MG0105", "KeyError: 'k'"),
+    ("wrong keywords", lambda x: mg.sum(x, dim=0), ("f32[3]",), "MG0105", "unexpected keyword"),
+    ("a sharding that is none", lambda x: mg.annotate(x, 3), ("f32[3]",), "MG0204", "no mesh axis"),
     ("number out of range", lambda x: x + 1000, ("i8[3]",), "MG0104", "1000 is out of the range of i8"),
 ]
 
@@ -92,6 +102,22 @@ def test_refusals_name_the_fault_and_the_users_line(function: Any, types: Any, c
 def test_bad_types_are_usage_errors(text: Any) -> None:
     with pytest.raises(UsageError, match="is not a tensor type"):
         mg.spec(text)
+
+
+def test_a_tensor_that_outlives_its_trace_is_refused() -> None:
+    kept: list[mg.Tensor] = []
+    mg.trace(lambda x: kept.append(x) or x, ["f32[3]"])
+    with pytest.raises(ProgramError, match=r"MG0104.*belongs to another traced function"):
+        mg.trace(lambda x: x + kept[0], ["f32[3]"])
+
+
+def test_an_exception_of_the_users_code_is_the_cause_of_the_fault() -> None:
+    def fails(x: mg.Tensor) -> mg.Tensor:
+        raise RuntimeError("mine")
+
+    with pytest.raises(ProgramError, match="MG0105: RuntimeError: mine") as caught:
+        mg.compile(fails, {"x": 2}, args=["f32[3]"], target="cpu")
+    assert isinstance(caught.value.__cause__, RuntimeError)
 
 
 def test_wrong_number_of_arguments_is_a_usage_error() -> None:

@@ -7,13 +7,12 @@ from meshgen.frontend.tracer import (  # importing them enters their operations 
     reduce,
     shapes,
 )
-from meshgen.frontend.tracer.functions import SpecLike, Traced, annotate, flatten, spec, trace
+from meshgen.frontend.tracer.functions import Traced, annotate, flatten, spec, trace
 from meshgen.frontend.tracer.recording import OPS
 from meshgen.frontend.tracer.tensor import Tensor
 
 __all__ = [
     "OPS",
-    "SpecLike",
     "Tensor",
     "Traced",
     "annotate",

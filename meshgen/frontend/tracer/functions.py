@@ -10,17 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
+from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError, UsageError
 from meshgen.frontend.tracer.linear import axis_name
 from meshgen.frontend.tracer.operands import dtype_of, tensor
-from meshgen.frontend.tracer.recording import CURRENT, Trace, current, user_location
+from meshgen.frontend.tracer.recording import CURRENT, Trace, current, failing_line, user_location
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value, dtype_name
 from meshgen.ir.manual import settle_manual
 from meshgen.mesh import Mesh, make_mesh
-from meshgen.spec import Sharding, fit
-
-SpecLike = Sharding | Sequence[Sequence[str | int]]
+from meshgen.spec import Sharding, SpecLike, axes_by_dim, fit
 
 
 def spec(text: Any, shape: Sequence[int] | None = None) -> TensorType:
@@ -33,13 +31,10 @@ def spec(text: Any, shape: Sequence[int] | None = None) -> TensorType:
         return TensorType(tuple(text.shape), dtype_name(np.dtype(text.dtype)))
     match = re.fullmatch(r"\s*(\w+)\s*\[\s*((?:\d+\s*(?:,\s*\d+\s*)*)?)\]\s*", text) if isinstance(text, str) else None
     if not match or match[1] not in DTYPES:
-        raise UsageError(
-            Diagnostic(
-                "MG0001",
-                f"{text!r} is not a tensor type",
-                hint="write for example bf16[8,512,1024], or f32[] for a 0-d one",
-            )
-        )
+        hint = "write for example bf16[8,512,1024], or f32[] for a 0-d one"
+        if "?" in str(text):
+            hint = "sizes of a Python function are known: open ones (?) are for MLIR text and JAX's exported functions"
+        raise UsageError(Diagnostic("MG0001", f"{text!r} is not a tensor type", hint=hint))
     return TensorType(tuple(int(s) for s in match[2].split(",") if s.strip()), match[1])
 
 
@@ -49,7 +44,7 @@ def annotate(
     """The tensor with a wish for its sharding, or, in a program on several meshes, for the mesh that it is on.
 
     Args:
-        sharding: `mg.P("dp", None)`, or integers as `[[0], []]`; trailing dims may be left out. None leaves it open.
+        sharding: `mg.P("dp", None)`, the same as text, `"dp,_"`, or integers as `[[0], []]`; trailing dims may be left out. None leaves it open.
         mesh: as in `mg.P(..., mesh=...)`: from here on the tensor is on this mesh.
         required: kept exactly, or an error; False is a hint.
         as_result: the producer delivers it so; False: only the users of this result read it so.
@@ -65,9 +60,10 @@ def annotate(
 
 def to_sharding(sharding: SpecLike, rank: int) -> Sharding:
     """A user's sharding at the tensor's rank, by axis names; a list after the last dim holds partial axes."""
-    if isinstance(sharding, Sharding):
-        return fit(sharding, rank)
-    entries = [tuple(axis_name(axis) for axis in axes) for axes in sharding]
+    written = axes_by_dim(sharding)
+    if isinstance(written, Sharding):
+        return fit(written, rank)
+    entries = [tuple(axis_name(axis) for axis in axes) for axes in written]
     partial = tuple((axis, "sum") for axis in entries.pop()) if len(entries) == rank + 1 else ()
     return fit(Sharding(tuple(entries), partial), rank)
 
@@ -88,17 +84,18 @@ def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any],
         args: per parameter a type (text as for `spec`, or anything with shape and dtype), or a dict, list or tuple
             of such; a mapping gives them by parameter name.
     Raises:
-        ProgramError: with the user's line, for shapes that do not fit and what cannot be traced.
+        ProgramError: with the user's line, for shapes that do not fit, what cannot be traced, and exceptions of the function.
         UsageError: the arguments do not fit the function's parameters.
     """
     bound = _bind(function, args)
-    graph = Graph(function.__name__ if function.__name__.isidentifier() else "main")
+    name = getattr(function, "__name__", "")
+    graph = Graph(name if name.isidentifier() else "main")
     loc = _definition(function)
     token = CURRENT.set(Trace(graph, mesh, meshes=tuple(meshes)))
     try:
         inputs = {name: _inputs(graph, name, tree, loc) for name, tree in bound.arguments.items()}
         bound.arguments.update(inputs)
-        result = function(*bound.args, **bound.kwargs)
+        result = _called(function, bound)
         leaves = [_output(path, leaf, loc) for path, leaf in flatten(result, "result")]
     finally:
         CURRENT.reset(token)
@@ -114,12 +111,24 @@ def _bind(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any])
     try:
         signature = inspect.signature(function)
         bound = signature.bind(**args) if isinstance(args, Mapping) else signature.bind(*args)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # ValueError: a builtin or a class that has no signature
         name = getattr(function, "__name__", "the function")
         raise UsageError(
             Diagnostic("MG0001", f"the given args do not fit {name}: {error}", _definition(function))
         ) from error
     return bound
+
+
+def _called(function: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
+    """What the function returns. What goes wrong in it is a fault at the user's line, with the exception as its cause."""
+    try:
+        return function(*bound.args, **bound.kwargs)
+    except MeshgenError as error:  # what is not about the trace, such as `mg.P(3)`, does not know its line
+        line = failing_line(error)
+        raise type(error)(*(replace(each, loc=each.loc or line) for each in error.diagnostics)) from error.__cause__
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise ProgramError(Diagnostic("MG0105", text, failing_line(error))) from error
 
 
 def _definition(function: Callable[..., Any]) -> Location | None:

@@ -51,7 +51,7 @@ def manual(
             Value(_tile(x.type, spec, chosen), x.value.name, loc=x.value.loc) for x, spec in zip(flat, ins, strict=True)
         ]
         body = Graph("body", list(tiles))
-        token = CURRENT.set(Trace(body, chosen, manual=over, meshes=around.meshes))
+        token = CURRENT.set(Trace(body, chosen, manual=over, meshes=around.meshes, around=around))
         try:
             made = iter(Tensor(value) for value in tiles)
             result = function(*(unflatten(each, made) for each in args))

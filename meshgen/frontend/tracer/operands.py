@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any
+from numbers import Integral
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,20 +18,38 @@ from meshgen.ir.graph import DTYPES, TensorType, dtype_name, is_complex, is_floa
 def emit(op: str, operands: Sequence[Tensor], result: TensorType, attrs: Mapping[str, Any] | None = None) -> Tensor:
     """Append a node with one result of the given type, at the user's line."""
     known = dict(attrs or {})
-    node = current().graph.add(op, [t.value for t in operands], [result], known, loc=user_location())
+    node = current().graph.add(op, [_own(t).value for t in operands], [result], known, loc=user_location())
     return Tensor(node.result)
 
 
 def tensor(x: Operand, dtype: str | None = None) -> Tensor:
     """A tensor from any operand; Python numbers become f32, i32 or i1 unless `dtype` says otherwise."""
     if isinstance(x, Tensor):
-        return x if dtype is None or dtype == x.dtype else convert(x, dtype)
+        return _own(x) if dtype is None or dtype == x.dtype else convert(x, dtype)
     if is_weak(x):
         return scalar(x, dtype or _weak_dtype(x))
     _strong_dtype(x)
     array = np.asarray(x)
     array = array if dtype is None else array.astype(DTYPES[dtype])
     return emit("constant", [], TensorType(array.shape, dtype_name(array.dtype)), {"value": array})
+
+
+def _own(x: Tensor) -> Tensor:
+    """The tensor, which must be of the function that is being traced. Raises ProgramError MG0104."""
+    if not current().has(x.trace):
+        refuse(
+            f"{x} belongs to another traced function, or to a call of it that has ended",
+            "pass it as an argument, or return it",
+        )
+    return x
+
+
+def sizes_of(shape: int | Sequence[int]) -> tuple[int, ...]:
+    """A shape that a user gives. Raises ProgramError for sizes that are no whole numbers from 0 on."""
+    sizes = [shape] if isinstance(shape, (int, float)) else list(shape)
+    if any(isinstance(size, Tensor) or not isinstance(size, Integral) or size < 0 for size in sizes):
+        refuse(f"{shape} is no shape", "sizes are whole numbers from 0 on, and known while the function is traced")
+    return tuple(int(size) for size in sizes)
 
 
 def scalar(x: float, dtype: str) -> Tensor:
@@ -93,7 +112,7 @@ def _wider(left: str, right: str) -> str:
 
 def broadcast(x: Tensor, shape: Sequence[int]) -> Tensor:
     """The tensor at a larger shape by NumPy's rules; itself where it has that shape. Raises ProgramError."""
-    shape = tuple(shape)
+    shape = sizes_of(shape)
     if x.shape == shape:
         return x
     lead = len(shape) - x.ndim
@@ -123,7 +142,7 @@ def aligned(*operands: Operand, dtype: str | None = None) -> list[Tensor]:
 
 def axis_of(axis: int, rank: int) -> int:
     """A dim counted from the front. Raises ProgramError where there is none."""
-    if not -rank <= axis < rank:
+    if not isinstance(cast("Any", axis), Integral) or not -rank <= axis < rank:
         refuse(f"there is no axis {axis} in a tensor of rank {rank}")
     return axis % rank
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+import sysconfig
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from types import CodeType
+from types import CodeType, TracebackType
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -24,6 +25,7 @@ from meshgen.ir.graph import Graph, Value
 from meshgen.mesh import Mesh
 
 INSIDE = tuple(f"{place}{os.sep}" for place in (Path(__file__).parents[2], Path(np.__file__).parent))  # no user's code
+LIBRARIES = tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "purelib", "platlib"))
 OPS: dict[str, Callable[..., Any]] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -38,7 +40,8 @@ def traced(function: _Function) -> _Function:
 class Trace:
     """The graph that is being recorded, and the mesh or meshes where they are known.
 
-    `manual` are the axes over which it is written per device: those of a function given to `mg.manual`.
+    `manual` are the axes over which it is written per device: those of a function given to `mg.manual`, which is called
+    in the trace `around`.
     """
 
     graph: Graph
@@ -46,6 +49,11 @@ class Trace:
     constants: dict[tuple[str, float, float], Value] = field(default_factory=dict)
     manual: tuple[str, ...] = ()
     meshes: tuple[Mesh, ...] = ()
+    around: Trace | None = None
+
+    def has(self, other: Trace | None) -> bool:
+        """Whether tensors of the other trace may be used in this one: it is this one, or around it."""
+        return other is self or (self.around is not None and self.around.has(other))
 
 
 CURRENT: ContextVar[Trace | None] = ContextVar("meshgen_trace", default=None)
@@ -73,6 +81,23 @@ def user_location() -> Location | None:
     if frame is None:
         return None
     return Location(frame.f_code.co_filename, frame.f_lineno, _column(frame.f_code, frame.f_lasti))
+
+
+def failing_line(error: BaseException) -> Location | None:
+    """The innermost line of the user's own code at which an exception passed, else of a library that is not meshgen or NumPy."""
+    outside = [step for step in _steps(error) if not step.tb_frame.f_code.co_filename.startswith(INSIDE)]
+    own = [step for step in outside if not step.tb_frame.f_code.co_filename.startswith(LIBRARIES)]
+    for step in (own or outside)[-1:]:
+        code = step.tb_frame.f_code
+        return Location(code.co_filename, step.tb_lineno, _column(code, step.tb_lasti))
+    return None
+
+
+def _steps(error: BaseException) -> Iterator[TracebackType]:
+    step = error.__traceback__
+    while step:
+        yield step
+        step = step.tb_next
 
 
 def _column(code: CodeType, instruction: int) -> int:

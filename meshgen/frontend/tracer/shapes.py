@@ -5,9 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
+from numbers import Integral
 from typing import Any
 
-from meshgen.frontend.tracer.operands import aligned, axes_of, axis_of, broadcast, dtype_of, emit, promote, tensor
+from meshgen.frontend.tracer.operands import (
+    aligned,
+    axes_of,
+    axis_of,
+    broadcast,
+    dtype_of,
+    emit,
+    promote,
+    sizes_of,
+    tensor,
+)
 from meshgen.frontend.tracer.recording import OPS, refuse, traced
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import TensorType, is_float
@@ -21,7 +32,7 @@ def reshape(x: Operand, shape: int | Sequence[int]) -> Tensor:
     if sizes.count(-1) == 1:
         rest = -math.prod(sizes)
         sizes = [x.size // rest if s == -1 and rest else s for s in sizes]
-    if math.prod(sizes) != x.size or min(sizes, default=0) < 0:
+    if math.prod(sizes) != x.size or min(sizes, default=0) < 0 or not all(isinstance(s, Integral) for s in sizes):
         refuse(
             f"{list(x.shape)} has {x.size} elements, which do not fill the shape {list(shape) if not isinstance(shape, int) else [shape]}"
         )
@@ -231,7 +242,8 @@ def take(table: Operand, indices: Operand, axis: int = 0) -> Tensor:
 @traced
 def iota(shape: Sequence[int], axis: int = 0, dtype: Any = "i32") -> Tensor:
     """The row number along `axis` in every element."""
-    return emit("iota", [], TensorType(tuple(shape), dtype_of(dtype)), {"dim": axis_of(axis, len(shape))})
+    sizes = sizes_of(shape)
+    return emit("iota", [], TensorType(sizes, dtype_of(dtype)), {"dim": axis_of(axis, len(sizes))})
 
 
 @traced

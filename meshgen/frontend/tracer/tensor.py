@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from meshgen.frontend.tracer.recording import OPS, refuse
+from meshgen.frontend.tracer.recording import CURRENT, OPS, refuse
 from meshgen.ir.graph import TensorType, Value
 
 # What a traced function may use as an operand: tensors, arrays, and Python numbers, which take the other's dtype.
@@ -20,7 +20,7 @@ class Tensor:
     __hash__ = None  # pyright: ignore[reportAssignmentType]  # `==` is element-wise
 
     def __init__(self, value: Value) -> None:
-        self.value = value
+        self.value, self.trace = value, CURRENT.get()
 
     @property
     def type(self) -> TensorType:
@@ -59,6 +59,25 @@ class Tensor:
             "use meshgen.where instead of if, and & | instead of and or",
             "MG0103",
         )
+
+    def __float__(self) -> float:
+        self._no_number()
+
+    def __int__(self) -> int:
+        self._no_number()
+
+    def __complex__(self) -> complex:
+        self._no_number()
+
+    def _no_number(self) -> NoReturn:
+        refuse(
+            f"{self.type} is no number while it is traced: the function runs once, before there are any arrays",
+            "use meshgen's functions instead of float, int and math",
+            "MG0103",
+        )
+
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        refuse("a tensor cannot be changed in place", "make a new one with meshgen.where or concatenate", "MG0103")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         refuse(
@@ -173,6 +192,21 @@ class Tensor:
 
     def max(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
         return OPS["max"](self, axis, keepdims)
+
+    def std(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
+        return OPS["std"](self, axis, keepdims)
+
+    def var(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
+        return OPS["var"](self, axis, keepdims)
+
+    def prod(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
+        return OPS["prod"](self, axis, keepdims)
+
+    def all(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
+        return OPS["all"](self, axis, keepdims)
+
+    def any(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
+        return OPS["any"](self, axis, keepdims)
 
     def min(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
         return OPS["min"](self, axis, keepdims)
