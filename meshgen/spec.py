@@ -229,7 +229,6 @@ class Sharding:
 
 
 AxisEntry = str | Sequence[str] | None
-SpecLike = Sharding | str | Sequence[str | Sequence[str | int] | None]  # what users may write for a sharding
 
 
 def P(*dims: AxisEntry, partial: str | Mapping[str, str] | Sequence[str] | None = None,
@@ -241,9 +240,9 @@ def P(*dims: AxisEntry, partial: str | Mapping[str, str] | Sequence[str] | None 
 
     Raises ShardingError MG0204 for an entry that is no axis name, sequence of names or None.
     """
-    entries = tuple(_axes(d, dims) for d in dims)
+    entries = tuple(axes_of_dim(d, dims) for d in dims)
     if bad := [axis for axes in entries for axis in axes if not isinstance(axis, str)]:
-        raise _no_sharding(bad[0], dims)
+        raise no_sharding(bad[0], dims)
     pairs = (
         partial.items()
         if isinstance(partial, Mapping)
@@ -252,16 +251,17 @@ def P(*dims: AxisEntry, partial: str | Mapping[str, str] | Sequence[str] | None 
     return Sharding(entries, tuple(pairs), mesh=mesh if isinstance(mesh, str) else mesh.name)
 
 
-def _axes(entry: Any, dims: Any) -> tuple[Any, ...]:
+def axes_of_dim(entry: Any, dims: Any) -> tuple[Any, ...]:
     """The axes of one dim as a user writes them. Raises ShardingError MG0204."""
     if entry is None or isinstance(entry, str):
         return (entry,) if entry else ()
     if not isinstance(entry, Iterable):
-        raise _no_sharding(entry, dims)
+        raise no_sharding(entry, dims)
     return tuple(cast("Iterable[Any]", entry))
 
 
-def _no_sharding(part: object, whole: object) -> ShardingError:
+def no_sharding(part: object, whole: object) -> ShardingError:
+    """The error of what is no mesh axis in what is given for a sharding."""
     return ShardingError(
         Diagnostic(
             "MG0204",
@@ -269,34 +269,6 @@ def _no_sharding(part: object, whole: object) -> ShardingError:
             hint='write mg.P("dp", None, ("a", "b")), the text "dp,_,a+b", or axis numbers per dim: [[0], [], [1, 2]]',
         )
     )
-
-
-def axes_by_dim(given: Any) -> Sharding | list[tuple[str | int, ...]]:
-    """Whatever a user writes for a sharding: one, its text, or per dim axis names, axis numbers or None.
-
-    Names and numbers are left as they are: what the numbers mean only a mesh says. Raises ShardingError MG0204.
-    """
-    if isinstance(given, Sharding):
-        return given
-    if isinstance(given, str):
-        return parse_sharding(given)
-    if not isinstance(given, Iterable) or isinstance(given, Mapping):
-        raise _no_sharding(given, given)
-    rows = [_axes(entry, given) for entry in cast("Iterable[Any]", given)]
-    if bad := [axis for axes in rows for axis in axes if isinstance(axis, bool) or not isinstance(axis, (str, int))]:
-        raise _no_sharding(bad[0], given)
-    return rows
-
-
-def sharding_of(given: SpecLike, rank: int, mesh: Mesh) -> Sharding:
-    """What a user writes for a sharding, at a tensor's rank, with axes by name. Raises ShardingError MG0202, MG0204."""
-    written = axes_by_dim(given)
-    if isinstance(written, Sharding):
-        return fit(written, rank)
-    rows = [[mesh.names.index(a) if isinstance(a, str) and a in mesh.names else a for a in axes] for axes in written]
-    if all(isinstance(a, int) for axes in rows for a in axes):
-        return from_indices([[a for a in axes if isinstance(a, int)] for axes in rows], mesh, rank)
-    return fit(Sharding(tuple(tuple(str(a) for a in axes) for axes in rows)), rank)
 
 
 def from_indices(dims: Sequence[Sequence[int]], mesh: Mesh, rank: int) -> Sharding:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from html import escape
 
 from meshgen.errors import ShardingError
+from meshgen.frontend.shardings import SpecLike, sharding_of
 from meshgen.mesh import Mesh, make_mesh
-from meshgen.spec import Sharding, SpecLike, sharding_of
+from meshgen.spec import Sharding
 
 MOST_GRIDS = 16  # that are drawn; the rest is counted
 MOST_CELLS = 64  # along a side of a grid

@@ -8,11 +8,12 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeAlias, cast
 
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.frontend.shardings import SpecLike, sharding_of
 from meshgen.frontend.tracer import spec
 from meshgen.ir.graph import Annotation, Module, Value
 from meshgen.ir.sizes import input_names, output_names
 from meshgen.mesh import DEFAULT_NAME, Mesh, make_mesh
-from meshgen.spec import Sharding, SpecLike, sharding_of
+from meshgen.spec import Sharding
 
 Args: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 Specs: TypeAlias = Mapping[str, SpecLike | None] | Sequence[SpecLike | None] | SpecLike | None

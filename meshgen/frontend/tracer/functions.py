@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError, UsageError
+from meshgen.frontend.shardings import SpecLike, axes_by_dim
 from meshgen.frontend.tracer.linear import axis_name
 from meshgen.frontend.tracer.operands import dtype_of, tensor
 from meshgen.frontend.tracer.recording import CURRENT, Trace, current, failing_line, user_location
@@ -18,7 +19,7 @@ from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value, dtype_name
 from meshgen.ir.manual import settle_manual
 from meshgen.mesh import Mesh, make_mesh
-from meshgen.spec import Sharding, SpecLike, axes_by_dim, fit
+from meshgen.spec import Sharding, fit
 
 
 def spec(text: Any, shape: Sequence[int] | None = None) -> TensorType:
