@@ -141,3 +141,15 @@ def test_zero3_training_leaves_activations_where_they_are() -> None:
     shapes = set(LARGE.weights.values())
     ways = ("all_gather", "reduce_scatter")
     assert moved(zero3(LARGE, P("dp"), trained=True)) == {(way, shape) for way in ways for shape in shapes}
+
+
+def test_zero3_inference_over_scanned_layers_gathers_weights_as_without_a_loop() -> None:
+    """Activations that are moved in every trip count in every trip, also on the way through a sharding that others share."""
+    stacked = {name: jax.ShapeDtypeStruct((LAYERS, *shape), "float32") for name, shape in LARGE.weights.items()}
+
+    def scanned(x: Any, params: Mapping[str, Any]) -> Any:
+        return jax.lax.scan(lambda x, p: (LARGE.block(x, p), None), x, params)[0]
+
+    specs = P("dp"), dict.fromkeys(stacked, P(None, "dp"))
+    executable = planned(scanned, (LARGE.arguments[0], stacked), specs, P("dp"), dp=8)
+    assert executable.cost.ring_bytes == LARGE.weight_bytes * 7 // 8

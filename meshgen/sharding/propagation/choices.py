@@ -145,7 +145,7 @@ class AxisProblem:
         price = [[0.0 if isinstance(c, tuple) else dearest[m, c] * max(weights) for c in options] for m in made]
         self._add((producer[0], copy), np.array(price))
         for (site, _), states, weight, seconds in zip(uses, wanted, weights, prices, strict=True):
-            near = [[FORBIDDEN if isinstance(c, tuple) else seconds[c, w] for c in options] for w in states]
+            near = [[FORBIDDEN if isinstance(c, tuple) else seconds[c, w] * weight for c in options] for w in states]
             costs = [[[min(seconds[m, w] * weight, n) for n in near[i]] for i, w in enumerate(states)] for m in made]
             self._add((producer[0], site, copy), np.array(costs))
 

@@ -10,9 +10,10 @@ and the same arrays in the same places have the same join. Source: Dechter, Arti
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -48,10 +49,14 @@ def cheapest(sizes: list[int], tables: list[Table]) -> Labelling:
         sizes: number of labels of each variable, at least 1.
         tables: costs in any unit; infinity forbids a combination.
 
-    In a graph that is too wide the first guess fixes variables as they would be best if all others could follow. Then others
-    are fixed, as the best labelling found so far has them: it can only get cheaper, and what was guessed is free again.
+    In a graph that is too wide the first guess fixes variables as they would be best if all others could follow. Then the
+    first of them, the most connected, has each of its labels in turn, and all others are guessed anew. At last others are
+    fixed, as the best labelling found so far has them: it can only get cheaper, and what was guessed is free again.
     """
     best, fixed = _Elimination(sizes, tables).run()
+    if fixed:
+        turns = [_Elimination(sizes, tables, given={fixed[0]: label}).run() for label in range(sizes[fixed[0]])]
+        best, fixed = min([(best, fixed), *turns], key=lambda turn: turn[0].cost)
     often = [0] * len(sizes)
     for _ in range(ROUNDS if fixed else 0):
         for variable in fixed:
@@ -65,12 +70,17 @@ def cheapest(sizes: list[int], tables: list[Table]) -> Labelling:
 
 
 class _Elimination:
-    """One elimination; `kept` has the labels of variables that it has to fix, those that were so less often first."""
+    """One elimination; `kept` has the labels of variables that it has to fix, those that were so less often first; `given` are fixed from the start."""
 
     def __init__(
-        self, sizes: list[int], tables: list[Table], kept: tuple[int, ...] = (), often: Sequence[int] = ()
+        self,
+        sizes: list[int],
+        tables: list[Table],
+        kept: tuple[int, ...] = (),
+        often: Sequence[int] = (),
+        given: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
-        self.sizes, self.kept = sizes, kept
+        self.sizes, self.kept, self.given = sizes, kept, given
         self.often = often or [0] * len(sizes)
         self.tables: list[list[Table]] = [[] for _ in sizes]  # of each variable
         self.neighbours: list[set[int]] = [set() for _ in sizes]
@@ -85,7 +95,9 @@ class _Elimination:
 
     def run(self) -> tuple[Labelling, list[int]]:
         """The labelling, and the variables that had to be fixed."""
-        left = {variable for variable, size in enumerate(self.sizes) if size > 1}
+        for variable, label in self.given.items():
+            self._fix(variable, label)
+        left = {variable for variable, size in enumerate(self.sizes) if size > 1} - self.given.keys()
         queue = [(self._width(v), v) for v in sorted(left)]
         heapq.heapify(queue)
         while queue:
@@ -94,7 +106,7 @@ class _Elimination:
                 continue  # stale: the variable was eliminated, or has a newer entry
             if width > (MAX_TABLE if self.wide < MAX_WIDE else WIDE):
                 variable = max(left, key=lambda v: (len(self.neighbours[v]) / (1 + self.often[v]), -v))
-                self._fix(variable)
+                self._fix(variable, self.kept[variable] if self.kept else self._guessed(variable))
             else:
                 self._eliminate(variable)
             left.discard(variable)
@@ -143,10 +155,8 @@ class _Elimination:
         self._drop(variable)
         self._insert(Table(others, least))
 
-    def _fix(self, variable: int) -> None:
-        """Give the variable the label that was kept, or the one that is best if all others could follow it."""
+    def _fix(self, variable: int, label: int) -> None:
         self.fixed.append(variable)
-        label = self.kept[variable] if self.kept else self._guessed(variable)
         self.order.append((variable, (), np.array(label)))
         parts = self.tables[variable]
         self._drop(variable)
@@ -155,6 +165,7 @@ class _Elimination:
             self._insert(Table(others, np.take(table.costs, label, axis=table.variables.index(variable))))
 
     def _guessed(self, variable: int) -> int:
+        """The label that is best if all others could follow it."""
         bound = np.zeros(self.sizes[variable])
         for table in self.tables[variable]:
             rest = tuple(i for i, v in enumerate(table.variables) if v != variable)
