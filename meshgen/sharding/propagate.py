@@ -131,7 +131,7 @@ def _solve(module: Module, cuts: Sequence[str] = ()) -> Solved:
 
 
 def _from_best_start(solved: Solved) -> Solved:
-    """What the axes come to from the start that makes the shortest step, of those that move no more than this one."""
+    """What the axes come to from the start that makes the shortest step, of those that are worth it and move no more than this one."""
     found = [solved]
     for start in solved.axes.starts(solved.decisions):
         other = replace(solved, decisions=solved.axes.decide(start), start=start)
@@ -140,7 +140,9 @@ def _from_best_start(solved: Solved) -> Solved:
             found.append(other)
     if len(found) == 1:
         return solved
-    return min((each for each in found if each.seconds.links <= solved.seconds.links), key=lambda each: each.seconds)
+    usual, *others = [each.seconds for each in found]
+    worth = [other for other in others if other.links <= usual.links and other.is_worth(usual)]
+    return found[1 + others.index(min(worth))] if worth else solved
 
 
 def _wishes(module: Module) -> list[Sharding]:
