@@ -25,7 +25,7 @@ def axis_orders(sites: list[Site], chosen: dict[Site, dict[str, Label]], axes: l
                 wanted[site][factor] = on
     settled: Orders = {site: {f: on for f, on in table.items() if len(on) == 1} for site, table in wanted.items()}
     queue = deque(_fixed(sites, wanted))
-    users = _users(sites)
+    users = _users(sites) if queue else {}
     while queue:
         site, factor, order = queue.popleft()
         if factor in settled[site]:
