@@ -143,6 +143,15 @@ STAGES: Mapping[str, Callable[[Module, Options], Module]] = {
 }
 
 
+# Stages that a pass takes: without materialize, say, annotations would be dropped in silence.
+_TAKES = {
+    "optimize": ("materialize", "optimize", "partition"),
+    "partition": ("materialize", "optimize"),
+    "fuse": ("partition",),
+    "schedule": ("fuse",),
+}
+
+
 def make_schedule(module: Module, options: Options) -> Schedule:
     """The last step, from a fused module to a plan that is proven free of races and deadlock."""
     from meshgen.codegen.schedule import schedule
@@ -194,7 +203,7 @@ def run_stages(
 
 
 def run_stage(stage: str, module: Module, options: Options) -> Module:
-    """One pass, with the result verified. Raises UsageError for a pass that there is not, or whose stage is over."""
+    """One pass, with the result verified. Raises UsageError for a pass that there is not, or that another stage is for."""
     if stage not in STAGES:
         raise UsageError(
             Diagnostic("MG0001", f"there is no pass '{stage}'", hint=f"the passes are {', '.join(STAGES)}")
@@ -207,6 +216,10 @@ def run_stage(stage: str, module: Module, options: Options) -> Module:
         hint = f"passes behind it are {', '.join(order[order.index(module.stage) + 1 :]) or 'none'}"
         message = f"the program is at stage '{module.stage}', which comes after the pass '{stage}'"
         raise UsageError(Diagnostic("MG0001", message, hint=hint))
+    if module.stage in order and module.stage not in _TAKES.get(stage, order):
+        message = f"the pass '{stage}' takes a program behind {' or '.join(_TAKES[stage])}, not at stage '{module.stage}'"
+        before = ", ".join(order[order.index(module.stage) + 1 : order.index(stage)])
+        raise UsageError(Diagnostic("MG0001", message, hint=f"the passes before it are {before}"))
     result = _on_meshes(stage, module, options)
     faults = node_faults(result) if not _is_sound(result) else ()
     assert not faults, f"{stage} made a malformed program: {faults[0]}"

@@ -42,5 +42,5 @@ def test_it_is_refused_with_its_place(name: str, tmp_path: Path, capsys: pytest.
 
 def test_a_pass_whose_stage_is_over_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     file = Path(__file__).parents[1] / "data" / "mlir" / "b11_summa.mlir"
-    assert main(["opt", str(file), "--passes", "partition,propagate"]) == 2
+    assert main(["opt", str(file), "--passes", "propagate,materialize,partition,propagate"]) == 2
     assert "comes after the pass 'propagate'" in capsys.readouterr().err
