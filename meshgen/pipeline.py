@@ -217,7 +217,9 @@ def run_stage(stage: str, module: Module, options: Options) -> Module:
         message = f"the program is at stage '{module.stage}', which comes after the pass '{stage}'"
         raise UsageError(Diagnostic("MG0001", message, hint=hint))
     if module.stage in order and module.stage not in _TAKES.get(stage, order):
-        message = f"the pass '{stage}' takes a program behind {' or '.join(_TAKES[stage])}, not at stage '{module.stage}'"
+        message = (
+            f"the pass '{stage}' takes a program behind {' or '.join(_TAKES[stage])}, not at stage '{module.stage}'"
+        )
         before = ", ".join(order[order.index(module.stage) + 1 : order.index(stage)])
         raise UsageError(Diagnostic("MG0001", message, hint=f"the passes before it are {before}"))
     result = _on_meshes(stage, module, options)
