@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.executables.executable import Executable
 from meshgen.executables.open_sizes import AT_LOAD, OpenExecutable, closed, open_program
-from meshgen.frontend.given import Args, Meshes, Specs, annotated, combinations, meshes_of, placed_on, shapes_of
+from meshgen.frontend.given import Args, Specs, annotated, combinations, placed_on, shapes_of
 from meshgen.frontend.programs import Rebuild, import_program
 from meshgen.ir.graph import Module
 from meshgen.ir.sizes import given_types, has_open_results, input_names, with_shapes
+from meshgen.mesh import Meshes, meshes_of
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages, verify_program
 from meshgen.runtime import loading
 from meshgen.runtime.module import LoadedModule

@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
-from meshgen.errors import Diagnostic, ShardingError
+from meshgen.errors import Diagnostic, ShardingError, UsageError
 
 # NVLink 4 (H100 / H200 SXM) per GPU and direction as NCCL's ring uses it, and its launch-to-finish latency.
 NVLINK_BYTES_PER_SECOND = 370e9
@@ -225,6 +225,12 @@ class Mesh:
         return self.axes.index(self.axis(ref)), split_ref(ref)[1]
 
 
+# What a user gives: one mesh, several by name or that say theirs, or none.
+Meshes: TypeAlias = (
+    Mesh | Mapping[str, int | None] | Mapping[str, Mesh | Mapping[str, int | None]] | Sequence[Mesh] | None
+)
+
+
 @lru_cache(maxsize=4096)
 def split_ref(ref: str) -> tuple[str, int, int | None]:
     """An axis reference as (name, size of the more major part, own size; None for a whole axis)."""
@@ -287,6 +293,24 @@ def _plain(size: Any) -> Any:
         return size if isinstance(size, bool) else operator.index(size)
     except TypeError:
         return size
+
+
+def meshes_of(given: Meshes) -> tuple[Mesh, ...]:
+    """One mesh, several by name, or none that is given. Raises UsageError for what is neither, ShardingError for bad sizes."""
+    if given is None or isinstance(given, Mesh):
+        return () if given is None else (given,)
+    if not isinstance(given, Mapping):
+        meshes: Sequence[Any] = given if isinstance(given, (list, tuple)) else [given]
+        if wrong := next((each for each in meshes if not isinstance(each, Mesh)), None):
+            hint = 'give {"dp": 2, "tp": 4}, what make_mesh returns, or several by name: {"first": {"dp": 2}, ...}'
+            raise UsageError(Diagnostic("MG0001", f"{wrong!r} is no mesh", hint=hint))
+        return tuple(meshes)
+    sizes = cast("Mapping[str, Any]", given)
+    if not any(isinstance(each, (Mesh, Mapping)) for each in sizes.values()):
+        return (make_mesh(sizes),)
+    return tuple(
+        replace(each, name=name) if isinstance(each, Mesh) else make_mesh(each, name) for name, each in sizes.items()
+    )
 
 
 def parse_mesh(text: str) -> Mesh:

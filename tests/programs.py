@@ -14,6 +14,17 @@ MLP = """module @mlp {
   }
 }
 """
+# Two required shardings of one value.
+CONFLICT = """shard.grid @mesh(shape = 2x2)
+func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %s = shard.sharding @mesh split_axes = [[0]] : !shard.sharding
+  %t = shard.sharding @mesh split_axes = [[1]] : !shard.sharding
+  %a = shard.shard %x to %s : tensor<8x8xf32>
+  %b = shard.shard %x to %t : tensor<8x8xf32>
+  %c = stablehlo.add %a, %b : tensor<8x8xf32>
+  return %c : tensor<8x8xf32>
+}
+"""
 
 
 def mlp(

@@ -18,17 +18,15 @@ def flat_arrays(module: Module, args: Sequence[Any], kwargs: Mapping[str, Any]) 
     """The leaves of the arguments in the order of the inputs. Raises ArgumentError with all misfits."""
     names = [value.name for value in module.graph.inputs]
     flat = [leaf for _, leaf in flatten(list(args), "")]
-    known = _parameters(names)
+    known, left = _parameters(names), _parameters(names[len(flat) :])
     faults = [
         Diagnostic("MG0601", f"argument '{name}' is given twice" if name in known else f"there is no argument '{name}'")
         for name in kwargs
-        if name not in _parameters(names[len(flat) :])
+        if name not in left
     ]
     if faults:
         raise ArgumentError(*faults)
-    flat += [
-        leaf for name in _parameters(names[len(flat) :]) if name in kwargs for _, leaf in flatten(kwargs[name], name)
-    ]
+    flat += [leaf for name in left if name in kwargs for _, leaf in flatten(kwargs[name], name)]
     if len(flat) != len(names):
         raise ArgumentError(
             Diagnostic(

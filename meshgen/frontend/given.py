@@ -12,33 +12,12 @@ from meshgen.frontend.shardings import SpecLike, sharding_of
 from meshgen.frontend.tracer import spec
 from meshgen.ir.graph import Annotation, Module, Value
 from meshgen.ir.sizes import input_names, output_names
-from meshgen.mesh import DEFAULT_NAME, Mesh, make_mesh
+from meshgen.mesh import DEFAULT_NAME, Mesh
 from meshgen.spec import Sharding
 
 Args: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 Specs: TypeAlias = Mapping[str, SpecLike | None] | Sequence[SpecLike | None] | SpecLike | None
-Meshes: TypeAlias = (
-    Mesh | Mapping[str, int | None] | Mapping[str, Mesh | Mapping[str, int | None]] | Sequence[Mesh] | None
-)
 Shape: TypeAlias = Sequence[int | None]
-
-
-def meshes_of(given: Meshes) -> tuple[Mesh, ...]:
-    """One mesh, several by name, or none that is given. Raises UsageError for what is neither, ShardingError for bad sizes."""
-    if given is None or isinstance(given, Mesh):
-        return () if given is None else (given,)
-    if not isinstance(given, Mapping):
-        meshes: Sequence[Any] = given if isinstance(given, (list, tuple)) else [given]
-        if wrong := next((each for each in meshes if not isinstance(each, Mesh)), None):
-            hint = 'give {"dp": 2, "tp": 4}, what make_mesh returns, or several by name: {"first": {"dp": 2}, ...}'
-            raise UsageError(Diagnostic("MG0001", f"{wrong!r} is no mesh", hint=hint))
-        return tuple(meshes)
-    sizes = cast("Mapping[str, Any]", given)
-    if not any(isinstance(each, (Mesh, Mapping)) for each in sizes.values()):
-        return (make_mesh(sizes),)
-    return tuple(
-        replace(each, name=name) if isinstance(each, Mesh) else make_mesh(each, name) for name, each in sizes.items()
-    )
 
 
 def placed_on(module: Module, given: Sequence[Mesh]) -> Module:

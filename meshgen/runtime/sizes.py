@@ -6,10 +6,10 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from meshgen.errors import Diagnostic, MissingError, ShardingError
-from meshgen.mesh import DEFAULT_NAME, Mesh, make_mesh
+from meshgen.mesh import DEFAULT_NAME, Mesh, meshes_of
 
 # One mesh, several that are told apart by their names, or sizes by axis, or those by mesh.
 Given: TypeAlias = Mesh | Sequence[Mesh] | Mapping[str, int] | Mapping[str, Mesh | Mapping[str, int]] | None
@@ -99,27 +99,13 @@ def _filled(mesh: Mesh, count: int) -> Mesh:
 
 def _by_mesh(meshes: Sequence[Mesh], given: Given) -> tuple[dict[str, dict[str, int]], list[Diagnostic]]:
     """The sizes that are given, by mesh and axis, and a fault for each mesh that there is not."""
-    found = {mesh.name: _sizes(mesh) for mesh in _listed(given)}
+    listed = [replace(given, name=DEFAULT_NAME)] if isinstance(given, Mesh) else meshes_of(given)
+    found = {mesh.name: _sizes(mesh) for mesh in listed}
     if DEFAULT_NAME in found and len(meshes) == 1:
         found = {meshes[0].name: found.pop(DEFAULT_NAME)} | found
     names = [mesh.name for mesh in meshes]
     hint = f"its meshes are {', '.join('@' + name for name in names)}"
     return found, [Diagnostic("MG0202", f"the module has no mesh @{n}", hint=hint) for n in found if n not in names]
-
-
-def _listed(given: Given) -> Sequence[Mesh]:
-    if given is None:
-        return ()
-    if isinstance(given, Mesh):
-        return (replace(given, name=DEFAULT_NAME),)
-    if not isinstance(given, Mapping):
-        return given
-    values = cast("Mapping[str, Any]", given)
-    if not any(isinstance(each, (Mesh, Mapping)) for each in values.values()):
-        return (make_mesh(values),)
-    return [
-        replace(each, name=name) if isinstance(each, Mesh) else make_mesh(each, name) for name, each in values.items()
-    ]
 
 
 def _sizes(mesh: Mesh) -> dict[str, int]:

@@ -56,12 +56,17 @@ def propagate(module: Module) -> Module:
 class Solved:
     """A program, or one that is equal to it, and the decision along each part of each axis."""
 
-    module: Module
-    parts: AxisParts
-    sites: list[Site]
+    axes: Axes
+    start: Start  # from where they were decided
     decisions: dict[str, Decision]
-    axes: Axes  # what they were decided by,
-    start: Start  # and from where
+
+    @property
+    def module(self) -> Module:
+        return self.axes.module
+
+    @property
+    def sites(self) -> list[Site]:
+        return self.axes.sites
 
     @property
     def labels(self) -> dict[str, tuple[Label, ...]]:
@@ -116,7 +121,9 @@ def solve(module: Module) -> Solved:
         best = found
     origins = {axis: decision.origins for axis, decision in best.decisions.items()}
     if cuts := axis_cuts(best.sites, origins, module.mesh):
-        best = _cheapest([best, _from_best_start(_solve(best.module, cuts))])
+        cut = _from_best_start(_solve(best.module, cuts))
+        if _cheapest([best, cut]) is cut:
+            return cut
     return _from_best_start(best)
 
 
@@ -126,15 +133,15 @@ def _faults(solved: Solved) -> list[Diagnostic]:
 
 def _solve(module: Module, cuts: Sequence[str] = ()) -> Solved:
     parts = AxisParts.of(module.mesh, [*(axis for wish in _wishes(module) for axis in wish.used_axes), *cuts])
-    axes = Axes(module, sites_of(module, parts), parts.all(), is_cut=bool(cuts))
-    return Solved(module, parts, axes.sites, axes.decide(USUAL), axes, USUAL)
+    axes = Axes(module, sites_of(module, parts), parts, is_cut=bool(cuts))
+    return Solved(axes, USUAL, axes.decide(USUAL))
 
 
 def _from_best_start(solved: Solved) -> Solved:
     """What the axes come to from the start that makes the shortest step, of those that are worth it and move no more than this one."""
     found = [solved]
-    for start in solved.axes.starts(solved.decisions):
-        other = replace(solved, decisions=solved.axes.decide(start), start=start)
+    for start in solved.axes.starts(solved.start, solved.decisions):
+        other = Solved(solved.axes, start, solved.axes.decide(start))
         is_new = all(other.labels != known.labels or other.orders != known.orders for known in found)
         if is_new and not _faults(other):
             found.append(other)
@@ -157,7 +164,7 @@ def _wishes(module: Module) -> list[Sharding]:
 
 def annotated(solved: Solved) -> Module:
     """The decisions written onto a copy of the graph's nodes (values are shared with the solved module)."""
-    module, sites, decisions, parts = solved.module, solved.sites, solved.decisions, solved.parts
+    module, sites, decisions, parts = solved.module, solved.sites, solved.decisions, solved.axes.parts
     chosen = {site: {axis: d.solution.labels[i] for axis, d in decisions.items()} for i, site in enumerate(sites)}
     found: dict[Node, NodeSharding] = {}
     for number, site in enumerate(sites):

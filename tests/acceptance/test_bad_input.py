@@ -18,7 +18,7 @@ import pytest
 from meshgen.cli import main
 from meshgen.errors import CODES
 from tests.acceptance.cases import ROOT
-from tests.programs import mlp
+from tests.programs import CONFLICT, mlp
 
 UNKNOWN_OPS = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %a = "stablehlo.first_unknown"(%x) : (tensor<4xf32>) -> tensor<4xf32>
@@ -39,16 +39,6 @@ func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %s = shard.sharding @mesh split_axes = [[0]] sharded_dims_offsets = [0, 2, 4, 6, 9] : !shard.sharding
   %a = shard.shard %x to %s : tensor<8x8xf32>
   return %a : tensor<8x8xf32>
-}
-"""
-CONFLICT = """shard.grid @mesh(shape = 2x2)
-func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
-  %s = shard.sharding @mesh split_axes = [[0]] : !shard.sharding
-  %t = shard.sharding @mesh split_axes = [[1]] : !shard.sharding
-  %a = shard.shard %x to %s : tensor<8x8xf32>
-  %b = shard.shard %x to %t : tensor<8x8xf32>
-  %c = stablehlo.add %a, %b : tensor<8x8xf32>
-  return %c : tensor<8x8xf32>
 }
 """
 UNUSED_OUTPUT = b"what was here before"

@@ -58,8 +58,8 @@ def assert_used_axes_are_explained(known: Known) -> None:
         if node.sharding is None or node.op in ("while", "case", "if"):
             continue
         for value, sharding in zip(node.results, node.sharding.results, strict=True):
-            parts = set(solved.parts.refine(sharding.used_axes))
-            assert parts <= {part for chain in reasons.chains(value) for part in solved.parts.refine([chain.axis])}
+            parts = set(solved.axes.parts.refine(sharding.used_axes))
+            assert parts <= {part for chain in reasons.chains(value) for part in solved.axes.parts.refine([chain.axis])}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

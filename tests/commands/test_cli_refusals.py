@@ -10,22 +10,12 @@ from pathlib import Path
 import pytest
 
 from meshgen import cli
-from tests.programs import mlp
+from tests.programs import CONFLICT, mlp
 
 UNKNOWN = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %a = "stablehlo.frobnicate"(%x) : (tensor<4xf32>) -> tensor<4xf32>
   %b = "stablehlo.transmogrify"(%a) : (tensor<4xf32>) -> tensor<4xf32>
   return %b : tensor<4xf32>
-}
-"""
-CONFLICT = """shard.grid @mesh(shape = 2x2)
-func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
-  %s = shard.sharding @mesh split_axes = [[0]] : !shard.sharding
-  %t = shard.sharding @mesh split_axes = [[1]] : !shard.sharding
-  %a = shard.shard %x to %s : tensor<8x8xf32>
-  %b = shard.shard %x to %t : tensor<8x8xf32>
-  %c = stablehlo.add %a, %b : tensor<8x8xf32>
-  return %c : tensor<8x8xf32>
 }
 """
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen.errors import ArgumentError, MeshgenError, MissingError, ProgramError, ShardingError
+from meshgen.errors import ArgumentError, MeshgenError, MissingError, ProgramError, ShardingError, UsageError
 from meshgen.executables.open_sizes import AHEAD, AT_LOAD, OpenExecutable
 from meshgen.runtime import container, loading
 from meshgen.runtime.open_module import OpenModule
@@ -72,6 +72,8 @@ def test_without_a_compiler_the_sizes_of_the_module_are_listed(tmp_path: Path) -
         ({"z": 3}, {}, ShardingError, "MG0202.*'z'"),
         ({"other": {"0": 3}}, {}, ShardingError, "MG0202.*@other"),
         ({"0": 0}, {}, ShardingError, "MG0201.*from 1 on"),
+        (3, {}, UsageError, "MG0001: 3 is no mesh"),
+        ("0=2", {}, UsageError, "MG0001: '0=2' is no mesh"),
         (None, {"x": (5, 12)}, ShardingError, "MG0201.*'0' is unknown until load"),
         (
             {"0": 2},

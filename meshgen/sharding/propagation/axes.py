@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
+from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Module, Value
 from meshgen.sharding.propagation.choices import AxisProblem, AxisSolution, View, edges
 from meshgen.sharding.propagation.covered import covers, splits, without_uncovered
@@ -57,15 +59,20 @@ class Axes:
 
     module: Module
     sites: list[Site]
-    names: list[str]
+    parts: AxisParts
     is_cut: bool
     _known: dict[tuple[str, bool], list[tuple[_Split, Decision]]] = field(default_factory=dict)
 
-    def starts(self, decisions: dict[str, Decision]) -> Iterator[Start]:
-        """The starts that may come to something else than these decisions: without axes to order and arguments that move none can."""
+    @cached_property
+    def names(self) -> list[str]:
+        """The axes, or parts of axes, in the order of the mesh."""
+        return self.parts.all()
+
+    def starts(self, start: Start, decisions: dict[str, Decision]) -> Iterator[Start]:
+        """The others that may come to something else than these decisions: without axes to order and arguments that move none can."""
         pinned = (True, False) if any(map(self._moves_arguments, decisions.values())) else (True,)
         orders = (False, True) if len(self.names) > 1 else (False,)
-        return (Start(is_last_first, pins) for pins in pinned for is_last_first in orders)
+        return (other for pins in pinned for last in orders if (other := Start(last, pins)) != start)
 
     def _moves_arguments(self, decision: Decision) -> bool:
         labels = decision.solution.labels

@@ -13,10 +13,10 @@ from functools import lru_cache
 from typing import Any
 
 from meshgen.errors import Diagnostic, ShardingError
+from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import TensorType
 from meshgen.ir.symbols import Expr, expressions
 from meshgen.mesh import Mesh, split_ref
-from meshgen.sharding.propagation.sites import AxisParts
 from meshgen.sharding.reshard.bounds import Bounds
 from meshgen.sharding.reshard.problem import PICOSECONDS, TRANSFERS, Cost, Problem
 from meshgen.sharding.reshard.search import Path, cheapest, straight, without
