@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -153,3 +153,27 @@ def test_zero3_inference_over_scanned_layers_gathers_weights_as_without_a_loop()
     specs = P("dp"), dict.fromkeys(stacked, P(None, "dp"))
     executable = planned(scanned, (LARGE.arguments[0], stacked), specs, P("dp"), dp=8)
     assert executable.cost.ring_bytes == LARGE.weight_bytes * 7 // 8
+
+
+def batch_normalised(x: Any) -> Any:
+    mean = x.mean((0, 1, 2))
+    return jax.nn.relu((x - mean) * jax.lax.rsqrt(((x - mean) ** 2).mean((0, 1, 2)) + 1e-5))
+
+
+@pytest.mark.parametrize("pinned", [False, True], ids=["propagated", "annotated"])
+def test_data_parallel_training_of_convolutions_splits_their_work(pinned: bool) -> None:
+    """A convolution costs its arithmetic: repeating it on every device is not cheaper than summing its gradient."""
+    mesh = jax.sharding.AbstractMesh((8,), ("dp",), axis_types=(jax.sharding.AxisType.Auto,))
+
+    def loss(weights: Sequence[Any], x: Any) -> Any:
+        for w in weights:
+            layout = ("NHWC", "HWIO", "NHWC")
+            x = batch_normalised(jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=layout))
+            if pinned:
+                x = jax.lax.with_sharding_constraint(x, jax.sharding.NamedSharding(mesh, P("dp")))
+        return (x**2).mean()
+
+    weights = [jax.ShapeDtypeStruct((3, 3, 256, 256), "float32")] * 3
+    x = jax.ShapeDtypeStruct((32, 7, 7, 256), "float32")
+    record = planned(jax.grad(loss), (weights, x), (P(), P("dp")), P(), dp=8).record()
+    assert record["redundant_flops_per_device"] <= 0.05 * record["flops_per_device"]

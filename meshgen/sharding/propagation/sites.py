@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.axis_parts import AxisParts
+from meshgen.ir.flops import node_flops
 from meshgen.ir.graph import Annotation, Module, Node, Value
 from meshgen.ir.partial_kinds import kind_faults
 from meshgen.mesh import Mesh, split_ref
@@ -113,7 +113,7 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
         site_rule = _rule_in_place(node, joined, makers)
         refined = wish and _refined(wish, parts)
         loops = option and tuple(parts.refine(axes) for axes in option)
-        seconds = _seconds(node, site_rule) * times
+        seconds = _seconds(node) * times
         found.append(Site(node, site_rule, refined, wish and wish.sharding, loops, times, seconds, manual))
     if faults:
         raise ShardingError(*faults)
@@ -202,11 +202,9 @@ def _is_uneven(sharding: Sharding, dim: int) -> bool:
     return any(map(any, halo)) or any(offsets)
 
 
-def _seconds(node: Node, site_rule: Rule) -> float:
-    if node.op == "dot_general":
-        return (
-            2 * math.prod(f.size for f in site_rule.factors) / FLOPS_PER_SECOND.get(node.operands[0].type.dtype, 200e12)
-        )
+def _seconds(node: Node) -> float:
+    if node.op in ("dot_general", "convolution"):
+        return node_flops(node) / FLOPS_PER_SECOND.get(node.operands[0].type.dtype, 200e12)
     if node.op in PSEUDO_OPS or node.op in FREE_OPS:
         return 0.0
     seconds = sum(v.type.nbytes for v in [*node.operands, *node.results]) / BYTES_PER_SECOND
