@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
@@ -113,6 +113,24 @@ class Diagnostic:
         if self.hint:
             lines.append(f"  help: {self.hint}")
         return "\n".join(lines)
+
+
+MOST_PLACES = 4  # further places of one fault that are listed
+
+
+def grouped(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Each number and message once, at its first place; the other places are notes, the first few by name."""
+    found: dict[tuple[str, str], list[Diagnostic]] = {}
+    for each in diagnostics:
+        found.setdefault((each.code, each.message), []).append(each)
+    return [replace(first, notes=(*first.notes, *_other_places(first, more))) for first, *more in found.values()]
+
+
+def _other_places(first: Diagnostic, more: Sequence[Diagnostic]) -> Sequence[tuple[str, Location | None]]:
+    places = [place for place in dict.fromkeys(each.loc for each in more) if place not in (None, first.loc)]
+    notes = [("also here", place) for place in places[:MOST_PLACES]]
+    rest = len(places) - MOST_PLACES
+    return [*notes, (f"and at {rest} more places", None)] if rest > 0 else notes
 
 
 def _excerpt(loc: Location | None) -> list[str]:

@@ -1,8 +1,7 @@
 """From single ops to kernels: `fuse` turns a `partition`-stage module into a `fuse`-stage one.
 
 Every payload op ends up in a kernel or, as a reshape of something that is in memory, in a `view`; collectives
-and control flow stay. Kernels that are equal up to names share one body. Control flow without collectives is the
-body of one kernel, with the values from outside that its regions use among the inputs.
+and control flow stay; the regions of control flow are fused as functions are. Kernels that are equal up to names share one body.
 """
 
 from __future__ import annotations
@@ -17,11 +16,10 @@ from meshgen.codegen.fusion.groups import Group, Grouping
 from meshgen.codegen.fusion.split import split_reductions
 from meshgen.codegen.fusion.traffic import lower_traffic
 from meshgen.codegen.simplify import simplify
-from meshgen.codegen.unroll import communicates
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.regions import captured
-from meshgen.runtime.plan import COLLECTIVES
+from meshgen.runtime.plan import COLLECTIVES, CONTROL
 
 
 def fuse(module: Module) -> Module:
@@ -83,7 +81,7 @@ class _Writer:
 
     def _group(self, group: Group) -> None:
         (first, *_) = group.members
-        if first.op in COLLECTIVES or any(communicates(r) for r in first.regions):
+        if first.op in COLLECTIVES or first.op in CONTROL:
             for value in (*first.operands, *captured(first)):
                 self._view(value)
             regions = tuple(self._region(region) for region in first.regions)

@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 
 from meshgen.ccl.between import BETWEEN
 from meshgen.codegen.timeline import Costs, Task
-from meshgen.codegen.unroll import communicates, is_message
+from meshgen.codegen.unroll import is_message
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import all_nodes, captured
-from meshgen.runtime.plan import COLLECTIVES, COMMUNICATION, COMPUTE, Schedule
+from meshgen.runtime.plan import COLLECTIVES, COMMUNICATION, COMPUTE, CONTROL, Schedule
 
 Planned = Callable[[Module], Schedule]
 
 
 @dataclass(frozen=True)
 class Flow:
-    """Control flow that communicates: the values from outside that its regions use, and the step of each region.
+    """Control flow: the values from outside that its regions use, and the step of each region.
 
     `trips` is how often a loop runs; None where that is not known, and for branches.
     """
@@ -27,6 +27,11 @@ class Flow:
     outside: tuple[Value, ...]
     regions: tuple[Schedule, ...]
     trips: int | None
+
+    @property
+    def communicates(self) -> bool:
+        """Whether other ranks take part."""
+        return any(item.communicates for region in self.regions for item in region.items)
 
     @property
     def seconds(self) -> float:
@@ -76,7 +81,7 @@ def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> 
     """
     nodes = tuple(n for n in module.graph.nodes if n.op not in ("view", "constant"))
     kernels = dict(module.kernels)
-    flows = {n: _flow(node, module, planned) for n, node in enumerate(nodes) if _is_flow(node)}
+    flows = {n: _flow(node, module, planned) for n, node in enumerate(nodes) if node.op in CONTROL}
     names = [_name(node, kernels) if n not in flows else "" for n, node in enumerate(nodes)]
     inner = [name for flow in flows.values() for region in flow.regions for name in region.kernels]
     kernels |= {
@@ -89,10 +94,6 @@ def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> 
             root[node.result] = root[node.operands[0]]
     found = Program(module, nodes, kernels, tuple(names), (), root, flows, inputs_are)
     return replace(found, tasks=_tasks(found, costs))
-
-
-def _is_flow(node: Node) -> bool:
-    return any(communicates(region) for region in node.regions)
 
 
 def _flow(node: Node, module: Module, planned: Planned) -> Flow:
@@ -130,7 +131,7 @@ def _name(node: Node, kernels: dict[str, Graph]) -> str:
 
 
 def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
-    """The launches as tasks. Control flow keeps its place among collectives: nothing else communicates while it runs."""
+    """The launches as tasks. Control flow that communicates keeps its place among collectives: nothing else does while it runs."""
     module, root = program.module, program.root
     maker = {result: number for number, node in enumerate(program.nodes) for result in node.results}
     seconds = {name: costs.kernel(body) for name, body in program.kernels.items()}
@@ -144,8 +145,9 @@ def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
             needs |= message
             message = {number}
         if number in program.flows:
-            needs |= fence
-            fence = flow = {number}
+            if program.flows[number].communicates:
+                needs |= fence
+                fence = flow = {number}
             task = Task(COMPUTE, program.flows[number].seconds, tuple(sorted(needs)))
         elif node.op in COLLECTIVES:
             fence = fence | {number}

@@ -45,7 +45,7 @@ class _Simplifier:
 
     def finish(self) -> Graph:
         written = self._writer.graph
-        written.outputs = [self._now[v] for v in self._graph.outputs]
+        written.outputs = [self._now.get(v, v) for v in self._graph.outputs]  # a region may hand on what is outside
         return without_dead_code(written)
 
     def _replace(self, node: Node, operands: list[Value]) -> Value | None:

@@ -12,7 +12,7 @@ import numpy as np
 from meshgen.answers.comms import Comms, collective_records, comms_of
 from meshgen.answers.cost import Cost, cost_of
 from meshgen.answers.memory import Memory, memory_of, memory_record
-from meshgen.errors import CodegenError, Diagnostic, UsageError
+from meshgen.errors import CodegenError, Diagnostic, UsageError, grouped
 from meshgen.executables.arguments import flat_arrays
 from meshgen.frontend.programs import Rebuild
 from meshgen.ir.graph import Module
@@ -84,17 +84,22 @@ class Executable:
 
     @cached_property
     def sources(self) -> dict[str, Any]:
-        """Triton source per kernel (`triton_source.KernelSource`). Without a GPU among the targets some may have none."""
+        """Triton source per kernel (`triton_source.KernelSource`). Without a GPU among the targets some may have none.
+
+        Raises CodegenError with everything that has no kernel, where the target is a GPU.
+        """
         from meshgen.codegen.triton_source import kernel_source
 
         found: dict[str, Any] = {}
+        refused: list[Diagnostic] = []
         with self._timing.of("source"):
             for name, body in self.plan.kernels.items():
                 try:
                     found[name] = kernel_source(name, body, self.mesh, self._gpu)
-                except CodegenError:
-                    if self.options.architectures:
-                        raise
+                except CodegenError as error:
+                    refused += error.diagnostics
+        if refused and self.options.architectures:
+            raise CodegenError(*grouped(refused))
         return found
 
     @property

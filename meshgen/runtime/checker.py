@@ -7,7 +7,7 @@ Happens-before is the transitive closure of stream order and events, kept as one
         read is overwritten,
   (iii) the collectives form one chain, which is the same on all ranks: over all communicators and for each,
   (iv)  every event that is waited for was recorded before.
-Control flow that communicates counts as a collective; its regions are steps that are shown by themselves.
+Control flow that communicates counts as a collective; regions are steps that are proven by themselves.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ the module file stores them and the engines execute them. The same plan holds fo
 Streams: 0 computes, 1 communicates. A step begins when all streams are idle and the inputs are in place, and
 ends when all streams are idle again; between them only stream order and events order anything.
 
-Control flow that communicates is an item too. Its regions are steps of their own: nothing else communicates
-while it runs, and its item is done when all streams are idle.
+Control flow is an item too, and its regions are steps of their own. Where they communicate, all ranks go the same way and
+nothing else communicates meanwhile; else each rank goes its own way. The item is done when all streams of its regions are idle.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STREAMS = 2
 ALIGNMENT = 256  # bytes: what cudaMalloc guarantees, and a multiple of every vector load
 
 COLLECTIVES = COMMUNICATIONS  # ops that need other ranks; everything else in a plan is a kernel
-CONTROL = ("while", "if", "case")  # around collectives; other control flow is a kernel
+CONTROL = ("while", "if", "case")
 KINDS = ("input", "constant", "temporary", "output", "given")
 
 
@@ -105,7 +105,7 @@ class Item:
     @property
     def communicates(self) -> bool:
         """Whether other ranks take part: all of them must run these items in one order."""
-        return self.op != "kernel"
+        return self.is_collective or any(item.communicates for region in self.regions for item in region.items)
 
     @property
     def writes(self) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ any float type), so a plan that overwrites what is still needed gives wrong numb
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +46,7 @@ def plan_steps(manifest: Manifest, constants: Mapping[int, Array], args: Sequenc
     """The same step by step, for `together`: yields a transfer that waits for the post of another mesh."""
     plan, mesh = manifest.plan, manifest.mesh
     ranks = _Ranks(manifest, launch, post)
-    frame = Frame(plan, _arenas(plan.arena_bytes, mesh.size), {})
+    frame = Frame(plan, range(mesh.size), _arenas(plan.arena_bytes, mesh.size), {})
     for rank in range(mesh.size):
         for number, value in constants.items():
             frame.view(rank, number)[...] = value
@@ -66,23 +66,30 @@ def plan_steps(manifest: Manifest, constants: Mapping[int, Array], args: Sequenc
 
 @dataclass(frozen=True)
 class Frame:
-    """A step of all ranks, or one of a region: an arena per rank, and the arrays of what is given, by buffer."""
+    """A step, or one of a region, on some ranks: an arena and the arrays of what is given (by buffer) for each of them."""
 
     plan: Schedule
+    ranks: Sequence[int]
     arenas: Sequence[Array]
     given: Mapping[int, Sequence[Array]]
 
-    def view(self, rank: int, number: int) -> Array:
-        """The bytes of a buffer on a rank as an array of its type."""
+    def view(self, place: int, number: int) -> Array:
+        """The bytes of a buffer on the rank `ranks[place]` as an array of its type."""
         buffer = self.plan.buffers[number]
         if buffer.kind == "given":
-            return self.given[buffer.storage][rank].reshape(buffer.type.sizes)
-        bytes_ = self.arenas[rank][buffer.offset : buffer.end]
+            return self.given[buffer.storage][place].reshape(buffer.type.sizes)
+        bytes_ = self.arenas[place][buffer.offset : buffer.end]
         return bytes_.view(buffer.type.numpy_dtype).reshape(buffer.type.sizes)
 
     def views(self, number: int) -> list[Array]:
-        """A buffer on every rank."""
-        return [self.view(rank, number) for rank in range(len(self.arenas))]
+        """A buffer on each of the ranks."""
+        return [self.view(place, number) for place in range(len(self.ranks))]
+
+    def alone(self) -> Iterator[Frame]:
+        """The same step on each rank by itself."""
+        for place, rank in enumerate(self.ranks):
+            given = {number: [arrays[place]] for number, arrays in self.given.items()}
+            yield Frame(self.plan, [rank], [self.arenas[place]], given)
 
 
 def _arenas(nbytes: int, count: int) -> list[Array]:
@@ -98,15 +105,18 @@ def _arenas(nbytes: int, count: int) -> list[Array]:
 
 
 class _Ranks:
-    """All ranks in lock-step. All operands of an item are read before anything is written."""
+    """Ranks in lock-step. All operands of an item are read before anything is written."""
 
     def __init__(self, manifest: Manifest, launch: Launch, post: Post) -> None:
         self._mesh, self._launch, self._post = manifest.mesh, launch, post
         self._mailbox = Mailbox()
 
     def run(self, frame: Frame, item: Item) -> None:
-        """One launch on every rank."""
-        if item.op == "while":
+        """One launch on the ranks of the frame; where nothing is exchanged each goes its own way through control flow."""
+        if item.op in CONTROL and not item.communicates and len(frame.ranks) > 1:
+            for each in frame.alone():
+                self.run(each, item)
+        elif item.op == "while":
             self._loop(frame, item)
         elif item.op in CONTROL:
             self._branch(frame, item)
@@ -115,15 +125,16 @@ class _Ranks:
 
     def _results(self, frame: Frame, item: Item) -> Sequence[Sequence[Array]]:
         """What a kernel or collective gives, per rank."""
-        ranks = range(self._mesh.size)
-        operands = [[frame.view(rank, n) for n in item.inputs] for rank in ranks]
+        operands = [[frame.view(place, n) for n in item.inputs] for place in range(len(frame.ranks))]
         if item.op in BETWEEN:
             return self._transfer(frame, item, operands)
         if item.is_collective:  # operands are copied, because results may share memory with them
             shards = run_collective(_node(frame, item), self._mesh, [o[0].copy() for o in operands], self._mailbox)
             return [[shard] if item.outputs else [] for shard in shards]
         types = [frame.plan.buffers[n].type for n in item.outputs]
-        return [self._launch(item.kernel, rank, operands[rank], types) for rank in ranks]
+        return [
+            self._launch(item.kernel, rank, local, types) for rank, local in zip(frame.ranks, operands, strict=True)
+        ]
 
     def _transfer(self, frame: Frame, item: Item, operands: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """What a transfer gives on every rank: the value, where it receives, and the turn of the next."""
@@ -133,9 +144,9 @@ class _Ranks:
         return [[shard, turn] for shard in self._post.receive(node, self._mesh)]
 
     def _write(self, frame: Frame, outputs: Sequence[int], results: Sequence[Sequence[Array]]) -> None:
-        for rank, local in enumerate(results):
+        for place, local in enumerate(results):
             for number, value in zip(outputs, local, strict=True):
-                frame.view(rank, number)[...] = value
+                frame.view(place, number)[...] = value
 
     def _loop(self, frame: Frame, item: Item) -> None:
         """The results hold what is carried; what stays the same is handed over where it lies."""
@@ -153,12 +164,12 @@ class _Ranks:
         self._write(frame, item.outputs, self._region(frame, item, item.regions[number], given))
 
     def _copies(self, frame: Frame, numbers: Sequence[int]) -> list[list[Array]]:
-        return [[frame.view(rank, n).copy() for n in numbers] for rank in range(self._mesh.size)]
+        return [[frame.view(place, n).copy() for n in numbers] for place in range(len(frame.ranks))]
 
     def _region(self, frame: Frame, item: Item, plan: Schedule, given: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """What a region gives, per rank, copied out of its arena."""
-        arenas = [np.empty(0, np.uint8)] * self._mesh.size if item.scratch is None else frame.views(item.scratch)
-        inner = Frame(plan, arenas, dict(zip(plan.inputs, given, strict=True)))
+        arenas = [np.empty(0, np.uint8)] * len(frame.ranks) if item.scratch is None else frame.views(item.scratch)
+        inner = Frame(plan, frame.ranks, arenas, dict(zip(plan.inputs, given, strict=True)))
         for each in arenas:
             each[...] = POISON
         for step in plan.items:

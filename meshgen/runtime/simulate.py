@@ -93,7 +93,9 @@ class Simulation:
         self._post = post or Post()
         self.mesh = module.mesh
         self._mailbox = Mailbox()
-        self._evaluators = [Evaluator(rank_handlers(self.mesh, rank)) for rank in range(self.mesh.size)]
+        self._evaluators = [
+            Evaluator({**rank_handlers(self.mesh, rank), "kernel": self._kernel}) for rank in range(self.mesh.size)
+        ]
         self._rank_free = {name: not _mentions(body, _RANK_OPS) for name, body in module.kernels.items()}
 
     def run(self, graph: Graph, inputs: Sequence[Shards], outer: Mapping[Value, Shards] | None = None) -> list[Shards]:
@@ -116,6 +118,10 @@ class Simulation:
                 values.pop(value, None)
         return [values[v] for v in graph.outputs]
 
+    def _kernel(self, node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+        """A launch on one rank: what the kernel's body gives."""
+        return run(self.module.kernels[node.attrs["kernel"]], args)
+
     def _node(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
         if node.op in BETWEEN:
             return self._between(node, operands)
@@ -133,21 +139,19 @@ class Simulation:
 
     def _each_rank(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
         """Run on every rank, once for ranks whose operands are the same objects where the rank plays no part."""
-        body = self.module.kernels[node.attrs["kernel"]] if node.op == "kernel" else None
-        share = self._rank_free[node.attrs["kernel"]] if body else node.op not in _RANK_OPS and not node.regions
+        is_kernel = node.op == "kernel"
+        share = self._rank_free[node.attrs["kernel"]] if is_kernel else node.op not in _RANK_OPS and not node.regions
         made: dict[tuple[int, ...], list[Array]] = {}
         per_rank: list[list[Array]] = []
         for rank in range(self.mesh.size):
             args = [shards[rank] for shards in operands]
             key = tuple(id(a) for a in args) if share else (rank,)
             if key not in made:
-                made[key] = self._on_rank(node, body, args, rank, values)
+                made[key] = self._on_rank(node, args, rank, values)
             per_rank.append(made[key])
         return [[results[i] for results in per_rank] for i in range(len(node.results))]
 
-    def _on_rank(self, node: Node, body: Graph | None, args: list[Array], rank: int, values: Mapping[Value, Shards]) -> list[Array]:  # fmt: skip
-        if body is not None:
-            return self._evaluators[rank].graph(body, args)
+    def _on_rank(self, node: Node, args: list[Array], rank: int, values: Mapping[Value, Shards]) -> list[Array]:
         outer = {value: shards[rank] for value, shards in values.items()} if node.regions else None
         return self._evaluators[rank].node(node, args, outer)
 

@@ -16,6 +16,7 @@ from meshgen.codegen.fusion.split import split_reductions
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
+from meshgen.runtime.simulate import Simulation
 
 Array = np.ndarray[Any, Any]
 
@@ -185,7 +186,7 @@ def test_fusion_is_deterministic() -> None:
 
 
 @pytest.mark.parametrize("sends", [True, False])
-def test_regions_that_communicate_are_fused_too(sends: bool) -> None:
+def test_regions_of_control_flow_are_fused_as_functions_are(sends: bool) -> None:
     b = Body("f32[5]", "i1[]")
     x, pred = b.inputs
     scale = b.op("multiply", x, b.splat(2.0, x))
@@ -200,15 +201,14 @@ def test_regions_that_communicate_are_fused_too(sends: bool) -> None:
     node = Node("if", [pred], [Value(x.type)], regions=tuple(branches))
     b.graph.nodes.append(node)
     module = fused(b.done(node.result))
-    if sends:
-        found = next(n for n in module.graph.nodes if n.op == "if")
-        assert [[n.op for n in r.nodes] for r in found.regions] == [["kernel", "all_reduce", "kernel"]] * 2
-        assert launches(module) == ["multiply"]
-    else:
-        assert launches(module) == ["multiply", "if"]
-        for pred_value in (True, False):
-            args = [np.arange(5, dtype=np.float32), np.asarray(pred_value)]
-            np.testing.assert_array_equal(run(module, args)[0], evaluate(b.graph, args)[0])
+    assert launches(module) == ["multiply"]
+    found = next(n for n in module.graph.nodes if n.op == "if")
+    inner = ["kernel", "all_reduce", "kernel"] if sends else ["kernel"]
+    assert [[n.op for n in r.nodes] for r in found.regions] == [inner] * 2
+    for pred_value in (True, False) if not sends else ():
+        args = [np.arange(5, dtype=np.float32), np.asarray(pred_value)]
+        (got,) = Simulation(module).run(module.graph, [[arg] for arg in args])
+        np.testing.assert_array_equal(got[0], evaluate(b.graph, args)[0])
 
 
 def random_program(seed: int) -> Graph:

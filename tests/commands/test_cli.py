@@ -116,6 +116,22 @@ def test_compile_prints_reasons_kernels_and_where_time_went(place: Path, capsys:
     assert len(list((place / "dump" / "kernels").glob("*.py"))) == 2
 
 
+def test_all_that_has_no_kernel_is_refused_at_once(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each op and its types once, with the other places where they stand."""
+    cut = "stablehlo.bitcast_convert %{} : (tensor<6x{}xf32>) -> tensor<6x{}x4xi8>"
+    lines = [f"  %r{n} = {cut.format(name, 5 + n // 7, 5 + n // 7)}" for n, name in enumerate("xxxxxxxy")]
+    results = ", ".join(["tensor<6x5x4xi8>"] * 7 + ["tensor<6x6x4xi8>"])
+    names = ", ".join(f"%r{n}" for n in range(8))
+    header = f"func.func @f(%x: tensor<6x5xf32>, %y: tensor<6x6xf32>) -> ({results}) {{"
+    program = place / "many.mlir"
+    program.write_text("\n".join([header, *lines, f"  return {names} : {results}", "}\n"]))
+    assert (
+        main(["compile", str(program), "--mesh", "x=3", "-o", str(place / "many.mgx"), "--target", "cuda:sm_90"]) == 1
+    )
+    said = capsys.readouterr().err
+    assert said.count("error MG0301") == 2 and "many.mlir:2: error" in said and "many.mlir:9: error" in said
+
+
 def test_what_has_no_kernel_runs_on_the_reference_device(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = "func.func @f(%x: tensor<6x5xf32>) -> tensor<6x5x4xi8> {\n  %a = stablehlo.bitcast_convert %x : (tensor<6x5xf32>) -> tensor<6x5x4xi8>\n  return %a : tensor<6x5x4xi8>\n}\n"
     program, module = place / "bits.mlir", place / "bits.mgx"
