@@ -94,6 +94,11 @@ class Grouping:
             )
         return self._sources[value]
 
+    def in_memory(self, value: Value) -> bool:
+        """Whether a kernel can load the value: an input, an array constant, or what a group makes."""
+        node = self.producer.get(value)
+        return node is None or value in self.owner or (node.op == "constant" and not self.is_free(node))
+
     def copied(self, value: Value) -> Node | None:
         """The node that makes the value, where that is computed by whoever needs it."""
         return None if value in self.owner else self.producer.get(value)

@@ -154,16 +154,18 @@ class _Traffic:
         return recipe if moved < value.type.nbytes * (1 + len(readers)) else None
 
     def _trace(self, value: Value, group: Group) -> Recipe | None:
-        """Walk back from the value to what is in memory or small."""
+        """Walk back from the value to what is in memory or small.
+
+        What no group owns any more, since its group was dissolved or it was pruned, is in no memory: it is walked through.
+        """
         nodes, sources, stack = dict[Node, None](), dict[Value, None](), [value]
         while stack:
             current = stack.pop()
             node = self.of.producer.get(current)
             inside = self.of.owner.get(current) is group or (node is not None and node in group.extra)
             small = current.type.nbytes * _SMALL <= value.type.nbytes
-            if current is not value and (
-                not inside or small or (self._is_written(current) and node not in group.extra)
-            ):
+            kept = not inside or small or (self._is_written(current) and node not in group.extra)
+            if current is not value and kept and self.of.in_memory(current):
                 sources[current] = None
                 continue
             if node is None or node.op not in POINTWISE or len(nodes) >= _RECIPE_NODES:
@@ -181,7 +183,7 @@ class _Traffic:
 
     def _prune(self, group: Group) -> None:
         """Drop members that nobody needs any more."""
-        needed: set[Value] = set()
+        needed = {source for node in group.extra for source in self.of.node_sources(node)}
         kept: list[Node] = []
         for node in sorted(group.members, key=self.of.position.__getitem__, reverse=True):
             if group.kind == "opaque" or any(v in needed or self._is_written(v) for v in node.results):

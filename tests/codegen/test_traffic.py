@@ -1,0 +1,104 @@
+"""Second thoughts of fusion: whatever is dissolved, computed again or pruned, every kernel reads only what is in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bodies import Body, random_args
+from test_fuse import fused, run
+
+from meshgen.codegen.fusion import traffic
+from meshgen.ir.evaluate.evaluator import evaluate
+from meshgen.ir.graph import Graph, Module, Value
+
+
+def reads_only_what_is_made(module: Module) -> None:
+    seen = set(module.graph.inputs)
+    for node in module.graph.nodes:
+        assert all(v in seen for v in node.operands), f"{node.op} reads a value that nothing makes"
+        seen.update(node.results)
+    assert all(v in seen for v in module.graph.outputs)
+
+
+def computes_the_same(graph: Graph) -> None:
+    module = fused(graph)
+    reads_only_what_is_made(module)
+    args = random_args(graph)
+    for got, want in zip(run(module, args), evaluate(graph, args), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_dissolved_value_is_not_read_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`inside` is computed by its readers; what is computed again from it must start from `moved` instead."""
+    monkeypatch.setattr(traffic, "_BIG_BYTES", 512)
+    b = Body("f32[8,32]", "f32[]", "i1[8,32]", "f32[1,32]", "f32[1,32,8]", "f32[8,8]")
+    start, shift, keep, limit, x, w = b.inputs
+    moved = b.op("select", keep, b.op("add", start, b.wide(shift, start, ())), start)
+    costly = b.op("exponential", moved)
+    rows = b.op("slice", moved, start=(2, 0), limit=(3, 32), stride=(1, 1))
+    inside = b.op("compare", rows, limit, direction="LE", compare_type="FLOAT")
+    chosen = b.op("select", b.wide(inside, x, (0, 1)), x, b.splat(0.0, x))
+    scaled = b.op("divide", chosen, b.op("add", b.op("multiply", x, x), b.splat(1.0, x)))
+    back = b.dot(b.op("tanh", b.dot(b.op("multiply", scaled, x), w, ((2,), (0,)))), w, ((2,), (1,)))
+    total = b.reduce("add", b.op("add", b.op("multiply", back, scaled), x), 0, 1)
+    computes_the_same(b.done(costly, total))
+
+
+def random_readers(seed: int) -> Graph:
+    """Values of three sizes that are read through chains of index maps by element-wise ops, sums and dots."""
+    rng = np.random.default_rng(seed)
+    b = Body("f32[6,8]", "f32[6]", "f32[8,8]", "i32[6]", "f32[6,8,4]")
+    rows: list[Value] = [b.inputs[1]]
+    wide: list[Value] = [b.inputs[0]]
+    deep: list[Value] = [b.inputs[4]]
+
+    def one(values: list[Value]) -> Value:
+        return values[int(rng.integers(max(0, len(values) - 5), len(values)))]
+
+    for _ in range(int(rng.integers(8, 26))):
+        x, row = one(wide), one(rows)
+        match int(rng.integers(13)):
+            case 0:
+                rows.append(b.op("multiply", row, one(rows)))
+            case 1:
+                rows.append(
+                    b.op(
+                        "reverse",
+                        b.op("reshape", b.op("slice", x, start=(0, 1), limit=(6, 2), stride=(1, 1)), to="f32[6]"),
+                        dims=(0,),
+                    )
+                )
+            case 2:
+                rows.append(b.reduce(str(rng.choice(["add", "maximum"])), x, 1))
+            case 3 | 4:
+                wide.append(b.op("subtract", x, b.wide(row, x, (0,))))
+            case 5:
+                wide.append(b.op("add", x, one(wide)))
+            case 6:
+                wide.append(b.dot(x, b.inputs[2], ((1,), (0,))))
+            case 7:
+                less = b.op("compare", row, one(rows), direction="LT", compare_type="FLOAT")
+                wide.append(b.op("select", b.wide(less, x, (0,)), x, one(wide)))
+            case 8:
+                deep.append(b.op("multiply", one(deep), b.wide(x, deep[0], (0, 1))))
+            case 9:
+                wide.append(b.reduce("add", one(deep), 2))
+            case 11:
+                end = b.op("slice", x, start=(0, 7), limit=(6, 8), stride=(1, 1))
+                wide.append(b.op("add", b.op("multiply", b.wide(end, x, (0, 1)), x), b.wide(row, x, (0,))))
+            case 10:
+                cut = b.op("slice", x, start=(2, 0), limit=(5, 8), stride=(1, 1))
+                wide.append(b.op("concatenate", cut, b.op("multiply", cut, cut), dim=0))
+            case _:
+                turned = b.op("reshape", b.op("transpose", x, perm=(1, 0)), to="f32[6,8]")
+                wide.append(b.op("negate", turned))
+    return b.done(wide[-1], rows[-1], deep[-1])
+
+
+@pytest.mark.parametrize("small", [2, 16])
+def test_random_readers(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traffic, "_BIG_BYTES", 1)
+    monkeypatch.setattr(traffic, "_TINY_BYTES", 1)
+    monkeypatch.setattr(traffic, "_SMALL", small)
+    for seed in [*range(60), 1354]:
+        computes_the_same(random_readers(seed))
