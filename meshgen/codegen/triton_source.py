@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from meshgen.codegen.emit.dot import emit_dot
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.map import emit_map
+from meshgen.codegen.emit.names import entry_name
 from meshgen.codegen.emit.ops import POINTER_TYPES, unsupported
 from meshgen.codegen.emit.plan import plan_body
 from meshgen.codegen.emit.reduce import emit_reduce
@@ -59,8 +59,7 @@ def kernel_source(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90"
     """
     if faults := unsupported_parts(body):
         raise CodegenError(*faults)
-    entry = re.sub(r"\W+", "_", name, flags=re.ASCII)
-    entry = f"{entry}_kernel" if entry in FUNCTIONS else entry  # the source may hold the function of that name too
+    entry = entry_name(name)
     evaluator = Evaluator(body, mesh)
     launch = _emit(evaluator, body, target)
     if any(v.type.size == 0 for v in body.outputs):

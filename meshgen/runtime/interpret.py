@@ -45,12 +45,15 @@ class InterpretedKernel:
                     )
                 ) from error
 
-    def launch(self, grid: Sequence[int], args: Sequence[Array | int], constants: Mapping[str, Any]) -> None:
+    def launch(
+        self, grid: Sequence[int], args: Sequence[Array | np.generic | int], constants: Mapping[str, Any]
+    ) -> None:
         """Run all programs of the grid, in order; arrays are written in place.
 
         Args:
             args: the parameters that are not `constexpr`, in order; an array stands for a pointer to its first
-                element and must be contiguous, a Python int for an i32 (i64 where it needs more).
+                element and must be contiguous, a NumPy scalar for one to it (as an array without dims would),
+                a Python int for an i32 (i64 where it needs more).
             constants: the `constexpr` parameters; others are ignored.
         Raises:
             RuntimeFailure: MG0604, the kernel failed or touched memory outside its arguments.
@@ -61,7 +64,8 @@ class InterpretedKernel:
             raise RuntimeFailure(
                 Diagnostic("MG0604", f"kernel '{self.entry}' takes {len(self._names)} arguments, got {len(args)}")
             )
-        for name, arg in zip(self._names, args, strict=True):
+        passed = {n: np.asarray(a) if isinstance(a, np.generic) else a for n, a in zip(self._names, args, strict=True)}
+        for name, arg in passed.items():
             if isinstance(arg, np.ndarray) and not arg.flags.c_contiguous:
                 raise RuntimeFailure(
                     Diagnostic("MG0604", f"kernel '{self.entry}': the array of '{name}' is not contiguous")
@@ -69,7 +73,7 @@ class InterpretedKernel:
         fixed = {name: value for name, value in constants.items() if name in self._constants}
         shape = (*grid, 1, 1, 1)[:3]
         with INTERPRETER_LOCK, np.errstate(all="ignore"):
-            interpret_triton.run(self._function, shape, dict(zip(self._names, args, strict=True)), fixed)
+            interpret_triton.run(self._function, shape, passed, fixed)
 
 
 def _require_triton(entry: str) -> None:

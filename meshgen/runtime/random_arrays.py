@@ -22,5 +22,6 @@ def random_array(kind: TensorType, seed: Sequence[int]) -> np.ndarray[Any, Any]:
     generator = np.random.default_rng(seed)
     if is_float(kind.dtype):
         scale = np.float32(max(1, kind.sizes[0]) ** -0.5 if kind.rank > 1 else 1.0)
-        return (scale * generator.standard_normal(kind.sizes, dtype=np.float32)).astype(kind.numpy_dtype)
+        normal = np.asarray(generator.standard_normal(kind.sizes, dtype=np.float32))  # a NumPy scalar for no dims
+        return np.asarray(scale * normal).astype(kind.numpy_dtype)
     return np.asarray(generator.integers(1, 8, kind.sizes)).astype(kind.numpy_dtype)

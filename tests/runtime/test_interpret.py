@@ -198,3 +198,11 @@ def test_a_kernel_that_was_interpreted_still_compiles() -> None:
     )
     built = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 1})
     assert built.asm["cubin"] and not math.isnan(float(x[0, 0]))
+
+
+@pytest.mark.parametrize("scalar", [np.float32(3), np.array(3, np.float32)])
+def test_a_number_of_numpy_is_an_array_without_dims(scalar: Any) -> None:
+    source = HEADER + "@triton.jit\ndef kernel(a, out):\n    tl.store(out, tl.load(a) * 2)\n"
+    out = np.zeros((), np.float32)
+    InterpretedKernel(source, "kernel").launch((1,), [scalar, out], {})
+    assert out == 6

@@ -1,0 +1,50 @@
+"""`run --kernels`: each kernel by itself, on random operands of every type and rank."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from meshgen.cli import main
+from meshgen.codegen.emit.ops import POINTER_TYPES
+from meshgen.ir.graph import DTYPES, TensorType
+from meshgen.runtime.random_arrays import random_array
+
+DTYPES_OF_KERNELS = tuple(POINTER_TYPES)
+
+
+def scalars_appended() -> str:
+    """`concatenate(x, [s])` for every element type: two operands of a kernel, of which one has no dims."""
+    inputs = ", ".join(f"%x{n}: tensor<5x{d}>, %s{n}: tensor<{d}>" for n, d in enumerate(DTYPES_OF_KERNELS))
+    types = [f"tensor<6x{d}>" for d in DTYPES_OF_KERNELS]
+    lines = [
+        f"    %r{n} = stablehlo.reshape %s{n} : (tensor<{d}>) -> tensor<1x{d}>\n"
+        f"    %c{n} = stablehlo.concatenate %x{n}, %r{n}, dim = 0 : (tensor<5x{d}>, tensor<1x{d}>) -> tensor<6x{d}>\n"
+        for n, d in enumerate(DTYPES_OF_KERNELS)
+    ]
+    results = ", ".join(f"%c{n}" for n in range(len(types)))
+    return (
+        f"module @m {{\n  func.func public @main({inputs}) -> ({', '.join(types)}) {{\n"
+        + "".join(lines)
+        + f"    func.return {results} : {', '.join(types)}\n  }}\n}}\n"
+    )
+
+
+def test_kernels_with_operands_without_dims_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("triton")
+    (tmp_path / "m.mlir").write_text(scalars_appended())
+    module = str(tmp_path / "m.mgx")
+    assert main(["compile", str(tmp_path / "m.mlir"), "--mesh", "x=1", "--target", "cpu", "-o", module]) == 0
+    capsys.readouterr()
+    assert main(["run", module, "--kernels", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["kernel_checks"]
+    assert len(rows) == len(DTYPES_OF_KERNELS) and all(row["ok"] for row in rows)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_random_arrays_without_dims_are_arrays(dtype: str) -> None:
+    found = random_array(TensorType((), dtype), [1, 2])
+    assert isinstance(found, np.ndarray) and found.shape == () and found.dtype == DTYPES[dtype]
