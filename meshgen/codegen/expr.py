@@ -4,6 +4,9 @@ An expression is kept in one normal form, so equal indices compare equal: a cons
 atoms, where an atom is a variable, a quotient or a remainder. Working backwards from an output, reshape,
 transpose, slice, pad and the rest become expressions over the tile's variables; `(x // 4) * 4 + x % 4`
 becomes `x` again, so a chain of reshapes costs nothing. Division rounds down; divisors are positive.
+
+Triton's `//` and `%` cut towards zero. So no dividend is ever negative while the variables are in their ranges:
+`(2 - x) // 3` for x < 15 is kept as `(-x + 14) // 3 - 4`, which means the same either way.
 """
 
 from __future__ import annotations
@@ -174,7 +177,12 @@ def _quotient(rest: Expr, by: int) -> Expr:
     if len(rest.terms) == 1 and not rest.const and rest.terms[0][1] == 1 and isinstance(rest.terms[0][0], Quotient):
         inner = rest.terms[0][0]
         return floordiv(inner.of, inner.by * by)
-    return Expr(((Quotient(rest, by), 1),))
+    steps = max(0, -(low // by))
+    return Expr(((Quotient(_raised(rest, steps * by), by), 1),), -steps)
+
+
+def _raised(rest: Expr, by: int) -> Expr:
+    return Expr(rest.terms, rest.const + by)
 
 
 def _split(rest: Expr, by: int) -> tuple[int, Expr, Expr] | None:
@@ -206,7 +214,7 @@ def mod(expr: Expr, by: int) -> Expr:
         inner = rest.terms[0][0]
         if inner.by % by == 0:
             return mod(inner.of, by)
-    return Expr(((Remainder(rest, by), 1),))
+    return Expr(((Remainder(_raised(rest, max(0, -(low // by)) * by), by), 1),))
 
 
 @lru_cache(maxsize=65536)

@@ -1,8 +1,10 @@
-"""Index expressions: every simplification keeps the value, and chains of reshapes vanish."""
+"""Index expressions: every simplification keeps the value, also as a GPU computes it, and chains of reshapes vanish."""
 
 from __future__ import annotations
 
+import ast
 import itertools
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -61,6 +63,71 @@ def test_simplified_expressions_keep_their_value(seed: int) -> None:
             assert evaluate(remainder, at) == (a + b) % by
             assert python_value(remainder, at) == (a + b) % by
             assert bounds(total)[0] <= a + b * by <= bounds(total)[1]
+
+
+def device_value(text: str, point: Mapping[str, int]) -> int:
+    """What source computes on a GPU: 32 bits that wrap, and `//` and `%` that cut towards zero."""
+
+    def visit(node: ast.expr) -> int:
+        match node:
+            case ast.Constant(int(value)):
+                return wrapped(value)
+            case ast.Name(name):
+                return point[name]
+            case ast.UnaryOp(ast.USub(), operand):
+                return wrapped(-visit(operand))
+            case ast.BinOp(left, op, right):
+                a, b = visit(left), visit(right)
+                quotient = abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1) if b else 0
+                table = {
+                    ast.Add: a + b,
+                    ast.Sub: a - b,
+                    ast.Mult: a * b,
+                    ast.FloorDiv: quotient,
+                    ast.Mod: a - quotient * b,
+                }
+                return wrapped(table[type(op)])
+            case _:
+                raise AssertionError(ast.dump(node))
+
+    return visit(ast.parse(text, mode="eval").body)
+
+
+def wrapped(value: int) -> int:
+    return (value + 2**31) % 2**32 - 2**31
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_printed_means_the_same_on_a_gpu(seed: int) -> None:
+    """Deep expressions with every sign, at every point: Python rounds down, a GPU cuts towards zero."""
+    rng = np.random.default_rng([seed, 1])
+    for _ in range(6):
+        expr, by = random_expr(rng, int(rng.integers(2, 5))), int(rng.integers(2, 9))
+        turned = constant(int(rng.integers(-20, 20))) - expr * int(rng.integers(1, 4))
+        for made in (expr, turned, expr // by, turned // by, turned % by, (turned // by) % 3, (turned % by) // 2):
+            text = render(made)
+            for point in itertools.product(*(range(s) for s in SIZES.values())):
+                at = dict(zip(SIZES, point, strict=True))
+                assert device_value(text, at) == evaluate(made, at), text
+
+
+def test_dividends_that_could_be_negative_are_raised() -> None:
+    x = variable("x", 15)
+    assert str((constant(2) - x) // 3) == "((-x + 14) // 3) - 4"
+    assert str((constant(2) - x) % 3) == "(-x + 14) % 3"
+    assert str((x * 2 + 1) // 3) == "(x * 2 + 1) // 3"  # nothing to raise
+    for shift in range(-7, 8):  # one form, however far the whole is moved: equal indices stay equal
+        assert (constant(2 + 3 * shift) - x) // 3 - shift == (constant(2) - x) // 3
+        assert (constant(2 + 3 * shift) - x) % 3 == (constant(2) - x) % 3
+
+
+def test_a_reversed_reshape_of_a_transpose_reads_inside_its_operand() -> None:
+    """`x.T.reshape(-1)[::-1]` of x: f32[3,5], the index of x at element i."""
+    i = variable("i", 15)
+    column, row = delinearize(constant(14) - i, (5, 3))
+    text = render(linearize((row, column), (3, 5)))
+    want = np.arange(15).reshape(3, 5).T.reshape(-1)[::-1]
+    assert [device_value(text, {"i": place}) for place in range(15)] == want.tolist()
 
 
 @pytest.mark.parametrize(
