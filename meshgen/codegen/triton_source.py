@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from meshgen.codegen.bounds.source import Access, Given, accesses
 from meshgen.codegen.emit.dot import emit_dot
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
@@ -60,17 +61,46 @@ def kernel_source(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90"
     if faults := unsupported_parts(body):
         raise CodegenError(*faults)
     entry = entry_name(name)
-    evaluator = Evaluator(body, mesh)
-    launch = _emit(evaluator, body, target)
-    if any(v.type.size == 0 for v in body.outputs):
-        launch = Launch((0, 1, 1), launch.constants, 1, 1)
+    evaluator, launch, text = _emit_inside(entry, body, mesh, target)
     params: list[tuple[str, Any]] = [("operand", i) for i in range(len(body.inputs))]
     params += [("result", i) for i in range(len(body.outputs))]
     params += [("coordinate", axes) for axes in evaluator.coordinates]
     return KernelSource(
-        _module(entry, body, evaluator, launch), entry, tuple(params), launch.grid, dict(launch.constants),
-        launch.num_warps, launch.num_stages, graph_flops(body), kernel_bytes(body),
+        text, entry, tuple(params), launch.grid, dict(launch.constants), launch.num_warps, launch.num_stages,
+        graph_flops(body), kernel_bytes(body),
     )  # fmt: skip
+
+
+def _emit_inside(entry: str, body: Graph, mesh: Mesh, target: str) -> tuple[Evaluator, Launch, str]:
+    """Source whose loads and stores are proven to stay inside: those that are not as they are get a mask that says so."""
+    outside = frozenset[int]()
+    while True:
+        evaluator = Evaluator(body, mesh, outside)
+        launch = _emit(evaluator, body, target)
+        text = _module(entry, body, evaluator, launch)
+        unproven = [access for access in accesses(text, entry, _given(body, evaluator, launch)) if not access.is_proven]
+        if not unproven:
+            return evaluator, launch, text
+        if outside:
+            raise CodegenError(_unproven(body, unproven))
+        outside = frozenset(access.number for access in unproven)
+
+
+def _given(body: Graph, evaluator: Evaluator, launch: Launch) -> Given:
+    sizes = dict(zip(evaluator.pointers, (v.type.size for v in body.inputs), strict=True))
+    sizes |= dict(zip(evaluator.results, (v.type.size for v in body.outputs), strict=True))
+    counts = {name: evaluator.mesh.group_size(axes) for axes, name in evaluator.coordinates.items()}
+    return Given(sizes, counts, launch.grid[0], launch.constants)
+
+
+def _unproven(body: Graph, unproven: Sequence[Access]) -> Diagnostic:
+    return Diagnostic(
+        "MG0301",
+        f"kernel '{body.name}': no proof that it stays inside its operands and results: "
+        + "; ".join(access.text for access in unproven),
+        body.nodes[0].loc,
+        hint="compile it with --target cpu: it runs on the reference device",
+    )
 
 
 def unsupported_parts(body: Graph) -> list[Diagnostic]:

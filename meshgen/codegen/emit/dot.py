@@ -258,7 +258,7 @@ class _Dot:
         if set(self.evaluator.over(offset)) != {k, side}:
             return None
         inside = [v for atom, _ in offset.terms if not isinstance(atom, Var) for v in ex.variables(atom.of)]
-        linear = k not in inside and not any(k in g.over for g in guards)
+        linear = k not in inside and not any(k in g.over for g in guards) and not self.evaluator.checked
         return _Load(value, index, guards, dict(offset.terms)[k] if linear else None)
 
     def _is_zero(self, fill: Value | str) -> bool:
@@ -281,6 +281,7 @@ class _Dot:
             return self._computed(number)
         if not pointer:
             return evaluator.load(load.value, load.index, load.guards, raw=True).text
+        evaluator.next_is_checked()  # it is not: pointers that move on are not made where anything is
         _, mask = evaluator.address(load.value, load.index, load.guards)
         other = zero(load.value.type.dtype)
         return evaluator.assign(

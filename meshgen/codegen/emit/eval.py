@@ -48,7 +48,8 @@ def needs_wide(body: Graph) -> bool:
 class Evaluator:
     """Emits the source of one kernel body; `lines` grow as values are asked for."""
 
-    def __init__(self, body: Graph, mesh: Mesh) -> None:
+    def __init__(self, body: Graph, mesh: Mesh, checked: frozenset[int] = frozenset()) -> None:
+        """`checked` has the numbers of loads and stores that compare their offset with the size of what they touch."""
         self.body = body
         self.mesh = mesh
         self.names = Names()
@@ -68,6 +69,8 @@ class Evaluator:
         self.targets = list(self.results)  # where stores go, if not through a result's own pointer
         self.stands: dict[Value, tuple[Index, Code]] = {}
         self.pointer_of = dict(zip(body.inputs, self.pointers, strict=True))
+        self.checked = checked
+        self._accesses = 0
         self._scopes: list[dict[tuple[Value, Index, Guards], Code]] = [{}]
         self.data_over: dict[Var, tuple[Var, ...]] = {}
 
@@ -162,9 +165,24 @@ class Evaluator:
         pointer = self.pointer_of[value]
         return (pointer if text == "0" else f"{pointer} + {text}"), both(conditions)
 
+    def next_is_checked(self) -> bool:
+        """Count a load or store, and say whether it compares its offset."""
+        self._accesses += 1
+        return self._accesses - 1 in self.checked
+
+    def compared(self, address: str, mask: str, size: int) -> tuple[str, str]:
+        """The address and mask of an access that is masked wherever it is outside of `size` elements."""
+        pointer, plus, offset = address.partition(" + ")
+        if not plus:
+            return address, mask
+        place = self.assign("place", offset)
+        return f"{pointer} + {place}", both([*([mask] if mask else []), f"{place} >= 0", f"{place} < {size}"])
+
     def load(self, value: Value, index: Index, guards: Guards = (), raw: bool = False, other: str = "") -> Code:
         other = other or zero(value.type.dtype)
         pointer, mask = self.address(value, index, guards)
+        if self.next_is_checked():
+            pointer, mask = self.compared(pointer, mask, value.type.size)
         text = f"tl.load({pointer}, mask={mask}, other={other})" if mask else f"tl.load({pointer})"
         if value.type.dtype in NARROW and not raw:
             text += ".to(tl.float32)"
@@ -296,6 +314,8 @@ class Evaluator:
         stored, helpers = rounded(code.text, dtype) if dtype in NARROW else (code.text, ())
         for name in helpers:
             self.helper(name)
+        if self.next_is_checked():
+            pointer, mask = self.compared(pointer, mask, value.type.size)
         self.write(f"tl.store({pointer}, {stored}, mask={mask})" if mask else f"tl.store({pointer}, {stored})")
 
 

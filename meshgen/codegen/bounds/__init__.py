@@ -1,0 +1,1 @@
+"""Proofs that a generated kernel touches nothing outside its operands and results."""

@@ -1,0 +1,229 @@
+"""Whole numbers in registers: what operations of the source make of index expressions and ranges."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.bounds.ranges import Ranges
+from meshgen.codegen.bounds.values import FAR, Condition, Exact, Fact, Known, Need, Number, Pointer, fits, limits
+from meshgen.codegen.expr import Expr, Var
+
+_MOST_PROGRAMS = 2**20  # for which numbers that depend on the program alone are computed one by one
+_BITS = {"tl.int32": 32, "tl.int64": 64}
+_NOTHING_HOLDS = Ranges()
+
+
+class Arithmetic:
+    """Makes variables, and remembers what they stand for.
+
+    Attributes:
+        definitions: of variables that are names of expressions.
+    """
+
+    def __init__(self) -> None:
+        self.definitions: dict[Var, Number] = {}
+        self._same: set[Var] = set()  # have one value for all lanes of a program
+        self._loops: set[Var] = set()  # count turns of a loop, or stand for what does
+        self._doubtful: set[Var] = set()  # stand for expressions of which only lanes under a mask are computed right
+        self._count = 0
+
+    # ---- variables
+
+    def _variable(self, text: str, low: int, high: int) -> Var:
+        self._count += 1
+        return Var(f"{text}#{self._count}", low, high)
+
+    def same_in_all_lanes(self, text: str, low: int, high: int, is_loop: bool = False) -> Expr:
+        """A number of the whole program: an argument, or a turn of a loop."""
+        var = self._variable(text, low, high)
+        self._same.add(var)
+        if is_loop:
+            self._loops.add(var)
+        return ex.constant(low) if low == high else Expr(((var, 1),))
+
+    def unknown(self, bits: int, low: int = -FAR, high: int = FAR) -> Number:
+        """Any number of a register, in each lane another one."""
+        ends = limits(bits)
+        return Number(Expr(((self._variable("any", max(low, ends[0]), min(high, ends[1])), 1),)), bits)
+
+    def programs(self, count: int) -> Number:
+        if count > _MOST_PROGRAMS:
+            return Number(self.same_in_all_lanes("program", 0, count - 1), 32)
+        return self._of_programs(np.arange(count, dtype=np.int64), 32)
+
+    def _of_programs(self, exact: Exact, bits: int) -> Number:
+        return Number(self.same_in_all_lanes("program", int(exact.min()), int(exact.max())), bits, (), exact)
+
+    def named(self, name: str, value: Known) -> Known:
+        """What is assigned to a name: a variable, unless the expression is one already."""
+        if not isinstance(value, Number) or value.expr.is_constant:
+            return value
+        (first, factor), *more = value.expr.terms
+        if isinstance(first, Var) and factor == 1 and not more and not value.expr.const:
+            return value
+        is_sure = value.exact is not None or _holds(fits(value))
+        low, high = self._sure(value)
+        var = self._variable(name, low, high)
+        self.definitions[var] = value
+        inner = ex.variables(value.expr)
+        if not is_sure:
+            self._doubtful.add(var)
+        if any(v in self._loops for v in inner):
+            self._loops.add(var)
+        if all(v in self._same for v in inner):
+            self._same.add(var)
+        return Number(Expr(((var, 1),)), value.bits, (), value.exact)
+
+    def choices(self) -> Sequence[Callable[[Var], bool]]:
+        """Which names to replace by what they stand for where ranges do not do: few before many."""
+        return (
+            lambda v: v in self._doubtful,
+            lambda v: v in self._doubtful or v in self._loops,
+            lambda v: True,
+        )
+
+    # ---- operations
+
+    def combined(self, left: Number, op: ast.operator, right: Number) -> Known:
+        bits = max(left.bits, right.bits)
+        low, high = limits(bits)
+        exact = _exact(left, op, right)
+        if exact is not None and not (low <= exact.min() and exact.max() <= high):
+            exact = None
+        needs = _widened(left, right)
+        match op:
+            case ast.Add():
+                return Number(left.expr + right.expr, bits, needs, exact)
+            case ast.Sub():
+                return Number(left.expr - right.expr, bits, needs, exact)
+            case ast.Mult() if right.expr.is_constant or left.expr.is_constant:
+                one, other = (left, right) if right.expr.is_constant else (right, left)
+                return Number(one.expr * other.expr.const, bits, needs, exact)
+            case ast.FloorDiv() | ast.Mod() if right.expr.is_constant and right.expr.const > 0:
+                by, wanted = right.expr.const, Need(left.expr, 0, high)
+                found = left.expr // by if isinstance(op, ast.FloorDiv) else left.expr % by
+                is_sure = left.exact is not None and left.exact.min() >= 0
+                return Number(found, bits, needs if is_sure else tuple(dict.fromkeys((*needs, wanted))), exact)
+            case _ if exact is not None:
+                return self._of_programs(exact, bits)
+            case _:
+                return self.unknown(bits)
+
+    def converted(self, value: Known, kind: str) -> Known:
+        """`value.to(kind)`."""
+        if kind not in _BITS:
+            return None
+        bits = _BITS[kind]
+        if not isinstance(value, Number):
+            return self.unknown(bits)
+        if value.bits in (0, bits) or bits > value.bits:
+            return Number(value.expr, bits, fits(value), value.exact)
+        return (
+            Number(value.expr, bits, value.needs) if _holds((Need(value.expr, *limits(bits)),)) else self.unknown(bits)
+        )
+
+    def compared(self, left: Known, op: ast.cmpop, right: Known) -> Condition:
+        if not isinstance(left, Number) or not isinstance(right, Number) or type(op) not in _COMPARED:
+            return Condition()
+        low, high = _COMPARED[type(op)]
+        return Condition((Fact(left.expr - right.expr, low, high, tuple(dict.fromkeys((*fits(left), *fits(right))))),))
+
+    def extremum(self, left: Known, right: Known, least: bool) -> Known:
+        """`tl.minimum` or `tl.maximum`; one side alone bounds the result."""
+        pick = min if least else max
+        if not isinstance(left, Number) or not isinstance(right, Number):
+            return None
+        bits, a, b = max(left.bits, right.bits), _each(left), _each(right)
+        if a is not None and b is not None:
+            return self._of_programs(np.atleast_1d(np.minimum(a, b) if least else np.maximum(a, b)), bits)
+        (low, high), (other_low, other_high) = self._sure(left), self._sure(right)
+        return self.unknown(bits, pick(low, other_low), pick(high, other_high))
+
+    def hull(self, left: Known, right: Known) -> Known:
+        """One of two numbers."""
+        if not isinstance(left, Number) or not isinstance(right, Number):
+            return None
+        (a, b), (c, d) = self._sure(left), self._sure(right)
+        return self.unknown(max(left.bits, right.bits), min(a, c), max(b, d))
+
+    def _sure(self, number: Number) -> tuple[int, int]:
+        if number.exact is not None:
+            return int(number.exact.min()), int(number.exact.max())
+        return ex.bounds(number.expr) if _holds(fits(number)) else limits(number.bits)
+
+    def turned(self, value: Known, side: str) -> Known:
+        """`value[:, None]` or `value[None, :]`: lanes along one side of a tile have nothing to do with those along the other."""
+        if isinstance(value, Number):
+            return Number(
+                self._turn(value.expr, side),
+                value.bits,
+                tuple(self._turn_need(n, side) for n in value.needs),
+                value.exact,
+            )
+        if isinstance(value, Pointer):
+            return Pointer(
+                value.names, self._turn(value.offset, side), tuple(self._turn_need(n, side) for n in value.needs)
+            )
+        return Condition() if isinstance(value, Condition) else None
+
+    def _turn_need(self, need: Need, side: str) -> Need:
+        return Need(self._turn(need.expr, side), need.low, need.high)
+
+    def _turn(self, expr: Expr, side: str) -> Expr:
+        table: dict[Var, Expr] = {}
+        for var in ex.variables(expr):
+            if var in self._same:
+                continue
+            there = Var(f"{var.text}{side}", var.low, var.high)
+            table[var] = Expr(((there, 1),))
+            if var in self.definitions and there not in self.definitions:
+                value = self.turned(self.definitions[var], side)
+                assert isinstance(value, Number)
+                self.definitions[there] = value
+                for kinds in (self._loops, self._doubtful):
+                    kinds.update({there} if var in kinds else ())
+        return ex.substitute(expr, table)
+
+
+_COMPARED: dict[type[ast.cmpop], tuple[int, int]] = {
+    ast.Lt: (-FAR, -1), ast.LtE: (-FAR, 0), ast.Gt: (1, FAR), ast.GtE: (0, FAR), ast.Eq: (0, 0),
+}  # fmt: skip
+
+
+def _widened(left: Number, right: Number) -> tuple[Need, ...]:
+    """Needs of both sides of an operation; a side of 32 bits that meets one of 64 must not have wrapped."""
+    sides = [fits(n) if n.bits < max(left.bits, right.bits) else n.needs for n in (left, right)]
+    return tuple(dict.fromkeys((*sides[0], *sides[1])))
+
+
+def _holds(needs: Sequence[Need]) -> bool:
+    """Whether the needs are met in all lanes, whatever the mask."""
+    return all(_NOTHING_HOLDS.holds(need) for need in needs)
+
+
+def _each(number: Number) -> Exact | None:
+    """The number in each program, if it depends on nothing else."""
+    return np.asarray(number.expr.const, np.int64) if number.expr.is_constant else number.exact
+
+
+def _exact(left: Number, op: ast.operator, right: Number) -> Exact | None:
+    """The result in each program, as a GPU computes it but for wrapping."""
+    a, b = _each(left), _each(right)
+    if a is None or b is None or (left.exact is None and right.exact is None):
+        return None
+    match op:
+        case ast.Add():
+            return a + b
+        case ast.Sub():
+            return a - b
+        case ast.Mult():
+            return a * b
+        case ast.FloorDiv() | ast.Mod() if (b != 0).all():
+            quotient = np.abs(a) // np.abs(b) * np.sign(a) * np.sign(b)
+            return quotient if isinstance(op, ast.FloorDiv) else a - quotient * b
+        case _:
+            return None

@@ -1,0 +1,116 @@
+"""Whether an access stays inside its operand in every lane that its mask lets through."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.bounds.ranges import Ranges
+from meshgen.codegen.bounds.values import Exact, Fact, Need, Number
+from meshgen.codegen.expr import Expr, Quotient, Var
+
+_MOST_POINTS = 2**18  # of an exact enumeration
+
+
+@dataclass(frozen=True)
+class Question:
+    """Is `0 <= offset < size` wherever the facts hold, and does the source compute that offset?"""
+
+    offset: Expr
+    needs: tuple[Need, ...]
+    facts: tuple[Fact, ...]
+    size: int
+
+
+def prove(question: Question, definitions: Mapping[Var, Number], opened: Sequence[Callable[[Var], bool]]) -> bool:
+    """Try ranges with every name as a variable of its own, with some names replaced by what they stand for, and at last all points.
+
+    Args:
+        definitions: what a variable stands for, where it is the name of an expression.
+        opened: which names to replace, one choice after the other.
+    """
+    tried = [question]
+    for choice in opened:
+        tried.append(_opened(question, {v: n for v, n in definitions.items() if choice(v)}))
+    return any(_by_ranges(each) for each in dict.fromkeys(tried)) or any(
+        _by_points(each) for each in dict.fromkeys(tried)
+    )
+
+
+def _by_ranges(question: Question) -> bool:
+    ranges = Ranges(question.facts)
+    inside = Need(question.offset, 0, question.size - 1)
+    return all(ranges.holds(need) for need in (*question.needs, inside))
+
+
+def _opened(question: Question, table: Mapping[Var, Number]) -> Question:
+    """The question with names replaced by what they stand for, through and through."""
+    needs = dict.fromkeys(question.needs)
+
+    def replaced(expr: Expr, more: dict[Need, None]) -> Expr:
+        while inner := {v: table[v] for v in ex.variables(expr) if v in table}:
+            more.update(dict.fromkeys(need for number in inner.values() for need in number.needs))
+            expr = ex.substitute(expr, {v: number.expr for v, number in inner.items()})
+        return expr
+
+    def all_replaced(given: Iterable[Need]) -> tuple[Need, ...]:
+        found, waiting = dict[Need, None](), dict.fromkeys(given)
+        while waiting:
+            need = waiting.popitem()[0]
+            found[Need(replaced(need.expr, waiting), need.low, need.high)] = None
+        return tuple(found)
+
+    offset = replaced(question.offset, needs)
+    facts: list[Fact] = []
+    for fact in question.facts:
+        own = dict.fromkeys(fact.needs)
+        expr = replaced(fact.expr, own)
+        facts.append(Fact(expr, fact.low, fact.high, all_replaced(own)))
+    return Question(offset, all_replaced(needs), tuple(facts), question.size)
+
+
+def _by_points(question: Question) -> bool:
+    """Look at every value of the variables, if they are few enough."""
+    facts = question.facts
+    exprs = [question.offset, *(n.expr for n in question.needs), *(f.expr for f in facts)]
+    exprs += [need.expr for fact in facts for need in fact.needs]
+    leaves = list(dict.fromkeys(v for e in exprs for v in ex.variables(e)))
+    if math.prod(v.high - v.low + 1 for v in leaves) > _MOST_POINTS:
+        return False
+    axes = np.ogrid[tuple(slice(v.low, v.high + 1) for v in leaves)] if leaves else []
+    table = dict(zip(leaves, (np.asarray(axis, np.int64) for axis in axes), strict=True))
+    met = [_between(Need(f.expr, f.low, f.high), table) | ~_all(f.needs, table) for f in facts]
+    inside = _all((*question.needs, Need(question.offset, 0, question.size - 1)), table)
+    lanes = np.asarray(True)
+    for each in met:
+        lanes = lanes & each
+    return bool(np.all(inside | ~lanes))
+
+
+def _all(needs: Iterable[Need], table: Mapping[Var, Exact]) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    found = np.asarray(True)
+    for need in needs:
+        found = found & _between(need, table)
+    return found
+
+
+def _between(need: Need, table: Mapping[Var, Exact]) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    value = _values(need.expr, table)
+    edge = 2**62  # bounds beyond it bound nothing: values of 64 bits are looked at
+    return (value >= max(need.low, -edge)) & (value <= min(need.high, edge))
+
+
+def _values(expr: Expr, table: Mapping[Var, Exact]) -> Exact:
+    total = np.asarray(expr.const, np.int64)
+    for atom, factor in expr.terms:
+        if isinstance(atom, Var):
+            part = table[atom]
+        else:
+            inner = _values(atom.of, table)
+            part = inner // atom.by if isinstance(atom, Quotient) else inner % atom.by
+        total = total + part * factor
+    return total

@@ -1,0 +1,101 @@
+"""Ranges of index expressions in the lanes where some facts hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from meshgen.codegen.bounds.values import Fact, Need
+from meshgen.codegen.expr import Atom, Expr, Quotient, Var, atom_bounds
+
+_ROUNDS = 3  # of telling terms of a sum what is known of the others
+
+
+class Ranges:
+    """Learns facts, then says between which numbers an expression is.
+
+    A fact of one term narrows the range of that atom, and of what it is a quotient of. A fact of several terms is
+    also taken as a whole: `4*x + y <= 9` bounds `8*x + 2*y + z` by 18 and the range of z.
+
+    Attributes:
+        is_empty: the facts exclude each other, so no lane has them.
+    """
+
+    def __init__(self, facts: Iterable[Fact] = ()) -> None:
+        self._atoms: dict[Atom, tuple[int, int]] = {}
+        self._sums: list[Fact] = []
+        self.is_empty = False
+        waiting = list(facts)
+        while ready := [fact for fact in waiting if all(self.holds(need) for need in fact.needs)]:
+            for fact in ready:
+                self._learn(fact.expr, fact.low, fact.high)
+            self._share()
+            waiting = [fact for fact in waiting if fact not in ready]
+
+    def holds(self, need: Need) -> bool:
+        low, high = self.bounds(need.expr)
+        return self.is_empty or (need.low <= low and high <= need.high)
+
+    def bounds(self, expr: Expr, _from: int = 0) -> tuple[int, int]:
+        """Least and largest value; the range may be too large, never too small."""
+        low, high = self._plain(expr)
+        table = dict(expr.terms)
+        for number, fact in enumerate(self._sums[_from:], _from):
+            atom, factor = fact.expr.terms[0]
+            times, rest = divmod(table.get(atom, 0), factor)
+            if not times or rest:
+                continue
+            ends = (fact.low * times, fact.high * times)
+            others = self.bounds(expr - fact.expr * times, number + 1)
+            low, high = max(low, others[0] + min(ends)), min(high, others[1] + max(ends))
+        return low, high
+
+    def _plain(self, expr: Expr) -> tuple[int, int]:
+        low = high = expr.const
+        for atom, factor in expr.terms:
+            ends = [end * factor for end in self._range(atom)]
+            low, high = low + min(ends), high + max(ends)
+        return low, high
+
+    def _range(self, atom: Atom) -> tuple[int, int]:
+        low, high = atom_bounds(atom)
+        if not isinstance(atom, Var):
+            least, most = self.bounds(atom.of)
+            if isinstance(atom, Quotient):
+                low, high = max(low, least // atom.by), min(high, most // atom.by)
+            elif least // atom.by == most // atom.by:
+                low, high = least % atom.by, most % atom.by
+        known = self._atoms.get(atom)
+        return (low, high) if known is None else (max(low, known[0]), min(high, known[1]))
+
+    def _learn(self, expr: Expr, low: int, high: int) -> None:
+        """Take `low <= expr <= high` in."""
+        low, high = low - expr.const, high - expr.const
+        if len(expr.terms) > 1:
+            self._sums.append(Fact(Expr(expr.terms), low, high))
+        elif expr.terms:
+            self._narrow(*expr.terms[0], low, high)
+        elif low > 0 or high < 0:
+            self.is_empty = True
+
+    def _narrow(self, atom: Atom, factor: int, low: int, high: int) -> None:
+        """`low <= atom * factor <= high`."""
+        least, most = (-(-low // factor), high // factor) if factor > 0 else (-(-high // factor), low // factor)
+        before = self._range(atom)
+        least, most = max(least, before[0]), min(most, before[1])
+        self.is_empty |= least > most
+        if self.is_empty or (least, most) == before:
+            return
+        self._atoms[atom] = (least, most)
+        if isinstance(atom, Quotient) and len(atom.of.terms) == 1:
+            base = atom.of.const
+            self._narrow(*atom.of.terms[0], least * atom.by - base, most * atom.by + atom.by - 1 - base)
+
+    def _share(self) -> None:
+        """Narrow each term of a sum by what is left for it."""
+        for _ in range(_ROUNDS):
+            for fact in self._sums:
+                for atom, factor in fact.expr.terms:
+                    if self.is_empty:
+                        return
+                    low, high = self._plain(Expr(tuple(term for term in fact.expr.terms if term[0] != atom)))
+                    self._narrow(atom, factor, fact.low - high, fact.high - low)

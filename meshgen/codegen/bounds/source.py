@@ -1,0 +1,232 @@
+"""Reads the source of a kernel as a GPU would run it, and proves each of its loads and stores.
+
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)         i: 0 .. 1023
+    x = tl.load(x_ptr + i % 5 * 3 + i // 5, mask=i < 15)       0 <= i % 5 * 3 + i // 5 < 15 where i < 15
+
+What is read is the text that is compiled, so a fault of whatever wrote it is seen. Every name that is assigned becomes a variable with a range; what it stands
+for is looked at only where the ranges do not do. Unknown calls give unknown values; what is known of indices that
+are data comes from the clamp around them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.bounds.arithmetic import Arithmetic
+from meshgen.codegen.bounds.prove import Question, prove
+from meshgen.codegen.bounds.values import Condition, Known, Number, Pointer, fits
+from meshgen.codegen.expr import Expr
+
+
+@dataclass(frozen=True)
+class Access:
+    """A load or store of the source, in the order of the text."""
+
+    number: int
+    text: str
+    names: tuple[str, ...]
+    is_proven: bool
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the arguments of a launch are: sizes of what pointers point to, in elements; numbers of other parameters' values; programs; constants."""
+
+    sizes: Mapping[str, int]
+    counts: Mapping[str, int]
+    programs: int
+    constants: Mapping[str, int]
+
+
+def accesses(text: str, entry: str, given: Given) -> list[Access]:
+    """All loads and stores of the kernel's function, and whether each is inside for every lane that its mask lets through."""
+    function = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == entry)
+    reader = _Reader(given)
+    reader.block(function.body)
+    return reader.found
+
+
+class _Reader:
+    """`env` holds what is known of each name at the place that is read."""
+
+    def __init__(self, given: Given) -> None:
+        self.given = given
+        self.found: list[Access] = []
+        self.numbers = Arithmetic()
+        self.env: dict[str, Known] = {name: Pointer((name,), ex.ZERO) for name in given.sizes}
+        self.env |= {name: Number(ex.constant(value)) for name, value in given.constants.items()}
+        for name, count in given.counts.items():
+            self.env[name] = Number(self.numbers.same_in_all_lanes(name, 0, count - 1), 32)
+
+    # ---- statements
+
+    def block(self, body: Sequence[ast.stmt]) -> None:
+        for statement in body:
+            match statement:
+                case ast.Assign([ast.Name(name)], value):
+                    self.env[name] = self.numbers.named(name, self.value(value))
+                case ast.AugAssign(ast.Name(name), op, value):
+                    self.env[name] = self.numbers.named(name, self._binary(self.env.get(name), op, self.value(value)))
+                case ast.Expr(value):
+                    self.value(value)
+                case ast.For(ast.Name(name), ast.Call(ast.Name("range"), ends), inner):
+                    self._loop(name, ends, inner)
+                case ast.If(test, inner, []):
+                    self.value(test)
+                    self._branch(inner)
+                case ast.Pass():
+                    pass
+                case _:
+                    raise AssertionError(f"kernels have no such statement: {ast.unparse(statement)}")
+
+    def _branch(self, body: Sequence[ast.stmt]) -> None:
+        """A body that may run or not."""
+        before = dict(self.env)
+        self.block(body)
+        for name, after in self.env.items():
+            self.env[name] = _either(before.get(name), after)
+
+    def _loop(self, name: str, ends: Sequence[ast.expr], body: Sequence[ast.stmt]) -> None:
+        numbers = [self.value(end) for end in ends]
+        assert all(isinstance(n, Number) and n.expr.is_constant for n in numbers), "loops count between constants"
+        trips = range(*(n.expr.const for n in numbers if isinstance(n, Number)))
+        if not trips:
+            return
+        count = self.numbers.same_in_all_lanes(name, 0, len(trips) - 1, is_loop=True)
+        changed = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        for other in changed & set(self.env):
+            self.env[other] = self._carried(other, count, body)
+        self.env[name] = Number(count * trips.step + trips.start, 32)
+        self.block(body)
+        self.env |= dict.fromkeys((*changed, name))
+
+    def _carried(self, name: str, count: Expr, body: Sequence[ast.stmt]) -> Known:
+        """What a name that the loop changes is at the start of a turn: known for a pointer that moves on by a constant."""
+        start = self.env[name]
+        stores = [
+            s for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and (n.id, type(n.ctx)) == (name, ast.Store)
+        ]
+        if not isinstance(start, Pointer) or len(stores) != 1:
+            return None
+        match stores[0]:
+            case ast.AugAssign(_, ast.Add(), value) if (
+                isinstance(step := self.value(value), Number) and step.expr.is_constant
+            ):
+                return Pointer(start.names, start.offset + count * step.expr.const, start.needs)
+            case _:
+                return None
+
+    # ---- expressions
+
+    def value(self, node: ast.expr) -> Known:
+        match node:
+            case ast.Constant(bool()):
+                return None
+            case ast.Constant(int(number)):
+                return Number(ex.constant(number))
+            case ast.Name(name):
+                return self.env.get(name)
+            case ast.UnaryOp(ast.USub(), operand):
+                return self._binary(Number(ex.ZERO), ast.Sub(), self.value(operand))
+            case ast.BinOp(left, op, right):
+                return self._binary(self.value(left), op, self.value(right))
+            case ast.Compare(left, [op], [right]):
+                return self.numbers.compared(self.value(left), op, self.value(right))
+            case ast.Subscript(inner, ast.Tuple() as side):
+                return self.numbers.turned(self.value(inner), ast.unparse(side))
+            case ast.Call():
+                return self._call(node)
+            case _:
+                for child in ast.iter_child_nodes(node):
+                    if isinstance(child, ast.expr):
+                        self.value(child)
+                return None
+
+    def _binary(self, left: Known, op: ast.operator, right: Known) -> Known:
+        match left, right:
+            case Number(), Number():
+                return self.numbers.combined(left, op, right)
+            case Condition(), Condition() if isinstance(op, ast.BitAnd):
+                return Condition(tuple(dict.fromkeys((*left.facts, *right.facts))))
+            case Pointer(names, offset, needs), Number() if isinstance(op, ast.Add | ast.Sub):
+                moved = offset + right.expr * (1 if isinstance(op, ast.Add) else -1)
+                return Pointer(names, moved, tuple(dict.fromkeys((*needs, *fits(right)))))
+            case (Condition(), None) | (None, Condition()) if isinstance(op, ast.BitAnd):
+                return left or right
+            case _:
+                return None
+
+    def _call(self, node: ast.Call) -> Known:
+        match node.func:
+            case ast.Attribute(ast.Name("tl"), "load" | "store"):
+                return self._access(node)
+            case ast.Attribute(ast.Name("tl"), name) if name in _CALLS:
+                return _CALLS[name](self, [self.value(a) for a in node.args], node)
+            case ast.Attribute(receiver, "to") if not isinstance(receiver, ast.Name) or receiver.id != "tl":
+                inner = self.value(receiver)
+                return (
+                    self.numbers.converted(inner, ast.unparse(node.args[0]))
+                    if node.args and not node.keywords
+                    else None
+                )
+            case _:
+                for argument in (*node.args, *(k.value for k in node.keywords)):
+                    self.value(argument)
+                return None
+
+    def _access(self, node: ast.Call) -> None:
+        address = self.value(node.args[0])
+        for argument in node.args[1:]:
+            self.value(argument)
+        given = {k.arg: self.value(k.value) for k in node.keywords}
+        mask = given.get("mask")
+        facts = mask.facts if isinstance(mask, Condition) else ()
+        is_proven, names = False, tuple[str, ...]()
+        if isinstance(address, Pointer):
+            names, size = address.names, min(self.given.sizes[name] for name in address.names)
+            question = Question(address.offset, address.needs, facts, size)
+            is_proven = prove(question, self.numbers.definitions, self.numbers.choices())
+        self.found.append(Access(len(self.found), ast.unparse(node), names, is_proven))
+
+
+def _either(left: Known, right: Known) -> Known:
+    """What is known of a value that is one or the other."""
+    if left == right:
+        return left
+    if isinstance(left, Pointer) and isinstance(right, Pointer) and left.offset == right.offset:
+        needs = tuple(dict.fromkeys((*left.needs, *right.needs)))
+        return Pointer(tuple(dict.fromkeys((*left.names, *right.names))), left.offset, needs)
+    return None
+
+
+def _program(reader: _Reader, args: Sequence[Known], node: ast.Call) -> Known:
+    return reader.numbers.programs(reader.given.programs)
+
+
+def _lanes(reader: _Reader, args: Sequence[Known], node: ast.Call) -> Known:
+    start, stop = args
+    assert isinstance(start, Number) and isinstance(stop, Number) and start.expr == ex.ZERO, "lanes count from 0"
+    size = stop.expr.const
+    return Number(ex.variable(f"lane of {size}", size), 32)
+
+
+def _extremum(reader: _Reader, args: Sequence[Known], node: ast.Call) -> Known:
+    least = isinstance(node.func, ast.Attribute) and node.func.attr == "minimum"
+    return reader.numbers.extremum(args[0], args[1], least)
+
+
+def _chosen(reader: _Reader, args: Sequence[Known], node: ast.Call) -> Known:
+    return reader.numbers.hull(args[1], args[2])
+
+
+def _full(reader: _Reader, args: Sequence[Known], node: ast.Call) -> Known:
+    return reader.numbers.converted(args[1], ast.unparse(node.args[2]))
+
+
+_CALLS: dict[str, Callable[[_Reader, Sequence[Known], ast.Call], Known]] = {
+    "program_id": _program, "arange": _lanes, "minimum": _extremum, "maximum": _extremum, "where": _chosen,
+    "full": _full, "broadcast_to": lambda reader, args, node: args[0],
+}  # fmt: skip

@@ -1,0 +1,84 @@
+"""What the source of a kernel is known to compute: whole numbers as index expressions, conditions and addresses.
+
+Registers have 32 or 64 bits and wrap, and `//` and `%` cut towards zero; an `Expr` has no width and rounds down.
+Sums and products agree modulo 2^32 whatever happens in between. Where the whole number is looked at (a dividend,
+a side of a comparison, an offset that is added to a pointer) the two agree if it is in a range: a `Need`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from meshgen.codegen.expr import Expr
+
+Exact = np.ndarray[Any, np.dtype[np.int64]]
+FAR = 2**70  # no bound
+
+
+@dataclass(frozen=True)
+class Need:
+    """`low <= expr <= high`: without it the source computes something else than the expression that stands for it."""
+
+    expr: Expr
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Number:
+    """A whole number, the same in all lanes or one per lane.
+
+    Attributes:
+        bits: of the register, 32 or 64; 0 for a number of Python.
+        needs: what must hold for the register to have the value of `expr`.
+        exact: its value in each program of the grid, where all lanes of a program have the same.
+    """
+
+    expr: Expr
+    bits: int = 0
+    needs: tuple[Need, ...] = ()
+    exact: Exact | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """`low <= expr <= high`, provided that the needs are met."""
+
+    expr: Expr
+    low: int
+    high: int
+    needs: tuple[Need, ...] = ()
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What holds in the lanes where a condition is true; nothing is said of the others."""
+
+    facts: tuple[Fact, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """An address: `offset` elements behind the first of one of the parameters in `names`."""
+
+    names: tuple[str, ...]
+    offset: Expr
+    needs: tuple[Need, ...] = ()
+
+
+Known = Number | Condition | Pointer | None  # None: nothing is known
+
+
+def limits(bits: int) -> tuple[int, int]:
+    """The range of a signed register."""
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if bits else (-FAR, FAR)
+
+
+def fits(number: Number) -> tuple[Need, ...]:
+    """What must hold for the register to show the value of the expression: its needs, and that it did not wrap."""
+    if not number.bits:
+        return number.needs
+    return tuple(dict.fromkeys((*number.needs, Need(number.expr, *limits(number.bits)))))
