@@ -45,6 +45,7 @@ _POINTEES: dict[np.dtype[Any], Any] = {
     np.dtype(np.uint16): tl.uint16, np.dtype(np.uint32): tl.uint32, np.dtype(np.uint64): tl.uint64,
     np.dtype(np.float16): tl.float16, np.dtype(np.float32): tl.float32, np.dtype(np.float64): tl.float64,
 }  # fmt: skip
+_APART = 44  # bits: arguments seem to be so far from each other; offsets of 32 bits and 8-byte elements need 36
 _MISSING = object()
 Handle = Any  # the interpreter's TensorHandle
 _stock_dtype = stock._get_np_dtype
@@ -148,40 +149,49 @@ def _extern(self: Any, library: str, path: str, symbol: str, args: list[Handle],
 
 
 class _Memory:
-    """The interpreter's loads and stores, inside the arguments only; all else of its C module passes through."""
+    """The interpreter's loads and stores, each inside the argument whose pointer it started from; all else of its C module passes through.
+
+    Kernels see addresses that are far from each other, so that a wrong one never is in another argument.
+    """
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
         self._module = stock._interpreter
-        table = sorted((a.ctypes.data, a.ctypes.data + a.nbytes) for a in arrays.values())
-        self._starts = np.array([start for start, _ in table], np.uint64)
-        self._stops = np.array([stop for _, stop in table], np.uint64)
+        self._names = list(arrays)
+        self._places = np.array([a.ctypes.data for a in arrays.values()], np.int64)
+        self._sizes = np.array([a.nbytes for a in arrays.values()], np.int64)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._module, name)
 
+    def pointer(self, name: str) -> int:
+        """What a kernel gets as the address of an argument."""
+        return (self._names.index(name) + 1) << _APART
+
     def load(self, ptrs: Array, mask: Array, other: Array, dtype: np.dtype[Any]) -> Array:
-        self._check(ptrs, mask, dtype.itemsize, "reads")
         raw = _raw_dtype(dtype)
-        found = self._module.load(ptrs, mask, np.ascontiguousarray(other).view(raw), raw)
-        return found.view(dtype)
+        places = self._places_of(ptrs, mask, dtype.itemsize, "reads")
+        return self._module.load(places, mask, np.ascontiguousarray(other).view(raw), raw).view(dtype)
 
     def store(self, ptrs: Array, value: Array, mask: Array) -> None:
-        self._check(ptrs, mask, value.dtype.itemsize, "writes")
-        self._module.store(ptrs, np.ascontiguousarray(value).view(_raw_dtype(value.dtype)), mask)
+        places = self._places_of(ptrs, mask, value.dtype.itemsize, "writes")
+        self._module.store(places, np.ascontiguousarray(value).view(_raw_dtype(value.dtype)), mask)
 
-    def _check(self, ptrs: Array, mask: Array, size: int, verb: str) -> None:
-        used = ptrs[np.broadcast_to(mask, ptrs.shape)].astype(np.uint64)
-        if used.size == 0:
-            return
-        place = np.searchsorted(self._starts, used, side="right").astype(np.int64) - 1
-        inside = place >= 0
-        stops = self._stops[np.maximum(place, 0)] if self._stops.size else np.zeros(used.shape, np.uint64)
-        bad = ~inside | (used + np.uint64(size) > stops)
+    def _places_of(self, ptrs: Array, mask: Array, size: int, verb: str) -> Array:
+        """Where the elements are in the arrays; elements that the mask leaves out may be anywhere."""
+        seen = ptrs.astype(np.int64)
+        number = ((seen + (1 << (_APART - 1))) >> _APART) - 1
+        offset = seen - ((number + 1) << _APART)
+        used = np.broadcast_to(mask, ptrs.shape).astype(bool)
+        known = (number >= 0) & (number < len(self._names))
+        number = np.where(known, number, 0)
+        bad = used & ~(known & (offset >= 0) & (offset + size <= self._sizes[number]))
         if bad.any():
+            names = " and ".join(f"'{self._names[n]}'" for n in np.unique(number[bad]))
             raise RuntimeFailure(
-                Diagnostic("MG0604", f"the kernel {verb} outside its arguments ({int(bad.sum())} of {bad.size} elements)",
+                Diagnostic("MG0604", f"the kernel {verb} outside of {names} ({int(bad.sum())} of {int(used.sum())} elements)",
                            hint="a mask is missing or wrong")
             )  # fmt: skip
+        return (self._places[number] + offset).astype(np.uint64)
 
 
 def _raw_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -234,7 +244,7 @@ def _call_helper(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @contextmanager
-def _interpreting(arrays: Mapping[str, Array]) -> Generator[None]:
+def _interpreting(memory: _Memory) -> Generator[None]:
     patches = _Patches()
     scope: Any = None
     try:
@@ -242,7 +252,7 @@ def _interpreting(arrays: Mapping[str, Array]) -> Generator[None]:
             patches.set(stock.InterpreterBuilder, name, function)
         patches.set(stock, "_get_np_dtype", _numpy_dtype)
         patches.set(stock, "_patch_lang_tensor", _patch_tensor)
-        patches.set(stock, "_interpreter", _Memory(arrays))
+        patches.set(stock, "_interpreter", memory)
         patches.set(JITFunction, "__call__", _call_helper)
         # A function that sees both names of the language, so that helpers of triton.language are served too.
         scope = stock._patch_lang(types.FunctionType((lambda: None).__code__, {"tl": tl, "core": tl.core}))
@@ -283,10 +293,10 @@ def rewritten(function: Callable[..., Any]) -> Callable[..., Any]:
 # Launch ---------------------------------------------------------------------------------------------------------
 
 
-def _argument(value: Array | int) -> Any:
+def _argument(value: Array | int, address: int) -> Any:
     if isinstance(value, np.ndarray):
         kind = tl.pointer_type(_POINTEES[value.dtype])
-        return tl.tensor(stock.TensorHandle(np.array([value.ctypes.data], np.uint64), kind), kind)
+        return tl.tensor(stock.TensorHandle(np.array([address], np.uint64), kind), kind)
     small = -(1 << 31) <= value < 1 << 31
     data = np.array([value], np.int32 if small else np.int64)
     kind = tl.int32 if small else tl.int64
@@ -300,10 +310,11 @@ def run(kernel: Any, grid: tuple[int, ...], args: Mapping[str, Array | int], con
         RuntimeFailure: MG0604 with what Triton or the kernel said.
     """
     arrays = {name: arg for name, arg in args.items() if isinstance(arg, np.ndarray)}
-    with _interpreting(arrays), warnings.catch_warnings():
+    memory = _Memory(arrays)
+    with _interpreting(memory), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy warns of all-NaN rows, which kernels may have
         function = rewritten(kernel.fn)
-        values = {name: _argument(arg) for name, arg in args.items()}
+        values = {name: _argument(arg, memory.pointer(name) if name in arrays else 0) for name, arg in args.items()}
         builder = stock.interpreter_builder
         builder.set_grid_dim(*grid)
         place: tuple[int, ...] = ()

@@ -140,7 +140,7 @@ def test_reductions_with_masked_rows() -> None:
 def test_memory_outside_the_arguments_is_refused() -> None:
     a = normal(10)
     kernel = InterpretedKernel(ELEMENTWISE.replace("{expression}", "x + y"), "kernel")
-    with pytest.raises(RuntimeFailure, match=r"MG0604.*reads outside its arguments"):
+    with pytest.raises(RuntimeFailure, match=r"MG0604.*reads outside of 'a' \(54 of 64 elements\)"):
         kernel.launch((1,), [a, a.copy(), np.zeros(10, np.float32), 10**6], {"BLOCK": 64})
 
 
@@ -198,6 +198,38 @@ def test_a_kernel_that_was_interpreted_still_compiles() -> None:
     )
     built = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 1})
     assert built.asm["cubin"] and not math.isnan(float(x[0, 0]))
+
+
+@pytest.mark.parametrize(("start", "verb"), [(-3, "reads"), (13, "reads"), (7, "reads"), (-1, "writes"), (6, "writes")])
+def test_memory_of_another_argument_is_outside(start: int, verb: str) -> None:
+    """The arguments are neighbours: what is outside of one is inside of another."""
+    memory = np.arange(30, dtype=np.float32)
+    before, a, behind = memory[:10], memory[10:20], memory[20:]
+    reads, writes = (f"a + {start} + i", "behind + i") if verb == "reads" else ("behind + i", f"a + {start} + i")
+    source = f"""{HEADER}
+@triton.jit
+def kernel(before, a, behind):
+    i = tl.arange(0, 8)
+    tl.store({writes}, tl.load({reads}))
+"""
+    with pytest.raises(RuntimeFailure, match=rf"MG0604.*{verb} outside of 'a'"):
+        InterpretedKernel(source, "kernel").launch((1,), [before, a, behind], {})
+
+
+@pytest.mark.parametrize(("x", "by"), [(7, 3), (-7, 3), (7, -3), (-7, -3), (-2147483648, 3), (-1, 5), (-14, 7)])
+def test_whole_numbers_are_divided_as_on_a_device(x: int, by: int) -> None:
+    source = f"""{HEADER}
+@triton.jit
+def kernel(a, out):
+    x = tl.load(a)
+    tl.store(out, x // {by})
+    tl.store(out + 1, x % {by})
+    tl.store(out + 2, x + 2147483647)
+"""
+    out = np.zeros(3, np.int32)
+    InterpretedKernel(source, "kernel").launch((1,), [np.array([x], np.int32), out], {})
+    quotient = abs(x) // abs(by) * (-1 if (x < 0) != (by < 0) else 1)
+    assert out.tolist() == [quotient, x - quotient * by, (x + 2**32 - 1) % 2**32 - 2**31]
 
 
 @pytest.mark.parametrize("scalar", [np.float32(3), np.array(3, np.float32)])
