@@ -11,7 +11,8 @@ import re
 from dataclasses import dataclass
 
 from meshgen.codegen import expr as ex
-from meshgen.codegen.emit.eval import Evaluator, Guards
+from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.emit.guards import NEVER, Guards
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.ops import NARROW, Code, register_type, rounded, zero
 from meshgen.codegen.emit.plan import spread, where
@@ -249,7 +250,7 @@ class _Dot:
             if node.op not in LAYOUT:
                 return None
             value, index, conditions, fill = self.evaluator.read_through(node, index)
-            if conditions and not (fill is None or self._is_zero(fill)):
+            if NEVER in conditions or (conditions and not (fill is None or self._is_zero(fill))):
                 return None
             guards = (*guards, *conditions)
         if value.type.dtype != self.problem.dtype:
@@ -291,7 +292,7 @@ class _Dot:
     def _computed(self, number: int) -> str:
         """An operand that is computed in registers: lanes past the end of k must be 0."""
         evaluator, t = self.evaluator, self.tile
-        code = evaluator.value(self.node.operands[number], self._operand_index(number))
+        code = evaluator.in_register(evaluator.value(self.node.operands[number], self._operand_index(number)))
         k, sizes = (self.col_k, self.row_k)[number], ("(BLOCK_M, BLOCK_K)", "(BLOCK_K, BLOCK_N)")[number]
         text = code.text
         if edge := evaluator.tile.edges[k]:

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from meshgen.codegen import expr as ex
+from meshgen.codegen.emit.guards import NEVER, Guard, Guards
 from meshgen.codegen.emit.lookup import emit_lookup
 from meshgen.codegen.emit.names import Names
 from meshgen.codegen.emit.ops import NARROW, Code, both, expression, literal, register_type, rounded, unsupported, zero
@@ -20,17 +21,6 @@ from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.functions import NEEDS
 from meshgen.mesh import Mesh
-
-
-@dataclass(frozen=True)
-class Guard:
-    """A condition under which a value is asked for, and the tile variables that it varies with."""
-
-    text: str
-    over: tuple[Var, ...]
-
-
-Guards = tuple[Guard, ...]
 
 
 @dataclass
@@ -253,6 +243,8 @@ class Evaluator:
         value, inner, conditions, fill = self.read_through(node, index)
         if not conditions:
             return self.value(value, inner, guards)
+        if NEVER in conditions:
+            return self._elsewhere(fill, node.result.type.dtype)
         if isinstance(fill, str) and not guards and value in self.pointer_of:
             return self.load(value, inner, conditions, other=fill)
         other = self.value(fill, (), ()).text if isinstance(fill, Value) else fill
@@ -261,6 +253,12 @@ class Evaluator:
             return code
         inside = both([g.text for g in conditions])
         return Code(self.assign(node.op, f"tl.where({inside}, {code.text}, {other})"), node.result.type.dtype)
+
+    def _elsewhere(self, fill: Value | str | None, dtype: str) -> Code:
+        """What stands where a layout op reads nothing; None: anything may."""
+        if isinstance(fill, Value):
+            return self.value(fill, ())
+        return Code(fill or literal(0, dtype), dtype)
 
     def read_through(self, node: Node, index: Index) -> tuple[Value, Index, Guards, Value | str | None]:
         """What a layout op reads: the operand, at which index, under which conditions, and what stands elsewhere."""
@@ -282,8 +280,10 @@ class Evaluator:
         return source, backward(node, index), (), None
 
     def within(self, where: Expr, low: int, high: int) -> Guards:
-        """Conditions for low <= where < high that are not always true."""
+        """Conditions for low <= where < high that are not always true; NEVER if they never are."""
         least, most = where.bounds
+        if most < low or least >= high:
+            return (NEVER,)
         found = [f"{ex.render(where)} >= {low}"] if least < low else []
         found += [f"{ex.render(where)} < {high}"] if most >= high else []
         return tuple(Guard(text, self.over(where)) for text in found)
@@ -293,8 +293,10 @@ class Evaluator:
         sizes = node.operands[0].type.sizes
         for d, e in enumerate(index):
             shifted, step = e - node.attrs["low"][d], node.attrs["interior"][d] + 1
-            if step > 1 and not (hole := shifted % step).is_constant:
-                guards.append(Guard(f"{ex.render(hole)} == 0", self.over(hole)))
+            hole = shifted % step
+            if hole != ZERO:
+                never = hole.is_constant
+                guards.append(NEVER if never else Guard(f"{ex.render(hole)} == 0", self.over(hole)))
             guards += self.within(shifted, 0, (sizes[d] - 1) * step + 1)
             inner.append(shifted // step)
         return tuple(inner), tuple(guards)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from meshgen.codegen import expr as ex
+from meshgen.codegen.emit.guards import NEVER, Guards
 from meshgen.codegen.emit.ops import Code, both
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.space import Index
 from meshgen.ir.graph import Node, Value
 
 if TYPE_CHECKING:
-    from meshgen.codegen.emit.eval import Evaluator, Guards
+    from meshgen.codegen.emit.eval import Evaluator
 
 
 def emit_lookup(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Code:
@@ -26,9 +27,11 @@ def _concatenate(evaluator: Evaluator, node: Node, index: Index, guards: Guards)
         size = operand.type.sizes[dim]
         where = index[dim] - start
         inner = (*index[:dim], where, *index[dim + 1 :])
-        part = evaluator.value(operand, inner, guards + evaluator.within(where, 0, size)).text
-        first = ex.render(index[dim])
-        found = part if not found else evaluator.assign("joined", f"tl.where({first} < {start}, {found}, {part})")
+        inside = evaluator.within(where, 0, size)
+        if NEVER not in inside:
+            part = evaluator.value(operand, inner, guards + inside).text
+            first = ex.render(index[dim])
+            found = part if not found else evaluator.assign("joined", f"tl.where({first} < {start}, {found}, {part})")
         start += size
     return Code(found, node.result.type.dtype)
 
@@ -84,6 +87,8 @@ def _dynamic_update_slice(evaluator: Evaluator, node: Node, index: Index, guards
     starts = _starts(evaluator, node.operands[2:], operand.type.sizes, update.type.sizes)
     inner = tuple(e - s for e, s in zip(index, starts, strict=True))
     inside = tuple(g for e, size in zip(inner, update.type.sizes, strict=True) for g in evaluator.within(e, 0, size))
+    if NEVER in inside:
+        return evaluator.value(operand, index, guards)
     new = evaluator.value(update, inner, guards + inside)
     if not inside:
         return new
