@@ -34,13 +34,13 @@ def check_kernels(module: LoadedModule, seed: int) -> list[dict[str, Any]]:
         types = [value.type for value in body.outputs]
         wanted, found = reference(name, rank, operands, types), interpreter(name, rank, operands, types)
         bounds = error_bound(body, operands, evaluator=Evaluator(rank_handlers(module.mesh, rank)))
-        worst = [_worst(*each) for each in zip(found, wanted, bounds, strict=True)]
+        worst = [worst_error(*each) for each in zip(found, wanted, bounds, strict=True)]
         error, allowed = max(worst, key=lambda pair: pair[0] / pair[1] if pair[1] else pair[0])
         rows.append({"name": name, "error": error, "tolerance": allowed, "ok": all(e <= a for e, a in worst)})
     return rows
 
 
-def _worst(found: Any, wanted: Any, bound: Any) -> tuple[float, float]:
+def worst_error(found: Any, wanted: Any, bound: Any) -> tuple[float, float]:
     """Error and bound where the error is largest in units of the bound."""
     left, right = np.asarray(found, np.float64), np.asarray(wanted, np.float64)
     if not left.size:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from meshgen.codegen.bounds.values import Fact, Need
 from meshgen.codegen.expr import Atom, Expr, Quotient, Var, atom_bounds
 
+_MOST_SUMS = 10  # facts of several terms that are kept: each way through them is tried
 _ROUNDS = 3  # of telling terms of a sum what is known of the others
 
 
@@ -35,11 +36,14 @@ class Ranges:
         low, high = self.bounds(need.expr)
         return self.is_empty or (need.low <= low and high <= need.high)
 
-    def bounds(self, expr: Expr, _from: int = 0) -> tuple[int, int]:
-        """Least and largest value; the range may be too large, never too small."""
-        low, high = self._plain(expr)
+    def bounds(self, expr: Expr, first: int = 0) -> tuple[int, int]:
+        """Least and largest value; the range may be too large, never too small.
+
+        Sums before number `first` are not used: each is on the way to an atom's range at most once.
+        """
+        low, high = self._plain(expr, first)
         table = dict(expr.terms)
-        for number, fact in enumerate(self._sums[_from:], _from):
+        for number, fact in enumerate(self._sums[first:], first):
             atom, factor = fact.expr.terms[0]
             times, rest = divmod(table.get(atom, 0), factor)
             if not times or rest:
@@ -49,17 +53,17 @@ class Ranges:
             low, high = max(low, others[0] + min(ends)), min(high, others[1] + max(ends))
         return low, high
 
-    def _plain(self, expr: Expr) -> tuple[int, int]:
+    def _plain(self, expr: Expr, first: int = 0) -> tuple[int, int]:
         low = high = expr.const
         for atom, factor in expr.terms:
-            ends = [end * factor for end in self._range(atom)]
+            ends = [end * factor for end in self._range(atom, first)]
             low, high = low + min(ends), high + max(ends)
         return low, high
 
-    def _range(self, atom: Atom) -> tuple[int, int]:
+    def _range(self, atom: Atom, first: int = 0) -> tuple[int, int]:
         low, high = atom_bounds(atom)
         if not isinstance(atom, Var):
-            least, most = self.bounds(atom.of)
+            least, most = self.bounds(atom.of, first)
             if isinstance(atom, Quotient):
                 low, high = max(low, least // atom.by), min(high, most // atom.by)
             elif least // atom.by == most // atom.by:
@@ -70,11 +74,11 @@ class Ranges:
     def _learn(self, expr: Expr, low: int, high: int) -> None:
         """Take `low <= expr <= high` in."""
         low, high = low - expr.const, high - expr.const
-        if len(expr.terms) > 1:
+        if len(expr.terms) > 1 and len(self._sums) < _MOST_SUMS:
             self._sums.append(Fact(Expr(expr.terms), low, high))
-        elif expr.terms:
+        elif len(expr.terms) == 1:
             self._narrow(*expr.terms[0], low, high)
-        elif low > 0 or high < 0:
+        elif not expr.terms and (low > 0 or high < 0):
             self.is_empty = True
 
     def _narrow(self, atom: Atom, factor: int, low: int, high: int) -> None:

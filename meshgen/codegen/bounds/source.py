@@ -207,10 +207,8 @@ def _program(reader: _Reader, args: Sequence[Known], node: ast.Call) -> Known:
 
 
 def _lanes(reader: _Reader, args: Sequence[Known], node: ast.Call) -> Known:
-    start, stop = args
-    assert isinstance(start, Number) and isinstance(stop, Number) and start.expr == ex.ZERO, "lanes count from 0"
-    size = stop.expr.const
-    return Number(ex.variable(f"lane of {size}", size), 32)
+    start, stop = (arg.expr.const for arg in args if isinstance(arg, Number))
+    return Number(ex.variable(f"lane of {stop - start}", stop - start) + start, 32)
 
 
 def _extremum(reader: _Reader, args: Sequence[Known], node: ast.Call) -> Known:

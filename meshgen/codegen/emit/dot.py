@@ -201,7 +201,8 @@ class _Dot:
         evaluator.open(f"for k in range({self.problem.k}):")
         evaluator.write(f"k_col = {'tl.full([], k, tl.int64)' if evaluator.wide else 'k'}")
         evaluator.write("k_row = k_col")
-        left, right = (evaluator.value(v, self._operand_index(i)) for i, v in enumerate(self.node.operands))
+        sides = [evaluator.value(v, self._operand_index(i)) for i, v in enumerate(self.node.operands)]
+        left, right = (evaluator.in_register(side) for side in sides)
         if self.problem.accumulator == "i1":
             evaluator.write(f"acc = acc | ({left.text} & {right.text})")
         else:

@@ -1,0 +1,152 @@
+"""Random kernel bodies of index maps that are read through each other: what is hard for index arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from bodies import Body
+
+from meshgen.ir.graph import DTYPES, Graph, Value
+
+Array = np.ndarray[Any, Any]
+_MOST = 1500  # elements of a value
+
+
+class Layouts:
+    """A body that grows by random index maps of values of one element type; `at` is a run-time start."""
+
+    def __init__(self, seed: int, dtype: str) -> None:
+        self.rng = np.random.default_rng([seed, len(dtype)])
+        self.dtype = dtype
+        self.body = Body(f"{dtype}[4,6]", f"{dtype}[2,3,5]", f"{dtype}[7]", "i32[]", "i32[3,2]")
+        *values, self.at, self.places = self.body.inputs
+        self.values: list[Value] = values
+
+    def pick(self, low: int, high: int) -> int:
+        return int(self.rng.integers(low, high))
+
+    def recent(self) -> Value:
+        return self.values[self.pick(max(0, len(self.values) - 3), len(self.values))]
+
+    def made(self, op: str, *operands: Value, shape: Sequence[int] | None = None, **attrs: Any) -> None:
+        """Add a value if it is neither empty nor big."""
+        to = "" if shape is None else f"{self.dtype}[{','.join(map(str, shape))}]"
+        if shape is not None and not 0 < math.prod(shape) <= _MOST:
+            return
+        self.values.append(self.body.op(op, *operands, to=to, **attrs))
+
+    # ---- one index map each
+
+    def transpose(self, x: Value) -> None:
+        self.made("transpose", x, perm=tuple(int(d) for d in self.rng.permutation(x.type.rank)))
+
+    def reshape(self, x: Value) -> None:
+        size, shape = x.type.size, list[int]()
+        for _ in range(self.pick(0, 3)):
+            factors = [f for f in range(1, size + 1) if size % f == 0]
+            shape.append(factors[self.pick(0, len(factors))])
+            size //= shape[-1]
+        self.made("reshape", x, shape=(*shape, size))
+
+    def reverse(self, x: Value) -> None:
+        self.made("reverse", x, dims=tuple(d for d in range(x.type.rank) if self.pick(0, 3)))
+
+    def slice(self, x: Value) -> None:
+        start = [self.pick(0, n) for n in x.type.sizes]
+        limit = [self.pick(a + 1, n + 1) for a, n in zip(start, x.type.sizes, strict=True)]
+        stride = tuple(self.pick(1, 4) for _ in start)
+        self.made("slice", x, start=tuple(start), limit=tuple(limit), stride=stride)
+
+    def pad(self, x: Value) -> None:
+        low, high = ([self.pick(-2, 4) for _ in x.type.sizes] for _ in range(2))
+        interior = [self.pick(0, 3) for _ in x.type.sizes]
+        sizes = [n + (n - 1) * i + a + z for n, i, a, z in zip(x.type.sizes, interior, low, high, strict=True)]
+        if min(sizes) > 0 and math.prod(sizes) <= _MOST:
+            fill = self.body.constant(7, self.dtype)
+            self.made("pad", x, fill, low=tuple(low), high=tuple(high), interior=tuple(interior))
+
+    def concatenate(self, x: Value) -> None:
+        dim, shape = self.pick(0, x.type.rank), x.type.sizes
+        fitting = [v for v in self.values if v.type.rank == x.type.rank
+                   and all(n == shape[d] for d, n in enumerate(v.type.sizes) if d != dim)]  # fmt: skip
+        parts = [fitting[self.pick(0, len(fitting))] for _ in range(self.pick(1, 4))]
+        if sum(v.type.size for v in (*parts, x)) <= _MOST:
+            self.made("concatenate", *parts, x, dim=dim)
+
+    def broadcast(self, x: Value) -> None:
+        at, shape = self.pick(0, x.type.rank + 1), list(x.type.sizes)
+        dims = tuple(d + (d >= at) for d in range(x.type.rank))
+        self.made("broadcast_in_dim", x, shape=[*shape[:at], self.pick(1, 4), *shape[at:]], dims=dims)
+
+    def iota(self, x: Value) -> None:
+        numbers = self.body.op(
+            "iota", to=f"{self.dtype}[{','.join(map(str, x.type.sizes))}]", dim=self.pick(0, x.type.rank)
+        )
+        self.made("add", x, numbers)
+
+    def start(self) -> Value:
+        return self.body.op("negate", self.at) if self.pick(0, 2) else self.at
+
+    def dynamic_slice(self, x: Value) -> None:
+        sizes = tuple(self.pick(1, n + 1) for n in x.type.sizes)
+        self.made("dynamic_slice", x, *(self.start() for _ in sizes), shape=sizes, slice_sizes=sizes)
+
+    def dynamic_update_slice(self, x: Value) -> None:
+        sizes = tuple(self.pick(1, n + 1) for n in x.type.sizes)
+        cut = self.body.op("slice", x, start=(0,) * len(sizes), limit=sizes, stride=(1,) * len(sizes))
+        update = self.body.op("multiply", cut, cut)
+        self.made("dynamic_update_slice", x, update, *(self.start() for _ in sizes))
+
+    def gather(self, x: Value) -> None:
+        where = self.body.op("reshape", self.places, to="i32[3,2,1]")
+        window = x.type.sizes[1:]
+        self.made("gather", x, where, shape=(3, 2, *window), offset_dims=tuple(range(2, 2 + len(window))),
+                  collapsed_slice_dims=(0,), operand_batching_dims=(), start_indices_batching_dims=(),
+                  start_index_map=(0,), index_vector_dim=2, slice_sizes=(1, *window))  # fmt: skip
+
+    def grow(self, steps: int) -> Value:
+        maps: tuple[Callable[[Value], None], ...] = (
+            self.transpose, self.reshape, self.reverse, self.slice, self.pad, self.pad, self.concatenate, self.broadcast,
+            self.iota, self.dynamic_slice, self.dynamic_update_slice, self.gather,
+        )  # fmt: skip
+        for _ in range(steps):
+            maps[self.pick(0, len(maps))](self.recent())
+        return self.values[-1]
+
+
+def map_of_layouts(seed: int, dtype: str = "i32") -> Graph:
+    """An element-wise kernel."""
+    layouts = Layouts(seed, dtype)
+    value = layouts.grow(layouts.pick(2, 7))
+    turned = layouts.body.op("reverse", value, dims=tuple(range(value.type.rank)))
+    return layouts.body.done(layouts.body.op("add", value, turned if layouts.pick(0, 2) else value))
+
+
+def sum_of_layouts(seed: int, dtype: str = "i32") -> Graph:
+    """A kernel that sums some dims out of a value that it reads through index maps."""
+    layouts = Layouts(seed, dtype)
+    value = layouts.grow(layouts.pick(2, 6))
+    dims = [d for d in range(value.type.rank) if layouts.pick(0, 2)] or [0]
+    total = layouts.body.reduce("add", layouts.body.op("multiply", value, value), *dims)
+    return layouts.body.done(layouts.body.op("negate", total))
+
+
+def product_of_layouts(seed: int, dtype: str = "f32") -> Graph:
+    """A matrix product of two values that it reads through index maps."""
+    layouts = Layouts(seed, dtype)
+    values = [layouts.grow(layouts.pick(1, 5)) for _ in range(2)]
+    k = math.gcd(*(v.type.size for v in values))
+    sides = [layouts.body.op("reshape", v, to=f"{dtype}[{v.type.size // k},{k}]") for v in values]
+    return layouts.body.done(layouts.body.dot(*sides, ((1,), (1,))))
+
+
+def arguments(body: Graph, seed: int, start: int) -> list[Array]:
+    """Small whole numbers, so that sums are exact in any type; places inside and outside of what is looked up."""
+    rng = np.random.default_rng([seed, 2])
+    found = [np.asarray(rng.integers(-3, 4, v.type.sizes)).astype(DTYPES[v.type.dtype]) for v in body.inputs]
+    found[-2] = np.asarray(start, np.int32)
+    found[-1] = rng.choice(np.array([-(2**31), -1, 0, 1, 2, 5, 2**31 - 1], np.int32), (3, 2))
+    return found

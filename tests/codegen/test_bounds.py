@@ -1,0 +1,219 @@
+"""Proofs that kernels stay inside their operands: what is proven holds, and what does not hold is not proven."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from bodies import ONE, Body, check, launch
+from layouts import arguments, map_of_layouts
+
+from meshgen.codegen import triton_source
+from meshgen.codegen.bounds.ranges import Ranges
+from meshgen.codegen.bounds.source import Given, accesses
+from meshgen.codegen.bounds.values import FAR, Fact
+from meshgen.codegen.expr import Expr, constant, variable
+from meshgen.codegen.triton_source import KernelSource, kernel_source
+from meshgen.errors import CodegenError, RuntimeFailure
+from meshgen.ir.graph import Graph
+from meshgen.kernels.functions import FUNCTIONS
+
+FLAT = "i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n"
+TILES = """tile = tl.program_id(0)
+first = tile // 12 * 4
+height = tl.minimum(10 - first, 4)
+tile_m = first + tile % 12 % height
+tile_n = tile % 12 // height
+m = (tile_m * 16 + tl.arange(0, 16))[:, None]
+n = (tile_n * 16 + tl.arange(0, 16))[None, :]
+"""
+LOOP = "a = x_ptr + i * 100 + tl.arange(0, 32)[None, :]\nfor start in range(0, 100, 32):\n    k = start + tl.arange(0, 32)\n    k_col = k[None, :]\n    y = tl.load(a{mask})\n    a += 32\n"  # fmt: skip
+
+
+def proven(lines: str, size: int, programs: int = 1, **counts: int) -> list[bool]:
+    """Of each access of a kernel: `x_ptr` has `size` elements, BLOCK is 1024."""
+    names = ["x_ptr", *counts, "BLOCK"]
+    text = f"def kernel({', '.join(names)}):\n" + "".join(f"    {line}\n" for line in lines.splitlines())
+    found = accesses(text, "kernel", Given({"x_ptr": size}, counts, programs, {"BLOCK": 1024}))
+    return [access.is_proven for access in found]
+
+
+INSIDE = [
+    (FLAT + "tl.load(x_ptr + i)", 2048, 2),
+    (FLAT + "tl.load(x_ptr + i, mask=i < 15, other=0)", 15, 1),
+    (FLAT + "tl.load(x_ptr + (-i + 14) % 3 * 5 + (-i + 14) // 3, mask=i < 15, other=0)", 15, 1),
+    (FLAT + "tl.load(x_ptr + i % 7 * 3, mask=i % 7 < 5, other=0)", 13, 4),
+    (FLAT + "tl.load(x_ptr + i // 4 - 2, mask=(i // 4 - 2 >= 0) & (i // 4 - 2 < 9), other=0)", 9, 1),
+    (FLAT + "at = tl.minimum(tl.maximum(tl.load(x_ptr).to(tl.int32), 0), 6)\ntl.load(x_ptr + at * 2 + 1)", 14, 1),
+    (FLAT + "tl.store(x_ptr + i * 3 % 7, 1)", 7, 1),  # no range does: all points are looked at
+    (TILES + "tl.load(x_ptr + m * 48 + n)", 160 * 48, 30),
+    (FLAT + "tl.load(x_ptr + i.to(tl.int64) * 4194304, mask=i < 1024, other=0)", 2**32, 1),
+    (LOOP.format(mask=", mask=k_col < 100, other=0").replace("i *", "0 *"), 100, 1),
+]  # fmt: skip
+OUTSIDE = [
+    (FLAT + "tl.load(x_ptr + i)", 2047, 2),
+    (FLAT + "tl.load(x_ptr + i, mask=i <= 15, other=0)", 15, 1),
+    (FLAT + "tl.load(x_ptr + (-i + 2) // 3 + 4, mask=i < 15, other=0)", 5, 1),  # -4 // 3 is -1 on a device
+    (FLAT + "tl.load(x_ptr + (-i + 2) % 3, mask=i < 15, other=0)", 3, 1),
+    (FLAT + "tl.load(x_ptr + i // 4 - 2, mask=i // 4 - 2 < 9, other=0)", 9, 1),
+    (FLAT + "at = tl.minimum(tl.load(x_ptr).to(tl.int32), 6)\ntl.load(x_ptr + at * 2 + 1)", 14, 1),
+    (FLAT + "at = tl.maximum(tl.load(x_ptr).to(tl.int32), 0)\ntl.load(x_ptr + at)", 14, 1),
+    (FLAT + "tl.store(x_ptr + i * 3 % 8, 1)", 7, 1),
+    (TILES + "tl.load(x_ptr + m * 48 + n)", 160 * 48 - 1, 30),
+    (TILES.replace("% height", "% 4") + "tl.load(x_ptr + m * 48 + n)", 160 * 48, 30),
+    (FLAT + "tl.load(x_ptr + i * 4194304, mask=i < 1024, other=0)", 2**32, 1),  # wraps in 32 bits
+    (FLAT + "tl.load(x_ptr + i * 4194304 // 4194304, mask=i < 1024, other=0)", 1024, 1),
+    (FLAT + "tl.load(x_ptr + i, mask=(i < 9) | (i > 20), other=0)", 9, 1),
+    (LOOP.format(mask="").replace("i *", "0 *"), 100, 1),
+    (LOOP.format(mask=", mask=k_col < 101, other=0").replace("i *", "0 *"), 100, 1),
+    (FLAT + "tl.load(y + i, mask=i < 0, other=0)", 1, 1),  # not even a pointer
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "size", "programs"), INSIDE)
+def test_what_is_inside_is_proven(lines: str, size: int, programs: int) -> None:
+    assert proven(lines, size, programs)[-1]
+
+
+@pytest.mark.parametrize(("lines", "size", "programs"), OUTSIDE)
+def test_what_is_outside_is_not(lines: str, size: int, programs: int) -> None:
+    assert not proven(lines, size, programs)[-1]
+
+
+def test_lanes_of_two_sides_are_not_the_same() -> None:
+    lanes = "k = tl.arange(0, 32)\nrow = k[:, None]\ncol = k[None, :]\n"
+    assert proven(lanes + "tl.load(x_ptr + row - col + 31)", 63)[-1]
+    assert not proven(lanes + "tl.load(x_ptr + row - col)", 1)[-1]
+
+
+def test_places_of_devices_are_in_their_groups() -> None:
+    lines = FLAT + "tl.load(x_ptr + index * 3 + i % 3, mask=index * 3 + i % 3 < {}, other=0)"
+    assert proven(lines.format(10), 10, index=4)[-1] and not proven(lines.format(11), 10, index=4)[-1]
+
+
+def test_a_sum_that_is_bounded_bounds_its_multiples() -> None:
+    x, y, z = variable("x", 5), variable("y", 4), variable("z", 3)
+    ranges = Ranges([Fact(x * 4 + y - 10, -FAR, -1)])
+    assert ranges.bounds(x * 12 + y * 3 + z) == (0, 29)
+    assert ranges.bounds(x) == (0, 2)
+    assert Ranges([Fact(x, 7, 9)]).is_empty
+
+
+def everywhere(expr: Expr, sizes: dict[str, int]) -> Iterator[dict[str, int]]:
+    for place in np.ndindex(*sizes.values()):
+        yield dict(zip(sizes, map(int, place), strict=True))
+
+
+def test_ranges_are_never_too_small() -> None:
+    from test_expr import SIZES, random_expr
+
+    from meshgen.codegen.expr import evaluate
+
+    rng = np.random.default_rng(3)
+    for _ in range(150):
+        facts = [Fact(random_expr(rng, 2), *sorted(map(int, rng.integers(-6, 25, 2)))) for _ in range(3)]
+        ranges, expr = Ranges(facts), random_expr(rng, 3)
+        low, high = ranges.bounds(expr)
+        for at in everywhere(expr, SIZES):
+            if all(fact.low <= evaluate(fact.expr, at) <= fact.high for fact in facts):
+                assert not ranges.is_empty and low <= evaluate(expr, at) <= high
+    assert Ranges().bounds(constant(3)) == (3, 3)
+
+
+def given(source: KernelSource, graph: Graph) -> Given:
+    names = re.findall(
+        r"\w+_ptr(?=[,)])", source.text[source.text.index(f"def {source.entry}(") :].split("):")[0] + ")"
+    )
+    sizes = dict(zip(names, (v.type.size for v in (*graph.inputs, *graph.outputs)), strict=True))
+    return Given(sizes, {}, source.grid[0], source.constants)
+
+
+def damaged(text: str, rng: np.random.Generator) -> str:
+    """The source with one number changed, or a mask or a clamp left out."""
+    start = text.index('"""\n', text.index("@triton.jit\ndef layouts")) + 4
+    head, tail = text[:start], re.sub(r"  #.*", "", text[start:])
+    numbers = list(re.finditer(r"(?<![\w.])\d+(?![\w.])", tail))
+    match int(rng.integers(5)):
+        case 0 if "mask" in tail:
+            return head + re.sub(r", mask=.*, other=0\)", ")", tail, count=1)
+        case 1 if "tl.maximum" in tail:
+            return head + tail.replace("tl.maximum(", "tl.minimum(", 1)
+        case _ if numbers:
+            found = numbers[int(rng.integers(len(numbers)))]
+            other = int(found[0]) * int(rng.choice([0, 1, 1, 2])) + int(rng.choice([1, 1, 2]))
+            return head + tail[: found.start()] + str(other) + tail[found.end() :]
+        case _:
+            return text
+
+
+def test_a_damaged_kernel_is_proven_only_if_it_stays_inside() -> None:
+    """The interpreter sees each address; what it refuses must not have been proven."""
+    refused = 0
+    for seed in range(70):
+        graph = map_of_layouts(seed)
+        source = kernel_source("layouts", graph, ONE)
+        text = damaged(source.text, np.random.default_rng(seed))
+        try:
+            for start in (-2000000000, 2000000000):
+                launch(replace(source, text=text), graph, arguments(graph, seed, start))
+        except RuntimeFailure as error:
+            refused += "outside of" in str(error)
+            assert "outside of" not in str(error) or not all(
+                access.is_proven for access in accesses(text, "layouts", given(source, graph))
+            ), text
+        assert all(access.is_proven for access in accesses(source.text, "layouts", given(source, graph)))
+    assert refused >= 10
+
+
+def lookup() -> Graph:
+    b = Body("f32[6,4]", "i32[3]")
+    b.inputs[0].name, b.inputs[1].name = "table", "places"
+    where = b.op("reshape", b.inputs[1], to="i32[3,1]")
+    rows = b.op("gather", b.inputs[0], where, to="f32[3,4]", offset_dims=(1,), collapsed_slice_dims=(0,),
+                operand_batching_dims=(), start_indices_batching_dims=(), start_index_map=(0,), index_vector_dim=1,
+                slice_sizes=(1, 4))  # fmt: skip
+    return b.done(b.op("add", rows, rows))
+
+
+@pytest.mark.parametrize("left_out", ["tl.maximum", "tl.minimum"])
+def test_places_from_memory_are_proven_by_their_clamp(left_out: str) -> None:
+    graph = lookup()
+    source = kernel_source("layouts", graph, ONE)
+    assert all(access.is_proven for access in accesses(source.text, "layouts", given(source, graph)))
+    other = "tl.minimum" if left_out == "tl.maximum" else "tl.maximum"
+    text = source.text.replace(f"{left_out}(", f"{other}(")
+    assert not all(access.is_proven for access in accesses(text, "layouts", given(source, graph)))
+
+
+@pytest.mark.parametrize("kind", ["map", "dot"])
+def test_an_access_without_a_proof_is_masked(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is known of the loads of the first try: all compare their offsets in the second, and are proven by that."""
+    tries = list[int]()
+
+    def not_at_first(text: str, entry: str, given: Given):
+        tries.append(1)
+        found = accesses(text, entry, given)
+        assert all(access.is_proven for access in found)
+        return [replace(access, is_proven=False) for access in found] if len(tries) == 1 else found
+
+    monkeypatch.setattr(triton_source, "accesses", not_at_first)
+    b = Body("f32[40,70]", "f32[70,50]")
+    graph = b.done(b.dot(*b.inputs, ((1,), (0,)))) if kind == "dot" else lookup()
+    source = check(graph, length=70)
+    assert source.text.count("place") > 5 and len(tries) == 2
+
+
+def test_a_kernel_without_a_proof_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(text: str, entry: str, given: Given):
+        return [replace(access, is_proven=False) for access in accesses(text, entry, given)]
+
+    monkeypatch.setattr(triton_source, "accesses", never)
+    with pytest.raises(CodegenError, match=r"MG0301.*no proof that it stays inside.*table_ptr"):
+        kernel_source("k", lookup(), ONE)
+
+
+def test_functions_that_kernels_call_touch_no_memory() -> None:
+    assert [name for name, text in FUNCTIONS.items() if "tl.load" in text or "tl.store" in text] == []

@@ -1,0 +1,59 @@
+"""Random programs the whole way to kernels, and each kernel in the interpreter against its body, on two devices.
+
+MESHGEN_RANDOM_KERNELS=500 looks at that many programs instead of a few.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from bodies import launch
+
+from meshgen.codegen.triton_source import kernel_source
+from meshgen.commands.kernel_check import worst_error
+from meshgen.commands.random_programs import options_of, program_of
+from meshgen.errors import CodegenError, MeshgenError
+from meshgen.ir.evaluate.evaluator import Evaluator
+from meshgen.ir.graph import Graph
+from meshgen.ir.tolerance.bounds import error_bound
+from meshgen.mesh import Mesh
+from meshgen.pipeline import Timing, run_stages
+from meshgen.runtime.random_arrays import random_array
+from meshgen.runtime.simulate import rank_handlers
+
+COUNT = int(os.environ.get("MESHGEN_RANDOM_KERNELS", "24"))
+AT_ONCE = 6
+
+
+def kernel_agrees(body: Graph, mesh: Mesh, seed: int) -> None:
+    """The kernel computes its body, unless none can be generated; no access of it needed a mask for a proof."""
+    try:
+        source = kernel_source(body.name, body, mesh)
+    except CodegenError as error:
+        assert "no proof" not in str(error), str(error)
+        return
+    assert " place " not in source.text, source.text
+    operands = [random_array(v.type, [seed, n]) for n, v in enumerate(body.inputs)]
+    for rank in {0, mesh.size - 1}:  # the last has padding, whose rows may hold anything: it must only stay inside
+        evaluator = Evaluator(rank_handlers(mesh, rank))
+        places = {what: mesh.index(rank, what) for kind, what in source.params if kind == "coordinate"}
+        found = launch(source, body, operands, places)
+        if rank == 0:
+            wanted, bounds = evaluator.graph(body, operands), error_bound(body, operands, evaluator=evaluator)
+            errors = [worst_error(*each) for each in zip(found, wanted, bounds, strict=True)]
+            assert all(error <= allowed for error, allowed in errors), source.text
+
+
+@pytest.mark.parametrize("first", range(0, COUNT, AT_ONCE))
+def test_kernels_of_random_programs(first: int) -> None:
+    for seed in range(first, min(first + AT_ONCE, COUNT)):
+        try:
+            fused = run_stages(program_of(seed), options_of(seed), Timing(), "fuse")["fuse"]
+        except MeshgenError:  # a program that is refused; `test_random_programs` looks at these
+            continue
+        with np.errstate(all="ignore"):
+            for part in fused.parts or [fused]:
+                for body in part.kernels.values():
+                    kernel_agrees(body, part.mesh, seed)
