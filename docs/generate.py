@@ -14,7 +14,6 @@ from importlib import import_module
 from pathlib import Path
 
 from meshgen.cli import COMMANDS, main
-from meshgen.codegen.fusion import space as fusion_space
 from meshgen.errors import CODES
 from meshgen.ir import text
 from meshgen.ir.bridge.registries import IMPORTERS
@@ -26,14 +25,16 @@ from meshgen.sharding.rules import RULES
 
 PLACE = Path(__file__).parent
 sys.path.insert(0, str(PLACE))
-from faults import FAULTS, Fault  # noqa: E402  (a file beside this one, which is no package)
+from faults import FAULTS, Fault  # noqa: E402  (files beside this one, which is no package)
+from kernel_examples import kernels_of  # noqa: E402
 
 NOTE = "<!-- written by docs/generate.py: change the code, then run `make docs` -->\n"
-KERNELS = (
-    fusion_space.POINTWISE | fusion_space.LAYOUT | fusion_space.MADE | fusion_space.LOOKUPS | {"reduce", "dot_general"}
+CONTROL = ("case", "if", "while")  # partitioned by `partition` itself
+_CONTROL_NOTE = (
+    "`case`, `if` and `while` whose regions communicate are run by the schedule, with kernels inside their regions. Those "
+    "that do not communicate run on the reference device only: compiling them for a GPU is refused (MG0301). So are "
+    "a `compare` of type TOTALORDER and a `bitcast_convert` to elements of another width.\n"
 )
-CONTROL = ("case", "if", "while")  # partitioned by `partition` itself; their bodies are fused
-WRITTEN_OUT = ("rng_bit_generator",)  # partition writes them as operations that have kernels
 UPSTREAM = ("arith", "bufferization", "linalg", "math", "scf", "tensor", "tosa")
 AREAS = {
     "00": "How meshgen was called",
@@ -50,17 +51,18 @@ def operations() -> str:
     """A row per payload operation: which parts of meshgen know it."""
     assert partition.partition is not None  # importing it fills the table of partitioners
     names = sorted({*HANDLERS, *RULES} - {"annotate"})
-    columns = {
+    known = {
         "types and checks": set(INFERENCE),
         "NumPy reference": set(HANDLERS),
         "sharding rule": {*RULES, *CONTROL},
         "partition": {*PARTITIONERS, *CONTROL},
-        "kernels": {*KERNELS, *CONTROL, *WRITTEN_OUT},
     }
-    rows = [[f"`{name}`", *("yes" if name in known else "" for known in columns.values())] for name in names]
-    counts = ", ".join(f"{column}: {sum(name in known for name in names)}" for column, known in columns.items())
+    columns = {title: {name: "yes" for name in names if name in ops} for title, ops in known.items()}
+    columns["kernels"] = {name: said for name in names if (said := kernels_of(name))}
+    rows = [[f"`{name}`", *(cells.get(name, "") for cells in columns.values())] for name in names]
+    counts = ", ".join(f"{column}: {len(cells)}" for column, cells in columns.items())
     table = _table(["operation", *columns], rows)
-    return f"# Operations\n\n{NOTE}\nStableHLO mnemonics. {counts}.\n\n{table}\n{_upstream()}"
+    return f"# Operations\n\n{NOTE}\nStableHLO mnemonics. {counts}.\n\n{table}\n{_CONTROL_NOTE}\n{_upstream()}"
 
 
 def _upstream() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from meshgen.errors import CODES
+from meshgen.errors import CODES, CodegenError
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -42,6 +43,29 @@ def test_documents_name_files_that_exist(document: Path) -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "meshgen").rglob("*.py")), ids=lambda path: path.name)
 def test_every_number_in_the_code_is_a_known_fault(path: Path) -> None:
     assert set(re.findall(r"MG\d{4}", path.read_text())) <= set(CODES)
+
+
+def test_kernels_are_claimed_for_what_is_generated() -> None:
+    """The table's last column comes from trying; an operation that nobody tries would be left out of it."""
+    from meshgen.codegen.triton_source import GENERATED
+
+    generator()  # makes the files beside it importable
+    examples = importlib.import_module("kernel_examples")
+    assert examples.names() >= GENERATED
+    said = {name: examples.kernels_of(name) for name in ("and", "constant", "gather", "popcnt", "rng_bit_generator")}
+    assert said == {"and": "yes", "constant": "yes", "gather": "yes", "popcnt": "not of i64, ui64",
+                    "rng_bit_generator": "yes"}  # fmt: skip
+    assert [examples.kernels_of(name) for name in ("if", "case", "while", "sort", "complex")] == [""] * 5
+
+
+@pytest.mark.parametrize("name", ["if", "case", "while"])
+def test_control_flow_that_does_not_communicate_is_refused_for_a_gpu(name: str, tmp_path: Path) -> None:
+    import meshgen as mg
+
+    generator()
+    text = importlib.import_module("kernel_examples").PROGRAMS[name]
+    with pytest.raises(CodegenError, match="MG0301"):
+        mg.compile(text, mg.make_mesh({"x": 2}), target="cuda:sm_90")
 
 
 def test_every_fault_is_explained() -> None:

@@ -1,0 +1,166 @@
+"""Small programs for each operation that kernels are generated for: `docs/generate.py` says what comes of them.
+
+An element-wise operation is tried for every element type; the others move or make elements whatever these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from meshgen.codegen.emit.ops import POINTER_TYPES
+from meshgen.codegen.fusion.space import BINARY, UNARY
+from meshgen.codegen.triton_source import kernel_source
+from meshgen.errors import CodegenError, Location
+from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
+from meshgen.ir.infer.inference import verify_node
+from meshgen.ir.text import parse_text
+from meshgen.mesh import make_mesh
+from meshgen.pipeline import Options, Timing, run_stages
+
+MESH = make_mesh({"x": 2})
+_ARITY = {**dict.fromkeys(UNARY, 1), **dict.fromkeys(BINARY, 2), "select": 3, "clamp": 3, "to_partial": 1}
+_ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "compare": {"direction": "LT", "compare_type": ""},
+    "to_partial": {"axes": ("x",), "kind": "sum"},
+}
+_CUT = {"start": (1,), "limit": (4,), "stride": (1,)}
+_ROWS = {"offset_dims": (1,), "collapsed_slice_dims": (0,), "operand_batching_dims": (), "start_indices_batching_dims": (),
+         "start_index_map": (0,), "index_vector_dim": 1, "slice_sizes": (1, 6)}  # fmt: skip
+_PRODUCT = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "precision": ()}
+
+# operation: (shapes of its operands, "i" before one of i32; shape of the result; attributes). All else is f32.
+_OTHERS: dict[str, tuple[Sequence[str], str, dict[str, Any]]] = {
+    "broadcast_in_dim": (["6"], "4,6", {"dims": (1,)}),
+    "reshape": (["4,6"], "3,8", {}),
+    "transpose": (["4,6"], "6,4", {"perm": (1, 0)}),
+    "reverse": (["6"], "6", {"dims": (0,)}),
+    "slice": (["6"], "3", _CUT),
+    "pad": (["6", ""], "9", {"low": (1,), "high": (2,), "interior": (0,)}),
+    "mask_padding": (["6"], "6", {"axes": ("x",), "dim": 0, "size": 11, "fill": 0}),
+    "all_slice": (["6"], "3", {"axes": ("x",), "dim": 0}),
+    "iota": ([], "6", {"dim": 0}),
+    "process_index": ([], "i", {"axes": ("x",)}),
+    "concatenate": (["4", "2"], "6", {"dim": 0}),
+    "gather": (["4,6", "i3,1"], "3,6", _ROWS),
+    "dynamic_slice": (["6", "i"], "3", {"slice_sizes": (3,)}),
+    "dynamic_update_slice": (["6", "3", "i"], "6", {}),
+    "reduce": (["4,6", ""], "4", {"dims": (1,), "kind": "add"}),
+    "dot_general": (["4,6", "6,4"], "4,4", _PRODUCT),
+}
+
+_REGION = "    %r = stablehlo.tanh %x : tensor<4xf32>\n    stablehlo.return %r : tensor<4xf32>\n"
+# Programs of operations that are no element of a kernel's body: written out before there are kernels, or a whole body.
+PROGRAMS = {
+    "rng_bit_generator": """func.func @main(%s: tensor<2xui64>) -> tensor<8xui32> {
+  %t, %r = "stablehlo.rng_bit_generator"(%s) <{rng_algorithm = #stablehlo<rng_algorithm THREE_FRY>}> : (tensor<2xui64>) -> (tensor<2xui64>, tensor<8xui32>)
+  return %r : tensor<8xui32>
+}
+""",
+    "if": f"""func.func @main(%p: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {{
+  %y = "stablehlo.if"(%p) ({{
+{_REGION}  }}, {{
+    stablehlo.return %x : tensor<4xf32>
+  }}) : (tensor<i1>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}}
+""",
+    "case": f"""func.func @main(%p: tensor<i32>, %x: tensor<4xf32>) -> tensor<4xf32> {{
+  %y = "stablehlo.case"(%p) ({{
+{_REGION}  }}, {{
+    stablehlo.return %x : tensor<4xf32>
+  }}) : (tensor<i32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}}
+""",
+    "while": """func.func @main(%x: tensor<f32>) -> tensor<f32> {
+  %end = stablehlo.constant dense<9.0> : tensor<f32>
+  %y = "stablehlo.while"(%x) ({
+  ^bb0(%a: tensor<f32>):
+    %p = stablehlo.compare LT, %a, %end : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  }, {
+  ^bb0(%a: tensor<f32>):
+    %b = stablehlo.add %a, %a : tensor<f32>
+    stablehlo.return %b : tensor<f32>
+  }) : (tensor<f32>) -> tensor<f32>
+  return %y : tensor<f32>
+}
+""",
+}
+
+
+def kernels_of(name: str) -> str:
+    """What a row of the table says of the operation's kernels: "yes", the types for which there are none, or nothing."""
+    if name in PROGRAMS:
+        return "yes" if _program_generates(PROGRAMS[name]) else ""
+    if name in _ARITY:
+        bodies = {dtype: body for dtype in POINTER_TYPES if _is_valid(body := _elementwise(name, dtype))}
+        missing = [dtype for dtype, body in bodies.items() if not _generates(body)]
+        if len(missing) == len(bodies):
+            return ""
+        return f"not of {', '.join(missing)}" if missing else "yes"
+    if name == "constant":
+        return "yes" if _generates(_constant()) else ""
+    return "yes" if name in _OTHERS and _generates(_other(name, *_OTHERS[name])) else ""
+
+
+def names() -> frozenset[str]:
+    """The operations that there is a program for."""
+    return frozenset({*_ARITY, *_OTHERS, *PROGRAMS, "constant"})
+
+
+def _elementwise(name: str, dtype: str) -> Graph:
+    shape, result = (6,), dtype
+    types = [dtype] * _ARITY[name]
+    if name in ("compare", "is_finite"):
+        result = "i1"
+    if name == "convert":
+        result = "i32" if dtype == "f32" else "f32"
+    if name == "bitcast_convert" and dtype != "i1":
+        result = {1: "ui8", 2: "i16", 4: "i32", 8: "i64"}[DTYPES[dtype].itemsize]
+    if name == "select":
+        types[0] = "i1"
+    return _body(name, [TensorType(shape, t) for t in types], TensorType(shape, result), _ATTRIBUTES.get(name, {}))
+
+
+def _other(name: str, operands: Sequence[str], result: str, attrs: dict[str, Any]) -> Graph:
+    return _body(name, [_type(text) for text in operands], _type(result), attrs)
+
+
+def _type(text: str) -> TensorType:
+    dims = text.removeprefix("i")
+    return TensorType(tuple(int(d) for d in dims.split(",") if d), "i32" if text.startswith("i") else "f32")
+
+
+def _body(name: str, operands: Sequence[TensorType], result: TensorType, attrs: dict[str, Any]) -> Graph:
+    graph = Graph(name, [Value(t, f"x{n}") for n, t in enumerate(operands)])
+    graph.outputs = [graph.add(name, graph.inputs, [result], attrs, loc=Location("example", 1)).result]
+    return graph
+
+
+def _constant() -> Graph:
+    graph = Graph("constant")
+    kind = TensorType((), "f32")
+    graph.outputs = [graph.add("constant", [], [kind], {"value": np.zeros((), np.float32)}).result]
+    return graph
+
+
+def _is_valid(body: Graph) -> bool:
+    return not any(verify_node(node) for node in body.nodes)
+
+
+def _generates(body: Graph) -> bool:
+    try:
+        kernel_source(body.name, body, MESH)
+    except CodegenError:
+        return False
+    return True
+
+
+def _program_generates(text: str) -> bool:
+    """Whether all kernels of a program can be generated."""
+    fused = run_stages(parse_text(text, meshes=[MESH]), Options("cpu"), Timing(), "fuse")["fuse"]
+    return all(_generates(body) for body in fused.kernels.values())
