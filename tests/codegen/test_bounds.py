@@ -52,6 +52,8 @@ INSIDE = [
     (TILES + "tl.load(x_ptr + m * 48 + n)", 160 * 48, 30),
     (FLAT + "tl.load(x_ptr + i.to(tl.int64) * 4194304, mask=i < 1024, other=0)", 2**32, 1),
     (LOOP.format(mask=", mask=k_col < 100, other=0").replace("i *", "0 *"), 100, 1),
+    (FLAT + "at = tl.minimum(tl.maximum(tl.load(x_ptr).to(tl.int32), 0), 70)\ninside = (-at + i // 16 >= 0) & (-at + i // 16 < 9)\n"
+     "tl.load(x_ptr + -at * 16 + i, mask=inside, other=0)", 144, 2),
 ]  # fmt: skip
 OUTSIDE = [
     (FLAT + "tl.load(x_ptr + i)", 2047, 2),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from meshgen.codegen.bounds.values import Fact, Need
-from meshgen.codegen.expr import Atom, Expr, Quotient, Var, atom_bounds
+from meshgen.codegen.expr import Atom, Expr, Quotient, Remainder, Var, atom_bounds
 
 _MOST_SUMS = 10  # facts of several terms that are kept: each way through them is tried
 _ROUNDS = 3  # of telling terms of a sum what is known of the others
@@ -41,6 +41,7 @@ class Ranges:
 
         Sums before number `first` are not used: each is on the way to an atom's range at most once.
         """
+        expr = _with_remainders(expr)
         low, high = self._plain(expr, first)
         table = dict(expr.terms)
         for number, fact in enumerate(self._sums[first:], first):
@@ -103,3 +104,17 @@ class Ranges:
                         return
                     low, high = self._plain(Expr(tuple(term for term in fact.expr.terms if term[0] != atom)))
                     self._narrow(atom, factor, fact.low - high, fact.high - low)
+
+
+def _with_remainders(expr: Expr) -> Expr:
+    """`x - x // c * c` as `x % c`, whose range is known."""
+    table = dict(expr.terms)
+    for atom, factor in expr.terms:
+        if not isinstance(atom, Quotient) or factor % atom.by:
+            continue
+        times = -factor // atom.by
+        if all(table.get(inner) == f * times for inner, f in atom.of.terms):
+            rest = {a: f for a, f in table.items() if a != atom and a not in dict(atom.of.terms)}
+            rest[Remainder(atom.of, atom.by)] = times + rest.get(Remainder(atom.of, atom.by), 0)
+            return Expr(tuple(rest.items()), expr.const - atom.of.const * times)
+    return expr
