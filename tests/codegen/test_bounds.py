@@ -52,10 +52,16 @@ INSIDE = [
     (TILES + "tl.load(x_ptr + m * 48 + n)", 160 * 48, 30),
     (FLAT + "tl.load(x_ptr + i.to(tl.int64) * 4194304, mask=i < 1024, other=0)", 2**32, 1),
     (LOOP.format(mask=", mask=k_col < 100, other=0").replace("i *", "0 *"), 100, 1),
+    (FLAT + "tl.load(x_ptr + i + 64, mask=i % 128 < 64, other=0)", 2**20, 1024),
+    (FLAT + "tl.load(x_ptr + i - 64, mask=(i // 64) % 2 > 0, other=0)", 2**20, 1024),
+    (FLAT + "tl.load(x_ptr + 1048575 - i + 3, mask=(-i + 1048575) % 4 < 1, other=0)", 2**20, 1024),
     (FLAT + "at = tl.minimum(tl.maximum(tl.load(x_ptr).to(tl.int32), 0), 70)\ninside = (-at + i // 16 >= 0) & (-at + i // 16 < 9)\n"
      "tl.load(x_ptr + -at * 16 + i, mask=inside, other=0)", 144, 2),
 ]  # fmt: skip
 OUTSIDE = [
+    (FLAT + "tl.load(x_ptr + i + 65, mask=i % 128 < 64, other=0)", 2**20, 1024),
+    (FLAT + "tl.load(x_ptr + i + 64, mask=i % 128 <= 64, other=0)", 2**20, 1024),
+    (FLAT + "tl.load(x_ptr + i - 64, mask=i % 128 < 64, other=0)", 2**20, 1024),
     (FLAT + "tl.load(x_ptr + i)", 2047, 2),
     (FLAT + "tl.load(x_ptr + i, mask=i <= 15, other=0)", 15, 1),
     (FLAT + "tl.load(x_ptr + (-i + 2) // 3 + 4, mask=i < 15, other=0)", 5, 1),  # -4 // 3 is -1 on a device
@@ -215,6 +221,19 @@ def test_a_kernel_without_a_proof_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(triton_source, "accesses", never)
     with pytest.raises(CodegenError, match=r"MG0301.*no proof that it stays inside.*table_ptr"):
         kernel_source("k", lookup(), ONE)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"), [("ui64", 2**64 - 1), ("i64", -(2**63)), ("i32", -(2**31)), ("ui32", 2**32 - 1)]
+)
+def test_numbers_of_every_width_are_read(dtype: str, number: int) -> None:
+    """Data that is computed with beyond 64 bits of Python, and places that come from it."""
+    b = Body(f"{dtype}[5]", f"{dtype}[]")
+    x, at = b.inputs
+    moved = b.op("subtract", b.op("multiply", x, b.splat(number, x)), b.splat(number, x))
+    start = b.op("add", at, b.constant(number, dtype))
+    cut = b.op("dynamic_slice", moved, start, to=f"{dtype}[3]", slice_sizes=(3,))
+    check(b.done(b.op("add", cut, cut)))
 
 
 def test_functions_that_kernels_call_touch_no_memory() -> None:

@@ -13,6 +13,7 @@ from meshgen.codegen.bounds.values import FAR, Condition, Exact, Fact, Known, Ne
 from meshgen.codegen.expr import Expr, Var
 
 _MOST_PROGRAMS = 2**20  # for which numbers that depend on the program alone are computed one by one
+_MOST_EXACT = 2**31
 _BITS = {"tl.int32": 32, "tl.int64": 64}
 _NOTHING_HOLDS = Ranges()
 
@@ -206,8 +207,10 @@ def _holds(needs: Sequence[Need]) -> bool:
 
 
 def _each(number: Number) -> Exact | None:
-    """The number in each program, if it depends on nothing else."""
-    return np.asarray(number.expr.const, np.int64) if number.expr.is_constant else number.exact
+    """The number in each program, if it depends on nothing else and a product of two of its like can be computed."""
+    if number.expr.is_constant:
+        return np.asarray(number.expr.const, np.int64) if abs(number.expr.const) <= _MOST_EXACT else None
+    return number.exact if number.exact is not None and np.abs(number.exact).max() <= _MOST_EXACT else None
 
 
 def _exact(left: Number, op: ast.operator, right: Number) -> Exact | None:

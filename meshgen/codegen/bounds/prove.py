@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.bounds.ranges import Ranges
 from meshgen.codegen.bounds.values import Exact, Fact, Need, Number
-from meshgen.codegen.expr import Expr, Quotient, Var
+from meshgen.codegen.expr import Expr, Quotient, Remainder, Var
 
 _MOST_POINTS = 2**18  # of an exact enumeration
+_MOST_VALUE = 2**62  # of an expression at a point
+_DEPTH = 2  # parts of parts of a variable
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,10 @@ def prove(question: Question, definitions: Mapping[Var, Number], opened: Sequenc
     tried = [question]
     for choice in opened:
         tried.append(_opened(question, {v: n for v, n in definitions.items() if choice(v)}))
-    return any(_by_ranges(each) for each in dict.fromkeys(tried)) or any(
-        _by_points(each) for each in dict.fromkeys(tried)
-    )
+    tried = list(dict.fromkeys(tried))
+    if any(_by_ranges(each) for each in tried):
+        return True
+    return any(_by_parts(each, _DEPTH) for each in tried) or any(_by_points(each) for each in tried)
 
 
 def _by_ranges(question: Question) -> bool:
@@ -73,6 +76,43 @@ def _opened(question: Question, table: Mapping[Var, Number]) -> Question:
     return Question(offset, all_replaced(needs), tuple(facts), question.size)
 
 
+def _by_parts(question: Question, depth: int) -> bool:
+    splits = _splits(question)
+    return any(_by_ranges(split) or (depth > 1 and _by_parts(split, depth - 1)) for split in splits)
+
+
+def _splits(question: Question) -> Iterator[Question]:
+    """The question with a variable in parts, for each quotient and remainder of it that a fact speaks of.
+
+    `i % 128 < 64` says more of `i + 64` where i is `128 * block + rest`: that `rest + 64` is still of the same block.
+    """
+    for atom in dict.fromkeys(a for fact in question.facts for a in _inner(fact.expr)):
+        (var, sign), *more = atom.of.terms
+        if more or not isinstance(var, Var) or abs(sign) != 1:
+            continue
+        low, high = ex.bounds(atom.of)
+        block = Var(f"{var.text} by {atom.by}", low // atom.by, high // atom.by)
+        rest = Var(f"{var.text} within {atom.by}", 0, atom.by - 1)
+        parts = Expr(((block, atom.by), (rest, 1)))
+        table = {var: (parts - atom.of.const) * sign}
+        facts = [replace(f, expr=ex.substitute(f.expr, table), needs=_replaced(f.needs, table)) for f in question.facts]
+        facts.append(Fact(table[var], var.low, var.high))
+        offset = ex.substitute(question.offset, table)
+        yield Question(offset, _replaced(question.needs, table), tuple(facts), question.size)
+
+
+def _inner(expr: Expr) -> Iterator[Quotient | Remainder]:
+    """Quotients and remainders in an expression, the innermost first."""
+    for atom, _ in expr.terms:
+        if not isinstance(atom, Var):
+            yield from _inner(atom.of)
+            yield atom
+
+
+def _replaced(needs: Iterable[Need], table: Mapping[Var, Expr]) -> tuple[Need, ...]:
+    return tuple(replace(need, expr=ex.substitute(need.expr, table)) for need in needs)
+
+
 def _by_points(question: Question) -> bool:
     """Look at every value of the variables, if they are few enough."""
     facts = question.facts
@@ -80,6 +120,8 @@ def _by_points(question: Question) -> bool:
     exprs += [need.expr for fact in facts for need in fact.needs]
     leaves = list(dict.fromkeys(v for e in exprs for v in ex.variables(e)))
     if math.prod(v.high - v.low + 1 for v in leaves) > _MOST_POINTS:
+        return False
+    if any(max(map(abs, ex.bounds(e))) > _MOST_VALUE for e in exprs):
         return False
     axes = np.ogrid[tuple(slice(v.low, v.high + 1) for v in leaves)] if leaves else []
     table = dict(zip(leaves, (np.asarray(axis, np.int64) for axis in axes), strict=True))
@@ -100,8 +142,7 @@ def _all(needs: Iterable[Need], table: Mapping[Var, Exact]) -> np.ndarray[tuple[
 
 def _between(need: Need, table: Mapping[Var, Exact]) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     value = _values(need.expr, table)
-    edge = 2**62  # bounds beyond it bound nothing: values of 64 bits are looked at
-    return (value >= max(need.low, -edge)) & (value <= min(need.high, edge))
+    return (value >= max(need.low, -_MOST_VALUE)) & (value <= min(need.high, _MOST_VALUE))
 
 
 def _values(expr: Expr, table: Mapping[Var, Exact]) -> Exact:

@@ -125,7 +125,7 @@ class _Reader:
         match node:
             case ast.Constant(bool()):
                 return None
-            case ast.Constant(int(number)):
+            case ast.Constant(int(number)) if number < 2**63:
                 return Number(ex.constant(number))
             case ast.Name(name):
                 return self.env.get(name)
