@@ -14,9 +14,13 @@ import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, TypeAlias, cast
 
+from meshgen.axis_refs import contains as contains
+from meshgen.axis_refs import nests as nests
+from meshgen.axis_refs import overlaps as overlaps
+from meshgen.axis_refs import split_ref as split_ref
 from meshgen.errors import Diagnostic, ShardingError, UsageError
 
 # NVLink 4 (H100 / H200 SXM) per GPU and direction as NCCL's ring uses it, and its launch-to-finish latency.
@@ -27,7 +31,6 @@ MOST_DEVICES = 1 << 20  # exact volumes of uneven tiles are computed over the de
 NETWORK_BYTES_PER_SECOND = 45e9
 NETWORK_LATENCY_SECONDS = 20e-6
 DEFAULT_NAME = "mesh"  # of a mesh that is given without a name
-_SUB_AXIS = re.compile(r"(.+):\((\d+)\)(\d+)")
 
 
 @dataclass(frozen=True)
@@ -229,30 +232,6 @@ class Mesh:
 Meshes: TypeAlias = (
     Mesh | Mapping[str, int | None] | Mapping[str, Mesh | Mapping[str, int | None]] | Sequence[Mesh] | None
 )
-
-
-@lru_cache(maxsize=4096)
-def split_ref(ref: str) -> tuple[str, int, int | None]:
-    """An axis reference as (name, size of the more major part, own size; None for a whole axis)."""
-    if match := _SUB_AXIS.fullmatch(ref):
-        return match[1], int(match[2]), int(match[3])
-    return ref, 1, None
-
-
-def overlaps(left: str, right: str) -> bool:
-    """Whether two references share a part of an axis."""
-    (name, pre, size), (other, other_pre, other_size) = split_ref(left), split_ref(right)
-    if name != other or size is None or other_size is None:
-        return name == other
-    return pre < other_pre * other_size and other_pre < pre * size
-
-
-def contains(whole: str, part: str) -> bool:
-    """Whether `part` is a part of the axis that `whole` refers to, or all of it."""
-    (name, pre, size), (other, other_pre, other_size) = split_ref(whole), split_ref(part)
-    if name != other or size is None or other_size is None:
-        return name == other and size is None
-    return pre <= other_pre and other_pre * other_size <= pre * size
 
 
 def _axis_fault(axis: Axis) -> Diagnostic | None:

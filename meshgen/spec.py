@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
+from meshgen.axis_refs import overlap_fault, overlaps
 from meshgen.errors import Diagnostic, ShardingError
-from meshgen.mesh import Mesh, overlaps
+from meshgen.mesh import Mesh
 
 PARTIAL_KINDS = ("sum", "max", "min", "product", "and", "or", "xor")
 Halo = tuple[int, int]
@@ -131,13 +132,7 @@ class Sharding:
                 found += error.diagnostics
                 continue
             if other := next((seen for seen in known if overlaps(seen, ref)), None):
-                found.append(
-                    Diagnostic(
-                        "MG0203",
-                        f"mesh axis '{ref}' is used more than once" + (f" (as '{other}' too)" if other != ref else ""),
-                        hint="an axis splits at most one dim of a value, or makes it partial",
-                    )
-                )
+                found.append(overlap_fault(other, ref))
             known.append(ref)
         found += [
             Diagnostic("MG0204", f"'{kind}' is no kind of partial value", hint=f"use one of {', '.join(PARTIAL_KINDS)}")

@@ -25,6 +25,7 @@ LAYERS = (
     ("ir",),
     ("spec",),
     ("mesh",),
+    ("axis_refs",),
     ("errors", "collector"),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

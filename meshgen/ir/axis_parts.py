@@ -1,4 +1,4 @@
-"""The finest parts of mesh axes that annotations name: propagation works on axes that do not overlap."""
+"""Parts of mesh axes that do not overlap: what propagation and checks work on, and how parts are joined again."""
 
 from __future__ import annotations
 
@@ -9,66 +9,84 @@ from dataclasses import dataclass, replace
 from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
+NO_DIVISION = "an axis would have to be cut in two ways at once, as 6 devices in 2 x 3 and in 3 x 2"
+
 
 @dataclass(frozen=True)
 class AxisParts:
-    """The finest parts of the mesh's axes that the annotations name, so that no two overlap."""
+    """The finest parts of the mesh's axes that some references name, so that no two overlap.
+
+    Not all references have such parts: an axis of 6 is 2 x 3 or 3 x 2. `fits` tells those that do.
+    """
 
     mesh: Mesh
     parts: dict[str, tuple[str, ...]]  # axis name -> its parts, major to minor
 
     @staticmethod
     def of(mesh: Mesh, refs: Sequence[str]) -> AxisParts:
-        table: dict[str, tuple[str, ...]] = {}
-        for axis in mesh.axes:
-            size = axis.size
-            cuts = sorted(
-                {
-                    c
-                    for r in refs
-                    for name, pre, part in [split_ref(r)]
-                    if name == axis.name and part
-                    for c in (pre, pre * part)
-                }
-                - {1}
-            )
-            if size is None or not [c for c in cuts if c != size]:
-                table[axis.name] = (axis.name,)
+        """The parts that references name; one that does not nest in those before it is left out."""
+        chains = {axis.name: [1, axis.size] for axis in mesh.axes if axis.size is not None}
+        for name, pre, size in map(split_ref, refs):
+            if size is None or size == 1 or name not in chains:
                 continue
-            bounds = [1, *[c for c in cuts if c < size], size]
-            table[axis.name] = tuple(f"{axis.name}:({a}){b // a}" for a, b in itertools.pairwise(bounds))
+            chain = sorted({*chains[name], pre, pre * size})
+            if all(b % a == 0 for a, b in itertools.pairwise(chain)):
+                chains[name] = chain
+        table: dict[str, tuple[str, ...]] = {axis.name: (axis.name,) for axis in mesh.axes}
+        for name, chain in chains.items():
+            if len(chain) > 2:
+                table[name] = tuple(f"{name}:({a}){b // a}" for a, b in itertools.pairwise(chain))
         return AxisParts(mesh, table)
 
+    def fits(self, *refs: str) -> bool:
+        """Whether all these references are made up of the parts."""
+        return all(map(self._fits, refs))
+
+    def _fits(self, ref: str) -> bool:
+        name, pre, size = split_ref(ref)
+        whole = self.mesh.axis(name).size
+        if size is None or size == 1 or whole is None:
+            return True
+        ends = {whole, *(split_ref(part)[1] for part in self.parts[name])}
+        return pre in ends and pre * size in ends
+
     def refine(self, refs: Sequence[str]) -> tuple[str, ...]:
-        """References in terms of the parts."""
+        """References in terms of the parts; they must fit. Those to parts of an axis of unknown size stay as they are."""
+        assert self.fits(*refs), f"{refs} do not nest in {self.parts}"
         found: list[str] = []
         for ref in refs:
             name, pre, size = split_ref(ref)
-            for part in self.parts[name]:
-                _, part_pre, part_size = split_ref(part)
-                if size is None or part_size is None or pre <= part_pre < pre * size:
-                    found.append(part)
+            if self.mesh.axis(name).size is None:
+                found.append(ref)
+            elif size is None or len(self.parts[name]) == 1:
+                found += self.parts[name] if size != 1 else ()
+            else:
+                found += [part for part in self.parts[name] if pre <= split_ref(part)[1] < pre * size]
         return tuple(found)
 
+    def cover(self, refs: Sequence[str]) -> tuple[str, ...]:
+        """The parts that tell where a device is along these references: of one that does not fit all parts of its axis."""
+        return tuple(
+            dict.fromkeys(
+                part
+                for ref in refs
+                for part in (self.refine((ref,)) if self.fits(ref) else self.parts[split_ref(ref)[0]])
+            )
+        )
+
     def normal(self, sharding: Sharding) -> Sharding:
-        """The sharding in terms of the parts, so that equal ones are written alike (`x` and its two halves)."""
+        """The sharding in terms of the parts, so that equal ones are written alike (`x` and its two halves).
+
+        What `merged` makes of it must fit.
+        """
+        sharding = merged(sharding, self.mesh)
         kinds = tuple((part, kind) for axis, kind in sharding.partial for part in self.refine((axis,)))
         dims = tuple(self.refine(axes) for axes in sharding.dims)
-        return replace(sharding, dims=dims, partial=kinds).canonical(self.mesh)
+        return replace(sharding, dims=dims, partial=kinds)
 
     def merge(self, refs: Sequence[str]) -> tuple[str, ...]:
         """Neighbouring parts joined again: the inverse of refine."""
-        found: list[str] = []
-        for ref in refs:
-            name, pre, size = split_ref(ref)
-            if found and size is not None:
-                last, last_pre, last_size = split_ref(found[-1])
-                if last == name and last_size is not None and last_pre * last_size == pre:
-                    found[-1] = f"{name}:({last_pre}){last_size * size}"
-                    continue
-            found.append(ref)
-        whole = {f"{a.name}:(1){a.size}": a.name for a in self.mesh.axes}
-        return tuple(whole.get(ref, ref) for ref in found)
+        return _merged(refs, self.mesh)
 
     def all(self) -> list[str]:
         """All parts of all axes of known size above 1, in mesh order."""
@@ -79,3 +97,28 @@ class AxisParts:
             for p in self.parts[a.name]
             if self.mesh.axis_size(p) > 1
         ]
+
+
+def _merged(refs: Sequence[str], mesh: Mesh) -> tuple[str, ...]:
+    found: list[str] = []
+    for ref in refs:
+        name, pre, size = split_ref(ref)
+        if found and size is not None:
+            last, last_pre, last_size = split_ref(found[-1])
+            if last == name and last_size is not None and last_pre * last_size == pre:
+                found[-1] = f"{name}:({last_pre}){last_size * size}"
+                continue
+        found.append(ref)
+    whole = {f"{a.name}:(1){a.size}": a.name for a in mesh.axes}
+    return tuple(whole.get(ref, ref) for ref in found)
+
+
+def merged(sharding: Sharding, mesh: Mesh) -> Sharding:
+    """The sharding with neighbouring parts of an axis as one, so that equal ones are written alike.
+
+    Unlike `AxisParts.normal` this asks for no parts that two shardings have in common.
+    """
+    plain = sharding.canonical(mesh)
+    runs = itertools.groupby(plain.partial, lambda pair: pair[1])
+    partial = tuple((axis, kind) for kind, run in runs for axis in _merged([axis for axis, _ in run], mesh))
+    return replace(plain, dims=tuple(_merged(axes, mesh) for axes in plain.dims), partial=partial)

@@ -10,6 +10,7 @@ annotations, by `order`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,7 +32,7 @@ from meshgen.sharding.propagation.axes import USUAL, Axes, Decision, Start, view
 from meshgen.sharding.propagation.axis_cuts import axis_cuts
 from meshgen.sharding.propagation.control import flatten
 from meshgen.sharding.propagation.groups import of_members
-from meshgen.sharding.propagation.kept import unkept
+from meshgen.sharding.propagation.kept import unkept, unreadable
 from meshgen.sharding.propagation.labels import Label
 from meshgen.sharding.propagation.order import Orders, axis_orders
 from meshgen.sharding.propagation.sites import Site, sites_of, wish_of
@@ -128,11 +129,11 @@ def solve(module: Module) -> Solved:
 
 
 def _faults(solved: Solved) -> list[Diagnostic]:
-    return unkept(solved.sites, solved.labels)
+    return [*unkept(solved.sites, solved.labels), *unreadable(solved.sites)]
 
 
 def _solve(module: Module, cuts: Sequence[str] = ()) -> Solved:
-    parts = AxisParts.of(module.mesh, [*(axis for wish in _wishes(module) for axis in wish.used_axes), *cuts])
+    parts = AxisParts.of(module.mesh, [*_named_axes(module), *cuts])
     axes = Axes(module, sites_of(module, parts), parts, is_cut=bool(cuts))
     return Solved(axes, USUAL, axes.decide(USUAL))
 
@@ -152,14 +153,21 @@ def _from_best_start(solved: Solved) -> Solved:
     return found[1 + others.index(min(worth))] if worth else solved
 
 
-def _wishes(module: Module) -> list[Sharding]:
-    asked = [w.sharding for w in [*module.in_annotations, *module.out_annotations] if w]
-    for node, *_ in flatten(module.graph, 1.0):
-        if wish := wish_of(node):
-            asked.append(wish.sharding)
-        if option := node.attrs.get("sharding_option"):
-            asked.append(Sharding(tuple(tuple(axes) for axes in option)))
-    return asked
+def _named_axes(module: Module) -> list[str]:
+    """The axes that the user names, and parts of them, those first that the program should be solved over.
+
+    That matters where parts do not nest: options must be kept as they are, then what most annotations name goes first.
+    """
+    nodes = [node for node, *_ in flatten(module.graph, 1.0)]
+    options = Counter(axis for node in nodes for axes in node.attrs.get("sharding_option", ()) for axis in axes)
+    wishes = [*module.in_annotations, *module.out_annotations, *map(wish_of, nodes)]
+    required = Counter(axis for wish in wishes if wish and wish.required for axis in wish.sharding.used_axes)
+    hinted = Counter(axis for wish in wishes if wish for axis in wish.sharding.used_axes)
+
+    def rank(axis: str) -> tuple[int, int, int, str]:
+        return -options[axis], -required[axis], -hinted[axis], axis
+
+    return sorted({**options, **hinted}, key=rank)
 
 
 def annotated(solved: Solved) -> Module:
@@ -238,6 +246,11 @@ def _as_wished(site: Site, sharding: Sharding, parts: AxisParts) -> Sharding:
     asked = site.asked
     if asked is None or asked.rank != sharding.rank:  # the turn beside what is received is not what was asked for
         return sharding
+    if site.misfits:
+        is_kept = (
+            site.wish is not None and site.wish.required and site.node.op not in ("manual_operand", "manual_result")
+        )
+        return asked if is_kept else sharding
 
     def plain(refs: Sequence[str]) -> list[str]:
         return [part for part in parts.refine(refs) if parts.mesh.axis_size(part) != 1]

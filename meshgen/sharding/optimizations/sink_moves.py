@@ -48,11 +48,14 @@ def _sink(node: Node, walk: Walk) -> Sequence[Value] | None:
 def _sink_gather(node: Node, walk: Walk) -> Sequence[Value] | None:
     """In a local program. What else the op takes must be the same on all devices: the others will compute with theirs."""
     gathers = {v: m for v in node.operands if (m := walk.producers.get(v)) and m.op == "all_gather"}
-    for value, move in gathers.items():
-        count = walk.mesh.group_size(tuple(move.attrs["axes"]))
-        if value.type.sizes[move.attrs["dim"]] != count * move.operands[0].type.sizes[move.attrs["dim"]] or count == 1:
+    for number, value in enumerate(node.operands if gathers else ()):
+        move = gathers.get(value)
+        count = walk.mesh.group_size(tuple(move.attrs["axes"])) if move else 1
+        if move is None or count == 1:
             continue
-        loop = _loop_below(node, node.operands.index(value), move, count, walk)
+        if value.type.sizes[move.attrs["dim"]] != count * move.operands[0].type.sizes[move.attrs["dim"]]:
+            continue
+        loop = _loop_below(node, number, move, count, walk)
         moved = loop and _moved_gathers(node, loop, move, gathers, walk)
         if loop and moved and _pays_below(node, loop, count, [gathers[v] for v in moved], walk):
             return _below(node, loop, count, moved, gathers, walk)
@@ -69,17 +72,19 @@ def _loop_below(node: Node, number: int, move: Node, count: int, walk: Walk) -> 
 
 
 def _moved_gathers(node: Node, loop: Loop, move: Node, gathers: Mapping[Value, Node], walk: Walk) -> list[Value] | None:
-    """The operands whose gather goes below; None if one is neither gathered alike nor the same on all devices."""
-    moved: list[Value] = []
+    """The operands whose gather goes below; None if one is neither gathered alike nor the same on all devices.
+
+    One that the op takes in several places goes below only where the loop runs along its gathered rows in all of them.
+    """
     axes = tuple(move.attrs["axes"])
+    alike: list[Value] = []
     for value, dim in zip(node.operands, loop.operands, strict=True):
         made = gathers.get(value)
-        is_alike = made and dim is not None and meaning(made.attrs) == meaning(move.attrs) | {"dim": dim}
-        if made and is_alike and walk.uses[value] == node.operands.count(value):
-            moved.append(value)
-        elif node.op not in _OTHER_AXES and not walk.is_uniform(value, axes):
-            return None
-    return list(dict.fromkeys(moved))
+        if made and dim is not None and meaning(made.attrs) == meaning(move.attrs) | {"dim": dim}:
+            alike.append(value)
+    moved = [value for value in dict.fromkeys(alike) if walk.uses[value] == alike.count(value)]
+    rest = [] if node.op in _OTHER_AXES else [value for value in node.operands if value not in moved]
+    return moved if all(walk.is_uniform(value, axes) for value in rest) else None
 
 
 def _pays_below(node: Node, loop: Loop, count: int, moves: Sequence[Node], walk: Walk) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from meshgen.ccl.exchange import summand_axes
-from meshgen.ir.axis_parts import AxisParts
+from meshgen.ir.axis_parts import NO_DIVISION, AxisParts, merged
 from meshgen.ir.graph import Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.partitioners.local_moves import cut_locally
@@ -56,10 +56,9 @@ def update_halo(site: Site) -> list[Value]:
 
 
 def _ends(site: Site, source: Sharding, target: Sharding) -> tuple[Sharding, Sharding]:
-    """The shardings that a move names, in terms of the same parts of axes. They must be those of its values."""
+    """The shardings that a move names, with parts of axes joined. They must be those of its values."""
     ends = site.sharding(0), lies(site.node.result)
-    parts = AxisParts.of(site.mesh, [axis for s in (*ends, source, target) for axis in s.used_axes])
-    lie, named = ([parts.normal(sharding) for sharding in pair] for pair in (ends, (source, target)))
+    lie, named = ([merged(sharding, site.mesh) for sharding in pair] for pair in (ends, (source, target)))
     if lie != named:
         raise site.refuse(f"it names {source} -> {target}, but its values lie as {ends[0]} -> {ends[1]}")
     return named[0], named[1]
@@ -76,7 +75,10 @@ class _Layout:
 def _check(site: Site, axes: tuple[str, ...]) -> None:
     """Raises ShardingError unless the collective leads from the operand's sharding to the result's."""
     op, attrs, ends = site.node.op, site.node.attrs, (site.sharding(0), lies(site.node.result))
-    parts = AxisParts.of(site.mesh, [*axes, *(axis for sharding in ends for axis in sharding.used_axes)])
+    ends_axes = [axis for sharding in ends for axis in merged(sharding, site.mesh).used_axes]
+    parts = AxisParts.of(site.mesh, [*axes, *ends_axes])
+    if not parts.fits(*axes, *ends_axes):
+        raise site.refuse(f"over {list(axes)} it cannot go from {ends[0]} to {ends[1]}: {NO_DIVISION}", "use retile")
     source, target = (parts.normal(sharding) for sharding in ends)
     unequal = [s for s in (source, target) if s.halo or any(s.offsets)]
     if unequal and (op not in _IN_PLACE or source.without_partial() != target.without_partial()):

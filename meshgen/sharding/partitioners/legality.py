@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from meshgen.ir.axis_parts import AxisParts
+from meshgen.ir.axis_parts import NO_DIVISION, AxisParts
 from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh, split_ref
 from meshgen.sharding.partitioners.registry import lies
@@ -53,7 +53,11 @@ def find_fault(node: Node, rule: Rule, mesh: Mesh) -> str | None:
         if isinstance(layout, str):
             return layout
         layouts.append(layout)
-    return _Check(rule, layouts, len(operands), mesh).find_fault()
+    refs = [ref for layout in layouts for ref in layout.refs]
+    parts = AxisParts.of(mesh, refs)
+    if not parts.fits(*refs):
+        return f"its values are split over {list(dict.fromkeys(refs))}: {NO_DIVISION}"
+    return _Check(rule, layouts, len(operands), parts).find_fault()
 
 
 def _irregular_fault(node: Node, rule: Rule, operands: Sequence[Sharding], results: Sequence[Sharding]) -> str | None:
@@ -74,6 +78,10 @@ class _Layout:
     dims: DimMap
     factors: dict[int, tuple[str, ...]]
     partial: dict[str, str]
+
+    @property
+    def refs(self) -> list[str]:
+        return [*self.partial, *(axis for axes in self.factors.values() for axis in axes)]
 
 
 def _layout(name: str, rule: Rule, dims: DimMap, value: Value, sharding: Sharding, mesh: Mesh) -> _Layout | str:
@@ -130,10 +138,8 @@ def _halves(ref: str, major: int, mesh: Mesh) -> tuple[str, str]:
 class _Check:
     """Compares the layouts of all values of a node, axis by axis; axes are cut so that no two overlap in part."""
 
-    def __init__(self, rule: Rule, layouts: Sequence[_Layout], operands: int, mesh: Mesh) -> None:
-        refs = [r for x in layouts for r in (*x.partial, *(a for axes in x.factors.values() for a in axes))]
+    def __init__(self, rule: Rule, layouts: Sequence[_Layout], operands: int, parts: AxisParts) -> None:
         self.rule, self.count = rule, operands
-        parts = AxisParts.of(mesh, refs)
         self.layouts = [
             _Layout(
                 x.name,
@@ -143,7 +149,7 @@ class _Check:
             )
             for x in layouts
         ]
-        self.axes = list(dict.fromkeys(parts.refine(refs)))
+        self.axes = list(dict.fromkeys(parts.refine([ref for x in layouts for ref in x.refs])))
 
     def find_fault(self) -> str | None:
         return next(self._faults(), None)

@@ -72,7 +72,7 @@ def cut(builder: LocalBuilder, value: Value, sharding: Sharding, shape: Sequence
 def _starts(held: Split, wanted: Split, mesh: Mesh) -> tuple[tuple[str, ...], np.ndarray]:
     """Where a device's rows of a dim begin in its buffer, by the device's number over the axes."""
     parts = AxisParts.of(mesh, [*held.axes, *wanted.axes])
-    axes = tuple(dict.fromkeys((*parts.refine(held.axes), *parts.refine(wanted.axes))))
+    axes = parts.cover((*held.axes, *wanted.axes))
     grid = grid_of(mesh, axes)
     first = [grid.tiles(split)[0][grid.index(split.axes)] - split.halo[0] for split in (held, wanted)]
     table = np.zeros(mesh.group_size(axes), np.int64)

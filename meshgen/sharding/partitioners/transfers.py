@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meshgen.ccl.between import Ends
-from meshgen.ir.axis_parts import AxisParts
+from meshgen.ir.axis_parts import merged
 from meshgen.ir.graph import Value
 from meshgen.sharding.partitioners.registry import Site, lies, partitioner
 
@@ -15,8 +15,7 @@ def transfer(site: Site) -> list[Value]:
     if "source" not in node.attrs or "target" not in node.attrs:
         raise site.refuse("it does not say how the value lies on both meshes")
     here, named = (node.operands if sends else node.results)[0], node.attrs["source" if sends else "target"]
-    parts = AxisParts.of(site.mesh, [*lies(here).used_axes, *named.used_axes])
-    if parts.normal(lies(here)) != parts.normal(named):
+    if merged(lies(here), site.mesh) != merged(named, site.mesh):
         raise site.refuse(f"it names {named}, but its value lies as {lies(here)}")
     if faults := Ends.of(node.op, node.attrs, site.mesh).faults():
         raise site.refuse(faults[0])

@@ -100,7 +100,8 @@ def _agrees(wish: Annotation, best: Annotation, parts: AxisParts) -> bool:
 
 def _plain(refs: Sequence[str], parts: AxisParts) -> list[str]:
     """The parts of axes that split something."""
-    return [part for part in parts.refine(refs) if parts.mesh.axis_size(part) != 1]
+    plain = (part for ref in refs for part in (parts.refine((ref,)) if parts.fits(ref) else (ref,)))
+    return [part for part in plain if parts.mesh.axis_size(part) != 1]
 
 
 def of_members(node: Node, lies: NodeSharding) -> dict[Node, NodeSharding]:

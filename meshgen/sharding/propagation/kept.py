@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from meshgen.errors import Diagnostic
-from meshgen.sharding.propagation.labels import Label, asked_face
+from meshgen.ir.axis_parts import NO_DIVISION
+from meshgen.sharding.propagation.labels import Label, asked_face, asks_use
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import state_of
 
@@ -22,6 +23,19 @@ def unkept(sites: Sequence[Site], labels: Mapping[str, Sequence[Label]]) -> list
             if text:
                 hint = "ask for another loop or dim, or leave it to propagation"
                 found.append(Diagnostic("MG0206", text, site.wish.loc if site.wish else site.node.loc, hint=hint))
+    return found
+
+
+def unreadable(sites: Sequence[Site]) -> list[Diagnostic]:
+    """Annotations for users that no user can follow: they cut an axis otherwise than the rest of the program."""
+    found: list[Diagnostic] = []
+    for maker in (site for site in sites if site.misfits):
+        if any(
+            maker.node.result in user.node.operands and asks_use(maker, user) for user in sites if maker.node.results
+        ):
+            text = f"annotation {maker.asked} of {maker.value.type} cannot be kept by its users: {NO_DIVISION}"
+            hint = f"leave out {', '.join(maker.misfits)}, or cut the axis alike in all annotations"
+            found.append(Diagnostic("MG0206", text, maker.wish.loc if maker.wish else maker.node.loc, hint=hint))
     return found
 
 

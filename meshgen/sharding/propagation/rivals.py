@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshgen.errors import bracketed, place_text
+from meshgen.ir.axis_parts import NO_DIVISION
 from meshgen.ir.infer.sharding import BETWEEN
 from meshgen.sharding.propagate import Solved
 from meshgen.sharding.propagation.chains import state_text
@@ -76,6 +77,7 @@ def lost_hints(solved: Solved) -> Iterator[LostHint]:
         wish = site.wish
         if wish is None or wish.required or site.node.op in BETWEEN:  # what another mesh told is no wish of the user's
             continue
+        yield from _cut_otherwise(site)
         for axis, decision in solved.decisions.items():
             asked = state_of(wish.sharding, axis)
             got = asked_face(site, decision.solution.labels[number])
@@ -87,6 +89,16 @@ def lost_hints(solved: Solved) -> Iterator[LostHint]:
             why = f"keeping it is {_more(min(costs, default=None))}" if options else "its op cannot be split so"
             name = f"%{site.value.name or '?'}"
             yield LostHint(name, axis, state_text(asked), f"it {state_text(got)}", why, place_text(where))
+
+
+def _cut_otherwise(site: Site) -> Iterator[LostHint]:
+    """The parts of axes in a hint that do not nest in those of the other annotations."""
+    if site.asked is None or site.wish is None:
+        return
+    where = place_text(site.wish.loc or site.node.loc)
+    for axis in site.misfits:
+        asked = state_text(state_of(site.asked, axis))
+        yield LostHint(f"%{site.value.name or '?'}", axis, asked, "it is not", NO_DIVISION, where)
 
 
 def _dearer(solved: Solved, axis: str, number: int, option: int) -> float | None:

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from meshgen.errors import Diagnostic, Location, ShardingError
-from meshgen.ir.axis_parts import AxisParts
+from meshgen.ir.axis_parts import NO_DIVISION, AxisParts
 from meshgen.ir.flops import node_flops
 from meshgen.ir.graph import Annotation, Module, Node, Value
 from meshgen.ir.partial_kinds import kind_faults
@@ -37,7 +37,9 @@ class Site:
 
     `wish` is what the user asked of its value, in parts of axes, and `asked` the same in the user's words;
     `option` the user's axes per loop; `times` how often it runs; `seconds` its work when it is not sharded; along the
-    axes in `manual` nothing in it can be split: it works on tiles of them.
+    axes in `manual` nothing in it can be split: it works on tiles of them. `misfits` are parts of axes that are asked for
+    and do not nest in those that the program is solved over (6 devices as 2 x 3 and as 3 x 2): `wish` leaves them out. What
+    is required is kept all the same: the value is brought to it, and from it.
     """
 
     node: Node
@@ -48,6 +50,7 @@ class Site:
     times: float
     seconds: float
     manual: tuple[str, ...] = ()
+    misfits: tuple[str, ...] = ()
 
     @property
     def asks_operand(self) -> bool:
@@ -109,12 +112,12 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
                 faults += wrong
                 continue
             wish = replace(wish, sharding=wish.sharding.without_even_offsets(value.type.shape, module.mesh))
-        option = _option(node, faults, module.mesh)
+        option = _option(node, faults, parts)
         site_rule = _rule_in_place(node, joined, makers)
-        refined = wish and _refined(wish, parts)
-        loops = option and tuple(parts.refine(axes) for axes in option)
+        misfits = tuple(axis for axis in wish.sharding.used_axes if not parts.fits(axis)) if wish else ()
+        refined = wish and _refined(wish, misfits, parts)
         seconds = _seconds(node) * times
-        found.append(Site(node, site_rule, refined, wish and wish.sharding, loops, times, seconds, manual))
+        found.append(Site(node, site_rule, refined, wish and wish.sharding, option, times, seconds, manual, misfits))
     if faults:
         raise ShardingError(*faults)
     return found
@@ -164,8 +167,8 @@ def _faults(wish: Annotation, value: Value, loc: Location | None, mesh: Mesh) ->
     ]
 
 
-def _option(node: Node, faults: list[Diagnostic], mesh: Mesh) -> tuple[tuple[str, ...], ...] | None:
-    """The user's axes per loop, checked."""
+def _option(node: Node, faults: list[Diagnostic], parts: AxisParts) -> tuple[tuple[str, ...], ...] | None:
+    """The user's axes per loop, checked, in terms of the parts."""
     option = node.attrs.get("sharding_option")
     if option is None:
         return None
@@ -182,14 +185,24 @@ def _option(node: Node, faults: list[Diagnostic], mesh: Mesh) -> tuple[tuple[str
     full = Sharding(tuple(tuple(axes) for axes in option))
     wrong = [
         Diagnostic(d.code, f"sharding option of '{node.op}': {d.message}", node.loc, (), d.hint)
-        for d in full.faults((None,) * len(option), mesh)
+        for d in full.faults((None,) * len(option), parts.mesh)
     ]
+    if not wrong and (odd := [axis for axis in full.used_axes if not parts.fits(axis)]):
+        text = f"sharding option of '{node.op}': {odd} do not nest in the parts that other options name: {NO_DIVISION}"
+        wrong.append(Diagnostic("MG0203", text, node.loc, hint="cut an axis in one way in all options of a program"))
     faults += wrong
-    return None if wrong else full.dims + ((),) * (loops - len(option))
+    return None if wrong else tuple(map(parts.refine, full.dims)) + ((),) * (loops - len(option))
 
 
-def _refined(wish: Annotation, parts: AxisParts) -> Annotation:
+def _refined(wish: Annotation, misfits: Sequence[str], parts: AxisParts) -> Annotation:
     sharding = wish.sharding
+    if misfits:
+        dims = tuple(parts.refine([axis for axis in axes if axis not in misfits]) for axes in sharding.dims)
+        pairs = tuple(
+            (part, kind) for axis, kind in sharding.partial if axis not in misfits for part in parts.refine((axis,))
+        )
+        opened = () if wish.required else wish.open_dims
+        return Annotation(Sharding(dims, pairs), wish.required, opened, wish.loc)
     dims = tuple(parts.refine(axes) for axes in sharding.dims)
     partial = tuple((part, kind) for axis, kind in sharding.partial for part in parts.refine((axis,)))
     opened = tuple(is_open and not _is_uneven(sharding, dim) for dim, is_open in enumerate(wish.open_dims))

@@ -13,14 +13,17 @@ from functools import lru_cache
 from typing import Any
 
 from meshgen.errors import Diagnostic, ShardingError
-from meshgen.ir.axis_parts import AxisParts
-from meshgen.ir.graph import TensorType
+from meshgen.ir.axis_parts import AxisParts, merged
+from meshgen.ir.graph import DTYPES, TensorType
 from meshgen.ir.symbols import Expr, expressions
-from meshgen.mesh import Mesh, split_ref
+from meshgen.mesh import Mesh
 from meshgen.sharding.reshard.bounds import Bounds
 from meshgen.sharding.reshard.problem import PICOSECONDS, TRANSFERS, Cost, Problem
 from meshgen.sharding.reshard.search import Path, cheapest, straight, without
 from meshgen.spec import Sharding
+
+# By bytes of an element: the type that stands for all of that width, which have the same plans.
+_OF_WIDTH = {dtype.itemsize: name for name, dtype in DTYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -70,15 +73,16 @@ def plan_reshard(type: TensorType, source: Sharding, target: Sharding, mesh: Mes
         faults.append(Diagnostic("MG0207", f"{type} cannot be resharded on {mesh} while sizes are unknown"))
     if faults:
         raise ShardingError(*faults)
-    # Element types of one width have the same plans.
-    kind = TensorType(type.sizes, f"ui{8 * type.numpy_dtype.itemsize}")
+    kind = TensorType(type.sizes, _OF_WIDTH[type.numpy_dtype.itemsize])
     return _plan(kind, source, target, mesh, expressions(type.sizes))
 
 
 def other_plans(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> list[ReshardPlan]:
     """What else would do: for each op of the cheapest plan the cheapest one without it; cheapest first."""
     best = plan_reshard(type, source, target, mesh)
-    terms = _Terms.of(mesh, [*source.used_axes, *target.used_axes])
+    terms = _Terms.of(mesh, source, target)
+    if terms.parts is None:
+        return []
     start, goal = (terms.canonical(sharding, type.sizes) for sharding in (source, target))
     problem = Problem(type, goal, mesh, terms.axes)
     found: list[ReshardPlan] = []
@@ -94,8 +98,8 @@ def same_layout(left: Sharding, right: Sharding, type: TensorType, mesh: Mesh) -
     """Whether two shardings say the same of a tensor: in other parts of axes, with axes of size 1, or with even offsets."""
     if left == right:
         return True
-    terms = _Terms.of(mesh, [*left.used_axes, *right.used_axes])
-    return terms.canonical(left, type.sizes) == terms.canonical(right, type.sizes)
+    ends = (merged(sharding, mesh).without_even_offsets(type.sizes, mesh) for sharding in (left, right))
+    return next(ends) == next(ends)
 
 
 @lru_cache(maxsize=8192)
@@ -103,7 +107,7 @@ def _plan(
     type: TensorType, source: Sharding, target: Sharding, mesh: Mesh, named: tuple[tuple[int, Expr], ...]
 ) -> ReshardPlan:
     """`named` tells sizes apart that are equal numbers."""
-    terms = _Terms.of(mesh, [*source.used_axes, *target.used_axes])
+    terms = _Terms.of(mesh, source, target)
     start, goal = (terms.canonical(sharding, type.sizes) for sharding in (source, target))
     problem = Problem(type, goal, mesh, terms.axes)
     path = cheapest(problem, start) if terms.parts else straight(problem, start)
@@ -114,26 +118,28 @@ def _plan(
 
 @dataclass(frozen=True)
 class _Terms:
-    """The axes that a search works on: disjoint parts of mesh axes, or, where those asked for do not nest, as they are."""
+    """The axes that a search works on: disjoint parts of mesh axes, or, where those asked for do not nest, as they are.
+
+    Axes that overlap can be reduced one after the other, and tiles over them be sent straight to each other, but a
+    search would take them for independent ones.
+    """
 
     mesh: Mesh
     parts: AxisParts | None
     axes: tuple[str, ...]
 
     @staticmethod
-    def of(mesh: Mesh, refs: list[str]) -> _Terms:
-        if not _nest(refs):
-            return _Terms(mesh, None, tuple(sorted(dict.fromkeys(refs), key=mesh.order)))
+    def of(mesh: Mesh, source: Sharding, target: Sharding) -> _Terms:
+        refs = [axis for sharding in (source, target) for axis in merged(sharding, mesh).used_axes]
         parts = AxisParts.of(mesh, refs)
+        if not parts.fits(*refs):
+            return _Terms(mesh, None, tuple(sorted(dict.fromkeys(refs), key=mesh.order)))
         return _Terms(mesh, parts, tuple(axis for axis in parts.all() if mesh.axis_size(axis) > 1))
 
     def canonical(self, sharding: Sharding, shape: tuple[int, ...]) -> Sharding:
         """In these terms, without axes of size 1, without offsets that equal even tiles."""
-        if self.parts:
-            dims = tuple(self.parts.refine(axes) for axes in sharding.dims)
-            pairs = tuple((part, kind) for axis, kind in sharding.partial for part in self.parts.refine((axis,)))
-            sharding = replace(sharding, dims=dims, partial=pairs)
-        return sharding.canonical(self.mesh).without_even_offsets(shape, self.mesh)
+        sharding = self.parts.normal(sharding) if self.parts else merged(sharding, self.mesh)
+        return sharding.without_even_offsets(shape, self.mesh)
 
     def merged(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         """Neighbouring parts as one axis again."""
@@ -155,14 +161,6 @@ class _Terms:
         """The axes of one device over which an end has a halo on a dim."""
         found = (end.dims[dim] for end in ends if end.halo and any(end.halo[dim]))
         return next(axes for axes in found if self.mesh.group_size(axes) == 1)
-
-
-def _nest(refs: list[str]) -> bool:
-    """Whether the parts of every axis can be cut out of one chain of parts (`x:(1)2` and `x:(1)3` cannot)."""
-    cuts: dict[str, set[int]] = {}
-    for name, pre, size in map(split_ref, refs):
-        cuts.setdefault(name, set()).update((pre, pre * size) if size else ())
-    return all(b % a == 0 for found in cuts.values() for a, b in itertools.pairwise(sorted(found)))
 
 
 def _steps(

@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import cast
 
 from meshgen.errors import Diagnostic, Location, ShardingError
+from meshgen.ir.axis_parts import AxisParts, merged
 from meshgen.ir.graph import Node, TensorType
-from meshgen.mesh import Mesh, overlaps, split_ref
+from meshgen.mesh import Mesh, nests, overlaps
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
 Fault = tuple[str, str]  # code, message
@@ -55,8 +56,9 @@ def _axis_faults(axes: Sequence[str], mesh: Mesh) -> Iterator[Fault]:
         except ShardingError as error:
             yield from ((d.code, d.message) for d in error.diagnostics)
             continue
-        if any(overlaps(ref, seen) for seen in axes[:number]):
-            yield "MG0203", f"mesh axis '{ref}' is listed more than once in {list(axes)}"
+        if other := next((seen for seen in axes[:number] if overlaps(ref, seen)), None):
+            again = "is listed more than once" if nests(ref, other) else f"and '{other}' do not nest"
+            yield "MG0203", f"mesh axis '{ref}' {again} in {list(axes)}"
 
 
 def _dim_faults(node: Node) -> Iterator[Fault]:
@@ -160,42 +162,17 @@ def _global_faults(node: Node, mesh: Mesh, source: Sharding, target: Sharding) -
         yield "MG0104", f"global shapes differ: {shapes[0]} -> {shapes[1]}"
     if (after := RELATIONS.get(node.op)) is None:
         return
-    expected = after(node, _canonical(source, mesh), _kept(node, mesh))
-    if expected != _canonical(target, mesh):
+    axes = tuple(a for a in node.attrs.get("axes", ()) if mesh.axis(a).size is None or mesh.axis_size(a) > 1)
+    refs = [*axes, *(axis for sharding in (source, target) for axis in merged(sharding, mesh).used_axes)]
+    parts = AxisParts.of(mesh, refs)
+
+    def plain(sharding: Sharding) -> Sharding:
+        found = parts.normal(sharding)
+        return found.with_partial(tuple(sorted(found.partial)))
+
+    if not parts.fits(*refs) or after(node, plain(source), parts.refine(axes)) != plain(target):
         places = "".join(f", {name} {node.attrs[name]}" for name in (*DIM_ATTRS, "kind") if name in node.attrs)
         yield "MG0204", f"over {list(node.attrs['axes'])}{places} it does not make {source} into {target}"
-
-
-def _kept(node: Node, mesh: Mesh) -> tuple[str, ...]:
-    """The collective's axes without those of size 1, as prime parts."""
-    axes = node.attrs.get("axes", ())
-    return _prime_parts(tuple(a for a in axes if mesh.axis(a).size is None or mesh.axis_size(a) > 1), mesh)
-
-
-def _prime_parts(axes: tuple[str, ...], mesh: Mesh) -> tuple[str, ...]:
-    """Each axis as parts of prime size, major to minor, so that an axis equals the sequence of its parts."""
-    atoms: list[str] = []
-    for ref in axes:
-        if mesh.axis(ref).size is None:
-            atoms.append(ref)
-            continue
-        name, size = mesh.axis(ref).name, mesh.axis_size(ref)
-        pre = split_ref(ref)[1]
-        factor = 2
-        while size > 1:
-            while size % factor:
-                factor += 1
-            atoms.append(f"{name}:({pre}){factor}")
-            pre, size = pre * factor, size // factor
-    return tuple(atoms)
-
-
-def _canonical(sharding: Sharding, mesh: Mesh) -> Sharding:
-    """The sharding over prime parts of the axes, the same for equal shardings however they are written."""
-    sharding = sharding.canonical(mesh)
-    dims = tuple(_prime_parts(axes, mesh) for axes in sharding.dims)
-    partial = tuple(sorted((atom, kind) for axis, kind in sharding.partial for atom in _prime_parts((axis,), mesh)))
-    return replace(sharding, dims=dims, partial=partial)
 
 
 def _without_suffix(sharding: Sharding, dim: int, axes: tuple[str, ...]) -> Sharding | None:
