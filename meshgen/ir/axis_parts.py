@@ -51,7 +51,8 @@ class AxisParts:
         return pre in ends and pre * size in ends
 
     def refine(self, refs: Sequence[str]) -> tuple[str, ...]:
-        """References in terms of the parts; they must fit. Those to parts of an axis of unknown size stay as they are."""
+        """References of one dim in terms of the parts; they must fit. Those to parts of an axis of unknown size stay."""
+        refs = merge(refs, self.mesh)
         assert self.fits(*refs), f"{refs} do not nest in {self.parts}"
         found: list[str] = []
         for ref in refs:
@@ -86,7 +87,7 @@ class AxisParts:
 
     def merge(self, refs: Sequence[str]) -> tuple[str, ...]:
         """Neighbouring parts joined again: the inverse of refine."""
-        return _merged(refs, self.mesh)
+        return merge(refs, self.mesh)
 
     def all(self) -> list[str]:
         """All parts of all axes of known size above 1, in mesh order."""
@@ -99,7 +100,8 @@ class AxisParts:
         ]
 
 
-def _merged(refs: Sequence[str], mesh: Mesh) -> tuple[str, ...]:
+def merge(refs: Sequence[str], mesh: Mesh) -> tuple[str, ...]:
+    """References to neighbouring parts of an axis, major to minor, as one."""
     found: list[str] = []
     for ref in refs:
         name, pre, size = split_ref(ref)
@@ -120,5 +122,5 @@ def merged(sharding: Sharding, mesh: Mesh) -> Sharding:
     """
     plain = sharding.canonical(mesh)
     runs = itertools.groupby(plain.partial, lambda pair: pair[1])
-    partial = tuple((axis, kind) for kind, run in runs for axis in _merged([axis for axis, _ in run], mesh))
-    return replace(plain, dims=tuple(_merged(axes, mesh) for axes in plain.dims), partial=partial)
+    partial = tuple((axis, kind) for kind, run in runs for axis in merge([axis for axis, _ in run], mesh))
+    return replace(plain, dims=tuple(merge(axes, mesh) for axes in plain.dims), partial=partial)

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from meshgen.errors import Diagnostic, ShardingError
-from meshgen.ir.axis_parts import AxisParts
+from meshgen.ir.axis_parts import AxisParts, merge
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import is_open
-from meshgen.mesh import Mesh
+from meshgen.mesh import Mesh, split_ref
 from meshgen.sharding.equal_programs.alternatives import alternatives
 from meshgen.sharding.equal_programs.bodies import everywhere
 from meshgen.sharding.equal_programs.common_values import merge_common_values
@@ -159,10 +159,16 @@ def _named_axes(module: Module) -> list[str]:
     That matters where parts do not nest: options must be kept as they are, then what most annotations name goes first.
     """
     nodes = [node for node, *_ in flatten(module.graph, 1.0)]
-    options = Counter(axis for node in nodes for axes in node.attrs.get("sharding_option", ()) for axis in axes)
-    wishes = [*module.in_annotations, *module.out_annotations, *map(wish_of, nodes)]
-    required = Counter(axis for wish in wishes if wish and wish.required for axis in wish.sharding.used_axes)
-    hinted = Counter(axis for wish in wishes if wish for axis in wish.sharding.used_axes)
+    lists = [tuple(axes) for node in nodes for axes in node.attrs.get("sharding_option", ())]
+    options = Counter(axis for axes in lists for axis in merge(axes, module.mesh))
+    wishes = [wish for wish in [*module.in_annotations, *module.out_annotations, *map(wish_of, nodes)] if wish]
+    required, hinted = Counter[str](), Counter[str]()
+    for wish in wishes:
+        lies = wish.sharding
+        by_place = sorted(lies.partial_axes, key=lambda axis: split_ref(axis)[:2])
+        named = [axis for axes in (*lies.dims, by_place) for axis in merge(axes, module.mesh)]
+        hinted.update(named)
+        required.update(named if wish.required else ())
 
     def rank(axis: str) -> tuple[int, int, int, str]:
         return -options[axis], -required[axis], -hinted[axis], axis

@@ -76,6 +76,8 @@ FIRES: dict[str, tuple[Pass, str, str, dict[str, int]]] = {
         sink_moves, lines(ag("%p", "8x12", "32x12", 0), "stablehlo.reshape %a : (tensor<32x12xf32>) -> tensor<16x2x12xf32>",
                           "stablehlo.slice %b [0:16, 0:1, 0:12] : (tensor<16x2x12xf32>) -> tensor<16x1x12xf32>"), "16x1x12xf32", {"all_gather": 1}),
     "gather below a dot": (sink_moves, lines(ag("%p", "8x12", "32x12", 0), dot("%a", "%w", "32x12", "12x4", "32x4")), "32x4xf32", {"all_gather": 1}),
+    "gather of rows that an op takes twice": (
+        sink_moves, lines(ag("%p", "8x12", "32x12", 0), "stablehlo.concatenate %a, %a, dim = 1 : (tensor<32x12xf32>, tensor<32x12xf32>) -> tensor<32x24xf32>", row_sums("%b", "32x24", "32")).replace("  %a", ZERO + "  %a", 1), "32xf32", {"all_gather": 1}),
     "two gathers joined": (
         sink_moves, lines(ag("%p", "8x12", "32x12", 0), ag("%q", "8x12", "32x12", 0), "stablehlo.concatenate %a, %b, dim = 1 : (tensor<32x12xf32>, tensor<32x12xf32>) -> tensor<32x24xf32>"),
         "32x24xf32", {"all_gather": 1}),
@@ -159,6 +161,7 @@ KEPT: dict[str, tuple[Pass, str, str]] = {
     "gather below a sum of the gathered rows": (sink_moves, ZERO + lines(ag("%p", "8x12", "8x48", 1), row_sums("%a", "8x48", "8")), "8xf32"),
     "gather below a dot with devices' own values": (sink_moves, turn("%q", "8x12", "12x8").join(["  %t = ", "\n"]) + lines(ag("%p", "8x12", "32x12", 0), dot("%a", "%t", "32x12", "12x8", "32x8")), "32x8xf32"),
     "gather below a dot that makes more": (sink_moves, lines(ag("%p", "8x12", "32x12", 0), dot("%a", "%w", "32x12", "12x24", "32x24")), "32x24xf32"),
+    "gather below a dot of the value with itself": (sink_moves, lines(ag("%p", "2x12", "8x12", 0), "stablehlo.dot_general %a, %a, contracting_dims = [1] x [1] : (tensor<8x12xf32>, tensor<8x12xf32>) -> tensor<8x8xf32>"), "8x8xf32"),
     "gather of minor rows below a reshape": (sink_moves, lines(ag("%p", "8x12", "8x48", 1), "stablehlo.reshape %a : (tensor<8x48xf32>) -> tensor<384xf32>"), "384xf32"),
     "slice above a sum of its rows": (raise_slices, ZERO + lines(turn("%p", "8x12", "12x8"), "stablehlo.concatenate %a, %a, dim = 0 : (tensor<12x8xf32>, tensor<12x8xf32>) -> tensor<24x8xf32>", cut("%b", "24x8", "6x8", 0)), "6x8xf32"),
     "slice above a reduction over its axes": (raise_slices, lines(ar("%p"), cut("%a", "8x12", "2x12", 0)), "2x12xf32"),
@@ -166,7 +169,7 @@ KEPT: dict[str, tuple[Pass, str, str]] = {
     "gathered, sliced elsewhere and used": (exchange_dims, lines(ag("%p", "8x12", "32x12", 0), cut("%a", "32x12", "32x3", 1), "stablehlo.concatenate %a, %b, dim = 1 : (tensor<32x12xf32>, tensor<32x3xf32>) -> tensor<32x15xf32>"), "32x15xf32"),
     "sliced from devices' own values and gathered": (cancel_pairs, lines(cut("%p", "8x12", "2x12", 0), ag("%a", "2x12", "8x12", 0)), "8x12xf32"),
 }  # fmt: skip
-KEPT_SIZES = {"decompose: the wide sum is used too": BIG, "gather below devices' own values": {"q": "32x12"}, "gather below a dot that makes more": {"w": "12x24"},
+KEPT_SIZES = {"decompose: the wide sum is used too": BIG, "gather below devices' own values": {"q": "32x12"}, "gather below a dot that makes more": {"w": "12x24"}, "gather below a dot of the value with itself": {"p": "2x12"},
               "reassociate: a transpose that is used too": {"p": "8x8", "q": "8x8"}}  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from meshgen.ir.axis_parts import NO_DIVISION, AxisParts
+from meshgen.ir.axis_parts import NO_DIVISION, AxisParts, merged
 from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh, split_ref
 from meshgen.sharding.partitioners.registry import lies
@@ -40,8 +40,8 @@ def find_control_fault(node: Node, mesh: Mesh) -> str | None:
 
 def find_fault(node: Node, rule: Rule, mesh: Mesh) -> str | None:
     """What is wrong with the node's shardings in one sentence; None where they are legal."""
-    operands = [lies(value).canonical(mesh) for value in node.operands]
-    results = [lies(value).canonical(mesh) for value in node.results]
+    operands = [merged(lies(value), mesh) for value in node.operands]
+    results = [merged(lies(value), mesh) for value in node.results]
     if any(s.halo or any(s.offsets) for s in (*operands, *results)):
         return _irregular_fault(node, rule, operands, results)
     ends = [*zip(rule.operands, operands, strict=True), *zip(rule.results, results, strict=True)]

@@ -100,7 +100,7 @@ def _agrees(wish: Annotation, best: Annotation, parts: AxisParts) -> bool:
 
 def _plain(refs: Sequence[str], parts: AxisParts) -> list[str]:
     """The parts of axes that split something."""
-    plain = (part for ref in refs for part in (parts.refine((ref,)) if parts.fits(ref) else (ref,)))
+    plain = (part for ref in parts.merge(refs) for part in (parts.refine((ref,)) if parts.fits(ref) else (ref,)))
     return [part for part in plain if parts.mesh.axis_size(part) != 1]
 
 

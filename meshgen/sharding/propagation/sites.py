@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from meshgen.errors import Diagnostic, Location, ShardingError
-from meshgen.ir.axis_parts import NO_DIVISION, AxisParts
+from meshgen.ir.axis_parts import NO_DIVISION, AxisParts, merged
 from meshgen.ir.flops import node_flops
 from meshgen.ir.graph import Annotation, Module, Node, Value
 from meshgen.ir.partial_kinds import kind_faults
@@ -88,10 +88,10 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
     graph = module.graph
     inputs = [Node("input", [], [value], loc=value.loc) for value in graph.inputs]
     outputs = [Node("output", [value], []) for value in graph.outputs]
-    asked = itertools.zip_longest(
+    given = itertools.zip_longest(
         [*inputs, *outputs], [*_padded(module.in_annotations, inputs), *module.out_annotations]
     )
-    wishes = {id(node): wish for node, wish in asked if node}
+    wishes = {id(node): wish for node, wish in given if node}
     found: list[Site] = []
     faults: list[Diagnostic] = []
     inside = joined_groups(flatten(graph, 1.0), faults)
@@ -114,7 +114,8 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
             wish = replace(wish, sharding=wish.sharding.without_even_offsets(value.type.shape, module.mesh))
         option = _option(node, faults, parts)
         site_rule = _rule_in_place(node, joined, makers)
-        misfits = tuple(axis for axis in wish.sharding.used_axes if not parts.fits(axis)) if wish else ()
+        asked = merged(wish.sharding, module.mesh).used_axes if wish else ()
+        misfits = tuple(axis for axis in asked if not parts.fits(axis))
         refined = wish and _refined(wish, misfits, parts)
         seconds = _seconds(node) * times
         found.append(Site(node, site_rule, refined, wish and wish.sharding, option, times, seconds, manual, misfits))
@@ -187,7 +188,7 @@ def _option(node: Node, faults: list[Diagnostic], parts: AxisParts) -> tuple[tup
         Diagnostic(d.code, f"sharding option of '{node.op}': {d.message}", node.loc, (), d.hint)
         for d in full.faults((None,) * len(option), parts.mesh)
     ]
-    if not wrong and (odd := [axis for axis in full.used_axes if not parts.fits(axis)]):
+    if not wrong and (odd := [a for axes in full.dims for a in parts.merge(axes) if not parts.fits(a)]):
         text = f"sharding option of '{node.op}': {odd} do not nest in the parts that other options name: {NO_DIVISION}"
         wrong.append(Diagnostic("MG0203", text, node.loc, hint="cut an axis in one way in all options of a program"))
     faults += wrong
@@ -195,7 +196,7 @@ def _option(node: Node, faults: list[Diagnostic], parts: AxisParts) -> tuple[tup
 
 
 def _refined(wish: Annotation, misfits: Sequence[str], parts: AxisParts) -> Annotation:
-    sharding = wish.sharding
+    sharding = merged(wish.sharding, parts.mesh)
     if misfits:
         dims = tuple(parts.refine([axis for axis in axes if axis not in misfits]) for axes in sharding.dims)
         pairs = tuple(

@@ -1,0 +1,42 @@
+"""The finest parts of axes: of all that is named, of what nests, and how equal shardings are written alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshgen.ir.axis_parts import AxisParts, merged
+from meshgen.mesh import make_mesh
+from meshgen.spec import P
+
+MESH = make_mesh({"x": 2, "y": 12, "z": 1})
+
+
+def test_parts_are_those_between_all_ends() -> None:
+    parts = AxisParts.of(MESH, ["y:(2)3", "x"])
+    assert parts.parts["y"] == ("y:(1)2", "y:(2)3", "y:(6)2")
+    assert parts.refine(("y",)) == parts.parts["y"] and parts.refine(("y:(1)6",)) == ("y:(1)2", "y:(2)3")
+    assert parts.merge(parts.refine(("x", "y"))) == ("x", "y")
+
+
+def test_what_does_not_nest_in_what_comes_before_is_left_out() -> None:
+    parts = AxisParts.of(MESH, ["y:(2)3", "y:(1)3", "y:(2)2", "y:(1)6", "z"])
+    assert parts.parts["y"] == ("y:(1)2", "y:(2)3", "y:(6)2")
+    assert parts.fits("x", "y", "y:(6)2", "y:(3)1") and not parts.fits("y:(1)3") and not parts.fits("y:(2)2")
+    with pytest.raises(AssertionError, match="do not nest"):
+        parts.refine(("y:(1)3",))
+    assert parts.cover(("y:(1)2", "x")) == ("y:(1)2", "x")
+    assert parts.cover(("y:(1)3",)) == parts.parts["y"], "all parts of the axis tell where a device is along it"
+
+
+@pytest.mark.parametrize(
+    "sharding",
+    [P(("y:(1)2", "y:(2)6"), "x"), P(("y:(1)3", "y:(3)4"), ("x", "z")), P(("y:(1)3", "y:(3)1", "y:(3)2", "y:(6)2"), "x")],
+    ids=str,
+)  # fmt: skip
+def test_equal_shardings_are_written_alike(sharding) -> None:
+    assert merged(sharding, MESH) == P("y", "x")
+
+
+def test_partial_axes_of_one_kind_are_joined() -> None:
+    sharding = P(None, partial={"y:(2)3": "sum", "y:(1)2": "sum", "y:(6)2": "max"})
+    assert merged(sharding, MESH).partial == (("y:(1)6", "sum"), ("y:(6)2", "max"))

@@ -1,0 +1,133 @@
+"""One axis cut in two ways by one program: 6 devices as 2 x 3 here and as 3 x 2 there. Numbers are right, or it is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.errors import ShardingError
+from meshgen.ir.text import parse_text
+from meshgen.pipeline import verify_program
+from meshgen.spec import Sharding, fit
+from tests.sharding.local_programs import Program, tensor
+
+SIX, TWELVE = {"y": 6}, {"x": 2, "y": 12}
+CASES = [
+    (SIX, "i32[2,12]", mg.P(None, "y:(2)3"), mg.P("y:(1)3")),
+    (SIX, "i32[3]", mg.P("y:(1)3"), mg.P("y:(1)2")),
+    (SIX, "i32[7,5]", mg.P("y:(1)2", "y:(2)3"), mg.P("y:(1)3", "y:(3)2")),
+    (SIX, "c128[4,6]", mg.P("y:(1)2"), mg.P(None, "y:(1)3")),
+    (TWELVE, "i32[2,1]", mg.P("y:(2)2"), mg.P("y:(2)3", "y:(6)2")),
+    (TWELVE, "i32[13,8]", mg.P(("y:(3)4", "x")), mg.P("x", ("y:(4)3", "y:(1)2"))),
+]
+
+
+def numbered(text: str) -> np.ndarray:
+    kind = tensor(text)
+    return (np.arange(kind.size) + 1).reshape(kind.sizes).astype(kind.numpy_dtype)
+
+
+@pytest.mark.parametrize("mesh, text, before, after", CASES, ids=lambda value: str(value).replace(" ", ""))
+def test_arguments_and_results_may_cut_an_axis_otherwise(
+    mesh: dict, text: str, before: Sharding, after: Sharding
+) -> None:
+    x = numbered(text)
+    exe = mg.compile(
+        lambda x: x + x, mesh, args=[text], in_specs={"x": before}, out_specs={"result": after}, target="cpu"
+    )
+    np.testing.assert_array_equal(exe(x), x + x)
+    ends = [*exe.stages["partition"].in_shardings, *exe.stages["partition"].out_shardings]
+    assert ends == [fit(before, x.ndim), fit(after, x.ndim)]
+
+
+def test_a_value_inside_lies_as_required() -> None:
+    """The product is split as the arguments say, its annotated copy otherwise, and both are used."""
+
+    def program(x, w):
+        h = x @ w
+        return mg.annotate(h, mg.P("y:(1)3", "y:(3)2")) * 2 + h, mg.sum(h, axis=0)
+
+    x, w = numbered("i32[10,6]"), numbered("i32[6,7]")
+    specs = {"x": mg.P("y:(1)2", "y:(2)3"), "w": mg.P("y:(2)3")}
+    exe = mg.compile(program, SIX, args=["i32[10,6]", "i32[6,7]"], in_specs=specs, target="cpu")
+    for got, wanted in zip(exe(x, w), (3 * (x @ w), (x @ w).sum(0)), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_summands_over_a_part_that_does_not_nest_are_reduced() -> None:
+    before, after = mg.P(None, partial={"y:(1)3": "sum"}), mg.P(None, partial={"y:(1)2": "sum"})
+    exe = mg.compile(
+        lambda x: x - 1, SIX, args=["i32[6]"], in_specs={"x": before}, out_specs={"result": after}, target="cpu"
+    )
+    x = numbered("i32[6]")
+    np.testing.assert_array_equal(exe(x), x - 1)
+
+
+def test_one_layout_in_two_divisions_is_one_layout() -> None:
+    halves, thirds = mg.P(("y:(1)2", "y:(2)3")), mg.P(("y:(1)3", "y:(3)2"))
+    exe = mg.compile(lambda x: mg.annotate(x, thirds) - x, SIX, args=["i32[12]"], in_specs={"x": halves}, target="cpu")
+    assert not exe.comms.counts
+    np.testing.assert_array_equal(exe(numbered("i32[12]")), np.zeros(12, np.int32))
+
+
+def test_a_hint_that_does_not_nest_is_lost_and_told() -> None:
+    def program(x):
+        return mg.annotate(x + 1, mg.P("y:(1)3", "x"), required=False) * 2
+
+    exe = mg.compile(program, {"x": 2, **SIX}, args=["i32[6,4]"], in_specs={"x": mg.P("y:(1)2", "x")}, target="cpu")
+    x = numbered("i32[6,4]")
+    np.testing.assert_array_equal(exe(x), (x + 1) * 2)
+    assert "along y:(1)3 it splits dim 0, but it is not" in str(exe.explain())
+
+
+def test_users_cannot_read_a_value_in_parts_that_do_not_nest() -> None:
+    def program(x):
+        return mg.annotate(x + 1, mg.P("y:(1)3"), as_result=False) * 2
+
+    with pytest.raises(ShardingError, match=r"MG0206.*cannot be kept by its users"):
+        mg.compile(program, SIX, args=["i32[6]"], in_specs={"x": mg.P("y:(1)2")}, out_specs={"result": mg.P("y:(1)2")})
+
+
+def test_options_that_do_not_nest_are_refused() -> None:
+    def program(x, y):
+        return mg.matmul(x, x, sharding_option=[["y:(1)2"], [], []]) + mg.matmul(
+            y, y, sharding_option=[["y:(1)3"], [], []]
+        )
+
+    with pytest.raises(ShardingError, match=r"MG0203.*\['y:\(1\)3'\] do not nest"):
+        mg.compile(program, SIX, args=["f32[6,6]", "f32[6,6]"], target="cpu")
+
+
+def test_one_sharding_cannot_cut_an_axis_in_two_ways() -> None:
+    with pytest.raises(ShardingError, match=r"MG0203.*not parts of one division"):
+        mg.compile(lambda x: x, SIX, args=["i32[5,7]"], in_specs={"x": mg.P("y:(3)2", "y:(1)2")}, target="cpu")
+
+
+def test_an_op_on_tiles_that_do_not_nest_is_refused() -> None:
+    p = Program(y=6)
+    a, b = p.input("f32[6,4]", mg.P("y:(1)2")), p.input("f32[4,6]", mg.P(None, "y:(1)3"))
+    attrs = {
+        "lhs_batch": (),
+        "rhs_batch": (),
+        "lhs_contract": (1,),
+        "rhs_contract": (0,),
+        "precision": ("DEFAULT",) * 2,
+    }
+    with pytest.raises(ShardingError, match=r"MG0206.*cut in two ways"):
+        p.local(p.add("dot_general", [a, b], "f32[6,6]", mg.P("y:(1)2"), **attrs))
+
+
+def test_a_gather_between_parts_that_do_not_nest_is_refused() -> None:
+    p = Program(y=6)
+    x = p.input("f32[6]", mg.P("y:(1)2"))
+    with pytest.raises(ShardingError, match=r"MG0206.*cut in two ways"):
+        p.local(p.add("all_gather", [x], "f32[6]", mg.P("y:(1)3"), axes=("y:(1)2",), dim=0))
+
+
+def test_stages_read_back() -> None:
+    """Of 6 devices in thirds and halves: collectives over parts that are no prime factors in mesh order."""
+    specs = {"in_specs": {"x": mg.P("y")}, "out_specs": {"result": mg.P("y:(1)3")}}
+    exe = mg.compile(lambda x: x * 2, SIX, args=["i32[6,4]"], **specs, target="cpu")
+    for stage in ("propagate", "materialize", "optimize"):
+        verify_program(parse_text(exe.as_text(stage)))

@@ -1,0 +1,60 @@
+"""References to parts of axes: which are parts of one division of an axis, which depend on each other, checked by coordinates."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from meshgen.axis_refs import contains, nests, overlap_fault, overlaps
+from meshgen.mesh import make_mesh
+
+
+def parts_of(size: int) -> list[str]:
+    """All parts of an axis `x`, of more than one device."""
+    ends = [n for n in range(1, size + 1) if size % n == 0]
+    return [f"x:({a}){b // a}" for a, b in itertools.combinations(ends, 2) if b % a == 0]
+
+
+@pytest.mark.parametrize("size", (6, 8, 12))
+def test_parts_that_do_not_overlap_are_independent(size: int) -> None:
+    mesh = make_mesh({"x": size})
+    for left, right in itertools.product(parts_of(size), repeat=2):
+        places = {(mesh.coordinate(rank, left), mesh.coordinate(rank, right)) for rank in range(size)}
+        independent = len(places) == mesh.axis_size(left) * mesh.axis_size(right)
+        assert overlaps(left, right) is overlaps(right, left)
+        assert overlaps(left, right) or independent, (left, right)
+
+
+@pytest.mark.parametrize("size", (6, 8, 12))
+def test_groups_of_a_part_that_is_contained_lie_in_groups_of_the_whole(size: int) -> None:
+    mesh = make_mesh({"x": size})
+    for left, right in itertools.product(parts_of(size), repeat=2):
+        groups = [set(group) for group in mesh.groups((left,))]
+        inside = all(any(set(group) <= other for other in groups) for group in mesh.groups((right,)))
+        assert not contains(left, right) or (inside and nests(left, right)), (left, right)
+        assert contains(left, left)
+
+
+@pytest.mark.parametrize(
+    "left, right, together",
+    [
+        ("x:(1)2", "x:(2)3", True),
+        ("x:(1)2", "x:(3)2", False),
+        ("x:(1)2", "x:(1)3", False),
+        ("x:(1)4", "x:(2)4", True),
+        ("x:(2)3", "x:(3)4", False),
+        ("x:(1)2", "x:(3)1", True),
+        ("x:(1)2", "y:(1)3", True),
+        ("x", "x:(1)3", True),
+    ],
+)
+def test_parts_nest_in_one_division(left: str, right: str, together: bool) -> None:
+    assert nests(left, right) is nests(right, left) is together
+
+
+def test_the_fault_says_which_sizes_do_not_divide() -> None:
+    fault = overlap_fault("y:(1)2", "y:(3)2")
+    assert fault.code == "MG0203" and "'y:(1)2' and 'y:(3)2' are not parts of one division" in fault.message
+    assert "3 % 2 = 1" in fault.message
+    assert "used more than once (as 'y' too)" in overlap_fault("y", "y:(3)2").message
