@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,46 +112,74 @@ def received_elements(grid: Grid, held: Sequence[Split], wanted: Sequence[Split]
 
 def grid_of(mesh: Mesh, refs: Sequence[str]) -> Grid:
     """The sub-mesh of the axes (or parts of axes) `refs`."""
-    return _grid(mesh, frozenset(split_ref(ref)[0] for ref in refs))
+    used = frozenset(split_ref(ref)[0] for ref in refs)
+    is_small = mesh.group_size(used) <= _SMALL
+    return (_small_grid if is_small else _large_grid)(mesh, used)
 
 
-@lru_cache(maxsize=64)
+# What is kept of grids: of so many, of each so many tables, with so many numbers in all.
+_KEPT, _KEPT_NUMBERS = 4096, 1 << 22
+_SMALL, _SMALL_GRIDS, _LARGE_GRIDS = 1 << 14, 64, 4
+
+
 def _grid(mesh: Mesh, used: frozenset[str]) -> Grid:
-    names = [name for name in mesh.names if name in used]
-    sizes = [mesh.axis_size(name) for name in names]
-    flat = np.unravel_index(np.arange(math.prod(sizes)), sizes) if sizes else ()
-    return Grid(mesh, {n: np.asarray(c, np.int64) for n, c in zip(names, flat, strict=True)}, math.prod(sizes))
+    strides: dict[str, int] = {}
+    count = 1
+    for name in reversed(mesh.names):
+        if name in used:
+            strides[name] = count
+            count *= mesh.axis_size(name)
+    return Grid(mesh, strides, count)
 
 
-_KEPT = 4096  # tables of a grid: so many are kept
+_small_grid, _large_grid = lru_cache(_SMALL_GRIDS)(_grid), lru_cache(_LARGE_GRIDS)(_grid)
 
 
 @dataclass(eq=False)
 class Grid:
-    """The devices of a sub-mesh, with their coordinates along its (whole) axes as flat arrays."""
+    """The `count` devices of a sub-mesh, row-major, with the distance between neighbours along each of its (whole) axes."""
 
     mesh: Mesh
-    coordinates: dict[str, Numbers]
+    strides: dict[str, int]
     count: int
     _tables: dict[Any, Any] = field(default_factory=dict)
+    _numbers: int = 0
 
     def _keep(self, key: Any, table: Any) -> Any:
-        if len(self._tables) >= _KEPT:
+        size = sum(part.size for part in (table if isinstance(table, tuple) else (table,)))
+        if len(self._tables) >= _KEPT or self._numbers + size > _KEPT_NUMBERS:
             self._tables.clear()
+            self._numbers = 0
         self._tables[key] = table
+        self._numbers += size
         return table
+
+    @cached_property
+    def _devices(self) -> Numbers:
+        return np.arange(self.count, dtype=np.int64)
 
     def index(self, refs: tuple[str, ...]) -> Numbers:
         """Each device's number in its group over `refs`."""
         found = self._tables.get(refs)
         if found is None:
             found = np.zeros(self.count, np.int64)
-            for ref in refs:
-                name, pre, size = split_ref(ref)
-                whole, coordinate = self.mesh.axis_size(name), self.coordinates[name]
-                part = size or whole
-                found = found * part + coordinate // (whole // (pre * part)) % part
+            for stride, size in self._digits(refs):
+                found = found * size + self._devices // stride % size
             self._keep(refs, found)
+        return found
+
+    def _digits(self, refs: tuple[str, ...]) -> list[list[int]]:
+        """What the coordinates along `refs` are of a device's number: distances and sizes; neighbouring digits are one."""
+        found: list[list[int]] = []
+        for ref in refs:
+            name, pre, size = split_ref(ref)
+            whole = self.mesh.axis_size(name)
+            part = size or whole
+            stride = self.strides[name] * (whole // (pre * part))
+            if found and found[-1][0] == stride * part:
+                found[-1] = [stride, found[-1][1] * part]
+            else:
+                found.append([stride, part])
         return found
 
     def tiles(self, split: Split) -> Rows:
@@ -242,7 +270,7 @@ def _sent(grid: Grid, held: Sequence[Split], wanted: Sequence[Split], source: Sh
     """
     mesh = grid.mesh
     # Partial axes of which another part splits: their coordinates vary within the grid.
-    groups = tuple(ref for ref in source.partial_axes if split_ref(ref)[0] in grid.coordinates)
+    groups = tuple(ref for ref in source.partial_axes if split_ref(ref)[0] in grid.strides)
     demand = grid.demand(wanted, held)
     summands = mesh.group_size(groups)
     copies = grid.count // (math.prod(mesh.group_size(want.axes) for want in wanted) * summands)

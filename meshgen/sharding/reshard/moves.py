@@ -7,11 +7,13 @@ divide is gathered whole or sliced from whole, else re-tiled.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from meshgen.sharding.reshard.problem import Move, Problem, is_plain
 from meshgen.spec import Sharding
+
+_FEW = 5  # of so many axes all subsets and orders are tried, of more only runs: each axis doubles the former
 
 
 def moves(problem: Problem, state: Sharding) -> Iterator[Move]:
@@ -77,9 +79,20 @@ def _reducible(state: Sharding) -> tuple[tuple[str, ...], str]:
     return tuple(axis for axis, _ in run)[::-1], kind
 
 
-def _subsets(axes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _subsets(problem: Problem, axes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Of few axes all subsets, the larger first; of many what the dims of the target have of them, and neighbours."""
+    if len(axes) <= _FEW:
+        for count in range(len(axes), 0, -1):
+            yield from itertools.combinations(axes, count)
+        return
+    wanted = (tuple(axis for axis in axes if axis in dim) for dim in problem.target.dims)
+    yield from dict.fromkeys(found for found in (*wanted, *_runs(axes)) if found)
+
+
+def _runs(axes: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Neighbouring axes, the longer runs first."""
     for count in range(len(axes), 0, -1):
-        yield from itertools.combinations(axes, count)
+        yield from (tuple(axes[start : start + count]) for start in range(len(axes) - count + 1))
 
 
 def _without(state: Sharding, reduced: tuple[str, ...]) -> Sharding:
@@ -89,7 +102,7 @@ def _without(state: Sharding, reduced: tuple[str, ...]) -> Sharding:
 def _scatters(problem: Problem, state: Sharding) -> Iterator[Move]:
     """reduce_scatter onto the minor-most place of a dim, in the target's order of axes where it has them all."""
     candidates, kind = _reducible(state)
-    for axes in _subsets(candidates):
+    for axes in _subsets(problem, candidates):
         for dim, present in enumerate(state.dims):
             wanted = tuple(axis for axis in problem.target.dims[dim] if axis in axes)
             order = wanted if len(wanted) == len(axes) else axes
@@ -100,7 +113,7 @@ def _scatters(problem: Problem, state: Sharding) -> Iterator[Move]:
 
 def _reductions(problem: Problem, state: Sharding) -> Iterator[Move]:
     candidates, kind = _reducible(state)
-    for axes in _subsets(candidates):
+    for axes in _subsets(problem, candidates):
         yield Move("all_reduce", {"axes": axes, "kind": kind}, _without(state, axes))
 
 
@@ -141,9 +154,12 @@ def moved_summands(problem: Problem, state: Sharding) -> tuple[tuple[str, str], 
         return None
     if len({kind for _, kind in (*state.partial, *wanted)}) != 1:
         return None
-    summands = problem.parts(state.partial_axes)
-    subsets = (pairs for count in range(len(wanted), 0, -1) for pairs in itertools.combinations(wanted, count))
-    return next((pairs for pairs in subsets if problem.parts(tuple(axis for axis, _ in pairs)) == summands), None)
+    found: dict[int, tuple[tuple[str, str], ...]] = {1: ()}  # by number of devices: the most pairs, of these the first
+    for pair in reversed(wanted):
+        size = problem.parts((pair[0],))
+        longer = {devices * size: (pair, *pairs) for devices, pairs in found.items()}
+        found |= {n: pairs for n, pairs in longer.items() if len(pairs) >= len(found.get(n, ()))}
+    return found.get(problem.parts(state.partial_axes))
 
 
 def transfer(
@@ -164,6 +180,15 @@ def transfer(
     return Move("permute" if same else "retile", attrs, after)
 
 
+def _orders(axes: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Some of the axes in any order; of many neighbours in theirs."""
+    if len(axes) > _FEW:
+        yield from _runs(axes)
+        return
+    for count in range(1, len(axes) + 1):
+        yield from itertools.permutations(axes, count)
+
+
 def predecessors(problem: Problem) -> Iterator[tuple[Sharding, Move]]:
     """Plain shardings from which one all_gather, all_to_all or slice leads to the target's tiles, with that move.
 
@@ -173,14 +198,10 @@ def predecessors(problem: Problem) -> Iterator[tuple[Sharding, Move]]:
     if not is_plain(target):
         return
     free = [axis for axis in problem.axes if axis not in problem.target.used_axes]
-    for count in range(1, len(free) + 1):
-        for added in itertools.permutations(free, count):
-            for dim, axes in enumerate(target.dims):
-                if problem.nests(dim, axes, added):
-                    yield (
-                        _with_dim(target, dim, axes + added),
-                        Move("all_gather", {"axes": added, "dim": dim}, target),
-                    )
+    for added in _orders(free):
+        for dim, axes in enumerate(target.dims):
+            if problem.nests(dim, axes, added):
+                yield _with_dim(target, dim, axes + added), Move("all_gather", {"axes": added, "dim": dim}, target)
     for dim, stay, taken in _suffixes(problem, target):
         yield _with_dim(target, dim, stay), Move("all_slice", {"axes": taken, "dim": dim}, target)
         for concat, axes in enumerate(target.dims):

@@ -7,7 +7,7 @@ and the steps back into the user's.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -24,6 +24,8 @@ from meshgen.spec import Sharding
 
 # By bytes of an element: the type that stands for all of that width, which have the same plans.
 _OF_WIDTH = {dtype.itemsize: name for name, dtype in DTYPES.items()}
+# Axes that neither end uses, of which a search may make use; of more a few, over so many devices in all.
+_FREE, _ROOM = 5, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ class _Terms:
         parts = AxisParts.of(mesh, refs)
         if not parts.fits(*refs):
             return _Terms(mesh, None, tuple(sorted(dict.fromkeys(refs), key=mesh.order)))
-        return _Terms(mesh, parts, tuple(axis for axis in parts.all() if mesh.axis_size(axis) > 1))
+        return _Terms(mesh, parts, _useful(parts, parts.refine(refs)))
 
     def canonical(self, sharding: Sharding, shape: tuple[int, ...]) -> Sharding:
         """In these terms, without axes of size 1, without offsets that equal even tiles."""
@@ -161,6 +163,22 @@ class _Terms:
         """The axes of one device over which an end has a halo on a dim."""
         found = (end.dims[dim] for end in ends if end.halo and any(end.halo[dim]))
         return next(axes for axes in found if self.mesh.group_size(axes) == 1)
+
+
+def _useful(parts: AxisParts, used: Sequence[str]) -> tuple[str, ...]:
+    """The axes that the ends use and a few free ones, those of the most devices: ways over more of these would be no better."""
+    mesh, named = parts.mesh, set(used)
+    free = [axis for axis in parts.all() if axis not in named]
+    if len(free) > _FREE:
+        room = _ROOM // mesh.group_size(named)
+        by_size = sorted(free, key=lambda axis: -mesh.axis_size(axis))
+        free = []
+        for axis in by_size[:_FREE]:
+            if mesh.axis_size(axis) <= room:
+                free.append(axis)
+                room //= mesh.axis_size(axis)
+    named.update(free)
+    return tuple(axis for axis in parts.all() if axis in named)
 
 
 def _steps(

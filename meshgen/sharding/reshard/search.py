@@ -26,6 +26,8 @@ PACKING_SECONDS = 4e-6
 # A search first goes on with the ways that seem nearest to the end, so that it knows a good one early, then with the cheapest
 # so far, until they are proven the cheapest of all, then with the nearest again: each until it has priced so many moves.
 _NEAREST, _CHEAPEST, _LAST = 60, 600, 900
+# It looks at no more moves than this, and at fewer where each takes long: tables of so many devices in all.
+_LOOKED, _FEWEST, _DEVICES = 6000, 8, 1 << 24
 Path = tuple[Move, ...]
 _START: Cost = (0, 0, 0, 0)
 _NEVER: tuple[Cost, tuple[Any, ...]] = ((2**63, 2**63, 0, 0), ())
@@ -109,6 +111,10 @@ class _Search:
         self._latency = int(self.problem.latency * PICOSECONDS)
         self._limit = max(map(self.problem.elements, (self.start, self.problem.target)))
         self._hurries = True
+        self._looked, self._most_looked = (
+            0,
+            min(_LOOKED, max(_FEWEST, _DEVICES // self.problem.parts(self.problem.axes))),
+        )
         self._predecessors: list[tuple[int, Sharding]] | None = None
 
     def run(self) -> Path:
@@ -116,7 +122,7 @@ class _Search:
         numbers = itertools.count(1)
         least = self.bounds.least(self.start)
         queue = [_Entry(least, (), 0, least, _START, self.start, ())]
-        while queue and self.priced < _LAST:
+        while queue and self.priced < _LAST and self._looked < self._most_looked:
             hurries = not _NEAREST <= self.priced < _CHEAPEST
             if hurries != self._hurries:
                 self._hurries = hurries
@@ -129,7 +135,9 @@ class _Search:
                 if not self._hurries:
                     return entry.path
                 continue  # `best` already
-            for move in self._joined(entry) if entry.joins else self._moves(entry):
+            for move in itertools.takewhile(
+                self._is_within, self._joined(entry) if entry.joins else self._moves(entry)
+            ):
                 if found := self._after(entry, move, next(numbers)):
                     heapq.heappush(queue, found)
             if not entry.joins and self._may_join(entry):
@@ -137,6 +145,11 @@ class _Search:
                 order = self._order(bound, entry.state)
                 heapq.heappush(queue, entry._replace(order=order, bound=bound, number=next(numbers), joins=True))
         return self.best
+
+    def _is_within(self, _: Move) -> bool:
+        """Count a move; whether it may be looked at."""
+        self._looked += 1
+        return self._looked <= self._most_looked
 
     def _order(self, bound: Cost, state: Sharding) -> Cost:
         """What a way is ordered by: what it costs at least; in a hurry rather by what is left of it."""
