@@ -1,7 +1,7 @@
 """Random programs for the oracle: small graphs over odd sizes, odd meshes, and annotations that get in each other's way.
 
 The same seed gives the same program. Sizes are 1 to 13, so that tiles are uneven or empty and dims of one
-row are split; meshes have one to four axes, of size 1 too.
+row are split; meshes have one to four axes (`ODD` ones to six), of size 1 too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from meshgen.ir.bridge.shard.complete import complete_local
 from meshgen.ir.graph import DTYPES, Module, TensorType, is_complex, is_float
-from meshgen.sharding.generators import OPEN, OPS, USUAL, Variety, Writer, collectives
+from meshgen.sharding.generators import ODD, ODD_OPS, OPEN, OPS, USUAL, Variety, Writer, collectives
 from meshgen.sharding.generators.collectives import local_program
 from meshgen.sharding.generators.open_sizes import OpenProgram, opened
 from meshgen.sharding.generators.several_meshes import on_two_meshes
@@ -22,7 +22,7 @@ from meshgen.sharding.generators.shardings import annotate_inside, random_mesh, 
 def random_program(seed: int, variety: Variety = USUAL) -> Module:
     """A program of 3 to about 8 ops at stage import, with required annotations and hints."""
     rng = np.random.default_rng(seed)
-    return _grown(Writer(rng, random_mesh(rng), OPS, variety=variety))
+    return _grown(Writer(rng, random_mesh(rng, variety), ODD_OPS if variety is ODD else OPS, variety=variety))
 
 
 def _grown(writer: Writer) -> Module:

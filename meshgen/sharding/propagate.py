@@ -263,9 +263,7 @@ def _as_wished(site: Site, sharding: Sharding, parts: AxisParts) -> Sharding:
 
     pairs = zip(asked.dims, sharding.dims, strict=True)
     dims = tuple(wanted if plain(wanted) == plain(found) else found for wanted, found in pairs)
-    kinds, found_kinds = (
-        [(part, kind) for axis, kind in each.partial for part in plain([axis])] for each in (asked, sharding)
-    )
+    kinds, found_kinds = (parts.normal(each).partial for each in (asked, sharding))
     partial = asked.partial if kinds == found_kinds else sharding.partial
     is_kept = (dims, partial) == (asked.dims, asked.partial) or (site.wish is not None and site.wish.required)
     return Sharding(dims, partial, asked.halo if is_kept else (), asked.offsets if is_kept else ())

@@ -11,13 +11,15 @@ from meshgen.sharding.generators import (
     lookup,
     movement,
     patterns,
+    repeated,
     windows,
 )
-from meshgen.sharding.generators.writer import OPEN, USUAL, WIDE, Variety, Writer
+from meshgen.sharding.generators.writer import ODD, OPEN, USUAL, WIDE, Variety, Writer
 
 OPS: tuple[Callable[[Writer], None], ...] = (
     *elementwise.OPS, *movement.OPS, *contraction.OPS, *lookup.OPS, *windows.OPS, *control.OPS,
     *collectives.OPS, *patterns.OPS, *linalg.OPS,
 )  # fmt: skip
+ODD_OPS: tuple[Callable[[Writer], None], ...] = (*OPS, *repeated.OPS, *repeated.OPS)
 
-__all__ = ["OPEN", "OPS", "USUAL", "WIDE", "Variety", "Writer"]
+__all__ = ["ODD", "ODD_OPS", "OPEN", "OPS", "USUAL", "WIDE", "Variety", "Writer"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from meshgen.ir.graph import Graph, TensorType, Value
-from meshgen.sharding.generators.writer import MAX_ELEMENTS, NUMBERS, Writer, floats, has_type, lowest
+from meshgen.sharding.generators.writer import MAX_ELEMENTS, NUMBERS, Writer, floats, has_type, lowest, rounded
 
 _REDUCTIONS = {
     "f32": ("add", "add", "maximum", "minimum", "multiply"),
@@ -18,11 +18,11 @@ _REDUCTIONS = {
 
 
 def reduce(writer: Writer) -> None:
-    if value := writer.pick(has_type(*_REDUCTIONS), empty=True):
+    if value := writer.pick(has_type(*_REDUCTIONS, *writer.variety.more), empty=True):
         dims = tuple(d for d in range(value.type.rank) if writer.chance(0.5))
-        kind = writer.one_of(_REDUCTIONS[value.type.dtype])
+        kind = writer.one_of(_REDUCTIONS.get(value.type.dtype, ("add",)))
         init = writer.constant(TensorType((), value.type.dtype))
-        rounds = floats(value) and kind in ("add", "multiply")
+        rounds = rounded(value) and kind in ("add", "multiply")
         writer.add("reduce", [value, init], None, {"dims": dims, "kind": kind}, rounds=rounds)
 
 
@@ -64,7 +64,7 @@ def _first_of_greatest(dtype: str) -> Graph:
 
 def dot(writer: Writer) -> None:
     """Contracts one or two dims with a new operand that has up to one batch dim and a free dim, in any order."""
-    if value := writer.pick(has_type(*NUMBERS, rank=1), empty=True):
+    if value := writer.pick(has_type(*NUMBERS, *writer.variety.more, rank=1), empty=True):
         sizes = value.type.sizes
         dims = writer.order(len(sizes))
         depth = 2 if len(dims) > 1 and writer.chance(0.2) else 1
@@ -83,12 +83,12 @@ def dot(writer: Writer) -> None:
             "rhs_contract": places[len(batch) :], "precision": ("DEFAULT", "DEFAULT"),
         }  # fmt: skip
         if writer.chance(0.7):
-            writer.add("dot_general", [value, other], None, attrs, rounds=floats(value))
+            writer.add("dot_general", [value, other], None, attrs, rounds=rounded(value))
             return
         turned = {
             key.replace("lhs", "other").replace("rhs", "lhs").replace("other", "rhs"): v for key, v in attrs.items()
         }
-        writer.add("dot_general", [other, value], None, turned, rounds=floats(value))
+        writer.add("dot_general", [other, value], None, turned, rounds=rounded(value))
 
 
 def square(writer: Writer) -> None:

@@ -55,7 +55,7 @@ def _centre(body: Graph, x: Value) -> Value:
 
 def branch(writer: Writer) -> None:
     """One of two or three ways to change a value, from around the branch or handed in."""
-    if depth_of(writer) < DEEPEST and (value := writer.pick(writer.numbers(), empty=True)):
+    if depth_of(writer) < DEEPEST and (value := writer.pick(writer.sums(), empty=True)):
         other, is_if = writer.partner(value), writer.chance(0.5)
         choice = writer.new_input(TensorType((), "i1" if is_if else "i32"))
         handed = writer.chance(0.5)
@@ -103,7 +103,7 @@ def _asked(condition: Graph, wishes: Value, most: Value) -> Value:
 
 def scan(writer: Writer) -> None:
     """For each row of dim 0 of a value: add it up, and write the sum so far into a copy."""
-    if depth_of(writer) < DEEPEST and (value := writer.pick(writer.numbers(rank=1, most=3))):
+    if depth_of(writer) < DEEPEST and (value := writer.pick(writer.sums(rank=1, most=3))):
         kind, row = value.type, value.type.with_shape(value.type.sizes[1:])
         counter, total = writer.scalar(0, "i32"), writer.new_input(row)
         names = [("i", _SCALAR), ("total", row), ("rows", kind)]

@@ -13,12 +13,12 @@ _COMPLEX = "c64"
 
 
 def make_complex(writer: Writer) -> None:
-    if value := writer.pick(has_type("f32")):
+    if value := writer.pick(has_type("f32", *(["f64"] if "c128" in writer.variety.more else []))):
         _use(writer, writer.add("complex", [value, writer.partner(value)]))
 
 
 def of_complex(writer: Writer) -> None:
-    if value := writer.pick(has_type(_COMPLEX)):
+    if value := writer.pick(has_type(_COMPLEX, *writer.variety.more)):
         _use(writer, value)
 
 

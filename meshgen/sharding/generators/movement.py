@@ -73,7 +73,7 @@ def roll(writer: Writer) -> None:
 
 def pad(writer: Writer) -> None:
     """Rows before, after and between; sometimes rows are taken away."""
-    if value := writer.pick(has_type("f32", "bf16", "i32", rank=1), empty=True):
+    if value := writer.pick(has_type("f32", "bf16", "i32", *writer.variety.more, rank=1), empty=True):
         sizes, dims = value.type.sizes, [d for d in range(value.type.rank) if writer.chance(0.5)]
         none = (0,) * len(sizes)
         low, high, interior = (

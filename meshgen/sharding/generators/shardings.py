@@ -10,12 +10,12 @@ import numpy as np
 from meshgen.ir.graph import WISHES, Annotation, Graph, Node, TensorType, Value
 from meshgen.ir.infer.elementwise import INFERENCE as ELEMENTWISE
 from meshgen.mesh import Mesh, make_mesh
-from meshgen.sharding.generators.writer import Writer
+from meshgen.sharding.generators.writer import USUAL, Variety, Writer
 from meshgen.sharding.propagation.reach import fits
 from meshgen.sharding.rules import rule_of
 from meshgen.spec import Sharding
 
-MAX_DEVICES = 8
+MAX_DEVICES = USUAL.devices
 _WITHOUT_LOOPS = ("if", "case", "while", "manual")
 _KINDS = {
     "f32": ("sum", "sum", "sum", "max", "min", "product"),
@@ -23,19 +23,20 @@ _KINDS = {
     "i32": ("sum", "max", "min", "product", "and", "or", "xor"),
     "i1": ("and", "or", "xor"),
     **dict.fromkeys(("f16", "f64"), ("sum", "max", "min")),
-    "c64": ("sum",),
+    **dict.fromkeys(("c64", "c128"), ("sum",)),
     **dict.fromkeys(("i64", "i8", "ui8", "ui32", "i16", "ui16"), ("sum", "max", "min", "or", "xor")),
 }
 _PARTS = {4: ((2, 2),), 8: ((2, 4), (4, 2), (2, 2, 2)), 6: ((2, 3),)}  # ways to cut an axis that nest
+_ALL_PARTS = _PARTS | {6: ((2, 3), (3, 2)), 12: ((2, 6), (6, 2), (3, 4), (4, 3), (2, 2, 3), (2, 3, 2), (3, 2, 2))}
 
 
-def random_mesh(rng: np.random.Generator) -> Mesh:
-    """One to four axes, of size 1 too."""
+def random_mesh(rng: np.random.Generator, variety: Variety = USUAL) -> Mesh:
+    """One to four axes (in some varieties more), of size 1 too."""
     sizes: list[int] = []
-    for _ in range(int(rng.integers(1, 5))):
-        fitting = [s for s in (1, 2, 2, 2, 3, 4, 5, 6, 8) if s * math.prod(sizes) <= MAX_DEVICES]
+    for _ in range(int(rng.integers(1, variety.axes + 1))):
+        fitting = [s for s in variety.sizes if s * math.prod(sizes) <= variety.devices]
         sizes.append(fitting[int(rng.integers(len(fitting)))])
-    return make_mesh({"xyzw"[i]: size for i, size in enumerate(sizes)})
+    return make_mesh({"xyzwvu"[i]: size for i, size in enumerate(sizes)})
 
 
 def random_sharding(writer: Writer, mesh: Mesh, kind: TensorType) -> Sharding:
@@ -58,8 +59,8 @@ def _axes(writer: Writer, mesh: Mesh) -> list[str]:
     found: list[str] = []
     for number in writer.order(len(mesh.axes)):
         axis = mesh.names[number]
-        parts = _PARTS.get(mesh.axis_size(axis))
-        if parts and writer.chance(0.25):
+        parts = (_ALL_PARTS if writer.variety.cuts else _PARTS).get(mesh.axis_size(axis))
+        if parts and writer.chance(0.6 if writer.variety.cuts else 0.25):
             pieces = mesh.split_axis(axis, *writer.one_of(parts))
             found += [pieces[i] for i in writer.order(len(pieces)) if writer.chance(0.75)]
         else:
@@ -102,7 +103,8 @@ def annotate_inside(writer: Writer, mesh: Mesh) -> None:
             node.attrs["sharding_option"] = random_option(writer, mesh, node)
         if len(node.results) == 1 and writer.chance(0.3):
             wish = random_wish(writer, mesh, node.result)
-            attrs = {"sharding": wish.sharding, "required": wish.required, "as_result": writer.chance(0.7)}
+            as_result = writer.chance(0.7) or writer.variety.cuts  # users may not be able to read it so
+            attrs = {"sharding": wish.sharding, "required": wish.required, "as_result": as_result}
             noted = graph.add("annotate", [node.result], [node.result.type], {**attrs, "open_dims": wish.open_dims})
             renamed[node.result] = noted.result
     graph.outputs = [renamed.get(v, v) for v in graph.outputs]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.graph import DTYPES, Graph, TensorType, Value, is_float
+from meshgen.ir.graph import DTYPES, Graph, TensorType, Value, is_float, is_inexact
 from meshgen.ir.infer.inference import infer_types
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Mesh
@@ -33,14 +33,24 @@ class Variety:
     Attributes:
         dtypes: element types of inputs, frequent ones several times.
         reals, wholes: those that ops take which work on few.
+        more: element types that only some ops take: those that copy, add and multiply.
         empty: how often a dim has no rows.
+        twice: how often an op takes a value again instead of another one.
+        axes, sizes, devices: how many axes a mesh has at most, what their sizes may be, and how many devices it has at most.
+        cuts: whether shardings cut an axis in any way, so that the parts of two need not nest.
         named: how often a dim of an input has a name, so that what is computed from it can follow another size.
     """
 
     dtypes: tuple[str, ...] = _DTYPES
     reals: tuple[str, ...] = ("f32",)
     wholes: tuple[str, ...] = ("i32",)
+    more: tuple[str, ...] = ()
     empty: float = 0.0
+    twice: float = 0.0
+    axes: int = 4
+    sizes: tuple[int, ...] = (1, 2, 2, 2, 3, 4, 5, 6, 8)
+    devices: int = 8
+    cuts: bool = False
     named: float = 0.0
 
 
@@ -52,6 +62,16 @@ WIDE = Variety(
     empty=0.06,
 )
 OPEN = Variety(named=0.6)
+ODD = Variety(
+    dtypes=(*["f32"] * 5, *["f64"] * 3, *["c64"] * 3, *["c128"] * 3, *["i32"] * 4, "i1", "bf16", "i64", "ui8"),
+    reals=("f32", "f64"),
+    more=("c64", "c128"),
+    twice=0.4,
+    axes=6,
+    sizes=(1, 1, 2, 2, 2, 3, 4, 6, 6, 8, 12, 12),
+    devices=12,
+    cuts=True,
+)
 
 
 @dataclass
@@ -119,8 +139,15 @@ class Writer:
         """As `reals`, and integers."""
         return has_type(*self.variety.reals, *self.variety.wholes, rank=rank, most=most)
 
+    def sums(self, *, rank: int = 0, most: int = 9) -> Accept:
+        """As `numbers`, and what can only be added and multiplied: complex numbers."""
+        variety = self.variety
+        return has_type(*variety.reals, *variety.wholes, *variety.more, rank=rank, most=most)
+
     def partner(self, value: Value, *, exact: bool = False) -> Value:
         """Another operand of the same type: one that exists, the value itself included, or a new input."""
+        if self.variety.twice and self.chance(self.variety.twice):
+            return value
         alike = [v for v in (self.exact if exact else self.values) if v.type == value.type]
         return self.one_of(alike) if alike and self.chance(0.7) else self.new_input(value.type)
 
@@ -164,6 +191,11 @@ def lowest(dtype: str) -> int:
 
 def floats(value: Value) -> bool:
     return is_float(value.type.dtype)
+
+
+def rounded(value: Value) -> bool:
+    """Whether sums and products of such numbers are rounded."""
+    return is_inexact(value.type.dtype)
 
 
 def changed(sizes: Sequence[int], dim: int, size: int) -> tuple[int, ...]:
