@@ -235,6 +235,15 @@ def test_gathers_move_below_what_joins_them() -> None:
     assert lies and lies.option == (("x",), ()) and lies.results == (P("x", None),)
 
 
+def test_an_axis_of_one_device_is_not_named_twice_below_an_op() -> None:
+    """The rows are split over it as the user wrote, the result is a partial value over it: either means nothing."""
+    p = Program(x=2, one=1)
+    rows = gather(p, p.input(T, P(("one", "x"))), P("one"))
+    before = module(p, p.add("negate", [rows], T, P(None, partial={"one": "sum"})))
+    after = check(before, sink_moves, ["negate", "all_gather"])
+    assert all(not v.sharding.faults(v.type.shape, after.mesh) for v in after.graph.values() if v.sharding)
+
+
 def test_a_gather_moves_below_a_narrowing_cast_and_not_below_a_widening_one() -> None:
     for text, wanted in (("bf16[8,12]", ["convert", "all_gather"]), ("f64[8,12]", ["all_gather", "convert"])):
         p = Program(x=2)

@@ -163,9 +163,10 @@ def _moved(node: Node, moves: Sequence[Node], start: Value, walk: Walk) -> Seque
     results = {made.result: made.operands[0] for made in moves}
     operands = [results[v] if v in results else _slice(v, move, start, walk) for v in node.operands]
     like = Value(node.result.type.with_shape(start.type.shape), node.result.name, None, node.result.loc)
-    lies = start.sharding and replace(
-        start.sharding, partial=node.result.sharding.partial if node.result.sharding else ()
-    )
+    partial = (
+        node.result.sharding.canonical(walk.mesh).partial if node.result.sharding else ()
+    )  # of more than one device
+    lies = start.sharding and replace(start.sharding, partial=partial)
     computed = walk.emit(node.op, operands, node.attrs, like, lies, loc=node.loc)
     attrs = meaning(move.attrs) | merged_why(moves, f"moved below {node.op}")
     return [walk.emit(move.op, [computed], attrs, node.result, node.result.sharding, loc=node.loc)]
