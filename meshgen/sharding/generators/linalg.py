@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from meshgen.ir.graph import DTYPES, TensorType, Value
-from meshgen.sharding.generators.writer import MAX_ELEMENTS, Writer, has_type
+from meshgen.sharding.generators.writer import MAX_ELEMENTS, Writer, floats, has_type
 
 _COMPLEX = "c64"
 
@@ -31,10 +31,12 @@ def _use(writer: Writer, value: Value) -> None:
 
 def transform(writer: Writer) -> None:
     """A Fourier transform of the last one or two dims, there or back."""
-    if value := writer.pick(has_type("f32", _COMPLEX, rank=1)):
+    if value := writer.pick(
+        has_type("f32", _COMPLEX, *(["f64"] if writer.variety.more else []), *writer.variety.more, rank=1)
+    ):
         sizes = value.type.sizes
         count = min(len(sizes), writer.integer(1, 3))
-        kind = "RFFT" if value.type.dtype == "f32" else writer.one_of(("FFT", "IFFT", "IRFFT"))
+        kind = "RFFT" if floats(value) else writer.one_of(("FFT", "IFFT", "IRFFT"))
         length = sizes[-count:]
         if kind == "IRFFT":
             length = (*length[:-1], max(1, 2 * (length[-1] - 1)))
