@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, cast
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.executables.executable import Executable
 from meshgen.executables.open_sizes import AT_LOAD, OpenExecutable, closed, open_program
-from meshgen.frontend.given import Args, Specs, annotated, combinations, placed_on, shapes_of
-from meshgen.frontend.programs import Rebuild, import_program
+from meshgen.frontend.given import Args, combinations, placed_on, shapes_of
+from meshgen.frontend.programs import import_program
+from meshgen.frontend.signature import Signature, signature_of
+from meshgen.frontend.specs import Specs, annotated
 from meshgen.ir.graph import Module
 from meshgen.ir.sizes import given_types, has_open_results, input_names, with_shapes
 from meshgen.mesh import Meshes, meshes_of
@@ -82,13 +84,12 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
     """As `compile`, without building binaries."""
     options, timing = Options(target, arguments, _strict(strict)), Timing()
     with timing.of("import"):
-        module, rebuild = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs)
-    names = input_names(module.graph)
-    program = open_program(module, {} if rebuild else shapes_of(args, names), options)
-    wanted = [program.sizes(bound(program.meshes, at), shapes_of(of, names)) for at, of in combinations(sizes)]
+        module, signature = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs)
+    program = open_program(module, {} if signature.is_typed else shapes_of(args, signature), options)
+    wanted = [program.sizes(bound(program.meshes, at), shapes_of(of, signature)) for at, of in combinations(sizes)]
     if not program.is_open:
-        return plan_module(module, options, timing, rebuild, progress)
-    executable = OpenExecutable(module, program, options, timing, rebuild, plan_module)
+        return plan_module(module, options, timing, signature, progress)
+    executable = OpenExecutable(module, program, options, timing, signature, plan_module)
     for each in wanted:
         executable.specialise_for(each)
     return executable
@@ -100,16 +101,20 @@ def _strict(asked: bool | str | int | Sequence[str | int]) -> bool | tuple[str |
 
 
 def plan_module(
-    module: Module, options: Options, timing: Timing, rebuild: Rebuild = None, progress: Progress | None = None
+    module: Module,
+    options: Options,
+    timing: Timing,
+    signature: Signature | None = None,
+    progress: Progress | None = None,
 ) -> Executable:
     """From a module that was read to its schedule."""
     stages = run_stages(module, options, timing, "fuse", progress)
     if stages["fuse"].parts:
-        executable = _plan_parts(stages, options, timing, rebuild)
+        executable = _plan_parts(stages, options, timing, signature)
     else:
         with timing.of("schedule"):
             schedule = make_schedule(stages["fuse"], options)
-        executable = Executable(stages, schedule, options, timing, rebuild)
+        executable = Executable(stages, schedule, options, timing, signature)
     if options.strict:
         from meshgen.answers.advice import best_change
         from meshgen.answers.gathers import refuse_gathers
@@ -118,7 +123,9 @@ def plan_module(
     return executable
 
 
-def _plan_parts(stages: Mapping[str, Module], options: Options, timing: Timing, rebuild: Rebuild) -> Executable:
+def _plan_parts(
+    stages: Mapping[str, Module], options: Options, timing: Timing, signature: Signature | None
+) -> Executable:
     """The schedules of all meshes, proven right together."""
     from meshgen.executables.on_meshes import PartsExecutable
     from meshgen.runtime.checker_parts import check_parts
@@ -135,7 +142,7 @@ def _plan_parts(stages: Mapping[str, Module], options: Options, timing: Timing, 
             own |= {stage: module.parts[number] for stage, module in stages.items() if module.parts}
             parts.append(Executable(own, make_schedule(part, options), options, Timing()))
         timeline = check_parts([part.plan for part in parts], [part.mesh for part in parts])
-    return PartsExecutable(stages, parts, timeline, options, timing, rebuild)
+    return PartsExecutable(stages, parts, timeline, options, timing, signature)
 
 
 def advise(executable: Executable) -> list[Advice]:
@@ -160,17 +167,17 @@ def lower(graph: Any, mesh: Meshes = None, *, stage: str, args: Args = None,
 
 
 def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
-         out_specs: Specs = None) -> tuple[Module, Rebuild]:  # fmt: skip
-    """The program as a verified module with its annotations, and how to rebuild a traced function's result."""
+         out_specs: Specs = None) -> tuple[Module, Signature]:  # fmt: skip
+    """The program as a verified module with its annotations, and what its callers pass and get."""
     given = meshes_of(mesh)
-    module, rebuild = import_program(graph, given, args)
-    module = placed_on(module, given)
-    shapes = {} if rebuild else shapes_of(args, input_names(module.graph))
+    module, known = import_program(graph, given, args)
+    module, signature = placed_on(module, given), known or signature_of(input_names(module.graph))
+    shapes = {} if signature.is_typed else shapes_of(args, signature)
     is_known = not any(None in kind.shape for kind in given_types(module.graph, shapes))
     if is_known and (shapes or has_open_results(module)) and (module.stage != "partition" or module.mesh.is_static):
         module = with_shapes(module, shapes)
     verify_program(module)
-    return annotated(module, in_specs, out_specs), rebuild
+    return annotated(module, in_specs, out_specs, signature), signature
 
 
 def load(path: str | Path, mesh: Given = None, *, devices: int | None = None) -> LoadedModule:

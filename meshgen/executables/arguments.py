@@ -8,42 +8,61 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import ArgumentError, Diagnostic
-from meshgen.frontend.tracer import flatten
-from meshgen.ir.graph import Module
+from meshgen.frontend.arrays import NoArrayError, plain_array
+from meshgen.frontend.signature import Signature
+from meshgen.ir.graph import TensorType
 
 Array = np.ndarray[Any, Any]
 
 
-def flat_arrays(module: Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Array]:
-    """The leaves of the arguments in the order of the inputs. Raises ArgumentError with all misfits."""
-    names = [value.name for value in module.graph.inputs]
-    flat = [leaf for _, leaf in flatten(list(args), "")]
-    known, left = _parameters(names), _parameters(names[len(flat) :])
-    faults = [
-        Diagnostic("MG0601", f"argument '{name}' is given twice" if name in known else f"there is no argument '{name}'")
-        for name in kwargs
-        if name not in left
-    ]
-    if faults:
-        raise ArgumentError(*faults)
-    flat += [leaf for name in left if name in kwargs for _, leaf in flatten(kwargs[name], name)]
-    if len(flat) != len(names):
-        raise ArgumentError(
-            Diagnostic(
-                "MG0601", f"{len(flat)} arrays were given, but the program takes {len(names)}: {', '.join(names)}"
-            )
-        )
-    arrays = [np.asarray(leaf) for leaf in flat]
-    faults = [
-        Diagnostic("MG0601", f"argument '{name}' is {array.dtype}{list(array.shape)}, but the program takes {kind}")
-        for name, array, kind in zip(names, arrays, module.in_types, strict=True)
-        if array.shape != kind.sizes or array.dtype != kind.numpy_dtype
-    ]
+def bound_arrays(signature: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Array]:
+    """The arrays of the arguments by the names of the inputs that they are. Raises ArgumentError with all misfits."""
+    found = signature.bind(args, kwargs)
+    faults = [Diagnostic("MG0601", text, hint=f"the arguments are {signature}") for text in found.faults]
+    arrays: dict[str, Array] = {}
+    for slot, given in found.pairs:
+        if slot.number is not None:
+            _add(arrays, f"argument '{slot.name}'", slot.name, given, faults)
     if faults:
         raise ArgumentError(*faults)
     return arrays
 
 
-def _parameters(names: Sequence[str]) -> list[str]:
-    """Parameters that dotted input names belong to, in order."""
-    return list(dict.fromkeys(name.partition(".")[0] for name in names))
+def weight_arrays(signature: Signature, weights: Any) -> dict[str, Array]:
+    """Weights by the names of inputs; given by name in any spelling, or in structures. Raises ArgumentError."""
+    if weights is None:
+        return {}
+    if not isinstance(weights, Mapping):
+        text = f"weights are a dict from names of inputs to arrays, not a {type(weights).__name__}"
+        raise ArgumentError(Diagnostic("MG0601", text, hint=f"the arguments are {signature}"))
+    texts: list[str] = []
+    named = signature.named(weights, texts)
+    faults = [Diagnostic("MG0601", text) for text in texts]
+    arrays: dict[str, Array] = {}
+    for name, given in named.items():
+        _add(arrays, f"weight '{name}'", str(name), given, faults)
+    if faults:
+        raise ArgumentError(*faults)
+    return arrays
+
+
+def _add(arrays: dict[str, Array], what: str, name: str, given: Any, faults: list[Diagnostic]) -> None:
+    try:
+        arrays[name] = plain_array(given)
+    except NoArrayError as error:
+        faults.append(Diagnostic("MG0601", f"{what} is {error.what}", hint=error.hint))
+
+
+def fitting(arrays: Mapping[str, Array], names: Sequence[str], types: Sequence[TensorType]) -> list[Array]:
+    """The arrays in the order of the inputs. Raises ArgumentError for all that are not of their types."""
+    faults = [
+        Diagnostic(
+            "MG0601",
+            f"argument '{name}' is {arrays[name].dtype}{list(arrays[name].shape)}, but the program takes {kind}",
+        )
+        for name, kind in zip(names, types, strict=True)
+        if arrays[name].shape != kind.sizes or arrays[name].dtype != kind.numpy_dtype
+    ]
+    if faults:
+        raise ArgumentError(*faults)
+    return [arrays[name] for name in names]

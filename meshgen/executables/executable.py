@@ -13,9 +13,10 @@ from meshgen.answers.comms import Comms, collective_records, comms_of
 from meshgen.answers.cost import Cost, cost_of
 from meshgen.answers.memory import Memory, memory_of, memory_record
 from meshgen.errors import CodegenError, Diagnostic, UsageError, grouped
-from meshgen.executables.arguments import flat_arrays
-from meshgen.frontend.programs import Rebuild
+from meshgen.executables.arguments import bound_arrays, fitting, weight_arrays
+from meshgen.frontend.signature import Signature, signature_of
 from meshgen.ir.graph import Module
+from meshgen.ir.sizes import input_names
 from meshgen.mesh import Mesh
 from meshgen.pipeline import Options, Progress, Timing
 from meshgen.runtime.open_program import Shapes
@@ -36,12 +37,12 @@ class Executable:
     """
 
     def __init__(self, stages: Mapping[str, Module], plan: Schedule, options: Options, timing: Timing,
-                 rebuild: Rebuild = None) -> None:  # fmt: skip
+                 signature: Signature | None = None) -> None:  # fmt: skip
         self.stages = dict(stages)
         self._plan = plan
         self.options = options
         self._timing = timing
-        self._rebuild = rebuild
+        self._signature = signature
         self.built: dict[tuple[str, str], Any] = {}
         self.specialised: dict[str, Any] = {}  # for which sizes, and when, if the program leaves sizes open
 
@@ -76,6 +77,15 @@ class Executable:
     def fused(self) -> Module:
         """The module at its last stage before the schedule."""
         return self.stages["fuse"]
+
+    @cached_property
+    def signature(self) -> Signature:
+        """What callers pass and get."""
+        return self._signature or signature_of(input_names(self.fused.graph))
+
+    def ordered(self, arrays: Mapping[str, Array]) -> list[Array]:
+        """Arrays by name as the program's inputs. Raises ArgumentError MG0601 for those that do not fit."""
+        return fitting(arrays, input_names(self.fused.graph), self.fused.in_types)
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -262,18 +272,19 @@ class Executable:
 
         write_report(self, path_of(path))
 
-    def save(self, path: str | Path, weights: Mapping[str, Array] | None = None) -> None:
+    def save(self, path: str | Path, weights: Mapping[str, Any] | None = None) -> None:
         """Write the deployable module, with every stage, kernel source and binary.
 
         Args:
-            weights: global arrays of inputs that are stored and not passed when it runs.
+            weights: global arrays of inputs that are stored and not passed when it runs, by name or in structures:
+                `{"params": {"w1": w1}}` is `{"params.w1": w1}`.
         Raises:
             UsageError: MG0003, the file cannot be written.
             ArgumentError: MG0601, weights do not fit the inputs.
         """
         from meshgen.runtime import container
 
-        container.write(container.path_of(path), self.members(weights))
+        container.write(container.path_of(path), self.members(weight_arrays(self.signature, weights)))
 
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
         """The members of the module's file. Raises ArgumentError MG0601 for weights that do not fit the inputs."""
@@ -294,16 +305,14 @@ class Executable:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run one step on all simulated ranks.
 
-        Args are global arrays as the program takes them, in the structure that was traced. Returns the structure
-        that a traced function returned, else one array or a tuple of them.
+        Args are global arrays in the structure of the function's parameters, by position or name; what is in dicts is
+        bound by key. Returns the structure that the function returned, else one array or a tuple of them. Raises
+        ArgumentError MG0601 for what does not fit.
         """
         from meshgen.runtime.simulate import simulate
 
-        arrays = flat_arrays(self.fused, args, kwargs)
-        outputs = simulate(self.fused, arrays)
-        if self._rebuild:
-            return self._rebuild(outputs)
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        arrays = bound_arrays(self.signature, args, kwargs)
+        return self.signature.results(simulate(self.fused, self.ordered(arrays)))
 
     def __repr__(self) -> str:
         return f"Executable({self.name!r}, {self.place}, target={self.target!r}, {self.cost.kernels} kernels, {len(self.comms)} collectives)"

@@ -14,7 +14,7 @@ from meshgen.answers.cost import Cost
 from meshgen.answers.memory import Memory
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.executables.executable import Executable
-from meshgen.frontend.programs import Rebuild
+from meshgen.frontend.signature import Signature
 from meshgen.ir.graph import Module
 from meshgen.ir.parts import joined
 from meshgen.pipeline import Options, Progress, Timing
@@ -31,8 +31,8 @@ class PartsExecutable(Executable):
     """
 
     def __init__(self, stages: Mapping[str, Module], parts: Sequence[Executable], timeline: Timeline, options: Options,
-                 timing: Timing, rebuild: Rebuild = None) -> None:  # fmt: skip
-        super().__init__(stages, parts[0].plan, options, timing, rebuild)
+                 timing: Timing, signature: Signature | None = None) -> None:  # fmt: skip
+        super().__init__(stages, parts[0].plan, options, timing, signature)
         self._parts = tuple(parts)
         self._timeline = timeline
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import numpy as np
 
 from meshgen.codegen.package import signature_names
 from meshgen.errors import ArgumentError, Diagnostic
+from meshgen.executables.arguments import bound_arrays, weight_arrays
 from meshgen.executables.executable import Executable
-from meshgen.frontend.programs import Rebuild
+from meshgen.frontend.given import shapes_of
+from meshgen.frontend.signature import Signature, signature_of
 from meshgen.ir.graph import Module, TensorType
 from meshgen.ir.sizes import at_meshes, given_types, has_open_results, input_names, refuse_unknown_dims, with_shapes
 from meshgen.mesh import Mesh
@@ -23,7 +26,7 @@ from meshgen.runtime.sizes import Given, Sizes, bound, with_sizes
 from meshgen.sharding.unknown import open_axes
 
 Array = np.ndarray[Any, Any]
-Plan = Callable[[Module, Options, Timing, Rebuild], Executable]
+Plan = Callable[[Module, Options, Timing, Signature | None], Executable]
 AHEAD, AT_LOAD = "ahead of time", "at load"
 
 
@@ -73,20 +76,24 @@ class OpenExecutable(Executable):
     ...) is asked of one of them.
     """
 
-    def __init__(self, module: Module, program: OpenProgram, options: Options, timing: Timing, rebuild: Rebuild,
+    def __init__(self, module: Module, program: OpenProgram, options: Options, timing: Timing, signature: Signature,
                  make: Plan) -> None:  # fmt: skip
         self.stages = {module.stage: module}
         self.program = program
         self.options = options
         self.specialisations: dict[Sizes, Executable] = {}
         self._module = module
-        self._timing, self._rebuild, self._make = timing, rebuild, make
+        self._timing, self._signature, self._make = timing, signature, make
         self._made: dict[Sizes, Executable] = {}
 
     @property
     def plan(self) -> Schedule:
         """Raises ShardingError MG0201 or ArgumentError MG0601 with the sizes that are missing."""
         return self.at().plan
+
+    @cached_property
+    def signature(self) -> Signature:
+        return self._signature or signature_of(input_names(self._module.graph))
 
     @property
     def fused(self) -> Module:
@@ -119,7 +126,7 @@ class OpenExecutable(Executable):
 
     def sizes(self, mesh: Given = None, args: Shapes = None) -> Sizes:
         """The sizes that are meant. Raises what `at` raises but ProgramError."""
-        return self.program.sizes(bound(self.program.meshes, mesh), args or {})
+        return self.program.sizes(bound(self.program.meshes, mesh), shapes_of(args, self.signature))
 
     def at(self, mesh: Given = None, args: Shapes = None) -> Executable:
         """The program for these sizes, without binaries unless it is one of `specialisations`.
@@ -137,7 +144,7 @@ class OpenExecutable(Executable):
     def _at(self, sizes: Sizes) -> Executable:
         if sizes not in self._made:
             module = closed(self._module, self.program, sizes)
-            self._made[sizes] = self._make(module, self.options, self._timing, self._rebuild)
+            self._made[sizes] = self._make(module, self.options, self._timing, self._signature)
             self._made[sizes].specialised = sizes.record() | {"made": AHEAD}
         return self._made[sizes]
 
@@ -160,7 +167,7 @@ class OpenExecutable(Executable):
         for executable in self.specialisations.values():
             executable.build(progress)
 
-    def save(self, path: str | Path, weights: Mapping[str, Array] | None = None) -> None:
+    def save(self, path: str | Path, weights: Mapping[str, Any] | None = None) -> None:
         """Write the module: the program's text, and every specialisation.
 
         Args:
@@ -170,7 +177,7 @@ class OpenExecutable(Executable):
         """
         from meshgen.codegen.package_open import write_open
 
-        weights = weights or {}
+        weights = weight_arrays(self.signature, weights)
         program = self._with_weights(weights)
         if not program.is_open:
             self._save_closed(path, weights)
@@ -217,9 +224,11 @@ class OpenExecutable(Executable):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run one step on all simulated ranks, for the sizes of these arguments."""
-        given = dict(zip((each.name for each in self.program.inputs), args, strict=False)) | kwargs
-        shapes = {name: np.shape(value) for name, value in given.items() if name in self.program.shapes}
-        return self.at(args=shapes)(*args, **kwargs)
+        from meshgen.runtime.simulate import simulate
+
+        arrays = bound_arrays(self.signature, args, kwargs)
+        at = self.at(args={name: arrays[name].shape for name in self.program.shapes})
+        return self.signature.results(simulate(at.fused, at.ordered(arrays)))
 
     def __repr__(self) -> str:
         held = "; ".join(map(str, self.specialisations)) or "no sizes"

@@ -1,22 +1,18 @@
-"""What a user gives beside a program: meshes, shapes of inputs, shardings of inputs and outputs."""
+"""What a user gives beside a program: meshes, and shapes of inputs. Shardings are in `specs.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import Any, TypeAlias, cast
 
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.frontend.shardings import SpecLike, sharding_of
+from meshgen.frontend.signature import Signature
 from meshgen.frontend.tracer import spec
-from meshgen.ir.graph import Annotation, Module, Value
-from meshgen.ir.sizes import input_names, output_names
+from meshgen.ir.graph import Module
 from meshgen.mesh import DEFAULT_NAME, Mesh
-from meshgen.spec import Sharding
 
 Args: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
-Specs: TypeAlias = Mapping[str, SpecLike | None] | Sequence[SpecLike | None] | SpecLike | None
 Shape: TypeAlias = Sequence[int | None]
 
 
@@ -52,14 +48,37 @@ def _naming_faults(module: Module, named: Mapping[str, Mesh]) -> Iterator[Diagno
             yield Diagnostic("MG0001", text, hint="enter the program as it was before propagation")
 
 
-def shapes_of(args: Args, names: Sequence[str]) -> dict[str, Shape]:
-    """Shapes of inputs by name, from types, arrays or shapes; None leaves one, or a size of it, as it is."""
+def shapes_of(args: Args, signature: Signature) -> dict[str, Shape]:
+    """Shapes of inputs by name, from types, arrays or shapes; None leaves one, or a size of it, as it is.
+
+    Given in order, by name, or in the structure of the arguments. Raises UsageError MG0001 for what fits none.
+    """
     if args is None:
         return {}
-    if not isinstance(args, Mapping) and len(args) > len(names):
-        raise UsageError(Diagnostic("MG0001", f"{len(args)} args were given, but the program takes {len(names)}"))
-    pairs = args.items() if isinstance(args, Mapping) else zip(names, args, strict=False)
+    if not isinstance(cast("Any", args), (Mapping, list, tuple)):
+        hint = "give a list in the order of the inputs, or a dict by name"
+        raise UsageError(Diagnostic("MG0001", f"{args!r:.60} are no args", hint=hint))
+    faults: list[str] = []
+    pairs = _by_name(args, signature, faults) if isinstance(args, Mapping) else _in_order(args, signature, faults)
+    if faults:
+        raise UsageError(*(Diagnostic("MG0001", text) for text in faults))
     return {name: given if _is_shape(given) else spec(given).shape for name, given in pairs if given is not None}
+
+
+def _by_name(args: Mapping[str, Any], signature: Signature, faults: list[str]) -> list[tuple[str, Any]]:
+    return list(signature.named(args, faults).items())
+
+
+def _in_order(args: Sequence[Any], signature: Signature, faults: list[str]) -> list[tuple[str, Any]]:
+    """Pairs of input and what is given: for each parameter in its structure, else for each leaf."""
+    rows = list(args)
+    if any(isinstance(row, Mapping) for row in rows):
+        return _by_name(dict(zip(signature.nodes, rows, strict=False)), signature, faults)
+    if len(rows) > len(signature.slots):
+        count = sum(slot.number is not None for slot in signature.slots)
+        faults.append(f"{len(rows)} args were given, but the program takes {count}")
+    pairs = zip(signature.slots, rows, strict=False)
+    return [(slot.name, given) for slot, given in pairs if slot.number is not None]
 
 
 def combinations(sizes: Any) -> list[tuple[Any, Any]]:
@@ -76,51 +95,3 @@ def _is_shape(given: Any) -> bool:
     return isinstance(given, (tuple, list)) and all(
         size is None or isinstance(size, int) for size in cast("Sequence[Any]", given)
     )
-
-
-def annotated(module: Module, in_specs: Specs, out_specs: Specs) -> Module:
-    """The module with required annotations on its inputs and outputs; those that `specs` leave open stay as they are.
-
-    Raises UsageError MG0001 for names that match no input or output, or a wrong number of specs.
-    """
-    inputs, outputs = module.graph.inputs, module.graph.outputs
-    results = output_names(module.graph)
-    if isinstance(out_specs, Mapping):  # an output may also be called by the name that its value has in the program
-        known = {value.name: name for value, name in zip(outputs[::-1], results[::-1], strict=True) if value.name}
-        out_specs = {name if name in results else known.get(name, name): spec for name, spec in out_specs.items()}
-    wishes = _annotations("input", input_names(module.graph), inputs, in_specs, module.mesh, module.in_annotations)
-    wanted = _annotations("output", results, outputs, out_specs, module.mesh, module.out_annotations)
-    return replace(module, in_annotations=wishes, out_annotations=wanted)
-
-
-def _annotations(word: str, names: Sequence[str], values: Sequence[Value], specs: Specs, mesh: Mesh,
-                 old: Sequence[Annotation | None]) -> list[Annotation | None]:  # fmt: skip
-    """The annotations of inputs or outputs: those of `specs`, else what the program said."""
-    found = [*old, *[None] * (len(values) - len(old))]
-    if specs is None:
-        return found
-    for number, wish in _matched(word, names, specs):
-        if wish is not None:
-            sharding = sharding_of(wish, values[number].type.rank, mesh)
-            found[number] = Annotation(sharding, True, (False,) * sharding.rank, values[number].loc)
-    return found
-
-
-def _matched(word: str, names: Sequence[str], specs: Specs) -> list[tuple[int, SpecLike | None]]:
-    """Pairs of value number and spec. Raises UsageError for names that match nothing, or a wrong number."""
-    if isinstance(specs, Mapping):
-        missing = [pattern for pattern in specs if not any(fnmatchcase(n, pattern) for n in names)]
-        if missing:
-            hint = f"the {word}s are {', '.join(names)}"
-            raise UsageError(*(Diagnostic("MG0001", f"there is no {word} '{name}'", hint=hint) for name in missing))
-        return [
-            (i, wish) for pattern, wish in specs.items() for i, name in enumerate(names) if fnmatchcase(name, pattern)
-        ]
-    rows: Sequence[Any] = [specs] if isinstance(specs, (Sharding, str)) else list(specs or ())
-    if len(rows) != len(names):
-        raise UsageError(
-            Diagnostic(
-                "MG0001", f"{len(rows)} {word} specs were given, but there are {len(names)} {word}s: {', '.join(names)}"
-            )
-        )
-    return list(enumerate(rows))

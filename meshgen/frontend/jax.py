@@ -1,59 +1,179 @@
-"""JAX programs: what `jax.jit(f).lower(...)` or `jax.export` holds, read as StableHLO text. JAX is not imported here."""
+"""JAX programs: what `jax.jit(f).lower(...)`, `.trace(...)` or `jax.export` gives, read as StableHLO text.
+
+Inputs have JAX's names of the arguments (`params['w1']`), shown as `params.w1`. JAX leaves out arguments that a program
+does not use: callers pass them all the same. JAX is imported only where one of its programs is given.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from meshgen.frontend.mlir import read_mlir
+from meshgen.frontend.mlir import call_inputs, name_in, read_mlir
+from meshgen.frontend.signature import Signature, Slot, tree_of
+from meshgen.frontend.trees import Path, dotted
 from meshgen.ir.graph import Module
 
 
 def is_jax(program: Any) -> bool:
-    """Whether this is a `jax.stages.Lowered` or a `jax.export.Exported`, by what it can do."""
-    return (hasattr(program, "compiler_ir") and hasattr(program, "as_text")) or hasattr(program, "mlir_module")
+    """Whether this is a `jax.stages.Lowered` or `Traced`, or a `jax.export.Exported`, by what it can do."""
+    return (
+        (hasattr(program, "compiler_ir") and hasattr(program, "as_text"))
+        or hasattr(program, "mlir_module")
+        or (hasattr(program, "jaxpr") and hasattr(program, "lower"))
+    )
 
 
-def from_jax(program: Any) -> Module:
-    """The module of a lowered or exported JAX function; shardings come with it as `sdy` attributes.
+def from_jax(program: Any) -> tuple[Module, Signature | None]:
+    """The module of a JAX function, with shardings as `sdy` attributes, and what its callers pass.
 
     Raises ProgramError for what the StableHLO reader refuses.
     """
+    if hasattr(program, "jaxpr"):
+        program = program.lower()
     if hasattr(program, "mlir_module"):
-        text = program.mlir_module()
+        module = read_mlir(program.mlir_module())
     else:
-        text = str(program.compiler_ir("stablehlo"))
-    module = read_mlir(text)
-    _name_inputs(module, program)
-    return module
+        text = program.compiler_ir("stablehlo")
+        module = read_mlir(str(text))
+        call_inputs(module, {f"arg{number}": name for number, name in enumerate(_argument_names(text))})
+    return module, _signature(module, program)
 
 
-def _name_inputs(module: Module, program: Any) -> None:
-    """Give inputs the names of JAX's arguments (`params.w1`), where the tree is known and says so."""
+def _argument_names(text: Any) -> list[str]:
+    """The names that locations give the arguments of the main function of MLIR's module object; empty: none."""
+    for function in text.body.operations:
+        if str(function.attributes["sym_name"]).strip('"') == "main":
+            return [name_in(str(argument.location)) for argument in function.regions[0].blocks[0].arguments]
+    return []
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """A leaf of JAX's arguments: its parameter, as a number (by position) or a keyword, and the keys inside of that."""
+
+    parameter: int | str
+    keys: Path
+
+
+def _signature(module: Module, program: Any) -> Signature | None:
+    """What callers pass, from the trees that JAX keeps; None where they do not fit the text. Gives the inputs their names."""
     tree: Any = getattr(program, "in_tree", None)
     if tree is None:
-        return
-    paths = _paths(program)
-    if len(paths) != len(module.graph.inputs) or len({*paths}) != len(paths):
-        return
-    for value, path in zip(module.graph.inputs, paths, strict=True):
-        value.name = path
+        return None
+    leaves, inputs = _leaves(tree), module.graph.inputs
+    kept = _kept(program, len(leaves), len(inputs))
+    if kept is None:
+        return None
+    names = {leaf: inputs[number].name for leaf, number in kept.items() if inputs[number].name != f"arg{number}"}
+    roots = _roots(leaves, names)
+    paths = [(roots[leaf.parameter], *leaf.keys) for leaf in leaves]
+    slots = [
+        Slot(dotted(path), kept.get(at), shape)
+        for at, (path, shape) in enumerate(zip(paths, _shapes(program), strict=False))
+    ]
+    nodes = tree_of(zip(paths, slots, strict=False))
+    if nodes is None or len(slots) != len(leaves) or len({slot.name for slot in slots}) != len(slots):
+        return None
+    for slot in slots:
+        if slot.number is not None:
+            inputs[slot.number].name = slot.name
+    positional = tuple(roots[key] for key in roots if isinstance(key, int))
+    return Signature(
+        {root: nodes.get(root, {}) for root in roots.values()},
+        positional,
+        exact=_flattened(tree, positional),
+        opened=_opened,
+        **_results(program, len(module.graph.outputs)),
+    )
 
 
-def _paths(program: Any) -> list[str]:
-    """Dotted names of the flat arguments; empty where JAX keeps no structured description."""
-    described: Any = getattr(program, "args_info", None)
-    if described is None:
-        return []
-    (args, kwargs) = described
-    return [*_leaves(args, ""), *_leaves(kwargs, "")]
+def _leaves(tree: Any) -> list[_Leaf]:
+    """The leaves of JAX's arguments, which are a pair: a tuple, and a dict of keywords."""
+    from jax import tree_util
+
+    numbered = tree_util.tree_unflatten(tree, range(tree.num_leaves))
+    found = sorted(tree_util.tree_flatten_with_path(numbered)[0], key=lambda pair: pair[1])
+    keys = [[_key(key) for key in path] for path, _ in found]
+    return [_Leaf(int(path[1]) if path[0] == "0" else path[1], tuple(path[2:])) for path in keys]
 
 
-def _leaves(tree: Any, name: str) -> list[str]:
-    """Leaves in JAX's order: dict keys sorted (of an OrderedDict as they are), sequences by number; an argument's number alone becomes `argN`."""
-    if isinstance(tree, dict):
-        keys = list(tree) if isinstance(tree, OrderedDict) else sorted(tree)
-        return [leaf for key in keys for leaf in _leaves(tree[key], f"{name}.{key}" if name else str(key))]
-    if isinstance(tree, (list, tuple)):
-        return [leaf for i, branch in enumerate(tree) for leaf in _leaves(branch, f"{name}.{i}" if name else f"arg{i}")]
-    return [] if tree is None else [name]
+def _key(key: Any) -> str:
+    """A key of JAX's paths: of a dict, a sequence, an attribute, or a number."""
+    return str(next(getattr(key, name) for name in ("key", "idx", "name") if hasattr(key, name)))
+
+
+def _kept(program: Any, leaves: int, inputs: int) -> dict[int, int] | None:
+    """The input that each used leaf is, by number; None where that is not known."""
+    kept: Iterable[int] | None = getattr(program, "module_kept_var_idx", None)  # of what is exported
+    if kept is None:
+        lowering: Any = getattr(program, "_lowering", None)
+        kept = getattr(lowering, "compile_args", {}).get("kept_var_idx")
+    numbers = range(leaves) if kept is None else sorted(kept)
+    return {leaf: number for number, leaf in enumerate(numbers)} if len(numbers) == inputs else None
+
+
+def _roots(leaves: Sequence[_Leaf], names: Mapping[int, str]) -> dict[int | str, str]:
+    """What each parameter is called: as in the function, where an input has its name, else by its number."""
+    found: dict[int | str, str] = {}
+    for number, leaf in enumerate(leaves):
+        suffix = "".join(f".{key}" for key in leaf.keys)
+        name = names.get(number, "")
+        known = name.removesuffix(suffix) if name.endswith(suffix) else ""
+        if isinstance(leaf.parameter, str):
+            found[leaf.parameter] = leaf.parameter
+        elif known or leaf.parameter not in found:
+            found[leaf.parameter] = known or f"arg{leaf.parameter}"
+    if len({*found.values()}) < len(found):
+        return {key: key if isinstance(key, str) else f"arg{key}" for key in found}
+    return found
+
+
+def _shapes(program: Any) -> list[tuple[int | None, ...]]:
+    """The shapes of all leaves; a size that is a symbol is None."""
+    from jax import tree_util
+
+    kinds = tree_util.tree_leaves(program.in_avals)
+    return [tuple(size if isinstance(size, int) else None for size in kind.shape) for kind in kinds]
+
+
+def _flattened(tree: Any, positional: Sequence[str]) -> Callable[[Sequence[Any], Mapping[str, Any]], list[Any] | None]:
+    """A function that flattens arguments which have the structure that the program was made for."""
+    from jax import tree_util
+
+    def flattened(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | None:
+        args, kwargs = list(args), dict(kwargs)
+        while len(args) < len(positional) and positional[len(args)] in kwargs:
+            args.append(kwargs.pop(positional[len(args)]))
+        try:
+            leaves, given = tree_util.tree_flatten((tuple(args), kwargs))
+        except (TypeError, ValueError):  # keys without an order
+            return None
+        return leaves if given == tree else None
+
+    return flattened
+
+
+def _opened(given: Any) -> dict[str, Any] | None:
+    """What an object of a class that is registered with JAX holds, by key; None for any other."""
+    from jax import tree_util
+
+    pairs, _ = tree_util.tree_flatten_with_path(given, is_leaf=lambda part: part is not given)
+    if len(pairs) == 1 and not pairs[0][0]:
+        return None
+    return {_key(path[0]): branch for path, branch in pairs}
+
+
+def _results(program: Any, outputs: int) -> dict[str, Any]:
+    """What the program returns, where its tree fits the text: how to rebuild it, and which output each leaf is."""
+    from jax import tree_util
+
+    tree: Any = getattr(program, "out_tree", None)
+    if tree is None or tree.num_leaves != outputs:
+        return {}
+    numbered = tree_util.tree_flatten_with_path(tree_util.tree_unflatten(tree, range(outputs)))[0]
+    names = ["result"] if outputs == 1 else [f"result.{number}" for number in range(outputs)]
+    paths = [("result", *map(_key, path)) for path, _ in numbered]
+    result = tree_of((path, Slot(names[number], number)) for path, (_, number) in zip(paths, numbered, strict=True))
+    return {"rebuild": tree.unflatten, "result": result["result"] if result else None}

@@ -2,29 +2,60 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
+from meshgen.frontend.trees import canonical
 from meshgen.ir.graph import Module
 from meshgen.ir.text import parse_text
 from meshgen.mesh import Mesh
+
+_ALIAS = re.compile(r"^(#loc\d*) = (loc\(.*\))$", re.MULTILINE)
+_HEADER = re.compile(r"^\s*func\.func public @\w+\(%.*$", re.MULTILINE)
+_ARGUMENT = re.compile(r'%(arg\d+): [^%]*? (loc\((?:"(?:[^"\\]|\\.)*"|#loc\d*)\))')
+_NAME = re.compile(r'loc\("((?:[^"\\]|\\.)*)"\)')
 
 
 def read_mlir(source: str | Path, meshes: Sequence[Mesh] = ()) -> Module:
     """The module of MLIR text: `source` is the text itself, a path, or `-` for stdin.
 
     A string is a path unless it has a line break or a brace. `meshes` have sizes of mesh axes that the text leaves
-    open. Raises UsageError (MG0002) where the file cannot
-    be read, ProgramError where the text is refused (see `parse_text`).
+    open. Arguments that JAX printed with their names, as `%arg0: ... loc("params['w1']")`, have these. Raises
+    UsageError (MG0002) where the file cannot be read, ProgramError where the text is refused (see `parse_text`).
     """
     if source == "-":
-        return parse_text(_read("-", sys.stdin.read), "-", meshes)
+        return _parsed(_read("-", sys.stdin.read), "-", meshes)
     if isinstance(source, str) and ("\n" in source or "{" in source or not source.strip()):
-        return parse_text(source, "<text>", meshes)
+        return _parsed(source, "<text>", meshes)
     path = Path(source)
-    return parse_text(_read(str(path), lambda: path.read_text(encoding="utf-8")), str(path), meshes)
+    return _parsed(_read(str(path), lambda: path.read_text(encoding="utf-8")), str(path), meshes)
+
+
+def _parsed(text: str, file: str, meshes: Sequence[Mesh]) -> Module:
+    """The module, its inputs by the names that locations give them; where two would be alike, by those in the text."""
+    module = parse_text(text, file, meshes)
+    headers = _HEADER.findall(text) if " loc(" in text else []
+    if len(headers) == 1:
+        aliases = {f"loc({alias})": location for alias, location in _ALIAS.findall(text)}
+        call_inputs(module, {arg: name_in(aliases.get(loc, loc)) for arg, loc in _ARGUMENT.findall(headers[0])})
+    return module
+
+
+def name_in(location: str) -> str:
+    """The name that a location is, as names are shown: `params.w1` of `loc("params['w1']")`; empty for any other."""
+    match = _NAME.fullmatch(location)
+    return canonical(match[1].replace('\\"', '"')) if match else ""
+
+
+def call_inputs(module: Module, named: Mapping[str, str]) -> None:
+    """Give inputs other names, from those that they have in the text, unless two would then be alike."""
+    names = [named.get(value.name) or value.name for value in module.graph.inputs]
+    if len({*names}) == len(names):
+        for value, name in zip(module.graph.inputs, names, strict=True):
+            value.name = name
 
 
 def _read(name: str, read: Callable[[], str]) -> str:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from meshgen.errors import Diagnostic, UsageError, program_place
 from meshgen.frontend.given import Args
+from meshgen.frontend.signature import Signature
 from meshgen.frontend.tracer import trace
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 
-Rebuild: TypeAlias = Callable[[Sequence[Any]], Any] | None
 
-
-def import_program(graph: Any, given: tuple[Mesh, ...], args: Args) -> tuple[Module, Rebuild]:
-    """The program as it was written, and how to put its outputs into the structure that a traced function returned.
+def import_program(graph: Any, given: tuple[Mesh, ...], args: Args) -> tuple[Module, Signature | None]:
+    """The program as it was written, and what its callers pass and get; None: what the names of its inputs say.
 
     Args:
         graph: as `meshgen.compile` takes it.
@@ -36,7 +35,7 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args) -> tuple[Mod
     if isinstance(graph, (str, Path)):
         return _from_text(graph, given, args)
     if is_jax(graph):
-        return from_jax(graph), None
+        return from_jax(graph)
     if type(graph).__module__.startswith("xdsl."):
         return _read_mlir(str(graph), given), None
     if not callable(graph):
@@ -52,10 +51,10 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args) -> tuple[Mod
             )
         )
     traced = trace(graph, args, given[0] if given else None, given if len(given) > 1 else ())
-    return traced.module, traced.rebuild
+    return traced.module, traced.signature
 
 
-def _from_text(graph: str | Path, given: tuple[Mesh, ...], args: Args) -> tuple[Module, Rebuild]:
+def _from_text(graph: str | Path, given: tuple[Mesh, ...], args: Args) -> tuple[Module, Signature | None]:
     text = str(graph)
     if isinstance(graph, str) and (text == "-" or "\n" in text or "{" in text):
         return _read_mlir(text, given), None

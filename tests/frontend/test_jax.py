@@ -28,9 +28,9 @@ ARGS = (
 def test_a_lowered_function_keeps_names_and_numbers() -> None:
     lowered = layer.lower(*ARGS)
     assert is_jax(lowered)
-    module, rebuild = read(lowered, {"x": 2})
-    assert [value.name for value in module.graph.inputs] == ["arg0", "arg1.b", "arg1.w"]
-    assert (module.mesh.names, rebuild) == (("x",), None)
+    module, signature = read(lowered, {"x": 2})
+    assert [value.name for value in module.graph.inputs] == ["x", "params.b", "params.w"]
+    assert (module.mesh.names, signature.positional) == (("x",), ("x", "params"))
     (got,) = evaluate(module.graph, [ARGS[0], ARGS[1]["b"], ARGS[1]["w"]])
     # 4 products and an activation of a few operations, values below 2
     np.testing.assert_allclose(got, np.asarray(layer(*ARGS)), rtol=0, atol=64 * np.finfo(np.float32).eps)

@@ -241,7 +241,7 @@ def test_arguments_and_results_keep_their_structure() -> None:
     args = {"x": "f32[2,4]", "layers": [Layer("f32[4,4]", "f32[4]")] * 2, "scale": {"s": "f32[]"}}
     result = mg.trace(model, args)
     names = [value.name for value in result.module.graph.inputs]
-    assert names == ["x", "layers.0.0", "layers.0.1", "layers.1.0", "layers.1.1", "scale.s"]
+    assert names == ["x", "layers.0.w", "layers.0.b", "layers.1.w", "layers.1.b", "scale.s"]
     assert result.rebuild([10, 20]) == {"y": (10, None), "n": 20}
 
 

@@ -7,7 +7,7 @@ from meshgen.frontend.tracer import (  # importing them enters their operations 
     reduce,
     shapes,
 )
-from meshgen.frontend.tracer.functions import Traced, annotate, flatten, spec, trace
+from meshgen.frontend.tracer.functions import Traced, annotate, spec, trace
 from meshgen.frontend.tracer.recording import OPS
 from meshgen.frontend.tracer.tensor import Tensor
 
@@ -17,7 +17,6 @@ __all__ = [
     "Traced",
     "annotate",
     "elementwise",
-    "flatten",
     "linear",
     "manual",
     "reduce",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,10 +12,12 @@ import numpy as np
 
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError, UsageError
 from meshgen.frontend.shardings import SpecLike, axes_by_dim
+from meshgen.frontend.signature import Node, Signature, Slot, tree_of
 from meshgen.frontend.tracer.linear import axis_name
 from meshgen.frontend.tracer.operands import dtype_of, tensor
 from meshgen.frontend.tracer.recording import CURRENT, Trace, current, failing_line, user_location
 from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.frontend.trees import Path, bracketed, dotted, flatten, unflatten
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value, dtype_name
 from meshgen.ir.manual import settle_manual
 from meshgen.mesh import Mesh, make_mesh
@@ -71,10 +73,14 @@ def to_sharding(sharding: SpecLike, rank: int) -> Sharding:
 
 @dataclass(frozen=True)
 class Traced:
-    """A traced function: the module, and how to put its outputs back into the structure that was returned."""
+    """A traced function: the module, and what its callers pass and get."""
 
     module: Module
-    rebuild: Callable[[Sequence[Any]], Any]
+    signature: Signature
+
+    def rebuild(self, outputs: Sequence[Any]) -> Any:
+        """The outputs in the structure that the function returned."""
+        return self.signature.results(outputs)
 
 
 def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any], mesh: Mesh | None = None,
@@ -83,7 +89,7 @@ def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any],
 
     Args:
         args: per parameter a type (text as for `spec`, or anything with shape and dtype), or a dict, list or tuple
-            of such; a mapping gives them by parameter name.
+            of such; a mapping gives them by parameter name. The function gets dicts with their keys in sorted order.
     Raises:
         ProgramError: with the user's line, for shapes that do not fit, what cannot be traced, and exceptions of the function.
         UsageError: the arguments do not fit the function's parameters.
@@ -92,20 +98,48 @@ def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any],
     name = getattr(function, "__name__", "")
     graph = Graph(name if name.isidentifier() else "main")
     loc = _definition(function)
-    token = CURRENT.set(Trace(graph, mesh, meshes=tuple(meshes)))
+    recording = Trace(graph, mesh, meshes=tuple(meshes))
+    token = CURRENT.set(recording)
     try:
-        inputs = {name: _inputs(graph, name, tree, loc) for name, tree in bound.arguments.items()}
+        inputs, nodes = _inputs(graph, bound.arguments, loc)
         bound.arguments.update(inputs)
         result = _called(function, bound)
-        leaves = [_output(path, leaf, loc) for path, leaf in flatten(result, "result")]
+        returned = flatten(result, ("result",), written=True)
+        outputs = [_output(dotted(path), leaf, loc) for path, leaf in returned]
     finally:
         CURRENT.reset(token)
-    graph.outputs = [leaf.value for leaf in leaves]
+    graph.outputs = [output.value for output in outputs]
     mesh = mesh or make_mesh({})
     module = Module(mesh, settle_manual(graph, mesh, *meshes), name=graph.name, meshes=tuple(meshes))
     module.in_annotations = [None] * len(graph.inputs)
     module.out_annotations = [None] * len(graph.outputs)
-    return Traced(module, lambda arrays: unflatten(result, iter(arrays)))
+    return Traced(module, _signature(bound.signature, nodes, result, tuple(recording.warnings)))
+
+
+def _signature(
+    python: inspect.Signature, nodes: Mapping[str, Node], result: Any, warnings: tuple[Diagnostic, ...]
+) -> Signature:
+    """What callers pass: the parameters whose types were given, as Python takes them."""
+    kinds = {name: python.parameters[name].kind for name in nodes}
+    by_kind = {kind: name for name, kind in kinds.items()}
+    return Signature(
+        nodes,
+        tuple(name for name, kind in kinds.items() if kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD),
+        by_kind.get(inspect.Parameter.VAR_POSITIONAL, ""),
+        by_kind.get(inspect.Parameter.VAR_KEYWORD, ""),
+        is_typed=True,
+        rebuild=lambda outputs: unflatten(result, iter(outputs), written=True),
+        result=_returned(result),
+        warnings=warnings,
+    )
+
+
+def _returned(result: Any) -> Node:
+    """What the function returns, by the numbers of the outputs."""
+    paths = [path for path, _ in flatten(result, ("result",), written=True)]
+    names = [f"result.{number}" for number in range(len(paths))] if len(paths) > 1 else ["result"]
+    slots = [Slot(name, number) for number, name in enumerate(names)]
+    return (tree_of(zip(paths, slots, strict=False)) or {}).get("result", {})
 
 
 def _bind(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any]) -> inspect.BoundArguments:
@@ -137,11 +171,22 @@ def _definition(function: Callable[..., Any]) -> Location | None:
     return Location(code.co_filename, code.co_firstlineno) if code else None
 
 
-def _inputs(graph: Graph, name: str, tree: Any, loc: Location | None) -> Any:
-    """Traced tensors in the structure of `tree`, each an input of the graph with a dotted name."""
-    values = [Value(spec(leaf), path, loc=loc) for path, leaf in flatten(tree, name)]
-    graph.inputs += values
-    return unflatten(tree, iter(Tensor(value) for value in values))
+def _inputs(graph: Graph, trees: Mapping[str, Any], loc: Location | None) -> tuple[dict[str, Any], dict[str, Node]]:
+    """Traced tensors in the structures of the arguments, each an input of the graph, and which input each is."""
+    made: dict[str, Any] = {}
+    nodes: dict[str, Node] = {}
+    taken: set[str] = set()
+    for parameter, tree in trees.items():
+        slots: list[tuple[Path, Slot]] = []
+        for path, leaf in flatten(tree, (parameter,)):
+            name = dotted(path) if dotted(path) not in taken else bracketed(path)
+            taken.add(name)
+            slots.append((path, Slot(name, len(graph.inputs))))
+            graph.inputs.append(Value(spec(leaf), name, loc=loc))
+        tensors = [Tensor(graph.inputs[slot.number or 0]) for _, slot in slots]
+        made[parameter] = unflatten(tree, iter(tensors))
+        nodes[parameter] = (tree_of(slots) or {}).get(parameter, {})
+    return made, nodes
 
 
 def _output(path: str, leaf: Any, loc: Location | None) -> Tensor:
@@ -149,26 +194,3 @@ def _output(path: str, leaf: Any, loc: Location | None) -> Tensor:
         return tensor(leaf)
     hint = "return tensors, or dicts, lists or tuples of them"
     raise ProgramError(Diagnostic("MG0104", f"{path} is a {type(leaf).__name__}, not a tensor", loc, hint=hint))
-
-
-def flatten(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """The leaves of nested dicts, lists and tuples with dotted names, in order; None holds no leaf."""
-    if isinstance(tree, Mapping):
-        for key, branch in tree.items():
-            yield from flatten(branch, f"{name}.{key}")
-    elif isinstance(tree, (list, tuple)):
-        for number, branch in enumerate(tree):
-            yield from flatten(branch, f"{name}.{number}")
-    elif tree is not None:
-        yield name, tree
-
-
-def unflatten(tree: Any, leaves: Iterator[Any]) -> Any:
-    """The structure of `tree` with its leaves replaced in order."""
-    if isinstance(tree, Mapping):
-        return {key: unflatten(branch, leaves) for key, branch in tree.items()}
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*[unflatten(branch, leaves) for branch in tree])
-    if isinstance(tree, (list, tuple)):
-        return type(tree)(unflatten(branch, leaves) for branch in tree)
-    return None if tree is None else next(leaves)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from meshgen.frontend.tracer.functions import flatten, to_sharding, unflatten
+from meshgen.frontend.tracer.functions import to_sharding
 from meshgen.frontend.tracer.linear import axis_name
 from meshgen.frontend.tracer.operands import axis_of, emit, tensor
 from meshgen.frontend.tracer.recording import CURRENT, Trace, current, refuse, traced, user_location
 from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.frontend.trees import flatten, unflatten
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.infer.sharding import REDUCING
 from meshgen.ir.partial_kinds import combines
@@ -44,7 +45,7 @@ def manual(
         over = tuple(n for n in chosen.names if n not in around.manual) if axes is None else _names(axes, chosen)
         if again := [name for name in over if name in around.manual]:
             refuse(f"mg.manual over {', '.join(again)} inside of one over the same axes")
-        leaves = [[tensor(leaf) for _, leaf in flatten(each, "")] for each in args]
+        leaves = [[tensor(leaf) for _, leaf in flatten(each)] for each in args]
         flat = [each for group in leaves for each in group]
         ins = _per_leaf(_each(in_specs, len(args), "argument"), leaves, over, chosen)
         tiles = [
@@ -56,7 +57,7 @@ def manual(
             made = iter(Tensor(value) for value in tiles)
             result = function(*(unflatten(each, made) for each in args))
             groups = list(result) if isinstance(result, (tuple, list)) else [result]
-            results = [[tensor(leaf) for _, leaf in flatten(each, "")] for each in groups]
+            results = [[tensor(leaf) for _, leaf in flatten(each, written=True)] for each in groups]
         finally:
             CURRENT.reset(token)
         outs = _per_leaf(_each(out_specs, len(groups), "result"), results, over, chosen)
@@ -65,7 +66,7 @@ def manual(
         node = _node(body, flat, ins, outs, over, chosen)
         node.results = [Value(kind, loc=node.loc) for kind in types]
         around.graph.nodes.append(node)
-        return unflatten(result, iter(map(Tensor, node.results)))
+        return unflatten(result, iter(map(Tensor, node.results)), written=True)
 
     return run
 

@@ -41,7 +41,7 @@ class Trace:
     """The graph that is being recorded, and the mesh or meshes where they are known.
 
     `manual` are the axes over which it is written per device: those of a function given to `mg.manual`, which is called
-    in the trace `around`.
+    in the trace `around`. `warnings` are for the program's author.
     """
 
     graph: Graph
@@ -50,6 +50,7 @@ class Trace:
     manual: tuple[str, ...] = ()
     meshes: tuple[Mesh, ...] = ()
     around: Trace | None = None
+    warnings: list[Diagnostic] = field(default_factory=list[Diagnostic])
 
     def has(self, other: Trace | None) -> bool:
         """Whether tensors of the other trace may be used in this one: it is this one, or around it."""

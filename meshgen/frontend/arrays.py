@@ -1,0 +1,51 @@
+"""Whatever a user gives for an array, as a NumPy array that means the same; what would mean something else is refused."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+class NoArrayError(Exception):
+    """What was given is no array of numbers. Holds what it is, and the way out."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what)
+        self.what, self.hint = what, hint
+
+
+def plain_array(given: Any) -> Array:
+    """The array of numbers that was given.
+
+    A list of numbers, a scalar, and what NumPy reads as an array (pandas, JAX, torch on the CPU) are taken. Raises
+    NoArrayError for arrays whose meaning NumPy would drop (a mask, a matrix, the zeros of a sparse one), for elements that
+    are no numbers, and for ragged lists.
+    """
+    if isinstance(given, np.ma.MaskedArray):
+        raise NoArrayError("a masked array", "pass given.filled(...), and the mask as an array of its own")
+    if isinstance(given, np.matrix):
+        raise NoArrayError("a np.matrix, whose * is a matrix product", "pass np.asarray(given)")
+    if _is_sparse(given):
+        raise NoArrayError("a sparse array", "pass given.toarray()")
+    try:
+        array = np.asarray(given)
+    except Exception as error:  # ragged lists, tensors on a device: whatever the conversion does
+        reason = " ".join(str(error).split())
+        raise NoArrayError(
+            f"a {type(given).__name__} that is no array ({reason})", "lists hold rows of one length"
+        ) from error
+    if isinstance(array, np.ma.MaskedArray):
+        raise NoArrayError("a masked array", "pass given.filled(...), and the mask as an array of its own")
+    if array.dtype.names or array.dtype.kind in "OSUMmT":
+        kind = "structured elements" if array.dtype.names else f"elements of {array.dtype}"
+        raise NoArrayError(f"a {type(given).__name__} with {kind}, which are no numbers", "convert it with astype")
+    return array
+
+
+def _is_sparse(given: Any) -> bool:
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and sparse.issparse(given)

@@ -1,0 +1,253 @@
+"""What callers of a program pass, and which of its inputs each array of that is.
+
+    f(x, params), params = {"b": ..., "w": ...}     {"x": Slot(0), "params": {"b": Slot(1), "w": Slot(2)}}
+
+Arguments are bound by position or name, what is in them by key: never by the order of a dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any, TypeAlias, cast
+
+from meshgen.errors import Diagnostic
+from meshgen.frontend.trees import Path, canonical, children, dotted, flatten
+
+SHOWN = 400  # characters of a signature in a message
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A leaf of the arguments: an input of the program by number; None where the program does not use it.
+
+    `shape` is that of an unused one, whose sharding can be checked but has no effect.
+    """
+
+    name: str
+    number: int | None
+    shape: tuple[int | None, ...] = ()
+
+
+Node: TypeAlias = "Slot | dict[str, Node]"
+
+
+@dataclass
+class Found:
+    """What was given for each input, by number (None: unused), and what does not fit."""
+
+    pairs: list[tuple[Slot, Any]] = field(default_factory=list[tuple[Slot, Any]])
+    faults: list[str] = field(default_factory=list[str])
+    objects: list[str] = field(default_factory=list[str])  # that were opened, whose class and static fields may differ
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The parameters of a program as callers know them.
+
+    Attributes:
+        nodes: what each parameter holds.
+        positional: the parameters that may be given by position, in order.
+        rest, extra: those that take further arguments by position, and by name (`*args` and `**kwargs`).
+        exact: finds the leaves of arguments in the structure that the program was made for; None for any other.
+        opened: what an object of a class holds, by key, where it is such a structure; None for any other.
+        in_order: arrays in the order of the inputs are arguments as well: that is how the program was written.
+        is_typed: the types of the arguments were given with the program, which leaves no sizes open.
+        rebuild: puts outputs into the structure that the program returns; None: one array or a tuple.
+        result: what it returns, as far as that is known: slots are outputs.
+        warnings: what was noticed while the program was read.
+    """
+
+    nodes: Mapping[str, Node]
+    positional: tuple[str, ...]
+    rest: str = ""
+    extra: str = ""
+    exact: Callable[[Sequence[Any], Mapping[str, Any]], Sequence[Any] | None] | None = None
+    opened: Callable[[Any], dict[str, Any] | None] | None = None
+    in_order: bool = False
+    is_typed: bool = False
+    rebuild: Callable[[Sequence[Any]], Any] | None = None
+    result: Node | None = None
+    warnings: tuple[Diagnostic, ...] = ()
+
+    @cached_property
+    def slots(self) -> list[Slot]:
+        """All leaves in order."""
+        return list(slots_of(dict(self.nodes)))
+
+    @cached_property
+    def by_name(self) -> dict[str, Node]:
+        """Every node by its name, and by that of the parameter's number (`arg1.w`)."""
+        roots = {number: self.nodes[name] for number, name in self._numbered.items()} | dict(self.nodes)
+        names = {name: node for root, branch in roots.items() for name, node in _named(branch, root)}
+        return names | {slot.name: slot for slot in self.slots}
+
+    def node(self, name: str) -> Node | None:
+        """What is called so, in any spelling (`params.w1`, `params['w1']`, `arg1.w1`)."""
+        return self.by_name.get(name, self.by_name.get(canonical(name)))
+
+    def named(self, given: Mapping[str, Any], faults: list[str]) -> dict[str, Any]:
+        """What is given by name in any spelling, or in structures, as a table by the names of inputs; unknown names stay."""
+        table: dict[str, Any] = {}
+        for name, value in given.items():
+            node = self.node(name) if isinstance(cast("Any", name), str) else None
+            if node is None:
+                table[name] = value
+                continue
+            found = Found()
+            self.assign(node, value, found, (name,), partial=True)
+            table |= {slot.name: each for slot, each in found.pairs if slot.number is not None}
+            faults += found.faults
+        return table
+
+    def results(self, outputs: Sequence[Any]) -> Any:
+        """The outputs as callers get them."""
+        if self.rebuild:
+            return self.rebuild(outputs)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Found:
+        """What a call gives for each input."""
+        if self.exact and (flat := self.exact(args, kwargs)) is not None:
+            return Found(list(zip(self.slots, flat, strict=True)))
+        if not kwargs and len(args) == len(self.slots) and self._is_flat(args):
+            return Found(list(zip(self.slots, args, strict=True)))
+        found = Found()
+        self.assign(dict(self.nodes), self._by_parameter(args, kwargs, found), found)
+        if not found.faults:
+            found.faults += [f"argument {each}, of another class or with other static fields" for each in found.objects]
+        return found
+
+    def _is_flat(self, args: Sequence[Any]) -> bool:
+        """Whether arguments are arrays in the order of the inputs, which no order of keys can turn."""
+        if any(children(each) is not None for each in args):
+            return False
+        return self.in_order or not any(map(_has_keys, self.nodes.values()))
+
+    def _by_parameter(self, args: Sequence[Any], kwargs: Mapping[str, Any], found: Found) -> dict[str, Any]:
+        """The arguments as Python binds them."""
+        given: dict[str, Any] = dict(zip(self.positional, args, strict=False))
+        if self.rest:
+            given[self.rest] = tuple(args[len(self.positional) :])
+        elif len(args) > len(self.positional):
+            names = shortened(", ".join(self.positional))
+            text = (
+                f"{len(args)} arguments were given by position, but the program takes {len(self.positional)}: {names}"
+            )
+            found.faults.append(text)
+        extra: dict[str, Any] = {}
+        for name, value in kwargs.items():
+            parameter = name if name in self.nodes else self._numbered.get(name, name)
+            if parameter in given:
+                found.faults.append(f"argument '{name}' is given twice")
+            elif self.extra and parameter not in self.nodes:
+                extra[name] = value
+            else:
+                given[parameter] = value
+        return given | {self.extra: extra} if self.extra else given
+
+    @cached_property
+    def _numbered(self) -> dict[str, str]:
+        """Parameters by their numbers."""
+        return {f"arg{number}": name for number, name in enumerate(self.positional)}
+
+    def assign(self, node: Node, given: Any, found: Found, path: Path = (), partial: bool = False) -> None:
+        """Walk a structure along what is expected there; `partial`: leaves may be missing."""
+        if isinstance(node, Slot):
+            if node.number is not None and (isinstance(given, Mapping) or (given is None and not partial)):
+                found.faults.append(f"argument '{node.name}' is {_kind(given)}, but the program takes an array there")
+            else:
+                found.pairs.append((node, given))
+            return
+        held = children(given)
+        if held is None and self.opened and (held := self.opened(given)) is not None:
+            found.objects.append(f"'{dotted(path)}' is {_kind(given)} that the program was not made for")
+        if held is None:
+            text = (
+                f"argument '{dotted(path)}' is {_kind(given)}, but the program takes a structure with {_listed(node)}"
+            )
+            found.faults.append(text)
+            return
+        for key, branch in node.items():
+            if key in held:
+                self.assign(branch, held[key], found, (*path, key), partial)
+            elif not partial and any(slot.number is not None for slot in slots_of(branch)):
+                found.faults.append(f"argument '{dotted((*path, key))}' is missing")
+        found.faults += [_unknown(key, node, path) for key in held if key not in node and any(flatten(held[key]))]
+
+    def __str__(self) -> str:
+        return shortened(f"({', '.join(_written(name, node) for name, node in self.nodes.items())})")
+
+
+def signature_of(names: Sequence[str]) -> Signature:
+    """That of a program of which only the names of its inputs are known: `params.w` is what `params` holds at `w`."""
+    slots = [Slot(name, number) for number, name in enumerate(names)]
+    nodes = tree_of((tuple(canonical(slot.name).split(".")), slot) for slot in slots)
+    if nodes is None:
+        nodes = {slot.name: slot for slot in slots}
+    return Signature(nodes, tuple(nodes), in_order=True)
+
+
+def tree_of(pairs: Iterable[tuple[Path, Slot]]) -> dict[str, Node] | None:
+    """The slots in a structure; None where their paths are in each other's way."""
+    tree: dict[str, Node] = {}
+    for (*lead, last), slot in pairs:
+        at: Node = tree
+        for key in lead:
+            at = at.setdefault(key, {}) if isinstance(at, dict) else at
+        if isinstance(at, Slot) or last in at:
+            return None
+        at[last] = slot
+    return tree
+
+
+def slots_of(node: Node) -> Iterator[Slot]:
+    if isinstance(node, Slot):
+        yield node
+        return
+    for branch in node.values():
+        yield from slots_of(branch)
+
+
+def _named(node: Node, name: str) -> Iterator[tuple[str, Node]]:
+    yield name, node
+    for key, branch in {} if isinstance(node, Slot) else node.items():
+        yield from _named(branch, f"{name}.{key}")
+
+
+def _has_keys(node: Node) -> bool:
+    """Whether there is a structure in which several things are told apart by name, not by number."""
+    if isinstance(node, Slot):
+        return False
+    return (len(node) > 1 and not all(map(str.isdecimal, node))) or any(map(_has_keys, node.values()))
+
+
+def _unknown(key: str, node: Mapping[str, Any], path: Path) -> str:
+    near = get_close_matches(key, node, 1)
+    meant = f"; '{dotted((*path, *near))}' is near" if near else ""
+    return f"there is no argument '{dotted((*path, key))}'{meant}"
+
+
+def _kind(given: Any) -> str:
+    """What was given, for people."""
+    if given is None:
+        return "None"
+    if isinstance(given, Mapping):
+        return f"a dict with {_listed(cast('Mapping[Any, Any]', given)) or 'nothing'}"
+    return "an array" if hasattr(given, "dtype") else f"a {type(given).__name__}"
+
+
+def _listed(keys: Iterable[Any]) -> str:
+    return shortened(", ".join(map(str, keys)))
+
+
+def _written(name: str, node: Node) -> str:
+    if isinstance(node, Slot):
+        return name
+    return f"{name}: {{{', '.join(_written(key, branch) for key, branch in node.items())}}}"
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 4]} ..."

@@ -1,0 +1,157 @@
+"""Shardings and types that a user gives for inputs and outputs: by name, by pattern, one for each, or in their structure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any, TypeAlias, cast
+
+from meshgen.errors import Diagnostic, ShardingError, UsageError
+from meshgen.frontend.shardings import SpecLike, sharding_of
+from meshgen.frontend.signature import Node, Signature, Slot, shortened, signature_of, slots_of
+from meshgen.frontend.trees import children
+from meshgen.ir.graph import Annotation, Module, Value
+from meshgen.ir.sizes import input_names, output_names
+from meshgen.spec import Sharding
+
+Specs: TypeAlias = Mapping[str, Any] | Sequence[Any] | SpecLike | None
+Pairs: TypeAlias = list[tuple[Slot, Any]]
+
+
+def annotated(module: Module, in_specs: Specs, out_specs: Specs, signature: Signature | None = None) -> Module:
+    """The module with required annotations on its inputs and outputs; those that `specs` leave open stay as they are.
+
+    Raises UsageError MG0001 for names that match no input or output, or specs that do not have their structure.
+    """
+    inputs, outputs = module.graph.inputs, module.graph.outputs
+    ins, outs = signature or signature_of(input_names(module.graph)), _of_results(module, signature)
+    if isinstance(out_specs, Mapping):
+        names = output_names(module.graph)
+        values = {value.name: name for value, name in zip(outputs[::-1], names[::-1], strict=True) if value.name}
+        out_specs = {_output(key, outs, values): spec for key, spec in cast("Mapping[Any, Any]", out_specs).items()}
+    wishes = _annotations(matched("input", ins, in_specs), inputs, module, module.in_annotations)
+    wanted = _annotations(matched("output", outs, out_specs), outputs, module, module.out_annotations)
+    return replace(module, in_annotations=wishes, out_annotations=wanted)
+
+
+def _of_results(module: Module, signature: Signature | None) -> Signature:
+    """The outputs by name: each by its number, and in the structure that the program returns."""
+    if signature is None or signature.result is None:
+        return signature_of(output_names(module.graph))
+    return Signature({"result": signature.result}, ("result",))
+
+
+def _output(key: Any, outs: Signature, values: Mapping[str, str]) -> Any:
+    """An output's name, which may also be its key in what is returned, or the name that its value has in the program."""
+    if not isinstance(key, str) or outs.node(key) is not None:
+        return key
+    return f"result.{key}" if outs.node(f"result.{key}") is not None else values.get(key, key)
+
+
+def _annotations(
+    pairs: Pairs, values: Sequence[Value], module: Module, old: Sequence[Annotation | None]
+) -> list[Annotation | None]:
+    """The annotations of inputs or outputs: those of the specs, else what the program said."""
+    found = [*old, *[None] * (len(values) - len(old))]
+    faults: list[Diagnostic] = []
+    for slot, wish in pairs:
+        if slot.number is None:
+            faults += sharding_of(wish, len(slot.shape), module.mesh).faults(slot.shape, module.mesh)
+            continue
+        value = values[slot.number]
+        sharding = sharding_of(wish, value.type.rank, module.mesh)
+        found[slot.number] = Annotation(sharding, True, (False,) * sharding.rank, value.loc)
+    if faults:
+        raise ShardingError(*faults)
+    return found
+
+
+def matched(word: str, signature: Signature, specs: Any) -> Pairs:
+    """What `specs` say for inputs or outputs. Raises UsageError MG0001 for what fits none."""
+    faults: list[str] = []
+    if specs is None:
+        return []
+    if isinstance(specs, Mapping):
+        pairs = [
+            pair
+            for name, wish in cast("Mapping[Any, Any]", specs).items()
+            for pair in _named(word, signature, name, wish, faults)
+        ]
+    else:
+        pairs = list(_in_order(word, signature, specs, faults))
+    if faults:
+        hint = f"the {word}s are {shortened(', '.join(slot.name for slot in signature.slots))}"
+        raise UsageError(*(Diagnostic("MG0001", text, hint=hint) for text in faults))
+    return [(slot, wish) for slot, wish in pairs if wish is not None]
+
+
+def _named(word: str, signature: Signature, name: Any, wish: Any, faults: list[str]) -> Pairs:
+    """What is called so, else all leaves whose names fit the pattern."""
+    if not isinstance(name, str):
+        faults.append(f"{name!r} is no name of an {word}")
+        return []
+    node = signature.node(name)
+    if node is not None:
+        return list(_spread(node, wish, name, faults))
+    hits = {
+        id(slot): slot for key, slot in signature.by_name.items() if isinstance(slot, Slot) and fnmatchcase(key, name)
+    }
+    if not hits:
+        near = get_close_matches(name, signature.by_name, 1)
+        faults.append(f"there is no {word} '{name}'" + (f"; '{near[0]}' is near" if near else ""))
+    return [pair for slot in hits.values() for pair in _spread(slot, wish, slot.name, faults)]
+
+
+def _spread(node: Node, wish: Any, name: str, faults: list[str]) -> Iterator[tuple[Slot, Any]]:
+    """A spec for a leaf; for a structure one of its own structure, or one that holds for all leaves."""
+    if isinstance(node, Slot):
+        if isinstance(wish, Mapping):
+            faults.append(f"'{name}' is one array, for which {wish!r:.60} is no sharding")
+        else:
+            yield node, wish
+        return
+    held = None if isinstance(wish, Sharding) else children(wish)
+    if held is None:
+        yield from ((slot, wish) for slot in slots_of(node))
+        return
+    faults += [
+        f"there is no '{name}.{key}', for which {each!r:.60} is given" for key, each in held.items() if key not in node
+    ]
+    for key, each in held.items():
+        if key in node:
+            yield from _spread(node[key], each, f"{name}.{key}", faults)
+
+
+def _in_order(word: str, signature: Signature, specs: Any, faults: list[str]) -> Iterator[tuple[Slot, Any]]:
+    """A spec for each argument, in its structure, or for each leaf."""
+    rows: list[Any] | None = [specs] if isinstance(specs, (Sharding, str)) else _rows(specs)
+    if rows is None:
+        faults.append(f"{specs!r:.60} are no specs of {word}s: give a dict by name, or a list with one for each")
+        return
+    nodes, slots = list(signature.nodes.values()), signature.slots
+    if word == "output" and isinstance(nodes[0], dict):  # what is returned, not something in it
+        nodes = list(nodes[0].values())
+    is_by_parameter = len(rows) == len(nodes) and all(map(_fits, nodes, rows))
+    if is_by_parameter or len(rows) == len(slots):
+        for node, row in zip(nodes if is_by_parameter else slots, rows, strict=True):
+            yield from _spread(node, row, _name(node, signature), faults)
+    else:
+        faults.append(
+            f"{len(rows)} {word} specs were given, but there are {len(slots)} {word}s: "
+            f"{shortened(', '.join(slot.name for slot in slots))}"
+        )
+
+
+def _rows(specs: Any) -> list[Any] | None:
+    return list(cast("Sequence[Any]", specs)) if isinstance(specs, (list, tuple)) else None
+
+
+def _fits(node: Node, row: Any) -> bool:
+    """Whether a row can be what is said of a whole argument: one without leaves has no sharding."""
+    return isinstance(node, Slot) or bool(node) or row is None or children(row) == {}
+
+
+def _name(node: Node, signature: Signature) -> str:
+    return next(name for name, each in signature.by_name.items() if each is node)

@@ -1,0 +1,176 @@
+"""What callers of a JAX program pass: JAX's own trees, names and unused arguments, in calls and in specs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.api import read
+from meshgen.errors import ArgumentError
+from meshgen.executables.executable import Executable
+
+jax = pytest.importorskip("jax")
+from jax import export  # noqa: E402
+
+X, Y, Z = (np.arange(1, 5, dtype=np.float32) * k for k in (1, 10, 100))
+
+
+class State(NamedTuple):
+    m: Any
+    v: Any
+
+
+@dataclass
+class Layer:
+    w: Any
+    b: Any
+    power: int = 2
+
+
+jax.tree_util.register_dataclass(Layer, data_fields=["w", "b"], meta_fields=["power"])
+
+
+@jax.tree_util.register_pytree_node_class
+class Plain:
+    """A class that gives its children no names."""
+
+    def __init__(self, first: Any, second: Any) -> None:
+        self.first, self.second = first, second
+
+    def tree_flatten(self) -> tuple[Any, None]:
+        return (self.first, self.second), None
+
+    @classmethod
+    def tree_unflatten(cls, _: None, children: Any) -> Plain:
+        return cls(*children)
+
+
+def compiled(function: Any, *args: Any, **kwargs: Any) -> Executable:
+    return mg.compile(jax.jit(function).lower(*args, **kwargs), {"d": 2}, target="cpu")
+
+
+def names(executable: Executable) -> list[str]:
+    return [value.name for value in executable.fused.graph.inputs]
+
+
+def refused(call: Any, *texts: str) -> None:
+    with pytest.raises(ArgumentError, match=re.compile(".*".join(map(re.escape, texts)), re.DOTALL)):
+        call()
+
+
+def test_dicts_are_in_jax_s_order_whatever_order_they_were_filled_in() -> None:
+    def f(p: Any, x: Any) -> Any:
+        return x * p["scale"] + p["bias"]
+
+    p = {"scale": Y, "bias": Z}
+    executable = compiled(f, p, X)
+    for given in (p, dict(reversed(p.items()))):
+        np.testing.assert_array_equal(executable(given, X), f(p, X))
+    assert names(executable) == ["p.bias", "p.scale", "x"]
+    refused(lambda: executable({"scale": Y, "bais": Z}, X), "'p.bias' is missing", "'p.bais'; 'p.bias' is near")
+    refused(lambda: executable(Z, Y, X), "3 arguments were given by position")
+
+
+def test_named_tuples_dataclasses_and_registered_classes_are_structures() -> None:
+    def f(state: State, layer: Layer, plain: Plain) -> Any:
+        return (state.m - state.v) * layer.w - layer.b**layer.power + plain.first / plain.second
+
+    args = (State(X, Y), Layer(Y, Z), Plain(Z, X))
+    executable = compiled(f, *args)
+    np.testing.assert_allclose(executable(*args), f(*args), rtol=1e-6)
+    assert names(executable) == ["state.m", "state.v", "layer.w", "layer.b", "plain.0", "plain.1"]
+    refused(lambda: executable(args[0], Layer(Y, Z, 3), args[2]), "'layer' is a Layer", "static fields")
+    refused(lambda: executable(State(X, None), *args[1:]), "'state.v' is None")
+    refused(lambda: executable(args[0], args[1], Z), "'plain' is an array")
+
+
+def test_results_have_the_structure_that_was_returned() -> None:
+    executable = compiled(lambda s, x: (State(s.m + x, s.v), {"loss": x, "aux": [s.m]}, Layer(x, x)), State(X, Y), Z)
+    state, loss, layer = executable(State(X, Y), Z)
+    assert isinstance(state, State) and isinstance(layer, Layer)
+    np.testing.assert_array_equal(state.m, X + Z)
+    np.testing.assert_array_equal(loss["aux"][0], X)
+
+
+def test_unused_arguments_are_passed_all_the_same() -> None:
+    jitted = jax.jit(lambda a, b, c: b * 2 + c)
+    for program in (jitted.lower(X, Y, Z), jitted.trace(X, Y, Z), export.export(jitted)(X, Y, Z)):
+        executable = mg.compile(program, {"d": 2}, target="cpu", in_specs={"arg1": mg.P("d")})
+        assert "b" in executable.explain("b") and names(executable) == ["b", "c"]
+        wishes = executable.stages["import"].in_annotations
+        assert [wish and wish.sharding.dims for wish in wishes] == [(("d",),), None]
+        np.testing.assert_array_equal(executable(X, Y, Z), Y * 2 + Z)
+        np.testing.assert_array_equal(executable(c=Z, b=Y), Y * 2 + Z)
+        refused(lambda: executable(X, Y), "'c' is missing")  # noqa: B023
+
+
+def test_unused_leaves_and_keyword_only_arguments() -> None:
+    def f(p: Any, s: State, unused: Any, *, k: Any) -> Any:
+        return p["scale"] + p["bias"][0] + s.m - k
+
+    p = {"scale": X, "bias": [Y, Y]}
+    executable = compiled(f, p, State(Z, Z), {"x": X}, k=Y)
+    want = f(p, State(Z, Z), None, k=Y)
+    np.testing.assert_array_equal(executable(p, State(Z, Z), {"x": X}, k=Y), want)
+    np.testing.assert_array_equal(executable({"bias": (Y,), "scale": X}, s={"m": Z}, k=Y), want)
+    refused(lambda: executable(p, State(Z, Z), {"x": X}, Y), "4 arguments were given by position", "'k' is missing")
+
+
+@pytest.mark.parametrize(
+    "specs",
+    [
+        {"p['scale']": "d", "x": "d"},
+        {"p.scale": "d", "arg2": "d"},
+        {"arg0": {"scale": "d"}, "x": "d"},
+        {"p": {"scale": "d", "bias": None}, "u": "d", "x": "d"},
+        [{"scale": "d"}, "d", "d"],
+        [None, "d", "d", "d"],
+    ],
+    ids=str,
+)
+def test_specs_are_given_by_jax_s_names_or_in_the_arguments_structure(specs: Any) -> None:
+    lowered = jax.jit(lambda p, u, x: x * p["scale"] + p["bias"]).lower({"scale": X, "bias": Y}, X, Z)
+    if isinstance(specs, dict) and "u" in specs:
+        specs = {"arg1" if name == "u" else name: spec for name, spec in specs.items()}  # its name is in no text
+    module, _ = read(lowered, {"d": 2}, in_specs=specs)
+    assert [value.name for value in module.graph.inputs] == ["p.bias", "p.scale", "x"]
+    assert [wish and wish.sharding.dims for wish in module.in_annotations] == [None, (("d",),), (("d",),)]
+
+
+def test_the_spec_of_an_unused_argument_is_checked() -> None:
+    lowered = jax.jit(lambda a, b: b).lower(X, Y)
+    for spec, code in (("q", "MG0202"), ("_,d", "MG0204")):
+        with pytest.raises(mg.MeshgenError, match=code):
+            read(lowered, {"d": 2}, in_specs={"arg0": spec})
+
+
+def test_two_specs_for_three_arguments_are_refused_though_one_is_unused() -> None:
+    with pytest.raises(mg.MeshgenError, match="2 input specs were given, but there are 3"):
+        read(jax.jit(lambda a, b, c: b + c).lower(X, Y, Z), {"d": 2}, in_specs=["d", None])
+
+
+def test_output_specs_have_the_structure_of_the_result() -> None:
+    lowered = jax.jit(lambda x: {"a": x, "b": (x * 2, x + 1)}).lower(X)
+    for specs in ({"b": {"1": "d"}}, {"result.b[1]": "d"}, {"result.2": "d"}, [None, (None, "d")], [None, None, "d"]):
+        module, _ = read(lowered, {"d": 2}, out_specs=specs)
+        assert [wish is not None for wish in module.out_annotations] == [False, False, True], specs
+
+
+def test_text_with_jax_s_names_is_called_by_them() -> None:
+    lowered = jax.jit(lambda params, u, x: x * params["w"] - params["l"][1]).lower({"w": X, "l": [X, Y]}, X, Z)
+    text = lowered.as_text(debug_info=True)
+    executable = mg.compile(text, {"d": 2}, target="cpu", in_specs={"params['w']": mg.P("d")})
+    assert names(executable) == ["params.l.1", "params.w", "x"]
+    np.testing.assert_array_equal(executable(x=Z, params={"w": X, "l": {1: Y}}), Z * X - Y)
+    np.testing.assert_array_equal(executable(Y, X, Z), Z * X - Y)
+
+
+def test_functions_that_take_any_number_of_arguments() -> None:
+    executable = compiled(lambda *xs, **kw: xs[1]["w"] - xs[2] + kw["k"]["z"], X, {"w": Y}, Z, k={"z": X})
+    np.testing.assert_array_equal(executable(X, {"w": Y}, Z, k={"z": X}), Y - Z + X)
+    assert names(executable) == ["xs.1.w", "xs.2", "k.z"]
