@@ -17,6 +17,7 @@ from meshgen.frontend.given import Args, combinations, placed_on, shapes_of
 from meshgen.frontend.programs import import_program
 from meshgen.frontend.signature import Signature, signature_of
 from meshgen.frontend.specs import Specs, annotated
+from meshgen.frontend.tracer.callers import at_callers_line
 from meshgen.ir.graph import Module
 from meshgen.ir.sizes import given_types, has_open_results, input_names, with_shapes
 from meshgen.mesh import Meshes, meshes_of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Executable", "LoadedModule", "OpenExecutable", "compile", "load", "lower", "read"]
 
 
+@at_callers_line
 def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
             out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
             sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
@@ -77,12 +79,15 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
     return executable
 
 
+@at_callers_line
 def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
          out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
          sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
          progress: Progress | None = None) -> Executable:  # fmt: skip
     """As `compile`, without building binaries."""
-    options, timing = Options(target, arguments, _strict(strict)), Timing()
+    if progress is not None and not callable(progress):
+        raise UsageError(Diagnostic("MG0001", f"progress={progress!r:.60} is no function of (what, done, total)"))
+    options, timing = Options(target, _text(arguments, "arguments"), _strict(strict)), Timing()
     with timing.of("import"):
         module, signature = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs)
     program = open_program(module, {} if signature.is_typed else shapes_of(args, signature), options)
@@ -97,7 +102,20 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
 
 def _strict(asked: bool | str | int | Sequence[str | int]) -> bool | tuple[str | int, ...]:
     """Where to be strict, as options have it; one name or line may stand by itself."""
-    return asked if isinstance(asked, bool) else (asked,) if isinstance(asked, (str, int)) else tuple(asked)
+    if isinstance(asked, bool):
+        return asked
+    listed = [asked] if isinstance(asked, (str, int)) else list(asked) if isinstance(asked, (list, tuple)) else [None]
+    if not all(isinstance(each, (str, int)) for each in listed):
+        hint = "give True, or names of values and numbers of lines"
+        raise UsageError(Diagnostic("MG0001", f"strict={asked!r:.60} says not where to be strict", hint=hint))
+    return tuple(cast("list[str | int]", listed))
+
+
+def _text(given: Any, option: str) -> str:
+    """An option that is a word. Raises UsageError for anything else."""
+    if not isinstance(given, str):
+        raise UsageError(Diagnostic("MG0001", f"{option}={given!r:.60} is not a text"))
+    return given
 
 
 def plan_module(
@@ -145,6 +163,7 @@ def _plan_parts(
     return PartsExecutable(stages, parts, timeline, options, timing, signature)
 
 
+@at_callers_line
 def advise(executable: Executable) -> list[Advice]:
     """Which annotations to leave out to move less, and what that does to time and memory: each is planned anew.
 
@@ -159,11 +178,12 @@ def advise(executable: Executable) -> list[Advice]:
     return advice.advise(executable, plan_module)
 
 
+@at_callers_line
 def lower(graph: Any, mesh: Meshes = None, *, stage: str, args: Args = None,
           in_specs: Specs = None, out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local") -> Module:  # fmt: skip
     """The program at `stage`: import, propagate, materialize, optimize, partition, fuse or schedule. Else as `compile`."""
     module, _ = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs)
-    return run_stages(module, Options(target, arguments), Timing(), stage)[stage]
+    return run_stages(module, Options(target, _text(arguments, "arguments")), Timing(), _text(stage, "stage"))[stage]
 
 
 def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
@@ -180,6 +200,7 @@ def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
     return annotated(module, in_specs, out_specs, signature), signature
 
 
+@at_callers_line
 def load(path: str | Path, mesh: Given = None, *, devices: int | None = None) -> LoadedModule:
     """As `meshgen.runtime.module.load`; an open module is compiled for sizes for which it was not ahead of time.
 

@@ -280,9 +280,9 @@ def meshes_of(given: Meshes) -> tuple[Mesh, ...]:
         return () if given is None else (given,)
     if not isinstance(given, Mapping):
         meshes: Sequence[Any] = given if isinstance(given, (list, tuple)) else [given]
-        if wrong := next((each for each in meshes if not isinstance(each, Mesh)), None):
+        if wrong := [each for each in meshes if not isinstance(each, Mesh)]:
             hint = 'give {"dp": 2, "tp": 4}, what make_mesh returns, or several by name: {"first": {"dp": 2}, ...}'
-            raise UsageError(Diagnostic("MG0001", f"{wrong!r} is no mesh", hint=hint))
+            raise UsageError(Diagnostic("MG0001", f"{wrong[0]!r} is no mesh", hint=hint))
         return tuple(meshes)
     sizes = cast("Mapping[str, Any]", given)
     if not any(isinstance(each, (Mesh, Mapping)) for each in sizes.values()):

@@ -203,6 +203,52 @@ def test_a_mesh_of_another_name_is_not_the_program_s() -> None:
         mg.lower(text, mg.make_mesh({"x": 2}, "other"), stage="import")
 
 
+WRONG_KINDS: list[Any] = [
+    5,
+    1.5,
+    b"x",
+    [[1], [1, 2]],
+    {5: 6},
+    {"v": [[1], [1, 2]]},
+    {None: 1},
+    object(),
+    np.ones(3),
+    {1},
+    slice(1),
+]
+REST: dict[str, Any] = {"args": ["f32[4]"], "target": "cpu"}
+
+
+@pytest.mark.parametrize("given", WRONG_KINDS, ids=lambda given: type(given).__name__)
+def test_wrong_kinds_of_values_are_refused_with_the_line_of_the_call(given: Any, tmp_path: Path) -> None:
+    program = mg.compile(lambda v: v * 2, {"x": 2}, **REST)
+    text = "func.func @main(%v: tensor<?x4xf32>) -> tensor<?x4xf32> {\n  return %v : tensor<?x4xf32>\n}"
+    opened = mg.compile(text, {"x": 2}, target="cpu")
+    options = ("in_specs", "out_specs", "args", "target", "arguments", "sizes", "strict", "progress")
+    calls: list[Any] = [lambda o=o: mg.compile(lambda v: v, {"x": 2}, **REST | {o: given}) for o in options]
+    calls += [lambda: mg.compile(lambda v: v, [given], **REST), lambda: mg.compile(given, {"x": 2})]
+    calls += [
+        lambda: mg.lower(lambda v: v, {"x": 2}, stage=given, args=["f32[4]"]),
+        lambda: mg.spec("f32", given),
+        lambda: mg.spec([given]),
+    ]
+    calls += [lambda: program(given), lambda: opened(given), lambda: program.as_text(given), lambda: mg.advise(given)]
+    calls += [lambda: program.save(tmp_path / "m", weights=given), lambda: opened.save(tmp_path / "m", weights=given)]
+    calls += [lambda: opened.at(args=given), lambda: program.at(mesh=[given])]
+    if not isinstance(given, int):
+        calls += [lambda: program.explain(given), lambda: program.show(given), lambda: program.report(given)]
+        calls += [
+            lambda: opened.save(given),
+            lambda: program.save(given),
+            lambda: opened.report(given),
+            lambda: mg.load(given),
+        ]
+    for number, call in enumerate(calls):
+        with pytest.raises(MeshgenError) as caught:
+            assert call() is None, number
+        assert all(each.loc and each.loc.file == __file__ for each in caught.value.diagnostics), number
+
+
 BAD_CALLS: list[tuple[dict[str, Any], str]] = [
     ({"mesh": "x=2"}, "MG0001.*is no mesh"),
     ({"mesh": {"x": 2.0}}, "MG0201.*whole number"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from meshgen.answers.cost import Cost, cost_of
 from meshgen.answers.memory import Memory, memory_of, memory_record
 from meshgen.errors import CodegenError, Diagnostic, UsageError, grouped
 from meshgen.executables.arguments import bound_arrays, fitting, weight_arrays
-from meshgen.frontend.signature import Signature, signature_of
+from meshgen.frontend.signature import Signature, Slot, signature_of
+from meshgen.frontend.tracer.callers import at_callers_line
 from meshgen.ir.graph import Module
 from meshgen.ir.sizes import input_names
 from meshgen.mesh import Mesh
@@ -209,13 +210,14 @@ class Executable:
             "seconds": self.seconds,
         }
 
+    @at_callers_line
     def as_text(self, stage: str = "fuse") -> str:
         """The program at a stage, as text that `meshgen opt` reads. Raises UsageError for a stage it lacks."""
         from meshgen.ir.text import print_text
 
-        if stage == "schedule":
+        if isinstance(cast("Any", stage), str) and stage == "schedule":
             return print_text(self.scheduled())
-        if stage not in self.stages:
+        if not isinstance(cast("Any", stage), str) or stage not in self.stages:
             raise UsageError(
                 Diagnostic(
                     "MG0001", f"there is no stage '{stage}'", hint=f"the stages are {', '.join(self.stages)}, schedule"
@@ -229,22 +231,33 @@ class Executable:
 
         return scheduled(self.fused, self.plan)
 
+    @at_callers_line
     def at(self, mesh: Given = None, args: Shapes = None) -> Executable:
         """This program: it has no open sizes. Raises ShardingError for a mesh that contradicts it."""
         bound([part.mesh for part in self.parts], mesh)
         return self
 
+    @at_callers_line
     def explain(self, what: str | int | None = None) -> str:
         """Why collectives and shardings are as they are: all, those of a value, or those of a source line."""
         from meshgen.answers.explain import explain
 
-        return explain(self, what)
+        return explain(self, self._question(what))
 
+    @at_callers_line
     def show(self, what: str | int) -> str:
         """Pictures of how a value, or those of a source line, lie on the mesh. `mg.show` draws any sharding."""
         from meshgen.answers.explain import pictures
 
-        return "\n\n".join(map(str, pictures(self, what)))
+        return "\n\n".join(map(str, pictures(self, self._question(what))))
+
+    def _question(self, what: Any) -> Any:
+        """What is asked about; an input by its name in the program. Raises UsageError for what cannot be asked."""
+        if what is not None and not isinstance(what, (str, int)):
+            hint = "give the name of a value, or the number of a line"
+            raise UsageError(Diagnostic("MG0001", f"{what!r:.60} is neither a value nor a line", hint=hint))
+        node = self.signature.node(what) if isinstance(what, str) else None
+        return node.name if isinstance(node, Slot) and node.number is not None else what
 
     def tree(self) -> str:
         """The collectives as a tree: the operation that needs a value, its reshard, and what moves it."""
@@ -265,6 +278,7 @@ class Executable:
 
         return warnings_of(self)
 
+    @at_callers_line
     def report(self, path: str | Path) -> None:
         """Write an HTML page: collectives, kernels, memory and the predicted timeline. Raises UsageError MG0003."""
         from meshgen.answers.report import write_report
@@ -272,6 +286,7 @@ class Executable:
 
         write_report(self, path_of(path))
 
+    @at_callers_line
     def save(self, path: str | Path, weights: Mapping[str, Any] | None = None) -> None:
         """Write the deployable module, with every stage, kernel source and binary.
 
@@ -302,6 +317,7 @@ class Executable:
         """The text of every stage."""
         return {stage: self.as_text(stage) for stage in (*self.stages, "schedule")}
 
+    @at_callers_line
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run one step on all simulated ranks.
 

@@ -16,10 +16,12 @@ from meshgen.executables.arguments import bound_arrays, weight_arrays
 from meshgen.executables.executable import Executable
 from meshgen.frontend.given import shapes_of
 from meshgen.frontend.signature import Signature, signature_of
+from meshgen.frontend.tracer.callers import at_callers_line
 from meshgen.ir.graph import Module, TensorType
 from meshgen.ir.sizes import at_meshes, given_types, has_open_results, input_names, refuse_unknown_dims, with_shapes
 from meshgen.mesh import Mesh
 from meshgen.pipeline import Options, Progress, Timing, verify_program
+from meshgen.runtime.container import path_of
 from meshgen.runtime.open_program import Argument, OpenProgram, Shapes
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.sizes import Given, Sizes, bound, with_sizes
@@ -128,6 +130,7 @@ class OpenExecutable(Executable):
         """The sizes that are meant. Raises what `at` raises but ProgramError."""
         return self.program.sizes(bound(self.program.meshes, mesh), shapes_of(args, self.signature))
 
+    @at_callers_line
     def at(self, mesh: Given = None, args: Shapes = None) -> Executable:
         """The program for these sizes, without binaries unless it is one of `specialisations`.
 
@@ -148,6 +151,7 @@ class OpenExecutable(Executable):
             self._made[sizes].specialised = sizes.record() | {"made": AHEAD}
         return self._made[sizes]
 
+    @at_callers_line
     def specialise(self, mesh: Given = None, args: Shapes = None) -> Executable:
         """As `at`; the module will hold it."""
         return self.specialise_for(self.sizes(mesh, args))
@@ -167,6 +171,7 @@ class OpenExecutable(Executable):
         for executable in self.specialisations.values():
             executable.build(progress)
 
+    @at_callers_line
     def save(self, path: str | Path, weights: Mapping[str, Any] | None = None) -> None:
         """Write the module: the program's text, and every specialisation.
 
@@ -188,13 +193,14 @@ class OpenExecutable(Executable):
             )
             for sizes, made in self.specialisations.items()
         }
-        write_open(path, program, self.as_text(program.stage), held, weights)
+        write_open(path_of(path), program, self.as_text(program.stage), held, weights)
 
+    @at_callers_line
     def report(self, path: str | Path) -> None:
         """Write an HTML page with a part for each specialisation."""
         from meshgen.answers.report import write_reports
 
-        write_reports(self.name, list(self.specialisations.values()), Path(path))
+        write_reports(self.name, list(self.specialisations.values()), path_of(path))
 
     def _save_closed(self, path: str | Path, weights: Mapping[str, Array]) -> None:
         """Write an ordinary module: the weights say all sizes."""
@@ -222,6 +228,7 @@ class OpenExecutable(Executable):
         shapes = tuple(name for name in program.shapes if name not in weights)
         return replace(program, inputs=tuple(inputs), shapes=shapes)
 
+    @at_callers_line
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run one step on all simulated ranks, for the sizes of these arguments."""
         from meshgen.runtime.simulate import simulate

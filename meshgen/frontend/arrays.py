@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,12 +25,7 @@ def plain_array(given: Any) -> Array:
     NoArrayError for arrays whose meaning NumPy would drop (a mask, a matrix, the zeros of a sparse one), for elements that
     are no numbers, and for ragged lists.
     """
-    if isinstance(given, np.ma.MaskedArray):
-        raise NoArrayError("a masked array", "pass given.filled(...), and the mask as an array of its own")
-    if isinstance(given, np.matrix):
-        raise NoArrayError("a np.matrix, whose * is a matrix product", "pass np.asarray(given)")
-    if _is_sparse(given):
-        raise NoArrayError("a sparse array", "pass given.toarray()")
+    _refuse_other_meaning(given)
     try:
         array = np.asarray(given)
     except Exception as error:  # ragged lists, tensors on a device: whatever the conversion does
@@ -38,14 +33,21 @@ def plain_array(given: Any) -> Array:
         raise NoArrayError(
             f"a {type(given).__name__} that is no array ({reason})", "lists hold rows of one length"
         ) from error
-    if isinstance(array, np.ma.MaskedArray):
-        raise NoArrayError("a masked array", "pass given.filled(...), and the mask as an array of its own")
     if array.dtype.names or array.dtype.kind in "OSUMmT":
         kind = "structured elements" if array.dtype.names else f"elements of {array.dtype}"
-        raise NoArrayError(f"a {type(given).__name__} with {kind}, which are no numbers", "convert it with astype")
+        what = "an array" if hasattr(given, "dtype") else f"a {type(given).__name__}"
+        raise NoArrayError(f"{what} with {kind}, which are no numbers", "convert it with astype")
     return array
 
 
-def _is_sparse(given: Any) -> bool:
+def _refuse_other_meaning(given: Any) -> None:
+    """Raise NoArrayError for an array, or lists with one in them, that means something else than its numbers."""
+    if isinstance(given, np.ma.MaskedArray):
+        raise NoArrayError("a masked array", "pass .filled(...), and the mask as an array of its own")
+    if isinstance(given, np.matrix):
+        raise NoArrayError("a np.matrix, whose * is a matrix product", "pass np.asarray of it")
     sparse = sys.modules.get("scipy.sparse")
-    return sparse is not None and sparse.issparse(given)
+    if sparse is not None and sparse.issparse(given):
+        raise NoArrayError("a sparse array", "pass .toarray()")
+    for each in cast("list[Any]", given) if isinstance(given, (list, tuple)) else ():
+        _refuse_other_meaning(each)

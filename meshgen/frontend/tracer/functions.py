@@ -6,32 +6,35 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from numbers import Integral
+from typing import Any, cast
 
 import numpy as np
 
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError, UsageError
 from meshgen.frontend.shardings import SpecLike, axes_by_dim
 from meshgen.frontend.signature import Node, Signature, Slot, tree_of
+from meshgen.frontend.tracer.callers import at_callers_line
 from meshgen.frontend.tracer.linear import axis_name
 from meshgen.frontend.tracer.operands import dtype_of, tensor
 from meshgen.frontend.tracer.recording import CURRENT, Trace, current, failing_line, user_location
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.frontend.trees import Path, bracketed, dotted, flatten, unflatten
-from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value, dtype_name
+from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value
 from meshgen.ir.manual import settle_manual
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.spec import Sharding, fit
 
 
+@at_callers_line
 def spec(text: Any, shape: Sequence[int] | None = None) -> TensorType:
     """A tensor type from `"bf16[8,512,1024]"`, from a dtype and a shape, or from anything with both."""
     if isinstance(text, TensorType):
         return text
     if shape is not None:
-        return TensorType(tuple(shape), dtype_of(text))
+        return TensorType(_shape(shape), dtype_of(text))
     if hasattr(text, "shape") and hasattr(text, "dtype"):
-        return TensorType(tuple(text.shape), dtype_name(np.dtype(text.dtype)))
+        return TensorType(_shape(text.shape), dtype_of(text.dtype))
     match = re.fullmatch(r"\s*(\w+)\s*\[\s*((?:\d+\s*(?:,\s*\d+\s*)*)?)\]\s*", text) if isinstance(text, str) else None
     if not match or match[1] not in DTYPES:
         hint = "write for example bf16[8,512,1024], or f32[] for a 0-d one"
@@ -39,6 +42,18 @@ def spec(text: Any, shape: Sequence[int] | None = None) -> TensorType:
             hint = "sizes of a Python function are known: open ones (?) are for MLIR text and JAX's exported functions"
         raise UsageError(Diagnostic("MG0001", f"{text!r} is not a tensor type", hint=hint))
     return TensorType(tuple(int(s) for s in match[2].split(",") if s.strip()), match[1])
+
+
+def _shape(given: Any) -> tuple[int | None, ...]:
+    """A shape that a user gives; None is a size that stays open. Raises UsageError for anything else."""
+    sizes: list[Any] | None = list(cast("list[Any]", given)) if isinstance(given, (list, tuple)) else None
+    if sizes is None or not all(map(_is_size, sizes)):
+        raise UsageError(Diagnostic("MG0001", f"{given!r:.60} is no shape", hint="sizes are whole numbers from 0 on"))
+    return tuple(None if size is None else int(size) for size in sizes)
+
+
+def _is_size(size: Any) -> bool:
+    return size is None or (isinstance(size, Integral) and size is not True and size is not False and int(size) >= 0)
 
 
 def annotate(
@@ -83,6 +98,7 @@ class Traced:
         return self.signature.results(outputs)
 
 
+@at_callers_line
 def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any], mesh: Mesh | None = None,
           meshes: Sequence[Mesh] = ()) -> Traced:  # fmt: skip
     """Run `function` on traced tensors of the given types.

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from meshgen.frontend.arrays import NoArrayError, plain_array
 from meshgen.frontend.tracer.recording import current, refuse, user_location
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import DTYPES, TensorType, dtype_name, is_complex, is_float
@@ -28,8 +29,7 @@ def tensor(x: Operand, dtype: str | None = None) -> Tensor:
         return _own(x) if dtype is None or dtype == x.dtype else convert(x, dtype)
     if is_weak(x):
         return scalar(x, dtype or _weak_dtype(x))
-    _strong_dtype(x)
-    array = np.asarray(x)
+    array = _array(x)
     array = array if dtype is None else array.astype(DTYPES[dtype])
     return emit("constant", [], TensorType(array.shape, dtype_name(array.dtype)), {"value": array})
 
@@ -81,12 +81,18 @@ def _weak_dtype(x: float) -> str:
 
 def _strong_dtype(x: Operand) -> str:
     """Element type of a tensor or an array. Raises ProgramError for anything else."""
-    if isinstance(x, Tensor):
-        return x.dtype
-    dtype = np.asarray(x).dtype
-    if dtype not in DTYPES.values():
-        refuse(f"an operand of type {type(x).__name__} is no tensor")
-    return dtype_name(dtype)
+    return x.dtype if isinstance(x, Tensor) else dtype_name(_array(x).dtype)
+
+
+def _array(x: Operand) -> np.ndarray[Any, Any]:
+    """The array that an operand is. Raises ProgramError for what is none, or of elements that no tensor has."""
+    try:
+        array = plain_array(x)
+    except NoArrayError as error:
+        refuse(f"an operand is {error.what}", error.hint)
+    if array.dtype not in DTYPES.values():
+        refuse(f"an operand has elements of {array.dtype}", f"the element types are {', '.join(DTYPES)}")
+    return array
 
 
 def _category(dtype: str) -> int:

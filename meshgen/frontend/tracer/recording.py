@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from types import CodeType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -79,8 +79,11 @@ def user_location() -> Location | None:
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # CPython has no public way this cheap
     while frame and frame.f_code.co_filename.startswith(INSIDE):
         frame = frame.f_back
-    if frame is None:
-        return None
+    return None if frame is None else location_of(frame)
+
+
+def location_of(frame: FrameType) -> Location:
+    """The line at which a frame stands, with its column."""
     return Location(frame.f_code.co_filename, frame.f_lineno, _column(frame.f_code, frame.f_lasti))
 
 
