@@ -50,6 +50,7 @@ CODES: dict[str, str] = {
     "MG0604": "run-time failure",
     "MG0605": "numbers differ",
     "MG0606": "not enough memory to check",
+    "MG0607": "narrow floats are widened by an array (a warning)",
 }
 
 

@@ -276,7 +276,7 @@ class Executable:
         """What the program's author should know though nothing is wrong, as numbered diagnostics."""
         from meshgen.answers.warnings import warnings_of
 
-        return warnings_of(self)
+        return [*(self._signature.warnings if self._signature else ()), *warnings_of(self)]
 
     @at_callers_line
     def report(self, path: str | Path) -> None:

@@ -3,6 +3,7 @@
 from meshgen.frontend.tracer import (  # importing them enters their operations in OPS
     elementwise,
     linear,
+    logic,
     manual,
     reduce,
     shapes,
@@ -18,6 +19,7 @@ __all__ = [
     "annotate",
     "elementwise",
     "linear",
+    "logic",
     "manual",
     "reduce",
     "shapes",

@@ -1,17 +1,20 @@
-"""The line of a user's program that called meshgen, for faults that have no place of their own."""
+"""The line of a user's program that called meshgen, for faults that have no place of their own; and warnings to the caller."""
 
 from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 from typing import ParamSpec, TypeVar
 
-from meshgen.errors import ArgumentError, Location, ShardingError, UsageError
+from meshgen.errors import ArgumentError, Diagnostic, Location, ShardingError, UsageError
 from meshgen.frontend.tracer.recording import INSIDE, location_of
 
+_COMMAND_LINE = str(Path(__file__).parents[2] / "cli.py")
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 
@@ -31,6 +34,21 @@ def at_callers_line(function: Callable[_Given, _Result]) -> Callable[_Given, _Re
             raise type(error)(*faults) from error.__cause__
 
     return called
+
+
+def tell(found: Iterable[Diagnostic]) -> None:
+    """Give Python's own warning for each, at its line. The command line prints them by itself."""
+    if not _is_command_line(sys._getframe(1)):  # pyright: ignore[reportPrivateUsage]
+        for each in found:
+            place = each.loc or Location("<unknown>", 1)
+            text = f"{each.code}: {each.message}; {each.hint}"
+            warnings.warn_explicit(text, UserWarning, place.file, place.line)
+
+
+def _is_command_line(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code.co_filename != _COMMAND_LINE:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _line(frame: FrameType) -> Location | None:

@@ -1,51 +1,52 @@
-"""Traced element-wise operations: arithmetic, comparison, logic, transcendental functions, activations."""
+"""Traced element-wise operations: arithmetic, transcendental functions, activations."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from meshgen.frontend.tracer.operands import aligned, broadcast, common_shape, convert, dtype_of, emit, promote, tensor
+from meshgen.frontend.tracer.operands import aligned, convert, dtype_of, emit, promote, tensor
 from meshgen.frontend.tracer.recording import refuse, traced
 from meshgen.frontend.tracer.tensor import Operand, Tensor
-from meshgen.ir.graph import TensorType, is_float, is_inexact
+from meshgen.ir.graph import TensorType, is_complex, is_inexact, real_dtype
 
 
-def _unary(op: str, x: Operand) -> Tensor:
+def unary(op: str, x: Operand) -> Tensor:
     """An operation that keeps the element type."""
     x = tensor(x)
     return emit(op, [x], x.type)
 
 
-def _float_unary(op: str, x: Operand) -> Tensor:
+def _floatunary(op: str, x: Operand) -> Tensor:
     """An operation on floats; integers become f32 first."""
-    return _unary(op, as_float(x))
+    return unary(op, as_float(x))
 
 
 def as_float(x: Operand) -> Tensor:
     """The tensor, as f32 where its elements are neither floats nor complex."""
     x = tensor(x)
-    return x if is_inexact(x.dtype) else convert(x, "f32")
+    return x if is_inexact(x.type.dtype) else convert(x, "f32")
 
 
-def _binary(op: str, x: Operand, y: Operand) -> Tensor:
+def binary(op: str, x: Operand, y: Operand) -> Tensor:
     left, right = aligned(x, y)
     return emit(op, [left, right], left.type)
 
 
 @traced
 def add(x: Operand, y: Operand) -> Tensor:
-    return _binary("or" if promote(x, y) == "i1" else "add", x, y)
+    return binary("or" if promote(x, y) == "i1" else "add", x, y)
 
 
 @traced
 def subtract(x: Operand, y: Operand) -> Tensor:
-    return _binary("subtract", x, y)
+    _no_truth("subtract", x, y)
+    return binary("subtract", x, y)
 
 
 @traced
 def multiply(x: Operand, y: Operand) -> Tensor:
-    return _binary("and" if promote(x, y) == "i1" else "multiply", x, y)
+    return binary("and" if promote(x, y) == "i1" else "multiply", x, y)
 
 
 @traced
@@ -60,178 +61,132 @@ def divide(x: Operand, y: Operand) -> Tensor:
 def power(x: Operand, y: Operand) -> Tensor:
     """x ** y; a whole Python exponent from 2 to 4 becomes products."""
     if isinstance(y, int) and not isinstance(y, bool) and 2 <= y <= 4 and isinstance(x, Tensor):
+        x = convert(x, promote(x, y))
         squared = multiply(x, x)
         return squared if y == 2 else multiply(squared, x if y == 3 else squared)
-    return _binary("power", x, y)
+    return binary("power", _number(x), _number(y))
 
 
 @traced
 def square(x: Operand) -> Tensor:
+    x = _number(tensor(x))
     return multiply(x, x)
+
+
+def _number(x: Operand) -> Operand:
+    """Truth values as i8, as NumPy takes them where they are multiplied with themselves."""
+    return convert(x, "i8") if isinstance(x, Tensor) and x.type.dtype == "i1" else x
 
 
 @traced
 def maximum(x: Operand, y: Operand) -> Tensor:
-    return _binary("maximum", x, y)
+    refuse_complex_order(promote(x, y))
+    return binary("maximum", x, y)
 
 
 @traced
 def minimum(x: Operand, y: Operand) -> Tensor:
-    return _binary("minimum", x, y)
+    refuse_complex_order(promote(x, y))
+    return binary("minimum", x, y)
+
+
+def refuse_complex_order(dtype: str) -> None:
+    """Raise ProgramError for what compares numbers that are complex."""
+    if is_complex(dtype):
+        refuse("complex numbers have no order", "compare their absolute values, meshgen.abs")
 
 
 @traced
 def negative(x: Operand) -> Tensor:
-    return _unary("negate", x)
+    return unary("negate", _no_truth("negative", x))
 
 
 @traced
 def abs_(x: Operand) -> Tensor:
-    return _unary("abs", x)
+    """Absolute values, of complex numbers real ones."""
+    x = tensor(x)
+    return x if x.type.dtype == "i1" else emit("abs", [x], TensorType(x.shape, real_dtype(x.type.dtype)))
 
 
 @traced
 def sign(x: Operand) -> Tensor:
-    return _unary("sign", x)
+    return unary("sign", _no_truth("sign", x))
+
+
+def _no_truth(op: str, *operands: Operand) -> Operand:
+    """The first operand. Raises ProgramError where all are truth values, of which NumPy knows no such operation either."""
+    if promote(*operands) == "i1":
+        refuse(f"'{op}' of truth values (i1)", "use meshgen.logical_not or logical_xor, or astype an integer first")
+    return operands[0]
 
 
 @traced
 def floor(x: Operand) -> Tensor:
-    return _float_unary("floor", x)
+    """The next whole number below; integers stay as they are."""
+    return _rounded("floor", x)
 
 
 @traced
 def ceil(x: Operand) -> Tensor:
-    return _float_unary("ceil", x)
+    """The next whole number above; integers stay as they are."""
+    return _rounded("ceil", x)
+
+
+def _rounded(op: str, x: Operand) -> Tensor:
+    x = tensor(x)
+    refuse_complex_order(x.type.dtype)
+    return unary(op, x) if is_inexact(x.type.dtype) else x
 
 
 @traced
 def exp(x: Operand) -> Tensor:
-    return _float_unary("exponential", x)
+    return _floatunary("exponential", x)
 
 
 @traced
 def expm1(x: Operand) -> Tensor:
-    return _float_unary("exponential_minus_one", x)
+    return _floatunary("exponential_minus_one", x)
 
 
 @traced
 def log(x: Operand) -> Tensor:
-    return _float_unary("log", x)
+    return _floatunary("log", x)
 
 
 @traced
 def log1p(x: Operand) -> Tensor:
-    return _float_unary("log_plus_one", x)
+    return _floatunary("log_plus_one", x)
 
 
 @traced
 def tanh(x: Operand) -> Tensor:
-    return _float_unary("tanh", x)
+    return _floatunary("tanh", x)
 
 
 @traced
 def sqrt(x: Operand) -> Tensor:
-    return _float_unary("sqrt", x)
+    return _floatunary("sqrt", x)
 
 
 @traced
 def rsqrt(x: Operand) -> Tensor:
     """1 / sqrt(x)."""
-    return _float_unary("rsqrt", x)
+    return _floatunary("rsqrt", x)
 
 
 @traced
 def sin(x: Operand) -> Tensor:
-    return _float_unary("sine", x)
+    return _floatunary("sine", x)
 
 
 @traced
 def cos(x: Operand) -> Tensor:
-    return _float_unary("cosine", x)
+    return _floatunary("cosine", x)
 
 
 @traced
 def erf(x: Operand) -> Tensor:
-    return _float_unary("erf", x)
-
-
-@traced
-def isfinite(x: Operand) -> Tensor:
-    x = as_float(x)
-    return emit("is_finite", [x], TensorType(x.shape, "i1"))
-
-
-def _compare(direction: str, x: Operand, y: Operand) -> Tensor:
-    left, right = aligned(x, y)
-    kind = "FLOAT" if is_float(left.dtype) else "UNSIGNED" if left.dtype == "i1" or left.dtype[0] == "u" else "SIGNED"
-    return emit("compare", [left, right], TensorType(left.shape, "i1"), {"direction": direction, "compare_type": kind})
-
-
-@traced
-def equal(x: Operand, y: Operand) -> Tensor:
-    return _compare("EQ", x, y)
-
-
-@traced
-def not_equal(x: Operand, y: Operand) -> Tensor:
-    return _compare("NE", x, y)
-
-
-@traced
-def less(x: Operand, y: Operand) -> Tensor:
-    return _compare("LT", x, y)
-
-
-@traced
-def less_equal(x: Operand, y: Operand) -> Tensor:
-    return _compare("LE", x, y)
-
-
-@traced
-def greater(x: Operand, y: Operand) -> Tensor:
-    return _compare("GT", x, y)
-
-
-@traced
-def greater_equal(x: Operand, y: Operand) -> Tensor:
-    return _compare("GE", x, y)
-
-
-@traced
-def logical_and(x: Operand, y: Operand) -> Tensor:
-    """Bitwise on integers."""
-    return _logical("and", x, y)
-
-
-@traced
-def logical_or(x: Operand, y: Operand) -> Tensor:
-    """Bitwise on integers."""
-    return _logical("or", x, y)
-
-
-def _logical(op: str, x: Operand, y: Operand) -> Tensor:
-    if is_float(promote(x, y)):
-        refuse(f"'{op}' works on i1 and integers, not on {promote(x, y)}", "compare with 0 first")
-    return _binary(op, x, y)
-
-
-@traced
-def logical_not(x: Operand) -> Tensor:
-    """Bitwise on integers."""
-    return _unary("not", x)
-
-
-@traced
-def where(condition: Operand, x: Operand, y: Operand) -> Tensor:
-    """x where `condition` holds, else y; all three broadcast."""
-    condition = tensor(condition)
-    if condition.dtype != "i1":
-        condition = not_equal(condition, 0)
-    dtype = promote(x, y)
-    operands = [condition, tensor(x, dtype), tensor(y, dtype)]
-    shape = common_shape(*operands)
-    return emit("select", [broadcast(t, shape) for t in operands], TensorType(shape, dtype))
+    return _floatunary("erf", x)
 
 
 @traced
@@ -252,7 +207,7 @@ def relu(x: Operand) -> Tensor:
 
 @traced
 def sigmoid(x: Operand) -> Tensor:
-    return _float_unary("logistic", x)
+    return _floatunary("logistic", x)
 
 
 @traced

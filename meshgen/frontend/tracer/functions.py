@@ -14,7 +14,7 @@ import numpy as np
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError, UsageError
 from meshgen.frontend.shardings import SpecLike, axes_by_dim
 from meshgen.frontend.signature import Node, Signature, Slot, tree_of
-from meshgen.frontend.tracer.callers import at_callers_line
+from meshgen.frontend.tracer.callers import at_callers_line, tell
 from meshgen.frontend.tracer.linear import axis_name
 from meshgen.frontend.tracer.operands import dtype_of, tensor
 from meshgen.frontend.tracer.recording import CURRENT, Trace, current, failing_line, user_location
@@ -124,6 +124,7 @@ def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any],
         outputs = [_output(dotted(path), leaf, loc) for path, leaf in returned]
     finally:
         CURRENT.reset(token)
+    tell(recording.warnings)
     graph.outputs = [output.value for output in outputs]
     mesh = mesh or make_mesh({})
     module = Module(mesh, settle_manual(graph, mesh, *meshes), name=graph.name, meshes=tuple(meshes))

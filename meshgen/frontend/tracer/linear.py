@@ -71,7 +71,7 @@ def dot_general(left: Tensor, right: Tensor, lhs_batch: Sequence[int], rhs_batch
     }
     if option is not None:
         attrs["sharding_option"] = loop_axes(option, len(shape) + len(lhs_contract))
-    return emit("dot_general", [left, right], TensorType(tuple(shape), left.dtype), attrs)
+    return emit("dot_general", [left, right], TensorType(tuple(shape), left.type.dtype), attrs)
 
 
 def loop_axes(option: Option, loops: int) -> tuple[tuple[str, ...], ...]:
@@ -144,7 +144,7 @@ def _check_sizes(equation: str, terms: Sequence[str], pieces: Sequence[Tensor]) 
 def _summed(term: str, piece: Tensor, wanted: set[str]) -> tuple[str, Tensor]:
     """Without the indices that nobody wants."""
     gone = [d for d, c in enumerate(term) if c not in wanted]
-    return "".join(c for c in term if c in wanted), sum_(piece, gone) if gone else piece
+    return "".join(c for c in term if c in wanted), sum_(piece, gone, dtype=piece.dtype) if gone else piece
 
 
 def _contract(

@@ -180,8 +180,10 @@ def _group(over: Over) -> tuple[tuple[str, ...], int]:
 
 def _kind(op: str, x: Tensor, kind: str) -> str:
     assert op in REDUCING, op
-    if kind not in PARTIAL_KINDS or not combines(kind, x.dtype):
-        refuse(f"elements of {x.dtype} cannot be reduced with '{kind}'", f"the kinds are {', '.join(PARTIAL_KINDS)}")
+    if kind not in PARTIAL_KINDS or not combines(kind, x.type.dtype):
+        refuse(
+            f"elements of {x.type.dtype} cannot be reduced with '{kind}'", f"the kinds are {', '.join(PARTIAL_KINDS)}"
+        )
     return kind
 
 

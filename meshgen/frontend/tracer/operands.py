@@ -10,10 +10,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from meshgen.errors import Diagnostic
 from meshgen.frontend.arrays import NoArrayError, plain_array
 from meshgen.frontend.tracer.recording import current, refuse, user_location
 from meshgen.frontend.tracer.tensor import Operand, Tensor
-from meshgen.ir.graph import DTYPES, TensorType, dtype_name, is_complex, is_float
+from meshgen.ir.graph import DTYPES, TensorType, dtype_name, is_complex, is_float, is_inexact
 
 
 def emit(op: str, operands: Sequence[Tensor], result: TensorType, attrs: Mapping[str, Any] | None = None) -> Tensor:
@@ -26,7 +27,7 @@ def emit(op: str, operands: Sequence[Tensor], result: TensorType, attrs: Mapping
 def tensor(x: Operand, dtype: str | None = None) -> Tensor:
     """A tensor from any operand; Python numbers become f32, i32 or i1 unless `dtype` says otherwise."""
     if isinstance(x, Tensor):
-        return _own(x) if dtype is None or dtype == x.dtype else convert(x, dtype)
+        return _own(x) if dtype is None or dtype == x.type.dtype else convert(x, dtype)
     if is_weak(x):
         return scalar(x, dtype or _weak_dtype(x))
     array = _array(x)
@@ -52,10 +53,9 @@ def sizes_of(shape: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(int(size) for size in sizes)
 
 
-def scalar(x: float, dtype: str) -> Tensor:
+def scalar(x: complex, dtype: str) -> Tensor:
     """A 0-d constant; equal ones are shared within a trace."""
-    sign = math.copysign(1, x) if isinstance(x, float) else 1.0  # -0.0 is no 0.0
-    table, key = current().constants, (dtype, x, sign)  # not as a float, which large integers are not
+    table, key = current().constants, (dtype, x, _signs(x))  # not as a float, which large integers are not
     if key not in table:
         try:
             value = np.array(x, DTYPES[dtype])
@@ -65,23 +65,33 @@ def scalar(x: float, dtype: str) -> Tensor:
     return Tensor(table[key])
 
 
+def _signs(x: complex) -> tuple[float, ...]:
+    """-0.0 is no 0.0, though they are equal."""
+    parts = (x.real, x.imag) if isinstance(x, complex) else (x,) if isinstance(x, float) else ()
+    return tuple(math.copysign(1, part) for part in parts)
+
+
 def convert(x: Tensor, dtype: str) -> Tensor:
     """The tensor with another element type; itself where it has that already."""
-    return x if x.dtype == dtype else emit("convert", [x], TensorType(x.shape, dtype))
+    return x if x.type.dtype == dtype else emit("convert", [x], TensorType(x.shape, dtype))
 
 
 def is_weak(x: Operand) -> bool:
-    """Whether an operand is a Python number, which takes the dtype of what it meets."""
-    return isinstance(x, (bool, int, float)) and not isinstance(x, np.generic)
+    """Whether an operand is a Python number, or one of NumPy's that is as wide as Python's, and takes the dtype of what it meets.
+
+    `np.sqrt(8)` is an f64 scalar only because its argument is a Python number: it widens nothing, as in JAX.
+    """
+    is_numpys = isinstance(x, np.generic) and not isinstance(x, (np.float64, np.complex128))
+    return isinstance(x, (bool, int, float, complex)) and not is_numpys
 
 
-def _weak_dtype(x: float) -> str:
-    return "i1" if isinstance(x, bool) else "i32" if isinstance(x, int) else "f32"
+def _weak_dtype(x: complex) -> str:
+    return "i1" if isinstance(x, bool) else "i32" if isinstance(x, int) else "f32" if isinstance(x, float) else "c64"
 
 
 def _strong_dtype(x: Operand) -> str:
     """Element type of a tensor or an array. Raises ProgramError for anything else."""
-    return x.dtype if isinstance(x, Tensor) else dtype_name(_array(x).dtype)
+    return x.type.dtype if isinstance(x, Tensor) else dtype_name(_array(x).dtype)
 
 
 def _array(x: Operand) -> np.ndarray[Any, Any]:
@@ -100,12 +110,34 @@ def _category(dtype: str) -> int:
 
 
 def promote(*operands: Operand) -> str:
-    """The common element type: the widest of the highest category (bool, integer, float); numbers only lift it."""
+    """The common element type: the widest of the highest category (bool, integer, float, complex); numbers only lift it."""
     strong = [_strong_dtype(x) for x in operands if not is_weak(x)]
     weak = [_weak_dtype(x) for x in operands if is_weak(x)]
     highest = max(_category(d) for d in strong + weak)
+    if highest == _category("c64"):
+        strong = [_complex_of(d) if is_float(d) else d for d in strong]
     candidates = [d for d in strong if _category(d) == highest] or [d for d in weak if _category(d) == highest]
-    return reduce(_wider, candidates)
+    result = reduce(_wider, candidates)
+    _warn_of_wide_arrays(operands, result)
+    return result
+
+
+def _complex_of(dtype: str) -> str:
+    return "c128" if dtype == "f64" else "c64"
+
+
+def _warn_of_wide_arrays(operands: Sequence[Operand], result: str) -> None:
+    """Note at the user's line where an array of f64 makes f64 of a tensor of narrower floats."""
+    if result not in ("f64", "c128"):
+        return
+    narrow = [x.type for x in operands if isinstance(x, Tensor) and is_inexact(x.type.dtype) and x.type.dtype != result]
+    wide = [x for x in operands if not isinstance(x, Tensor) and not is_weak(x) and _strong_dtype(x) in ("f64", "c128")]
+    others = [x for x in operands if isinstance(x, Tensor) and x.type.dtype in ("f64", "c128")]
+    if narrow and wide and not others:
+        dtype = narrow[0].dtype
+        text = f"an array of {_strong_dtype(wide[0])} makes {result} of {narrow[0]}"
+        hint = f"write array.astype({dtype!r}), or make the array with that dtype, to stay in {dtype}"
+        current().warn(Diagnostic("MG0607", text, user_location(), hint=hint))
 
 
 def _wider(left: str, right: str) -> str:
@@ -124,7 +156,7 @@ def broadcast(x: Tensor, shape: Sequence[int]) -> Tensor:
     lead = len(shape) - x.ndim
     if lead < 0 or any(have not in (1, want) for have, want in zip(x.shape, shape[lead:], strict=True)):
         refuse(f"{list(x.shape)} does not broadcast to {list(shape)}")
-    return emit("broadcast_in_dim", [x], TensorType(shape, x.dtype), {"dims": tuple(range(lead, len(shape)))})
+    return emit("broadcast_in_dim", [x], TensorType(shape, x.type.dtype), {"dims": tuple(range(lead, len(shape)))})
 
 
 def common_shape(*tensors: Tensor) -> tuple[int, ...]:

@@ -46,7 +46,7 @@ class Trace:
 
     graph: Graph
     mesh: Mesh | None = None
-    constants: dict[tuple[str, float, float], Value] = field(default_factory=dict)
+    constants: dict[tuple[str, complex, tuple[float, ...]], Value] = field(default_factory=dict)
     manual: tuple[str, ...] = ()
     meshes: tuple[Mesh, ...] = ()
     around: Trace | None = None
@@ -55,6 +55,13 @@ class Trace:
     def has(self, other: Trace | None) -> bool:
         """Whether tensors of the other trace may be used in this one: it is this one, or around it."""
         return other is self or (self.around is not None and self.around.has(other))
+
+    def warn(self, warning: Diagnostic) -> None:
+        """Keep a warning, once."""
+        if self.around is not None:
+            self.around.warn(warning)
+        elif warning not in self.warnings:
+            self.warnings.append(warning)
 
 
 CURRENT: ContextVar[Trace | None] = ContextVar("meshgen_trace", default=None)

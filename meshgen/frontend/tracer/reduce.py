@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
-from meshgen.frontend.tracer.elementwise import as_float, exp, log, rsqrt, sqrt
-from meshgen.frontend.tracer.operands import axes_of, convert, emit, scalar, tensor
+from meshgen.frontend.tracer.elementwise import as_float, exp, log, refuse_complex_order, rsqrt, sqrt
+from meshgen.frontend.tracer.logic import truth
+from meshgen.frontend.tracer.operands import axes_of, convert, dtype_of, emit, scalar, tensor
 from meshgen.frontend.tracer.recording import refuse, traced
 from meshgen.frontend.tracer.shapes import reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.evaluate.common import neutral
-from meshgen.ir.graph import TensorType, is_complex, is_float
+from meshgen.ir.graph import TensorType, is_complex, is_float, is_inexact
 
 Axis = int | Sequence[int] | None
 NARROW = ("bf16", "f16")
@@ -24,8 +26,8 @@ def _reduce(kind: str, x: Tensor, neutral: float, axis: Axis, keepdims: bool) ->
     dims = axes_of(axis, x.ndim)
     kept = tuple(s for d, s in enumerate(x.shape) if d not in dims)
     if dims:
-        x_kept = TensorType(kept, x.dtype)
-        result = emit("reduce", [x, scalar(neutral, x.dtype)], x_kept, {"dims": dims, "kind": kind})
+        x_kept = TensorType(kept, x.type.dtype)
+        result = emit("reduce", [x, scalar(neutral, x.type.dtype)], x_kept, {"dims": dims, "kind": kind})
     else:
         result = x
     return reshape(result, [1 if d in dims else s for d, s in enumerate(x.shape)]) if keepdims else result
@@ -33,43 +35,53 @@ def _reduce(kind: str, x: Tensor, neutral: float, axis: Axis, keepdims: bool) ->
 
 def _no_complex(x: Tensor) -> Tensor:
     """The tensor, whose squares are not those of complex numbers."""
-    return x if not is_complex(x.dtype) else refuse(f"{x.type}: of complex numbers take the real or imaginary parts")
+    return (
+        x if not is_complex(x.type.dtype) else refuse(f"{x.type}: of complex numbers take the real or imaginary parts")
+    )
 
 
 def _wide(x: Operand) -> Tensor:
     """Narrow floats as f32, so that a long sum keeps its digits."""
     x = tensor(x)
-    return convert(x, "f32") if x.dtype in NARROW else x
+    return convert(x, "f32") if x.type.dtype in NARROW else x
+
+
+def _accumulated(kind: str, neutral: int, x: Operand, axis: Axis, keepdims: bool, dtype: Any) -> Tensor:
+    """A sum or product in NumPy's element type: that of 64 bits for integers and bools. Narrow floats are rounded once."""
+    x = tensor(x)
+    result = dtype_of(dtype) if dtype is not None else _whole(x.type.dtype)
+    wide = "f32" if result in NARROW else result
+    return convert(_reduce(kind, convert(x, wide), neutral, axis, keepdims), result)
+
+
+def _whole(dtype: str) -> str:
+    return dtype if is_inexact(dtype) else "ui64" if dtype.startswith("u") else "i64"
 
 
 @traced
-def sum_(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Sum over dims (None: all); i1 counts as i32."""
-    x = tensor(x)
-    wide = convert(x, "i32") if x.dtype == "i1" else _wide(x)
-    total = _reduce("add", wide, 0, axis, keepdims)
-    return convert(total, x.dtype) if x.dtype in NARROW else total
+def sum_(x: Operand, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
+    """Sum over dims (None: all), of integers and bools as i64 or u64 unless `dtype` says otherwise."""
+    return _accumulated("add", 0, x, axis, keepdims, dtype)
 
 
 @traced
-def prod(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Product over dims (None: all)."""
-    x = tensor(x)
-    return convert(_reduce("multiply", _wide(x), 1, axis, keepdims), x.dtype)
+def prod(x: Operand, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
+    """Product over dims (None: all), of integers and bools as i64 or u64 unless `dtype` says otherwise."""
+    return _accumulated("multiply", 1, x, axis, keepdims, dtype)
 
 
 @traced
 def max_(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Largest element over dims (None: all)."""
     x = tensor(x)
-    return _reduce("maximum", x, _lowest(x.dtype), axis, keepdims)
+    return _reduce("maximum", x, _lowest(x.type.dtype), axis, keepdims)
 
 
 @traced
 def min_(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Smallest element over dims (None: all)."""
     x = tensor(x)
-    return _reduce("minimum", x, _highest(x.dtype), axis, keepdims)
+    return _reduce("minimum", x, _highest(x.type.dtype), axis, keepdims)
 
 
 def _lowest(dtype: str) -> float:
@@ -82,25 +94,19 @@ def _highest(dtype: str) -> float:
 
 def _extreme(kind: str, dtype: str) -> float:
     """The number that a reduction of a kind starts from: not all types of floats have infinities."""
-    if is_complex(dtype):
-        refuse("complex numbers have no order")
+    refuse_complex_order(dtype)
     found = neutral(kind, dtype)
     return float(found) if is_float(dtype) else int(found)
 
 
 @traced
 def any_(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    return _reduce("or", _truth(x), 0, axis, keepdims)
+    return _reduce("or", truth(x), 0, axis, keepdims)
 
 
 @traced
 def all_(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    return _reduce("and", _truth(x), 1, axis, keepdims)
-
-
-def _truth(x: Operand) -> Tensor:
-    x = tensor(x)
-    return x if x.dtype == "i1" else x != 0
+    return _reduce("and", truth(x), 1, axis, keepdims)
 
 
 @traced
@@ -108,7 +114,7 @@ def mean(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Mean over dims (None: all); integers become f32. Raises ProgramError for an empty dim."""
     x = as_float(x)
     total = _reduce("add", _wide(x), 0, axis, keepdims)
-    return convert(total / _count(x, axis), x.dtype)
+    return convert(total / _count(x, axis), x.type.dtype)
 
 
 def _count(x: Tensor, axis: Axis) -> float:
@@ -124,7 +130,7 @@ def var(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     x = _no_complex(as_float(x))
     wide = _wide(x)
     centred = wide - mean(wide, axis, True)
-    return convert(mean(centred * centred, axis, keepdims), x.dtype)
+    return convert(mean(centred * centred, axis, keepdims), x.type.dtype)
 
 
 @traced
@@ -138,7 +144,7 @@ def softmax(x: Operand, axis: int = -1) -> Tensor:
     x = as_float(x)
     wide = _wide(x)
     shifted = exp(wide - max_(wide, axis, True))
-    return convert(shifted / sum_(shifted, axis, True), x.dtype)
+    return convert(shifted / sum_(shifted, axis, True), x.type.dtype)
 
 
 @traced
@@ -147,7 +153,7 @@ def log_softmax(x: Operand, axis: int = -1) -> Tensor:
     x = as_float(x)
     wide = _wide(x)
     shifted = wide - max_(wide, axis, True)
-    return convert(shifted - log(sum_(exp(shifted), axis, True)), x.dtype)
+    return convert(shifted - log(sum_(exp(shifted), axis, True)), x.type.dtype)
 
 
 @traced
@@ -160,7 +166,7 @@ def layer_norm(
     centred = wide - mean(wide, axis, True)
     normal = centred * rsqrt(mean(centred * centred, axis, True) + eps)
     if scale is not None:
-        normal = normal * tensor(scale, normal.dtype)
+        normal = normal * tensor(scale, normal.type.dtype)
     if bias is not None:
-        normal = normal + tensor(bias, normal.dtype)
-    return convert(normal, x.dtype)
+        normal = normal + tensor(bias, normal.type.dtype)
+    return convert(normal, x.type.dtype)

@@ -36,7 +36,7 @@ def reshape(x: Operand, shape: int | Sequence[int]) -> Tensor:
         refuse(
             f"{list(x.shape)} has {x.size} elements, which do not fill the shape {list(shape) if not isinstance(shape, int) else [shape]}"
         )
-    return x if tuple(sizes) == x.shape else emit("reshape", [x], TensorType(tuple(sizes), x.dtype))
+    return x if tuple(sizes) == x.shape else emit("reshape", [x], TensorType(tuple(sizes), x.type.dtype))
 
 
 @traced
@@ -50,7 +50,7 @@ def transpose(x: Operand, axes: Sequence[Any] | None = None) -> Tensor:
         refuse(f"{perm} is no order of the {x.ndim} dims of {x.type}")
     if perm == tuple(range(x.ndim)):
         return x
-    return emit("transpose", [x], TensorType(tuple(x.shape[p] for p in perm), x.dtype), {"perm": perm})
+    return emit("transpose", [x], TensorType(tuple(x.shape[p] for p in perm), x.type.dtype), {"perm": perm})
 
 
 @traced
@@ -104,7 +104,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
             "limit": tuple(r.stop for r in ranges),
             "stride": tuple(r.step for r in ranges),
         }
-        x = emit("slice", [x], TensorType(tuple(map(len, ranges)), x.dtype), bounds)
+        x = emit("slice", [x], TensorType(tuple(map(len, ranges)), x.type.dtype), bounds)
     if flipped:
         x = emit("reverse", [x], x.type, {"dims": flipped})
     return reshape(x, shape)
@@ -208,7 +208,7 @@ def pad(x: Operand, widths: Sequence[Sequence[int]], value: float = 0) -> Tensor
     low, high = tuple(w[0] for w in widths), tuple(w[1] for w in widths)
     shape = tuple(a + s + b for a, s, b in zip(low, x.shape, high, strict=True))
     attrs = {"low": low, "high": high, "interior": (0,) * x.ndim}
-    return emit("pad", [x, tensor(value, x.dtype)], TensorType(shape, x.dtype), attrs)
+    return emit("pad", [x, tensor(value, x.type.dtype)], TensorType(shape, x.type.dtype), attrs)
 
 
 @traced
@@ -218,11 +218,11 @@ def take(table: Operand, indices: Operand, axis: int = 0) -> Tensor:
     A number outside the table takes the nearest row (StableHLO's gather clamps).
     """
     table, indices = tensor(table), tensor(indices)
-    if is_float(indices.dtype) or indices.dtype == "i1":
-        refuse(f"row numbers are integers, not {indices.dtype}")
+    if is_float(indices.type.dtype) or indices.type.dtype == "i1":
+        refuse(f"row numbers are integers, not {indices.type.dtype}")
     dim = axis_of(axis, table.ndim)
     size = table.shape[dim]
-    if indices.dtype[0] != "u":
+    if indices.type.dtype[0] != "u":
         indices = OPS["where"](indices < 0, indices + size, indices)
     shape = (*table.shape[:dim], *indices.shape, *table.shape[dim + 1 :])
     starts = reshape(indices, (*indices.shape, 1))
@@ -236,7 +236,7 @@ def take(table: Operand, indices: Operand, axis: int = 0) -> Tensor:
         "slice_sizes": tuple(1 if d == dim else s for d, s in enumerate(table.shape)),
         "indices_are_sorted": False,
     }
-    return emit("gather", [table, starts], TensorType(shape, table.dtype), attrs)
+    return emit("gather", [table, starts], TensorType(shape, table.type.dtype), attrs)
 
 
 @traced
@@ -256,8 +256,9 @@ def arange(start: int, stop: int | None = None, step: int = 1, dtype: Any = "i32
 
 
 @traced
-def full(shape: Sequence[int], value: float, dtype: Any = "f32") -> Tensor:
-    return broadcast(tensor(value, dtype_of(dtype)), shape)
+def full(shape: Sequence[int], value: Operand, dtype: Any = None) -> Tensor:
+    """`value` everywhere; of its element type unless `dtype` says otherwise."""
+    return broadcast(tensor(value, None if dtype is None else dtype_of(dtype)), shape)
 
 
 @traced

@@ -35,8 +35,9 @@ class Tensor:
         return self.type.rank
 
     @property
-    def dtype(self) -> str:
-        return self.type.dtype
+    def dtype(self) -> np.dtype[Any]:
+        """The element type as NumPy's (that of ml_dtypes for bf16 and the like), so that `x.dtype == np.float32` holds."""
+        return self.type.numpy_dtype
 
     @property
     def size(self) -> int:
@@ -88,8 +89,6 @@ class Tensor:
         """`numpy.exp(x)` and `array + x`, where there is a traced operation of that name."""
         if method != "__call__" or options or ufunc.__name__ not in OPS:
             refuse(f"numpy.{ufunc.__name__} cannot be traced", "use meshgen's functions instead of NumPy's", "MG0103")
-        if ufunc.__name__.startswith("logical_"):  # NumPy's ask whether numbers are 0, the operations work bit by bit
-            inputs = tuple(OPS["astype"](x, "i1") for x in inputs)
         return OPS[ufunc.__name__](*inputs)
 
     def __getitem__(self, index: Any) -> Tensor:
@@ -102,7 +101,7 @@ class Tensor:
         return OPS["abs"](self)
 
     def __invert__(self) -> Tensor:
-        return OPS["logical_not"](self)
+        return OPS["invert"](self)
 
     def __add__(self, other: Operand) -> Tensor:
         return OPS["add"](self, other)
@@ -141,16 +140,22 @@ class Tensor:
         return OPS["matmul"](other, self)
 
     def __and__(self, other: Operand) -> Tensor:
-        return OPS["logical_and"](self, other)
+        return OPS["bitwise_and"](self, other)
 
     def __rand__(self, other: Operand) -> Tensor:
-        return OPS["logical_and"](other, self)
+        return OPS["bitwise_and"](other, self)
 
     def __or__(self, other: Operand) -> Tensor:
-        return OPS["logical_or"](self, other)
+        return OPS["bitwise_or"](self, other)
 
     def __ror__(self, other: Operand) -> Tensor:
-        return OPS["logical_or"](other, self)
+        return OPS["bitwise_or"](other, self)
+
+    def __xor__(self, other: Operand) -> Tensor:
+        return OPS["bitwise_xor"](self, other)
+
+    def __rxor__(self, other: Operand) -> Tensor:
+        return OPS["bitwise_xor"](other, self)
 
     def __lt__(self, other: Operand) -> Tensor:
         return OPS["less"](self, other)
@@ -184,8 +189,8 @@ class Tensor:
     def astype(self, dtype: Any) -> Tensor:
         return OPS["astype"](self, dtype)
 
-    def sum(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-        return OPS["sum"](self, axis, keepdims)
+    def sum(self, axis: int | Sequence[int] | None = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
+        return OPS["sum"](self, axis, keepdims, dtype=dtype)
 
     def mean(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
         return OPS["mean"](self, axis, keepdims)
@@ -199,8 +204,8 @@ class Tensor:
     def var(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
         return OPS["var"](self, axis, keepdims)
 
-    def prod(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-        return OPS["prod"](self, axis, keepdims)
+    def prod(self, axis: int | Sequence[int] | None = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
+        return OPS["prod"](self, axis, keepdims, dtype=dtype)
 
     def all(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
         return OPS["all"](self, axis, keepdims)

@@ -1,0 +1,191 @@
+"""NumPy's names mean what they mean in NumPy, for every element type: values, and the type of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.errors import ProgramError
+from meshgen.ir.evaluate.evaluator import evaluate
+from meshgen.ir.infer.inference import verify_node
+
+Array = np.ndarray[Any, Any]
+BF16 = ml_dtypes.bfloat16
+BOOLS, INTEGERS = [np.bool_], [np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64, np.uint64]
+FLOATS, COMPLEX = [np.float16, BF16, np.float32, np.float64], [np.complex64, np.complex128]
+ALL = [*BOOLS, *INTEGERS, *FLOATS, *COMPLEX]
+REAL = [*INTEGERS, *FLOATS]
+
+# names, the types of their operands. Left out are floats that come of integers: see test_integers_become_f32.
+UNARY: list[tuple[str, list[Any]]] = [
+    ("negative", [*REAL, *COMPLEX]), ("abs", ALL), ("sign", REAL), ("floor", [*BOOLS, *REAL]), ("ceil", [*BOOLS, *REAL]),
+    ("square", ALL), ("exp", [*FLOATS, *COMPLEX]), ("tanh", FLOATS), ("isfinite", ALL), ("logical_not", ALL),
+    ("invert", [*BOOLS, *INTEGERS]),
+]  # fmt: skip
+BINARY: list[tuple[str, list[Any]]] = [
+    ("add", ALL), ("subtract", [*REAL, *COMPLEX]), ("multiply", ALL), ("divide", [*FLOATS, *COMPLEX]), ("power", [*BOOLS, *INTEGERS]),
+    ("maximum", [*BOOLS, *REAL]), ("minimum", [*BOOLS, *REAL]), ("equal", ALL), ("not_equal", ALL), ("less", [*BOOLS, *REAL]),
+    ("greater_equal", [*BOOLS, *REAL]), ("logical_and", ALL), ("logical_or", ALL), ("logical_xor", ALL),
+    ("bitwise_and", [*BOOLS, *INTEGERS]), ("bitwise_or", [*BOOLS, *INTEGERS]), ("bitwise_xor", [*BOOLS, *INTEGERS]),
+]  # fmt: skip
+REDUCED: list[tuple[str, list[Any]]] = [
+    ("sum", [*BOOLS, *INTEGERS, np.float32, np.float64, *COMPLEX]), ("prod", [*BOOLS, *INTEGERS, np.float32, *COMPLEX]),
+    ("max", [*BOOLS, *REAL]), ("min", [*BOOLS, *REAL]), ("any", ALL), ("all", ALL), ("mean", [np.float32, np.float64, *COMPLEX]),
+    ("var", [np.float32, np.float64]),
+]  # fmt: skip
+
+
+def example(dtype: Any, seed: int) -> Array:
+    whole = np.random.default_rng(seed).integers(0, 4, (3, 4))
+    if np.dtype(dtype).kind == "i" and seed == 0:
+        whole = whole * 9 - 12
+    return (whole * (0.75 - 0.5j)).astype(dtype) if dtype in COMPLEX else whole.astype(dtype)
+
+
+def ran(function: Callable[..., Any], *args: Array) -> Any:
+    result = mg.trace(function, args)
+    assert [fault for node in result.module.graph.nodes for fault in verify_node(node)] == []
+    return result.rebuild(evaluate(result.module.graph, list(args)))
+
+
+def agrees(got: Any, want: Any) -> None:
+    want = np.asarray(want)
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+    if want.dtype.kind in "biu":
+        np.testing.assert_array_equal(got, want)
+    else:  # whole numbers below 10 and quarters of them: a handful of roundings
+        eps = float(ml_dtypes.finfo(want.dtype).eps)
+        np.testing.assert_allclose(got.astype(np.complex128), want.astype(np.complex128), rtol=8 * eps, atol=8 * eps)
+
+
+def rows(table: list[tuple[str, list[Any]]]) -> list[Any]:
+    return [pytest.param(name, kinds, id=name) for name, kinds in table]
+
+
+@pytest.mark.parametrize(("name", "kinds"), rows(UNARY))
+def test_of_one_operand(name: str, kinds: list[Any]) -> None:
+    for dtype in kinds:
+        agrees(ran(getattr(mg, name), x := example(dtype, 0)), getattr(np, name)(x))
+
+
+@pytest.mark.parametrize(("name", "kinds"), rows(BINARY))
+def test_of_two_operands(name: str, kinds: list[Any]) -> None:
+    for dtype in kinds:
+        x, y = example(dtype, 0), example(dtype, 1) + (1 if name == "divide" else 0)
+        agrees(ran(getattr(mg, name), x, y.astype(dtype)), getattr(np, name)(x, y.astype(dtype)))
+
+
+@pytest.mark.parametrize(("name", "kinds"), rows(REDUCED))
+def test_reductions(name: str, kinds: list[Any]) -> None:
+    for dtype in kinds:
+        x = example(dtype, 1)
+        agrees(ran(lambda v: getattr(mg, name)(v, 1), x), getattr(np, name)(x, 1))
+
+
+def test_sums_of_narrow_integers_do_not_wrap() -> None:
+    for dtype, wide in ((np.int8, np.int64), (np.bool_, np.int64), (np.uint16, np.uint64), (np.int32, np.int64)):
+        agrees(ran(mg.sum, x := np.full(4, 100, dtype)), np.sum(x))
+        assert ran(lambda v: v.prod(), x).dtype == wide
+        assert ran(lambda v: mg.sum(v, dtype=np.int32), x).dtype == np.int32
+    agrees(ran(lambda v: mg.einsum("ij->i", v), y := example(np.int8, 1)), np.einsum("ij->i", y))
+
+
+def test_operators_work_on_bits_and_logical_functions_ask_for_truth() -> None:
+    x, y = np.array([1, 2, 0], np.int32), np.array([2, 2, 5], np.int32)
+    for operator in (lambda a, b: a & b, lambda a, b: a | b, lambda a, b: a ^ b, lambda a, b: ~a, lambda a, b: 3 ^ b):
+        agrees(ran(operator, x, y), operator(x, y))
+    for name in ("logical_and", "logical_or", "logical_xor"):
+        agrees(ran(getattr(np, name), x, y), ran(getattr(mg, name), x, y))
+    with pytest.raises(ProgramError, match=r"'and' works on i1 and integers, not on f32(?s:.)*meshgen\.logical_and"):
+        mg.trace(lambda a: a & a, ["f32[2]"])
+
+
+def test_large_integers_keep_their_digits() -> None:
+    x = np.array([-2147483647, 2147483645], np.int32)
+    agrees(ran(mg.floor, x), x)
+    agrees(ran(mg.ceil, x), x)
+
+
+def test_elementtypes_are_numpy_s() -> None:
+    def branch(x: Any) -> Any:
+        assert x.dtype == np.float32 and x.dtype == "float32" and str(x.dtype) == "float32" and x.dtype.itemsize == 4
+        assert x.astype("bf16").dtype == ml_dtypes.bfloat16 and str(x.astype("bf16").dtype) == "bfloat16"
+        return mg.zeros(x.shape, x.dtype) + mg.full((2,), 3, x.dtype)
+
+    assert ran(branch, np.ones(2, np.float32)).dtype == np.float32
+
+
+def test_integers_become_f32_where_floats_come_of_them() -> None:
+    """As in JAX; NumPy makes f16, f32 or f64 of them, by their width."""
+    for dtype in (*BOOLS, *INTEGERS):
+        x = example(dtype, 1)
+        for function in (
+            mg.exp,
+            mg.sqrt,
+            mg.mean,
+            mg.std,
+            lambda v: v / 2,
+            lambda v: v * 0.5,
+            lambda v: mg.divide(v, v + 1),
+        ):
+            assert ran(function, x).dtype == np.float32
+
+
+@pytest.mark.parametrize("dtype", [BF16, np.float16, np.float32, np.float64], ids=lambda dtype: np.dtype(dtype).name)
+def test_numpy_s_scalars_of_python_s_width_are_weak(dtype: Any) -> None:
+    x = example(dtype, 1)
+    for function in (
+        lambda v: v / np.sqrt(8),
+        lambda v: np.float64(2) * v,
+        lambda v: mg.where(v > 0, v, np.pi * np.float64(1)),
+    ):
+        assert ran(function, x).dtype == dtype
+    assert ran(lambda v: v + np.float32(1), x).dtype == np.promote_types(dtype, np.float32)
+
+
+def test_complex_numbers_are_weak_and_widen_with_f64() -> None:
+    single, double = np.ones(2, np.complex64), np.ones(2)
+    agrees(ran(lambda v: v * 2j, single), single * 2j)
+    agrees(ran(lambda v: v * 2j, double), double * 2j)
+    agrees(ran(lambda v, w: v + w, single, double), single + double)
+    assert ran(lambda v: v + np.complex128(1), single).dtype == np.complex64
+
+
+def test_f64_arrays_widen_with_a_warning_at_the_line() -> None:
+    def widened(x: Any) -> Any:
+        return x * np.ones(4)
+
+    line = widened.__code__.co_firstlineno + 1
+    with pytest.warns(
+        UserWarning, match=r"MG0607: an array of f64 makes f64 of bf16\[4\]; .*astype\('bf16'\)"
+    ) as caught:
+        executable = mg.compile(widened, {"x": 2}, args=["bf16[4]"], target="cpu")
+    assert [(each.filename, each.lineno) for each in caught] == [(__file__, line)]
+    assert [(each.code, each.loc and each.loc.line) for each in executable.warnings] == [("MG0607", line)]
+    assert str(executable.fused.out_types[0]) == "f64[4]"
+    for quiet in (lambda x: x * np.ones(4, BF16), lambda x: x * np.float64(2), lambda x: x.astype("f64") * np.ones(4)):
+        assert mg.compile(quiet, {"x": 2}, args=["bf16[4]"], target="cpu").warnings == []
+
+
+@pytest.mark.parametrize("function", [mg.negative, mg.sign, lambda v: v - v], ids=["negative", "sign", "subtract"])
+def test_truth_values_are_no_numbers(function: Any) -> None:
+    with pytest.raises(ProgramError, match=r"MG0104: '.*' of truth values"):
+        mg.trace(function, ["i1[2]"])
+
+
+@pytest.mark.parametrize("name", ["maximum", "less", "greater_equal"])
+def test_complex_numbers_have_no_order(name: str) -> None:
+    with pytest.raises(ProgramError, match="complex numbers have no order"):
+        mg.trace(lambda v: getattr(mg, name)(v, v), ["c64[2]"])
+
+
+def test_full_is_of_its_value_s_type() -> None:
+    kinds = ran(
+        lambda x: [mg.full((2,), 3), mg.full((2,), True), mg.full((2,), 0.5), mg.full((), 1j)], np.ones(1, np.float32)
+    )
+    assert [kind.dtype for kind in kinds] == [np.int32, np.bool_, np.float32, np.complex64]
