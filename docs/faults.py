@@ -268,4 +268,9 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         ("meshgen check p.mlir --memory 1kB",),
         _program(),
     ),
+    "MG0607": Fault(
+        "A warning: an array of f64, which NumPy makes unless told otherwise, met a tensor of narrower floats in a traced function, and the result is f64. "
+        "Numbers of Python, and scalars such as `np.sqrt(8)`, widen nothing.",
+        "Make the array with the tensor's type, as `np.ones(4, x.dtype)` does, or convert it with `astype`.",
+    ),
 }

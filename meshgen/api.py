@@ -44,13 +44,14 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
 
     Args:
         graph: a Python function; MLIR text, or the path of a `.mlir` file; `pkg.mod:function`; what
-            `jax.jit(f).lower(...)` or `jax.export` returns; a Module; an xDSL module.
+            `jax.jit(f).lower(...)`, `.trace(...)` or `jax.export` returns; a Module; an xDSL module.
         mesh: the devices; may be left out where the program declares its mesh. Of several meshes each by name:
             `{"first": {"dp": 2}, "second": {"x": 4}}`, or a list of named meshes.
         args: for a Python function, the type of each parameter (`"bf16[8,512]"`, or anything with shape and
-            dtype), nested in dicts, lists and tuples as the function takes them; for other programs, types or
-            shapes of inputs whose sizes they leave open, in order or by name.
-        in_specs: required shardings of inputs: by name (`*` matches), or one per input; None leaves it open.
+            dtype), nested in dicts, lists and tuples as the function takes them, which gets dicts with sorted keys; for
+            other programs, types or shapes of inputs whose sizes they leave open, in order or by name.
+        in_specs: required shardings of inputs: by name (`params.w`, `params['w']`, `arg1.w`; `*` matches), one per
+            input, or in the structure of the arguments; None leaves it open.
         out_specs: the same for outputs (`result`, `result.0`, ...); a single sharding is that of the only output.
         target: `cuda:sm_90`, `cuda:sm_90,sm_80` (no GPU is needed), or `cpu`: no binaries.
         arguments: `local`: each rank is given its shards; `global`: the whole arrays.
@@ -206,6 +207,8 @@ def load(path: str | Path, mesh: Given = None, *, devices: int | None = None) ->
 
     The module says so in its report (`report["specialised"]`). Needs no compiler unless that happens.
     """
+    if devices is not None and (isinstance(devices, bool) or not isinstance(cast("Any", devices), int)):
+        raise UsageError(Diagnostic("MG0001", f"devices={devices!r:.60} is no number of devices"))
     return loading.load(path, mesh, devices=devices, specialise=specialised)
 
 

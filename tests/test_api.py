@@ -235,7 +235,9 @@ def test_wrong_kinds_of_values_are_refused_with_the_line_of_the_call(given: Any,
     calls += [lambda: program(given), lambda: opened(given), lambda: program.as_text(given), lambda: mg.advise(given)]
     calls += [lambda: program.save(tmp_path / "m", weights=given), lambda: opened.save(tmp_path / "m", weights=given)]
     calls += [lambda: opened.at(args=given), lambda: program.at(mesh=[given])]
+    program.save(tmp_path / "m.mgx")
     if not isinstance(given, int):
+        calls += [lambda: mg.load(tmp_path / "m.mgx", devices=given)]
         calls += [lambda: program.explain(given), lambda: program.show(given), lambda: program.report(given)]
         calls += [
             lambda: opened.save(given),

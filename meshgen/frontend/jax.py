@@ -67,7 +67,7 @@ def _signature(module: Module, program: Any) -> Signature | None:
     if kept is None:
         return None
     names = {leaf: inputs[number].name for leaf, number in kept.items() if inputs[number].name != f"arg{number}"}
-    roots = _roots(leaves, names)
+    roots = _roots(_parameters(tree), leaves, names)
     paths = [(roots[leaf.parameter], *leaf.keys) for leaf in leaves]
     slots = [
         Slot(dotted(path), kept.get(at), shape)
@@ -114,20 +114,24 @@ def _kept(program: Any, leaves: int, inputs: int) -> dict[int, int] | None:
     return {leaf: number for number, leaf in enumerate(numbers)} if len(numbers) == inputs else None
 
 
-def _roots(leaves: Sequence[_Leaf], names: Mapping[int, str]) -> dict[int | str, str]:
+def _parameters(tree: Any) -> list[int | str]:
+    """The parameters of JAX's arguments, also those that hold nothing: numbers by position, then keywords."""
+    from jax import tree_util
+
+    args, kwargs = tree_util.tree_unflatten(tree, range(tree.num_leaves))
+    return [*range(len(args)), *sorted(kwargs)]
+
+
+def _roots(parameters: Sequence[int | str], leaves: Sequence[_Leaf], names: Mapping[int, str]) -> dict[int | str, str]:
     """What each parameter is called: as in the function, where an input has its name, else by its number."""
-    found: dict[int | str, str] = {}
+    numbered = {key: key if isinstance(key, str) else f"arg{key}" for key in parameters}
+    found = dict(numbered)
     for number, leaf in enumerate(leaves):
         suffix = "".join(f".{key}" for key in leaf.keys)
         name = names.get(number, "")
-        known = name.removesuffix(suffix) if name.endswith(suffix) else ""
-        if isinstance(leaf.parameter, str):
-            found[leaf.parameter] = leaf.parameter
-        elif known or leaf.parameter not in found:
-            found[leaf.parameter] = known or f"arg{leaf.parameter}"
-    if len({*found.values()}) < len(found):
-        return {key: key if isinstance(key, str) else f"arg{key}" for key in found}
-    return found
+        if isinstance(leaf.parameter, int) and name.endswith(suffix) and len(name) > len(suffix):
+            found[leaf.parameter] = name.removesuffix(suffix)
+    return found if len({*found.values()}) == len(found) else numbered
 
 
 def _shapes(program: Any) -> list[tuple[int | None, ...]]:

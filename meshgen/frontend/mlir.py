@@ -14,7 +14,7 @@ from meshgen.ir.text import parse_text
 from meshgen.mesh import Mesh
 
 _ALIAS = re.compile(r"^(#loc\d*) = (loc\(.*\))$", re.MULTILINE)
-_HEADER = re.compile(r"^\s*func\.func public @\w+\(%.*$", re.MULTILINE)
+_HEADER = re.compile(r"^ *func\.func public @\w+\(%.*$", re.MULTILINE)
 _ARGUMENT = re.compile(r'%(arg\d+): [^%]*? (loc\((?:"(?:[^"\\]|\\.)*"|#loc\d*)\))')
 _NAME = re.compile(r'loc\("((?:[^"\\]|\\.)*)"\)')
 
@@ -39,7 +39,8 @@ def _parsed(text: str, file: str, meshes: Sequence[Mesh]) -> Module:
     module = parse_text(text, file, meshes)
     headers = _HEADER.findall(text) if " loc(" in text else []
     if len(headers) == 1:
-        aliases = {f"loc({alias})": location for alias, location in _ALIAS.findall(text)}
+        found = _ALIAS.findall(text) if "loc(#" in headers[0] else []
+        aliases = {f"loc({alias})": location for alias, location in found}
         call_inputs(module, {arg: name_in(aliases.get(loc, loc)) for arg, loc in _ARGUMENT.findall(headers[0])})
     return module
 

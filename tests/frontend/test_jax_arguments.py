@@ -109,6 +109,13 @@ def test_unused_arguments_are_passed_all_the_same() -> None:
         refused(lambda: executable(X, Y), "'c' is missing")  # noqa: B023
 
 
+def test_parameters_that_hold_nothing_keep_their_place() -> None:
+    executable = compiled(lambda none, x, empty, y, **rest: x - y, None, X, {}, Y, k=())
+    np.testing.assert_array_equal(executable(None, X, {}, Y, k=()), X - Y)
+    np.testing.assert_array_equal(executable(None, X, {"a": []}, y=Y), X - Y)
+    assert executable.signature.positional == ("arg0", "x", "arg2", "y")
+
+
 def test_unused_leaves_and_keyword_only_arguments() -> None:
     def f(p: Any, s: State, unused: Any, *, k: Any) -> Any:
         return p["scale"] + p["bias"][0] + s.m - k

@@ -1,0 +1,114 @@
+"""Functions of random structures, called in other orders and spellings, against NumPy and JAX."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.errors import ArgumentError
+
+SHAPE = (4,)  # all leaves are alike: any two that are exchanged give other numbers and no fault
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+def structure(draw: random.Random, depth: int, leaf: Callable[[], Any]) -> Any:
+    """A random structure of at most this depth."""
+    kind = draw.choice(["leaf", "dict", "list", "tuple", "pair", "none"]) if depth else "leaf"
+    branches = [structure(draw, depth - 1, leaf) for _ in range(draw.randint(1, 3))] if depth else []
+    if kind == "dict":
+        return dict(zip(draw.sample(["z", "b", "a_b", "W", "k1", "k10", "k2"], len(branches)), branches, strict=True))
+    if kind == "pair":
+        return Pair(branches[0], structure(draw, depth - 1, leaf))
+    return None if kind == "none" else tuple(branches) if kind == "tuple" else branches if kind == "list" else leaf()
+
+
+def weighted(tree: Any, weight: int = 1) -> Any:
+    """A sum in which each leaf counts with a factor of its own, by its keys."""
+    if tree is None:
+        return 0.0
+    if not isinstance(tree, (dict, list, tuple)):
+        return tree * float(weight)
+    keys = [sum(map(ord, key)) for key in tree] if isinstance(tree, dict) else range(7, 7 + len(tree))
+    branches = tree.values() if isinstance(tree, dict) else tree
+    return sum(
+        (weighted(branch, (weight * 31 + key) % 997 + 1) for key, branch in zip(keys, branches, strict=True)), 0.0
+    )
+
+
+def shuffled(draw: random.Random, tree: Any) -> Any:
+    """The same with dicts filled in other orders, and lists as tuples."""
+    if isinstance(tree, dict):
+        return {key: shuffled(draw, tree[key]) for key in draw.sample(list(tree), len(tree))}
+    if isinstance(tree, Pair):
+        return Pair(*(shuffled(draw, branch) for branch in tree))
+    if isinstance(tree, (list, tuple)):
+        return draw.choice([list, tuple])(shuffled(draw, branch) for branch in tree)
+    return tree
+
+
+def mapped(tree: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(tree, dict):
+        return {key: mapped(branch, change) for key, branch in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        branches = [mapped(branch, change) for branch in tree]
+        return Pair(*branches) if isinstance(tree, Pair) else type(tree)(branches)
+    return None if tree is None else change(tree)
+
+
+def program(p: Any, x: Any, q: Any) -> Any:
+    return {"sum": x + weighted(p), "rest": [x * 2.0, Pair(x - weighted(q, 5), None)]}
+
+
+def drawn(seed: int) -> tuple[random.Random, list[Any]]:
+    draw, numbers = random.Random(seed), iter(range(1, 1000))
+    arguments = [structure(draw, 3, lambda: np.full(SHAPE, next(numbers), np.float32)) for _ in range(2)]
+    return draw, [arguments[0], np.arange(4, dtype=np.float32), arguments[1]]
+
+
+def agrees(got: Any, want: Any) -> None:
+    assert list(got) == list(want)
+    np.testing.assert_array_equal(got["sum"], want["sum"])  # whole numbers below 2**24: exact
+    np.testing.assert_array_equal(got["rest"][1].first, want["rest"][1].first)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_traced_functions_bind_by_key(seed: int) -> None:
+    draw, args = drawn(seed)
+    want = program(*args)
+    types = [mapped(each, mg.spec) for each in args]
+    executable = mg.compile(program, {"x": 2}, args=[shuffled(draw, each) for each in types], target="cpu")
+    for _ in range(3):
+        p, x, q = (shuffled(draw, each) for each in args)
+        agrees(executable(p, x, q), want)
+        agrees(executable(p, q=q, x=x), want)
+    again = mg.compile(program, {"x": 2}, args=[shuffled(draw, each) for each in types], target="cpu")
+    assert [value.name for value in again.fused.graph.inputs] == [value.name for value in executable.fused.graph.inputs]
+    if isinstance(args[0], dict):
+        with pytest.raises(ArgumentError, match=r"no argument 'p\.unknown'"):
+            executable({**args[0], "unknown": args[1]}, *args[1:])
+
+
+@pytest.mark.parametrize("seed", range(12, 20))
+def test_jax_functions_bind_as_jax_does(seed: int) -> None:
+    jax = pytest.importorskip("jax")
+    draw, args = drawn(seed)
+    jitted = jax.jit(program)
+    executable = mg.compile(
+        jitted.lower(*(shuffled(draw, each) if isinstance(each, dict) else each for each in args)),
+        {"x": 2},
+        target="cpu",
+    )
+    for _ in range(3):
+        p, x, q = (shuffled(draw, each) for each in args)
+        got, want = executable(p, x=x, q=q), jitted(p, x, q)
+        assert jax.tree.structure(got) == jax.tree.structure(want)
+        jax.tree.map(np.testing.assert_array_equal, got, want)
