@@ -226,7 +226,7 @@ def _has_keys(node: Node) -> bool:
 
 def _unknown(key: str, node: Mapping[str, Any], path: Path) -> str:
     near = get_close_matches(key, node, 1)
-    meant = f"; '{dotted((*path, *near))}' is near" if near else ""
+    meant = f"; did you mean '{dotted((*path, *near))}'?" if near else ""
     return f"there is no argument '{dotted((*path, key))}'{meant}"
 
 

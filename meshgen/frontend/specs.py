@@ -90,7 +90,7 @@ def matched(word: str, signature: Signature, specs: Any) -> Pairs:
 def _named(word: str, signature: Signature, name: Any, wish: Any, faults: list[str]) -> Pairs:
     """What is called so, else all leaves whose names fit the pattern."""
     if not isinstance(name, str):
-        faults.append(f"{name!r} is no name of an {word}")
+        faults.append(f"{name!r} is not the name of an {word}")
         return []
     node = signature.node(name)
     if node is not None:
@@ -100,7 +100,7 @@ def _named(word: str, signature: Signature, name: Any, wish: Any, faults: list[s
     }
     if not hits:
         near = get_close_matches(name, signature.by_name, 1)
-        faults.append(f"there is no {word} '{name}'" + (f"; '{near[0]}' is near" if near else ""))
+        faults.append(f"there is no {word} '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
     return [pair for slot in hits.values() for pair in _spread(slot, wish, slot.name, faults)]
 
 
@@ -108,7 +108,7 @@ def _spread(node: Node, wish: Any, name: str, faults: list[str]) -> Iterator[tup
     """A spec for a leaf; for a structure one of its own structure, or one that holds for all leaves."""
     if isinstance(node, Slot):
         if isinstance(wish, Mapping):
-            faults.append(f"'{name}' is one array, for which {wish!r:.60} is no sharding")
+            faults.append(f"'{name}' is one array: {wish!r:.60} is not a sharding of it")
         else:
             yield node, wish
         return
@@ -128,7 +128,7 @@ def _in_order(word: str, signature: Signature, specs: Any, faults: list[str]) ->
     """A spec for each argument, in its structure, or for each leaf."""
     rows: list[Any] | None = [specs] if isinstance(specs, (Sharding, str)) else _rows(specs)
     if rows is None:
-        faults.append(f"{specs!r:.60} are no specs of {word}s: give a dict by name, or a list with one for each")
+        faults.append(f"{specs!r:.60} are not specs of {word}s: give a dict by name, or a list with one for each")
         return
     nodes, slots = list(signature.nodes.values()), signature.slots
     if word == "output" and isinstance(nodes[0], dict):  # what is returned, not something in it

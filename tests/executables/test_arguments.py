@@ -53,7 +53,7 @@ def test_keys_that_there_are_not_and_those_that_are_missing_are_named(difference
         lambda: difference({"c": A, "d": B}, B), "'p.a' is missing", "'p.b' is missing", "no argument 'p.c'", "'p.d'"
     )
     refused(lambda: difference({"a": A}, B), "'p.b' is missing", "(p: {a, b}, x)")
-    refused(lambda: difference({"a": A, "b": B, "bb": B}, B), "no argument 'p.bb'; 'p.b' is near")
+    refused(lambda: difference({"a": A, "b": B, "bb": B}, B), "no argument 'p.bb'; did you mean 'p.b'?")
     refused(lambda: difference({"a": A, "b": None}, B), "'p.b' is None")
     refused(lambda: difference({"a": A, "b": {"c": B}}, B), "'p.b' is a dict with c", "takes an array")
 

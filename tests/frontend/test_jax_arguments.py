@@ -72,7 +72,7 @@ def test_dicts_are_in_jax_s_order_whatever_order_they_were_filled_in() -> None:
     for given in (p, dict(reversed(p.items()))):
         np.testing.assert_array_equal(executable(given, X), f(p, X))
     assert names(executable) == ["p.bias", "p.scale", "x"]
-    refused(lambda: executable({"scale": Y, "bais": Z}, X), "'p.bias' is missing", "'p.bais'; 'p.bias' is near")
+    refused(lambda: executable({"scale": Y, "bais": Z}, X), "'p.bias' is missing", "'p.bais'; did you mean 'p.bias'?")
     refused(lambda: executable(Z, Y, X), "3 arguments were given by position")
 
 

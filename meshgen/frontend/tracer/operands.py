@@ -136,7 +136,7 @@ def _warn_of_wide_arrays(operands: Sequence[Operand], result: str) -> None:
     if narrow and wide and not others:
         dtype = narrow[0].dtype
         text = f"an array of {_strong_dtype(wide[0])} makes {result} of {narrow[0]}"
-        hint = f"write array.astype({dtype!r}), or make the array with that dtype, to stay in {dtype}"
+        hint = f"convert the array with .astype(x.dtype), where x is the tensor, to stay in {dtype}"
         current().warn(Diagnostic("MG0607", text, user_location(), hint=hint))
 
 
