@@ -20,6 +20,7 @@ CODES: dict[str, str] = {
     "MG0001": "bad option or argument",
     "MG0002": "input file is missing or cannot be read",
     "MG0003": "output cannot be written",
+    "MG0004": "built kernels are not kept (a warning)",
     "MG0101": "the text does not parse",
     "MG0102": "the program is empty",
     "MG0103": "operation is not supported",

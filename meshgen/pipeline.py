@@ -11,8 +11,8 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, cast
 
+from meshgen.codegen.targets import architectures_of, target_faults
 from meshgen.collector import rarely_collecting
 from meshgen.errors import CodegenError, Diagnostic, ProgramError, UsageError
 from meshgen.ir.forms import Form, form_of
@@ -38,12 +38,7 @@ class Options:
     strict: bool | tuple[str | int, ...] = False
 
     def __post_init__(self) -> None:
-        faults: list[Diagnostic] = []
-        is_text = isinstance(cast("Any", self.target), str)
-        if not is_text or (self.target != "cpu" and not (self.target.startswith("cuda:") and all(self.architectures))):
-            faults.append(
-                Diagnostic("MG0001", f"'{self.target}' is no target", hint="write cpu, cuda:sm_90 or cuda:sm_90,sm_80")
-            )
+        faults = target_faults(self.target)
         if self.arguments not in ("local", "global"):
             faults.append(Diagnostic("MG0001", f"arguments are 'local' or 'global', not '{self.arguments}'"))
         if faults:
@@ -52,8 +47,7 @@ class Options:
     @property
     def architectures(self) -> tuple[str, ...]:
         """GPU architectures to build for; none for the CPU."""
-        _, _, names = self.target.partition(":")
-        return tuple(names.split(",")) if names else ()
+        return architectures_of(self.target)
 
     @property
     def first(self) -> str:

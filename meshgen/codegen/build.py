@@ -7,30 +7,29 @@ holds the source, launch options, architecture and the versions of Triton and pt
 from __future__ import annotations
 
 import ast
-import base64
 import functools
 import importlib.metadata
 import importlib.util
 import os
-import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from meshgen.codegen.cache import Cache, default_directory, key_of
-from meshgen.codegen.cubin import read_resources
+from meshgen.codegen.built import BuiltKernel, built_kernel, describe
+from meshgen.codegen.cache import Cache, key_of
 from meshgen.codegen.roofline import device_of
+from meshgen.codegen.targets import architecture_faults
 from meshgen.codegen.workers import Reply, compile_all
 from meshgen.errors import CodegenError, Diagnostic, Location, MissingError, UsageError
 from meshgen.ir.graph import Graph
+from meshgen.reproducers import keep_reproducer
 
-FORMAT = 1  # of the cache's entries
+FORMAT = 2  # of the cache's entries
 DIVISOR = 16  # bytes: buffers are aligned to more, and vector loads need no more
-WARP = 32
 MAX_REGISTERS = 65536  # per block, on every architecture from sm_80 on
-LESS_SHARED = {"sm_86": 101376, "sm_89": 101376, "sm_120": 101376}  # bytes: less than the data-centre GPU before it
+LESS_SHARED = {"sm_86": 101376, "sm_89": 101376, "sm_120": 101376, "sm_121": 101376}  # bytes: less than the data-centre GPU before it
 TYPES = {
     "i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "ui8": "u8", "ui16": "u16", "ui32": "u32",
     "ui64": "u64", "f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "f8E4M3FN": "fp8e4nv", "f8E5M2": "fp8e5",
@@ -90,35 +89,6 @@ class Request:
         }
 
 
-@dataclass(frozen=True)
-class BuiltKernel:
-    """A cubin and what it needs.
-
-    Attributes:
-        regs: registers per thread.
-        spill_bytes: bytes of spill stores and loads per thread that ptxas reports.
-        stack_bytes: stack frame per thread.
-        shared: bytes of dynamic shared memory per block.
-        threads: per block, after what the compiler made of `num_warps`.
-        instructions: counts by mnemonic, see `cubin.Resources`.
-        metadata: Triton's, for the launch (scratch sizes, cluster, ...).
-        seconds: what the compile took; of the first build if it came from the cache.
-    """
-
-    cubin: bytes
-    entry: str
-    regs: int
-    spill_bytes: int
-    stack_bytes: int
-    shared: int
-    threads: int
-    num_warps: int
-    instructions: dict[str, int]
-    metadata: dict[str, Any]
-    seconds: float
-    cached: bool
-
-
 def request_of(name: str, source: Source, body: Graph) -> Request:
     """How to build a kernel: the Triton signature follows from the types of its body.
 
@@ -152,66 +122,87 @@ def _parameters(text: str, entry: str) -> list[str]:
     raise AssertionError(f"the source has no function '{entry}'")
 
 
-def build_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: Path | None = None,
-                  workers: int | None = None, progress: Progress | None = None) -> dict[tuple[str, str], BuiltKernel]:  # fmt: skip
+def build_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: Path | None = None, workers: int | None = None,
+                  progress: Progress | None = None, warn: Callable[[Diagnostic], object] | None = None,
+                  ) -> dict[tuple[str, str], BuiltKernel]:  # fmt: skip
     """Build every request for every architecture (`sm_90`, ...); the result is in that order.
 
     Args:
         cache_dir: default `MESHGEN_CACHE_DIR`, else the user's cache directory.
         workers: compiler processes; default one per core.
         progress: called for each kernel as it is ready.
+        warn: called with MG0004 if the cache cannot be used.
     Raises:
         CodegenError: MG0302 for each kernel that does not compile, MG0303 for each that cannot be launched, MG0301 for
             each that holds numbers which an architecture lacks.
-        UsageError: MG0001, an architecture that is none.
-        MissingError: Triton is not installed.
+        UsageError: MG0001, an unknown architecture.
+        MissingError: MG0602, Triton is not installed or its ptxas cannot be run.
     """
     _check_archs(archs, requests)
-    cache = Cache(cache_dir or default_directory())
+    cache = Cache(cache_dir)
     work = [(request, arch) for request in requests for arch in archs]
     keys = [key_of(format=FORMAT, text=r.text, versions=toolchain(a), **r.content(a)) for r, a in work]
-    found: dict[str, BuiltKernel] = {}
-    faults: dict[int, Diagnostic] = {}
-    missing: dict[str, int] = {}
-    for number, key in enumerate(keys):
-        if key not in found and (entry := cache.get(key)):
-            found[key] = _built(*entry, cached=True)
-        if key in found:
-            _tell(progress, len(found), len(set(keys)), work[number][0].name)
-        else:
-            missing.setdefault(key, number)
-    todo = list(missing.values())
-
-    def done(place: int, reply: Reply) -> None:
-        number = todo[place]
-        request, arch = work[number]
-        if "error" in reply:
-            faults[number] = _compile_fault(request, arch, reply, cache.source_path(request.text))
-        else:
-            cubin, description = _describe(reply)
-            cache.put(keys[number], cubin, description)
-            found[keys[number]] = _built(cubin, description, cached=False)
-        _tell(progress, len(found) + len(faults), len(set(keys)), request.name)
-
-    compile_all(
-        [work[n][0].content(work[n][1]) | {"path": str(cache.source_path(work[n][0].text))} for n in todo],
-        workers or os.cpu_count() or 1, done,
-    )  # fmt: skip
-    all_faults = [faults[number] for number in sorted(faults)]
+    wanted = dict(zip(reversed(keys), reversed(work), strict=True))  # equal ones go by the name of the first
+    wanted = {key: wanted[key] for key in keys}
+    found, faults = _built(wanted, cache, workers or os.cpu_count() or 1, progress)
     for (request, arch), key in zip(work, keys, strict=True):
         if key in found:
-            all_faults += _limit_faults(request, arch, found[key])
-    if all_faults:
-        raise CodegenError(*all_faults)
+            faults += _limit_faults(request, arch, found[key])
+    if cache.warning and warn:
+        warn(cache.warning)
+    if faults:
+        raise CodegenError(*faults)
     return {(r.name, arch): found[key] for (r, arch), key in zip(work, keys, strict=True)}
+
+
+def _built(
+    wanted: Mapping[str, tuple[Request, str]], cache: Cache, workers: int, progress: Progress | None
+) -> tuple[dict[str, BuiltKernel], list[Diagnostic]]:
+    """The kernels by key, from the cache or compiled, and why others could not be."""
+    found: dict[str, BuiltKernel] = {}
+    faults: dict[str, Diagnostic] = {}
+
+    def tell(key: str) -> None:
+        if progress:
+            progress(len(found) + len(faults), len(wanted), wanted[key][0].name)
+
+    for key, (request, arch) in wanted.items():
+        if kernel := _cached(cache, key, request, arch):
+            found[key] = kernel
+            tell(key)
+    todo = [key for key in wanted if key not in found]
+
+    def done(number: int, reply: Reply) -> None:
+        key = todo[number]
+        request, arch = wanted[key]
+        if "error" in reply:
+            faults[key] = _compile_fault(request, arch, reply)
+        else:
+            cubin, description = describe(reply, arch)
+            kernel = built_kernel(cubin, description, request.entry, arch, cached=False)
+            assert kernel, f"'{request.name}': the compiler gave {description}"
+            cache.put(key, cubin, description)
+            found[key] = kernel
+        tell(key)
+
+    compile_all([r.content(arch) | {"text": r.text} for r, arch in map(wanted.__getitem__, todo)], workers, done)
+    return found, [faults[key] for key in todo if key in faults]
+
+
+def _cached(cache: Cache, key: str, request: Request, arch: str) -> BuiltKernel | None:
+    """The kernel as the cache has it. An entry that does not describe one is forgotten."""
+    if (entry := cache.get(key)) is None:
+        return None
+    kernel = built_kernel(*entry, request.entry, arch)
+    if kernel is None:
+        cache.drop(key)
+    return kernel
 
 
 def _check_archs(archs: Sequence[str], requests: Sequence[Request]) -> None:
     """Triton's compiler would crash on what it does not know."""
-    unknown = [arch for arch in archs if not re.fullmatch(r"sm_(8|9|10|12)\d", arch)]
-    if unknown:
-        hint = "use for example sm_80 (A100), sm_90 (H100, H200) or sm_100 (B200)"
-        raise UsageError(*(Diagnostic("MG0001", f"'{arch}' is no GPU architecture", hint=hint) for arch in unknown))
+    if faults := [fault for arch in archs for fault in architecture_faults(arch)]:
+        raise UsageError(*faults)
     if lacking := [_lacks_type(each, arch) for each in requests for arch in archs if _uses_lacking(each, arch)]:
         raise CodegenError(*lacking)
 
@@ -227,42 +218,21 @@ def _lacks_type(request: Request, arch: str) -> Diagnostic:
     return Diagnostic("MG0301", f"kernel '{request.name}' needs element type f8E4M3FN, which {arch} lacks", hint=hint)
 
 
-def _tell(progress: Progress | None, count: int, total: int, name: str) -> None:
-    if progress:
-        progress(count, total, name)
+def _compile_fault(request: Request, arch: str, reply: Reply) -> Diagnostic:
+    """The compiler's words, short: its first and last line, and the first of its log that name an error.
 
-
-def _describe(reply: Reply) -> tuple[bytes, dict[str, Any]]:
-    """The cubin of a worker's reply, and all that is stored beside it."""
-    cubin, metadata = base64.b64decode(reply["cubin"]), reply["metadata"]
-    resources = read_resources(cubin, metadata["name"])
-    spills = reply["spill_bytes"]
-    return cubin, {
-        "regs": resources.registers,
-        "stack_bytes": resources.stack_bytes,
-        "spill_bytes": resources.stack_bytes if spills is None else spills,
-        "instructions": resources.instructions,
-        "metadata": metadata,
-        "seconds": round(reply["seconds"], 4),
-    }
-
-
-def _built(cubin: bytes, description: dict[str, Any], *, cached: bool) -> BuiltKernel:
-    metadata = description["metadata"]
-    return BuiltKernel(
-        cubin=cubin, entry=metadata["name"], shared=metadata["shared"], num_warps=metadata["num_warps"],
-        threads=WARP * metadata["num_warps"], cached=cached, **description,
-    )  # fmt: skip
-
-
-def _compile_fault(request: Request, arch: str, reply: Reply, path: Path) -> Diagnostic:
-    """The compiler's words, short: its first and last line, and the first of its log that name an error."""
+    The source and all that the compiler said are kept for a report.
+    """
+    kept = keep_reproducer(
+        {"kernel.py": request.text.encode(), "log.txt": f"{reply['error']}\n{reply['log']}".encode()}
+    )
     words, log = ([x.strip() for x in reply[part].splitlines() if x.strip()] for part in ("error", "log"))
     telling = [line for line in log if "error" in line.lower()]
     excerpt = "; ".join(dict.fromkeys(line[:300] for line in [*words[:1], *words[-1:], *telling[:3]]))
     return Diagnostic(
-        "MG0302", f"kernel '{request.name}' does not compile for {arch}: {excerpt}", Location(str(path), 0),
-        hint="this is a fault of meshgen; please report it with the file",
+        "MG0302", f"kernel '{request.name}' does not compile for {arch}: {excerpt}",
+        Location(str(kept / "kernel.py"), 0) if kept else None,
+        hint="this is a fault of meshgen; please report it with the file and the log beside it",
     )  # fmt: skip
 
 
@@ -282,8 +252,12 @@ def _limit_faults(request: Request, arch: str, built: BuiltKernel) -> list[Diagn
 def toolchain(arch: str) -> dict[str, str]:
     """Versions that decide what a cubin is. Raises MissingError without Triton, which is not imported."""
     tool = "ptxas-blackwell" if int(arch.removeprefix("sm_")) >= 100 else "ptxas"
-    variable = f"TRITON_{tool.upper().replace('-', '_')}_PATH"
-    return _versions(tool, os.environ.get(variable, ""))
+    return _versions(tool, os.environ.get(_variable_of(tool), ""))
+
+
+def _variable_of(tool: str) -> str:
+    """The environment variable that names another binary."""
+    return f"TRITON_{tool.upper().replace('-', '_')}_PATH"
 
 
 @functools.cache
@@ -292,5 +266,10 @@ def _versions(tool: str, path: str) -> dict[str, str]:
     if spec is None or not spec.submodule_search_locations:
         raise MissingError(Diagnostic("MG0602", "Triton is not installed", hint="pip install triton"))
     binary = path or os.path.join(spec.submodule_search_locations[0], "backends", "nvidia", "bin", tool)
-    shown = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
-    return {"triton": importlib.metadata.version("triton"), "ptxas": shown.strip().splitlines()[-1]}
+    try:
+        shown = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
+        version = shown.strip().splitlines()[-1]
+    except (OSError, ValueError, subprocess.CalledProcessError, IndexError) as error:
+        hint = f"unset {_variable_of(tool)}" if path else "install Triton again: pip install --force-reinstall triton"
+        raise MissingError(Diagnostic("MG0602", f"'{binary}' cannot be run: {error}", hint=hint)) from error
+    return {"triton": importlib.metadata.version("triton"), "ptxas": version}

@@ -1,13 +1,16 @@
 """The process that compiles: one JSON request per line in, one JSON reply per line out.
 
 Triton and ptxas write to stdout and stderr below Python; here both go to a file, and the replies to a private
-copy of stdout. The process ends when its input does.
+copy of stdout. The source of a kernel comes with the request and is read from nowhere else. The process ends when its
+input does, and removes the directory that it works in: whoever started it may have been killed.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import linecache
 import os
 import re
 import shutil
@@ -15,7 +18,6 @@ import sys
 import tempfile
 import time
 import types
-from pathlib import Path
 from typing import IO, Any
 
 _KEPT = ("name", "shared", "num_warps", "num_ctas", "global_scratch_size", "global_scratch_align",
@@ -26,12 +28,17 @@ _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 def main() -> None:
     """Serve requests until the input ends."""
     replies = os.fdopen(os.dup(1), "w")
-    with tempfile.TemporaryFile() as log:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
-        for line in sys.stdin:
-            replies.write(json.dumps(_serve(json.loads(line), log)) + "\n")
-            replies.flush()
+    try:
+        with tempfile.TemporaryFile() as log:
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+            for line in sys.stdin:
+                replies.write(json.dumps(_serve(json.loads(line), log)) + "\n")
+                replies.flush()
+    except BrokenPipeError:
+        pass
+    finally:
+        shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
 
 
 def _serve(request: dict[str, Any], log: IO[bytes]) -> dict[str, Any]:
@@ -62,7 +69,7 @@ def _compile(request: dict[str, Any]) -> dict[str, Any]:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    kernel = getattr(_load(Path(request["path"])), request["entry"])
+    kernel = getattr(_load(request["text"]), request["entry"])
     constants = request["constants"]
     signature = {name: "constexpr" if name in constants else request["signature"][name] for name in kernel.arg_names}
     hints = {
@@ -77,14 +84,19 @@ def _compile(request: dict[str, Any]) -> dict[str, Any]:
     return {"cubin": base64.b64encode(built.asm["cubin"]).decode(), "metadata": metadata}
 
 
-def _load(path: Path) -> types.ModuleType:
-    """The source as a module: Triton reads it back with `inspect`, so it must be a file and in `sys.modules`."""
-    name = f"meshgen_kernel_{path.stem}"
+def _load(text: str) -> types.ModuleType:
+    """The source as a module. Triton reads it back with `inspect`, which finds its lines in `linecache`."""
+    name = f"meshgen_kernel_{hashlib.sha256(text.encode()).hexdigest()}"
     if name not in sys.modules:
         module = types.ModuleType(name)
-        module.__file__ = str(path)
+        module.__file__ = file = f"<{name}>"
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         sys.modules[name] = module
-        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), module.__dict__)
+        try:
+            exec(compile(text, file, "exec"), module.__dict__)
+        except BaseException:
+            del sys.modules[name]  # a second request for it fails alike
+            raise
     return sys.modules[name]
 
 

@@ -1,7 +1,8 @@
-"""A directory of built kernels, keyed by content: safe under concurrent processes, self-healing.
+"""A directory of built kernels, keyed by content: safe under concurrent processes, self-healing, private.
 
-An entry is one file: the SHA-256 of the rest, a JSON line, the cubin. It is written beside its place and
-moved there, so a reader sees all of it or nothing; one that fails its digest is deleted and built again.
+An entry is one file: the SHA-256 of the rest, a JSON line that holds the key, the cubin. It is written beside its place
+and moved there, so a reader sees all of it or nothing; one that is not what was stored under its key is deleted and
+built again. What it holds runs on GPUs, so nothing is read that another user could have written.
 """
 
 from __future__ import annotations
@@ -10,24 +11,36 @@ import contextlib
 import hashlib
 import json
 import os
+import stat
 import sys
 import tempfile
-from dataclasses import dataclass
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from meshgen.errors import Diagnostic
 
 VARIABLE = "MESHGEN_CACHE_DIR"
+_NEW = ".new-"  # prefix of files that are being written
+_ABANDONED_SECONDS = 3600.0  # no entry takes nearly so long to write
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def default_directory() -> Path:
-    """`MESHGEN_CACHE_DIR`, else the platform's place for a user's caches."""
+def default_directory() -> Path | None:
+    """`MESHGEN_CACHE_DIR`, else the platform's place for a user's caches; None for a user without a home directory."""
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "meshgen"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "meshgen" / "Cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "meshgen"
+    try:
+        home = Path.home()
+    except RuntimeError:
+        home = None
+    variable, place = {
+        "darwin": ("", "Library/Caches/meshgen"),
+        "win32": ("LOCALAPPDATA", "AppData/Local/meshgen"),
+    }.get(sys.platform, ("XDG_CACHE_HOME", ".cache/meshgen"))
+    if base := os.environ.get(variable):
+        return Path(base) / "meshgen"
+    return home / place if home else None
 
 
 def key_of(**parts: Any) -> str:
@@ -35,52 +48,125 @@ def key_of(**parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-@dataclass(frozen=True)
 class Cache:
-    """Entries below `directory`. A directory that cannot be written costs the cache, not the build."""
+    """Entries below a directory, which is made. One that cannot be used costs the cache, not the build.
 
-    directory: Path
+    `warning` says why nothing is kept, or is None.
+    """
 
-    def _place(self, key: str) -> Path:
-        return self.directory / "kernels" / key[:2] / f"{key}.bin"
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = directory or default_directory()
+        self.warning: Diagnostic | None = None
+        if self.directory is None:
+            self._give_up("there is no home directory")
+            return
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            distrust = _distrust(self.directory)
+            self.directory = self.directory.resolve()
+        except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+            self._give_up(_reason(error))
+        else:
+            if distrust:
+                self._give_up(distrust)
+
+    def _give_up(self, reason: str) -> None:
+        where = f" '{self.directory}'" if self.directory else ""
+        hint = f"name a directory that only you can write to with {VARIABLE}"
+        self.warning = Diagnostic("MG0004", f"built kernels are not kept: kernel cache{where}: {reason}", hint=hint)
+        self.directory = None
 
     def get(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
         """The cubin and its description, or None if there is no sound entry."""
-        place = self._place(key)
+        if self.directory is None:
+            return None
+        place = _place(self.directory, key)
         try:
-            content = place.read_bytes()
+            content = _read_own(place)
         except OSError:
             return None
-        digest, _, rest = content.partition(b"\n")
-        if digest != hashlib.sha256(rest).hexdigest().encode():
-            with contextlib.suppress(OSError):
-                place.unlink()
-            return None
-        head, _, cubin = rest.partition(b"\n")
-        return cubin, json.loads(head)
+        entry = _decoded(key, content)
+        if entry is None:
+            self.drop(key)
+        return entry
 
     def put(self, key: str, cubin: bytes, description: dict[str, Any]) -> None:
         """Store an entry; the last of several writers wins, with the same bytes."""
-        rest = json.dumps(description, sort_keys=True).encode() + b"\n" + cubin
-        with contextlib.suppress(OSError):
-            write_atomically(self._place(key), hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest)
+        if self.directory is None:
+            return
+        rest = json.dumps({"key": key, "description": description}, sort_keys=True).encode() + b"\n" + cubin
+        try:
+            _write(_place(self.directory, key), hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest)
+        except OSError as error:
+            self._give_up(_reason(error))
 
-    def source_path(self, text: str) -> Path:
-        """A file that holds the kernel's source; in a temporary directory if the cache cannot be written."""
-        name = Path("sources") / f"{hashlib.sha256(text.encode()).hexdigest()}.py"
-        for directory in (self.directory, Path(tempfile.gettempdir()) / f"meshgen-{os.getuid()}"):
-            place = directory / name
+    def drop(self, key: str) -> None:
+        """Forget an entry."""
+        if self.directory is not None:
             with contextlib.suppress(OSError):
-                if not place.exists() or place.read_bytes() != text.encode():
-                    write_atomically(place, text.encode())
-                return place
-        raise OSError("neither the cache nor the temporary directory can be written")
+                _place(self.directory, key).unlink()
 
 
-def write_atomically(place: Path, content: bytes) -> None:
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileExistsError):
+        return "it is not a directory"
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _place(directory: Path, key: str) -> Path:
+    return directory / "kernels" / key[:2] / f"{key}.bin"
+
+
+def _distrust(directory: Path) -> str:
+    """Why a directory is not its user's alone: whose it is, who may write, who made a link on the way. Empty where it is."""
+    if sys.platform == "win32":  # a user's profile is private there
+        return ""
+    user = os.geteuid()
+    for link in (place for place in (directory, *directory.parents) if place.is_symlink()):
+        if link.lstat().st_uid not in (0, user):
+            return f"the link '{link}' belongs to user {link.lstat().st_uid}"
+    found = directory.stat()
+    if found.st_uid != user:
+        return f"it belongs to user {found.st_uid}, not to {user}"
+    if found.st_mode & _OTHERS_WRITE:
+        return f"others may write to it (its mode is {stat.S_IMODE(found.st_mode):o}; chmod go-w makes it private)"
+    return ""
+
+
+def _read_own(place: Path) -> bytes:
+    """The content of a plain file of this user's that nobody else may write to. Raises OSError for what is none."""
+    if sys.platform == "win32":
+        return place.read_bytes()
+    with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:
+            raise PermissionError(f"'{place}' is not a private file")
+        return file.read()
+
+
+def _decoded(key: str, content: bytes) -> tuple[bytes, dict[str, Any]] | None:
+    """What is stored in an entry's bytes, or None if it is damaged or was stored under another key."""
+    digest, _, rest = content.partition(b"\n")
+    if digest != hashlib.sha256(rest).hexdigest().encode():
+        return None
+    head, _, cubin = rest.partition(b"\n")
+    try:
+        value = json.loads(head)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    document = cast("dict[str, Any]", value)
+    description = document.get("description")
+    if set(document) != {"key", "description"} or document["key"] != key or not isinstance(description, dict):
+        return None
+    return cubin, cast("dict[str, Any]", description)
+
+
+def _write(place: Path, content: bytes) -> None:
     """Write a file so that nobody ever sees a part of it. Raises OSError."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=place.parent, prefix=".new-")
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=place.parent, prefix=_NEW)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -89,3 +175,12 @@ def write_atomically(place: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
+    _remove_abandoned(place.parent)
+
+
+def _remove_abandoned(directory: Path) -> None:
+    """Remove what processes left that were killed while they wrote."""
+    for place in directory.glob(_NEW + "*"):
+        with contextlib.suppress(OSError):
+            if time.time() - place.stat().st_mtime > _ABANDONED_SECONDS:
+                place.unlink()

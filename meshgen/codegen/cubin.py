@@ -34,7 +34,7 @@ class Resources:
 
 
 def read_resources(cubin: bytes, entry: str) -> Resources:
-    """Resources of kernel `entry`. Raises ValueError if the bytes are no cubin with such a kernel."""
+    """Resources of kernel `entry`. Raises ValueError unless the bytes are a cubin with such a kernel."""
     try:
         sections = dict(_sections(cubin))
         code, attributes = sections[f".text.{entry}"], list(_attributes(sections[".nv.info"]))
@@ -46,6 +46,14 @@ def read_resources(cubin: bytes, entry: str) -> Resources:
     named["total"] = len(code) // 16 - padding
     # The attributes of device functions stand in the same table; the kernel's are at least as big.
     return Resources(_largest(attributes, _REGISTER_COUNT), _largest(attributes, _FRAME_SIZE), named)
+
+
+def has_kernel(cubin: bytes, entry: str) -> bool:
+    """Whether the bytes are a cubin with kernel `entry`."""
+    try:
+        return any(name == f".text.{entry}" for name, _ in _sections(cubin))
+    except (struct.error, KeyError, IndexError, ValueError, OverflowError):
+        return False
 
 
 def _largest(attributes: list[tuple[int, bytes]], kind: int) -> int:

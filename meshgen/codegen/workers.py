@@ -10,15 +10,17 @@ import atexit
 import json
 import os
 import queue
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from meshgen.codegen.scratch import Scratch
+
 SECONDS_PER_KERNEL = 600.0  # no kernel takes nearly so long: a compiler that hangs is stopped
+# A user's own settings of Triton and LLVM (dumps, overrides, debug, plugins) must not change what is built.
+_COMPILERS_OWN = ("TRITON_", "LLVM_", "MLIR_", "NVPTX_", "PTXAS_", "DISABLE_", "ALLOW_", "USE_IR_")
 _KEPT_VARIABLES = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
 _idle: list[Worker] = []
 _living: list[Worker] = []
@@ -31,19 +33,20 @@ class Worker:
     """One compiler process."""
 
     def __init__(self) -> None:
-        self._scratch = tempfile.mkdtemp(prefix="meshgen-build-")
-        # A user's own TRITON_ variables (dumps, overrides, debug) must not change what is built.
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("TRITON_") or k in _KEPT_VARIABLES}
+        self._scratch = Scratch()
+        place = str(self._scratch.path)
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(_COMPILERS_OWN) or k in _KEPT_VARIABLES}
         environment |= {
             "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path),
-            "TRITON_CACHE_DIR": os.path.join(self._scratch, "cache"),
+            "TMPDIR": place,
+            "TRITON_CACHE_DIR": os.path.join(place, "cache"),
             "TRITON_ALWAYS_COMPILE": "1",
             "TRITON_DISABLE_LINE_INFO": "1",
             "TRITON_DUMP_PTXAS_LOG": "1",
         }
         self._process = subprocess.Popen(
             [sys.executable, "-m", "meshgen.codegen.build_worker"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, cwd=self._scratch,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, cwd=place,
         )  # fmt: skip
 
     def compile(self, request: dict[str, Any]) -> Reply:
@@ -76,7 +79,7 @@ class Worker:
         self._process.wait()
         self._process.stdin.close()
         self._process.stdout.close()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._scratch.remove()
 
 
 def compile_all(requests: Sequence[dict[str, Any]], workers: int, done: Callable[[int, Reply], None]) -> None:

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         specialise(executable, options, output)
         executable.build(progress)
     executable.save(options.output)
-    output.warnings(executable.warnings)
+    output.warnings([*executable.warnings, *executable.build_warnings])
     if executable.without_code:
         names = ", ".join(executable.without_code)
         output.note(f"note: no code can be generated for {names}: they run on the reference device's NumPy only")

@@ -45,6 +45,7 @@ class Executable:
         self._timing = timing
         self._signature = signature
         self.built: dict[tuple[str, str], Any] = {}
+        self._build_warnings: list[Diagnostic] = []
         self.specialised: dict[str, Any] = {}  # for which sizes, and when, if the program leaves sizes open
 
     @property
@@ -132,7 +133,9 @@ class Executable:
         requests = [request_of(name, source, self.plan.kernels[name]) for name, source in self.sources.items()]
         tell = (lambda done, total, name: progress(f"build {name}", done, total)) if progress else None
         with self._timing.of("build"):
-            self.built = build_kernels(requests, self.options.architectures, progress=tell)
+            self._build_warnings = []
+            warn = self._build_warnings.append
+            self.built = build_kernels(requests, self.options.architectures, progress=tell, warn=warn)
 
     def started(self, number: int = 0) -> list[float]:
         """When each launch of a part starts in a step, in seconds."""
@@ -277,6 +280,11 @@ class Executable:
         from meshgen.answers.warnings import warnings_of
 
         return [*(self._signature.warnings if self._signature else ()), *warnings_of(self)]
+
+    @property
+    def build_warnings(self) -> list[Diagnostic]:
+        """What is wrong where the program was built, such as a kernel cache that cannot be used. No part of the module."""
+        return list(dict.fromkeys(warning for part in self.parts for warning in part._build_warnings))
 
     @at_callers_line
     def report(self, path: str | Path) -> None:

@@ -121,6 +121,11 @@ class OpenExecutable(Executable):
         return list(dict.fromkeys(warning for each in self.specialisations.values() for warning in each.warnings))
 
     @property
+    def build_warnings(self) -> list[Diagnostic]:
+        """Those of the specialisations, each once."""
+        return list(dict.fromkeys(warning for each in self.specialisations.values() for warning in each.build_warnings))
+
+    @property
     def place(self) -> str:
         """Where it runs, for people."""
         meshes = self.program.meshes

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
+import stat
 import subprocess
-import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -14,9 +14,10 @@ import pytest
 
 from meshgen.codegen import workers
 from meshgen.codegen.build import Request, build_kernels, request_of
-from meshgen.codegen.cache import Cache, default_directory
+from meshgen.codegen.built import built_kernel
+from meshgen.codegen.cache import Cache
 from meshgen.codegen.cubin import read_resources
-from meshgen.errors import CodegenError, UsageError
+from meshgen.errors import CodegenError, MissingError, UsageError
 from meshgen.ir.graph import TensorType
 from tests.codegen.programs import body, f32
 
@@ -106,6 +107,69 @@ def test_a_corrupted_entry_is_built_again(shared_cache, damage):
     assert again.cubin == good.cubin
 
 
+def test_an_entry_under_the_name_of_another_is_built_again(tmp_path):
+    kernels = [ADD_REQUEST, dataclasses.replace(ADD_REQUEST, name="other", text=ADD.replace(") + tl", ") - tl"))]
+    good = build_kernels(kernels, ["sm_90"], tmp_path)
+    first, second = sorted(tmp_path.rglob("*.bin"))
+    first.rename(tmp_path / "held")
+    second.rename(first)
+    (tmp_path / "held").rename(second)
+    again = build_kernels(kernels, ["sm_90"], tmp_path)
+    assert {name: kernel.cubin for name, kernel in again.items()} == {name: good[name].cubin for name in good}
+    assert not any(kernel.cached for kernel in again.values())
+    assert all(kernel.cached for kernel in build_kernels(kernels, ["sm_90"], tmp_path).values())
+
+
+def test_a_sealed_entry_that_describes_no_kernel_is_built_again(shared_cache, tmp_path):
+    good = build_kernels([ADD_REQUEST], ["sm_90"], shared_cache)["add", "sm_90"]
+    build_kernels([ADD_REQUEST], ["sm_90"], tmp_path)
+    cache, (entry,) = Cache(tmp_path), tmp_path.rglob("*.bin")
+    cubin, description = cache.get(entry.stem)
+    others = [{}, description | {"more": 1}, description | {"regs": "20"}, description | {"metadata": []},
+              description | {"metadata": {"name": "add"}}, description | {"arch": "sm_80"}]  # fmt: skip
+    others.append(description | {"metadata": description["metadata"] | {"name": "sub"}})
+    for other in others:
+        assert built_kernel(cubin, other, "add", "sm_90") is None
+    assert built_kernel(cubin[:100], description, "add", "sm_90") is None
+    assert built_kernel(cubin, description, "add", "sm_90") == dataclasses.replace(
+        good, cached=True, seconds=description["seconds"]
+    )
+    cache.put(entry.stem, cubin, others[1])
+    again = build_kernels([ADD_REQUEST], ["sm_90"], tmp_path)["add", "sm_90"]
+    assert not again.cached and again.cubin == good.cubin
+    assert build_kernels([ADD_REQUEST], ["sm_90"], tmp_path)["add", "sm_90"].cached
+
+
+def test_without_a_cache_nothing_is_written_where_others_could_reach_it(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    workers.close_all()
+    warnings = []
+    assert build_kernels([ADD_REQUEST], ["sm_90"], tmp_path / "file", warn=warnings.append)["add", "sm_90"].regs
+    left = list((tmp_path / "tmp").iterdir())
+    assert [stat.S_IMODE(place.stat().st_mode) for place in left] == [0o700], left  # the compiler process's own
+    assert [warning.code for warning in warnings] == ["MG0004"] and "not a directory" in warnings[0].message
+    workers.close_all()
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+def test_settings_of_the_compilers_do_not_change_what_is_built(shared_cache, tmp_path, monkeypatch):
+    good = build_kernels([ADD_REQUEST], ["sm_90"], shared_cache)["add", "sm_90"]
+    workers.close_all()
+    for name in ("DISABLE_PTXAS_OPT", "TRITON_DISABLE_LINE_INFO", "DISABLE_LLVM_OPT"):
+        monkeypatch.setenv(name, "1" if name.startswith("DISABLE") else "0")
+    assert build_kernels([ADD_REQUEST], ["sm_90"], tmp_path)["add", "sm_90"].cubin == good.cubin
+    workers.close_all()
+
+
+def test_a_ptxas_that_cannot_be_run_is_missing(tmp_path, monkeypatch):
+    for name in ("nowhere", str(tmp_path), "/bin/false"):
+        monkeypatch.setenv("TRITON_PTXAS_PATH", name)
+        with pytest.raises(MissingError, match=r"MG0602: '.*' cannot be run(?s:.*)unset TRITON_PTXAS_PATH"):
+            build_kernels([ADD_REQUEST], ["sm_90"], tmp_path)
+
+
 def test_the_same_kernel_twice_is_built_once(tmp_path):
     counts = []
     twin = dataclasses.replace(ADD_REQUEST, name="twin")
@@ -131,7 +195,7 @@ def test_all_that_do_not_compile_are_reported_at_once(tmp_path):
 
 
 def test_unknown_architectures_are_refused(tmp_path):
-    with pytest.raises(UsageError, match=r"(?s)'sm_90a' is no GPU.*'gfx942' is no GPU"):
+    with pytest.raises(UsageError, match=r"(?s)unknown GPU architecture 'sm_90a'.*did you mean 'sm_90'.*'gfx942'"):
         build_kernels([ADD_REQUEST], ["sm_90a", "sm_90", "gfx942"], tmp_path)
 
 
@@ -197,44 +261,3 @@ def test_the_signature_follows_from_the_body():
     assert (request.constants, request.num_warps) == ((("BLOCK", 64),), 2)
     with pytest.raises(CodegenError, match=r"MG0301.*operand 0 has element type i4"):
         request_of("k", Written(), body("k", "tanh", [TensorType((4,), "i4")], f32(4)))
-
-
-def test_the_cache_directory_follows_the_environment(monkeypatch):
-    monkeypatch.setenv("MESHGEN_CACHE_DIR", "/somewhere")
-    assert default_directory() == Path("/somewhere")
-    monkeypatch.delenv("MESHGEN_CACHE_DIR")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/other")
-    monkeypatch.setattr(sys, "platform", "linux")
-    assert default_directory() == Path("/other/meshgen")
-
-
-def test_a_directory_that_cannot_be_written_costs_only_the_cache(tmp_path):
-    blocker = tmp_path / "file"
-    blocker.write_text("")
-    cache = Cache(blocker)
-    cache.put("ab" * 32, b"cubin", {})
-    assert cache.get("ab" * 32) is None
-    assert cache.source_path("x = 1\n").read_text() == "x = 1\n"
-
-
-def test_concurrent_writers_leave_a_sound_entry(tmp_path):
-    script = (
-        "import sys; from pathlib import Path; from meshgen.codegen.cache import Cache\n"
-        "cache = Cache(Path(sys.argv[1]))\n"
-        "for i in range(200):\n"
-        "    cache.put('cd' * 32, b'x' * 100000, {'n': 1})\n"
-        "    assert cache.get('cd' * 32) == (b'x' * 100000, {'n': 1})\n"
-    )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)}
-    running = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], env=environment) for _ in range(3)]
-    assert [p.wait() for p in running] == [0, 0, 0]
-    assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == [f"{'cd' * 32}.bin"]
-
-
-def test_a_damaged_source_in_the_cache_is_written_again(tmp_path):
-    cache = Cache(tmp_path)
-    place = cache.source_path("x = 1\n")
-    for damage in (b"\xff\xfe", b"", b"x = 2\n"):
-        place.write_bytes(damage)
-        assert cache.source_path("x = 1\n") == place
-        assert place.read_bytes() == b"x = 1\n"

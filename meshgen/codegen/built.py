@@ -1,0 +1,83 @@
+"""A built kernel: its cubin and what it needs, as a compiler process replies it and as the cache keeps it."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any, cast
+
+from meshgen.codegen.cubin import has_kernel, read_resources
+
+WARP = 32
+_COUNTS = ("regs", "stack_bytes", "spill_bytes")
+
+
+@dataclass(frozen=True)
+class BuiltKernel:
+    """A cubin and what it needs.
+
+    Attributes:
+        regs: registers per thread.
+        spill_bytes: bytes of spill stores and loads per thread that ptxas reports.
+        stack_bytes: stack frame per thread.
+        shared: bytes of dynamic shared memory per block.
+        threads: per block, after what the compiler made of `num_warps`.
+        instructions: counts by mnemonic, see `cubin.Resources`.
+        metadata: Triton's, for the launch (scratch sizes, cluster, ...).
+        seconds: what the compile took; of the first build if it came from the cache.
+    """
+
+    cubin: bytes
+    entry: str
+    regs: int
+    spill_bytes: int
+    stack_bytes: int
+    shared: int
+    threads: int
+    num_warps: int
+    instructions: dict[str, int]
+    metadata: dict[str, Any]
+    seconds: float
+    cached: bool
+
+
+def describe(reply: dict[str, Any], arch: str) -> tuple[bytes, dict[str, Any]]:
+    """The cubin of a compiler process's reply, and all that is stored beside it."""
+    cubin, metadata = base64.b64decode(reply["cubin"]), reply["metadata"]
+    resources = read_resources(cubin, metadata["name"])
+    spills = reply["spill_bytes"]
+    return cubin, {
+        "arch": arch,
+        "regs": resources.registers,
+        "stack_bytes": resources.stack_bytes,
+        "spill_bytes": resources.stack_bytes if spills is None else spills,
+        "instructions": resources.instructions,
+        "metadata": metadata,
+        "seconds": round(reply["seconds"], 4),
+    }
+
+
+def built_kernel(
+    cubin: bytes, description: dict[str, Any], entry: str, arch: str, *, cached: bool = True
+) -> BuiltKernel | None:
+    """The kernel that is described; None where the description is malformed, or that of another kernel than `entry`."""
+    fields = {"arch", "instructions", "metadata", "seconds", *_COUNTS}
+    if set(description) != fields or description["arch"] != arch or not has_kernel(cubin, entry):
+        return None
+    metadata, instructions, seconds = (description[name] for name in ("metadata", "instructions", "seconds"))
+    if not isinstance(metadata, dict) or not isinstance(instructions, dict) or type(seconds) not in (int, float):
+        return None
+    launch, counts = cast("dict[str, Any]", metadata), cast("dict[str, Any]", instructions)
+    numbers = [
+        *(description[name] for name in _COUNTS),
+        launch.get("shared"),
+        launch.get("num_warps"),
+        *counts.values(),
+    ]
+    if launch.get("name") != entry or not all(type(number) is int and number >= 0 for number in numbers):
+        return None
+    return BuiltKernel(
+        cubin=cubin, entry=entry, shared=launch["shared"], num_warps=launch["num_warps"], cached=cached,
+        threads=WARP * launch["num_warps"], metadata=launch, instructions=counts, seconds=seconds,
+        **{name: description[name] for name in _COUNTS},
+    )  # fmt: skip

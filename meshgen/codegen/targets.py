@@ -1,0 +1,50 @@
+"""What a program can be compiled for: `cpu`, or `cuda:` and GPU architectures, such as `cuda:sm_90,sm_80`."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from meshgen.errors import Diagnostic
+
+# Architectures that Triton's ptxas knows, with a device of each.
+ARCHITECTURES = {
+    "sm_80": "A100", "sm_86": "A10, RTX 30", "sm_87": "Orin", "sm_89": "L4, L40, RTX 40", "sm_90": "H100, H200",
+    "sm_100": "B200", "sm_103": "B300", "sm_120": "RTX 50", "sm_121": "DGX Spark",
+}  # fmt: skip
+_HINT = f"write cpu, cuda:sm_90 or cuda:sm_90,sm_80; the architectures are {', '.join(ARCHITECTURES)}"
+
+
+def target_faults(target: Any) -> list[Diagnostic]:
+    """What is wrong with a target as a user gives it."""
+    if not isinstance(target, str) or not (target == "cpu" or target.startswith("cuda:")):
+        near = difflib.get_close_matches(str(target).lower(), ["cpu", *(f"cuda:{a}" for a in ARCHITECTURES)], 1)
+        return [_fault(f"unknown target {target!r:.80}", near)]
+    if target == "cpu":
+        return []
+    names = architectures_of(target)
+    faults = [
+        fault for name in dict.fromkeys(names) for fault in architecture_faults(name, f" in target {target!r:.80}")
+    ]
+    repeated = [name for name in ARCHITECTURES if names.count(name) > 1]
+    return faults + [_fault(f"architecture '{name}' is named twice in target {target!r:.80}", []) for name in repeated]
+
+
+def architectures_of(target: str) -> tuple[str, ...]:
+    """The GPU architectures of a target; none for the CPU."""
+    _, colon, names = target.partition(":")
+    return tuple(names.split(",")) if colon else ()
+
+
+def architecture_faults(name: str, where: str = "") -> list[Diagnostic]:
+    """What is wrong with the name of a GPU architecture."""
+    if name in ARCHITECTURES:
+        return []
+    if not name:
+        return [_fault(f"an architecture is missing{where}", [])]
+    return [_fault(f"unknown GPU architecture {name!r:.80}{where}", difflib.get_close_matches(name, ARCHITECTURES, 1))]
+
+
+def _fault(text: str, near: list[str]) -> Diagnostic:
+    meant = f"did you mean '{near[0]}'? " if near else ""
+    return Diagnostic("MG0001", text, hint=meant + _HINT)

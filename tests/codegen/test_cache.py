@@ -1,0 +1,177 @@
+"""The cache of built kernels: found again, sound under concurrency and damage, and never what another user could have written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from meshgen.codegen.cache import Cache, default_directory
+
+KEY, OTHER = "ab" * 32, "cd" * 32
+CONTENT = (b"cubin\n\0", {"regs": 1})
+
+
+def entry_of(cache: Cache, key: str = KEY) -> Path:
+    assert cache.directory
+    return cache.directory / "kernels" / key[:2] / f"{key}.bin"
+
+
+def sealed(rest: bytes) -> bytes:
+    return hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
+
+
+def test_the_directory_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MESHGEN_CACHE_DIR", "/somewhere")
+    assert default_directory() == Path("/somewhere")
+    monkeypatch.delenv("MESHGEN_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/other")
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert default_directory() == Path("/other/meshgen")
+
+
+def test_a_user_without_a_home_directory_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("MESHGEN_CACHE_DIR", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    cache = Cache()
+    cache.put(KEY, *CONTENT)
+    assert cache.get(KEY) is None
+    assert cache.warning and "no home directory" in str(cache.warning) and "MESHGEN_CACHE_DIR" in cache.warning.hint
+
+
+def test_what_is_stored_is_found_and_private(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        cache = Cache(tmp_path / "a" / "b")
+        cache.put(KEY, *CONTENT)
+    finally:
+        os.umask(old)
+    assert cache.warning is None and cache.get(KEY) == CONTENT
+    assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
+    assert stat.S_IMODE(entry_of(cache).stat().st_mode) == 0o600
+
+
+def test_a_directory_that_cannot_be_written_costs_only_the_cache(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        cache = Cache(place)
+        cache.put(KEY, *CONTENT)
+        assert cache.get(KEY) is None
+        assert cache.warning and "not a directory" in cache.warning.message.lower()
+
+
+def test_links_in_a_circle_are_no_cache(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    assert Cache(tmp_path / "a").warning
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o1777])
+def test_a_directory_that_others_may_write_to_is_not_used(mode: int, tmp_path: Path) -> None:
+    Cache(tmp_path / "cache").put(KEY, *CONTENT)
+    (tmp_path / "cache").chmod(mode)
+    cache = Cache(tmp_path / "cache")
+    cache.put(OTHER, *CONTENT)
+    assert cache.get(KEY) is None
+    assert cache.warning and f"its mode is {mode:o}" in cache.warning.message
+    assert len(list((tmp_path / "cache").rglob("*.bin"))) == 1
+
+
+def test_a_directory_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    cache = Cache(tmp_path)
+    assert cache.warning and f"belongs to user {owner}, not to {owner + 1}" in cache.warning.message
+
+
+def test_a_link_is_followed_unless_another_user_made_it(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "real")
+    cache = Cache(link / "below")
+    cache.put(KEY, *CONTENT)
+    assert cache.get(KEY) == CONTENT and cache.directory == tmp_path / "real" / "below"
+    if os.geteuid():
+        pytest.skip("only root can give a link away")
+    os.lchown(link, 65534, 65534)
+    assert "belongs to user 65534" in str(Cache(link / "below").warning)
+
+
+@pytest.mark.parametrize("how", ["mode", "owner", "link", "pipe"])
+def test_an_entry_that_another_user_could_have_written_is_not_read(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache(tmp_path)
+    cache.put(KEY, *CONTENT)
+    place = entry_of(cache)
+    if how == "mode":
+        place.chmod(0o620)
+    elif how == "owner":
+        owner = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    elif how == "link":
+        place.rename(tmp_path / "held")
+        place.symlink_to(tmp_path / "held")
+    else:
+        place.unlink()
+        os.mkfifo(place)
+    assert cache.get(KEY) is None
+
+
+def test_an_entry_is_that_of_its_key(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.put(KEY, *CONTENT)
+    entry_of(cache, OTHER).parent.mkdir()
+    entry_of(cache).rename(entry_of(cache, OTHER))
+    assert cache.get(OTHER) is None
+    assert not entry_of(cache, OTHER).exists()
+
+
+HEADS = [b"", b"{}", b"nonsense", b"[]", b"null", b"1e999", b"[" * 100_000, b"\xff\xfe", b'{"key": 1}',
+         json.dumps({"key": KEY, "description": 1}).encode(),
+         json.dumps({"key": KEY, "description": {}, "more": 1}).encode()]  # fmt: skip
+
+
+@pytest.mark.parametrize("head", HEADS, ids=range(len(HEADS)))
+def test_a_sealed_entry_that_is_malformed_is_forgotten(head: bytes, tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.put(KEY, *CONTENT)
+    for content in (sealed(head + b"\ncubin"), sealed(head), head, b""):
+        entry_of(cache).write_bytes(content)
+        assert cache.get(KEY) is None
+        assert not entry_of(cache).exists()
+
+
+def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.put(KEY, *CONTENT)
+    old, fresh = (entry_of(cache).parent / name for name in (".new-old", ".new-fresh"))
+    old.write_bytes(b"")
+    fresh.write_bytes(b"")
+    os.utime(old, (0, 0))
+    cache.put(KEY, *CONTENT)
+    assert fresh.exists() and not old.exists()
+
+
+def test_concurrent_writers_leave_a_sound_entry(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from meshgen.codegen.cache import Cache\n"
+        "cache = Cache(Path(sys.argv[1]))\n"
+        "for i in range(200):\n"
+        "    cache.put('cd' * 32, b'x' * 100000, {'n': 1})\n"
+        "    assert cache.get('cd' * 32) == (b'x' * 100000, {'n': 1})\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)}
+    running = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], env=environment) for _ in range(3)]
+    assert [p.wait() for p in running] == [0, 0, 0]
+    assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == [f"{'cd' * 32}.bin"]
