@@ -7,17 +7,30 @@ missing; 70 internal error, with a reproducer's path; 130 interrupted.
 from __future__ import annotations
 
 import argparse
-import os
+import difflib
+import json
+import shlex
 import sys
-import tempfile
 import traceback
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
-from meshgen.errors import Diagnostic, MeshgenError, MissingError, UsageError, program_place
+from meshgen.commands.packages import install_line
+from meshgen.commands.streams import open_missing, printable, write_err, write_out
+from meshgen.errors import (
+    Diagnostic,
+    MeshgenError,
+    MissingError,
+    ProgramError,
+    RuntimeFailure,
+    UsageError,
+    program_place,
+)
+from meshgen.reproducers import MOST_BYTES, keep_reproducer
 
 COMMANDS = {
     "compile": "compile a program into a deployable module (.mgx)",
@@ -31,38 +44,52 @@ COMMANDS = {
     "bench": "measure kernels and collectives on GPUs",
     "doctor": "check the environment",
 }
+WITHOUT_TABLES = ("opt", "bench", "doctor")  # they can do without what prints tables
 INTERNAL_ERROR, INTERRUPTED = 70, 130
 
 
+class Finished(Exception):
+    """There is nothing more to do; the argument is the exit code."""
+
+
 class Parser(argparse.ArgumentParser):
-    """Reports bad arguments as every other fault is reported."""
+    """Reports bad arguments as every other fault is reported, and never ends the process."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(Diagnostic("MG0001", message, hint=f"see {self.prog} --help"))
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise Finished(status)
+
+    def print_help(self, file: Any = None) -> None:
+        write_out(self.format_help())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    open_missing()
     try:
-        return _dispatch(words)
-    except MeshgenError as error:
-        return _refused(error, "--json" in words)
-    except ModuleNotFoundError as error:
-        return _refused(_missing(error), "--json" in words)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has enough: not a fault
-        return 0
-    except Exception as error:
-        own = _of_program(error, words)
-        return _refused(own, "--json" in words) if own else _internal(error, words)
+        code = _dispatch(words)
+        write_out()  # what the program itself has written may still be on its way
+        return code
+    except Finished as finished:
+        return finished.args[0]
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            return INTERRUPTED
+        told = _told(error, words)
+        return _refused(told, "--json" in words) if told else _internal(error, words)
 
 
 def _dispatch(words: list[str]) -> int:
     if words and words[0] in COMMANDS:
         return _run(words[0], words[1:])
+    if words and not words[0].startswith("-"):
+        near = difflib.get_close_matches(words[0], COMMANDS, 1)
+        hint = f"did you mean '{near[0]}'? " if near else ""
+        hint += f"the commands are {', '.join(COMMANDS)}; see meshgen --help"
+        raise UsageError(Diagnostic("MG0001", f"unknown command '{words[0]}'", hint=hint))
     parser = Parser(prog="meshgen", description="SPMD compiler: one-device tensor programs on a mesh of devices.")
     parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
@@ -72,7 +99,7 @@ def _dispatch(words: list[str]) -> int:
         parser.error("which command?")
     from meshgen import __version__
 
-    sys.stdout.write(f"meshgen {__version__}\n")
+    write_out(f"meshgen {__version__}\n")
     return 0
 
 
@@ -83,6 +110,8 @@ def _run(command: str, words: list[str]) -> int:
     module.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_intermixed_args(words)
+    if not options.json and command not in WITHOUT_TABLES and not find_spec("rich"):
+        raise _missing("rich")  # now, not when the work is done
     from meshgen.commands.output import Output
 
     return module.run(options, Output(options.json))
@@ -90,13 +119,19 @@ def _run(command: str, words: list[str]) -> int:
 
 def _refused(error: MeshgenError, as_json: bool) -> int:
     """Tell what is wrong, all of it, and return the exit code."""
-    sys.stderr.write(f"{error}\n")
+    write_err(printable(f"{error}\n"))
     if as_json:
-        import json
-
-        document = {"ok": False, "exit_code": error.exit_code, "diagnostics": [_record(d) for d in error.diagnostics]}
-        sys.stdout.write(json.dumps(document, indent=1) + "\n")
+        diagnostics = [_record(each) for each in error.diagnostics]
+        _tell({"ok": False, "exit_code": error.exit_code, "diagnostics": diagnostics})
     return error.exit_code
+
+
+def _tell(document: dict[str, Any]) -> None:
+    """Write the document of a failure. Where that fails too there is nothing left to say."""
+    try:
+        write_out(json.dumps(document, indent=1) + "\n")
+    except UsageError as error:
+        write_err(f"{error}\n")
 
 
 def _record(diagnostic: Diagnostic) -> dict[str, Any]:
@@ -109,47 +144,74 @@ def _record(diagnostic: Diagnostic) -> dict[str, Any]:
     }
 
 
-def _missing(error: ModuleNotFoundError) -> MeshgenError:
-    """A dependency that is not installed; a module of meshgen's own that is absent is our fault."""
-    if error.name is None or error.name.startswith("meshgen."):
-        raise error
-    name = error.name.partition(".")[0]
+def _told(error: BaseException, words: Sequence[str]) -> MeshgenError | None:
+    """What went wrong as a fault that is not meshgen's: in the program, the installation or the machine. None: it is ours."""
+    if isinstance(error, MeshgenError):
+        return error
+    if isinstance(error, ImportError) and not (error.name or "meshgen.").startswith("meshgen."):
+        return _missing(error.name or "", "" if isinstance(error, ModuleNotFoundError) else str(error))
+    if own := _of_program(error, words):
+        return own
+    if isinstance(error, MemoryError):
+        text = str(error) or "an allocation failed"
+        return RuntimeFailure(Diagnostic("MG0005", f"not enough memory: {text}", hint="try smaller sizes"))
+    if isinstance(error, RecursionError):
+        hint = "call functions that call functions, and nest regions, less deeply"
+        return ProgramError(Diagnostic("MG0006", "the program is nested too deeply", hint=hint))
+    if isinstance(error, OSError):
+        where = f"'{error.filename}': " if error.filename else ""
+        return RuntimeFailure(Diagnostic("MG0604", f"the system refuses: {where}{error.strerror or error}"))
+    return None
+
+
+def _missing(module: str, why: str = "") -> MissingError:
+    """A dependency that is not installed, or cannot be imported."""
+    name = module.partition(".")[0]
+    text = f"the Python package '{name}' " + (f"cannot be imported: {why}" if why else "is not installed")
     return MissingError(
-        Diagnostic(
-            "MG0602",
-            f"the Python package '{name}' is not installed",
-            hint=f"pip install {name}; meshgen doctor shows what is missing",
-        )
+        Diagnostic("MG0602", text, hint=f"{install_line(name)}; meshgen doctor shows what else is missing")
     )
 
 
-def _of_program(error: Exception, words: Sequence[str]) -> MeshgenError | None:
-    """What a user's Python function raised, as a fault of its line; None where it was none, or meshgen's own code."""
+def _of_program(error: BaseException, words: Sequence[str]) -> MeshgenError | None:
+    """What a user's Python program raised, as a fault of its line; None where there is none, or it was meshgen's own code."""
     named = any(":" in word and word.partition(":")[0] in sys.modules for word in words)
     place = program_place(error) if named else None
     if place is None:
         return None
-    return UsageError(Diagnostic("MG0001", f"the program raises {type(error).__name__}: {error}", place))
+    return ProgramError(Diagnostic("MG0105", f"the program raises {type(error).__name__}: {error}", place))
 
 
-def _internal(error: Exception, words: Sequence[str]) -> int:
+def _internal(error: BaseException, words: Sequence[str]) -> int:
     """Keep what is needed to reproduce our own fault, and say where."""
-    place = Path(tempfile.mkdtemp(prefix="meshgen-reproducer-"))
-    (place / "command.txt").write_text("meshgen " + " ".join(words) + "\n")
-    (place / "traceback.txt").write_text("".join(traceback.format_exception(error)))
-    for number, word in enumerate(words):
-        source = Path(word)
-        if source.suffix in (".mlir", ".mgx") and source.is_file():
-            (place / f"input{number}{source.suffix}").write_bytes(source.read_bytes())
+    files = {
+        "command.txt": f"meshgen {shlex.join(words)}\n",
+        "traceback.txt": "".join(traceback.format_exception(error)),
+    }
+    place = keep_reproducer(
+        {name: text.encode(errors="backslashreplace") for name, text in files.items()} | _inputs(words)
+    )
     summary = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-    sys.stderr.write(f"internal error: {summary}\n  help: this is a fault of meshgen; please report it with {place}\n")
+    where = f" with {place}" if place else ""
+    write_err(printable(f"internal error: {summary}\n  help: this is a fault of meshgen; please report it{where}\n"))
     if "--json" in words:
-        import json
-
-        sys.stdout.write(
-            json.dumps({"ok": False, "exit_code": INTERNAL_ERROR, "reproducer": str(place), "message": summary}) + "\n"
-        )
+        reproducer = str(place) if place else None
+        _tell({"ok": False, "exit_code": INTERNAL_ERROR, "reproducer": reproducer, "message": summary})
     return INTERNAL_ERROR
+
+
+def _inputs(words: Sequence[str]) -> dict[str, bytes]:
+    """The start of each program and module that the command names."""
+    found: dict[str, bytes] = {}
+    for number, word in enumerate(words):
+        try:
+            source = Path(word)
+            if source.suffix in (".mlir", ".mgx") and source.is_file():
+                with open(source, "rb") as file:
+                    found[f"input{number}{source.suffix}"] = file.read(MOST_BYTES)
+        except (OSError, ValueError):
+            continue
+    return found
 
 
 if __name__ == "__main__":

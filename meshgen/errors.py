@@ -6,6 +6,7 @@ error carries all the faults of one check. Its class decides the exit code of th
 
 from __future__ import annotations
 
+import dis
 import sysconfig
 import traceback
 from collections.abc import Iterable, Sequence
@@ -21,6 +22,8 @@ CODES: dict[str, str] = {
     "MG0002": "input file is missing or cannot be read",
     "MG0003": "output cannot be written",
     "MG0004": "built kernels are not kept (a warning)",
+    "MG0005": "not enough memory",
+    "MG0006": "the program is nested too deeply",
     "MG0101": "the text does not parse",
     "MG0102": "the program is empty",
     "MG0103": "operation is not supported",
@@ -83,6 +86,15 @@ def program_place(error: BaseException) -> Location | None:
         if not frame.filename.startswith(libraries):
             return Location(frame.filename, frame.lineno or 0)
     return None
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether the user interrupts meshgen; a program that raises KeyboardInterrupt by a statement of its own does not."""
+    step = error.__traceback__
+    while step and step.tb_next:
+        step = step.tb_next
+    is_raised = step is not None and step.tb_frame.f_code.co_code[step.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+    return isinstance(error, KeyboardInterrupt) and not is_raised
 
 
 def bracketed(place: str) -> str:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
-
-from rich.console import Group
+from typing import TYPE_CHECKING, Any
 
 from meshgen.answers.collectives import collective_records_of
 from meshgen.answers.compiled import Compiled
@@ -24,6 +22,9 @@ from meshgen.sharding.propagate import Solved
 from meshgen.sharding.propagation.reach import seeds
 from meshgen.sharding.propagation.sites import Site
 from meshgen.spec import Sharding
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 Plan = Callable[[Module, Options, Timing], Compiled]
 LEAST_TRIED, SECONDS = 8, 5.0  # annotations, those behind the most bytes first; more of them until so much time is over

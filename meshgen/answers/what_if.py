@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
-
-from rich.console import Group
+from typing import TYPE_CHECKING, Any
 
 from meshgen.answers.comms import Collective, Comms, collective_records
 from meshgen.answers.compiled import Compiled
@@ -17,6 +15,9 @@ from meshgen.errors import Diagnostic, Location, UsageError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.sizes import input_names
 from meshgen.spec import Sharding, fit
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 FIGURES = (
     "ring_bytes", "peak_memory_bytes", "flops_per_device", "redundant_flops_per_device", "step_seconds", "exposed_seconds",

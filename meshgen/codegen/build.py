@@ -29,7 +29,12 @@ from meshgen.reproducers import keep_reproducer
 FORMAT = 2  # of the cache's entries
 DIVISOR = 16  # bytes: buffers are aligned to more, and vector loads need no more
 MAX_REGISTERS = 65536  # per block, on every architecture from sm_80 on
-LESS_SHARED = {"sm_86": 101376, "sm_89": 101376, "sm_120": 101376, "sm_121": 101376}  # bytes: less than the data-centre GPU before it
+LESS_SHARED = {
+    "sm_86": 101376,
+    "sm_89": 101376,
+    "sm_120": 101376,
+    "sm_121": 101376,
+}  # bytes: less than the data-centre GPU before it
 TYPES = {
     "i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "ui8": "u8", "ui16": "u16", "ui32": "u32",
     "ui64": "u64", "f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "f8E4M3FN": "fp8e4nv", "f8E5M2": "fp8e5",

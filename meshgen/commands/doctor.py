@@ -8,25 +8,11 @@ import platform
 import sys
 from typing import Any
 
-from meshgen.answers.tables import table_of
 from meshgen.commands.output import Output
+from meshgen.commands.packages import EXTRAS, NEEDS
 from meshgen.errors import MissingError
 
-# package -> what needs it, and the line that installs it
-NEEDS = {
-    "numpy": ("everything", "pip install numpy"),
-    "ml_dtypes": ("everything", "pip install ml_dtypes"),
-    "rich": ("the command line", "pip install rich"),
-    "xdsl": ("compiling", "pip install 'xdsl>=0.74,<0.75'"),
-    "triton": ("compiling for GPUs and run --device interpret", "pip install triton"),
-    "jinja2": ("reports", "pip install jinja2"),
-    "scipy": ("factorisations of matrices (LU, QR, eigenvalues)", "pip install scipy"),
-}
-EXTRAS = {
-    "cupy-cuda12x": ("running on GPUs", "pip install 'meshgen[cuda12]'"),
-    "jax": ("programs lowered in process", "pip install 'meshgen[jax]'"),
-    "mpi4py": ("several processes on CPUs", "pip install 'meshgen[mpi]'"),
-}
+COLUMNS = ("package", "version", "", "needed for", "get it with")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,24 +21,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     rows = [_state(name, True) for name in NEEDS] + [_state(name, False) for name in EXTRAS]
-    table = [
-        (r["package"], r["version"] or "missing", "" if r["required"] else "extra", r["needed_for"], r["install"])
-        for r in rows
-    ]
     title = f"Python {platform.python_version()} on {sys.platform} {platform.machine()}"
-    output.tables(
-        table_of(
-            title,
-            ("package", "version", "", "needed for", "get it with"),
-            table,
-            left=("version", "", "needed for", "get it with"),
-        )
-    )
+    _show(title, rows, output)
     missing = [r["package"] for r in rows if r["required"] and not r["version"]]
     cache = _cache_directory()
     output.text(f"kernel cache: {cache}")
+    if missing:
+        output.note(f"missing: {', '.join(missing)}")
     output.document({"python": platform.python_version(), "packages": rows, "missing": missing, "kernel_cache": cache})
     return MissingError.exit_code if missing else 0
+
+
+def _show(title: str, rows: list[dict[str, Any]], output: Output) -> None:
+    """The packages as a table; where what prints tables is itself missing, as lines."""
+    cells = [
+        (r["package"], r["version"] or "missing", "" if r["required"] else "extra", r["needed_for"], r["install"])
+        for r in rows
+    ]
+    try:
+        from meshgen.answers.tables import table_of
+
+        output.tables(table_of(title, COLUMNS, cells, left=COLUMNS[1:]))
+    except ImportError:
+        output.text("\n".join([title, *("  ".join(f"{cell:14}" for cell in row).rstrip() for row in cells)]))
 
 
 def _state(name: str, required: bool) -> dict[str, Any]:
@@ -71,6 +62,8 @@ def _state(name: str, required: bool) -> dict[str, Any]:
 
 
 def _cache_directory() -> str:
-    from meshgen.codegen.cache import default_directory
+    """Where built kernels are kept, or why they are not."""
+    from meshgen.codegen.cache import Cache
 
-    return str(default_directory())
+    cache = Cache()
+    return cache.warning.message if cache.warning else str(cache.directory)

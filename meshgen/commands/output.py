@@ -7,14 +7,16 @@ import math
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from rich.console import Console, RenderableType
-
-from meshgen.answers.tables import WIDTH, render
+from meshgen.commands.streams import printable, write_err, write_out
 from meshgen.errors import Diagnostic
-from meshgen.pipeline import Progress
+
+if TYPE_CHECKING:  # a machine without these packages still has `meshgen doctor`
+    from rich.console import RenderableType
+
+    from meshgen.pipeline import Progress
 
 
 class Output:
@@ -26,10 +28,16 @@ class Output:
     def text(self, text: str) -> None:
         """Write text to stdout, unless a document is asked for."""
         if not self.as_json:
-            sys.stdout.write(text if text.endswith("\n") else text + "\n")
+            write_out(printable(text if text.endswith("\n") else text + "\n"))
 
     def tables(self, *tables: RenderableType) -> None:
         """Write tables to stdout with an empty line after each, unless a document is asked for."""
+        if self.as_json:
+            return
+        from rich.console import Console
+
+        from meshgen.answers.tables import WIDTH, render
+
         width = Console().width if sys.stdout.isatty() else WIDTH
         for table in tables:
             self.text(render(table, width=width) + "\n\n")
@@ -37,11 +45,11 @@ class Output:
     def document(self, value: Mapping[str, Any]) -> None:
         """Write the document to stdout if one is asked for."""
         if self.as_json:
-            sys.stdout.write(document_text(value) + "\n")
+            write_out(document_text(value) + "\n")
 
     def note(self, text: str) -> None:
         """Write a line to stderr."""
-        sys.stderr.write(text + "\n")
+        write_err(printable(text + "\n"))
 
     def warnings(self, found: Sequence[Diagnostic]) -> None:
         """Write warnings to stderr, each with its place."""
@@ -51,9 +59,11 @@ class Output:
     @contextmanager
     def progress(self) -> Generator[Progress | None]:
         """A status line on a terminal; None elsewhere."""
-        if not sys.stderr.isatty():
+        if not sys.stderr.isatty() or not find_spec("rich"):
             yield None
             return
+        from rich.console import Console
+
         with Console(stderr=True).status("starting") as status:
             yield lambda what, done, total: status.update(f"{what} ({done}/{total})")
 
@@ -76,6 +86,8 @@ def _finite(value: Any) -> Any:
 
 def plain(value: Any) -> Any:
     """NumPy's scalars as Python's."""
+    import numpy as np
+
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{type(value).__name__} is no JSON value")

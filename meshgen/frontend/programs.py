@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from meshgen.errors import Diagnostic, UsageError, program_place
+from meshgen.errors import Diagnostic, UsageError, is_interrupt, program_place
 from meshgen.frontend.given import Args
 from meshgen.frontend.signature import Signature
 from meshgen.frontend.tracer import trace
@@ -78,13 +79,16 @@ def _function(reference: str) -> Any:
         if plain != module_name
         else "pkg.mod:function or the path of a .mlir file"
     )
-    sys.path.insert(0, str(Path.cwd()))
+    sys.path.insert(0, here := os.getcwd())
     try:
         return getattr(importlib.import_module(module_name), name)
-    except (Exception, SystemExit) as error:  # whatever the module does when it is imported
+    except BaseException as error:  # whatever the module does when it is imported
+        if is_interrupt(error):
+            raise
         place = program_place(error)
         what = f"{type(error).__name__}: {error}" if place else error
         hint = "" if place else f"write {meant}"
         raise UsageError(Diagnostic("MG0002", f"'{reference}' cannot be imported: {what}", place, hint=hint)) from error
     finally:
-        sys.path.pop(0)
+        with contextlib.suppress(ValueError):  # the module has taken it out itself
+            sys.path.remove(here)

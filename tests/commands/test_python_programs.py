@@ -21,12 +21,29 @@ FILES = {
         "def library(x):\n    return json.loads('{') + x\n"
         "def endless(x):\n    return endless(x)\n"
     ),
+    "ends.py": (
+        "import os, signal, sys\n"
+        "class Own(BaseException): pass\n"
+        "def well(x):\n    sys.exit(0)\n"
+        "def badly(x):\n    raise SystemExit(3)\n"
+        "def interrupt(x):\n    raise KeyboardInterrupt\n"
+        "def generator(x):\n    raise GeneratorExit\n"
+        "def own(x):\n    raise Own('so')\n"
+        "def pressed(x):\n    signal.raise_signal(signal.SIGINT)\n    return x\n"
+    ),
+    "interrupts.py": "raise KeyboardInterrupt\n",
 }
 FAULTS = {
     "raises:f": (2, "MG0002", "RuntimeError: at import"),
     "spelt:f": (2, "MG0002", "SyntaxError"),
     "leaves:f": (2, "MG0002", "SystemExit: 3"),
     "lacks:f": (1, "MG0002", "no_such_package"),
+    "interrupts:f": (1, "MG0002", "KeyboardInterrupt"),
+    "ends:well": (4, "MG0105", "SystemExit: 0"),
+    "ends:badly": (6, "MG0105", "SystemExit: 3"),
+    "ends:interrupt": (8, "MG0105", "KeyboardInterrupt"),
+    "ends:generator": (10, "MG0105", "GeneratorExit"),
+    "ends:own": (12, "MG0105", "Own: so"),
     "model:unknown": (3, "MG0105", "NameError: name 'nothing'"),
     "model:library": (5, "MG0105", "JSONDecodeError"),
     "model:endless": (7, "MG0105", "RecursionError"),
@@ -46,6 +63,35 @@ def test_what_a_program_raises_is_told_with_its_line(
     err = capsys.readouterr().err
     assert err.startswith(f"{tmp_path / program.partition(':')[0]}.py:{line}: error {number}: ")
     assert words in err
+
+
+def test_a_user_who_interrupts_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ends.py").write_text(FILES["ends.py"])
+    monkeypatch.delitem(sys.modules, "ends", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["check", "ends:pressed", "--mesh", "x=2", "--arg", "f32[4]"]) == 130
+
+
+OP = """from meshgen import op_rule
+@op_rule("a -> a", name="ends_here")
+def ends_here(x):
+    raise SystemExit(0)
+def f(x):
+    return ends_here(x)
+"""
+
+
+def test_the_body_of_an_operation_ends_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "operation.py").write_text(OP)
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["check", "operation:f", "--mesh", "x=2", "--arg", "f32[4]"]) == 1
+    assert "operation.py:4: error MG0105: SystemExit: 0" in capsys.readouterr().err
+    text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  %y = stablehlo.custom_call @ends_here(%x) : (tensor<4xf32>) -> tensor<4xf32>\n  return %y : tensor<4xf32>\n}\n"
+    (tmp_path / "p.mlir").write_text(text)
+    assert cli.main(["check", "p.mlir", "--mesh", "x=2"]) == 1
+    assert "SystemExit: 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("program", ["..:f", ".model:f", "x" * 300 + ":f", "a\0b:f"])

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError, UsageError
+from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError, UsageError, is_interrupt
 from meshgen.frontend.shardings import SpecLike, axes_by_dim
 from meshgen.frontend.signature import Node, Signature, Slot, tree_of
 from meshgen.frontend.tracer.callers import at_callers_line, tell
@@ -178,7 +178,9 @@ def _called(function: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
     except MeshgenError as error:  # what is not about the trace, such as `mg.P(3)`, does not know its line
         line = failing_line(error)
         raise type(error)(*(replace(each, loc=each.loc or line) for each in error.diagnostics)) from error.__cause__
-    except Exception as error:
+    except BaseException as error:  # also one that would end the process
+        if is_interrupt(error):
+            raise
         text = f"{type(error).__name__}: {error}".rstrip(": ")
         raise ProgramError(Diagnostic("MG0105", text, failing_line(error))) from error
 

@@ -1,0 +1,26 @@
+"""The packages that meshgen uses: what needs each of them, and the line that installs it."""
+
+from __future__ import annotations
+
+# package -> what needs it, and the line that installs it
+NEEDS = {
+    "numpy": ("everything", "pip install numpy"),
+    "ml_dtypes": ("everything", "pip install ml_dtypes"),
+    "rich": ("tables and progress on the command line, reports", "pip install rich"),
+    "xdsl": ("compiling", "pip install 'xdsl>=0.74,<0.75'"),
+    "triton": ("compiling for GPUs and run --device interpret", "pip install triton"),
+    "jinja2": ("reports", "pip install jinja2"),
+    "scipy": ("factorisations of matrices (LU, QR, eigenvalues)", "pip install scipy"),
+}
+EXTRAS = {
+    "cupy-cuda12x": ("running on GPUs", "pip install 'meshgen[cuda12]'"),
+    "jax": ("programs lowered in process", "pip install 'meshgen[jax]'"),
+    "mpi4py": ("several processes on CPUs", "pip install 'meshgen[mpi]'"),
+}
+_IMPORTED_AS = {"cupy": "cupy-cuda12x"}
+
+
+def install_line(module: str) -> str:
+    """How to get what provides a Python module."""
+    package = _IMPORTED_AS.get(module, module)
+    return {**NEEDS, **EXTRAS}.get(package, ("", f"pip install {module}"))[1]

@@ -1,0 +1,64 @@
+"""The process's standard streams, whatever the caller made of them: closed, full, or read by somebody who left.
+
+A command that cannot say its result fails (MG0003). A reader that has enough is no fault: the command goes on in
+silence, and its exit code is what it would have been.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+
+from meshgen.errors import Diagnostic, UsageError
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and line breaks
+
+
+def open_missing() -> None:
+    """Give closed streams a file, so that no other file takes their number: stdin and stdout one that fails, stderr one
+    that swallows. What stdout cannot encode is escaped.
+    """
+    for name, mode, flags in (("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            file = os.open(os.devnull, flags)
+            setattr(sys, name, open(file, mode, encoding="utf-8", closefd=False))  # noqa: SIM115  # for good
+    if sys.stdout is sys.__stdout__ and hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def printable(text: str) -> str:
+    """A text without the control characters that a terminal would obey: names in a program or module may hold any."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+def write_out(text: str = "") -> None:
+    """Write to stdout, at once. Raises UsageError MG0003 where that is impossible."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence()
+    except (OSError, ValueError) as error:  # ValueError: the program that was read has closed it
+        _silence()
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(Diagnostic("MG0003", f"standard output cannot be written: {reason}")) from error
+
+
+def write_err(text: str) -> None:
+    """Write to stderr. Where that is impossible there is nobody to tell."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+def _silence() -> None:
+    """What is still to be written to stdout goes nowhere, also what Python does at its end."""
+    sink = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(sink, sys.stdout.fileno())
+    except (OSError, ValueError):  # it is no file, or closed
+        sys.stdout = open(sink, "w", encoding="utf-8")  # noqa: SIM115  # for good
+    else:
+        os.close(sink)
