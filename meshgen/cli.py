@@ -15,7 +15,6 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -44,7 +43,6 @@ COMMANDS = {
     "bench": "measure kernels and collectives on GPUs",
     "doctor": "check the environment",
 }
-WITHOUT_TABLES = ("opt", "bench", "doctor")  # they can do without what prints tables
 INTERNAL_ERROR, INTERRUPTED = 70, 130
 
 
@@ -110,8 +108,6 @@ def _run(command: str, words: list[str]) -> int:
     module.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_intermixed_args(words)
-    if not options.json and command not in WITHOUT_TABLES and not find_spec("rich"):
-        raise _missing("rich")  # now, not when the work is done
     from meshgen.commands.output import Output
 
     return module.run(options, Output(options.json))

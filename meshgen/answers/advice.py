@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from meshgen.answers.collectives import collective_records_of
 from meshgen.answers.compiled import Compiled
-from meshgen.answers.tables import bytes_text, seconds_text, table_of
+from meshgen.answers.tables import Table, bytes_text, seconds_text, table_of
 from meshgen.answers.values import known_of, link_parts
 from meshgen.errors import MeshgenError
 from meshgen.ir.graph import Annotation, Graph, Module, Node
@@ -22,9 +22,6 @@ from meshgen.sharding.propagate import Solved
 from meshgen.sharding.propagation.reach import seeds
 from meshgen.sharding.propagation.sites import Site
 from meshgen.spec import Sharding
-
-if TYPE_CHECKING:
-    from rich.console import Group
 
 Plan = Callable[[Module, Options, Timing], Compiled]
 LEAST_TRIED, SECONDS = 8, 5.0  # annotations, those behind the most bytes first; more of them until so much time is over
@@ -207,7 +204,7 @@ def _same(left: Sharding, right: Sharding) -> bool:
     return replace(left, mesh="") == replace(right, mesh="")
 
 
-def advice_table(executable: Compiled, found: Sequence[Advice]) -> Group:
+def advice_table(executable: Compiled, found: Sequence[Advice]) -> Table:
     """For people: what to change, and what the step is then."""
     rows = [(advice.annotation, advice.instead, *_figure_texts(advice.after)) for advice in found]
     now = ", ".join(f"{name} {text}" for name, text in zip(_NAMES, _figure_texts(_figures(executable)), strict=True))

@@ -8,17 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from meshgen.answers.tables import bytes_text, render, seconds_text, table_of
+from meshgen.answers.tables import Table, bytes_text, render, seconds_text, table_of
 from meshgen.ccl.between import BETWEEN
 from meshgen.ccl.cost import link_axes, ring_bytes
 from meshgen.ir.dialects.shard.checks import TEXT_NAMES
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Launched, Schedule
-
-if TYPE_CHECKING:
-    from rich.console import Group
 
 
 @dataclass(frozen=True)
@@ -142,7 +139,7 @@ def collective_record(row: Collective) -> dict[str, Any]:
     return {name: value for name, value in asdict(row).items() if name not in absent or value != absent[name]}
 
 
-def comms_table(comms: Comms, first: int = 0) -> Group:
+def comms_table(comms: Comms, first: int = 0) -> Table:
     """The collectives, numbered from `first` on; those that are alike, as of the trips of a loop, in one row with their sums."""
     alike: dict[tuple[str, ...], list[int]] = {}
     for number, row in enumerate(comms):

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from meshgen.answers.comms import Comms
-from meshgen.answers.tables import bytes_text, counted, render, seconds_text, table_of
+from meshgen.answers.tables import Table, bytes_text, counted, render, seconds_text, table_of
 from meshgen.ir.graph import TensorType
 from meshgen.runtime.plan import Item, Schedule
-
-if TYPE_CHECKING:
-    from rich.console import Group
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,7 @@ def launch_bytes(item: Item, plan: Schedule) -> int:
     return sum(kind.nbytes for kind in touched.values())
 
 
-def cost_table(cost: Cost) -> Group:
+def cost_table(cost: Cost) -> Table:
     redundant = "" if cost.redundant_flops is None else f", {cost.redundant_flops:.4g} of them on other devices too"
     rows = [
         ("kernels", f"{counted(cost.kernels, 'launch')}, {cost.distinct_kernels} distinct"),

@@ -5,13 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from meshgen.answers.tables import bytes_text, render, table_of
+from meshgen.answers.tables import Table, bytes_text, render, table_of
 from meshgen.runtime.plan import Buffer, Schedule
-
-if TYPE_CHECKING:
-    from rich.console import Group
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,7 @@ def memory_record(memory: Memory, most: int = 20) -> dict[str, Any]:
     }
 
 
-def memory_table(memory: Memory, most: int = 8) -> Group:
+def memory_table(memory: Memory, most: int = 8) -> Table:
     rows = [(b.name, b.type, b.kind, bytes_text(b.bytes), b.source) for b in memory.live_at_peak[:most]]
     peak = f"{bytes_text(memory.live_bytes)} alive at {memory.peak_at or 'the start'}"
     title = f"Memory: {bytes_text(memory.peak_bytes)} per device, {peak} in {len(memory.live_at_peak)} buffers; the largest:"

@@ -4,19 +4,64 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.console import Group, RenderableType
+    from rich.console import Group
 
     from meshgen.sharding.analyze import Analysis
 
 WIDTH = 150  # columns where the output is no terminal
 
 
-def render(*tables: RenderableType, html: bool = False, width: int = WIDTH) -> str:
-    """Tables as plain text, or as an HTML fragment."""
-    from rich.console import Console  # here: who only loads a module may have no rich
+@dataclass(frozen=True)
+class Table:
+    """Cells under their title; columns are right-aligned except the first and those in `left`."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: Sequence[str] = ()
+
+    def is_left(self, number: int) -> bool:
+        return number == 0 or self.columns[number] in self.left
+
+    def __rich__(self) -> Group:
+        from rich.console import Group
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = RichTable(box=None, pad_edge=False, header_style="bold")
+        for number, column in enumerate(self.columns):
+            justify = "left" if self.is_left(number) else "right"
+            table.add_column(column, justify=justify, overflow="fold", no_wrap=column != "why")
+        for row in self.rows:
+            table.add_row(*row)
+        return Group(Text(self.title, style="bold"), table)
+
+    def plain(self) -> str:
+        """The table where rich is not installed: no line is folded."""
+        lines = [self.columns, *self.rows]
+        widths = [max(len(line[number]) for line in lines) for number in range(len(self.columns))]
+        aligned = [
+            [
+                cell.ljust(width) if self.is_left(n) else cell.rjust(width)
+                for n, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ]
+            for line in lines
+        ]
+        return "\n".join([self.title, *("  ".join(line).rstrip() for line in aligned)])
+
+
+def render(*tables: Table | str, html: bool = False, width: int = WIDTH) -> str:
+    """Tables and lines as plain text, or as an HTML fragment."""
+    if not find_spec("rich"):
+        text = "\n".join(each if isinstance(each, str) else each.plain() for each in tables)
+        return f"<pre>{escape(text)}</pre>" if html else text
+    from rich.console import Console
 
     console = Console(
         file=io.StringIO(), width=width, record=html, color_system=None, highlight=False, markup=False, emoji=False
@@ -32,19 +77,9 @@ def render(*tables: RenderableType, html: bool = False, width: int = WIDTH) -> s
 
 def table_of(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, left: Sequence[str] = ()
-) -> Group:
-    """A plain table under its title; columns are right-aligned except the first and those in `left`."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, column in enumerate(columns):
-        is_text = number == 0 or column in left
-        table.add_column(column, justify="left" if is_text else "right", overflow="fold", no_wrap=column != "why")
-    for row in rows:
-        table.add_row(*(str(cell) for cell in row))
-    return Group(Text(title, style="bold"), table)
+) -> Table:
+    """A table of whatever has a text."""
+    return Table(title, columns, [[str(cell) for cell in row] for row in rows], left)
 
 
 def bytes_text(count: float) -> str:
@@ -70,7 +105,7 @@ def counted(count: int, word: str) -> str:
     return f"{count} {word}{'' if count == 1 else 'es' if word.endswith('ch') else 's'}"
 
 
-def work_table(analysis: Analysis, most: int = 8) -> Group:
+def work_table(analysis: Analysis, most: int = 8) -> Table:
     """The ops that repeat the most work, else those that do the most."""
     ordered = sorted(analysis.work, key=lambda work: (-work.redundant, -work.flops))
     rows = [
@@ -83,13 +118,13 @@ def work_table(analysis: Analysis, most: int = 8) -> Group:
     return table_of(title, ("op", "value", "operations", "redundant", "from"), rows, left=("value", "from"))
 
 
-def seconds_table(seconds: Mapping[str, float]) -> Group:
+def seconds_table(seconds: Mapping[str, float]) -> Table:
     total = sum(seconds.values())
     rows = [(stage, f"{value:.2f}", f"{100 * value / total if total else 0:.0f} %") for stage, value in seconds.items()]
     return table_of("Where time went", ("stage", "seconds", "share"), [*rows, ("total", f"{total:.2f}", "100 %")])
 
 
-def kernel_table(kernels: Sequence[Mapping[str, Any]]) -> Group:
+def kernel_table(kernels: Sequence[Mapping[str, Any]]) -> Table:
     """Registers per thread, spilled bytes and shared memory of each kernel on each architecture."""
     archs = list(dict.fromkeys(arch for kernel in kernels for arch in kernel["binaries"]))
     columns = [f"{arch} {figure}" for arch in archs for figure in ("registers", "spills", "shared")]

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from meshgen.answers.comms import Collective, Comms, collective_records
 from meshgen.answers.compiled import Compiled
-from meshgen.answers.tables import bytes_text, seconds_text, table_of
+from meshgen.answers.tables import Table, bytes_text, seconds_text, table_of
 from meshgen.answers.values import REGIONS
 from meshgen.errors import Diagnostic, Location, UsageError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.sizes import input_names
 from meshgen.spec import Sharding, fit
-
-if TYPE_CHECKING:
-    from rich.console import Group
 
 FIGURES = (
     "ring_bytes", "peak_memory_bytes", "flops_per_device", "redundant_flops_per_device", "step_seconds", "exposed_seconds",
@@ -151,7 +148,7 @@ def changes_text(vanish: Comms, appear: Comms) -> list[str]:
     ]
 
 
-def comparison_table(rows: list[tuple[str, Any, Any]], wishes: Mapping[str, Sharding]) -> Group:
+def comparison_table(rows: list[tuple[str, Any, Any]], wishes: Mapping[str, Sharding]) -> Table:
     def shown(figure: str, count: float) -> str:
         if figure.endswith("bytes"):
             return bytes_text(count)

@@ -8,6 +8,7 @@ import platform
 import sys
 from typing import Any
 
+from meshgen.answers.tables import table_of
 from meshgen.commands.output import Output
 from meshgen.commands.packages import EXTRAS, NEEDS
 from meshgen.errors import MissingError
@@ -21,8 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     rows = [_state(name, True) for name in NEEDS] + [_state(name, False) for name in EXTRAS]
+    cells = [
+        (r["package"], r["version"] or "missing", "" if r["required"] else "extra", r["needed_for"], r["install"])
+        for r in rows
+    ]
     title = f"Python {platform.python_version()} on {sys.platform} {platform.machine()}"
-    _show(title, rows, output)
+    output.tables(table_of(title, COLUMNS, cells, left=COLUMNS[1:]))
     missing = [r["package"] for r in rows if r["required"] and not r["version"]]
     cache = _cache_directory()
     output.text(f"kernel cache: {cache}")
@@ -30,20 +35,6 @@ def run(options: argparse.Namespace, output: Output) -> int:
         output.note(f"missing: {', '.join(missing)}")
     output.document({"python": platform.python_version(), "packages": rows, "missing": missing, "kernel_cache": cache})
     return MissingError.exit_code if missing else 0
-
-
-def _show(title: str, rows: list[dict[str, Any]], output: Output) -> None:
-    """The packages as a table; where what prints tables is itself missing, as lines."""
-    cells = [
-        (r["package"], r["version"] or "missing", "" if r["required"] else "extra", r["needed_for"], r["install"])
-        for r in rows
-    ]
-    try:
-        from meshgen.answers.tables import table_of
-
-        output.tables(table_of(title, COLUMNS, cells, left=COLUMNS[1:]))
-    except ImportError:
-        output.text("\n".join([title, *("  ".join(f"{cell:14}" for cell in row).rstrip() for row in cells)]))
 
 
 def _state(name: str, required: bool) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from meshgen.commands.streams import printable, write_err, write_out
 from meshgen.errors import Diagnostic
 
-if TYPE_CHECKING:  # a machine without these packages still has `meshgen doctor`
-    from rich.console import RenderableType
-
+if TYPE_CHECKING:  # `meshgen doctor` runs where packages are missing
+    from meshgen.answers.tables import Table
     from meshgen.pipeline import Progress
 
 
@@ -30,15 +30,11 @@ class Output:
         if not self.as_json:
             write_out(printable(text if text.endswith("\n") else text + "\n"))
 
-    def tables(self, *tables: RenderableType) -> None:
+    def tables(self, *tables: Table) -> None:
         """Write tables to stdout with an empty line after each, unless a document is asked for."""
-        if self.as_json:
-            return
-        from rich.console import Console
-
         from meshgen.answers.tables import WIDTH, render
 
-        width = Console().width if sys.stdout.isatty() else WIDTH
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
         for table in tables:
             self.text(render(table, width=width) + "\n\n")
 
