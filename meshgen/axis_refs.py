@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from meshgen.errors import Diagnostic
 
-_SUB_AXIS = re.compile(r"(.+):\((\d+)\)(\d+)")
+_SUB_AXIS = re.compile(r"(.+):\(([0-9]{1,18})\)([0-9]{1,18})")
 
 
 @lru_cache(maxsize=4096)

@@ -234,6 +234,11 @@ Meshes: TypeAlias = (
 )
 
 
+def whole_number(text: str) -> int | None:
+    """The number that a user writes in decimal digits; None for what is none, or is longer than any size."""
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
+
+
 def _axis_fault(axis: Axis) -> Diagnostic | None:
     """What is wrong with an axis as a user gives it."""
     name, size = cast("Any", axis.name), cast("Any", axis.size)
@@ -307,7 +312,9 @@ def parse_mesh_choices(text: str) -> tuple[Mesh, dict[str, tuple[int, ...]]]:
         fault = Diagnostic("MG0201", f"mesh '{text}': '{name}' is no name", hint="write for example first:dp=2,tp=4")
         raise ShardingError(fault)
     for part in listed.split(","):
-        match = re.fullmatch(r"\s*([A-Za-z_]\w*|\d+)\s*=\s*((?:\?|-?\d+)(?:\s*\|\s*(?:\?|-?\d+))*)\s*", part)
+        match = re.fullmatch(
+            r"\s*([A-Za-z_]\w*|\d+)\s*=\s*((?:\?|-?[0-9]{1,18})(?:\s*\|\s*(?:\?|-?[0-9]{1,18}))*)\s*", part
+        )
         if not match or match[1] in axes:
             wrong = f"axis '{match[1]}' is given twice" if match else f"'{part.strip()}' is not NAME=SIZE"
             hint = "write for example dp=2,tp=4; dp=? or dp=2|4 leaves a size open"

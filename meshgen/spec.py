@@ -323,7 +323,7 @@ def parse_sharding(text: str) -> Sharding:
     offsets: dict[int, tuple[int, ...]] = {}
     for tail in tails:
         kind, _, rest = tail.strip().partition(":")
-        numbers = [int(n) for n in rest.split(":")] if re.fullmatch(r"\d+(:\d+)+", rest) else []
+        numbers = [int(n) for n in rest.split(":")] if re.fullmatch(r"[0-9]{1,18}(:[0-9]{1,18})+", rest) else []
         if kind == "halo" and len(numbers) == 3 and numbers[0] < len(dims):
             halo[numbers[0]] = (numbers[1], numbers[2])
         elif kind == "offsets" and numbers and numbers[0] < len(dims):

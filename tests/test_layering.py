@@ -26,7 +26,7 @@ LAYERS = (
     ("spec",),
     ("mesh",),
     ("axis_refs",),
-    ("reproducers",),
+    ("locks", "reproducers"),
     ("errors", "collector"),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

@@ -14,6 +14,7 @@ from meshgen.answers.values import REGIONS
 from meshgen.errors import Diagnostic, Location, UsageError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.sizes import input_names
+from meshgen.mesh import whole_number
 from meshgen.spec import Sharding, fit
 
 FIGURES = (
@@ -48,12 +49,13 @@ def _named(graph: Graph, name: str) -> tuple[int | None, Value]:
     """The input's number, or None, and the value. Raises UsageError for none and for several."""
     plain = name.lstrip("%")
     inputs = input_names(graph)
-    if plain in inputs and not (name.isdigit()):
+    line = whole_number(name)
+    if plain in inputs and line is None:
         number = inputs.index(plain)
         return number, graph.inputs[number]
     made = [value for value in _made(graph) if value.name == plain]
-    if not made and name.isdigit():
-        made = [value for value in _made(graph) if value.loc and value.loc.line == int(name)]
+    if not made and line is not None:
+        made = [value for value in _made(graph) if value.loc and value.loc.line == line]
     if len(made) == 1:
         return None, made[0]
     if made:

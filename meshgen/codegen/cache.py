@@ -13,16 +13,13 @@ import json
 import os
 import stat
 import sys
-import tempfile
-import time
 from pathlib import Path
 from typing import Any, cast
 
 from meshgen.errors import Diagnostic
+from meshgen.locks import new_file
 
 VARIABLE = "MESHGEN_CACHE_DIR"
-_NEW = ".new-"  # prefix of files that are being written
-_ABANDONED_SECONDS = 3600.0  # no entry takes nearly so long to write
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -166,21 +163,13 @@ def _decoded(key: str, content: bytes) -> tuple[bytes, dict[str, Any]] | None:
 def _write(place: Path, content: bytes) -> None:
     """Write a file so that nobody ever sees a part of it. Raises OSError."""
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=place.parent, prefix=_NEW)
+    fresh, handle = new_file(place.parent, ".", 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-        os.replace(name, place)
+            file.flush()
+            os.replace(fresh, place)  # while it is locked
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(name)
+            fresh.unlink()
         raise
-    _remove_abandoned(place.parent)
-
-
-def _remove_abandoned(directory: Path) -> None:
-    """Remove what processes left that were killed while they wrote."""
-    for place in directory.glob(_NEW + "*"):
-        with contextlib.suppress(OSError):
-            if time.time() - place.stat().st_mtime > _ABANDONED_SECONDS:
-                place.unlink()

@@ -19,6 +19,7 @@ from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Module
 from meshgen.ir.sizes import at_mesh
+from meshgen.mesh import whole_number
 from meshgen.pipeline import Options, Timing, verify_program
 from meshgen.sharding.unknown import nominal_mesh, unknown_axes
 from meshgen.spec import Sharding, parse_sharding
@@ -85,7 +86,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 
 def strict_option(options: argparse.Namespace) -> bool | tuple[str | int, ...]:
     """What `Options.strict` takes."""
-    return options.strict or tuple(int(each) if each.isdigit() else each for each in options.strict_at)
+    return options.strict or tuple(line_or_name(each) for each in options.strict_at)
 
 
 def program_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -188,18 +189,26 @@ def load_arrays(path: str) -> dict[str, Array]:
         raise UsageError(Diagnostic("MG0002", f"'{path}' cannot be read{why}", hint=hint)) from error
 
 
+def line_or_name(text: str) -> int | str:
+    """A line by its number, or a value by its name."""
+    number = whole_number(text)
+    return text if number is None else number
+
+
 def natural(text: str) -> int:
     """The number of an option that takes none below 0."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"'{text}' is no whole number from 0 on")
-    return int(text)
+    number = whole_number(text)
+    if number is None:
+        raise argparse.ArgumentTypeError(f"'{text:.40}' is not a whole number from 0 on")
+    return number
 
 
 def positive(text: str) -> int:
     """The number of an option that takes none below 1."""
-    if not natural(text):
-        raise argparse.ArgumentTypeError(f"'{text}' is no whole number from 1 on")
-    return int(text)
+    number = whole_number(text)
+    if not number:
+        raise argparse.ArgumentTypeError(f"'{text:.40}' is not a whole number from 1 on")
+    return number
 
 
 def is_raw(array: Array) -> bool:

@@ -102,8 +102,9 @@ def dump(executable: Executable, place: Path) -> None:
             file = place.joinpath("kernels", *map(_file_name, f"{name}.py".rsplit("/", 1)))  # each mesh has a folder
             file.parent.mkdir(exist_ok=True)
             write_text(file, source.text)
-    except OSError as error:
-        raise UsageError(Diagnostic("MG0003", f"'{place}' cannot be written: {error.strerror}")) from error
+    except (OSError, ValueError) as error:  # ValueError: a path with a byte 0
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(Diagnostic("MG0003", f"'{place}' cannot be written: {reason}")) from error
 
 
 def _file_name(text: str) -> str:

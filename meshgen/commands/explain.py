@@ -24,7 +24,7 @@ from meshgen.answers.what_if import (
     comparison,
     comparison_table,
 )
-from meshgen.commands.common import add_program, add_target, natural, planned, specs_option
+from meshgen.commands.common import add_program, add_target, line_or_name, natural, planned, specs_option
 from meshgen.commands.output import Output
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.executables.executable import Executable
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.advise:
         output.document(executable.record() | _advice(executable, None, output))
         return 0
-    what = int(options.what) if options.what and options.what.isdigit() else options.what
+    what = line_or_name(options.what) if options.what else options.what
     if what is None:
         tables = [cost_table(executable.cost), memory_table(executable.memory)]
         output.tables(*tables, *([work_table(executable.analysis)] if executable.analysis else []))

@@ -23,9 +23,9 @@ def memory_limit(text: str | None) -> int | None:
     """
     if text is None:
         return free_bytes()
-    size = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?B)?", text)
+    size = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([kMGT]?B)?", text)
     if not size:
-        raise UsageError(Diagnostic("MG0001", f"'{text}' is no size", hint="write for example --memory 64GB"))
+        raise UsageError(Diagnostic("MG0001", f"'{text:.40}' is not a size", hint="write for example --memory 64GB"))
     return int(float(size[1]) * UNITS[size[2] or ""])
 
 

@@ -14,7 +14,7 @@ from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, ProgramError
 from meshgen.executables.executable import Executable
 from meshgen.executables.open_sizes import OpenExecutable, closed, open_program
 from meshgen.ir.graph import Module
-from meshgen.mesh import DEFAULT_NAME, Mesh, make_mesh, parse_mesh, parse_mesh_choices
+from meshgen.mesh import DEFAULT_NAME, Mesh, make_mesh, parse_mesh, parse_mesh_choices, whole_number
 from meshgen.pipeline import Options
 from meshgen.runtime.open_program import OpenProgram
 from meshgen.runtime.sizes import Sizes, bound
@@ -86,8 +86,8 @@ def shapes_option(texts: Sequence[str]) -> dict[str, tuple[Shape, ...]]:
     for text in texts:
         name, equals, shapes = text.partition("=")
         rows = [shape.strip().split("x") for shape in shapes.split("|")]
-        if name and equals and all(size == "?" or size.isdecimal() for row in rows for size in row):
-            found[name] = tuple(tuple(None if size == "?" else int(size) for size in row) for row in rows)
+        if name and equals and all(size == "?" or whole_number(size) is not None for row in rows for size in row):
+            found[name] = tuple(tuple(whole_number(size) for size in row) for row in rows)
         else:
             hint = "write for example x=8x64; x=8x64|16x64 names two shapes"
             faults.append(Diagnostic("MG0001", f"'{text}' is not NAME=SIZES", hint=hint))

@@ -129,7 +129,10 @@ def path_of(given: Any) -> Path:
 
 def refuse_place(path: Path) -> None:
     """Raises UsageError MG0003 where no file can be, so that nobody waits for a build that cannot be kept."""
-    fault = errno.EISDIR if path.is_dir() else 0 if path.parent.is_dir() else errno.ENOENT
+    try:
+        fault = errno.EISDIR if path.is_dir() else 0 if path.parent.is_dir() else errno.ENOENT
+    except (OSError, ValueError) as error:  # ValueError: a path with a byte 0
+        fault = getattr(error, "errno", None) or errno.EINVAL
     if fault:
         raise UsageError(Diagnostic("MG0003", f"'{path}' cannot be written: {os.strerror(fault)}"))
 

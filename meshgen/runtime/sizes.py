@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from meshgen.errors import Diagnostic, MissingError, ShardingError
-from meshgen.mesh import DEFAULT_NAME, Mesh, meshes_of
+from meshgen.mesh import DEFAULT_NAME, Mesh, meshes_of, whole_number
 
 # One mesh, several that are told apart by their names, or sizes by axis, or those by mesh.
 Given: TypeAlias = Mesh | Sequence[Mesh] | Mapping[str, int] | Mapping[str, Mesh | Mapping[str, int]] | None
@@ -131,4 +131,4 @@ def _contradictions(mesh: Mesh, wanted: Mapping[str, int]) -> list[Diagnostic]:
 def launched_processes() -> int | None:
     """How many processes a launcher has started, of which this is one; None where none has."""
     found = (os.environ.get(name, "") for name in LAUNCHERS)
-    return next((int(text) for text in found if text.isdecimal()), None)
+    return next((number for text in found if (number := whole_number(text)) is not None), None)

@@ -35,7 +35,11 @@ def spec(text: Any, shape: Sequence[int] | None = None) -> TensorType:
         return TensorType(_shape(shape), dtype_of(text))
     if hasattr(text, "shape") and hasattr(text, "dtype"):
         return TensorType(_shape(text.shape), dtype_of(text.dtype))
-    match = re.fullmatch(r"\s*(\w+)\s*\[\s*((?:\d+\s*(?:,\s*\d+\s*)*)?)\]\s*", text) if isinstance(text, str) else None
+    match = (
+        re.fullmatch(r"\s*(\w+)\s*\[\s*((?:[0-9]{1,18}\s*(?:,\s*[0-9]{1,18}\s*)*)?)\]\s*", text)
+        if isinstance(text, str)
+        else None
+    )
     if not match or match[1] not in DTYPES:
         hint = "write for example bf16[8,512,1024], or f32[] for a 0-d one"
         if "?" in str(text):

@@ -1,0 +1,87 @@
+"""New files and directories that are known to be in use: a lock says so, which the kernel drops when its process ends.
+
+What a killed process leaves has no lock, so whoever makes the next one removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows: nothing is known to be abandoned, and nothing is removed
+    fcntl = None
+
+_SUFFIX = ".new"
+
+
+def new_file(directory: Path, prefix: str, mode: int) -> tuple[Path, int]:
+    """A new file beside others, and its descriptor, locked and open for writing. Raises OSError.
+
+    What was left by processes that had begun a file with this prefix is removed.
+    """
+    for left in directory.glob(f"{prefix}*{_SUFFIX}"):
+        if (lock := lock_of(left)) is not None:
+            with contextlib.suppress(OSError):
+                left.unlink()
+            os.close(lock)
+    while True:  # before it is locked another process may take it for abandoned
+        place = directory / f"{prefix}{secrets.token_hex(4)}{_SUFFIX}"
+        file = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        if _is_held(file, place, unless_unknown=True):
+            return place, file
+        os.close(file)
+
+
+def new_directory(prefix: str, left: Iterable[Path]) -> tuple[Path, int]:
+    """A new directory for temporary files that only its user can enter, and a descriptor that locks it. Raises OSError.
+
+    Of those in `left` the ones that nobody has locked are removed.
+    """
+    for place in left:
+        if (lock := lock_of(place)) is not None:
+            shutil.rmtree(place, ignore_errors=True)
+            os.close(lock)
+    while True:  # as above
+        place = Path(tempfile.mkdtemp(prefix=prefix))
+        with contextlib.suppress(FileNotFoundError):
+            file = os.open(place, os.O_RDONLY)
+            if _is_held(file, place, unless_unknown=True):
+                return place, file
+            os.close(file)
+
+
+def lock_of(place: Path) -> int | None:
+    """A descriptor that holds the lock of a file or directory of this user. None where another process has it, or it is gone."""
+    if fcntl is None:
+        return None
+    try:
+        file = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    if os.fstat(file).st_uid == os.geteuid() and _is_held(file, place, unless_unknown=False):
+        return file
+    os.close(file)
+    return None
+
+
+def _is_held(file: int, place: Path, *, unless_unknown: bool) -> bool:
+    """Whether this process has the lock now, of what is still at its place; `unless_unknown` where there are no locks."""
+    if fcntl is None:
+        return unless_unknown
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return unless_unknown
+    try:
+        return os.path.samestat(os.fstat(file), os.stat(place, follow_symlinks=False))
+    except OSError:
+        return False
