@@ -7,18 +7,16 @@ division of their axis, `x:(1)2` and `x:(1)4` overlap, and `x:(1)2` and `x:(3)2`
 from __future__ import annotations
 
 import itertools
-import re
 from functools import lru_cache
 
 from meshgen.errors import Diagnostic
-
-_SUB_AXIS = re.compile(r"(.+):\(([0-9]{1,18})\)([0-9]{1,18})")
+from meshgen.names import PART_OF_AXIS
 
 
 @lru_cache(maxsize=4096)
 def split_ref(ref: str) -> tuple[str, int, int | None]:
     """An axis reference as (name, size of the more major part, own size; None for a whole axis)."""
-    if match := _SUB_AXIS.fullmatch(ref):
+    if match := PART_OF_AXIS.fullmatch(ref):
         return match[1], int(match[2]), int(match[3])
     return ref, 1, None
 

@@ -22,6 +22,7 @@ from meshgen.axis_refs import nests as nests
 from meshgen.axis_refs import overlaps as overlaps
 from meshgen.axis_refs import split_ref as split_ref
 from meshgen.errors import Diagnostic, ShardingError, UsageError
+from meshgen.names import axis_name_fault, mesh_name_faults
 
 # NVLink 4 (H100 / H200 SXM) per GPU and direction as NCCL's ring uses it, and its launch-to-finish latency.
 NVLINK_BYTES_PER_SECOND = 370e9
@@ -31,6 +32,7 @@ MOST_DEVICES = 1 << 20  # exact volumes of uneven tiles are computed over the de
 NETWORK_BYTES_PER_SECOND = 45e9
 NETWORK_LATENCY_SECONDS = 20e-6
 DEFAULT_NAME = "mesh"  # of a mesh that is given without a name
+_SIZE = r"(?:\?|-?[0-9]{1,18})"  # on the command line
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Mesh:
         count = math.prod(axis.size or 1 for axis in self.axes)
         if count > MOST_DEVICES:
             faults.append(Diagnostic("MG0201", f"the mesh has {count:,} devices; it can have {MOST_DEVICES:,}"))
+        faults += mesh_name_faults(self.name)
         names = [axis.name for axis in self.axes]
         faults += [
             Diagnostic("MG0201", f"mesh axis '{n}' is declared twice") for i, n in enumerate(names) if n in names[:i]
@@ -234,18 +237,13 @@ Meshes: TypeAlias = (
 )
 
 
-def whole_number(text: str) -> int | None:
-    """The number that a user writes in decimal digits; None for what is none, or is longer than any size."""
-    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
 def _axis_fault(axis: Axis) -> Diagnostic | None:
     """What is wrong with an axis as a user gives it."""
     name, size = cast("Any", axis.name), cast("Any", axis.size)
-    if not isinstance(name, str) or not name:
-        return Diagnostic(
-            "MG0201", f"mesh axis {name!r}: a name is a text", hint='write for example {"dp": 2, "tp": 4}'
-        )
+    if fault := axis_name_fault(name):
+        return fault
     if size is None or (isinstance(size, int) and not isinstance(size, bool) and size >= 1):
         return None
     text = f"mesh axis '{name}' has size {size}; a size is a whole number from 1 on"
@@ -312,9 +310,7 @@ def parse_mesh_choices(text: str) -> tuple[Mesh, dict[str, tuple[int, ...]]]:
         fault = Diagnostic("MG0201", f"mesh '{text}': '{name}' is no name", hint="write for example first:dp=2,tp=4")
         raise ShardingError(fault)
     for part in listed.split(","):
-        match = re.fullmatch(
-            r"\s*([A-Za-z_]\w*|\d+)\s*=\s*((?:\?|-?[0-9]{1,18})(?:\s*\|\s*(?:\?|-?[0-9]{1,18}))*)\s*", part
-        )
+        match = re.fullmatch(rf"\s*([A-Za-z_]\w*|\d+)\s*=\s*({_SIZE}(?:\s*\|\s*{_SIZE})*)\s*", part)
         if not match or match[1] in axes:
             wrong = f"axis '{match[1]}' is given twice" if match else f"'{part.strip()}' is not NAME=SIZE"
             hint = "write for example dp=2,tp=4; dp=? or dp=2|4 leaves a size open"

@@ -26,6 +26,7 @@ LAYERS = (
     ("spec",),
     ("mesh",),
     ("axis_refs",),
+    ("names",),
     ("locks", "reproducers"),
     ("errors", "collector"),
 )

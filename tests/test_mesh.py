@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+import meshgen as mg
 from meshgen.errors import ShardingError
 from meshgen.mesh import contains, make_mesh, overlaps, parse_mesh, parse_mesh_choices
 
@@ -135,3 +136,32 @@ def test_faults_of_references() -> None:
         mesh.split_axis("x", 3, 2)
     with pytest.raises(ShardingError, match="outside axis"):
         mesh.sub_mesh({"x": 8})
+
+
+UNWRITABLE = ["é", 'a"b', "a\\", "a\nb", "a\tb", "\ud800", "\x1b[2J", "x\u2028y", "a:(1)2", ""]
+
+
+@pytest.mark.parametrize("name", UNWRITABLE, ids=ascii)
+def test_an_axis_name_that_no_text_can_hold_is_refused(name: str) -> None:
+    with pytest.raises(ShardingError, match=r"MG0201: mesh axis .* printable ASCII characters"):
+        make_mesh({name: 2})
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\", "a\nb", "\ud800", "\x1b[2J"], ids=ascii)
+def test_a_mesh_name_that_no_text_can_hold_is_refused(name: str) -> None:
+    with pytest.raises(ShardingError, match=r"MG0201: mesh name .* has quotes"):
+        make_mesh({"x": 2}, name)
+
+
+@pytest.mark.parametrize(
+    "axis", ["a", "a.b", "a-b", "a$b", "a b", "0", "0a", "a'b", "a,b", "[a]", "{", "?", "@a", "%a", "true"]
+)
+def test_every_stage_of_a_program_with_odd_names_reads_back(axis: str) -> None:
+    def program(ü):
+        return mg.sum(mg.tanh(ü))
+
+    program.__name__ = "é"
+    mesh = make_mesh({axis: 2}, "Netz ü")
+    executable = mg.compile(program, mesh, args=["f32[4]"], in_specs={"ü": mg.P(axis)}, target="cpu")
+    for stage in executable.texts():
+        assert mg.lower(executable.as_text(stage), stage="schedule").mesh == mesh, stage

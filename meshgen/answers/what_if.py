@@ -14,7 +14,7 @@ from meshgen.answers.values import REGIONS
 from meshgen.errors import Diagnostic, Location, UsageError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.sizes import input_names
-from meshgen.mesh import whole_number
+from meshgen.names import whole_number
 from meshgen.spec import Sharding, fit
 
 FIGURES = (

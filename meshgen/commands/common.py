@@ -19,7 +19,7 @@ from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Module
 from meshgen.ir.sizes import at_mesh
-from meshgen.mesh import whole_number
+from meshgen.names import whole_number
 from meshgen.pipeline import Options, Timing, verify_program
 from meshgen.sharding.unknown import nominal_mesh, unknown_axes
 from meshgen.spec import Sharding, parse_sharding

@@ -14,7 +14,8 @@ from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, ProgramError
 from meshgen.executables.executable import Executable
 from meshgen.executables.open_sizes import OpenExecutable, closed, open_program
 from meshgen.ir.graph import Module
-from meshgen.mesh import DEFAULT_NAME, Mesh, make_mesh, parse_mesh, parse_mesh_choices, whole_number
+from meshgen.mesh import DEFAULT_NAME, Mesh, make_mesh, parse_mesh, parse_mesh_choices
+from meshgen.names import whole_number
 from meshgen.pipeline import Options
 from meshgen.runtime.open_program import OpenProgram
 from meshgen.runtime.sizes import Sizes, bound

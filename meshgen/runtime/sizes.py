@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from meshgen.errors import Diagnostic, MissingError, ShardingError
-from meshgen.mesh import DEFAULT_NAME, Mesh, meshes_of, whole_number
+from meshgen.mesh import DEFAULT_NAME, Mesh, meshes_of
+from meshgen.names import whole_number
 
 # One mesh, several that are told apart by their names, or sizes by axis, or those by mesh.
 Given: TypeAlias = Mesh | Sequence[Mesh] | Mapping[str, int] | Mapping[str, Mesh | Mapping[str, int]] | None

@@ -125,7 +125,7 @@ def test_a_size_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
     path = tmp_path / "p.mlir"
     path.write_text(program(8))
     assert main(["check", str(path), "--memory", "much"]) == 2
-    assert "MG0001: 'much' is no size" in capsys.readouterr().err
+    assert "MG0001: 'much' is not a size" in capsys.readouterr().err
 
 
 def test_arenas_that_cannot_fit_are_refused_before_they_are_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip

@@ -14,6 +14,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from meshgen.ir.dialects.literals import parse_text
 from meshgen.ir.dialects.shard.attributes import parse_list
 
 
@@ -59,7 +60,7 @@ def _clause(parser: AttrParser, word: str) -> bool:
 
 
 def _source(parser: AttrParser) -> str:
-    return parser.parse_str_literal() if _clause(parser, "source") else ""
+    return parse_text(parser) if _clause(parser, "source") else ""
 
 
 def _print_source(printer: Printer, source: str) -> None:
@@ -116,7 +117,7 @@ class BufferAttr(Data[Place]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Place:
         with parser.in_angle_brackets():
-            number, name = parser.parse_integer(), parser.parse_str_literal()
+            number, name = parser.parse_integer(), parse_text(parser)
             kind = parser.parse_keyword_in(("input", "constant", "temporary", "output", "given"))
             numbers: list[int] = []
             for word in ("storage", "offset"):

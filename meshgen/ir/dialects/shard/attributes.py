@@ -20,6 +20,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from meshgen.ir.dialects.literals import parse_text
 from meshgen.ir.graph import NodeSharding
 from meshgen.mesh import Mesh
 from meshgen.spec import PARTIAL_KINDS, Sharding
@@ -236,7 +237,7 @@ class PlanAttr(Data[NodeSharding]):
                 word = parser.parse_keyword_in(("loops", "why"))
                 parser.parse_punctuation("=")
                 if word == "why":
-                    why = parse_list(parser, parser.parse_str_literal)
+                    why = parse_list(parser, lambda: parse_text(parser))
                 elif (count := _parse_count(parser)) is not None:
                     option = ((),) * count
                 else:

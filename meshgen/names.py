@@ -1,0 +1,33 @@
+"""Names and numbers that users write, as far as every stage's text can hold them and a terminal can show them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from meshgen.errors import Diagnostic
+
+PART_OF_AXIS = re.compile(r"(.+):\(([0-9]{1,18})\)([0-9]{1,18})")
+
+
+def axis_name_fault(name: Any) -> Diagnostic | None:
+    """What is wrong with the name of a mesh axis."""
+    if isinstance(name, str) and name and name.isascii() and _is_writable(name) and not PART_OF_AXIS.fullmatch(name):
+        return None
+    text = f"mesh axis {name!r:.80}: a name is a text of printable ASCII characters, without quotes and backslashes"
+    return Diagnostic("MG0201", text, hint='write for example {"dp": 2, "tp": 4}; x:(1)2 is a part of an axis')
+
+
+def mesh_name_faults(name: str) -> list[Diagnostic]:
+    """What is wrong with the name of a mesh."""
+    text = f"mesh name {name!r:.80} has quotes, backslashes or control characters"
+    return [] if _is_writable(name) else [Diagnostic("MG0201", text)]
+
+
+def _is_writable(name: str) -> bool:
+    return name.isprintable() and not set(name) & set('"\\')
+
+
+def whole_number(text: str) -> int | None:
+    """The number of decimal digits; None for what is none, or is longer than any size."""
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
