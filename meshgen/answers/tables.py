@@ -63,9 +63,8 @@ def render(*tables: Table | str, html: bool = False, width: int = WIDTH) -> str:
         return f"<pre>{escape(text)}</pre>" if html else text
     from rich.console import Console
 
-    console = Console(
-        file=io.StringIO(), width=width, record=html, color_system=None, highlight=False, markup=False, emoji=False
-    )
+    plain: dict[str, Any] = {"color_system": None, "highlight": False, "markup": False, "emoji": False}
+    console = Console(file=io.StringIO(), width=width, record=html, _environ={}, **plain)
     for table in tables:
         console.print(table)
     if html:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import sys
 from collections.abc import Generator, Mapping, Sequence
@@ -60,7 +61,10 @@ class Output:
             return
         from rich.console import Console
 
-        with Console(stderr=True).status("starting") as status:
+        own = {
+            name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")
+        }  # it may misread them
+        with Console(stderr=True, _environ=own).status("starting") as status:
             yield lambda what, done, total: status.update(f"{what} ({done}/{total})")
 
 

@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import sys
+from typing import TextIO
 
 from meshgen.errors import Diagnostic, UsageError
 
@@ -18,14 +19,12 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and line
 
 def open_missing() -> None:
     """Give closed streams a file, so that no other file takes their number: stdin and stdout one that fails, stderr one
-    that swallows. What stdout cannot encode is escaped.
+    that swallows.
     """
     for name, mode, flags in (("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
         if getattr(sys, name) is None:
             file = os.open(os.devnull, flags)
             setattr(sys, name, open(file, mode, encoding="utf-8", closefd=False))  # noqa: SIM115  # for good
-    if sys.stdout is sys.__stdout__ and hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def printable(text: str) -> str:
@@ -36,8 +35,7 @@ def printable(text: str) -> str:
 def write_out(text: str = "") -> None:
     """Write to stdout, at once. Raises UsageError MG0003 where that is impossible."""
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        _put(sys.stdout, text)
     except BrokenPipeError:
         _silence()
     except (OSError, ValueError) as error:  # ValueError: the program that was read has closed it
@@ -49,8 +47,16 @@ def write_out(text: str = "") -> None:
 def write_err(text: str) -> None:
     """Write to stderr. Where that is impossible there is nobody to tell."""
     with contextlib.suppress(OSError, ValueError):
-        sys.stderr.write(text)
-        sys.stderr.flush()
+        _put(sys.stderr, text)
+
+
+def _put(stream: TextIO, text: str) -> None:
+    """Write to a stream, at once; what its encoding lacks is escaped."""
+    try:
+        stream.write(text)
+    except UnicodeEncodeError as error:
+        stream.write(text.encode(error.encoding, "backslashreplace").decode(error.encoding))
+    stream.flush()
 
 
 def _silence() -> None:

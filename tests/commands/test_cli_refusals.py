@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import stat
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from meshgen import cli
+from meshgen.reproducers import KEPT, keep_reproducer
 from tests.programs import CONFLICT, mlp
 
 UNKNOWN = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -215,3 +218,107 @@ def test_what_newcomers_mistake_has_a_way_out(
     assert cli.main(words) in (1, 2)
     said = capsys.readouterr().err
     assert re.search(message, said) and "help: " in said, said
+
+
+LONG = "9" * 5000  # more digits than Python takes as a number
+ODD: list[list[str]] = [
+    ["explain", "GOOD", "²"], ["explain", "GOOD", LONG], ["explain", "GOOD", "--strict-at", "²"], ["explain", "GOOD", "--strict-at", LONG],
+    ["explain", "GOOD", "--what-if", f"{LONG}=x"], ["explain", "GOOD", "--collective", LONG], ["check", "GOOD", "--mesh", f"x={LONG}"],
+    ["check", "GOOD", "--shape", f"x={LONG}"], ["check", "GOOD", "--arg", f"f32[{LONG}]"], ["check", "GOOD", "--spec", f"x=x:(1){LONG}"],
+    ["check", "GOOD", "--memory", f"{LONG}GB"], ["check", "GOOD", "--seed", LONG], ["run", "MODULE", "--mesh", f"x={LONG}"],
+    ["check", "\udcff.mlir"], ["check", "GOOD", "--mesh", "\udcff=2"], ["check", "x" * 5000], ["check", "a\0b.mlir"],
+    ["compile", "GOOD", "--target", "cpu", "-o", "x" * 5000], ["compile", "GOOD", "--target", "cpu", "-o", "a\0b"],
+    ["compile", "GOOD", "--target", "cpu", "-o", "o.mgx", "--dump", "a\0b"], ["report", "GOOD", "-o", "/dev/full"],
+    ["opt", "GOOD", "-o", "/dev/full"], ["run", "MODULE", "--output", "/dev/full"], ["inspect", "/dev/null"], ["diff", "GOOD", "/"],
+    ["run", "MODULE", "--input", "x=@/dev/null"], ["run", "MODULE", "--input", "x=@."], ["complie", "GOOD"], [""], ["\udcff"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", ODD, ids=lambda words: ascii(" ".join(words))[:40])
+def test_odd_arguments_are_no_internal_error(
+    words: list[str], files: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files["DIRECTORY"])
+    words = [word.replace("GOOD", files["GOOD"]).replace("MODULE", files["MODULE"]) for word in words]
+    assert cli.main([*words, "--json"]) in (1, 2, 4)
+    out, err = capsys.readouterr()
+    assert re.search(r"error MG\d{4}: ", err) and "Traceback" not in err
+    assert json.loads(out)["diagnostics"]
+
+
+@pytest.mark.parametrize(
+    "variable", ["WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "COLUMNS"]
+)
+@pytest.mark.parametrize("value", ["", "abc", "²", "-1", LONG, "1e3"])
+def test_what_a_launcher_says_badly_is_ignored(
+    variable: str,
+    value: str,
+    files: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(variable, value)
+    assert cli.main(["run", files["MODULE"]]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_device_takes_any_output(files: dict[str, str]) -> None:
+    assert cli.main(["run", files["MODULE"], "--output", "/dev/null"]) == 0
+    assert cli.main(["compile", files["GOOD"], "--target", "cpu", "-o", "/dev/null"]) == 0
+
+
+def test_a_command_that_is_misspelt_is_guessed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["complie", "x"]) == 2
+    assert "did you mean 'compile'?" in capsys.readouterr().err
+
+
+FAILURES = {
+    "memory": (MemoryError("Unable to allocate 3.6 TiB"), 4, "MG0005: not enough memory: Unable to allocate 3.6 TiB"),
+    "memory of Python": (MemoryError(), 4, "MG0005: not enough memory"),
+    "nesting": (RecursionError("maximum recursion depth exceeded"), 1, "MG0006: the program is nested too deeply"),
+    "system": (
+        OSError(28, "No space left on device", "/tmp/x"),
+        4,
+        "MG0604: the system refuses: '/tmp/x': No space left on device",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_what_the_machine_refuses_is_no_fault_of_meshgen(
+    name: str, files: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error, code, message = FAILURES[name]
+
+    def failing(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("meshgen.sharding.propagate.propagate", failing)
+    assert cli.main(["check", files["GOOD"], "--json"]) == code
+    out, err = capsys.readouterr()
+    assert f"error {message}" in err and json.loads(out)["exit_code"] == code
+
+
+def test_only_the_newest_reproducers_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "meshgen-reproducer-link").symlink_to(tmp_path)
+    monkeypatch.setattr("meshgen.reproducers.MOST_BYTES", 10)
+    places = [keep_reproducer({"input": b"x" * 20, "n": str(n).encode()}) for n in range(KEPT + 3)]
+    assert all(places)
+    kept = [place for place in places if place and place.exists()]
+    assert len(kept) == KEPT and places[-1] in kept
+    assert {stat.S_IMODE(place.stat().st_mode) for place in kept} == {0o700}
+    assert (kept[-1] / "input").read_bytes() == b"x" * 10
+
+
+def test_without_a_place_for_it_there_is_no_reproducer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("our own \x1b fault")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    monkeypatch.setattr("meshgen.commands.doctor.run", broken)
+    assert cli.main(["doctor", "--json"]) == 70
+    out, err = capsys.readouterr()
+    assert json.loads(out)["reproducer"] is None and "our own \\x1b fault" in err and err.count("\n") == 2
