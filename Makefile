@@ -1,10 +1,12 @@
-# Each goal sets up what it needs in .venv and nothing else.
+# Each goal sets up what it needs in .venv and nothing else: the wheels that requirements*.txt name, by their hashes (Linux
+# x86-64). On other machines: python3 -m venv .venv && .venv/bin/pip install -e '.[dev]'
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PINNED := $(PIP) --require-hashes --only-binary=:all: -r
 BLOCK := examples/transformer_block.mlir
 
-.PHONY: demo test lint gpu setup docs clean
+.PHONY: demo test lint gpu setup docs pins clean
 
 # The main job: a transformer block that JAX lowered becomes a module for two GPU architectures and runs on 8 simulated ranks.
 demo: .venv/core.stamp
@@ -31,16 +33,21 @@ docs: .venv/dev.stamp
 
 setup: .venv/dev.stamp
 
+# The newest versions: make pins PINS=--upgrade
+pins: .venv/bin/python
+	$(BIN)/python .ci/pins.py $(PINS)
+
 .venv/bin/python:
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'meshgen needs Python 3.11 or newer; set PYTHON=...')"
 	$(PYTHON) -m venv .venv
 
-.venv/core.stamp: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) -e .
+.venv/core.stamp: .venv/bin/python pyproject.toml requirements.txt
+	$(PINNED) requirements.txt
+	$(PIP) --no-deps --no-build-isolation -e .
 	touch $@
 
-.venv/dev.stamp: .venv/core.stamp
-	$(PIP) -e ".[dev]"
+.venv/dev.stamp: .venv/core.stamp requirements-dev.txt
+	$(PINNED) requirements-dev.txt
 	touch $@
 
 clean:
