@@ -237,8 +237,6 @@ Meshes: TypeAlias = (
 )
 
 
-
-
 def _axis_fault(axis: Axis) -> Diagnostic | None:
     """What is wrong with an axis as a user gives it."""
     name, size = cast("Any", axis.name), cast("Any", axis.size)
