@@ -81,9 +81,9 @@ def _emit_inside(entry: str, body: Graph, mesh: Mesh, target: str) -> tuple[Eval
         unproven = [access for access in accesses(text, entry, _given(body, evaluator, launch)) if not access.is_proven]
         if not unproven:
             return evaluator, launch, text
-        if outside:
+        if all(access.number in outside for access in unproven):
             raise CodegenError(_unproven(body, unproven))
-        outside = frozenset(access.number for access in unproven)
+        outside |= {access.number for access in unproven}
 
 
 def _given(body: Graph, evaluator: Evaluator, launch: Launch) -> Given:

@@ -23,7 +23,7 @@ from meshgen.pipeline import Timing, run_stages
 from meshgen.runtime.random_arrays import random_array
 from meshgen.runtime.simulate import rank_handlers
 
-COUNT = int(os.environ.get("MESHGEN_RANDOM_KERNELS", "24"))
+COUNT = int(os.environ.get("MESHGEN_RANDOM_KERNELS", "18"))
 AT_ONCE = 6
 
 

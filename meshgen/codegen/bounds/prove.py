@@ -29,7 +29,10 @@ class Question:
 
 
 def prove(question: Question, definitions: Mapping[Var, Number], opened: Sequence[Callable[[Var], bool]]) -> bool:
-    """Try ranges with every name as a variable of its own, with some names replaced by what they stand for, and at last all points.
+    """Whether there is a proof.
+
+    Ranges are tried first, with every name as a variable of its own and with names replaced by what they stand for; then
+    with variables in parts; at last all points are looked at, if they are few.
 
     Args:
         definitions: what a variable stands for, where it is the name of an expression.

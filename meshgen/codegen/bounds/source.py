@@ -3,9 +3,9 @@
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)         i: 0 .. 1023
     x = tl.load(x_ptr + i % 5 * 3 + i // 5, mask=i < 15)       0 <= i % 5 * 3 + i // 5 < 15 where i < 15
 
-What is read is the text that is compiled, so a fault of whatever wrote it is seen. Every name that is assigned becomes a variable with a range; what it stands
-for is looked at only where the ranges do not do. Unknown calls give unknown values; what is known of indices that
-are data comes from the clamp around them.
+What is read is the text that is compiled, so a fault of whatever wrote it is seen. Every name that is assigned
+becomes a variable with a range; what it stands for is looked at only where the ranges do not do. Unknown calls give
+unknown values; what is known of indices that are data comes from the clamp around them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from meshgen.codegen.expr import Expr
 
 @dataclass(frozen=True)
 class Access:
-    """A load or store of the source, in the order of the text."""
+    """A load or store of the source: its number in the order of the text, and the parameters that it may touch."""
 
     number: int
     text: str
@@ -33,7 +33,14 @@ class Access:
 
 @dataclass(frozen=True)
 class Given:
-    """What the arguments of a launch are: sizes of what pointers point to, in elements; numbers of other parameters' values; programs; constants."""
+    """What is known of a launch.
+
+    Attributes:
+        sizes: elements that each pointer parameter points to.
+        counts: how many values each other parameter can have, from 0 on.
+        programs: of the grid's first dim; the others have one.
+        constants: values of the compile-time parameters.
+    """
 
     sizes: Mapping[str, int]
     counts: Mapping[str, int]
@@ -42,7 +49,7 @@ class Given:
 
 
 def accesses(text: str, entry: str, given: Given) -> list[Access]:
-    """All loads and stores of the kernel's function, and whether each is inside for every lane that its mask lets through."""
+    """All loads and stores of a kernel, and whether each is inside in every lane that its mask lets through."""
     function = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == entry)
     reader = _Reader(given)
     reader.block(function.body)
