@@ -8,9 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import shutil
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 
 try:
@@ -39,15 +37,8 @@ def new_file(directory: Path, prefix: str, mode: int) -> tuple[Path, int]:
         os.close(file)
 
 
-def new_directory(prefix: str, left: Iterable[Path]) -> tuple[Path, int]:
-    """A new directory for temporary files that only its user can enter, and a descriptor that locks it. Raises OSError.
-
-    Of those in `left` the ones that nobody has locked are removed.
-    """
-    for place in left:
-        if (lock := lock_of(place)) is not None:
-            shutil.rmtree(place, ignore_errors=True)
-            os.close(lock)
+def new_directory(prefix: str) -> tuple[Path, int]:
+    """A new directory for temporary files that only its user can enter, and a descriptor that locks it. Raises OSError."""
     while True:  # as above
         place = Path(tempfile.mkdtemp(prefix=prefix))
         with contextlib.suppress(FileNotFoundError):

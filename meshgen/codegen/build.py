@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from meshgen.codegen.built import BuiltKernel, built_kernel, describe
 from meshgen.codegen.cache import Cache, key_of
 from meshgen.codegen.roofline import device_of
+from meshgen.codegen.scratch import remove_abandoned
 from meshgen.codegen.targets import architecture_faults
 from meshgen.codegen.workers import Reply, compile_all
 from meshgen.errors import CodegenError, Diagnostic, Location, MissingError, UsageError
@@ -144,6 +145,7 @@ def build_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: 
         MissingError: MG0602, Triton is not installed or its ptxas cannot be run.
     """
     _check_archs(archs, requests)
+    remove_abandoned()
     cache = Cache(cache_dir)
     work = [(request, arch) for request in requests for arch in archs]
     keys = [key_of(format=FORMAT, text=r.text, versions=toolchain(a), **r.content(a)) for r, a in work]

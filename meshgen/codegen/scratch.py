@@ -5,18 +5,29 @@ from __future__ import annotations
 import os
 import shutil
 
-from meshgen.locks import new_directory
+from meshgen.locks import lock_of, new_directory
 from meshgen.reproducers import own_directories
 
 PREFIX = "meshgen-build-"
 
 
 class Scratch:
-    """A directory that only its user can enter, until `remove`. Those that killed processes left go when one is made."""
+    """A directory that only its user can enter, until `remove`."""
 
     def __init__(self) -> None:
-        self.path, self._lock = new_directory(PREFIX, own_directories(PREFIX))
+        self.path, self._lock = new_directory(PREFIX)
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
+
+
+def remove_abandoned() -> None:
+    """Remove what processes of this user that were killed have left."""
+    try:
+        for place in own_directories(PREFIX):
+            if (lock := lock_of(place)) is not None:
+                shutil.rmtree(place, ignore_errors=True)
+                os.close(lock)
+    except OSError:  # there is no place for temporary files, or it cannot be listed
+        return

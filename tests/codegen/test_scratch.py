@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from meshgen.codegen.scratch import PREFIX, Scratch
+from meshgen.codegen.scratch import PREFIX, Scratch, remove_abandoned
 
 HOLDS = "import sys, tempfile\nfrom meshgen.codegen.scratch import Scratch\ntempfile.tempdir = sys.argv[1]\ns = Scratch()\nprint(s.path, flush=True)\nsys.stdin.read()\n"
 
 
-def test_what_a_killed_process_left_goes_with_the_next_and_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_process_left_is_removed_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)}
     other = tmp_path / "other"
@@ -31,12 +29,19 @@ def test_what_a_killed_process_left_goes_with_the_next_and_no_more(
         assert process.stdout
         place = Path(process.stdout.readline().decode().strip())
         first = Scratch()
+        remove_abandoned()
         assert place.is_dir() and first.path.is_dir()
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert place.is_dir()
-        second = Scratch()
-        assert not place.exists() and first.path.is_dir() and second.path.is_dir()
+        remove_abandoned()
+        assert not place.exists() and first.path.is_dir()
     first.remove()
-    second.remove()
     assert {entry.name for entry in tmp_path.iterdir()} == {"other", f"{PREFIX}link", f"{PREFIX}file"}
+
+
+def test_without_a_place_for_temporary_files_nothing_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    remove_abandoned()
