@@ -1,4 +1,4 @@
-"""What `make setup` installs: exact versions with hashes, all that pyproject.toml asks for and nothing that it does not."""
+"""What `make setup` installs: exact versions with hashes of all that pyproject.toml asks for."""
 
 from __future__ import annotations
 
