@@ -76,10 +76,24 @@ FAULTS: dict[str, Fault] = {
         ("meshgen check q.mlir",),
     ),
     "MG0003": Fault(
-        "An output file or directory cannot be written.",
-        "Check that the directory exists and may be written.",
+        "An output file or directory cannot be written, or standard output cannot: it is closed, or the disk behind it is full. A reader that "
+        "has left (`| head`) is no fault.",
+        "Check that the directory exists and may be written, and that there is room.",
         ("meshgen opt p.mlir -o nowhere/q.mlir",),
         _program(),
+    ),
+    "MG0004": Fault(
+        "A warning, on stderr: built kernels are not kept for the next time. What the cache holds runs on GPUs, so it is used only where it belongs to the "
+        "user and nobody else may write to it; there may also be no home directory, or no room. The module is the same.",
+        "Name a private directory with `MESHGEN_CACHE_DIR`; `chmod go-w` makes one private. `meshgen doctor` shows which is used.",
+    ),
+    "MG0005": Fault(
+        "An allocation failed: the program, its constants or its simulated devices take more memory than there is.",
+        "Use smaller sizes, or a machine with more memory.",
+    ),
+    "MG0006": Fault(
+        "Functions call functions, or regions hold regions, more deeply than Python's stack goes.",
+        "Nest the program less deeply.",
     ),
     "MG0101": Fault(
         "The text is not MLIR that meshgen reads. The caret stands where reading stopped.",
@@ -110,12 +124,12 @@ FAULTS: dict[str, Fault] = {
         ),
     ),
     "MG0105": Fault(
-        "A Python function is run once, on tensors that have a type but no elements, to see what it computes. It raised an exception: "
+        "A Python function is run once, on tensors that have a type but no elements, to see what it computes. It raised an exception, also one that would end the process (`sys.exit`): "
         "the message has its kind and its text, the caret is at the innermost line of the user's own code. In Python the exception is the cause (`__cause__`).",
         "Mend the line. `mg.Tensor` has NumPy's operators and the usual methods; all other operations are functions of `meshgen`.",
     ),
     "MG0201": Fault(
-        "The mesh has a size below 1, an axis twice, is not the one that a module was compiled for, or lacks a size that is needed. "
+        "The mesh has a size below 1, an axis twice, is not the one that a module was compiled for, or lacks a size that is needed; or a name has characters that the text of a stage cannot hold. "
         "An axis of size `?` gets its size when the program is compiled, or when the module is loaded: from `--mesh`, or from the number of processes of a launcher.",
         "Give each axis one size, a whole number from 1 on; give open sizes with `--mesh dp=4`.",
         ("meshgen compile p.mlir --mesh 0=?,1=2 --target cpu -o p.mgx", "meshgen run p.mgx"),
@@ -254,7 +268,7 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         _program(),
     ),
     "MG0604": Fault(
-        "Something failed while a module ran: memory is too small, a kernel touched memory outside its arguments, or ranks would wait for each other.",
+        "Something failed while a module ran: memory is too small, a kernel touched memory outside its arguments, ranks would wait for each other, or the operating system refused a file or process.",
         "Use fewer simulated ranks or smaller inputs; report kernels that fail, with the module.",
     ),
     "MG0605": Fault(
