@@ -72,7 +72,8 @@ def _by_name(args: Mapping[str, Any], signature: Signature, faults: list[str]) -
 def _in_order(args: Sequence[Any], signature: Signature, faults: list[str]) -> list[tuple[str, Any]]:
     """Pairs of input and what is given: for each parameter in its structure, else for each leaf."""
     rows = list(args)
-    if any(isinstance(row, Mapping) for row in rows):
+    is_by_parameter = len(rows) == len(signature.nodes) < len(signature.slots)
+    if is_by_parameter or any(isinstance(row, Mapping) for row in rows):
         return _by_name(dict(zip(signature.nodes, rows, strict=False)), signature, faults)
     if len(rows) > len(signature.slots):
         count = sum(slot.number is not None for slot in signature.slots)

@@ -14,8 +14,8 @@ from meshgen.ir.text import parse_text
 from meshgen.mesh import Mesh
 
 _ALIAS = re.compile(r"^(#loc\d*) = (loc\(.*\))$", re.MULTILINE)
-_HEADER = re.compile(r"^ *func\.func public @\w+\(%.*$", re.MULTILINE)
-_ARGUMENT = re.compile(r'%(arg\d+): [^%]*? (loc\((?:"(?:[^"\\]|\\.)*"|#loc\d*)\))')
+_HEADER = re.compile(r"^ *func\.func (?:private (?=@_wrapped_jax_export_main)|public )@\w+\(%.*$", re.MULTILINE)
+_ARGUMENT = re.compile(r'%arg(\d+): [^%]*? (loc\((?:"(?:[^"\\]|\\.)*"|#loc\d*)\))')
 _NAME = re.compile(r'loc\("((?:[^"\\]|\\.)*)"\)')
 
 
@@ -35,13 +35,18 @@ def read_mlir(source: str | Path, meshes: Sequence[Mesh] = ()) -> Module:
 
 
 def _parsed(text: str, file: str, meshes: Sequence[Mesh]) -> Module:
-    """The module, its inputs by the names that locations give them; where two would be alike, by those in the text."""
+    """The module, its inputs by the names that locations give them; where two would be alike, by those in the text.
+
+    JAX exports a program whose sizes are symbols as a function around the one that has the names.
+    """
     module = parse_text(text, file, meshes)
     headers = _HEADER.findall(text) if " loc(" in text else []
-    if len(headers) == 1:
-        found = _ALIAS.findall(text) if "loc(#" in headers[0] else []
+    if headers and sum("func public" in header for header in headers) == 1:
+        found = _ALIAS.findall(text) if "loc(#" in headers[-1] else []
         aliases = {f"loc({alias})": location for alias, location in found}
-        call_inputs(module, {arg: name_in(aliases.get(loc, loc)) for arg, loc in _ARGUMENT.findall(headers[0])})
+        first = len(re.findall(r"%arg\d+:", headers[-1])) - len(module.graph.inputs)  # behind sizes that are symbols
+        named = {int(arg) - first: name_in(aliases.get(loc, loc)) for arg, loc in _ARGUMENT.findall(headers[-1])}
+        call_inputs(module, {f"arg{number}": name for number, name in named.items()})
     return module
 
 

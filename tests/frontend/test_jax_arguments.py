@@ -181,3 +181,22 @@ def test_functions_that_take_any_number_of_arguments() -> None:
     executable = compiled(lambda *xs, **kw: xs[1]["w"] - xs[2] + kw["k"]["z"], X, {"w": Y}, Z, k={"z": X})
     np.testing.assert_array_equal(executable(X, {"w": Y}, Z, k={"z": X}), Y - Z + X)
     assert names(executable) == ["xs.1.w", "xs.2", "k.z"]
+
+
+def test_exported_programs_with_symbols_for_sizes_are_called_alike() -> None:
+    (n,) = export.symbolic_shape("n")
+    shapes = ({"w": (4, 3), "b": (3,)}, (7,), (n, 4))
+    types = jax.tree.map(
+        lambda s: jax.ShapeDtypeStruct(s, np.float32),
+        shapes,
+        is_leaf=lambda s: isinstance(s, tuple) and s is not shapes,
+    )
+    exported = export.export(jax.jit(lambda p, u, x: x @ p["w"] + p["b"]))(*types)
+    executable = mg.compile(exported, {"d": 2}, target="cpu", in_specs={"x": mg.P("d")})
+    p = {"w": np.ones((4, 3), np.float32), "b": np.arange(3, dtype=np.float32)}
+    x = np.ones((5, 4), np.float32)
+    np.testing.assert_array_equal(executable(p, np.ones(7, np.float32), x), x @ p["w"] + p["b"])
+    for args in ({"x": (6, 4)}, {"arg2": (6, 4)}):
+        assert executable.at(args=args).fused.in_types[-1].sizes == (6, 4)
+    for given in ([{"w": "f32[4,3]"}, None, (6, 4)], [None, None, "f32[6,4]"], [None, None, None, "f32[6,4]"]):
+        assert mg.lower(exported, {"d": 2}, stage="import", args=given).graph.inputs[-1].type.sizes == (6, 4)
