@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from xdsl.context import Context
 from xdsl.dialects import builtin
-from xdsl.dialects.builtin import LocationAttr, UnknownLoc
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
+from xdsl.dialects.builtin import LocationAttr, NameLoc, NoneAttr, StringAttr
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue, TypeAttribute
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.parser.core import ForwardDeclaredValue
 from xdsl.utils.lexer import Input, Span, Token
@@ -23,6 +24,7 @@ from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRLexer, MLIRT
 
 from meshgen.errors import Location
 from meshgen.ir.dense import read_dense
+from meshgen.ir.old_names import OLD_KEYWORDS, OLD_PROPERTIES, base_name, name_at
 
 _TOKEN = re.compile(  # atomic: else the end of a comment is taken for a token where what follows is none of these
     r"(?>\s*(?://[^\n]*\s*)*)(?:(?P<bare>[a-zA-Z_][a-zA-Z0-9_$.]*)"
@@ -37,30 +39,9 @@ _RESOURCE = re.compile(r'([\w$.-]+|"[^"]*")\s*:\s*"0x([0-9A-Fa-f]*)"')
 _INTEGERS = re.compile(r"\[([-\d,\s]*)\]")
 _LOCATION_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)[^\S\n]*$", re.MULTILINE)
 _POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)\b')
-_NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|[()]')
+_NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|->|[()\[\]{}<>]')
+_OPENING = {")": "(", "]": "[", "}": "{", ">": "<"}
 _PACKS = {"shard.neighbors_linear_indices": 2}  # operations of several results that may be called by one name
-_ALIASES = {"mhlo": "stablehlo"}  # dialects whose operations and attributes are those of another
-# What `shard` and linalg have was called `mesh` and tensor before; the RFC's `mesh` has operations of its own.
-_OLD_NAMES = {
-    "mesh.mesh": "shard.grid", "mesh.mesh_shape": "shard.grid_shape", "mesh.cluster_shape": "shard.grid_shape",
-    **{f"mesh.{name}": f"shard.{name}" for name in (
-        "sharding", "get_sharding", "shard_shape", "process_multi_index", "process_linear_index", "neighbors_linear_indices",
-        "all_slice", "broadcast", "gather", "recv", "reduce", "scatter", "send", "shift", "update_halo", "axisarray", "partial",
-    )},
-    "tensor.pack": "linalg.pack", "tensor.unpack": "linalg.unpack", "sdy.constant": "stablehlo.constant",
-}  # fmt: skip
-_OLD_KEYWORDS = {"grid_axes": "mesh_axes"}
-_OLD_PROPERTIES = {"mesh": "grid", "mesh_axes": "grid_axes"}
-_IN_BOTH = ("mesh.all_gather", "mesh.all_reduce", "mesh.all_to_all", "mesh.reduce_scatter", "mesh.shard")
-_ON_GRID = re.compile(  # how such an operation goes on where it is not the RFC's, in pretty and in generic form
-    r"%[\w$.#-]+\s+(?:on\s+@|to\s+%)|\(\s*%[^()]*\)\s*<?\{[^{}]*\bmesh\s*=|\(\s*%[^(),]*,\s*%[^(),]*\)"
-)
-
-
-def base_name(name: str) -> str:
-    """The name of an operation or attribute in the dialect that defines it: `mhlo.add` is `stablehlo.add`."""
-    dialect, dot, mnemonic = name.partition(".")
-    return _OLD_NAMES.get(name) or _ALIASES.get(dialect, dialect) + dot + mnemonic
 
 
 class TextLexer(MLIRLexer):
@@ -96,8 +77,6 @@ class TextParser(Parser):
         self._line_starts = [0] + [match.end() for match in re.finditer("\n", text)]
         self._positions: dict[Operation | SSAValue, int] = {}
         self._names: dict[SSAValue, str] = {}
-        self._locations: dict[Operation, str] = {}
-        self._pending: list[str] = []
         self._tensor_types: dict[str, TypeAttribute] = {}
         self._first_uses: dict[str, int] = {}
 
@@ -108,8 +87,8 @@ class TextParser(Parser):
 
     def locate(self, item: Operation | SSAValue) -> Location | None:
         """Where an operation or argument stands: in the program its `loc` names, otherwise in this text."""
-        text = self._locations.get(item, "") if isinstance(item, Operation) else ""
-        if text and (found := self._resolve(text)) is not None:
+        location = item.location if isinstance(item, Operation | BlockArgument) else None
+        if isinstance(location, NameLoc) and (found := self._resolve(location.desc.data)) is not None:
             return found
         if (position := self._positions.get(item)) is None:
             return None
@@ -139,11 +118,8 @@ class TextParser(Parser):
 
     def parse_operation(self) -> Operation:
         start = self._current_token.span.start
-        self._pending.append("")
         operation = super().parse_operation()
         self._positions[operation] = start
-        if text := self._pending.pop():
-            self._locations[operation] = text
         return operation
 
     def _parse_block(self) -> Block:
@@ -159,41 +135,27 @@ class TextParser(Parser):
         return found
 
     def parse_optional_location(self) -> LocationAttr | None:
-        """Keeps the text of `loc(...)`; the last one before the end of an operation is the operation's."""
+        """Keeps the text of `loc(...)`, which is resolved where it is asked for."""
         token = self._current_token
         if token.kind is not MLIRTokenKind.BARE_IDENT or token.text != "loc":
             return None
-        start = self.lexer.input.content.index("(", token.span.end) + 1
-        end = self._closing_parenthesis(start)
-        if self._pending:
-            self._pending[-1] = self.lexer.input.content[start:end]
-        self._resume_from(end + 1)
-        return UnknownLoc()
-
-    def _closing_parenthesis(self, position: int) -> int:
-        depth = 1
-        for match in _NESTING.finditer(self.lexer.input.content, position):
-            depth += {"(": 1, ")": -1}.get(match[0], 0)
-            if depth == 0:
-                return match.start()
-        return self.raise_error("the parenthesis of this location is not closed", position)
+        self._parse_token(MLIRTokenKind.BARE_IDENT, "loc expected")
+        return NameLoc(StringAttr(self.parse_bracketed("(")), NoneAttr())
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
-        if name in _IN_BOTH and _ON_GRID.match(self.lexer.input.content, self._current_token.span.start):
-            name = name.replace("mesh", "shard", 1)
-        return super()._get_op_by_name(base_name(name))
+        return super()._get_op_by_name(name_at(name, self.lexer.input.content, self._current_token.span.start))
 
     def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
         operation = super()._parse_generic_operation(op_type)
         if operation.name.startswith("shard."):
-            for old, new in _OLD_PROPERTIES.items():
+            for old, new in OLD_PROPERTIES.items():
                 found = operation.properties.pop(old, None) or operation.attributes.pop(old, None)
                 if found is not None:
                     operation.properties[new] = found
         return operation
 
     def parse_optional_keyword(self, keyword: str) -> str | None:
-        old = _OLD_KEYWORDS.get(keyword)
+        old = OLD_KEYWORDS.get(keyword)
         return super().parse_optional_keyword(keyword) or (super().parse_optional_keyword(old) if old else None)
 
     def _parse_dialect_type_or_attribute_body(
@@ -272,6 +234,22 @@ class TextParser(Parser):
         self._resume_from(match.end())
         return match
 
+    def parse_bracketed(self, opening: str = "<") -> str:
+        """The text between the bracket at the current token and the one that closes it; goes on behind that."""
+        if self._current_token.text != opening:
+            self.fail(f"'{opening}' expected")
+        start, open_brackets = self._current_token.span.end, [opening]
+        for match in _NESTING.finditer(self.lexer.input.content, start):
+            if match[0] in _OPENING.values():
+                open_brackets.append(match[0])
+            elif match[0] in _OPENING:
+                if open_brackets.pop() != _OPENING[match[0]]:
+                    break
+                if not open_brackets:
+                    self._resume_from(match.end())
+                    return self.lexer.input.content[start : match.start()]
+        return self.raise_error(f"this '{opening}' is not closed")
+
     def parse_integers(self) -> tuple[int, ...]:
         """`[1, 2]`"""
         body = self.scan(_INTEGERS, "list of integers expected")[1].strip()
@@ -313,6 +291,10 @@ class TextParser(Parser):
         """Whether the current token is `{`."""
         return self._current_token.kind is MLIRTokenKind.L_BRACE
 
+    def at_attribute(self) -> bool:
+        """Whether the current token is `#name`."""
+        return self._current_token.kind is MLIRTokenKind.HASH_IDENT
+
     def at_integers(self) -> bool:
         """Whether the current token is `[`."""
         return self._current_token.kind is MLIRTokenKind.L_SQUARE
@@ -326,6 +308,12 @@ class TextParser(Parser):
         while content[position : position + 1].isspace():
             position += 1
         return content[position : position + 1] == "%"
+
+    def parse_region_argument(self) -> Parser.Argument:
+        """`%a: type {attributes} loc(...)`; the attributes mean nothing here."""
+        found = self.parse_argument()
+        self.parse_optional_attr_dict()
+        return replace(found, location=self.parse_optional_location())
 
     def parse_named_region(self, arguments: Sequence[tuple[UnresolvedOperand, Attribute]]) -> Region:
         """A region in braces whose entry block has the given arguments."""

@@ -19,7 +19,8 @@ from meshgen.ir.bridge.module import check_module, export_module, import_module,
 from meshgen.ir.bridge.reading import Source
 from meshgen.ir.bridge.shard.complete import complete
 from meshgen.ir.graph import Module
-from meshgen.ir.parser import TextParser, base_name
+from meshgen.ir.old_names import base_name
+from meshgen.ir.parser import TextParser
 from meshgen.ir.parts import read_parts
 from meshgen.ir.printer import TextPrinter
 from meshgen.mesh import Mesh

@@ -108,13 +108,14 @@ def test_a_mesh_that_is_written_in_place(is_declared: bool) -> None:
 
 
 def test_a_mesh_in_place_is_refused_as_a_declared_one_is() -> None:
-    for mesh, message in (
-        ("mesh<>", "no mesh of the program has these axes"),
-        ('mesh<["x"=2], device_ids=[1, 1]>', "has 2 devices, but device_ids"),
+    for mesh, code, message in (
+        ("mesh<>", "MG0204", "is no sharding"),
+        ("mesh<[]>", "MG0204", "has no axes"),
+        ('mesh<["x"=2], device_ids=[1, 1]>', "MG0201", "has 2 devices, but device_ids"),
     ):
         with pytest.raises(ProgramError, match=message) as caught:
             parse_text(f'sdy.mesh @mesh = <["x"=2]>\n{WRITTEN.replace(IN_PLACE, mesh)}')
-        assert caught.value.diagnostics[0].code == "MG0201"
+        assert caught.value.diagnostics[0].code == code
 
 
 def test_devices_of_a_mesh_in_place_are_in_its_order() -> None:
@@ -221,7 +222,7 @@ def test_a_mesh_that_is_written_in_place_is_declared_beside_others() -> None:
 
 @pytest.mark.parametrize(
     "sharding",
-    ['@mesh, [{"a"}, {}], weird={"b"}', '@mesh, [{"a"}, {}], unreduced=max{"b"}', "@mesh, [{a}, {}]", '@mesh, [{"a"} {}]',
+    ['@mesh, [{"a"}, {}], weird={"b"}', '@mesh, [{"a"}, {}], unreduced=most{"b"}', "@mesh, [{a}, {}]", '@mesh, [{"a"} {}]',
      '@mesh, [{"a"}, {}], replicated={b}'],
 )  # fmt: skip
 def test_what_would_not_be_read_of_a_sharding_is_refused(sharding: str) -> None:

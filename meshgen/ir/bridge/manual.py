@@ -16,9 +16,10 @@ from xdsl.ir import Operation, Region, SSAValue
 from meshgen.ir.bridge import registries
 from meshgen.ir.bridge.conversion import Exporter, Importer
 from meshgen.ir.bridge.registries import exports, imports
-from meshgen.ir.dialects.sdy.attributes import ManualAxesAttr, ShardingPerValueAttr, spell
+from meshgen.ir.dialects.sdy.attributes import ManualAxesAttr, ShardingPerValueAttr
 from meshgen.ir.dialects.sdy.dialect import checked
 from meshgen.ir.dialects.sdy.manual import ManualComputationOp, ReturnOp
+from meshgen.ir.dialects.sdy.spelling import spell
 from meshgen.ir.graph import Annotation, Node, TensorType, Value
 from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
@@ -38,7 +39,7 @@ def _import_manual(importer: Importer, operation: Operation) -> None:
 def _named_axes(operation: Operation) -> tuple[str, tuple[str, ...]]:
     """The mesh and the axes that a computation names."""
     assert isinstance(operation, ManualComputationOp)
-    bodies = (*operation.in_shardings.bodies, *operation.out_shardings.bodies)
+    bodies = (*operation.in_shardings.data, *operation.out_shardings.data)
     return next((body.partition(",")[0].removeprefix("@") for body in bodies), ""), operation.manual_axes.data
 
 
@@ -105,7 +106,7 @@ def _wishes(
     importer: Importer, operation: Operation, attribute: ShardingPerValueAttr, values: Sequence[SSAValue]
 ) -> list[Annotation]:
     """The shardings of the operands or results as they are written."""
-    bodies = attribute.bodies
+    bodies = attribute.data
     if len(bodies) != len(values):
         importer.fault("MG0104", f"there are {len(bodies)} shardings for {len(values)} values", operation)
         return [Annotation(Sharding.replicated(importer.type(ssa).rank)) for ssa in values]
@@ -171,7 +172,7 @@ def _export_manual(exporter: Exporter, node: Node) -> Operation:
             spell(Sharding(tuple((*a, *b) for a, b in zip(s.dims, f.dims, strict=True)), s.partial), mesh.name, opened)
             for s, (f, opened) in pairs
         ]
-        return ShardingPerValueAttr(f"[{', '.join(f'<{text}>' for text in texts)}]")
+        return ShardingPerValueAttr(tuple(texts))
 
     properties = {
         "in_shardings": spelled("in"),

@@ -60,6 +60,7 @@ class Reading:
         default_factory=dict[str, Sequence[int]]
     )  # places in the parent, of one part of it
     devices: dict[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])  # of meshes that say them
+    single: dict[str, int] = field(default_factory=dict[str, int])  # meshes that are one device: which
     shardy: list[str] = field(
         default_factory=list[str]
     )  # meshes which, where they are equally large, have the same devices

@@ -16,8 +16,8 @@ from meshgen.ir.bridge.registries import exports, imports
 from meshgen.ir.dialects.sdy.attributes import ShardingPerValueAttr
 from meshgen.ir.dialects.sdy.dialect import checked
 from meshgen.ir.dialects.sdy.propagation import (
-    DataFlowEdgeOp,
     DirectionAttr,
+    Edge,
     NamedComputationOp,
     PropagationBarrierOp,
     ShardingGroupOp,
@@ -57,10 +57,10 @@ def _export_barrier(exporter: Exporter, node: Node) -> Operation:
     )
 
 
-@imports("sdy.data_flow_edge")
+@imports("sdy.data_flow_edge", "sdy.func_data_flow_edge")
 def _import_edge(importer: Importer, operation: Operation) -> None:
     """How Shardy found the value to lie: its sharding is required."""
-    assert isinstance(operation, DataFlowEdgeOp)
+    assert isinstance(operation, Edge)
     value = importer.value(operation.input)
     body = operation.sharding.data if operation.sharding else None
     importer.bind(operation.result, value if body is None else _asked(importer, operation, value, body, as_result=True))
@@ -98,7 +98,7 @@ def _annotated(importer: Importer, operation: Operation, operands: Sequence[SSAV
     values = importer.values(operands)
     if said is None:
         return values
-    bodies = said.bodies
+    bodies = said.data
     if len(bodies) != len(values):
         importer.fault("MG0104", f"there are {len(bodies)} shardings for {len(values)} values", operation)
         return values

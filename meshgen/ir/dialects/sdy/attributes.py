@@ -1,62 +1,42 @@
-"""Attributes of Shardy's dialect, whose text is kept, and shardings as it spells them."""
+"""Attributes of Shardy's dialect. `spelling.py` reads what they say."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from typing import TypeVar
 
 from xdsl.ir import Data, OpaqueSyntaxAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from meshgen.ir.dialects.sdy.spelling import SpelledMesh, read_axes, read_mesh, read_spelled, spell_axes
 from meshgen.ir.parser import TextParser
-from meshgen.mesh import split_ref
-from meshgen.spec import Sharding
 
-_BODY = re.compile(r"<((?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*)>")
-_RULE = re.compile(r"<([^{}]*\{[^{}]*\}[^{}<>]*)>")
-_AXIS = re.compile(r'"([^"]+)"(?::(\(\d+\)\d+))?')
-_DIM = re.compile(r"\{([^{}]*)\}")
-_AXES_TEXT = r'(?:"[^"]+"(?::\(\d+\)\d+)?(?:\s*,\s*(?="))?)*'
-_DIM_TEXT = rf"\{{\s*{_AXES_TEXT}\s*,?\s*\??\s*\}}(?:p\d+)?"
-_SHARDING = re.compile(
-    rf"\s*(?:@(?P<symbol>[\w$.-]+)|@\"(?P<quoted>[^\"]*)\"|(?P<mesh>mesh<[^<>]*>))\s*,"
-    rf"\s*\[\s*(?P<dims>(?:{_DIM_TEXT}(?:\s*,\s*(?=\{{))?)*)\s*\]"
-    rf"(?P<clauses>(?:\s*,\s*(?:replicated|unreduced)\s*=\s*\{{\s*{_AXES_TEXT}\s*\}})*)\s*"
-)
-_MESH = re.compile(r'\s*\[\s*(?:"[^"]+"\s*=\s*\d+(?:\s*,\s*(?="))?)*\s*\]\s*(?:,\s*device_ids\s*=\s*\[[\d,\s]*\]\s*)?')
-_CLAUSE = re.compile(r"(replicated|unreduced)\s*=\s*\{([^{}]*)\}")
-_PER_VALUE = re.compile(r"<((?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*)>")
+_Kind = TypeVar("_Kind", bound="Data[object]")
 
 
-@dataclass(frozen=True)
-class Spelled:
-    """A sharding as `#sdy.sharding` spells it."""
+def parse_attribute(parser: AttrParser, kind: type[_Kind]) -> _Kind:
+    """An attribute of a known kind: in full (`#sdy.mesh<...>`), by an alias, or what stands behind its name."""
+    assert isinstance(parser, TextParser)
+    if not parser.at_attribute():
+        return kind(kind.parse_parameter(parser))
+    start = parser.pos
+    found = parser.parse_attribute()
+    if not isinstance(found, kind):
+        parser.raise_error(f"#{kind.name} expected", start)
+    return found
 
-    mesh: str  # the symbol, or the axes of a mesh written in place
-    dims: tuple[tuple[str, ...], ...]
-    open_dims: tuple[bool, ...]
-    replicated: tuple[str, ...]
-    unreduced: tuple[str, ...]
 
-
-class Body(Data[str]):
-    """An attribute whose text between the brackets is kept as it is."""
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> str:
-        assert isinstance(parser, TextParser)
-        return parser.scan(_BODY, "'<...>' expected")[1]
-
-    def print_parameter(self, printer: Printer) -> None:
-        printer.print_string(f"<{self.data}>")
+def _normal(body: str) -> str:
+    """The text of a sharding without white space that means nothing; of what is none as it is, to be refused where it is used."""
+    try:
+        return str(read_spelled(body))
+    except ValueError:
+        return body
 
 
 @irdl_attr_definition
-class ShardingRuleAttr(Body):
+class ShardingRuleAttr(Data[str]):
     """What JAX says of a custom call; the call itself has to be known, and then has a rule of its own."""
 
     name = "sdy.op_sharding_rule"
@@ -64,36 +44,75 @@ class ShardingRuleAttr(Body):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
         assert isinstance(parser, TextParser)
-        return parser.scan(_RULE, "'<(...)->(...) {...}>' expected")[1]
+        return parser.parse_bracketed()
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
 
 
 @irdl_attr_definition
-class MeshAttr(Body):
+class MeshAttr(Data[SpelledMesh]):
+    """`<["x"=2, "y"=4]>`"""
+
     name = "sdy.mesh"
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> str:
-        body = super().parse_parameter(parser)
-        if _MESH.fullmatch(body) is None:
-            parser.raise_error(f'\'<{body}>\' is no mesh, such as <["x"=2, "y"=4]> or <["x"=2], device_ids=[1, 0]>')
-        return body
+    def parse_parameter(cls, parser: AttrParser) -> SpelledMesh:
+        assert isinstance(parser, TextParser)
+        start = parser.pos
+        body = parser.parse_bracketed()
+        try:
+            return read_mesh(body)
+        except ValueError as error:
+            example = '<["x"=2, "y"=4]> or <["x"=2], device_ids=[1, 0]>'
+            return parser.raise_error(f"'<{body}>' is no mesh, such as {example}: {error}", start)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
 
 
 @irdl_attr_definition
-class ShardingAttr(Body):
+class ShardingAttr(Data[str]):
+    """`<@mesh, [{"x"}, {}]>`"""
+
     name = "sdy.sharding"
 
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        assert isinstance(parser, TextParser)
+        return _normal(parser.parse_bracketed())
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
+
 
 @irdl_attr_definition
-class ShardingPerValueAttr(Body):
-    """`<[<@mesh, [{"x"}]>, ...]>`: one sharding per operand or result."""
+class ShardingPerValueAttr(Data[tuple[str, ...]]):
+    """`<[<@mesh, [{"x"}]>, ...]>`: what stands between the brackets of each sharding, one per operand or result."""
 
     name = "sdy.sharding_per_value"
 
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[str, ...]:
+        parser.parse_punctuation("<")
+        found = cls.parse_list(parser)
+        parser.parse_punctuation(">")
+        return found
+
+    @classmethod
+    def parse_list(cls, parser: AttrParser) -> tuple[str, ...]:
+        """`[<...>, <...>]`"""
+        shardings = parser.parse_comma_separated_list(
+            parser.Delimiter.SQUARE, lambda: parse_attribute(parser, ShardingAttr)
+        )
+        return tuple(sharding.data for sharding in shardings)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.text}>")
+
     @property
-    def bodies(self) -> list[str]:
-        """What stands between the brackets of each sharding."""
-        return _PER_VALUE.findall(self.data)
+    def text(self) -> str:
+        return f"[{', '.join(f'<{body}>' for body in self.data)}]"
 
 
 @irdl_attr_definition
@@ -105,46 +124,20 @@ class ManualAxesAttr(OpaqueSyntaxAttribute, Data[tuple[str, ...]]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[str, ...]:
         assert isinstance(parser, TextParser)
-        return _axes(parser.scan(_DIM, "'{...}' expected")[1])
+        start = parser.pos
+        body = parser.parse_bracketed("{")
+        try:
+            return read_axes(f"{{{body}}}")
+        except ValueError as error:
+            return parser.raise_error(f'\'{{{body}}}\' is no list of axes, such as {{"x", "y"}}: {error}', start)
 
     def print_parameter(self, printer: Printer) -> None:
-        printer.print_string(f"{{{_spelled_axes(self.data)}}}")
+        printer.print_string(f"{{{spell_axes(self.data)}}}")
 
 
-@lru_cache(maxsize=4096)
-def read_spelled(body: str) -> Spelled:
-    """Parse the text between the brackets of a sharding. Raises ValueError where it is no sharding."""
-    match = _SHARDING.fullmatch(body)
-    if match is None:
-        raise ValueError(
-            f'\'<{body}>\' is no sharding, such as <@mesh, [{{"x"}}, {{?}}], replicated={{"y"}}, unreduced={{"z"}}>'
-        )
-    dims = [dim[1] for dim in _DIM.finditer(match["dims"])]
-    clauses = {name: _axes(text) for name, text in _CLAUSE.findall(match["clauses"])}
-    is_open = tuple("?" in _AXIS.sub("", dim) for dim in dims)
-    none: tuple[str, ...] = ()
-    return Spelled(
-        match["symbol"] or match["quoted"] or match["mesh"] or "",
-        tuple(_axes(dim) for dim in dims),
-        is_open,
-        clauses.get("replicated", none),
-        clauses.get("unreduced", none),
-    )
-
-
-def _axes(text: str) -> tuple[str, ...]:
-    return tuple(f"{name}:{part}" if part else name for name, part in _AXIS.findall(text))
-
-
-def spell(sharding: Sharding, mesh: str, open_dims: Sequence[bool] = ()) -> str:
-    """What stands between the brackets of a sharding over the mesh of this name."""
-    opened = [*open_dims, *[False] * (sharding.rank - len(open_dims))]
-    texts = [_spelled_axes(axes) for axes in sharding.dims]
-    marked = [", ".join(filter(None, (text, "?" if o else ""))) for text, o in zip(texts, opened, strict=True)]
-    dims = ", ".join(f"{{{text}}}" for text in marked)
-    partial = f", unreduced={{{_spelled_axes(sharding.partial_axes)}}}" if sharding.partial else ""
-    return f"@{mesh}, [{dims}]{partial}"
-
-
-def _spelled_axes(axes: Sequence[str]) -> str:
-    return ", ".join(f'"{name}"' + axis.removeprefix(name) for axis, name in ((a, split_ref(a)[0]) for a in axes))
+def parse_shardings(parser: TextParser) -> ShardingPerValueAttr:
+    """`=[<...>, <...>]`"""
+    parser.parse_punctuation("=")
+    if parser.at_attribute():
+        return parse_attribute(parser, ShardingPerValueAttr)
+    return ShardingPerValueAttr(ShardingPerValueAttr.parse_list(parser))

@@ -6,27 +6,36 @@ collectives go between two shardings is planned anew, with what else is known of
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
-from xdsl.ir import Data, OpaqueSyntaxAttribute, Operation
-from xdsl.irdl import IRDLOperation, irdl_attr_definition, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, Data, OpaqueSyntaxAttribute, Operation
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+)
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 
-from meshgen.ir.dialects.sdy.attributes import ShardingAttr
+from meshgen.ir.dialects.sdy.attributes import ShardingAttr, parse_attribute
 from meshgen.ir.parser import TextParser
+from meshgen.spec import PARTIAL_KINDS
 
 
 class _Listed(OpaqueSyntaxAttribute, Data[str]):
     """Axes, as they are written."""
 
-    pattern: ClassVar[re.Pattern[str]] = re.compile(r"\[[^\[\]]*\]")
+    brackets: ClassVar[str] = "[]"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
         assert isinstance(parser, TextParser)
-        return parser.scan(cls.pattern, "list of axes expected")[0]
+        return parser.parse_bracketed(cls.brackets[0]).join(cls.brackets)
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(self.data)
@@ -37,7 +46,7 @@ class AxisRefListAttr(_Listed):
     """`#sdy<axis_ref_list{"x"}>`"""
 
     name = "sdy.axis_ref_list"
-    pattern = re.compile(r"\{[^{}]*\}")
+    brackets = "{}"
 
 
 @irdl_attr_definition
@@ -56,6 +65,8 @@ class AllToAllParamListAttr(_Listed):
 
 # The property of each that lists axes, which follow from the shardings.
 _LISTS: dict[str, tuple[str, type[_Listed]] | None] = {
+    "sharded_to_unreduced": ("axes", ListOfAxisRefListsAttr),
+    "replicated_to_unreduced": ("axes", AxisRefListAttr),
     "all_gather": ("gathering_axes", ListOfAxisRefListsAttr),
     "all_slice": ("slicing_axes", ListOfAxisRefListsAttr),
     "all_to_all": ("params", AllToAllParamListAttr),
@@ -63,10 +74,11 @@ _LISTS: dict[str, tuple[str, type[_Listed]] | None] = {
     "reduce_scatter": ("reduce_scatter_axes", ListOfAxisRefListsAttr),
     "collective_permute": None,
 }
+_REDUCING = ("all_reduce", "reduce_scatter")  # by a kind that is a sum where it is not said
 
 
 class _Collective(IRDLOperation):
-    """`sdy.all_gather [{}, {"x"}] %a out_sharding=<@mesh, [{}, {}]> : tensor<8x8xf32>`"""
+    """`sdy.all_reduce max {"x"} %a out_sharding=<@mesh, [{}, {}]> : tensor<8x8xf32>`"""
 
     tensor = operand_def()
     out_sharding = prop_def(ShardingAttr)
@@ -75,19 +87,25 @@ class _Collective(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> IRDLOperation:
         assert isinstance(parser, TextParser)
-        listed = _LISTS[cls.name.removeprefix("sdy.")]
-        axes = {listed[0]: listed[1](listed[1].parse_parameter(parser))} if listed else {}
+        name = cls.name.removeprefix("sdy.")
+        properties: dict[str, Attribute] = {}
+        if name in _REDUCING and (kind := _parse_kind(parser)):
+            properties["reduction"] = StringAttr(kind)
+        if (listed := _LISTS[name]) is not None:
+            properties[listed[0]] = parse_attribute(parser, listed[1])
         operand = parser.parse_unresolved_operand()
         parser.parse_keyword("out_sharding")
         parser.parse_punctuation("=")
-        sharding = ShardingAttr(ShardingAttr.parse_parameter(parser))
+        properties["out_sharding"] = parse_attribute(parser, ShardingAttr)
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         type = parser.parse_type()
-        return cls.create(operands=[parser.resolve_operand(operand, type)], result_types=[type],
-                          properties={"out_sharding": sharding, **axes}, attributes=attributes)  # fmt: skip
+        value = parser.resolve_operand(operand, type)
+        return cls.create(operands=[value], result_types=[type], properties=properties, attributes=attributes)
 
     def print(self, printer: Printer) -> None:
+        if isinstance(kind := self.properties.get("reduction"), StringAttr):
+            printer.print_string(f" {kind.data}")
         for axes in self.properties.values():
             if isinstance(axes, _Listed):
                 printer.print_string(" ")
@@ -100,10 +118,15 @@ class _Collective(IRDLOperation):
         printer.print_attribute(self.result.type)
 
 
+def _parse_kind(parser: TextParser) -> str | None:
+    return next((kind for kind in PARTIAL_KINDS if parser.parse_optional_keyword(kind) is not None), None)
+
+
 def _definition(op: str) -> type[IRDLOperation]:
     listed = _LISTS[op]
     axes = {listed[0]: prop_def(listed[1])} if listed else {}
-    return irdl_op_definition(type(f"Sdy{op.title()}Op", (_Collective,), {"name": f"sdy.{op}", **axes}))
+    kind = {"reduction": opt_prop_def(StringAttr)} if op in _REDUCING else {}
+    return irdl_op_definition(type(f"Sdy{op.title()}Op", (_Collective,), {"name": f"sdy.{op}", **axes, **kind}))
 
 
 COLLECTIVES: list[type[Operation]] = [_definition(op) for op in _LISTS]

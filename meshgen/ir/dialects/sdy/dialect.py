@@ -4,7 +4,6 @@ manual computations (`bridge/manual.py`) and what is said of propagation (`bridg
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, SymbolNameConstraint
@@ -25,21 +24,18 @@ from meshgen.ir.dialects.sdy.attributes import (
     ShardingAttr,
     ShardingPerValueAttr,
     ShardingRuleAttr,
-    read_spelled,
+    parse_attribute,
 )
 from meshgen.ir.dialects.sdy.collectives import COLLECTIVES, LISTED
 from meshgen.ir.dialects.sdy.manual import ManualComputationOp, ReturnOp
 from meshgen.ir.dialects.sdy.one_value import OfOneValue
 from meshgen.ir.dialects.sdy.propagation import OPERATIONS, DirectionAttr
+from meshgen.ir.dialects.sdy.spelling import Spelled, SpelledMesh, read_spelled
 from meshgen.ir.graph import TOKEN, Annotation, TensorType
 from meshgen.mesh import DEFAULT_NAME, Axis
 from meshgen.spec import Sharding
 
 _RESULTS = "sdy.sharding"  # on an operation: how its results are made
-_MESH_AXIS = re.compile(r'"([^"]+)"\s*=\s*(\d+)')
-_MESH_IN_PLACE = re.compile(r"\bmesh(<\[[^\]]*\][^<>]*>)")
-_IN_PLACE = "mesh<"  # how the axes of a mesh without a name start in a sharding
-_DEVICES = re.compile(r"device_ids\s*=\s*\[([\d,\s]*)\]")
 
 
 @irdl_op_definition
@@ -54,7 +50,7 @@ class MeshOp(IRDLOperation):
     def parse(cls, parser: Parser) -> MeshOp:
         symbol = parser.parse_symbol_name()
         parser.parse_punctuation("=")
-        mesh = MeshAttr(MeshAttr.parse_parameter(parser))
+        mesh = parse_attribute(parser, MeshAttr)
         attributes = parser.parse_optional_attr_dict()
         return cls.create(properties={"sym_name": symbol, "mesh": mesh}, attributes=attributes)
 
@@ -73,7 +69,7 @@ class Constrained(OfOneValue):
 
     @classmethod
     def parse_said(cls, parser: Parser) -> dict[str, Attribute]:
-        return {"sharding": ShardingAttr(ShardingAttr.parse_parameter(parser))}
+        return {"sharding": parse_attribute(parser, ShardingAttr)}
 
     @property
     def said(self) -> str:
@@ -99,11 +95,6 @@ registries.DIALECTS.append(
 )
 
 
-def read_axes(body: str) -> list[Axis]:
-    """The axes that `["x"=2, "y"=4]` declares."""
-    return [Axis(axis, int(size)) for axis, size in _MESH_AXIS.findall(body)]
-
-
 def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
     """The annotation that a sharding makes. Raises ShardingError where it names another mesh or is no sharding.
 
@@ -117,43 +108,73 @@ def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
     symbol = _symbol(reading, spelled.mesh)
     if symbol in reading.refused:
         raise ShardingError(reading.refused[symbol])
+    if not reading.meshes[symbol].axes:
+        return _whole(reading, symbol, spelled, kind)
     dims = tuple(reading.axes(symbol, axes) for axes in spelled.dims)
     if kind == TensorType(*TOKEN):
         dims = dims or ((),)
-    partial = tuple((axis, "sum") for axis in reading.axes(symbol, spelled.unreduced))
+    partial = tuple(
+        (axis, how)
+        for ref, how in zip(spelled.unreduced, spelled.kinds, strict=True)
+        for axis in reading.axes(symbol, (ref,))
+    )
     is_open = spelled.open_dims if any(spelled.open_dims) and not spelled.replicated else ()
     return Annotation(reading.on(symbol, Sharding(dims, partial)), required=True, open_dims=is_open)
 
 
-def _symbol(reading: Reading, spelled: str) -> str:
+def _whole(reading: Reading, symbol: str, spelled: Spelled, kind: TensorType) -> Annotation:
+    """A value over a mesh without axes, whose dims need not be written. Where the mesh is one device (Shardy's maximal
+    sharding), all devices have the value, as XLA's partitioner gives it to all where it is used.
+    """
+    device, mesh = reading.single.get(symbol, 0), reading.module.mesh
+    if mesh.is_static and device >= mesh.size:
+        message = f"@{symbol} is device {device}, but the program is on {mesh.size} devices, 0 to {mesh.size - 1}"
+        raise ShardingError(Diagnostic("MG0209", message, hint="name one of these, or declare a larger mesh"))
+    if any(spelled.dims) or spelled.unreduced:
+        message = f"<{spelled}>: @{symbol} has no axes, so that values over it are whole"
+        raise ShardingError(Diagnostic("MG0204", message, hint=f"write <@{symbol}, []>"))
+    if spelled.dims and len(spelled.dims) != kind.rank:
+        raise ShardingError(Sharding(spelled.dims).faults(kind.shape, mesh)[0])
+    return Annotation(reading.on(mesh.name, Sharding.replicated(kind.rank)), required=True)
+
+
+def _symbol(reading: Reading, spelled: str | SpelledMesh) -> str:
     """The name of the mesh that a sharding is over: as it is written, or of the one with the axes that are written in place."""
     known = ", ".join(f"@{name}" for name in reading.meshes if name) or "none"
-    if not spelled.startswith(_IN_PLACE):
+    if isinstance(spelled, str):
         if spelled not in reading.meshes:
             message = f"the sharding is over @{spelled}, which is not declared"
             raise ShardingError(Diagnostic("MG0201", message, hint=f"declared meshes: {known}"))
         return spelled
     if (found := _find_declared(reading, spelled)) is not None:
         return found
-    message = f"the sharding is over {spelled}, and no mesh of the program has these axes"
+    message = f"the sharding is over mesh<{spelled}>, and no mesh of the program has these axes"
     raise ShardingError(Diagnostic("MG0201", message, hint=f"declare it with a name; there are: {known}"))
 
 
 def _declare_in_place(reading: Reading, top: Operation) -> None:
     """Declare the meshes that shardings write in place, where none with these axes is declared; in the program's order."""
     for operation in top.walk():
-        for attribute in _attributes(operation):
-            texts = (
-                _MESH_IN_PLACE.findall(attribute.data)
-                if isinstance(attribute, ShardingAttr | ShardingPerValueAttr)
-                else ()
-            )
-            for body in texts:
-                symbol, number = DEFAULT_NAME, 0
-                while symbol in reading.meshes:
-                    symbol, number = f"{DEFAULT_NAME}_{number}", number + 1
-                if _find_declared(reading, body) is None:
-                    _declare_mesh(reading, symbol, body, operation)
+        for mesh in _in_place(operation):
+            symbol, number = DEFAULT_NAME, 0
+            while symbol in reading.meshes:
+                symbol, number = f"{DEFAULT_NAME}_{number}", number + 1
+            if _find_declared(reading, mesh) is None:
+                _declare_mesh(reading, symbol, mesh, operation)
+
+
+def _in_place(operation: Operation) -> Iterator[SpelledMesh]:
+    """The meshes that the shardings of an operation write in place; what is no sharding is refused where it is used."""
+    for attribute in _attributes(operation):
+        is_one = isinstance(attribute, ShardingAttr)
+        bodies = (attribute.data,) if is_one else attribute.data if isinstance(attribute, ShardingPerValueAttr) else ()
+        for body in bodies:
+            try:
+                spelled = read_spelled(body)
+            except ValueError:
+                continue
+            if isinstance(spelled.mesh, SpelledMesh):
+                yield spelled.mesh
 
 
 def _attributes(operation: Operation) -> Iterator[Attribute]:
@@ -219,35 +240,30 @@ def _read_mesh_op(reading: Reading, operation: Operation) -> None:
     _declare_mesh(reading, operation.sym_name.data, operation.mesh.data, operation)
 
 
-def _declare_mesh(reading: Reading, symbol: str, body: str, operation: Operation) -> None:
+def _declare_mesh(reading: Reading, symbol: str, mesh: SpelledMesh, operation: Operation) -> None:
     """Declare what `["x"=2], device_ids=[1, 0]` says."""
-    axes, order = read_axes(body), _devices(body)
+    axes, order = [Axis(name, size) for name, size in mesh.axes], mesh.device_ids
     if order is not None:
         count = math.prod(axis.size or 1 for axis in axes)
         if len(order) != count or len(set(order)) != count:
             message = f"@{symbol} has {count} devices, but device_ids = {list(order)}"
             reading.fault("MG0201", message, operation, "list each device once, or leave them out")
             return
-        reading.devices[symbol] = order
+        if axes:
+            reading.devices[symbol] = order
+        else:
+            reading.single[symbol] = order[0]
     if axes:
         reading.shardy.append(symbol)
     declare(reading, symbol, axes, operation)
 
 
-def _devices(body: str) -> tuple[int, ...] | None:
-    found = _DEVICES.search(body)
-    return tuple(int(number) for number in found[1].split(",") if number.strip()) if found else None
-
-
-def _find_declared(reading: Reading, body: str) -> str | None:
+def _find_declared(reading: Reading, spelled: SpelledMesh) -> str | None:
     """The mesh that has the axes, and the order of devices, of one that is written in place."""
-    axes = [(axis.name, axis.size) for axis in read_axes(body)]
     for symbol, mesh in reading.meshes.items():
-        if (
-            symbol
-            and [(axis.name, axis.size) for axis in mesh.axes] == axes
-            and reading.devices.get(symbol) == _devices(body)
-        ):
+        ids = (reading.single[symbol],) if symbol in reading.single else reading.devices.get(symbol)
+        axes = tuple((axis.name, axis.size) for axis in mesh.axes)
+        if symbol and axes == spelled.axes and ids == spelled.device_ids:
             return symbol
     return None
 
@@ -270,7 +286,7 @@ def _read_argument(reading: Reading, attribute: Attribute, slot: Slot) -> None:
 
 def _read_results(importer: Importer, operation: Operation, attribute: Attribute) -> None:
     """`sdy.sharding` on an operation annotates its results."""
-    bodies = attribute.bodies if isinstance(attribute, ShardingPerValueAttr) else None
+    bodies = attribute.data if isinstance(attribute, ShardingPerValueAttr) else None
     if bodies is None or len(bodies) != len(operation.results):
         message = f"{operation.name}: sdy.sharding is no #sdy.sharding_per_value<[...]> with one for each result"
         importer.fault("MG0204", message, operation)

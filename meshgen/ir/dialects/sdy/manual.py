@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -17,11 +15,9 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator
 
-from meshgen.ir.dialects.sdy.attributes import ManualAxesAttr, ShardingPerValueAttr
+from meshgen.ir.dialects.sdy.attributes import ManualAxesAttr, ShardingPerValueAttr, parse_attribute, parse_shardings
 from meshgen.ir.dialects.stablehlo.base import Return
 from meshgen.ir.parser import TextParser
-
-_SHARDINGS = re.compile(r"\[(?:[^<>\[\]]|<(?:[^<>]|<[^<>]*>)*>)*\]")
 
 
 @irdl_op_definition
@@ -47,8 +43,10 @@ class ManualComputationOp(IRDLOperation):
         outs = parse_shardings(parser)
         parser.parse_keyword("manual_axes")
         parser.parse_punctuation("=")
-        axes = ManualAxesAttr(ManualAxesAttr.parse_parameter(parser))
-        body = parser.parse_region(parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_argument))
+        axes = parse_attribute(parser, ManualAxesAttr)
+        body = parser.parse_region(
+            parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_region_argument)
+        )
         attributes = parser.parse_optional_attr_dict()
         values, results = parser.parse_signature(operands)
         properties = {"in_shardings": ins, "out_shardings": outs, "manual_axes": axes}
@@ -60,7 +58,7 @@ class ManualComputationOp(IRDLOperation):
         printer.print_string("(")
         printer.print_list(self.operands, printer.print_operand)
         printer.print_string(
-            f") in_shardings={self.in_shardings.data} out_shardings={self.out_shardings.data} manual_axes="
+            f") in_shardings={self.in_shardings.text} out_shardings={self.out_shardings.text} manual_axes="
         )
         self.manual_axes.print_parameter(printer)
         printer.print_string(" (")
@@ -70,12 +68,6 @@ class ManualComputationOp(IRDLOperation):
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_function_type(self.operand_types, self.result_types)
-
-
-def parse_shardings(parser: TextParser) -> ShardingPerValueAttr:
-    """`=[<...>, <...>]`"""
-    parser.parse_punctuation("=")
-    return ShardingPerValueAttr(parser.scan(_SHARDINGS, "list of shardings expected")[0])
 
 
 @irdl_op_definition

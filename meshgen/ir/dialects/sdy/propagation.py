@@ -18,8 +18,7 @@ from xdsl.irdl import (
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 
-from meshgen.ir.dialects.sdy.attributes import ShardingAttr, ShardingPerValueAttr
-from meshgen.ir.dialects.sdy.manual import parse_shardings
+from meshgen.ir.dialects.sdy.attributes import ShardingAttr, ShardingPerValueAttr, parse_attribute, parse_shardings
 from meshgen.ir.dialects.sdy.one_value import OfOneValue
 from meshgen.ir.parser import TextParser
 
@@ -83,11 +82,9 @@ class PropagationBarrierOp(OfOneValue):
         return f"allowed_direction={self.allowed_direction.data}"
 
 
-@irdl_op_definition
-class DataFlowEdgeOp(OfOneValue):
+class Edge(OfOneValue):
     """`sdy.data_flow_edge %x sharding=<@mesh, [{"x"}]> : tensor<8xf32>`: what Shardy found of a value, as its passes note it."""
 
-    name = "sdy.data_flow_edge"
     sharding = opt_prop_def(ShardingAttr)
     result = result_def()
 
@@ -96,11 +93,25 @@ class DataFlowEdgeOp(OfOneValue):
         if parser.parse_optional_keyword("sharding") is None:
             return {}
         parser.parse_punctuation("=")
-        return {"sharding": ShardingAttr(ShardingAttr.parse_parameter(parser))}
+        return {"sharding": parse_attribute(parser, ShardingAttr)}
 
     @property
     def said(self) -> str:
         return f"sharding=<{self.sharding.data}>" if self.sharding else ""
+
+
+@irdl_op_definition
+class DataFlowEdgeOp(Edge):
+    """An edge through an operation with regions."""
+
+    name = "sdy.data_flow_edge"
+
+
+@irdl_op_definition
+class FuncDataFlowEdgeOp(Edge):
+    """An edge through a call of a function."""
+
+    name = "sdy.func_data_flow_edge"
 
 
 @irdl_op_definition
@@ -125,7 +136,9 @@ class NamedComputationOp(IRDLOperation):
         for name in ("in_shardings", "out_shardings"):
             if parser.parse_optional_keyword(name) is not None:
                 properties[name] = parse_shardings(parser)
-        body = parser.parse_region(parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_argument))
+        body = parser.parse_region(
+            parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_region_argument)
+        )
         attributes = parser.parse_optional_attr_dict()
         values, results = parser.parse_signature(operands)
         return cls.create(
@@ -133,4 +146,4 @@ class NamedComputationOp(IRDLOperation):
         )
 
 
-OPERATIONS = [ShardingGroupOp, PropagationBarrierOp, DataFlowEdgeOp, NamedComputationOp]
+OPERATIONS = [ShardingGroupOp, PropagationBarrierOp, DataFlowEdgeOp, FuncDataFlowEdgeOp, NamedComputationOp]

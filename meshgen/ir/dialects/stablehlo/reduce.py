@@ -94,18 +94,11 @@ def _parse_reducer(parser: TextParser) -> Region:
     parser.parse_keyword("reducer")
     pairs: list[list[Parser.Argument]] = []
     while parser.parse_optional_punctuation("(") is not None:
-        first = _parse_argument(parser)
+        first = parser.parse_region_argument()
         parser.parse_punctuation(",")
-        pairs.append([first, _parse_argument(parser)])
+        pairs.append([first, parser.parse_region_argument()])
         parser.parse_punctuation(")")
     return parser.parse_region([pair[side] for side in range(2) for pair in pairs])
-
-
-def _parse_argument(parser: TextParser) -> Parser.Argument:
-    """`%a: tensor<f32> loc(...)`"""
-    argument = parser.parse_argument()
-    parser.parse_optional_location()
-    return argument
 
 
 def _applied(parser: TextParser, name: str, types: Sequence[Attribute]) -> Region:

@@ -233,7 +233,7 @@ def _group(parser: TextParser, word: str) -> list[SSAValue]:
 
 def _region(parser: TextParser) -> list[Region]:
     """`(%in: f32, %acc: f32) {...}`, if it is there."""
-    arguments = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_argument)
+    arguments = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_region_argument)
     return [] if arguments is None else [parser.parse_region(arguments)]
 
 
