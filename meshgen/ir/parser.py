@@ -226,6 +226,10 @@ class TextParser(Parser):
 
     # What the dialects use beyond xDSL's parser.
 
+    def at(self, pattern: re.Pattern[str]) -> bool:
+        """Whether raw text matches at the current token."""
+        return pattern.match(self.lexer.input.content, self._current_token.span.start) is not None
+
     def scan(self, pattern: re.Pattern[str], message: str) -> re.Match[str]:
         """Match raw text at the current token and go on behind it."""
         match = pattern.match(self.lexer.input.content, self._current_token.span.start)
@@ -301,7 +305,7 @@ class TextParser(Parser):
 
     def at_block_label(self) -> bool:
         """Whether the current token opens a region whose first block is named."""
-        return _LABEL.match(self.lexer.input.content, self._current_token.span.start) is not None
+        return self.at(_LABEL)
 
     def _next_is_value(self) -> bool:
         content, position = self.lexer.input.content, self._current_token.span.end

@@ -21,6 +21,7 @@ from meshgen.ir.parser import TextParser
 Fields = tuple[tuple[str, int | tuple[int, ...]], ...]
 _STRUCT = re.compile(r"<([^<>]*)>")
 _FIELD = re.compile(r"(\w+)\s*=\s*(?:\[([-\d,\s]*)\]|(-?\d+))\s*(?:,\s*|$)")
+_RAW = re.compile(r"<\s*raw\b([^<>]*)>")
 _CONVOLUTION = re.compile(r"<?\s*\[([\w, ]*)\]\s*x\s*\[([\w, ]*)\]\s*->\s*\[([\w, ]*)\]\s*>?")
 
 
@@ -79,13 +80,7 @@ class Struct(Data[Fields]):
     def parse_parameter(cls, parser: AttrParser) -> Fields:
         assert isinstance(parser, TextParser)
         start = parser.pos
-        body = parser.scan(_STRUCT, "'<' and fields expected")[1].strip()
-        found = {match[1]: int(match[3]) if match[3] else numbers(match[2]) for match in _FIELD.finditer(body)}
-        if _FIELD.sub("", body) or len(found) != len(_FIELD.findall(body)):
-            parser.raise_error(f"'<{body}>' is no list of fields, each name = number or name = [numbers], once", start)
-        if unknown := [name for name in found if name not in cls.names]:
-            parser.raise_error(f"#{cls.name} has no field '{unknown[0]}': it has {', '.join(cls.names)}", start)
-        return tuple(found.items())
+        return tuple(_read_fields(parser, cls, parser.scan(_STRUCT, "'<' and fields expected")[1], start).items())
 
     def print_parameter(self, printer: Printer) -> None:
         parts = (f"{name} = {list(value) if isinstance(value, tuple) else value}" for name, value in self.data)
@@ -128,15 +123,28 @@ class ChannelHandle(Struct):
     names = ("handle", "type")
 
 
+_SIDES = (("input", "batch", "feature"), ("kernel", "output_feature", "input_feature"), ("output", "batch", "feature"))
+_LETTERS = {"batch": "b", "feature": "f", "output_feature": "o", "input_feature": "i"}
+
+
 @irdl_attr_definition
 class ConvolutionDimensions(Data[tuple[tuple[str, ...], ...]]):
     """`[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]`: what each dim of input, kernel and output is."""
 
     name = "stablehlo.conv"
+    names = tuple(
+        f"{side}_{what}"
+        for side, *whats in _SIDES
+        for what in (*(f"{w}_dimension" for w in whats), "spatial_dimensions")
+    )
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[str, ...], ...]:
         assert isinstance(parser, TextParser)
+        if parser.at(_RAW):
+            start = parser.pos
+            fields = _read_fields(parser, cls, parser.scan(_RAW, "fields expected")[1], start)
+            return tuple(_raw_side(parser, fields, *side) for side in _SIDES)
         match = parser.scan(_CONVOLUTION, "convolution dimensions expected")
         return tuple(tuple(word.strip() for word in group.split(",")) for group in match.groups())
 
@@ -146,6 +154,32 @@ class ConvolutionDimensions(Data[tuple[tuple[str, ...], ...]]):
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f"<{self.text()}>")
+
+
+def _read_fields(
+    parser: TextParser, kind: type[Struct | ConvolutionDimensions], text: str, start: int
+) -> dict[str, int | tuple[int, ...]]:
+    """`a = 1, b = [0, 2]`, each field once."""
+    body = text.strip()
+    found = {match[1]: int(match[3]) if match[3] else numbers(match[2]) for match in _FIELD.finditer(body)}
+    if _FIELD.sub("", body) or len(found) != len(_FIELD.findall(body)):
+        parser.raise_error(f"'<{body}>' is no list of fields, each name = number or name = [numbers], once", start)
+    if unknown := [name for name in found if name not in kind.names]:
+        parser.raise_error(f"#{kind.name} has no field '{unknown[0]}': it has {', '.join(kind.names)}", start)
+    return found
+
+
+def _raw_side(
+    parser: TextParser, fields: Mapping[str, int | tuple[int, ...]], side: str, first: str, second: str
+) -> tuple[str, ...]:
+    """What each dim of a side is, from the numbers of its dims; one that is not written is 0."""
+    spatial = fields.get(f"{side}_spatial_dimensions", ())
+    pairs = [(fields.get(f"{side}_{what}_dimension", 0), _LETTERS[what]) for what in (first, second)]
+    pairs += [(dim, str(place)) for place, dim in enumerate(spatial if isinstance(spatial, tuple) else (spatial,))]
+    words = dict(pairs)
+    if len(words) != len(pairs) or any(dim not in words for dim in range(len(pairs))):
+        parser.raise_error(f"the dims of the {side} are not numbered from 0 to {len(pairs) - 1}, each once")
+    return tuple(words[dim] for dim in range(len(words)))
 
 
 def struct_fields(values: Mapping[str, int | Sequence[int]], always: Sequence[str] = ()) -> Fields:
@@ -189,6 +223,21 @@ class IntegersConstraint(AttrConstraint[Attribute]):
 
     def mapping_type_vars(self, type_var_mapping: Mapping[Any, AttrConstraint | IntConstraint]) -> Self:
         return self
+
+
+@irdl_attr_definition
+class ResultAccuracy(Data[str]):
+    """How exact a function is wanted, `<mode = #stablehlo.result_accuracy_mode<HIGHEST>>`: read, and means nothing here."""
+
+    name = "stablehlo.result_accuracy"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        assert isinstance(parser, TextParser)
+        return parser.parse_bracketed()
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
 
 
 def array(values: Sequence[int]) -> Attribute:
@@ -242,4 +291,5 @@ ATTRIBUTES: list[type[Attribute]] = [
     ScatterDimensions,
     ChannelHandle,
     ConvolutionDimensions,
+    ResultAccuracy,
 ]

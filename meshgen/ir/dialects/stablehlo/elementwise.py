@@ -14,13 +14,16 @@ from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.dialects.stablehlo.attributes import ComparisonDirection, ComparisonType, integer, integer_of, word_of
 from meshgen.ir.dialects.stablehlo.base import HloOperation, Properties, define_node, print_values, values_of
-from meshgen.ir.dialects.stablehlo.fields import Field, number, word
+from meshgen.ir.dialects.stablehlo.fields import Field, number, unread, word
 from meshgen.ir.dialects.stablehlo.types import CHOICE, ONE, PARTS, TypesForm
 from meshgen.ir.parser import TextParser
 
+ACCURATE = (  # functions that say how exact they are wanted
+    "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "tanh", "sqrt", "rsqrt", "cbrt", "sine",
+    "cosine", "tan",
+)  # fmt: skip
 UNARY = (
-    "abs", "negate", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "tanh", "sqrt",
-    "rsqrt", "cbrt", "sine", "cosine", "tan", "floor", "ceil", "round_nearest_even", "round_nearest_afz", "sign",
+    "abs", "negate", "floor", "ceil", "round_nearest_even", "round_nearest_afz", "sign",
     "not", "popcnt", "count_leading_zeros",
 )  # fmt: skip
 BINARY = (
@@ -36,6 +39,12 @@ class Unary(HloOperation):
     operand = operand_def()
     result = result_def()
     TYPES: ClassVar[TypesForm] = ONE
+
+
+class Accurate(Unary):
+    """`stablehlo.tanh %x {result_accuracy = #stablehlo.result_accuracy<...>} : tensor<4xf32>`"""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = unread("result_accuracy")
 
 
 class Conversion(HloOperation):
@@ -122,7 +131,7 @@ class ReducePrecision(Unary):
 CLASSES = {
     name: define_node(kind, f"stablehlo.{name}")
     for kind, names in (
-        (Unary, UNARY), (Binary, BINARY), (Conversion, CONVERSIONS), (Combination, ("complex",)), (Select, ("select",)),
+        (Unary, UNARY), (Accurate, ACCURATE), (Binary, BINARY), (Conversion, CONVERSIONS), (Combination, ("complex",)), (Select, ("select",)),
         (Ternary, ("clamp",)), (Compare, ("compare",)), (ReducePrecision, ("reduce_precision",)),
     )
     for name in names
