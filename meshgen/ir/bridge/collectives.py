@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 
+from meshgen.errors import ShardingError
 from meshgen.ir.bridge.conversion import Importer
+from meshgen.ir.bridge.group_rows import group_rows
 from meshgen.ir.bridge.linalg.spread import sliced
 from meshgen.ir.bridge.payload import Builder, lifted
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.shard.collectives import emit_on
 from meshgen.ir.bridge.uneven_groups import reduce_unevenly
-from meshgen.ir.dense import DenseElements
 from meshgen.ir.dialects.stablehlo.attributes import ChannelHandle, integer_of
 from meshgen.ir.dialects.stablehlo.reduce import applied_op
-from meshgen.ir.graph import TensorType, Value
+from meshgen.ir.graph import Value
 from meshgen.ir.replica_groups import (
     are_uneven,
     axes_of_size,
@@ -38,12 +38,14 @@ Attrs = Mapping[str, object]
 _OF_ONE_SIDE = ("stablehlo.all_to_all", "stablehlo.collective_broadcast", "stablehlo.collective_permute")
 
 
-def rows_of(attribute: Attribute | None) -> list[tuple[int, ...]]:
-    """The rows of a dense matrix of integers."""
-    if not isinstance(attribute, DenseElements):
-        return []
-    array = attribute.data.array
-    return [tuple(int(n) for n in row) for row in array] if array.ndim == 2 else []
+def rows_in(importer: Importer, operation: Operation) -> list[tuple[int, ...]] | None:
+    """What `replica_groups` says, a row per group; None, and a fault, where that is not of the mesh."""
+    try:
+        return group_rows(importer.reading, operation)
+    except ShardingError as error:
+        for found in error.diagnostics:
+            importer.fault(found.code, f"{operation.name}: {found.message}", operation, found.hint)
+        return None
 
 
 def has_mesh(importer: Importer, operation: Operation) -> bool:
@@ -62,7 +64,7 @@ class Group:
     order: tuple[int, ...] = ()
 
 
-def _group(importer: Importer, operation: Operation, is_ordered: bool = True) -> Group | None:
+def group_of(importer: Importer, operation: Operation, is_ordered: bool = True) -> Group | None:
     """The groups of a collective, whose members may be taken in any order unless `is_ordered`; collects a fault where
     there are none.
 
@@ -71,7 +73,9 @@ def _group(importer: Importer, operation: Operation, is_ordered: bool = True) ->
     """
     if not has_mesh(importer, operation):
         return None
-    mesh, rows = importer.reading.module.mesh, rows_of(operation.properties["replica_groups"])
+    mesh, rows = importer.reading.module.mesh, rows_in(importer, operation)
+    if rows is None:
+        return None
     is_one = importer.reading.replicas == 1
     if rows in ([], [(0,)]) and (mesh.size == 1 or (is_one and is_across(operation))):
         return Group(mesh.names)
@@ -93,7 +97,7 @@ def _group(importer: Importer, operation: Operation, is_ordered: bool = True) ->
 
 def _uneven(importer: Importer, operation: Operation) -> list[tuple[int, ...]]:
     """The groups of a collective where they have different sizes."""
-    mesh, rows = importer.reading.module.mesh, rows_of(operation.properties["replica_groups"])
+    mesh, rows = importer.reading.module.mesh, rows_in(importer, operation) or []
     groups = importer.reading.placed(device_rows(importer, operation, rows)) if mesh.is_static else []
     return groups if are_uneven(groups, mesh) else []
 
@@ -135,12 +139,12 @@ def emit_each(importer: Importer, operation: Operation, name: str, attrs: Attrs,
     for operand, result in zip(operation.operands, operation.results, strict=True):
         value, kind = importer.value(operand), importer.type(result)
         sharding = importer.reading.sharding(result.type, result)
-        value = _moved(importer, operation, value, there)
+        value = moved(importer, operation, value, there)
         found = emit_on(importer, operation, value, name, attrs, kind, sharding)
-        importer.bind(result, _moved(importer, operation, found, back))
+        importer.bind(result, moved(importer, operation, found, back))
 
 
-def _moved(importer: Importer, operation: Operation, value: Value, pairs: tuple[tuple[int, int], ...]) -> Value:
+def moved(importer: Importer, operation: Operation, value: Value, pairs: tuple[tuple[int, int], ...]) -> Value:
     """The value as it is on the device from which each gets it."""
     if not pairs:
         return value
@@ -152,15 +156,15 @@ def _grouped(name: str, attrs_of: Callable[[Importer, Operation], Attrs]) -> Cal
     """The importer of a collective in groups."""
 
     def import_grouped(importer: Importer, operation: Operation) -> None:
-        if (group := _group(importer, operation)) is None:
-            _bind_unknown(importer, operation)
+        if (group := group_of(importer, operation)) is None:
+            bind_unknown(importer, operation)
             return
         emit_each(importer, operation, name, {"axes": group.axes, **attrs_of(importer, operation)}, group.order)
 
     return import_grouped
 
 
-def _reducing(name: str) -> Callable[[Importer, Operation], None]:
+def reducing(name: str) -> Callable[[Importer, Operation], None]:
     """The importer of a collective that reduces: what its region says other than known kinds is done by all devices."""
 
     def import_reducing(importer: Importer, operation: Operation) -> None:
@@ -169,8 +173,8 @@ def _reducing(name: str) -> Callable[[Importer, Operation], None]:
         if name == "all_reduce" and (groups := _uneven(importer, operation)):
             reduce_unevenly(importer, operation, groups, kind)
             return
-        if (group := _group(importer, operation, name == "reduce_scatter" or kind is None)) is None:
-            _bind_unknown(importer, operation)
+        if (group := group_of(importer, operation, name == "reduce_scatter" or kind is None)) is None:
+            bind_unknown(importer, operation)
             return
         attrs = {"dim": _integer(operation, "scatter_dimension")} if name == "reduce_scatter" else {}
         if kind is not None:
@@ -181,7 +185,7 @@ def _reducing(name: str) -> Callable[[Importer, Operation], None]:
     return import_reducing
 
 
-def _bind_unknown(importer: Importer, operation: Operation) -> None:
+def bind_unknown(importer: Importer, operation: Operation) -> None:
     """Results of a collective that has a fault."""
     for result in operation.results:
         importer.bind(result, Value(importer.type(result)))
@@ -200,7 +204,7 @@ def _fold_each(importer: Importer, operation: Operation, group: Group, attrs: At
             hint = f"a region of one {', '.join(_KINDS)}, or of element-wise operations on its two arguments can be"
             importer.fault("MG0103", message, operation, hint)
             return
-        value = _moved(importer, operation, value, tuple(sorted((device, place) for place, device in enumerate(order))))
+        value = moved(importer, operation, value, tuple(sorted((device, place) for place, device in enumerate(order))))
         parts = _parts(builder, value, group.axes, mesh.group_size(group.axes))
         folded: Value | str = parts[0]
         for part in parts[1:]:
@@ -210,7 +214,7 @@ def _fold_each(importer: Importer, operation: Operation, group: Group, attrs: At
             return
         if attrs:
             folded = builder.node("all_slice", [folded], importer.type(result), axes=group.axes, **attrs)
-        importer.bind(result, _moved(importer, operation, folded, tuple(enumerate(order))))
+        importer.bind(result, moved(importer, operation, folded, tuple(enumerate(order))))
 
 
 def _parts(builder: Builder, value: Value, axes: tuple[str, ...], count: int) -> list[Value]:
@@ -228,7 +232,7 @@ def _gathered(importer: Importer, operation: Operation) -> Attrs:
 
 
 def _exchanged(importer: Importer, operation: Operation) -> Attrs:
-    count, groups = _integer(operation, "split_count"), rows_of(operation.properties["replica_groups"])
+    count, groups = _integer(operation, "split_count"), rows_in(importer, operation)
     if groups and count != len(groups[0]) and groups != [(0,)]:
         message = f"{operation.name}: split_count is {count}, but a group has {len(groups[0])} devices"
         importer.fault("MG0104", message, operation)
@@ -239,40 +243,7 @@ def _integer(operation: Operation, name: str) -> int:
     return integer_of(operation.properties[name])
 
 
-imports("stablehlo.all_reduce")(_reducing("all_reduce"))
+imports("stablehlo.all_reduce")(reducing("all_reduce"))
 imports("stablehlo.all_gather")(_grouped("all_gather", _gathered))
-imports("stablehlo.reduce_scatter")(_reducing("reduce_scatter"))
+imports("stablehlo.reduce_scatter")(reducing("reduce_scatter"))
 imports("stablehlo.all_to_all")(_grouped("all_to_all", _exchanged))
-
-
-@imports("stablehlo.collective_broadcast")
-def _import_broadcast(importer: Importer, operation: Operation) -> None:
-    """From the first device of each group; who is in none has zeros."""
-    rows = rows_of(operation.properties["replica_groups"])
-    mesh = importer.reading.module.mesh
-    groups = importer.reading.placed(device_rows(importer, operation, rows)) if mesh.axes and mesh.is_static else []
-    members = [device for group in groups for device in group]
-    is_part = len(set(members)) == len(members) and set(members) < set(range(mesh.size)) and groups != [(0,)]
-    if is_part or are_uneven(groups, mesh):
-        _broadcast_to_some(importer, operation, groups)
-        return
-    group = _group(importer, operation) or Group()
-    attrs = {"axes": group.axes, "root": (0,) * len(group.axes)}
-    emit_each(importer, operation, "broadcast", attrs, group.order)
-
-
-def _broadcast_to_some(importer: Importer, operation: Operation, groups: Sequence[Sequence[int]]) -> None:
-    """The first of each group sends to one member after the other: a device sends once in each step."""
-    builder, mesh = Builder(importer, operation), importer.reading.module.mesh
-    index = builder.node("process_index", [], TensorType((), "i32"), axes=mesh.names)
-    for operand, result in zip(operation.operands, operation.results, strict=False):
-        value = importer.value(operand)
-        found = builder.constant(0, value.type)
-        for step in range(max(map(len, groups))):
-            pairs = tuple(sorted((group[0], group[step]) for group in groups if len(group) > step))
-            table = np.isin(np.arange(mesh.size), [target for _, target in pairs])
-            flags = builder.node("constant", [], TensorType((mesh.size,), "i1"), value=table)
-            flag = builder.node("dynamic_slice", [flags, index], TensorType((1,), "i1"), slice_sizes=(1,))
-            taken = builder.broadcast(builder.reshape(flag, ()), value.type.shape)
-            found = builder.select(taken, _moved(importer, operation, value, pairs), found)
-        importer.bind(result, found)

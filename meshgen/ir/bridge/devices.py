@@ -9,9 +9,11 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Operation
 
+from meshgen.errors import ShardingError
 from meshgen.ir.bridge import registries
-from meshgen.ir.bridge.collectives import has_mesh, is_across, rows_of
+from meshgen.ir.bridge.collectives import has_mesh, is_across
 from meshgen.ir.bridge.conversion import Importer
+from meshgen.ir.bridge.group_rows import group_rows, rows_of
 from meshgen.ir.bridge.payload import Builder
 from meshgen.ir.bridge.reading import Reading
 from meshgen.ir.bridge.registries import imports
@@ -22,8 +24,8 @@ from meshgen.mesh import DEFAULT_NAME, Axis
 _SPEAKING = frozenset(
     f"stablehlo.{name}"
     for name in (
-        "all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "partition_id", "recv",
-        "reduce_scatter", "replica_id", "send",
+        "all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "collective_reduce",
+        "partition_id", "recv", "reduce_scatter", "replica_id", "send",
     )
 )  # fmt: skip
 
@@ -59,11 +61,7 @@ def _find_devices(reading: Reading, top: Operation) -> None:
     operations = [each for each in top.walk() if each.name in _SPEAKING]
     if reading.module.mesh.axes or not operations:
         return
-    rows = [
-        row
-        for each in operations
-        for row in rows_of(each.properties.get("replica_groups") or each.properties.get("source_target_pairs"))
-    ]
+    rows = [row for each in operations for row in _named(reading, each)]
     partitions = _count(top, "mhlo.num_partitions")
     seen = max((number + 1 for row in rows for number in row), default=1)
     if reading.replicas * partitions == 1:
@@ -76,6 +74,16 @@ def _find_devices(reading: Reading, top: Operation) -> None:
     both = [Axis("replica", reading.replicas), Axis("partition", partitions)]
     axes = [axis for axis in both if (axis.size or 1) > 1] or [Axis("partition", 1)]
     declare(reading, DEFAULT_NAME, axes, top)
+
+
+def _named(reading: Reading, operation: Operation) -> list[tuple[int, ...]]:
+    """The devices that an operation names."""
+    if "replica_groups" not in operation.properties:
+        return rows_of(operation.properties.get("source_target_pairs"))
+    try:
+        return group_rows(reading, operation)
+    except ShardingError:  # refused where the operation is read
+        return []
 
 
 def _count(top: Operation, name: str) -> int:

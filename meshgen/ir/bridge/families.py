@@ -16,6 +16,7 @@ import meshgen.ir.bridge.linalg.pack
 import meshgen.ir.bridge.manual
 import meshgen.ir.bridge.pairs
 import meshgen.ir.bridge.parallel
+import meshgen.ir.bridge.rooted
 import meshgen.ir.bridge.scf
 import meshgen.ir.bridge.schedule
 import meshgen.ir.bridge.shard.annotations
@@ -47,6 +48,7 @@ FAMILIES = (
     meshgen.ir.bridge.pairs,
     meshgen.ir.bridge.parallel,
     meshgen.ir.bridge.scf,
+    meshgen.ir.bridge.rooted,
     meshgen.ir.bridge.schedule,
     meshgen.ir.bridge.shardy,
     meshgen.ir.bridge.tensor_lookup,

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from meshgen.ir.bridge.collectives import device_rows, has_mesh, rows_of
+from meshgen.ir.bridge.collectives import device_rows, has_mesh
 from meshgen.ir.bridge.conversion import Importer
+from meshgen.ir.bridge.group_rows import rows_of
 from meshgen.ir.bridge.payload import Builder, scalar_of
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.shard.collectives import emit_on

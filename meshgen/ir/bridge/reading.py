@@ -75,9 +75,11 @@ class Reading:
     )
 
     def fault(self, code: str, message: str, source: Operation | SSAValue | None, hint: str = "") -> None:
-        """Collect a fault; all are reported together when the module has been read."""
+        """Collect a fault, once; all are reported together when the module has been read."""
         loc = None if source is None else self.source.locate(source)
-        self.faults.append(Diagnostic(code, message, loc, hint=hint))
+        found = Diagnostic(code, message, loc, hint=hint)
+        if found not in self.faults:
+            self.faults.append(found)
 
     def declare_mesh(self, symbol: str, mesh: Mesh, source: Operation) -> None:
         """Add a mesh, with sizes that it leaves open from the user.

@@ -23,6 +23,8 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 
 from meshgen.ir.dialects.sdy.attributes import ShardingAttr, parse_attribute
+from meshgen.ir.dialects.sdy.spelling import spell_axes
+from meshgen.ir.dialects.stablehlo.mesh_axes import AxisRef, parse_part
 from meshgen.ir.parser import TextParser
 from meshgen.spec import PARTIAL_KINDS
 
@@ -61,6 +63,21 @@ class AllToAllParamListAttr(_Listed):
     """`#sdy<all_to_all_param_list[{"x"}: 0->1]>`"""
 
     name = "sdy.all_to_all_param_list"
+
+
+@irdl_attr_definition
+class AxisRefAttr(OpaqueSyntaxAttribute, AxisRef):
+    """`#sdy<axis_ref"x":(1)2>`, as replica groups may have it."""
+
+    name = "sdy.axis_ref"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        name = parser.parse_str_literal()
+        return name + parse_part(parser) if parser.parse_optional_punctuation(":") is not None else name
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(spell_axes([self.data]))
 
 
 # The property of each that lists axes, which follow from the shardings.
@@ -130,4 +147,4 @@ def _definition(op: str) -> type[IRDLOperation]:
 
 
 COLLECTIVES: list[type[Operation]] = [_definition(op) for op in _LISTS]
-LISTED = [AxisRefListAttr, ListOfAxisRefListsAttr, AllToAllParamListAttr]
+LISTED = [AxisRefAttr, AxisRefListAttr, ListOfAxisRefListsAttr, AllToAllParamListAttr]

@@ -56,6 +56,10 @@ class AllToAll(Grouped):
     split_count = prop_def()
 
 
+class Broadcast(Grouped):
+    has_dynamic_root = opt_prop_def()
+
+
 class CollectivePermute(IRDLOperation):
     """Each device sends to at most one; who receives nothing has zeros."""
 
@@ -109,9 +113,10 @@ class DeviceNumber(HloOperation):
 
 ALL_REDUCE = define(AllReduce, "stablehlo.all_reduce")
 ALL_GATHER = define(AllGather, "stablehlo.all_gather")
+COLLECTIVE_REDUCE = define(AllReduce, "stablehlo.collective_reduce")
 REDUCE_SCATTER = define(ReduceScatter, "stablehlo.reduce_scatter")
 ALL_TO_ALL = define(AllToAll, "stablehlo.all_to_all")
-COLLECTIVE_BROADCAST = define(Grouped, "stablehlo.collective_broadcast")
+COLLECTIVE_BROADCAST = define(Broadcast, "stablehlo.collective_broadcast")
 COLLECTIVE_PERMUTE = define(CollectivePermute, "stablehlo.collective_permute")
 SEND, RECV = define(Crossing, "stablehlo.send"), define(Crossing, "stablehlo.recv")
 ASYNC_START, ASYNC_DONE = define(AsyncStart, "stablehlo.async_start"), define(AsyncDone, "stablehlo.async_done")

@@ -21,6 +21,7 @@ from meshgen.ir.dialects.stablehlo import (
     einsum,
     elementwise,
     linalg,
+    mesh_axes,
     movement,
     norms,
     reduce,
@@ -48,6 +49,7 @@ FAMILIES = (
     convolution,
     control,
     collectives,
+    mesh_axes,
 )
 registries.DIALECTS.append(
     Dialect("stablehlo", [op for op in OPERATIONS if op.name.startswith("stablehlo.")], ATTRIBUTES)
