@@ -237,11 +237,10 @@ ONE = 'sdy.mesh @mesh = <["x"=4]>\nsdy.mesh @one = <[], device_ids=[2]>\nsdy.mes
 def test_a_value_on_one_device_is_whole(sharding: str) -> None:
     text = f"""{ONE}func.func @main(%a: tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}) -> tensor<8x8xf32> {{
   %0 = stablehlo.tanh %a {{sdy.sharding = #sdy.sharding_per_value<[<{sharding}>]>}} : tensor<8x8xf32>
-  %1 = sdy.sharding_constraint %0 <@mesh, [{{"x"}}, {{}}]> : tensor<8x8xf32>
-  return %1 : tensor<8x8xf32>
+  return %0 : tensor<8x8xf32>
 }}"""
     module = parse_text(text)
-    assert annotations(module) == ["[{}, {}]", "[{x}, {}]"] and not module.meshes
+    assert annotations(module) == ["[{}, {}]"] and not module.meshes
     assert counts(text) == {"all_gather": 1}
 
 
