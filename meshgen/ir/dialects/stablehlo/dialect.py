@@ -9,7 +9,7 @@ from __future__ import annotations
 from xdsl.ir import Dialect
 
 from meshgen.ir.bridge import registries
-from meshgen.ir.dialects.chlo import functions, ragged_dot
+from meshgen.ir.dialects.chlo import functions, ragged_dot, scan
 from meshgen.ir.dialects.custom_calls import targets
 from meshgen.ir.dialects.stablehlo import (
     calls,
@@ -34,6 +34,7 @@ from meshgen.ir.dialects.stablehlo.base import OPERATIONS
 FAMILIES = (
     functions,
     ragged_dot,
+    scan,
     written,
     dynamic,
     calls,
