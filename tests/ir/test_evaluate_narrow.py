@@ -58,3 +58,28 @@ def test_reducing_precision_keeps_what_the_exponent_can_say() -> None:
 
 def test_digamma_right_below_a_pole() -> None:
     assert run("digamma", np.array([-1e-40, -1e-10])) == pytest.approx([1e40, 1e10], rel=1e-9)
+
+
+PACKED = [
+    ("i4", (2, 4), "f16", [0x4321, 0xF00D]), ("ui2", (4,), "i8", 0x1B), ("ui4", (3, 2), "i8", [0x10, 0x7F, -1]),
+    ("i4", (3, 2), "i2", None), ("i2", (2, 2), "ui4", [0x1, 0xE]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("thin", "shape", "wide", "pattern"), PACKED, ids=lambda value: str(value))
+def test_bits_of_narrow_elements_are_packed_from_the_lowest(thin: str, shape: tuple[int, ...], wide: str, pattern: object) -> None:
+    jax = pytest.importorskip("jax")
+    names = {"i2": "int2", "i4": "int4", "ui2": "uint2", "ui4": "uint4", "i8": "int8", "f16": "float16"}
+    if pattern is None:  # cut, not joined
+        x = np.arange(-3, 3).reshape(shape).astype(DTYPES[thin])
+        result = TensorType((*shape, 2), wide)
+    else:
+        whole = np.array(pattern).astype(DTYPES[wide if wide != "f16" else "ui16"]).view(DTYPES[wide])
+        x = np.asarray(jax.lax.bitcast_convert_type(whole, names[thin]))
+        result = TensorType(whole.shape, wide)
+        assert x.shape == shape
+        again = run("bitcast_convert", whole, results=[TensorType(shape, thin)])
+        assert again.astype(int).tolist() == x.astype(int).tolist()
+    found = run("bitcast_convert", x, results=[result])
+    expected = np.asarray(jax.lax.bitcast_convert_type(x, names[wide]))
+    assert found.view(np.uint8).tolist() == expected.view(np.uint8).tolist()

@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from meshgen.ir.evaluate.bitcast import bitcast
 from meshgen.ir.evaluate.common import Array, Handler, RunRegion, bits, integer_range, narrow, widen
 from meshgen.ir.graph import DTYPES, WISHES, Node, dtype_name, is_complex, is_float, is_inexact
 from meshgen.ir.special_functions import bessel_i1e, digamma, erf, erf_inv, erfc, lgamma, polygamma, zeta
@@ -212,11 +213,7 @@ def _reduce_precision(node: Node, args: list[Array]) -> Array:
 
 
 def _bitcast(node: Node, args: list[Array]) -> Array:
-    x = args[0].copy(order="C")  # ascontiguousarray would turn 0-d into 1-d
-    target = node.result.type.numpy_dtype
-    if target.itemsize < x.dtype.itemsize:
-        return x[..., None].view(target)
-    return x.view(target)[..., 0] if target.itemsize > x.dtype.itemsize else x.view(target)
+    return bitcast(args[0], node.result.type.dtype)
 
 
 def _clamp(node: Node, args: list[Array]) -> Array:

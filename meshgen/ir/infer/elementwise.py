@@ -106,7 +106,8 @@ def _bitcast(site: Site) -> list[TensorType] | None:
         return None
     x, result = site.operands[0], site.results[0]
     source, target = bits(x.dtype), bits(result.dtype)
-    site.require(min(source, target) >= 8, f"from {x.dtype} to {result.dtype}: types below 8 bits are not supported")
+    same_bits = x.dtype == result.dtype or "i1" not in (x.dtype, result.dtype)
+    site.require(same_bits, f"from {x.dtype} to {result.dtype}: the bits of truth values are not those of other types")
     wide, thin = (x, result) if source > target else (result, x)
     ratio = max(source, target) // min(source, target)
     expected = wide.shape if ratio == 1 else (*wide.shape, ratio)
