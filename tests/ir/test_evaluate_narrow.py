@@ -67,7 +67,9 @@ PACKED = [
 
 
 @pytest.mark.parametrize(("thin", "shape", "wide", "pattern"), PACKED, ids=lambda value: str(value))
-def test_bits_of_narrow_elements_are_packed_from_the_lowest(thin: str, shape: tuple[int, ...], wide: str, pattern: object) -> None:
+def test_bits_of_narrow_elements_are_packed_from_the_lowest(
+    thin: str, shape: tuple[int, ...], wide: str, pattern: object
+) -> None:
     jax = pytest.importorskip("jax")
     names = {"i2": "int2", "i4": "int4", "ui2": "uint2", "ui4": "uint4", "i8": "int8", "f16": "float16"}
     if pattern is None:  # cut, not joined

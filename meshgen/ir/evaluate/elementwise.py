@@ -14,6 +14,7 @@ import numpy as np
 
 from meshgen.ir.evaluate.bitcast import bitcast
 from meshgen.ir.evaluate.common import Array, Handler, RunRegion, bits, integer_range, narrow, widen
+from meshgen.ir.evaluate.complex_functions import arc_tangent, log_plus_one, logistic
 from meshgen.ir.graph import DTYPES, WISHES, Node, dtype_name, is_complex, is_float, is_inexact
 from meshgen.ir.special_functions import bessel_i1e, digamma, erf, erf_inv, erfc, lgamma, polygamma, zeta
 
@@ -48,7 +49,7 @@ def _not(x: Array) -> Array:
 
 _UNARY: dict[str, Callable[[Any], Any]] = {
     "abs": np.abs, "negate": np.negative, "exponential": np.exp, "exponential_minus_one": np.expm1, "log": np.log,
-    "log_plus_one": np.log1p, "logistic": lambda x: 1 / (1 + np.exp(-x)), "tanh": np.tanh, "sqrt": np.sqrt,
+    "log_plus_one": log_plus_one, "logistic": logistic, "tanh": np.tanh, "sqrt": np.sqrt,
     "rsqrt": _rsqrt, "cbrt": _cbrt, "sine": np.sin, "cosine": np.cos, "tan": np.tan,
     "floor": np.floor, "ceil": np.ceil, "round_nearest_even": np.rint, "round_nearest_afz": _round_away,
     "sign": _sign, "not": _not, "is_finite": np.isfinite, "erf": erf, "erf_inv": erf_inv, "erfc": erfc,
@@ -128,7 +129,7 @@ def _shift(x: Array, y: Array, width: int, arithmetic: bool, left: bool) -> Arra
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": _divide, "remainder": _remainder,
     "power": _power, "maximum": np.maximum, "minimum": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or,
-    "xor": np.bitwise_xor, "atan2": np.arctan2, "polygamma": polygamma, "zeta": zeta,
+    "xor": np.bitwise_xor, "atan2": arc_tangent, "polygamma": polygamma, "zeta": zeta,
 }  # fmt: skip
 _SHIFTS = {"shift_left": (False, True), "shift_right_logical": (False, False), "shift_right_arithmetic": (True, False)}
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {

@@ -20,7 +20,7 @@ _BINARY = {
     "add": "any", "subtract": "number", "multiply": "any", "divide": "number", "remainder": "real",
     "power": "number", "maximum": "ordered", "minimum": "ordered", "and": "logical", "or": "logical", "xor": "logical",
     "shift_left": "integer", "shift_right_logical": "integer", "shift_right_arithmetic": "integer",
-    "atan2": "float", "polygamma": "float", "zeta": "float", "next_after": "float",
+    "atan2": "inexact", "polygamma": "float", "zeta": "float", "next_after": "float",
 }  # fmt: skip
 _COMPLEX = {part: name for name, part in COMPLEX_PARTS.items()}
 _DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")

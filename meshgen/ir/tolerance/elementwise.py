@@ -117,6 +117,9 @@ def _power(node: Node, operands: list[Tracked], results: list[Array], tf32: bool
 
 def _atan2(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     y, x = operands
+    if is_complex(dtype_name(results[0].dtype)):
+        error = np.where((y.error > 0) | (x.error > 0), np.inf, 0.0)
+        return [rounded(results[0], error, absolute(results[0]), FUNCTION_UNITS)]
     radius, moved = np.hypot(in_f64(y), in_f64(x)), x.error + y.error
     cut = (in_f64(x) - x.error < 0) & (absolute(y.value) <= y.error) & (moved > 0)
     error = np.where((moved >= radius) | cut, 2 * math.pi, math.pi / 2 * moved / (radius - moved))

@@ -100,15 +100,26 @@ def _square(builder: Builder, operands: list[Value]) -> Value:
     return builder.apply("multiply", operands[0], operands[0])
 
 
+def _parts(builder: Builder, x: Value) -> list[Value]:
+    return [builder.apply(part, x, dtype=real_dtype(x.type.dtype)) for part in ("real", "imag")]
+
+
 def _atan(builder: Builder, operands: list[Value]) -> Value:
-    return builder.apply("atan2", operands[0], builder.constant(1, operands[0].type))
+    """Of complex numbers -i atanh(iz), which is exact also near the poles at i and -i."""
+    (z,) = operands
+    if not is_complex(z.type.dtype):
+        return builder.apply("atan2", z, builder.constant(1, z.type))
+    real, imaginary = _parts(builder, z)
+    turned = builder.apply("complex", builder.apply("negate", imaginary), real, dtype=z.type.dtype)
+    real, imaginary = _parts(builder, builder.apply("atanh", turned))
+    return builder.apply("complex", imaginary, builder.apply("negate", real), dtype=z.type.dtype)
 
 
 def _conj(builder: Builder, operands: list[Value]) -> Value:
     (x,) = operands
     if not is_complex(x.type.dtype):
         return x
-    real, imaginary = (builder.apply(part, x, dtype=real_dtype(x.type.dtype)) for part in ("real", "imag"))
+    real, imaginary = _parts(builder, x)
     return builder.apply("complex", real, builder.apply("negate", imaginary), dtype=x.type.dtype)
 
 
