@@ -35,6 +35,9 @@ from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
 
+_OF_VALUES = (builtin.TensorType, builtin.IntegerType, builtin.IndexType, builtin.AnyFloat, builtin.ComplexType)
+
+
 class Importer:
     """Conversion of one function body, or of one region of an operation, into a graph.
 
@@ -55,8 +58,10 @@ class Importer:
         if (found := self._values.get(ssa)) is not None:
             return found
         if self.outer is None:  # the parser lets a value be used before its definition
-            self.reading.fault("MG0104", "the value is used before it is defined here", ssa)
+            known = len(self.reading.faults)
             found = self._values[ssa] = Value(self.type(ssa))
+            if self.reading.is_readable(ssa.type) and len(self.reading.faults) == known:
+                self.reading.fault("MG0104", "the value is used before it is defined here", ssa)
             return found
         outside = self.outer.value(ssa)
         self.captures.append(ssa)
@@ -127,12 +132,21 @@ class Importer:
         """Convert the operations of a block, whose arguments are bound; returns what its terminator has."""
         *operations, terminator = block.ops
         for operation in operations:
+            known = len(self.reading.faults)
             with self._on_mesh_of(operation):
                 IMPORTERS[operation.name](self, operation)
+                if len(self.reading.faults) > known:
+                    self._bind_refused(operation)
                 for name, attribute in operation.attributes.items():
                     if (reader := RESULT_ATTRS.get(name)) is not None:
                         reader(self, operation, attribute)
         return terminator.operands
+
+    def _bind_refused(self, operation: Operation) -> None:
+        """Let the results of a refused operation be read, so that using them is no further fault."""
+        for result in operation.results:
+            if result not in self._values and isinstance(result.type, _OF_VALUES):
+                self._values[result] = Value(self.type(result))
 
     def put_behind(self, ssa: SSAValue, op: str, attrs: Mapping[str, Any], source: Operation) -> None:
         """A node that gives a value on, where the value is made: whatever uses it uses the node's result from now on."""

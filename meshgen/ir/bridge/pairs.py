@@ -96,16 +96,16 @@ def _import_start(importer: Importer, operation: Operation) -> None:
 
 @imports("stablehlo.async_done")
 def _import_done(importer: Importer, operation: Operation) -> None:
-    start = operation.operands[0].owner
-    ends = (
-        start.regions[0].block.last_op
-        if isinstance(start, Operation) and start.name == "stablehlo.async_start"
-        else None
-    )
-    if ends is None or [end.type for end in ends.operands] != [result.type for result in operation.results]:
-        importer.fault("MG0104", "stablehlo.async_done: no async_start gives its results", operation)
-        for result in operation.results:
-            importer.bind(result, Value(importer.type(result)))
+    (future,) = operation.operands
+    start = future.owner
+    is_started = isinstance(start, Operation) and start.name == "stablehlo.async_start"
+    ends = start.regions[0].block.last_op if isinstance(start, Operation) and is_started else None
+    if ends is not None and [end.type for end in ends.operands] == [result.type for result in operation.results]:
+        for result, end in zip(operation.results, ends.operands, strict=True):
+            importer.bind(result, importer.value(end))
         return
-    for result, end in zip(operation.results, ends.operands, strict=True):
-        importer.bind(result, importer.value(end))
+    importer.value(future)  # what is no operation's future is refused for its type, where it is defined
+    if is_started or importer.reading.is_readable(future.type):
+        importer.fault("MG0104", "stablehlo.async_done: no async_start gives its results", operation)
+    for result in operation.results:
+        importer.bind(result, Value(importer.type(result)))

@@ -28,6 +28,11 @@ from meshgen.mesh import DEFAULT_NAME, Mesh, split_ref
 from meshgen.spec import Sharding
 
 NO_MESH = Mesh(())
+_TYPE_HINTS = {
+    "tuple": "a tuple is read where stablehlo.get_tuple_element takes apart what stablehlo.tuple has made in the same region: "
+    "give its elements one by one",
+    "stablehlo.future": "what is started is waited for, with stablehlo.async_done, in the same region",
+}
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ class Reading:
     replicas: int = 1  # how often the program says that it runs on as many partitions, each time on other devices
     given: Sequence[Mesh] = ()  # what the user said of the meshes
     is_part: bool = False  # whether it is the program of one mesh among several
+    _unreadable: set[Attribute] = field(default_factory=set[Attribute])
     _types: dict[Attribute, tuple[TensorType, Attribute | None]] = field(
         default_factory=dict[Attribute, tuple[TensorType, Attribute | None]]
     )
@@ -224,6 +230,10 @@ class Reading:
         """The tensor type of an xDSL type; a scalar is a 0-d tensor, an index an i64. Collects a fault at `source` for others."""
         return self._decoded(attribute, source)[0]
 
+    def is_readable(self, attribute: Attribute) -> bool:
+        """Whether an xDSL type is that of a value here; what else is refused where it is defined."""
+        return attribute not in self._unreadable
+
     def sharding(self, attribute: Attribute, source: Operation | SSAValue | None = None) -> Sharding | None:
         """The sharding that a tensor type carries as its encoding; what is wrong with it is a fault at `source`, once."""
         kind, encoding = self._decoded(attribute)
@@ -253,7 +263,9 @@ class Reading:
         dtype = COMPLEX_NAMES.get(name, name)
         shape = tuple(None if size < 0 else size for size in attribute.get_shape()) if is_tensor else ()
         if dtype not in DTYPES:
-            self.fault("MG0103", f"type {attribute} is not supported", source, f"element types: {', '.join(DTYPES)}")
+            hint = _TYPE_HINTS.get(attribute.name, f"element types: {', '.join(DTYPES)}")
+            self.fault("MG0103", f"type {attribute} is not supported", source, hint)
+            self._unreadable.add(attribute)
             return TensorType(shape, "f32"), None
         encoding = attribute.encoding if is_tensor else None
         if encoding is None or encoding.name not in TYPE_DECODERS:

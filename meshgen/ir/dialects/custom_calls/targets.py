@@ -26,11 +26,11 @@ Target = Callable[[Importer, Operation], None]
 
 
 def _same(importer: Importer, operation: Operation) -> None:
-    """The results are the operands."""
-    if len(operation.operands) != len(operation.results):
+    """The results are the operands; one that only looks at them has none."""
+    if operation.results and len(operation.operands) != len(operation.results):
         importer.fault("MG0104", f"@{target_of(operation)} gives as many results as it has operands", operation)
         return
-    for result, operand in zip(operation.results, operation.operands, strict=True):
+    for result, operand in zip(operation.results, operation.operands, strict=False):
         importer.bind(result, importer.value(operand))
 
 
@@ -67,10 +67,13 @@ def _export_shape_assertion(exporter: Exporter, node: Node) -> Operation:
     return CUSTOM_CALL.create(operands=exporter.operands(node), properties=properties, attributes=attributes)
 
 
+# Notes on memories and layouts, of which there are one each here, and a look at a sharding while XLA compiles.
+_IN_PLACE = ("annotate_device_placement", "MoveToHost", "MoveToDevice", "LayoutConstraint", "InspectSharding")
+
 TARGETS: dict[str, Target] = {
     "shape_assertion": _shape_assertion,
     "Sharding": _sharding,
-    "annotate_device_placement": _same,
+    **dict.fromkeys(_IN_PLACE, _same),
     "xla.sdy.FuncResultSharding": _same,  # its own `sdy.sharding` says how a result lies
     "stablehlo.dynamic_reduce_window": called_reduce_window,
     **top_k.TARGETS,

@@ -17,7 +17,7 @@ from meshgen.ir.dialects.stablehlo.attributes import ATTRIBUTES, Struct, integer
 from meshgen.ir.dialects.stablehlo.base import HloOperation, Properties, define
 from meshgen.ir.dialects.stablehlo.fields import Field, number, unread
 from meshgen.ir.dialects.stablehlo.types import TUPLE, TypesForm
-from meshgen.ir.graph import TOKEN, TensorType
+from meshgen.ir.graph import TOKEN, TensorType, Value
 from meshgen.ir.parser import TextParser
 
 
@@ -158,11 +158,21 @@ def _import_token(importer: Importer, operation: Operation) -> None:
 
 @imports("stablehlo.get_tuple_element")
 def _import_element(importer: Importer, operation: Operation) -> None:
-    pack, number = operation.operands[0].owner, integer_of(operation.properties["index"])
-    if not isinstance(pack, Operation) or pack.name != "stablehlo.tuple" or not 0 <= number < len(pack.operands):
-        importer.fault("MG0103", "get_tuple_element takes elements of a stablehlo.tuple of the same region", operation)
+    (operand,) = operation.operands
+    (result,) = operation.results
+    pack, number = operand.owner, integer_of(operation.properties["index"])
+    elements = pack.operands if isinstance(pack, Operation) and pack.name == "stablehlo.tuple" else ()
+    if 0 <= number < len(elements):
+        importer.bind(result, importer.value(elements[number]))
         return
-    importer.bind(operation.results[0], importer.value(pack.operands[number]))
+    if elements:
+        message = f"get_tuple_element: there is no element {number} of {len(elements)}"
+        importer.fault("MG0104", message, operation)
+    else:
+        importer.value(operand)  # another tuple is refused for its type, where it is defined
+        if importer.reading.is_readable(operand.type):
+            importer.fault("MG0104", f"get_tuple_element: {operand.type} is not a tuple", operation)
+    importer.bind(result, Value(importer.type(result)))
 
 
 @imports("stablehlo.composite")

@@ -18,6 +18,7 @@ from xdsl.irdl import (
     var_result_def,
 )
 from xdsl.parser import AttrParser
+from xdsl.printer import Printer
 
 from meshgen.ir.dialects.stablehlo.attributes import ATTRIBUTES
 from meshgen.ir.dialects.stablehlo.base import HloOperation, define
@@ -89,6 +90,11 @@ class Future(ParametrizedAttribute, TypeAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
         return [ArrayAttr(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parser.parse_type))]
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string("<")
+        printer.print_list(self.types.data, printer.print_attribute)
+        printer.print_string(">")
 
 
 class AsyncStart(IRDLOperation):

@@ -1,0 +1,67 @@
+"""What cannot be read is refused once, for what it is, where it is defined; what means nothing here is passed on."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshgen.errors import ProgramError
+from meshgen.ir.text import parse_text
+
+PAIR = "tuple<tensor<4xf32>, tensor<4xf32>>"
+FUTURE = "!stablehlo.future<tensor<4xf32>>"
+START = f"""  %0 = "stablehlo.async_start"(%a) ({{
+  ^bb0(%b: tensor<4xf32>):
+    %1 = stablehlo.tanh %b : tensor<4xf32>
+    stablehlo.return %1 : tensor<4xf32>
+  }}) : (tensor<4xf32>) -> {FUTURE}"""
+CASES: dict[str, tuple[str, str, str, str, int]] = {
+    "argument": (f", %t: {PAIR}", f"  %r = stablehlo.get_tuple_element %t[0] : ({PAIR}) -> tensor<4xf32>", "%r", PAIR, 1),
+    "result": ("", f"  %r = stablehlo.tuple %a, %a : {PAIR}", f"%r : {PAIR}", PAIR, 2),
+    "branches": ("", f"""  %c = stablehlo.constant dense<true> : tensor<i1>
+  %t = stablehlo.tuple %a, %a : {PAIR}
+  %s = "stablehlo.if"(%c) ({{ stablehlo.return %t : {PAIR} }}, {{ stablehlo.return %t : {PAIR} }}) : (tensor<i1>) -> {PAIR}
+  %r = stablehlo.get_tuple_element %s[0] : ({PAIR}) -> tensor<4xf32>""", "%r", PAIR, 3),
+    "future that is returned": ("", START, f"%0 : {FUTURE}", FUTURE, 2),
+    "future that is given": (f", %f: {FUTURE}", f'  %r = "stablehlo.async_done"(%f) : ({FUTURE}) -> tensor<4xf32>', "%r", FUTURE, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_packs_of_values_are_refused_once_for_their_type(name: str) -> None:
+    arguments, body, result, kind, line = CASES[name]
+    result = result if ":" in result else f"{result} : tensor<4xf32>"
+    text = f"func.func @main(%a: tensor<4xf32>{arguments}) -> {result.partition(': ')[2]} {{\n{body}\n  return {result}\n}}"
+    with pytest.raises(ProgramError) as caught:
+        parse_text(text)
+    (fault,) = caught.value.diagnostics
+    assert (fault.code, fault.message) == ("MG0103", f"type {kind} is not supported")
+    assert fault.loc is not None and fault.loc.line == line and "in the same region" in fault.hint
+
+
+@pytest.mark.parametrize(
+    ("operation", "message"),
+    [
+        ("%r = stablehlo.get_tuple_element %a[0] : (tensor<4xf32>) -> tensor<4xf32>", "is not a tuple"),
+        (f"%t = stablehlo.tuple %a, %a : {PAIR}\n  %r = stablehlo.get_tuple_element %t[2] : ({PAIR}) -> tensor<4xf32>", "no element 2 of 2"),
+        ('%r = "stablehlo.async_done"(%a) : (tensor<4xf32>) -> tensor<4xf32>', "no async_start gives its results"),
+        ("%r = stablehlo.tanh %q : tensor<4xf32>\n  %q = stablehlo.tanh %a : tensor<4xf32>", "used before it is defined"),
+    ],
+)  # fmt: skip
+def test_what_is_malformed_is_still_said_once(operation: str, message: str) -> None:
+    text = f"func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {{\n  {operation}\n  %z = stablehlo.negate %r : tensor<4xf32>\n  return %z : tensor<4xf32>\n}}"
+    with pytest.raises(ProgramError) as caught:
+        parse_text(text)
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "MG0104" and message in fault.message
+
+
+@pytest.mark.parametrize("target", ["MoveToHost", "MoveToDevice", "LayoutConstraint", "annotate_device_placement"])
+def test_notes_on_memories_and_layouts_are_passed_on(target: str) -> None:
+    text = f"""func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {{
+  %0 = stablehlo.custom_call @{target}(%a) {{has_side_effect = true, operand_layouts = [dense<0> : tensor<1xindex>], result_layouts = [dense<0> : tensor<1xindex>]}} : (tensor<4xf32>) -> tensor<4xf32>
+  stablehlo.custom_call @InspectSharding(%0) {{has_side_effect = true, backend_config = "x"}} : (tensor<4xf32>) -> ()
+  %1 = stablehlo.tanh %0 : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}}"""
+    graph = parse_text(text).graph
+    assert [node.op for node in graph.nodes] == ["tanh"] and graph.nodes[0].operands == graph.inputs
