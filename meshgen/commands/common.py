@@ -18,7 +18,7 @@ from meshgen.commands.sizes import at_combinations, fixed_shapes, meshes_option
 from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Module
-from meshgen.ir.sizes import at_mesh
+from meshgen.ir.sizes import at_mesh, has_open_results, with_shapes
 from meshgen.names import whole_number
 from meshgen.pipeline import Options, Timing, verify_program
 from meshgen.sharding.unknown import nominal_mesh, unknown_axes
@@ -113,6 +113,7 @@ def planned(options: argparse.Namespace, output: Output) -> Executable:
             output.note(f"note: planned for {sizes}, the first of {len(named)} combinations of sizes")
     if unknown := unknown_axes(module):
         module = at_mesh(module, nominal_mesh(module))
+        module = with_shapes(module, {}) if has_open_results(module) else module
         verify_program(module)
         output.note(
             f"note: the size of mesh axis {', '.join(unknown)} is unknown: planned for {module.mesh}; --mesh gives another"

@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
 from meshgen.ir.dialects.shard.checks import changed_dims
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
@@ -53,6 +55,19 @@ def refuse_unknown_dims(module: Module) -> None:
             for node in module.graph.nodes
             for value in node.results
             if None in value.type.shape
+        ]
+    if not faults:
+        faults = [
+            Diagnostic(
+                "MG0201",
+                f"the program asks for the size of mesh axis '{axis}', which is unknown",
+                node.loc,
+                hint="give it with --mesh",
+            )
+            for node in all_nodes(module.graph)
+            if node.op == "axis_size"
+            for axis in node.attrs["axes"]
+            if module.mesh.axis(axis).size is None
         ]
     if not faults:
         hint = "compile or lower the program, or give it shapes: both compute what follows from sizes"
@@ -146,10 +161,24 @@ def with_shapes(module: Module, shapes: Mapping[str, Sequence[int | None]]) -> M
 def at_mesh(module: Module, mesh: Mesh) -> Module:
     """The module for a mesh of known sizes; the global types of a program on local tensors follow from them."""
     module = replace(module, mesh=mesh)
+    if mesh.is_static and any(node.op == "axis_size" for node in all_nodes(module.graph)):
+        module = replace(module, graph=_with_axis_sizes(module.graph, mesh))
     if module.stage != "partition" or not mesh.is_static:
         return module
     ins, outs = (_grown(*each, mesh) for each in _signatures(module))
     return replace(module, in_types=ins, out_types=outs)
+
+
+def _with_axis_sizes(graph: Graph, mesh: Mesh) -> Graph:
+    """The graph with numbers for the sizes of mesh axes that it asks for."""
+
+    def written(node: Node) -> Node:
+        if node.op != "axis_size":
+            return replace(node, regions=tuple(_with_axis_sizes(region, mesh) for region in node.regions))
+        number = np.asarray(mesh.group_size(node.attrs["axes"]), np.int64)
+        return replace(node, op="constant", attrs={"value": number})
+
+    return Graph(graph.name, graph.inputs, [written(node) for node in graph.nodes], graph.outputs)
 
 
 def at_meshes(module: Module, meshes: Sequence[Mesh]) -> Module:

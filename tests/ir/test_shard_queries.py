@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+import meshgen as mg
 from meshgen.errors import ProgramError
 from meshgen.ir.evaluate.evaluator import evaluate
-from meshgen.ir.text import parse_text
+from meshgen.ir.sizes import at_mesh
+from meshgen.ir.text import parse_text, print_text
 from meshgen.mesh import make_mesh
 
 
@@ -102,3 +104,48 @@ def test_sizes_that_reading_needs_are_asked_for(operation: str) -> None:
     (fault,) = caught.value.diagnostics
     assert fault.code == "MG0201" and "the size of mesh axis '0' is unknown" in fault.message and "--mesh" in fault.hint
     assert parse_text(text, meshes=[make_mesh({"0": 2})]).stage == "partition"
+
+
+OPEN = """shard.grid @g(shape = ?x3)
+func.func @f(%x: tensor<1xi32>) -> (index, index, index, index, index, index, index) {
+  %c = arith.constant 1 : index
+  %r0, %r1 = shard.grid_shape @g : index, index
+  %r2, %r3 = shard.neighbors_linear_indices on @g[%c, %c] split_axes = [0, 1] : index, index
+  %s = shard.sharding @g split_axes = [[], [1, 0]] : !shard.sharding
+  %r4, %r5 = shard.shard_shape dims = [9, 20] sharding = %s device = [1, 2] : index, index
+  %r6 = shard.grid_shape @g axes = [0] : index
+  return %r0, %r1, %r2, %r3, %r4, %r5, %r6 : index, index, index, index, index, index, index
+}"""
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_questions_about_a_size_that_is_open_are_answered_once_it_is_given(size: int) -> None:
+    module, mesh = parse_text(OPEN), make_mesh({"0": size, "1": 3})
+    zero = [np.zeros(1, "i4")]
+    given = evaluate(parse_text(OPEN, meshes=[mesh]).graph, zero)
+    for program in (module, parse_text(print_text(module))):
+        found = evaluate(at_mesh(program, mesh).graph, zero)
+        assert [int(value) for value in found] == [int(value) for value in given]
+    columns = -(-20 // (3 * size))
+    own = max(0, min(columns, 20 - columns * (2 * size + 1)))
+    assert [int(value) for value in given] == [size, 3, 3, 5, 9, own, size]
+
+
+def test_a_module_for_every_size_of_a_grid_answers_for_each() -> None:
+    text = OPEN.replace("(index, index, index, index, index, index, index)", "index")
+    text = text.replace("return %r0, %r1, %r2, %r3, %r4, %r5, %r6 : index, index, index, index, index, index, index", "return %r0 : index")  # fmt: skip
+    executable = mg.compile(text, target="cpu", sizes=[{"mesh": {"0": 2}}])
+    for size in (2, 5):
+        assert int(executable.at({"0": size})(np.zeros(3 * size, "i4"))) == size
+
+
+def test_a_size_that_stays_open_is_asked_for() -> None:
+    text = """shard.grid @g(shape = ?)
+func.func @f(%x: tensor<4xf32>) -> index {
+  %r = shard.grid_shape @g : index
+  return %r : index
+}"""
+    with pytest.raises(ProgramError, match="asks for the size of mesh axis '0', which is unknown") as caught:
+        mg.lower(text, stage="fuse")
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "MG0201" and fault.loc is not None and fault.loc.line == 3

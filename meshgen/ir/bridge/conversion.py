@@ -34,7 +34,6 @@ from meshgen.ir.regions import rewired
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
-
 _OF_VALUES = (builtin.TensorType, builtin.IntegerType, builtin.IndexType, builtin.AnyFloat, builtin.ComplexType)
 
 

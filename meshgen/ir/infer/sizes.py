@@ -11,6 +11,10 @@ def _get_dimension_size(site: Site) -> list[TensorType]:
     return [TensorType((), "i32")]
 
 
+def _axis_size(site: Site) -> list[TensorType]:
+    return [TensorType((), "i64")]
+
+
 def _given_sizes(site: Site, count: int, rank: int | None) -> None:
     """The last `count` operands are lists of integers, one per dim."""
     for kind in site.operands[-count:]:
@@ -71,6 +75,7 @@ def _shape_assertion(site: Site) -> list[TensorType]:
 _INTS = "ints"
 ATTRS: dict[str, dict[str, str]] = {
     "get_dimension_size": {"dim": "int"},
+    "axis_size": {"axes": "names"},
     "dynamic_iota": {"dim": "int"},
     "dynamic_broadcast_in_dim": {"dims": _INTS},
     "dynamic_gather": {"offset_dims": _INTS, "collapsed_slice_dims": _INTS, "operand_batching_dims": _INTS,
@@ -78,10 +83,11 @@ ATTRS: dict[str, dict[str, str]] = {
     "dynamic_conv": {"window_strides": _INTS, "lhs_dilation": _INTS, "rhs_dilation": _INTS},
     "shape_assertion": {"message": "str"},
 }  # fmt: skip
-ARITY = {"get_dimension_size": 1, "dynamic_iota": 1, "dynamic_reshape": 2, "dynamic_broadcast_in_dim": 2,
+ARITY = {"axis_size": 0, "get_dimension_size": 1, "dynamic_iota": 1, "dynamic_reshape": 2, "dynamic_broadcast_in_dim": 2,
          "dynamic_pad": 5, "real_dynamic_slice": 4, "dynamic_gather": 3, "dynamic_conv": 3}  # fmt: skip
 AT_LEAST = {"shape_assertion": 1, "dynamic_reduce_window": 7}
 INFERENCE: dict[str, Inference] = {
+    "axis_size": _axis_size,
     "get_dimension_size": _get_dimension_size,
     "dynamic_iota": _sized(1),
     "dynamic_reshape": _sized(1),

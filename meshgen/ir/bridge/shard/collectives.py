@@ -258,6 +258,13 @@ def import_process_index(importer: Importer, op: Operation) -> None:
     importer.reading.faults += collective_faults(node, mesh)
 
 
+@imports("shard.axis_size")
+def import_axis_size(importer: Importer, op: Operation) -> None:
+    mesh = mesh_of(importer, op)
+    node = importer.convert(op, "axis_size", {"axes": axes_of(op, mesh)})
+    importer.reading.faults += collective_faults(node, mesh)
+
+
 @imports("shard.mask_padding")
 def import_mask_padding(importer: Importer, op: Operation) -> None:
     mesh = mesh_of(importer, op)

@@ -35,6 +35,7 @@ from meshgen.ir.bridge.shard.specs import KIND_NAMES, SPECS, Spec
 from meshgen.ir.dialects.shard.attributes import ReductionKindAttr
 from meshgen.ir.dialects.shard.collectives import PermutePairsOp, ShiftOp
 from meshgen.ir.dialects.shard.moves import (
+    AxisSizeOp,
     FetchRowsOp,
     MaskPaddingOp,
     PermuteOp,
@@ -157,6 +158,12 @@ def export_update_halo(exporter: Exporter, node: Node) -> Operation:
 def export_process_index(exporter: Exporter, node: Node) -> Operation:
     properties, attributes = group(exporter, node)
     return create(exporter, node, ProcessIndexOp, properties, attributes)
+
+
+@exports("axis_size")
+def export_axis_size(exporter: Exporter, node: Node) -> Operation:
+    properties, attributes = group(exporter, node)
+    return create(exporter, node, AxisSizeOp, properties, attributes)
 
 
 @exports("mask_padding")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -47,14 +46,20 @@ class Indices:
             return _ARITHMETIC[op](left, right)
         return self.builder.apply(op, self.value(left), self.value(right))
 
-    def joined(self, coordinates: Sequence[Number], sizes: Sequence[int]) -> Number:
+    def product(self, numbers: Sequence[Number]) -> Number:
+        found: Number = 1
+        for number in numbers:
+            found = number if found == 1 else self.apply("multiply", found, number)
+        return found
+
+    def joined(self, coordinates: Sequence[Number], sizes: Sequence[Number]) -> Number:
         """The number of a place, row-major."""
         number: Number = 0
         for coordinate, size in zip(coordinates, sizes, strict=True):
             number = self.apply("add", self.apply("multiply", number, size), coordinate) if number != 0 else coordinate
         return number
 
-    def split(self, number: Number, sizes: Sequence[int]) -> list[Number]:
+    def split(self, number: Number, sizes: Sequence[Number]) -> list[Number]:
         """The place of a number, row-major."""
         found: list[Number] = []
         for size in reversed(sizes):
@@ -102,11 +107,15 @@ def _bind(importer: Importer, op: Operation, numbers: Sequence[Number]) -> None:
         importer.bind(result, Indices(Builder(importer, op)).value(number))
 
 
-def _size(importer: Importer, op: Operation, mesh: Mesh, axis: str) -> int:
+def _size(importer: Importer, op: Operation, mesh: Mesh, axis: str) -> Number:
+    """The size of a mesh axis; where the grid leaves it open, what it will be."""
     size = mesh.axis(axis).size
-    if size is None:
+    if size is not None:
+        return size
+    if importer.reading.is_on_several or mesh is not importer.reading.module.mesh:
         importer.fault("MG0201", f"{op.name}: the size of mesh axis '{axis}' is unknown", op, "give it with --mesh")
-    return size or 1
+        return 1
+    return Builder(importer, op).node("axis_size", [], INDEX, axes=(axis,))
 
 
 def _place(builder: Builder, axes: tuple[str, ...]) -> Value:
@@ -157,7 +166,7 @@ def import_neighbors(importer: Importer, op: Operation) -> None:
     index, group = Indices(Builder(importer, op)), [sizes[place] for place in places]
     here = index.joined([device[place] for place in places], group)
     found: list[Number] = []
-    for step, end in (("subtract", 0), ("add", math.prod(group) - 1)):
+    for step, end in (("subtract", 0), ("add", index.apply("subtract", index.product(group), 1))):
         other: list[Number] = list(device)
         for place, coordinate in zip(places, index.split(index.apply(step, here, 1), group), strict=True):
             other[place] = coordinate
@@ -183,7 +192,8 @@ def import_shard_shape(importer: Importer, op: Operation) -> None:
         return
     sharding = fitted(sharding, len(dims))
     index = Indices(Builder(importer, op))
-    _bind(importer, op, [_rows(index, sharding, dim, size, device, mesh) for dim, size in enumerate(dims)])
+    sizes = {axis: _size(importer, op, mesh, axis) for axis in mesh.names}
+    _bind(importer, op, [_rows(index, sharding, dim, size, device, sizes) for dim, size in enumerate(dims)])
 
 
 def _numbers(importer: Importer, static: DenseArrayBase[I64], dynamic: Sequence[SSAValue]) -> list[Number]:
@@ -222,32 +232,34 @@ def _shape_faults(importer: Importer, op: ShardShapeOp, sharding: Sharding, dims
                 f"{op.name}: coordinate {coordinate} of the device is outside axis '{axis.name}' of size {axis.size}"
             )
             importer.fault("MG0104", message, op, f"coordinates along it are 0 to {(axis.size or 1) - 1}")
-    for axis in sharding.split_axes:
-        _size(importer, op, mesh, axis)
     return len(importer.reading.faults) > before
 
 
-def _rows(index: Indices, sharding: Sharding, dim: int, size: Number, device: Sequence[Number], mesh: Mesh) -> Number:
-    """Rows of one dim: by the offsets, else what is left of the dim at the device's tile, at most a tile."""
+def _rows(index: Indices, sharding: Sharding, dim: int, size: Number, device: Sequence[Number],
+          sizes: Mapping[str, Number]) -> Number:  # fmt: skip
+    """Rows of one dim: by the offsets, else what is left of the dim at the device's tile, at most a tile.
+
+    `sizes` are those of all mesh axes, in their order.
+    """
     axes = sharding.dims[dim]
     if not axes:
         return size
-    places = [_coordinate(index, device, axis, mesh) for axis in axes]
-    here = index.joined(places, [mesh.axis_size(axis) for axis in axes])
+    parts: list[Number] = [split_ref(axis)[2] or sizes[axis] for axis in axes]
+    here = index.joined([_coordinate(index, device, axis, sizes) for axis in axes], parts)
     if sharding.offsets and sharding.offsets[dim]:
         bounds = sharding.offsets[dim]
         return index.entry([stop - start for start, stop in itertools.pairwise(bounds)], here)
-    count = sharding.parts(dim, mesh)
-    tile = index.apply("divide", index.apply("add", size, count - 1), count)
+    count = index.product(parts)
+    tile = index.apply("divide", index.apply("add", size, index.apply("subtract", count, 1)), count)
     left = index.apply("subtract", size, index.apply("multiply", here, tile))
     own = index.apply("maximum", index.apply("minimum", left, tile), 0)
     return index.apply("add", own, sum(sharding.halo[dim]) if sharding.halo else 0)
 
 
-def _coordinate(index: Indices, device: Sequence[Number], ref: str, mesh: Mesh) -> Number:
+def _coordinate(index: Indices, device: Sequence[Number], ref: str, sizes: Mapping[str, Number]) -> Number:
     """The device's coordinate along an axis or a part of one."""
     name, pre, size = split_ref(ref)
-    whole = device[mesh.names.index(name)]
+    whole = device[list(sizes).index(name)]
     if size is None:
         return whole
-    return index.split(whole, [pre, size, mesh.axis_size(name) // (pre * size)])[1]
+    return index.split(whole, [pre, size, index.apply("divide", sizes[name], pre * size)])[1]

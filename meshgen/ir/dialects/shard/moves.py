@@ -1,7 +1,7 @@
-"""Moves of the `shard` dialect, which upstream has not, and what tells devices apart.
+"""Moves of the `shard` dialect, which upstream has not, and what tells devices apart or counts them.
 
 `permute` and `retile` lead from one sharding to another, `update_halo` and `fetch_rows` to neighbours' or chosen rows,
-`transfer_send` and `transfer_recv` between the grids of a program; `process_index` and `mask_padding` are local.
+`transfer_send` and `transfer_recv` between the grids of a program; `process_index`, `axis_size` and `mask_padding` are local.
 """
 
 from __future__ import annotations
@@ -116,6 +116,18 @@ class ProcessIndexOp(IRDLOperation):
 
 
 @irdl_op_definition
+class AxisSizeOp(IRDLOperation):
+    """How many devices a group over `grid_axes` has, where the grid leaves that open, as a 0-d tensor."""
+
+    name = "shard.axis_size"
+    grid = prop_def(FlatSymbolRefAttr)
+    grid_axes = CollectiveCommunicationOp.grid_axes
+    result = result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = "`on` $grid (`grid_axes` `=` $grid_axes^)? attr-dict `:` type($result)"
+
+
+@irdl_op_definition
 class MaskPaddingOp(GroupOp):
     """Rows of `dim` whose global index is `size` or more become `fill`: row i is number index * local size + i."""
 
@@ -219,5 +231,5 @@ class UpdateHaloOp(IRDLOperation):
 
 
 MOVES = (
-    PermuteOp, RetileOp, TransferSendOp, TransferRecvOp, UpdateHaloOp, ProcessIndexOp, MaskPaddingOp, FetchRowsOp,
+    PermuteOp, RetileOp, TransferSendOp, TransferRecvOp, UpdateHaloOp, ProcessIndexOp, AxisSizeOp, MaskPaddingOp, FetchRowsOp,
 )  # fmt: skip
