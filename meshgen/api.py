@@ -37,7 +37,7 @@ __all__ = ["Executable", "LoadedModule", "OpenExecutable", "compile", "load", "l
 def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
             out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
             sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
-            progress: Progress | None = None) -> Executable:  # fmt: skip
+            entry: str = "", progress: Progress | None = None) -> Executable:  # fmt: skip
     """Take a program all the way to a scheduled, buildable step.
 
     A program that leaves sizes open gives an `OpenExecutable`, with a step for each of `sizes`.
@@ -59,6 +59,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             open mesh axes, and `args`, shapes of open inputs (or their types), as in `{"mesh": {"dp": 2}, "args": {"x": (8, 64)}}`.
         strict: refuse (MG0210) values that are gathered though no annotation asks for them whole: True, or only for
             values by name and for lines.
+        entry: of MLIR text with several public functions, none of which is @main: the one to compile.
         progress: called as `progress(what, done, total)`.
     Raises:
         ProgramError, ShardingError, CodegenError: the program is refused, with every fault and where it is.
@@ -74,6 +75,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
         arguments=arguments,
         sizes=sizes,
         strict=strict,
+        entry=entry,
         progress=progress,
     )
     executable.build(progress)
@@ -84,13 +86,13 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
 def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
          out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
          sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
-         progress: Progress | None = None) -> Executable:  # fmt: skip
+         entry: str = "", progress: Progress | None = None) -> Executable:  # fmt: skip
     """As `compile`, without building binaries."""
     if progress is not None and not callable(progress):
         raise UsageError(Diagnostic("MG0001", f"progress={progress!r:.60} is no function of (what, done, total)"))
     options, timing = Options(target, _text(arguments, "arguments"), _strict(strict)), Timing()
     with timing.of("import"):
-        module, signature = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs)
+        module, signature = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, entry=entry)
     program = open_program(module, {} if signature.is_typed else shapes_of(args, signature), options)
     wanted = [program.sizes(bound(program.meshes, at), shapes_of(of, signature)) for at, of in combinations(sizes)]
     if not program.is_open:
@@ -181,17 +183,18 @@ def advise(executable: Executable) -> list[Advice]:
 
 @at_callers_line
 def lower(graph: Any, mesh: Meshes = None, *, stage: str, args: Args = None,
-          in_specs: Specs = None, out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local") -> Module:  # fmt: skip
+          in_specs: Specs = None, out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
+          entry: str = "") -> Module:  # fmt: skip
     """The program at `stage`: import, propagate, materialize, optimize, partition, fuse or schedule. Else as `compile`."""
-    module, _ = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs)
+    module, _ = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, entry=entry)
     return run_stages(module, Options(target, _text(arguments, "arguments")), Timing(), _text(stage, "stage"))[stage]
 
 
 def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
-         out_specs: Specs = None) -> tuple[Module, Signature]:  # fmt: skip
+         out_specs: Specs = None, entry: str = "") -> tuple[Module, Signature]:  # fmt: skip
     """The program as a verified module with its annotations, and what its callers pass and get."""
     given = meshes_of(mesh)
-    module, known = import_program(graph, given, args)
+    module, known = import_program(graph, given, args, entry)
     module, signature = placed_on(module, given), known or signature_of(input_names(module.graph))
     shapes = {} if signature.is_typed else shapes_of(args, signature)
     is_known = not any(None in kind.shape for kind in given_types(module.graph, shapes))

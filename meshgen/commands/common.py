@@ -40,6 +40,9 @@ def add_program(parser: argparse.ArgumentParser, *, needed: bool = True) -> None
         "--mesh first:dp=2 --mesh second:x=4; dp=? leaves a size open, dp=2|4 names those to try or compile for",
     )
     parser.add_argument(
+        "--entry", metavar="NAME", default="", help="the function to take, where IN has several and no @main"
+    )
+    parser.add_argument(
         "--arg",
         metavar="TYPE",
         action="append",
@@ -98,6 +101,7 @@ def program_options(options: argparse.Namespace) -> dict[str, Any]:
         "in_specs": specs_option(options.spec) or None,
         "out_specs": specs_option(options.out_spec) or None,
         "arguments": options.arguments,
+        "entry": options.entry,
     }
 
 

@@ -19,27 +19,28 @@ _ARGUMENT = re.compile(r'%arg(\d+): [^%]*? (loc\((?:"(?:[^"\\]|\\.)*"|#loc\d*)\)
 _NAME = re.compile(r'loc\("((?:[^"\\]|\\.)*)"\)')
 
 
-def read_mlir(source: str | Path, meshes: Sequence[Mesh] = ()) -> Module:
+def read_mlir(source: str | Path, meshes: Sequence[Mesh] = (), entry: str = "") -> Module:
     """The module of MLIR text: `source` is the text itself, a path, or `-` for stdin.
 
     A string is a path unless it has a line break or a brace. `meshes` have sizes of mesh axes that the text leaves
-    open. Arguments that JAX printed with their names, as `%arg0: ... loc("params['w1']")`, have these. Raises
-    UsageError (MG0002) where the file cannot be read, ProgramError where the text is refused (see `parse_text`).
+    open, `entry` names the function to take. Arguments that JAX printed with their names, as
+    `%arg0: ... loc("params['w1']")`, have these. Raises UsageError (MG0002) where the file cannot be read, ProgramError
+    where the text is refused (see `parse_text`).
     """
     if source == "-":
-        return _parsed(_read("-", sys.stdin.read), "-", meshes)
+        return _parsed(_read("-", sys.stdin.read), "-", meshes, entry)
     if isinstance(source, str) and ("\n" in source or "{" in source or not source.strip()):
-        return _parsed(source, "<text>", meshes)
+        return _parsed(source, "<text>", meshes, entry)
     path = Path(source)
-    return _parsed(_read(str(path), lambda: path.read_text(encoding="utf-8")), str(path), meshes)
+    return _parsed(_read(str(path), lambda: path.read_text(encoding="utf-8")), str(path), meshes, entry)
 
 
-def _parsed(text: str, file: str, meshes: Sequence[Mesh]) -> Module:
+def _parsed(text: str, file: str, meshes: Sequence[Mesh], entry: str) -> Module:
     """The module, its inputs by the names that locations give them; where two would be alike, by those in the text.
 
     JAX exports a program whose sizes are symbols as a function around the one that has the names.
     """
-    module = parse_text(text, file, meshes)
+    module = parse_text(text, file, meshes, entry)
     headers = _HEADER.findall(text) if " loc(" in text else []
     if headers and sum("func public" in header for header in headers) == 1:
         found = _ALIAS.findall(text) if "loc(#" in headers[-1] else []

@@ -18,27 +18,31 @@ from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 
 
-def import_program(graph: Any, given: tuple[Mesh, ...], args: Args) -> tuple[Module, Signature | None]:
+def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str = "") -> tuple[Module, Signature | None]:
     """The program as it was written, and what its callers pass and get; None: what the names of its inputs say.
 
     Args:
         graph: as `meshgen.compile` takes it.
         given: the meshes that the user names; a traced function's specs and annotations may speak of them.
         args: the types of a Python function's parameters.
+        entry: the function of MLIR text to take, if not @main or the only public one.
     Raises:
         UsageError: what is given is no program, cannot be found, or is a function without args.
         ProgramError: the program is refused by its reader.
     """
     from meshgen.frontend.jax import from_jax, is_jax
 
+    if isinstance(graph, (str, Path)):
+        return _from_text(graph, given, args, entry)
+    if type(graph).__module__.startswith("xdsl."):
+        return _read_mlir(str(graph), given, entry), None
+    if entry:
+        hint = "leave it out: this program is one function"
+        raise UsageError(Diagnostic("MG0001", f"entry '{entry}' is not a function of MLIR text", hint=hint))
     if isinstance(graph, Module):
         return graph, None
-    if isinstance(graph, (str, Path)):
-        return _from_text(graph, given, args)
     if is_jax(graph):
         return from_jax(graph)
-    if type(graph).__module__.startswith("xdsl."):
-        return _read_mlir(str(graph), given), None
     if not callable(graph):
         raise UsageError(
             Diagnostic("MG0001", f"{graph!r:.60} is no program", hint="pass a function, MLIR text or a path")
@@ -55,19 +59,19 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args) -> tuple[Mod
     return traced.module, traced.signature
 
 
-def _from_text(graph: str | Path, given: tuple[Mesh, ...], args: Args) -> tuple[Module, Signature | None]:
+def _from_text(graph: str | Path, given: tuple[Mesh, ...], args: Args, entry: str) -> tuple[Module, Signature | None]:
     text = str(graph)
     if isinstance(graph, str) and (text == "-" or "\n" in text or "{" in text):
-        return _read_mlir(text, given), None
+        return _read_mlir(text, given, entry), None
     if isinstance(graph, str) and ":" in text and not os.path.exists(text) and Path(text).suffix != ".mlir":
-        return import_program(_function(text), given, args)
-    return _read_mlir(Path(text), given), None
+        return import_program(_function(text), given, args, entry)
+    return _read_mlir(Path(text), given, entry), None
 
 
-def _read_mlir(source: str | Path, meshes: Sequence[Mesh]) -> Module:
+def _read_mlir(source: str | Path, meshes: Sequence[Mesh], entry: str) -> Module:
     from meshgen.frontend.mlir import read_mlir
 
-    return read_mlir(source, meshes)
+    return read_mlir(source, meshes, entry)
 
 
 def _function(reference: str) -> Any:

@@ -41,10 +41,11 @@ _HINTS = {"cf": "write scf.if, scf.for or scf.while: mlir-opt --lift-cf-to-scf m
 
 
 @rarely_collecting()
-def parse_text(text: str, file: str = "-", meshes: Sequence[Mesh] = ()) -> Module:
+def parse_text(text: str, file: str = "-", meshes: Sequence[Mesh] = (), entry: str = "") -> Module:
     """The module that `text` says. `file` is its name in diagnostics; `meshes` have sizes that the text leaves open.
 
-    Private functions are inlined. Raises ProgramError: MG0102 for an empty text,
+    `entry` names the function to take, if not @main or the only public one; what it calls is inlined. Raises UsageError
+    (MG0001) where there is no such function, ProgramError: MG0102 for an empty text,
     MG0103 for operations that are not supported (all of them), MG0101 with line and caret where the text does
     not parse, MG0104 and MG02xx for what is malformed (all that was found).
     """
@@ -63,14 +64,16 @@ def parse_text(text: str, file: str = "-", meshes: Sequence[Mesh] = ()) -> Modul
     source = Source(parser.locate, parser.name_of)
     inner = [operation for operation in top.ops if isinstance(operation, builtin.ModuleOp)]
     if not inner:
-        return _complete(top, source, meshes)
+        return _complete(top, source, meshes, entry=entry)
     module = import_parts(top, inner, source)
     return read_parts(module, [_complete(each, source, meshes, is_part=True) for each in inner])
 
 
-def _complete(top: builtin.ModuleOp, source: Source, meshes: Sequence[Mesh], is_part: bool = False) -> Module:
+def _complete(
+    top: builtin.ModuleOp, source: Source, meshes: Sequence[Mesh], is_part: bool = False, entry: str = ""
+) -> Module:
     """The program of one module in the text."""
-    module = complete(import_module(top, source, meshes, is_part))
+    module = complete(import_module(top, source, meshes, is_part, entry))
     check_module(module)
     return module
 

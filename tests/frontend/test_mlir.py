@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import meshgen as mg
+from meshgen.cli import main
 from meshgen.errors import ProgramError, UsageError
 from meshgen.frontend.mlir import read_mlir
 from meshgen.ir.evaluate.evaluator import evaluate
@@ -72,6 +74,51 @@ def test_public_functions_that_others_call_are_parts_of_the_program() -> None:
     assert graph.name == "forward" and len(graph.nodes) == 10
     with pytest.raises(ProgramError, match="2 public functions"):
         read_mlir("func.func @f() {\n  return\n}\nfunc.func @g() {\n  return\n}")
+
+
+SEVERAL = """func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @g(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+func.func @g(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.negate %a : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+func.func @h(%a: tensor<4xf32>) -> tensor<4xf32> {
+  return %a : tensor<4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(("entry", "ops"), [("f", ["negate"]), ("@g", ["negate"]), ("h", [])])
+def test_one_of_several_functions_is_chosen_by_its_name(entry: str, ops: list[str]) -> None:
+    for text in (SEVERAL, SEVERAL.replace("@h", "@main") if entry != "h" else SEVERAL):
+        graph = read_mlir(text, entry=entry).graph
+        assert graph.name == entry.removeprefix("@") and [node.op for node in graph.nodes] == ops
+
+
+def test_a_choice_is_asked_for_and_its_names_are_listed() -> None:
+    with pytest.raises(ProgramError) as caught:
+        read_mlir(SEVERAL)
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "MG0104" and "2 public functions (@f, @h)" in fault.message and "--entry f" in fault.hint
+    with pytest.raises(UsageError, match="has no function @k") as refused:
+        read_mlir(SEVERAL, entry="k")
+    assert refused.value.diagnostics[0].hint == "its functions are @f, @g, @h"
+
+
+def test_the_interfaces_take_the_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mesh, a = {"x": 2}, np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(mg.compile(SEVERAL, mesh, target="cpu", arguments="global", entry="g")(a), -a)
+    assert mg.lower(SEVERAL, mesh, stage="propagate", entry="h").graph.name == "h"
+    with pytest.raises(UsageError, match="is not a function of MLIR text"):
+        mg.compile(lambda x: x, mesh, args=["f32[4]"], entry="f")
+    path = tmp_path / "several.mlir"
+    path.write_text(SEVERAL)
+    assert main(["check", str(path), "--mesh", "x=2"]) == 1
+    assert main(["check", str(path), "--mesh", "x=2", "--entry", "g"]) == 0
+    assert main(["check", str(path), "--mesh", "x=2", "--entry", "k"]) == 2
+    capsys.readouterr()
 
 
 def test_what_cannot_be_read(tmp_path: Path) -> None:

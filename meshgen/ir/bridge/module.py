@@ -19,7 +19,7 @@ from typing import NoReturn, cast
 from xdsl.dialects import builtin, func
 from xdsl.ir import Attribute, Operation, Region
 
-from meshgen.errors import Diagnostic, Location, ProgramError
+from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
 from meshgen.ir.bridge import registries
 from meshgen.ir.bridge.conversion import Exporter, Importer
 from meshgen.ir.bridge.reading import Reading, Slot, Source
@@ -33,8 +33,10 @@ from meshgen.mesh import Mesh
 KERNEL = "meshgen.kernel"
 
 
-def import_module(top: builtin.ModuleOp, source: Source, given: Sequence[Mesh] = (), is_part: bool = False) -> Module:
-    """The module of an xDSL module; calls of private functions are inlined. `given` have sizes that meshes leave open.
+def import_module(
+    top: builtin.ModuleOp, source: Source, given: Sequence[Mesh] = (), is_part: bool = False, entry: str = ""
+) -> Module:
+    """The module of an xDSL module: of the function `entry`, if it is named, into which calls are inlined. `given` have sizes that meshes leave open.
 
     `is_part` says that it is the program of one mesh among several.
 
@@ -68,7 +70,7 @@ def import_module(top: builtin.ModuleOp, source: Source, given: Sequence[Mesh] =
     functions = [each for each in top.ops if isinstance(each, func.FuncOp)]
     if not functions:
         _refuse_without_function(next(iter(top.ops), top), reading)
-    _import_functions(functions, reading)
+    _import_functions(_entry(functions, reading, entry), functions, reading)
     raise_faults(reading)
     if len(reading.distinct) > 1:
         reading.module.meshes = reading.distinct
@@ -99,9 +101,8 @@ def import_parts(top: builtin.ModuleOp, parts: Sequence[builtin.ModuleOp], sourc
     return reading.module
 
 
-def _import_functions(functions: Sequence[func.FuncOp], reading: Reading) -> None:
+def _import_functions(entry: func.FuncOp, functions: Sequence[func.FuncOp], reading: Reading) -> None:
     """Convert the function to compile, and inline what it calls."""
-    entry = _entry(functions, reading)
     private: dict[str, Graph] = {}
     functions = [
         function for function in functions if function is entry or function.body.blocks
@@ -131,8 +132,10 @@ def check_module(module: Module) -> None:
         raise ProgramError(*faults)
 
 
-def _entry(functions: Sequence[func.FuncOp], reading: Reading) -> func.FuncOp:
-    """The function to compile: public `main`, or the only public one that no other function calls."""
+def _entry(functions: Sequence[func.FuncOp], reading: Reading, name: str) -> func.FuncOp:
+    """The function to compile: the one of this name, else public `main`, or the only public one that no other function calls."""
+    if name:
+        return _named(functions, name.removeprefix("@"))
     public = [f for f in functions if f.sym_visibility is None or f.sym_visibility.data == "public"]
     public = [function for function in public if KERNEL not in function.attributes]
     if not public:
@@ -150,8 +153,27 @@ def _entry(functions: Sequence[func.FuncOp], reading: Reading) -> func.FuncOp:
         names = ", ".join(f"@{function.sym_name.data}" for function in public)
         message = f"the module has {len(public)} public functions ({names}) and none is @main"
         loc = reading.source.locate(public[1])
-        raise ProgramError(Diagnostic("MG0104", message, loc, hint="make the others private, or call one @main"))
+        raise ProgramError(
+            Diagnostic(
+                "MG0104",
+                message,
+                loc,
+                hint=f"choose one: --entry {public[0].sym_name.data}, in Python entry={public[0].sym_name.data!r}",
+            )
+        )
     return (mains or public)[0]
+
+
+def _named(functions: Sequence[func.FuncOp], name: str) -> func.FuncOp:
+    """The function that the user has chosen. Raises UsageError MG0001 where there is none with a body."""
+    whole = [each for each in functions if each.body.blocks and KERNEL not in each.attributes]
+    found = next((each for each in whole if each.sym_name.data == name), None)
+    if found is None:
+        known = ", ".join(f"@{each.sym_name.data}" for each in whole) or "none"
+        raise UsageError(
+            Diagnostic("MG0001", f"the program has no function @{name}", hint=f"its functions are {known}")
+        )
+    return found
 
 
 def _refuse_without_function(first: Operation, reading: Reading) -> NoReturn:
