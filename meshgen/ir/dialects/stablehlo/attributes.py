@@ -227,7 +227,7 @@ class IntegersConstraint(AttrConstraint[Attribute]):
 
 @irdl_attr_definition
 class ResultAccuracy(Data[str]):
-    """How exact a function is wanted, `<mode = #stablehlo.result_accuracy_mode<HIGHEST>>`: read, and means nothing here."""
+    """The requested accuracy of a function, `<mode = #stablehlo.result_accuracy_mode<HIGHEST>>`: accepted and ignored."""
 
     name = "stablehlo.result_accuracy"
 

@@ -18,7 +18,7 @@ from meshgen.ir.dialects.stablehlo.fields import Field, number, unread, word
 from meshgen.ir.dialects.stablehlo.types import CHOICE, ONE, PARTS, TypesForm
 from meshgen.ir.parser import TextParser
 
-ACCURATE = (  # functions that say how exact they are wanted
+ACCURATE = (  # functions with a `result_accuracy`
     "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "tanh", "sqrt", "rsqrt", "cbrt", "sine",
     "cosine", "tan",
 )  # fmt: skip
