@@ -19,7 +19,7 @@ from meshgen.spec import P, Sharding
 MESH = 'sdy.mesh @mesh = <["x"=2, "y"=4]>\n'
 
 
-def annotations(module: Module) -> list[str]:
+def shardings_of(module: Module) -> list[str]:
     return [str(node.attrs["sharding"]) for node in module.graph.nodes if node.op == "annotate"]
 
 
@@ -178,7 +178,7 @@ func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"},
 )
 def test_a_collective_may_name_its_reduction(collective: str, kind: str) -> None:
     text = LARGEST.replace("COLLECTIVE", collective)
-    assert annotations(parse_text(text))[0] == "[{y}] partial max(x)"
+    assert shardings_of(parse_text(text))[0] == "[{y}] partial max(x)"
     assert counts(text) == {kind: 1}
     printed = str(TextParser(dialects(), text, "-").parse_module())
     assert f"{collective} : tensor<8xf32>" in printed
@@ -217,7 +217,7 @@ func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"},
 )
 def test_a_value_that_becomes_unreduced_stays_what_it_is(op: str, sharding: str, wish: str) -> None:
     text = UNREDUCED.replace("OP", op).replace("SHARDING", sharding)
-    assert annotations(parse_text(text)) == [wish, "[{}, {}]"]
+    assert shardings_of(parse_text(text)) == [wish, "[{}, {}]"]
     counts(text)
     a = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
     np.testing.assert_array_equal(mg.compile(text, target="cpu", arguments="global")(a), a)
@@ -225,7 +225,7 @@ def test_a_value_that_becomes_unreduced_stays_what_it_is(op: str, sharding: str,
 
 def test_an_edge_through_a_call_says_how_a_value_lies() -> None:
     body = '  %0 = sdy.func_data_flow_edge %a : tensor<8x8xf32>\n  %r = sdy.func_data_flow_edge %0 sharding=<@mesh, [{"x"}, {?}]> : tensor<8x8xf32>'
-    assert annotations(parse_text(on_main(body))) == ["[{x}, {}]"]
+    assert shardings_of(parse_text(on_main(body))) == ["[{x}, {}]"]
 
 
 # One device ------------------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def test_a_value_on_one_device_is_whole(sharding: str) -> None:
   return %0 : tensor<8x8xf32>
 }}"""
     module = parse_text(text)
-    assert annotations(module) == ["[{}, {}]"] and not module.meshes
+    assert shardings_of(module) == ["[{}, {}]"] and not module.meshes
     assert counts(text) == {"all_gather": 1}
 
 
