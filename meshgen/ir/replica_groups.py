@@ -30,13 +30,14 @@ def group_faults(groups: Groups, mesh: Mesh) -> str:
 
 def device_groups(groups: Groups, replicas: int, partitions: int, numbers: str) -> list[tuple[int, ...]]:
     """Groups of devices from groups of what StableHLO numbers: `replicas` (of each partition), `partitions` (of each
-    replica), replicas with all their partitions (`both`), or `devices`. Device r * partitions + p is partition p of replica r."""
+    replica), replicas with all their partitions (`both`, by partition and then by replica, as StableHLO orders them), or
+    `devices`. Device r * partitions + p is partition p of replica r."""
     if numbers == "replicas":
         return [tuple(r * partitions + p for r in group) for p in range(partitions) for group in groups]
     if numbers == "partitions":
         return [tuple(r * partitions + p for p in group) for r in range(replicas) for group in groups]
     if numbers == "both":
-        return [tuple(r * partitions + p for r in group for p in range(partitions)) for group in groups]
+        return [tuple(r * partitions + p for p in range(partitions) for r in group) for group in groups]
     return [tuple(group) for group in groups]
 
 

@@ -120,6 +120,13 @@ def test_replicas_and_partitions_are_numbered_as_stablehlo_does(op: str, groups:
     np.testing.assert_allclose(found, sums(x, groups), rtol=1e-5)
 
 
+def test_a_group_of_replicas_with_their_partitions_goes_by_partition_first() -> None:
+    op = f'"stablehlo.all_gather"(%x) <{{all_gather_dim = 0 : i64, replica_groups = {dense([[1, 0]])}, {CHANNEL}}}>'
+    x, found = ran(program(op, "8x3", counts=BOTH))
+    for device in range(4):
+        np.testing.assert_array_equal(found[device], np.concatenate(x[[2, 0, 3, 1]]))
+
+
 def test_pairs_are_of_replicas_or_of_partitions() -> None:
     for how, source in (("", [2, 3, 0, 1]), (f", {CHANNEL}", [1, 0, 3, 2])):
         op = f'"stablehlo.collective_permute"(%x) <{{source_target_pairs = {dense([[0, 1], [1, 0]])}{how}}}>'

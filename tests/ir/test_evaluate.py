@@ -95,6 +95,13 @@ def test_convert_clamps_floats_and_wraps_integers() -> None:
     assert run("convert", np.float32(1 + 2**-8), results=[TensorType((), "bf16")]) == 1.0
 
 
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_convert_drops_the_imaginary_part(dtype: type) -> None:
+    x = np.array([0, 1j, 1, -0.5 + 2j, np.nan * 1j], dtype)
+    assert run("convert", x, results=[TensorType((5,), "i1")]).tolist() == (x.real != 0).tolist()
+    assert run("convert", x[:4], results=[TensorType((4,), "i32")]).tolist() == [0, 0, 1, 0]
+
+
 def test_rounding_signs_and_bits() -> None:
     x = np.float32([0.5, 1.5, 2.5, -0.5, 0.49999997, -2.5, -0.0])
     assert run("round_nearest_even", x).tolist() == [0, 2, 2, 0, 0, -2, 0]

@@ -56,6 +56,13 @@ def test_reducing_precision_keeps_what_the_exponent_can_say() -> None:
     assert run("reduce_precision", least, exponent_bits=5, mantissa_bits=2).view(np.uint8).tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16"])
+def test_without_mantissa_bits_a_tie_makes_the_exponent_even(dtype: str) -> None:
+    x = np.array([1.0, 1.25, 1.5, 1.75, 3.0, 3.5, 6.0, 12.0, -1.5, -3.0, 0.75]).astype(DTYPES[dtype])
+    found = run("reduce_precision", x, exponent_bits=5, mantissa_bits=0).astype(np.float64)
+    assert found.tolist() == [1.0, 1.0, 2.0, 2.0, 2.0, 4.0, 8.0, 8.0, -2.0, -2.0, 0.5]
+
+
 def test_digamma_right_below_a_pole() -> None:
     assert run("digamma", np.array([-1e-40, -1e-10])) == pytest.approx([1e40, 1e10], rel=1e-9)
 

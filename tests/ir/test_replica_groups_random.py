@@ -57,7 +57,7 @@ return %v{len(self.lines)} : {self.kind}
         if numbers == "replicas":
             of_each = [[r * self.partitions + p for r in row] for p in range(self.partitions) for row in rows]
             return of_each, rows_of(rows)
-        both = [[r * self.partitions + p for r in row for p in range(self.partitions)] for row in rows]
+        both = [[r * self.partitions + p for p in range(self.partitions) for r in row] for row in rows]
         return both, f"{rows_of(rows)}, {CHANNEL}"
 
     def rows(self, count: int, equal: bool) -> Groups:

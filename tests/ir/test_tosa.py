@@ -191,3 +191,20 @@ def test_attributes_of_another_kind_are_not_taken_for_their_default(attributes: 
     text = f"func.func @main(%x: {kind}) -> {kind} {{\n  %r = tosa.max_pool2d %x {{kernel = array<i64: 1, 1>, {attributes}}} : ({kind}) -> {kind}\n  return %r : {kind}\n}}"
     with pytest.raises(ProgramError, match=f"tosa.max_pool2d: {attributes.partition(' ')[0]} is"):
         parse_text(text)
+
+
+def test_negating_floats_takes_no_zero_points() -> None:
+    """Where they are known at run time only, too: then nothing says that they are 0, but floats have no others."""
+    x, zero = np.array([0.5, -0.5, 1.75, -3.25, 0.0], np.float32), np.zeros(1, np.float32)
+    found = Case({"x": x, "a": zero, "b": zero}, "", lambda x, a, b: -x)
+    found.body = call("negate", "%x, %a, %b", "tensor<5xf32>, tensor<1xf32>, tensor<1xf32>", "tensor<5xf32>")
+    found.matches()
+    (signs,) = evaluate(parse_text(found.text()).graph, [x, zero, zero])
+    assert np.signbit(signs).tolist() == [True, False, True, False, True]
+
+
+def test_a_constant_zero_point_of_floats_is_0() -> None:
+    one = ZERO.replace("dense<0.0>", "dense<1.0>")
+    text = f"func.func @main(%x: tensor<5xf32>) -> tensor<5xf32> {{\n{one}\n%r = tosa.negate %x, %z, %z : (tensor<5xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<5xf32>\nreturn %r : tensor<5xf32>\n}}"
+    with pytest.raises(ProgramError, match="zero points of f32 are 0"):
+        parse_text(text)

@@ -159,11 +159,14 @@ def _compare(node: Node, args: list[Array]) -> Array:
 
 
 def convert(x: Array, target: str) -> Array:
-    """`x` in another element type: to integers truncated and clamped (NaN is 0), to i1 whether it is not zero."""
-    if target == "i1":
-        return x != np.zeros((), x.dtype)
+    """`x` in another element type: to integers truncated and clamped (NaN is 0), to i1 whether it is not zero.
+
+    Complex numbers lose their imaginary part first, also on the way to i1.
+    """
     if x.dtype.kind == "c" and not is_complex(target):
         x = x.real
+    if target == "i1":
+        return x != np.zeros((), x.dtype)
     x = widen(x, dtype_name(x.dtype))  # exact; not all narrow types become others at once
     if x.dtype.kind == "f" and not is_inexact(target):
         low, high = integer_range(target)
@@ -200,11 +203,19 @@ def _reduce_precision(node: Node, args: list[Array]) -> Array:
     """Rounded to nearest even to a float type of these widths; what is below its least normal number becomes 0.
 
     With all exponent bits of the operand's type its subnormal numbers stay, and lose the same last bits as the others.
+    Without mantissa bits the last bit that is kept, which a tie makes even, is that of the (biased) exponent.
     """
     x, limits = args[0].astype(np.float64), ml_dtypes.finfo(DTYPES[_dtype(node)])
     exponent_bits, mantissa_bits = node.attrs["exponent_bits"], node.attrs["mantissa_bits"]
     exponent = np.maximum(np.frexp(x)[1], int(limits.minexp) + 1)
-    rounded = np.ldexp(np.rint(np.ldexp(x, mantissa_bits + 1 - exponent)), exponent - mantissa_bits - 1)
+    scaled = np.ldexp(x, mantissa_bits + 1 - exponent)
+    whole = np.rint(scaled)
+    if mantissa_bits == 0:  # 1.5 lies between 1, of this exponent, and 2, which is 1 of the next one
+        has_even_exponent = (
+            exponent - int(limits.minexp)
+        ) % 2 == 0  # the least normal number has the biased exponent 1
+        whole = np.where((np.abs(scaled) == 1.5) & has_even_exponent, np.trunc(scaled), whole)
+    rounded = np.ldexp(whole, exponent - mantissa_bits - 1)
     if exponent_bits < int(limits.nexp):
         bias = (1 << exponent_bits - 1) - 1
         greatest = np.ldexp(2.0 - 2.0**-mantissa_bits, bias)

@@ -19,7 +19,7 @@ from meshgen.ir.dense import DenseElements
 from meshgen.ir.dialects.stablehlo.attributes import integers
 from meshgen.ir.dialects.upstream.tosa import TOSA
 from meshgen.ir.evaluate.common import integer_range, neutral
-from meshgen.ir.graph import TensorType, Value, is_float
+from meshgen.ir.graph import TensorType, Value, is_float, is_inexact
 
 REDUCTIONS = {
     "reduce_sum": "add", "reduce_max": "maximum", "reduce_min": "minimum", "reduce_product": "multiply", "reduce_prod": "multiply",
@@ -106,12 +106,16 @@ def import_mul(importer: Importer, op: Operation) -> None:
 
 @imports("tosa.negate")
 def import_negate(importer: Importer, op: Operation) -> None:
-    """Further operands are zero points, which only integers have: those of the operand and of the result."""
+    """Further operands are zero points: those of the operand and of the result. Only integers have other ones than 0."""
     builder, kind = Builder(importer, op), importer.type(op.results[0])
-    if is_zero(op.operands[1:]) and kind.dtype not in (
-        "i8",
-        "i16",
-    ):  # of these the least has no opposite: the greatest stands for it
+    if is_inexact(kind.dtype):
+        known = [array for zero in op.operands[1:] if (array := _array(zero)) is not None]
+        if any(array.any() for array in known):
+            importer.fault("MG0104", f"{op.name}: the zero points of {kind.dtype} are 0", op)
+        finish(importer, op, builder.apply("negate", importer.value(op.operands[0])))
+        return
+    has_opposites = kind.dtype not in ("i8", "i16")  # of these the least has none: the greatest stands for it
+    if is_zero(op.operands[1:]) and has_opposites:
         finish(importer, op, builder.apply("negate", importer.value(op.operands[0])))
         return
     value, *zeros = (builder.convert(x, "i64") for x in importer.values(op.operands))
