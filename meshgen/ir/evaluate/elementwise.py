@@ -206,7 +206,7 @@ def _reduce_precision(node: Node, args: list[Array]) -> Array:
     Without mantissa bits the last bit that is kept, which a tie makes even, is that of the (biased) exponent.
     """
     x, limits = args[0].astype(np.float64), ml_dtypes.finfo(DTYPES[_dtype(node)])
-    exponent_bits, mantissa_bits = node.attrs["exponent_bits"], node.attrs["mantissa_bits"]
+    exponent_bits, mantissa_bits = node.attrs["exponent_bits"], min(node.attrs["mantissa_bits"], int(limits.nmant))
     exponent = np.maximum(np.frexp(x)[1], int(limits.minexp) + 1)
     scaled = np.ldexp(x, mantissa_bits + 1 - exponent)
     whole = np.rint(scaled)

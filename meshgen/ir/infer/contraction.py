@@ -27,27 +27,34 @@ def _reduce(site: Site) -> list[TensorType] | None:
 
 
 def _reduced(site: Site, inputs: Sequence[TensorType], inits: Sequence[TensorType]) -> list[TensorType] | None:
-    for x, init in zip(inputs, inits, strict=True):
-        site.require(init.rank == 0 and init.dtype == x.dtype, f"the initial value {init} is no {x.dtype} scalar")
-        site.require(shapes_agree(x.shape, inputs[0].shape), f"the inputs {inputs[0]} and {x} have other shapes")
+    _check_folded(site, inputs, inits)
     dims = site.ints("dims")
     if not site.unique_dims("dims", inputs[0].rank):
         return None
     return [x.with_shape(n for d, n in enumerate(x.shape) if d not in dims) for x in inputs]
 
 
+def _check_folded(site: Site, inputs: Sequence[TensorType], inits: Sequence[TensorType]) -> None:
+    """Inputs that are folded together have one shape, and initial values of their element types."""
+    for x, init in zip(inputs, inits, strict=True):
+        site.require(init.rank == 0 and init.dtype == x.dtype, f"the initial value {init} is no {x.dtype} scalar")
+        site.require(shapes_agree(x.shape, inputs[0].shape), f"the inputs {inputs[0]} and {x} have other shapes")
+
+
 def _reduce_region(site: Site) -> list[TensorType] | None:
     count = len(site.operands) // 2
-    if not _paired(site, 1):
+    if not _paired(site):
         return None
     return _reduced(site, site.operands[:count], site.operands[count:])
 
 
-def _paired(site: Site, regions: int) -> bool:
-    """Whether operands come in as many inputs as inits and there are `regions` regions."""
-    return site.require(
-        len(site.operands) % 2 == 0, f"has {len(site.operands)} operands; needs one initial value per input"
-    ) and site.require(len(site.regions) == regions, f"has {len(site.regions)} regions instead of {regions}")
+def _paired(site: Site) -> bool:
+    """Whether operands come in as many inputs as inits, and the region folds scalars of their element types."""
+    count = len(site.operands)
+    if not site.require(count % 2 == 0, f"has {count} operands; needs one initial value per input"):
+        return False
+    scalars = [x.with_shape(()) for x in site.operands[: count // 2]]
+    return site.region_count(1) and site.region(0, scalars * 2, scalars)
 
 
 def _dot_general(site: Site) -> list[TensorType] | None:
@@ -121,14 +128,13 @@ def _positive(site: Site, *names: str) -> bool:
 
 def _reduce_window(site: Site) -> list[TensorType] | None:
     count = len(site.operands) // 2
-    if not _paired(site, 1):
+    if not _paired(site):
         return None
+    _check_folded(site, site.operands[:count], site.operands[count:])
     x = site.operands[0]
     names = ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
     if not (site.lengths(x.rank, *names, "low", "high") and _positive(site, *names)):
         return None
-    for init in site.operands[count:]:
-        site.require(init.rank == 0, f"the initial value {init} is not a scalar")
     parts = zip(x.shape, *(site.ints(n) for n in ("window_dimensions", "window_strides", "low", "high", "base_dilations", "window_dilations")), strict=True)  # fmt: skip
     shape = [window_size(*part) for part in parts]
     return [t.with_shape(shape) for t in site.operands[:count]]
@@ -137,8 +143,12 @@ def _reduce_window(site: Site) -> list[TensorType] | None:
 def _select_and_scatter(site: Site) -> list[TensorType] | None:
     x, source, init = site.operands
     names = ("window_dimensions", "window_strides")
-    site.require(len(site.regions) == 2, f"has {len(site.regions)} regions instead of 2")
-    site.require(init.rank == 0, f"the initial value {init} is not a scalar")
+    scalar = x.with_shape(())
+    if site.region_count(2):
+        site.region(0, [scalar, scalar], [TensorType((), "i1")])
+        site.region(1, [scalar, scalar], [scalar])
+    _check_folded(site, [x], [init])
+    site.require(source.dtype == x.dtype, f"the source {source} has another element type than {x}")
     if site.lengths(x.rank, *names, "low", "high") and _positive(site, *names):
         parts = zip(x.shape, *(site.ints(n) for n in (*names, "low", "high")), strict=True)
         windows = tuple(window_size(*part, base=1, dilation=1) for part in parts)
@@ -161,7 +171,8 @@ def _convolution(site: Site) -> list[TensorType] | None:
         sound &= site.require(sorted(order) == list(range(x.rank)), f"{one}, {other} and {dims} {order} are no order of {x.rank} dims")  # fmt: skip
     if not sound:
         return None
-    _check_groups(site, image, kernel)
+    if not _check_groups(site, image, kernel):
+        return None
     batches = site.attrs["batch_group_count"]
     rows = image.shape[site.attrs["input_batch"]]
     shape: list[int | None] = [None] * image.rank
@@ -175,10 +186,10 @@ def _convolution(site: Site) -> list[TensorType] | None:
     return [TensorType(tuple(shape), _product_dtype(site, image))]
 
 
-def _check_groups(site: Site, image: TensorType, kernel: TensorType) -> None:
+def _check_groups(site: Site, image: TensorType, kernel: TensorType) -> bool:
     groups, batches = site.attrs["feature_group_count"], site.attrs["batch_group_count"]
     if not site.require(min(groups, batches) >= 1 and 1 in (groups, batches), f"has {groups} feature and {batches} batch groups; one of them must be 1"):  # fmt: skip
-        return
+        return False
     features, held = image.shape[site.attrs["input_feature"]], kernel.shape[site.attrs["kernel_input_feature"]]
     outputs, rows = kernel.shape[site.attrs["kernel_output_feature"]], image.shape[site.attrs["input_batch"]]
     if features is not None and held is not None:
@@ -191,6 +202,7 @@ def _check_groups(site: Site, image: TensorType, kernel: TensorType) -> None:
         )
     if rows is not None:
         site.require(rows % batches == 0, f"{rows} rows do not divide into {batches} groups")
+    return True
 
 
 _INTS = "ints"

@@ -10,49 +10,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.ir.graph import Graph, TensorType
-from meshgen.ir.infer.site import Inference, Site, agree, shapes_agree
+from meshgen.ir.infer.site import Inference, Site, agree, shapes_agree, types_agree
+from meshgen.ir.infer.structure import check_index_dims
 from meshgen.mesh import split_ref
 
 
-def _fits(left: TensorType, right: TensorType) -> bool:
-    return left.dtype == right.dtype and shapes_agree(left.shape, right.shape)
-
-
-def _check_region(site: Site, number: int, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> None:
-    """A region takes and gives these types."""
-    region: Graph = site.regions[number]
-    for what, values, expected in (("takes", region.inputs, inputs), ("gives", region.outputs, outputs)):
-        found = [v.type for v in values]
-        same = len(found) == len(expected) and all(_fits(a, b) for a, b in zip(found, expected, strict=True))
-        site.require(same, f"region {number} {what} ({_text(found)}) instead of ({_text(expected)})")
-
-
-def _text(types: Sequence[TensorType]) -> str:
-    return ", ".join(map(str, types))
-
-
-def _count(site: Site, count: int) -> bool:
-    return site.require(len(site.regions) == count, f"has {len(site.regions)} regions instead of {count}")
-
-
 def _while(site: Site) -> list[TensorType] | None:
-    if not _count(site, 2):
+    if not site.region_count(2):
         return None
     types = list(site.operands)
-    _check_region(site, 0, types, [TensorType((), "i1")])
-    _check_region(site, 1, types, types)
+    site.region(0, types, [TensorType((), "i1")])
+    site.region(1, types, types)
     return types
 
 
 def _if(site: Site) -> list[TensorType] | None:
     pred, *rest = site.operands
-    site.require(_fits(pred, TensorType((), "i1")), f"the predicate is {pred}, not i1[]")
-    return _branches(site, rest) if _count(site, 2) else None
+    site.require(types_agree(pred, TensorType((), "i1")), f"the predicate is {pred}, not i1[]")
+    return _branches(site, rest) if site.region_count(2) else None
 
 
 def _case(site: Site) -> list[TensorType] | None:
     index, *rest = site.operands
-    site.require(_fits(index, TensorType((), "i32")), f"the index is {index}, not i32[]")
+    site.require(types_agree(index, TensorType((), "i32")), f"the index is {index}, not i32[]")
     if not site.require(len(site.regions) > 0, "has no branches"):
         return None
     return _branches(site, rest)
@@ -61,7 +41,7 @@ def _case(site: Site) -> list[TensorType] | None:
 def _branches(site: Site, inputs: Sequence[TensorType]) -> list[TensorType]:
     outputs = [v.type for v in site.regions[0].outputs]
     for number in range(len(site.regions)):
-        _check_region(site, number, inputs, outputs)
+        site.region(number, inputs, outputs)
     return outputs
 
 
@@ -70,9 +50,9 @@ def _sort(site: Site) -> list[TensorType] | None:
     for other in site.operands:
         site.require(shapes_agree(first.shape, other.shape), f"sorts {first} together with {other}: the shapes differ")
     site.one_dim("dim", first.rank)
-    if _count(site, 1):
+    if site.region_count(1):
         scalars = [TensorType((), t.dtype) for t in site.operands for _ in range(2)]
-        _check_region(site, 0, scalars, [TensorType((), "i1")])
+        site.region(0, scalars, [TensorType((), "i1")])
     return list(site.operands)
 
 
@@ -98,10 +78,10 @@ def _rng_bit_generator(site: Site) -> list[TensorType] | None:
     if site.require(algorithm in _RANDOM, f"algorithm '{algorithm}' is none of {', '.join(_RANDOM)}"):
         sizes = _RANDOM[algorithm]
         known = " or ".join(f"ui64[{size}]" for size in sizes)
-        fits = any(_fits(state, TensorType((size,), "ui64")) for size in sizes)
+        fits = any(types_agree(state, TensorType((size,), "ui64")) for size in sizes)
         site.require(fits, f"the state of {algorithm} is {state}, not {known}")
     if site.results and site.require(len(site.results) == 2, f"has {len(site.results)} results instead of 2"):
-        site.require(_fits(site.results[0], state), f"the new state is {site.results[0]}, not {state}")
+        site.require(types_agree(site.results[0], state), f"the new state is {site.results[0]}, not {state}")
         dtype = site.results[1].dtype
         site.require(dtype.lstrip("u") in ("i8", "i16", "i32", "i64"), f"gives {site.results[1]}, which is no integer type of 8 bits and more")  # fmt: skip
     return None
@@ -109,26 +89,30 @@ def _rng_bit_generator(site: Site) -> list[TensorType] | None:
 
 def _scatter(site: Site) -> list[TensorType] | None:
     count = len(site.operands) // 2
-    if not site.require(len(site.operands) % 2 == 1, "needs inputs, indices and as many updates as inputs") or not _count(site, 1):  # fmt: skip
+    if not site.require(len(site.operands) % 2 == 1, "needs inputs, indices and as many updates as inputs") or not site.region_count(1):  # fmt: skip
         return None
     inputs, indices, updates = list(site.operands[:count]), site.operands[count], site.operands[count + 1 :]
     site.dtype_in(indices, "integer")
-    x, update, vector_dim = inputs[0], updates[0], site.attrs["index_vector_dim"]
-    sound = site.unique_dims("update_window_dims", update.rank)
-    for name in ("inserted_window_dims", "input_batching_dims", "scatter_dims_to_operand_dims"):
-        sound &= site.unique_dims(name, x.rank)
-    sound &= site.unique_dims("scatter_indices_batching_dims", indices.rank)
-    sound &= site.require(
-        0 <= vector_dim <= indices.rank, f"index_vector_dim {vector_dim} is not in [0, {indices.rank}]"
-    )
-    if sound:
+    x, update = inputs[0], updates[0]
+    if _check_scatter_dims(site, x, indices, update):
         _check_updates(site, x, indices, update)
     for a, b in zip(inputs, updates, strict=True):
         site.require(shapes_agree(a.shape, x.shape) and shapes_agree(b.shape, update.shape), "the inputs or the updates differ in shape")  # fmt: skip
         site.require(a.dtype == b.dtype, f"updates {a} with {b}: the element types differ")
     scalars = [TensorType((), t.dtype) for t in inputs]
-    _check_region(site, 0, scalars * 2, scalars)
+    site.region(0, scalars * 2, scalars)
     return inputs
+
+
+def _check_scatter_dims(site: Site, x: TensorType, indices: TensorType, update: TensorType) -> bool:
+    """Whether the dims that a scatter names are there, once and in order."""
+    sound = site.unique_dims("update_window_dims", update.rank) and site.is_sorted("update_window_dims")
+    for name in ("inserted_window_dims", "input_batching_dims"):
+        sound &= site.unique_dims(name, x.rank) and site.is_sorted(name)
+    sound &= site.unique_dims("scatter_dims_to_operand_dims", x.rank)
+    for name in ("inserted_window_dims", "scatter_dims_to_operand_dims"):
+        sound &= site.apart(name, "input_batching_dims")
+    return sound & check_index_dims(site, x, indices, "input_batching_dims", "scatter_indices_batching_dims")
 
 
 def _check_updates(site: Site, x: TensorType, indices: TensorType, update: TensorType) -> None:
@@ -155,7 +139,7 @@ MANUAL_OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_s
 
 def _manual(site: Site) -> list[TensorType] | None:
     """Operands and shardings agree in number and rank. Sizes of tiles are those of a mesh: the reader checks them."""
-    if not _count(site, 1):
+    if not site.region_count(1):
         return None
     body, axes = site.regions[0], site.attrs["axes"]
     results = site.results or []
@@ -164,7 +148,7 @@ def _manual(site: Site) -> list[TensorType] | None:
         ends = zip(types, values, shardings, strict=False)
         same = len(types) == len(values) == len(shardings)
         fits = all(t.dtype == v.type.dtype and t.rank == v.type.rank == s.rank for t, v, s in ends)
-        site.require(same and fits, f"{what}_shardings do not fit the values {_text(types)}")
+        site.require(same and fits, f"{what}_shardings do not fit the values {', '.join(map(str, types))}")
     _check_body(site, body, axes)
     return None
 

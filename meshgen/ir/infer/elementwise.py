@@ -42,6 +42,11 @@ def _common(site: Site, *types: TensorType) -> TensorType | None:
 def _unary(site: Site) -> list[TensorType] | None:
     (x,) = site.operands
     site.dtype_in(x, _UNARY[site.op])
+    if site.op == "reduce_precision":
+        exponent, mantissa = site.attrs["exponent_bits"], site.attrs["mantissa_bits"]
+        site.require(
+            exponent >= 1 and mantissa >= 0, f"e{exponent}m{mantissa} is no format: it has an exponent bit at least"
+        )
     if site.op == "is_finite":
         return [TensorType(x.shape, "i1")]
     return [TensorType(x.shape, real_dtype(x.dtype))] if site.op in ("abs", "real", "imag") else [x]

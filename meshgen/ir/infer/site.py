@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from meshgen.errors import Diagnostic, Location
@@ -58,6 +59,28 @@ class Site:
             found &= self.require(count == rank, f"{name} has {count} entries, but the rank is {rank}")
         return found
 
+    def is_sorted(self, name: str) -> bool:
+        """Whether the entries of an attribute grow."""
+        entries = self.ints(name)
+        return self.require(all(a < b for a, b in pairwise(entries)), f"{name} {list(entries)} is not sorted")
+
+    def apart(self, name: str, other: str) -> bool:
+        """Whether two attributes name no dim in common."""
+        both = sorted(set(self.ints(name)) & set(self.ints(other)))
+        return self.require(not both, f"{name} and {other} share dim {both[0] if both else 0}")
+
+    def region_count(self, count: int) -> bool:
+        return self.require(len(self.regions) == count, f"has {len(self.regions)} regions instead of {count}")
+
+    def region(self, number: int, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> bool:
+        """Whether a region takes and gives these types."""
+        found, sound = self.regions[number], True
+        for what, values, wanted in (("takes", found.inputs, inputs), ("gives", found.outputs, outputs)):
+            types = [value.type for value in values]
+            same = len(types) == len(wanted) and all(types_agree(a, b) for a, b in zip(types, wanted, strict=True))
+            sound &= self.require(same, f"region {number} {what} ({_text(types)}) instead of ({_text(wanted)})")
+        return sound
+
     def same_dtype(self, types: Iterable[TensorType]) -> bool:
         """Whether all the types have one element type."""
         names = [t.dtype for t in types]
@@ -85,6 +108,14 @@ class Site:
 def agree(left: int | None, right: int | None) -> bool:
     """Whether two sizes can be equal; an unknown one can be anything."""
     return left is None or right is None or left == right
+
+
+def _text(types: Sequence[TensorType]) -> str:
+    return ", ".join(map(str, types))
+
+
+def types_agree(left: TensorType, right: TensorType) -> bool:
+    return left.dtype == right.dtype and shapes_agree(left.shape, right.shape)
 
 
 def shapes_agree(left: Shape, right: Shape) -> bool:

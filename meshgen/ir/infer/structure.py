@@ -14,6 +14,9 @@ def _constant(site: Site) -> list[TensorType] | None:
         return None
     if site.results:
         result = site.results[0]
+        site.require(
+            None not in result.shape, f"the result {result} has an open size", "a constant says all of its sizes"
+        )
         name = dtype_name(value.dtype)
         site.require(name == result.dtype, f"value has element type {name}, but the result is {result}")
         fits = value.ndim == 0 or shapes_agree(value.shape, result.shape)
@@ -145,23 +148,15 @@ def _check_starts(site: Site, x: TensorType, starts: list[TensorType]) -> None:
     for start in starts:
         scalar = start.rank == 0 and start.dtype.lstrip("u").startswith("i") and start.dtype != "i1"
         site.require(scalar, f"start index {start} is not an integer scalar")
+    site.same_dtype(starts)
 
 
 def _gather(site: Site) -> list[TensorType] | None:
     operand, indices = site.operands
     site.dtype_in(indices, "integer")
-    sizes, offset = site.ints("slice_sizes"), site.ints("offset_dims")
+    sizes, offset, vector_dim = site.ints("slice_sizes"), site.ints("offset_dims"), site.attrs["index_vector_dim"]
     collapsed, batching = site.ints("collapsed_slice_dims"), site.ints("operand_batching_dims")
-    vector_dim = site.attrs["index_vector_dim"]
-    sound = site.lengths(operand.rank, "slice_sizes")
-    for name in ("collapsed_slice_dims", "operand_batching_dims", "start_index_map"):
-        sound &= site.unique_dims(name, operand.rank)
-    sound &= site.unique_dims("start_indices_batching_dims", indices.rank)
-    sound &= site.require(
-        0 <= vector_dim <= indices.rank, f"index_vector_dim {vector_dim} is not in [0, {indices.rank}]"
-    )
-    sound &= _check_batching(site, operand, indices, batching, site.ints("start_indices_batching_dims"))
-    if not sound:
+    if not (site.lengths(operand.rank, "slice_sizes") & check_gather_dims(site, operand, indices)):
         return None
     entries = 1 if vector_dim == indices.rank else indices.shape[vector_dim]
     count = len(site.ints("start_index_map"))
@@ -175,10 +170,32 @@ def _gather(site: Site) -> list[TensorType] | None:
     batch = [n for d, n in enumerate(indices.shape) if d != vector_dim]
     window = [n for d, n in enumerate(sizes) if d not in collapsed and d not in batching]
     rank = len(batch) + len(window)
-    if not site.require(len(offset) == len(window), f"has {len(offset)} offset_dims for {len(window)} window dims") or not site.unique_dims("offset_dims", rank):  # fmt: skip
+    site.require(len(offset) == len(window), f"has {len(offset)} offset_dims for {len(window)} window dims")
+    if site.faults or not site.unique_dims("offset_dims", rank):
         return None
     parts, rest = iter(window), iter(batch)
     return [operand.with_shape(next(parts) if d in offset else next(rest) for d in range(rank))]
+
+
+def check_gather_dims(site: Site, operand: TensorType, indices: TensorType) -> bool:
+    """Whether the dims that a gather names are there, once and in order."""
+    sound = site.is_sorted("offset_dims") & site.unique_dims("start_index_map", operand.rank)
+    for name in ("collapsed_slice_dims", "operand_batching_dims"):
+        sound &= site.unique_dims(name, operand.rank) and site.is_sorted(name)
+    for name in ("collapsed_slice_dims", "start_index_map"):
+        sound &= site.apart(name, "operand_batching_dims")
+    return sound & check_index_dims(site, operand, indices, "operand_batching_dims", "start_indices_batching_dims")
+
+
+def check_index_dims(site: Site, x: TensorType, indices: TensorType, of_x: str, of_indices: str) -> bool:
+    """Whether the index vectors are along a dim of the indices, and their batching dims are others and those of `x`."""
+    vector_dim = site.attrs["index_vector_dim"]
+    sound = site.unique_dims(of_indices, indices.rank)
+    sound &= site.require(
+        0 <= vector_dim <= indices.rank, f"index_vector_dim {vector_dim} is not in [0, {indices.rank}]"
+    )
+    sound &= site.require(vector_dim not in site.ints(of_indices), f"{of_indices} has index_vector_dim {vector_dim}")
+    return sound and _check_batching(site, x, indices, site.ints(of_x), site.ints(of_indices))
 
 
 def _check_batching(site: Site, operand: TensorType, indices: TensorType, left: tuple[int, ...], right: tuple[int, ...]) -> bool:  # fmt: skip

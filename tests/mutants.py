@@ -1,0 +1,119 @@
+"""Malformed programs by the thousand: each is refused with a diagnostic or runs; an internal error is a fault of meshgen.
+
+    python -m tests.mutants [--count 10000] [--seed 0] [--keep DIR] [--jax] [FILE ...]
+
+Programs are those of tests/ir/every_op.py, of tests/data, and random ones, or the files given; each mutant (mutator.py) goes
+through `meshgen check`. What crashes, or takes too long, is written to DIR. With --jax the parser of StableHLO and Shardy that
+JAX brings judges too: mutants that it refuses and meshgen accepts are written as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import re
+import resource
+import signal
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from meshgen.cli import INTERNAL_ERROR, main
+from meshgen.ir.text import print_text
+from meshgen.sharding.generate import random_program
+from tests.ir.every_op import NAMES, program
+from tests.mutator import mutant
+
+_DATA = Path(__file__).parent / "data"
+_SECONDS, _BYTES = 30, 8 << 30
+_RANDOM = 60  # programs of the generator
+
+
+def checked(text: str, folder: Path) -> tuple[int | str, str]:
+    """The exit code of `meshgen check`, or why there is none; and what it says on stderr."""
+    file, said = folder / "mutant.mlir", io.StringIO()
+    file.write_text(text)
+    mesh = [] if re.search(r"mesh|shard\.grid|num_partitions|num_replicas", text) else ["--mesh", "x=2"]
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+        try:
+            code: int | str = main(["check", str(file), *mesh, "--memory", "4GB"])
+        except TimeoutError:
+            code = "slow"
+    return code, said.getvalue()
+
+
+def _sources(files: Sequence[str], use_jax: bool) -> list[str]:
+    """The programs that are mutated; JAX can judge those alone that hold no other dialects."""
+    if files:
+        return [Path(file).read_text() for file in files]
+    written = [path.read_text() for path in sorted(_DATA.rglob("*.mlir"))]
+    made = [print_text(random_program(seed)) for seed in range(_RANDOM)]
+    return [program(name) for name in NAMES] if use_jax else [*(program(name) for name in NAMES), *written, *made]
+
+
+def _judge(use_jax: bool) -> Any:
+    """What says why JAX refuses a text; empty where it does not, or is not asked."""
+    if not use_jax:
+        return lambda _: ""
+    from jax._src.interpreters.mlir import make_ir_context
+    from jaxlib.mlir import ir
+
+    context = make_ir_context()
+
+    def refusal(text: str) -> str:
+        with context:
+            try:
+                ir.Module.parse(text)
+            except ir.MLIRError as error:
+                return next((str(each.message) for each in error.error_diagnostics), str(error))
+        return ""
+
+    return refusal
+
+
+def _on_alarm(*_: object) -> None:
+    raise TimeoutError
+
+
+def run(options: argparse.Namespace) -> int:
+    sources, judge, counts = _sources(options.files, options.jax), _judge(options.jax), Counter[str]()
+    keep = Path(options.keep)
+    signal.signal(signal.SIGALRM, _on_alarm)
+    resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(options.seed, options.seed + options.count):
+            text = mutant(sources[number % len(sources)], number)
+            signal.alarm(_SECONDS)
+            code, said = checked(text, Path(folder))
+            signal.alarm(0)
+            verdict = {0: "accepted", 1: "refused", 3: "numbers differ", 4: "too big", INTERNAL_ERROR: "crashed"}.get(
+                code, str(code)
+            )  # pyright: ignore[reportCallIssue, reportArgumentType]
+            reason = judge(text) if verdict == "accepted" else ""
+            counts["accepted, refused by JAX" if reason else verdict] += 1
+            if verdict not in ("accepted", "refused", "too big") or reason:
+                keep.mkdir(parents=True, exist_ok=True)
+                (keep / f"{number}.mlir").write_text(text)
+                lines = [line for line in said.splitlines() if line.strip()]
+                sys.stdout.write(f"{number}: {verdict}: {(reason or (lines[0] if lines else ''))[:300]}\n")
+                sys.stdout.flush()
+    sys.stdout.write(f"{options.count} mutants from seed {options.seed} on: {dict(sorted(counts.items()))}\n")
+    return 1 if counts["crashed"] or counts["slow"] or counts["numbers differ"] else 0
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("files", nargs="*", metavar="FILE")
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", metavar="DIR", default="mutants")
+    parser.add_argument("--jax", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(run(arguments()))

@@ -1,0 +1,222 @@
+"""Slips of the pen in programs: an operand, result, region or argument dropped, doubled or replaced, another type or number.
+
+They are made in what xDSL reads and printed in generic form, which can say what the pretty form cannot.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.printer import Printer
+
+from meshgen.ir.bridge.families import dialects
+from meshgen.ir.parser import TextParser
+
+_NUMBER = re.compile(r"(?<![\w%.$])-?\d+(?![\w.])|(?<=[x<])\d+(?=x)")
+_NUMBERS = (0, -1, 1, 2, 3, 7, 64, 2**31, 2**40, 2**63, 2**70)
+_ELEMENTS: tuple[Attribute, ...] = (
+    builtin.f32,
+    builtin.f64,
+    builtin.bf16,
+    builtin.i1,
+    builtin.i32,
+    builtin.i64,
+    builtin.ComplexType(builtin.f32),
+)
+
+
+class Mutator:
+    """Slips of the pen, by a seeded generator."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+
+    def mutate(self, text: str, slips: int) -> str:
+        """A program with so many slips, in generic form; one in a number of the text may come last."""
+        top = TextParser(dialects(), text, "-").parse_module()
+        for _ in range(slips):
+            operations = [each for each in top.walk() if each is not top]
+            if operations:
+                self.pick(_SLIPS)(self, self.pick(operations))
+        found = io.StringIO()
+        Printer(stream=found, print_generic_format=True).print_op(top)
+        return self.misnumbered(found.getvalue()) if self.chance(0.3) else found.getvalue()
+
+    def pick(self, choices: Sequence[Any]) -> Any:
+        return choices[int(self.rng.integers(len(choices)))]
+
+    def chance(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+    def misnumbered(self, text: str) -> str:
+        """The text with another number somewhere."""
+        found = list(_NUMBER.finditer(text))
+        if not found:
+            return text
+        match = self.pick(found)
+        return f"{text[: match.start()]}{self.number(int(match[0]))}{text[match.end() :]}"
+
+    def number(self, before: int) -> int:
+        return before + self.pick((-1, 1)) if self.chance(0.4) else self.pick(_NUMBERS)
+
+    def changed(self, items: Sequence[Any], other: Callable[[Any], Any]) -> list[Any]:
+        """A list with an entry dropped, doubled, exchanged with another or made something else."""
+        found = list(items)
+        if not found:
+            return found
+        at = int(self.rng.integers(len(found)))
+        how = int(self.rng.integers(4))
+        if how == 0:
+            del found[at]
+        elif how == 1:
+            found.insert(at, found[at])
+        elif how == 2:
+            to = int(self.rng.integers(len(found)))
+            found[at], found[to] = found[to], found[at]
+        else:
+            found[at] = other(found[at])
+        return found
+
+    def visible(self, operation: Operation) -> list[SSAValue]:
+        """Values of the blocks around an operation, some of which are made after it."""
+        found: list[SSAValue] = []
+        block = operation.parent
+        while block is not None:
+            found += [*block.args, *(result for each in block.ops for result in each.results)]
+            outer = block.parent_op()
+            block = outer.parent if outer is not None else None
+        return found
+
+    def type(self, kind: Any) -> Any:
+        if not isinstance(kind, builtin.TensorType):
+            return builtin.TensorType(builtin.f32, [4])
+        shape, element = list(kind.get_shape()), kind.element_type
+        if self.chance(0.3):
+            return builtin.TensorType(self.pick(_ELEMENTS), shape, kind.encoding)
+        shape = (
+            self.changed(shape, lambda size: self.pick((0, 1, -1, size + 1, max(size - 1, 0), 2**20))) if shape else [4]
+        )
+        return builtin.TensorType(element, shape, kind.encoding)
+
+    def attribute(self, attribute: Attribute) -> Attribute:
+        if isinstance(attribute, builtin.IntegerAttr):
+            width = getattr(attribute.type, "bitwidth", 64)
+            return builtin.IntegerAttr(self.number(attribute.value.data) % (1 << width - 1), attribute.type)
+        if isinstance(attribute, builtin.DenseArrayBase):
+            values = self.changed(list(attribute.get_values()), lambda n: self.pick((0, -1, int(n) + 1, 9, 2**40)))
+            return builtin.DenseArrayBase.from_list(builtin.i64, [int(n) for n in values])
+        if isinstance(attribute, builtin.ArrayAttr):
+            return builtin.ArrayAttr(self.changed(attribute.data, self.attribute))
+        if isinstance(attribute, builtin.StringAttr):
+            return builtin.StringAttr(attribute.data[1:])
+        return self.pick((builtin.UnitAttr(), builtin.StringAttr("?"), builtin.IntegerAttr(1, 64), builtin.i1))
+
+    def rebuilt(self, operation: Operation, *, operands: Sequence[SSAValue] | None = None, types: Sequence[Attribute] | None = None,
+                properties: dict[str, Attribute] | None = None, regions: Sequence[Region] | None = None) -> None:  # fmt: skip
+        """Put a changed copy in the place of an operation; uses of results that it lacks take another value."""
+        block = operation.parent
+        if block is None:
+            return
+        found = list(operation.regions) if regions is None else list(regions)
+        for region in operation.regions:
+            operation.detach_region(region)
+        new = type(operation).create(
+            operands=list(operation.operands) if operands is None else operands,
+            result_types=list(operation.result_types) if types is None else types,
+            properties=dict(operation.properties) if properties is None else properties,
+            attributes=dict(operation.attributes),
+            regions=found,
+        )
+        block.insert_op_before(new, operation)
+        others = [*new.results, *(value for value in self.visible(new) if value not in operation.results)]
+        for number, result in enumerate(operation.results):
+            if any(True for _ in result.uses):
+                if not others:
+                    continue
+                result.replace_all_uses_with(new.results[number] if number < len(new.results) else others[0])
+        operation.detach()
+        operation.erase(safe_erase=False)
+
+
+def _operands(mutator: Mutator, operation: Operation) -> None:
+    values = mutator.visible(operation)
+    mutator.rebuilt(operation, operands=mutator.changed(operation.operands, lambda _: mutator.pick(values)))
+
+
+def _results(mutator: Mutator, operation: Operation) -> None:
+    mutator.rebuilt(operation, types=mutator.changed(operation.result_types, mutator.type))
+
+
+def _properties(mutator: Mutator, operation: Operation) -> None:
+    names = list(operation.properties)
+    if not names:
+        return
+    name, properties = mutator.pick(names), dict(operation.properties)
+    properties[name] = mutator.attribute(properties[name])
+    if mutator.chance(0.2):
+        del properties[name]
+    mutator.rebuilt(operation, properties=properties)
+
+
+def _attributes(mutator: Mutator, operation: Operation) -> None:
+    if operation.attributes:
+        name = mutator.pick(list(operation.attributes))
+        operation.attributes[name] = mutator.attribute(operation.attributes[name])
+
+
+def _regions(mutator: Mutator, operation: Operation) -> None:
+    if not operation.regions:
+        return
+    at = int(mutator.rng.integers(len(operation.regions)))
+    copy = operation.regions[at].clone()
+    regions = [region for number, region in enumerate(operation.regions) if number != at]
+    mutator.rebuilt(operation, regions=regions if mutator.chance(0.5) else [*regions, copy, copy.clone()])
+
+
+def _arguments(mutator: Mutator, operation: Operation) -> None:
+    blocks: list[Block] = [block for region in operation.regions for block in region.blocks]
+    if not blocks:
+        return
+    block = mutator.pick(blocks)
+    if not block.args or mutator.chance(0.3):
+        block.insert_arg(builtin.TensorType(builtin.f32, []), len(block.args))
+        return
+    argument = mutator.pick(list(block.args))
+    new = block.insert_arg(mutator.type(argument.type), argument.index)
+    argument.replace_all_uses_with(new)
+    if mutator.chance(0.7):
+        block.erase_arg(argument)
+
+
+def _order(mutator: Mutator, operation: Operation) -> None:
+    if (after := operation.next_op) is not None and operation.parent is not None:
+        operation.detach()
+        after.parent.insert_op_after(operation, after)  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def _drop(mutator: Mutator, operation: Operation) -> None:
+    values = [value for value in mutator.visible(operation) if value not in operation.results]
+    if values and operation.parent is not None:
+        for result in operation.results:
+            result.replace_all_uses_with(mutator.pick(values))
+        operation.detach()
+        operation.erase(safe_erase=False)
+
+
+_SLIPS: tuple[Callable[[Mutator, Operation], None], ...] = (
+    _operands, _operands, _results, _properties, _properties, _properties, _attributes, _regions, _arguments, _order, _drop,
+)  # fmt: skip
+
+
+def mutant(text: str, seed: int) -> str:
+    """The seed's mutant of a program, in one of five of a number in the text as it is written."""
+    mutator = Mutator(np.random.default_rng(seed))
+    if mutator.chance(0.2):
+        return mutator.misnumbered(text)
+    return mutator.mutate(text, int(mutator.rng.integers(1, 4)))
