@@ -215,7 +215,7 @@ REFUSED: list[tuple[str, str]] = [
     (f'%0 = stablehlo.einsum %x, %y, config = "ab,c" : ({A}, {B}) -> {A}', "does not fit"),
     (f'%0 = stablehlo.einsum %x, %y, config = "abc,c->ab" : ({A}, {B}) -> {A}', "does not fit"),
     (f'%0 = "stablehlo.torch_index_select"(%x, %y) <{{dim = 5 : i64, batch_dims = 0 : i64}}> : ({A}, {B}) -> {A}', "dim 5"),
-    (f"%0 = stablehlo.set_dimension_size %x, %y, dim = 0 : ({A}, {B}) -> {A}", "gets the size"),
+    (f"%0 = stablehlo.set_dimension_size %x, %y, dim = 0 : ({A}, {B}) -> {A}", "the size is f32"),
     (f"%n = stablehlo.constant dense<3> : tensor<i32>\n%0 = stablehlo.set_dimension_size %x, %n, dim = 0 : ({A}, tensor<i32>) -> {A}", "should be f32.3,3"),
     (f"%0 = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%x, %y) : ({A}, {B}) -> {A}", "names no function"),
 ]  # fmt: skip

@@ -30,6 +30,7 @@ from meshgen.ir.graph import (
     Value,
     is_complex,
 )
+from meshgen.ir.infer.site import types_agree
 from meshgen.ir.regions import rewired
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
@@ -76,7 +77,11 @@ class Importer:
         return [self.value(each) for each in ssa]
 
     def bind(self, ssa: SSAValue, value: Value) -> None:
-        """Let an SSA value mean `value`, which takes its name and its sharding if it has none."""
+        """Let an SSA value mean `value`, which takes its name and its sharding if it has none; a fault if its type is another."""
+        if not types_agree(declared := self.type(ssa), value.type):
+            message = f"the type is {declared}, but should be {value.type}"
+            owner = ssa.owner if isinstance(ssa.owner, Operation) else None
+            self.reading.fault("MG0104", f"{owner.name}: {message}" if owner else message, ssa)
         self._values[ssa] = value
         value.sharding = value.sharding or self.reading.sharding(ssa.type, ssa)
         value.name = value.name or self.reading.source.name(ssa)

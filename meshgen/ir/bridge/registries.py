@@ -27,6 +27,8 @@ DIALECTS: list[Dialect] = []
 """What the text may hold beside builtin and func; `families.py` imports the modules that add to it."""
 IMPORTERS: dict[str, Callable[[Importer, Operation], None]] = {}
 """By MLIR operation name: adds the nodes of an operation and binds its results."""
+VERIFIERS: dict[str, Callable[[Reading, Operation], None]] = {}
+"""By MLIR operation name: faults of an operation that its definition in xDSL and the types of its nodes do not tell."""
 EXPORTERS: dict[str, Callable[[Exporter, Node], Operation]] = {}
 """By `Node.op`: the operation of a node; its results are bound, named and decorated by the caller."""
 
@@ -67,6 +69,16 @@ def imports(*names: str) -> Callable[[Callable[[Importer, Operation], None]], Ca
 
     def register(function: Callable[[Importer, Operation], None]) -> Callable[[Importer, Operation], None]:
         IMPORTERS.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def verifies(*names: str) -> Callable[[Callable[[Reading, Operation], None]], Callable[[Reading, Operation], None]]:
+    """Register a function as the verifier of the MLIR operations `names`, before any operation is converted."""
+
+    def register(function: Callable[[Reading, Operation], None]) -> Callable[[Reading, Operation], None]:
+        VERIFIERS.update(dict.fromkeys(names, function))
         return function
 
     return register

@@ -9,7 +9,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from meshgen.errors import ProgramError
 from meshgen.ir.bridge.reading import Reading
-from meshgen.ir.bridge.registries import IMPORTERS, MODULE_OPS
+from meshgen.ir.bridge.registries import IMPORTERS, MODULE_OPS, VERIFIERS
 
 _BRANCHES = ("scf.if", "scf.index_switch", "scf.execute_region")
 _STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return", "sdy.return")
@@ -46,6 +46,8 @@ def _verify_inside(parent: Operation, reading: Reading) -> None:
         count = len(reading.faults)
         _verify_place(parent, operation, reading)
         _verify_one(operation, reading)
+        if len(reading.faults) == count and operation.name in VERIFIERS:
+            VERIFIERS[operation.name](reading, operation)
         if len(reading.faults) == count:  # what is in a malformed one may ask for what that lacks
             _verify_inside(operation, reading)
 

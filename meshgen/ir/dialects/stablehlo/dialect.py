@@ -13,7 +13,9 @@ from meshgen.ir.dialects.chlo import functions, ragged_dot, scan
 from meshgen.ir.dialects.custom_calls import targets
 from meshgen.ir.dialects.stablehlo import (
     calls,
+    collective_constraints,
     collectives,
+    constraints,
     contraction,
     control,
     convolution,
@@ -51,6 +53,8 @@ FAMILIES = (
     control,
     collectives,
     mesh_axes,
+    constraints,
+    collective_constraints,
 )
 registries.DIALECTS.append(
     Dialect("stablehlo", [op for op in OPERATIONS if op.name.startswith("stablehlo.")], ATTRIBUTES)

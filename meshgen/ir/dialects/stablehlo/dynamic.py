@@ -150,10 +150,6 @@ def _export_conv(exporter: Exporter, node: Node) -> Operation:
 def _import_set_size(importer: Importer, operation: Operation) -> None:
     """The first rows of a dim, as many as the second operand says."""
     (x, count), dim = importer.values(operation.operands), values_of(operation)["dim"]
-    if not 0 <= dim < x.type.rank or count.type.rank:
-        importer.fault("MG0104", f"{operation.name}: dim {dim} of {x.type} gets the size {count.type}", operation)
-        importer.bind(operation.results[0], Value(importer.type(operation.results[0])))
-        return
     known = known_array(importer, operation.operands[1])
     if known is not None and None not in x.type.shape:
         limit = tuple(int(known) if d == dim else size for d, size in enumerate(x.type.sizes))
