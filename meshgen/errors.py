@@ -7,12 +7,15 @@ error carries all the faults of one check. Its class decides the exit code of th
 from __future__ import annotations
 
 import dis
+import re
 import sysconfig
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
+_LONG_WORD, _LONG_TEXT = 400, 8000  # characters
+_LONG = re.compile(rf"\S{{{_LONG_WORD + 1},}}")
 _PACKAGE = str(Path(__file__).parent)
 
 CODES: dict[str, str] = {
@@ -29,6 +32,7 @@ CODES: dict[str, str] = {
     "MG0103": "operation is not supported",
     "MG0104": "operation is malformed",
     "MG0105": "the Python function raised an exception while it was traced",
+    "MG0108": "the program is too large",
     "MG0201": "mesh is malformed",
     "MG0202": "unknown mesh axis",
     "MG0203": "mesh axis is used twice",
@@ -102,6 +106,24 @@ def bracketed(place: str) -> str:
     return f" ({place})" if place else ""
 
 
+def listed(names: Sequence[str], most: int = 10) -> str:
+    """Names with commas between them; of many the first: `a, b, and 9,998 more`. None: `none`."""
+    shown = ", ".join(names[:most]) or "none"
+    return shown if len(names) <= most else f"{shown}, and {len(names) - most:,} more"
+
+
+def shortened(text: str) -> str:
+    """A text for people: what is in the middle of a very long word, or of a very long text, is left out."""
+    if len(text) <= _LONG_WORD:
+        return text
+    return _cut(_LONG.sub(lambda word: _cut(word[0], _LONG_WORD), text), _LONG_TEXT)
+
+
+def _cut(text: str, most: int) -> str:
+    half = most // 2
+    return text if len(text) <= most else f"{text[:half]}[... {len(text) - 2 * half:,} characters ...]{text[-half:]}"
+
+
 @dataclass(frozen=True)
 class Diagnostic:
     """One fault: its number, what is wrong with the numbers, where, further places, and the way out."""
@@ -114,6 +136,9 @@ class Diagnostic:
 
     def __post_init__(self) -> None:
         assert self.code in CODES, f"{self.code} is not in CODES"
+        object.__setattr__(self, "message", shortened(self.message))
+        object.__setattr__(self, "hint", shortened(self.hint))
+        object.__setattr__(self, "notes", tuple((shortened(text), loc) for text, loc in self.notes))
 
     def __str__(self) -> str:
         return self.text("error")

@@ -278,8 +278,10 @@ def program_faults(module: Module) -> list[Diagnostic]:
     """Everything that is malformed in a program that a user wrote."""
     if module.parts:
         return [fault for part in module.parts for fault in program_faults(part)]
+    from meshgen.ir.infer.limits import input_faults
+
     is_local = module.stage == "partition" and module.mesh.is_static
-    return node_faults(module, module.mesh if is_local else None)
+    return input_faults(module.graph.inputs) + node_faults(module, module.mesh if is_local else None)
 
 
 def verify_program(module: Module) -> None:

@@ -31,6 +31,12 @@ _ELEMENTS: tuple[Attribute, ...] = (
 )
 
 
+def _generic(top: Operation) -> str:
+    found = io.StringIO()
+    Printer(stream=found, print_generic_format=True).print_op(top)
+    return found.getvalue()
+
+
 class Mutator:
     """Slips of the pen, by a seeded generator."""
 
@@ -40,13 +46,15 @@ class Mutator:
     def mutate(self, text: str, slips: int) -> str:
         """A program with so many slips, in generic form; one in a number of the text may come last."""
         top = TextParser(dialects(), text, "-").parse_module()
+        if self.chance(0.3):
+            return self.misnumbered(_generic(top))
         for _ in range(slips):
-            operations = [each for each in top.walk() if each is not top]
-            if operations:
-                self.pick(_SLIPS)(self, self.pick(operations))
-        found = io.StringIO()
-        Printer(stream=found, print_generic_format=True).print_op(top)
-        return self.misnumbered(found.getvalue()) if self.chance(0.3) else found.getvalue()
+            before, tries = _generic(top), 0
+            while _generic(top) == before and tries < 20:  # not all slips are possible everywhere
+                operations = [each for each in top.walk() if each.parent_op() not in (None, top) or self.chance(0.1)]
+                self.pick(_SLIPS)(self, self.pick(operations or [top]))
+                tries += 1
+        return _generic(top)
 
     def pick(self, choices: Sequence[Any]) -> Any:
         return choices[int(self.rng.integers(len(choices)))]

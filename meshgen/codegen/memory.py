@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.errors import CodegenError, Diagnostic
 from meshgen.runtime.plan import STREAMS, aligned
 
 Clock = tuple[int, ...]
+_MAX_BYTES = 1 << 62  # offsets are signed numbers of 64 bits
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -66,6 +68,9 @@ def place(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
     the storages that it may not share bytes with: once biggest first, once in order, and the smaller arena wins.
     Work: for n storages, c pairs of which are alive together, O(n log n + c).
     """
+    if (total := sum(aligned(life.nbytes) for life in lifetimes)) > _MAX_BYTES:
+        message = f"the buffers of a device have {total:.3g} bytes, more than there are addresses"
+        raise CodegenError(Diagnostic("MG0303", message, hint="split the tensors over more devices"))
     sizes = np.array([aligned(life.nbytes) for life in lifetimes], np.int64)
     fixed = [n for n, life in enumerate(lifetimes) if life.born is None and life.nbytes]
     rest = [n for n, life in enumerate(lifetimes) if life.born is not None and life.nbytes]

@@ -14,6 +14,7 @@ from meshgen.ccl.between import BETWEEN
 from meshgen.ccl.cost import MESSAGES
 from meshgen.ir.graph import WISHES, Graph, Node, TensorType, Value
 from meshgen.ir.regions import rewired_graph
+from meshgen.ir.spread import spread_element, stored_bytes
 from meshgen.runtime.plan import COLLECTIVES
 
 Array = np.ndarray[Any, Any]
@@ -84,6 +85,8 @@ def splat_of(array: Array) -> Array | None:
         return array
     if array.size == 0:
         return np.zeros((), array.dtype)
+    if (element := spread_element(array)) is not None:
+        array = element.reshape(1)
     first = array.flat[0]
     same = array.size <= _FOLDED_ELEMENTS or array.flat[-1] == first
     if not same:
@@ -105,5 +108,5 @@ def attribute_key(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(attribute_key(v) for v in value)
     if isinstance(value, np.ndarray):
-        return value.shape, str(value.dtype), value.tobytes()
+        return value.shape, str(value.dtype), stored_bytes(value)
     return type(value).__name__, value

@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.spread import stored_bytes
 
 
 def canonical_order(graph: Graph) -> list[Node]:
@@ -84,7 +85,7 @@ def _plain(value: Any) -> Any:
     """What an attribute says, arrays in full."""
     if isinstance(value, np.ndarray):
         array = cast("np.ndarray[Any, Any]", value)
-        return (array.shape, str(array.dtype), hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest())
+        return (array.shape, str(array.dtype), hashlib.sha256(stored_bytes(array)).hexdigest())
     if isinstance(value, Mapping):
         return sorted((str(key), _plain(each)) for key, each in cast("Mapping[Any, Any]", value).items())
     return repr(value)

@@ -17,6 +17,7 @@ import numpy as np
 
 from meshgen.errors import Diagnostic, MeshgenError, ModuleError
 from meshgen.ir.graph import DTYPES, TensorType, dtype_name
+from meshgen.ir.spread import stored_bytes
 from meshgen.mesh import Axis, Mesh
 from meshgen.spec import Sharding
 
@@ -177,10 +178,9 @@ def _pair(value: Json, place: str, item: Callable[[Json, str], T]) -> tuple[T, T
 
 def array_to_json(array: np.ndarray[Any, Any]) -> Json:
     """`{"dtype", "shape"}` and the little-endian bytes in base64: of one element as `splat`, or of all."""
-    flat = np.ascontiguousarray(array).reshape(-1)
-    raw = flat.tobytes()
+    raw = stored_bytes(array)
     first = raw[: array.itemsize]
-    splat = array.size > 0 and raw == first * array.size
+    splat = array.size > 0 and (len(raw) < array.nbytes or raw == first * array.size)
     text = base64.b64encode(first if splat else raw).decode("ascii")
     return {"dtype": dtype_name(array.dtype), "shape": list(array.shape), "splat" if splat else "base64": text}
 

@@ -2,61 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from meshgen.errors import Diagnostic, ProgramError
+from meshgen.errors import Diagnostic, ProgramError, listed
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.regions import all_nodes
+
+MAX_NODES = 1 << 19  # a program of as many operations takes gigabytes and minutes
 
 
 def inline_calls(graph: Graph, functions: Mapping[str, Graph]) -> Graph:
     """`graph` without `call` nodes. Inlined values keep their names, but not numbers, and their locations.
 
-    Raises ProgramError for unknown functions, wrong arguments and recursion, all at once.
+    Raises ProgramError for unknown functions, wrong arguments and recursion, all at once, and for a program that has
+    more than `MAX_NODES` operations when its calls are written out.
     """
-    faults: list[Diagnostic] = []
-    found = _inlined(graph, functions, {}, (), faults)
+    order, faults = _callees_first(graph, functions)
     if faults:
         raise ProgramError(*dict.fromkeys(faults))
-    return found
+    _refuse_too_many(graph, functions, order)
+    done: dict[str, Graph] = {}
+    for name in order:
+        done[name] = _inlined(functions[name], done)
+    return _inlined(graph, done)
 
 
-def _inlined(graph: Graph, functions: Mapping[str, Graph], done: dict[str, Graph], active: tuple[str, ...],
-             faults: list[Diagnostic]) -> Graph:  # fmt: skip
-    """The graph with its calls replaced; `done` holds functions that are inlined already, `active` those at work."""
+def _callees_first(graph: Graph, functions: Mapping[str, Graph]) -> tuple[list[str], list[Diagnostic]]:
+    """The functions that a graph needs, each behind those that it calls, and what is wrong with calls.
+
+    A walk without recursion: functions may call each other in a chain of any length.
+    """
+    order: dict[str, None] = {}
+    faults: list[Diagnostic] = []
+    path: dict[str, Iterator[Node]] = {"": _calls(graph)}
+    while path:
+        call = next(path[next(reversed(path))], None)
+        if call is None:
+            order[path.popitem()[0]] = None
+        elif fault := _call_fault(call, functions, tuple(path)):
+            faults.append(fault)
+        elif (name := call.attrs["callee"]) not in order:
+            path[name] = _calls(functions[name])
+    order.pop("", None)
+    return list(order), faults
+
+
+def _calls(graph: Graph) -> Iterator[Node]:
+    return (node for node in all_nodes(graph) if node.op == "call")
+
+
+def _refuse_too_many(graph: Graph, functions: Mapping[str, Graph], order: list[str]) -> None:
+    """Functions that call each other twice double the program at each level: it is counted before it is written out."""
+    counts: dict[str, int] = {}
+    for name in order:
+        counts[name] = _count(functions[name], counts)
+    if (total := _count(graph, counts)) <= MAX_NODES:
+        return
+    most = max(_calls(graph), key=lambda node: counts[node.attrs["callee"]])
+    message = f"the program has {total:.3g} operations when its calls are written out, {counts[most.attrs['callee']]:.3g} of them in @{most.attrs['callee']}"
+    hint = f"{MAX_NODES} can be; write repeated calls as stablehlo.while"
+    raise ProgramError(Diagnostic("MG0108", message, most.loc, hint=hint))
+
+
+def _count(graph: Graph, counts: Mapping[str, int]) -> int:
+    return sum(counts[node.attrs["callee"]] if node.op == "call" else 1 for node in all_nodes(graph))
+
+
+def _inlined(graph: Graph, done: Mapping[str, Graph]) -> Graph:
+    """The graph with its calls replaced by copies of what `done` has for them."""
     result = Graph(graph.name, list(graph.inputs))
     replaced: dict[Value, Value] = {}
     for node in graph.nodes:
         node.operands = [replaced.get(value, value) for value in node.operands]
-        node.regions = tuple(_inlined(region, functions, done, active, faults) for region in node.regions)
-        body = _callee(node, functions, done, active, faults) if node.op == "call" else None
-        if body is None:
+        node.regions = tuple(_inlined(region, done) for region in node.regions)
+        if node.op != "call":
             result.nodes.append(node)
-        else:
-            outputs = copy_nodes(body, node.operands, result)
-            for old, new in zip(node.results, outputs, strict=True):
-                replaced[old] = new
-                if old.name and new not in node.operands and (not new.name or new.name.isdecimal()):
-                    new.name = old.name
+            continue
+        outputs = copy_nodes(done[node.attrs["callee"]], node.operands, result)
+        for old, new in zip(node.results, outputs, strict=True):
+            replaced[old] = new
+            if old.name and new not in node.operands and (not new.name or new.name.isdecimal()):
+                new.name = old.name
     result.outputs = [replaced.get(value, value) for value in graph.outputs]
     return result
-
-
-def _callee(node: Node, functions: Mapping[str, Graph], done: dict[str, Graph], active: tuple[str, ...],
-            faults: list[Diagnostic]) -> Graph | None:  # fmt: skip
-    """The function that a node calls, itself inlined; None with a fault where that cannot be."""
-    name = node.attrs["callee"]
-    if fault := _call_fault(node, functions, active):
-        faults.append(fault)
-        return None
-    if name not in done:
-        done[name] = _inlined(functions[name], functions, done, (*active, name), faults)
-    return done[name]
 
 
 def _call_fault(node: Node, functions: Mapping[str, Graph], active: tuple[str, ...]) -> Diagnostic | None:
     name = node.attrs["callee"]
     if name not in functions:
-        known = ", ".join(f"@{each}" for each in functions) or "none"
+        known = listed([f"@{each}" for each in functions])
         message = f"@{name} is called, but not defined as a private function"
         return Diagnostic("MG0104", message, node.loc, hint=f"private functions: {known}")
     if name in active:

@@ -19,7 +19,7 @@ from typing import NoReturn, cast
 from xdsl.dialects import builtin, func
 from xdsl.ir import Attribute, Operation, Region
 
-from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
+from meshgen.errors import Diagnostic, Location, ProgramError, UsageError, listed
 from meshgen.ir.bridge import registries
 from meshgen.ir.bridge.conversion import Exporter, Importer
 from meshgen.ir.bridge.reading import Reading, Slot, Source
@@ -27,6 +27,7 @@ from meshgen.ir.bridge.registries import EXPORTERS, MODULE_OPS
 from meshgen.ir.bridge.verifying import raise_faults, refuse_unknown, verify_operations
 from meshgen.ir.graph import STAGES, Graph, Module, Node
 from meshgen.ir.infer.inference import verify_node
+from meshgen.ir.infer.limits import input_faults
 from meshgen.ir.inline import inline_calls
 from meshgen.mesh import Mesh
 
@@ -128,7 +129,9 @@ def check_module(module: Module) -> None:
     is_local = STAGES.index(module.stage) >= STAGES.index("partition") and module.mesh.is_static
     mesh = module.mesh if is_local else None
     graphs = (module.graph, *module.kernels.values())
-    if faults := [fault for graph in graphs for node in graph.nodes for fault in verify_node(node, mesh)]:
+    faults = input_faults(module.graph.inputs)
+    faults += [fault for graph in graphs for node in graph.nodes for fault in verify_node(node, mesh)]
+    if faults:
         raise ProgramError(*faults)
 
 
@@ -150,7 +153,7 @@ def _entry(functions: Sequence[func.FuncOp], reading: Reading, name: str) -> fun
         }
         public = [function for function in public if function.sym_name.data not in called] or public
     if len(public) > 1 and not mains:
-        names = ", ".join(f"@{function.sym_name.data}" for function in public)
+        names = listed([f"@{function.sym_name.data}" for function in public])
         message = f"the module has {len(public)} public functions ({names}) and none is @main"
         loc = reading.source.locate(public[1])
         raise ProgramError(

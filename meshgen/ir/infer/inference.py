@@ -11,6 +11,7 @@ from meshgen.errors import Diagnostic, Location, ProgramError, ShardingError
 from meshgen.ir.forms import Form
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
 from meshgen.ir.infer import contraction, control, elementwise, linalg, sharding, sizes, structure
+from meshgen.ir.infer.limits import size_fault
 from meshgen.ir.infer.site import Inference, Site, shapes_agree
 from meshgen.mesh import Mesh
 
@@ -107,9 +108,17 @@ def _inspect(site: Site) -> list[TensorType] | None:
     if rule is None:
         site.faults.append(Diagnostic("MG0103", f"'{site.op}' is not supported", site.loc))
         return None
+    _check_sizes(site)
     _check_operands(site)
     _check_attrs(site)
     return None if site.faults else rule(site)
+
+
+def _check_sizes(site: Site) -> None:
+    """Results; operands are results and inputs."""
+    for kind in site.results or ():
+        if message := size_fault(kind):
+            site.faults.append(Diagnostic("MG0108", f"'{site.op}': {message}", site.loc))
 
 
 def _check_operands(site: Site) -> None:

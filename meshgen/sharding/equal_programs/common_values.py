@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.spread import stored_bytes
 from meshgen.sharding.rules.elementwise import BINARY, UNARY
 
 _PURE = frozenset((*UNARY, *BINARY)) | {
@@ -83,6 +84,6 @@ def _is_constant(node: Node, numbers: dict[Value, Any]) -> bool:
 
 def _hashable(value: Any) -> Any:
     """An attribute as a key; the numbers of a constant by their bits."""
-    if isinstance(value, np.ndarray) and value.size and not any(value.strides):
-        return value.flat[0].tobytes(), value.shape
-    return value.tobytes() if isinstance(value, (np.ndarray, np.generic)) else repr(value)
+    if isinstance(value, np.ndarray):
+        return value.shape, stored_bytes(value)
+    return value.tobytes() if isinstance(value, np.generic) else repr(value)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.ir.graph import Module, Node, Value
+from meshgen.ir.spread import stored_bytes
 from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, SHARDING_OPS, Walk, meaning, walk
 
 _PURE = ELEMENTWISE | {
@@ -38,4 +39,6 @@ def merge_duplicates(module: Module) -> Module:
 
 def _hashable(value: Any) -> Any:
     """An attribute as a key; the numbers of a constant by their bits."""
-    return value.tobytes() if isinstance(value, (np.ndarray, np.generic)) else value
+    if isinstance(value, np.ndarray):
+        return value.shape, stored_bytes(value)
+    return value.tobytes() if isinstance(value, np.generic) else value

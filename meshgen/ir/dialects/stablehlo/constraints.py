@@ -86,9 +86,7 @@ def _verify_element(reading: Reading, operation: Operation) -> None:
 # Precisions ---------------------------------------------------------------------------------------------------------
 
 
-@verifies(
-    "stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution", "stablehlo.dynamic_conv"
-)
+@verifies("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution", "stablehlo.dynamic_conv")
 def _verify_product(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
     config = found.property("precision_config")
@@ -151,9 +149,7 @@ def _verify_of_lists(reading: Reading, operation: Operation) -> None:
 def _check_list(found: Checked, kind: TensorType, rank: int) -> None:
     sound = kind.rank == 1 and _is_integer(kind)
     if found.require(sound, f"{kind} is no list of sizes"):
-        found.require(
-            kind.shape[0] in (None, rank), f"has {kind.shape[0]} sizes for {rank} dims"
-        )
+        found.require(kind.shape[0] in (None, rank), f"has {kind.shape[0]} sizes for {rank} dims")
 
 
 @verifies("stablehlo.get_dimension_size", "stablehlo.set_dimension_size")
