@@ -19,17 +19,21 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from meshgen.cli import INTERNAL_ERROR, main
 from meshgen.ir.text import print_text
 from meshgen.sharding.generate import random_program
 from tests.ir.every_op import NAMES, program
+from tests.ir.payload import Case
 from tests.mutator import mutant
 
 _DATA = Path(__file__).parent / "data"
 _SECONDS, _BYTES = 30, 8 << 30
+_TESTS = ("test_tosa", "test_tosa_whole_numbers", "test_linalg", "test_stablehlo_written", "test_upstream_structure")
 _RANDOM = 60  # programs of the generator
 
 
@@ -51,8 +55,15 @@ def _sources(files: Sequence[str], use_jax: bool) -> list[str]:
     if files:
         return [Path(file).read_text() for file in files]
     written = [path.read_text() for path in sorted(_DATA.rglob("*.mlir"))]
+    written += [case.text() for name in _TESTS for case in _cases(import_module(f"tests.ir.{name}"))]
     made = [print_text(random_program(seed)) for seed in range(_RANDOM)]
     return [program(name) for name in NAMES] if use_jax else [*(program(name) for name in NAMES), *written, *made]
+
+
+def _cases(module: ModuleType) -> list[Case]:
+    """The cases in the tables of a test."""
+    tables = [table for table in vars(module).values() if isinstance(table, dict)]
+    return [each for table in tables for each in table.values() if isinstance(each, Case)]
 
 
 def _judge(use_jax: bool) -> Any:

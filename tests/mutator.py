@@ -52,7 +52,7 @@ class Mutator:
             before, tries = _generic(top), 0
             while _generic(top) == before and tries < 20:  # not all slips are possible everywhere
                 operations = [each for each in top.walk() if each.parent_op() not in (None, top) or self.chance(0.1)]
-                self.pick(_SLIPS)(self, self.pick(operations or [top]))
+                self.pick(_SLIPS)(self, self.pick(operations or list(top.walk())[-1:]))
                 tries += 1
         return _generic(top)
 

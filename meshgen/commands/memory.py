@@ -15,6 +15,8 @@ from meshgen.sharding.oracle import whole
 
 UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
+_DEVICE_BYTES = 5000  # of a simulated device without its arena: 5.5 kB between 2^14 and 2^16 devices, whatever they run
+
 
 def memory_limit(text: str | None) -> int | None:
     """Bytes that `--memory` allows; without it what the machine has free; None: as many as there are.
@@ -55,6 +57,6 @@ def _on_one_device(module: Module) -> tuple[int, str, Location | None]:
 def _on_all_ranks(executable: Executable) -> tuple[int, str, Location | None]:
     """Bytes of all simulated devices."""
     ranks = sum(part.mesh.size for part in executable.parts)
-    needed = sum(part.mesh.size * part.plan.arena_bytes for part in executable.parts)
+    needed = sum(part.mesh.size * (part.plan.arena_bytes + _DEVICE_BYTES) for part in executable.parts)
     largest = max(executable.fused.graph.inputs, key=lambda value: value.type.nbytes, default=None)
     return needed, f"{ranks} simulated devices", largest.loc if largest else None

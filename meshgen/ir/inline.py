@@ -8,7 +8,7 @@ from meshgen.errors import Diagnostic, ProgramError, listed
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import all_nodes
 
-MAX_NODES = 1 << 19  # a program of as many operations takes gigabytes and minutes
+MAX_NODES = 200_000  # a program of as many operations takes gigabytes and minutes
 
 
 def inline_calls(graph: Graph, functions: Mapping[str, Graph]) -> Graph:

@@ -103,7 +103,7 @@ def test_branches_between_blocks_have_a_way_out() -> None:
 
 def test_use_before_definition() -> None:
     text = function(f"%0 = stablehlo.tanh %1 : {F}", f"%1 = stablehlo.tanh %x : {F}")
-    assert faults(text) == [("MG0104", "m.mlir:3")]
+    assert faults(text) == [("MG0104", "m.mlir:2")]
 
 
 def test_types_that_are_not_supported() -> None:

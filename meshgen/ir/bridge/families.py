@@ -9,6 +9,7 @@ from xdsl.dialects import builtin, func
 
 import meshgen.ir.bridge.bufferization
 import meshgen.ir.bridge.collectives
+import meshgen.ir.bridge.counts
 import meshgen.ir.bridge.devices
 import meshgen.ir.bridge.index
 import meshgen.ir.bridge.linalg.named
@@ -42,6 +43,7 @@ from meshgen.ir.bridge import registries
 FAMILIES = (
     meshgen.ir.bridge.bufferization,
     meshgen.ir.bridge.collectives,
+    meshgen.ir.bridge.counts,
     meshgen.ir.bridge.devices,
     meshgen.ir.bridge.index,
     meshgen.ir.bridge.manual,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects import builtin, func, scf
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.parser.core import ForwardDeclaredValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -36,20 +36,33 @@ def refuse_unknown(top: Operation, reading: Reading) -> None:
 
 def verify_operations(top: Operation, reading: Reading) -> None:
     """What the definitions of the operations say: counts of operands and results, properties, regions."""
-    _verify_inside(top, reading)
+    _verify_inside(top, reading, set())
     raise_faults(reading)
 
 
-def _verify_inside(parent: Operation, reading: Reading) -> None:
-    """Every operation in the regions of `parent`, and what is in those that are well-formed."""
-    for operation in (op for region in parent.regions for block in region.blocks for op in block.ops):
-        count = len(reading.faults)
-        _verify_place(parent, operation, reading)
-        _verify_one(operation, reading)
-        if len(reading.faults) == count and operation.name in VERIFIERS:
-            VERIFIERS[operation.name](reading, operation)
-        if len(reading.faults) == count:  # what is in a malformed one may ask for what that lacks
-            _verify_inside(operation, reading)
+def _verify_inside(parent: Operation, reading: Reading, visible: set[SSAValue]) -> None:
+    """Every operation in the regions of `parent`, around which values are `visible`, and what is in those that are well-formed."""
+    for block in (block for region in parent.regions for block in region.blocks):
+        own: list[SSAValue] = list(block.args)
+        visible.update(own)
+        for operation in block.ops:
+            _verify_with_regions(parent, operation, reading, visible)
+            own += operation.results
+            visible.update(operation.results)
+        visible.difference_update(own)
+
+
+def _verify_with_regions(parent: Operation, operation: Operation, reading: Reading, visible: set[SSAValue]) -> None:
+    count = len(reading.faults)
+    _verify_place(parent, operation, reading)
+    _verify_one(operation, reading)
+    for number, operand in enumerate(operation.operands):
+        if operand not in visible:
+            reading.fault("MG0104", f"{operation.name}: operand {number} is used before it is defined", operation)
+    if len(reading.faults) == count and operation.name in VERIFIERS:
+        VERIFIERS[operation.name](reading, operation)
+    if len(reading.faults) == count:  # what is in a malformed one may ask for what that lacks
+        _verify_inside(operation, reading, set() if isinstance(operation, func.FuncOp) else visible)
 
 
 def _verify_place(parent: Operation, operation: Operation, reading: Reading) -> None:

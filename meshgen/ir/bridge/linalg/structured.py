@@ -57,6 +57,9 @@ def _outputs(structure: Structure) -> list[Value] | str:
     values, maps, block = structure.values, structure.maps, structure.block
     if len(maps) != len(values) or len(block.args) < structure.inputs or block.last_op is None:
         return f"has {len(values)} operands, {len(maps)} maps and a body of {len(block.args)} arguments"
+    counts = len(values) - structure.inputs, len(structure.op.results), len(structure.terminator.operands)
+    if len(set(counts)) > 1:
+        return "has {} outputs and {} results, and yields {} values".format(*counts)
     sizes = loop_sizes(values, maps)
     if isinstance(sizes, str):
         return sizes
@@ -65,8 +68,6 @@ def _outputs(structure: Structure) -> list[Value] | str:
     known = [place for place in places if place is not None]
     if len(known) != len(places):
         return f"writes at {maps[structure.inputs + places.index(None)]}; a dim of an output is one loop, or 0"
-    if len(structure.terminator.operands) != len(structure.op.results):
-        return f"yields {len(structure.terminator.operands)} values for {len(structure.op.results)} results"
     try:
         return _computed(structure, known)
     except UnreadableMap as error:

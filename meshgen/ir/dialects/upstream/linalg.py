@@ -39,7 +39,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
-from meshgen.ir.dialects.stablehlo.attributes import IntegersConstraint
+from meshgen.ir.dialects.stablehlo.attributes import IntegersConstraint, integers
 from meshgen.ir.dialects.upstream.plain import define, entries
 from meshgen.ir.parser import TextParser
 
@@ -101,6 +101,9 @@ class Structured(IRDLOperation):
         count, wanted = len(self.operands), (3, 5) if folds else (2,) if word in PLAIN else ()
         if (wanted and count not in wanted) or not count or not self.results:
             raise VerifyException(f"has {count} operands and {len(self.results)} results")
+        sizes = integers(self.operandSegmentSizes)
+        if self.operandSegmentSizes is not None and (len(sizes) != 2 or sum(sizes) != count or min(sizes) < 0):
+            raise VerifyException(f"operandSegmentSizes {list(sizes)} are not inputs and outputs of {count} operands")
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
