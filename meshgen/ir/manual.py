@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import WISHES, Graph, Node, TensorType, Value
+from meshgen.ir.infer.site import Site
 from meshgen.ir.inline import copy_nodes
 from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
 
-def is_open(node: Node) -> bool:
+def is_open(node: Node | Site) -> bool:
     """Whether a manual computation lets its free axes split what it takes, gives or computes."""
     return node.op == "manual" and ("in_free" in node.attrs or _has_annotations(node.regions[0]))
 

@@ -1,19 +1,26 @@
 """Bodies of manual computations that free axes split, written out for one device at `materialize`.
 
 Every later stage then has a manual computation over all axes that it uses, whose body works on its own tiles.
+
+A transfer in it (permute, retile, update_halo) is between shardings of a tile, over free axes: devices that differ along a
+manual axis hold tiles of their own, which are not mixed. Its shardings say so as of any summand: they are partial along
+the manual axes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from meshgen.ccl.cost import TRANSFERS
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import Graph, Node, NodeSharding, Value
-from meshgen.ir.infer.control import MANUAL_OPS
-from meshgen.ir.regions import all_nodes
+from meshgen.ir.infer.control import MANUAL_OPS, axes_in
 from meshgen.mesh import Mesh, split_ref
 from meshgen.sharding.partition import graph_faults, local_body
 from meshgen.sharding.partitioners.registry import Site, partitioner
+from meshgen.sharding.rules.rule import picked_kind
+from meshgen.spec import Sharding
 
 ON_TILES = "on_tiles"  # a collective of a body while that is written out: its own axes are not those of its shardings
 
@@ -29,8 +36,9 @@ def written_out(node: Node, body: Graph, operands: list[Value], mesh: Mesh) -> N
         raise ShardingError(*faults)
     results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, lies.results, strict=True)]
     used = dict.fromkeys(split_ref(a)[0] for s in (*lies.operands, *lies.results) for a in s.used_axes)
-    local = _unwrapped(local_body(body, mesh, {}))
-    axes = tuple(name for name in mesh.names if name in used or name in node.attrs["axes"] or name in _axes_in(local))
+    manual = tuple(name for name in mesh.names if name in node.attrs["axes"])
+    local = _kept_apart(_unwrapped(local_body(body, mesh, {})), manual, mesh)
+    axes = tuple(name for name in mesh.names if name in used or name in manual or name in axes_in(local))
     attrs = {"in_shardings": lies.operands, "out_shardings": lies.results, "axes": axes}
     return Node("manual", operands, results, attrs, node.loc, NodeSharding(lies.operands, lies.results), (local,))
 
@@ -52,8 +60,27 @@ def _unwrapped(graph: Graph) -> Graph:
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)
 
 
-def _axes_in(graph: Graph) -> set[str]:
-    return {split_ref(axis)[0] for node in all_nodes(graph) for axis in node.attrs.get("axes", ())}
+def _kept_apart(graph: Graph, manual: Sequence[str], mesh: Mesh) -> Graph:
+    """The graph with transfers that hand nothing to a device of other manual coordinates."""
+
+    def apart(value: object, dtype: str) -> object:
+        return _partial_along(value, manual, dtype, mesh) if isinstance(value, Sharding) else value
+
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        attrs = node.attrs
+        if node.op in TRANSFERS:
+            attrs = {name: apart(value, node.result.type.dtype) for name, value in attrs.items()}
+        regions = tuple(_kept_apart(region, manual, mesh) for region in node.regions)
+        nodes.append(replace(node, attrs=attrs, regions=regions))
+    return Graph(graph.name, graph.inputs, nodes, graph.outputs)
+
+
+def _partial_along(sharding: Sharding, axes: Sequence[str], dtype: str, mesh: Mesh) -> Sharding:
+    """The same with summands along further axes, of the kind of those that it has: these may move."""
+    kind = next((kind for _, kind in sharding.partial), picked_kind(dtype))
+    added = tuple((axis, kind) for axis in axes if axis not in sharding.partial_axes)
+    return sharding.with_partial(tuple(sorted((*sharding.partial, *added), key=lambda pair: mesh.order(pair[0]))))
 
 
 @partitioner(ON_TILES)

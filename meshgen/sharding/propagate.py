@@ -192,8 +192,10 @@ def annotated(solved: Solved) -> Module:
         option = tuple(parts.merge(solved.orders[site].get(f, ())) for f in range(len(site.rule.factors)))
         why = tuple(_reason(site, axis, decisions[axis], number) for axis in labels if _uses(labels[axis]))
         operands, results = (tuple(_as_wished(site, s, parts) for s in side) for side in (operands, results))
+        if site.node.op in ("manual_operand", "manual_result"):  # axes of size 1 that the user wrote are manual, too
+            results = tuple(free_part(result, site.manual) for result in results)
         if site.node.op == "manual_result":
-            results = (joined(site.node.attrs["manual"], free_part(results[0], site.manual)),)
+            results = (joined(site.node.attrs["manual"], *results),)
         found[site.node] = NodeSharding(operands, results, option, why)
         if site.node.op == "sharding_group":
             found |= of_members(site.node, found[site.node])

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from meshgen.ir.graph import Graph, TensorType
+from meshgen.ir.graph import Graph, Node, TensorType
 from meshgen.ir.infer.site import Inference, Site, agree, shapes_agree, types_agree
 from meshgen.ir.infer.structure import check_index_dims
+from meshgen.ir.manual import is_open
+from meshgen.ir.regions import all_nodes
 from meshgen.mesh import split_ref
+from meshgen.spec import Sharding
 
 
 def _while(site: Site) -> list[TensorType] | None:
@@ -135,6 +138,8 @@ def _check_updates(site: Site, x: TensorType, indices: TensorType, update: Tenso
 # What the body of a manual computation may tell devices apart by; the other mesh operations are of the whole program.
 MANUAL_OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_slice", "to_partial", "broadcast",
               "shift", "permute_pairs")  # fmt: skip
+# What a body has besides once free axes split it: it is then written for one device.
+_LOCAL_OPS = ("permute", "retile", "update_halo", "fetch_rows", "mask_padding")
 
 
 def _manual(site: Site) -> list[TensorType] | None:
@@ -149,26 +154,36 @@ def _manual(site: Site) -> list[TensorType] | None:
         same = len(types) == len(values) == len(shardings)
         fits = all(t.dtype == v.type.dtype and t.rank == v.type.rank == s.rank for t, v, s in ends)
         site.require(same and fits, f"{what}_shardings do not fit the values {', '.join(map(str, types))}")
-    _check_body(site, body, axes)
+    _check_body(site, body, axes, is_local=not is_open(site))
     return None
 
 
-def _check_body(site: Site, body: Graph, axes: Sequence[str]) -> None:
+def _check_body(site: Site, body: Graph, axes: Sequence[str], is_local: bool) -> None:
+    """What tells devices apart in a body is over manual axes; before it `is_local` it is what a user may write in one."""
     for node in body.nodes:
         if node.op == "manual":
-            _check_body(site, node.regions[0], (*axes, *node.attrs["axes"]))
+            _check_body(site, node.regions[0], (*axes, *node.attrs["axes"]), is_local)
             continue
-        if node.op in MANUAL_OPS:
-            used = node.attrs.get("axes", ())
-            other = [axis for axis in used if split_ref(axis)[0] not in axes]
+        if node.op in MANUAL_OPS or node.op == "process_index" or (is_local and node.op in _LOCAL_OPS):
+            other = [axis for axis in used_axes(node) if split_ref(axis)[0] not in axes]
             site.require(not other, f"'{node.op}' in it is over {other}, but manual are {list(axes)}")
-        elif node.op != "process_index" and ("axes" in node.attrs or node.op in _WHOLE_PROGRAM):
+        elif "axes" in node.attrs or node.op in _LOCAL_OPS:
             site.fault(f"'{node.op}' cannot stand in it")
         for region in node.regions:
-            _check_body(site, region, axes)
+            _check_body(site, region, axes, is_local)
 
 
-_WHOLE_PROGRAM = ("permute", "retile", "update_halo")
+def used_axes(node: Node) -> list[str]:
+    """The mesh axes that a node of a local program names, each once."""
+    shardings = (value for value in node.attrs.values() if isinstance(value, Sharding))
+    return list(dict.fromkeys([*(node.attrs.get("axes") or ()), *(a for each in shardings for a in each.used_axes)]))
+
+
+def axes_in(graph: Graph) -> set[str]:
+    """The names of the mesh axes that the nodes of a local program name."""
+    return {split_ref(axis)[0] for node in all_nodes(graph) for axis in used_axes(node)}
+
+
 _INTS = "ints"
 ATTRS: dict[str, dict[str, str]] = {
     "sort": {"dim": "int"},
