@@ -12,6 +12,8 @@ from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
 Shards = list[Array]  # one array per rank
+Place = tuple[slice, ...]  # of a part of the tensor in a buffer
+Piece = tuple[int, Place, Place]  # who has a part of the tensor, where it is there, and where the receiver puts it
 
 
 def transfer(shards: Shards, source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh,
@@ -30,35 +32,40 @@ def transfer(shards: Shards, source: Sharding, target: Sharding, shape: tuple[in
     if summand_axes(source, target, mesh) is None:
         raise ProgramError(Diagnostic("MG0207", f"a transfer from {source} to {target} would have to reduce",
                                       hint="reduce with all_reduce or reduce_scatter first"))  # fmt: skip
-    pieces: list[list[tuple[int, Box]]] = [[] for _ in range(mesh.size)]  # per rank: from whom it gets what
-    for rank, own in enumerate(pieces):
-        if volume(box := kept(source, target, shape, mesh, rank)):
-            own.append((rank, box))
-    for message in routes(source, target, shape, mesh):
-        pieces[message.receiver].append((message.sender, message.box))
     made: dict[tuple[Any, ...], Array] = {}  # ranks that get the same get the same object
     results: Shards = []
-    for rank, parts in enumerate(pieces):
-        moves = [
-            (
-                shards[sender][place_of(box, lies or source, shape, mesh, sender)],
-                place_of(box, target, shape, mesh, rank),
-            )
-            for sender, box in parts
-        ]
-        origin = tuple(_bounds(here) for _, here in moves)
-        key = (id(buffers[rank]), origin, tuple((id(shards[sender]), box) for sender, box in parts))
+    for buffer, parts in zip(buffers, pieces(source, target, shape, mesh, lies), strict=True):
+        key = (id(buffer), tuple((id(shards[sender]), _bounds(there), _bounds(here)) for sender, there, here in parts))
         if key not in made:
-            made[key] = _filled(buffers[rank], moves)
+            made[key] = _filled(buffer, [(shards[sender][there], here) for sender, there, here in parts])
         results.append(made[key])
     return results
 
 
-def _bounds(place: tuple[slice, ...]) -> tuple[tuple[int, int], ...]:
+def pieces(
+    source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh, lies: Sharding | None = None
+) -> list[list[Piece]]:
+    """What each rank gets, of its own tile too. `lies` says how what is held stands in buffers; default: as the source says."""
+    found: list[list[tuple[int, Box]]] = [[] for _ in range(mesh.size)]
+    for rank, own in enumerate(found):
+        if volume(box := kept(source, target, shape, mesh, rank)):
+            own.append((rank, box))
+    for message in routes(source, target, shape, mesh):
+        found[message.receiver].append((message.sender, message.box))
+    return [
+        [
+            (sender, place_of(box, lies or source, shape, mesh, sender), place_of(box, target, shape, mesh, rank))
+            for sender, box in parts
+        ]
+        for rank, parts in enumerate(found)
+    ]
+
+
+def _bounds(place: Place) -> tuple[tuple[int, int], ...]:
     return tuple((part.start, part.stop) for part in place)
 
 
-def _filled(buffer: Array, moves: list[tuple[Array, tuple[slice, ...]]]) -> Array:
+def _filled(buffer: Array, moves: list[tuple[Array, Place]]) -> Array:
     result = buffer.copy()
     for piece, here in moves:
         result[here] = piece

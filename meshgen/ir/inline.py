@@ -107,18 +107,23 @@ def _call_fault(node: Node, functions: Mapping[str, Graph], active: tuple[str, .
 
 def copy_nodes(body: Graph, arguments: list[Value], target: Graph) -> list[Value]:
     """Append a copy of a body over other arguments to `target`; returns what stands for its outputs."""
-    values = dict(zip(body.inputs, arguments, strict=True))
+    return _copied(body, arguments, target, {})
+
+
+def _copied(body: Graph, arguments: list[Value], target: Graph, values: dict[Value, Value]) -> list[Value]:
+    """As `copy_nodes`; `values` has what took the place of values around the body, and gets that of its own."""
+    values.update(zip(body.inputs, arguments, strict=True))
     for node in body.nodes:
         target.nodes.append(_copy_node(node, values))
-    return [values[value] for value in body.outputs]
+    return [values.get(value, value) for value in body.outputs]
 
 
 def _copy_node(node: Node, values: dict[Value, Value]) -> Node:
     """A copy of a node over the new values; its results are added to `values`."""
-    operands = [values[value] for value in node.operands]
+    operands = [values.get(value, value) for value in node.operands]
     results = [_copy_value(value) for value in node.results]
+    regions = tuple(_copy_region(region, values) for region in node.regions)
     values.update(zip(node.results, results, strict=True))
-    regions = tuple(_copy_region(region) for region in node.regions)
     return Node(node.op, operands, results, dict(node.attrs), node.loc, node.sharding, regions)
 
 
@@ -126,8 +131,8 @@ def _copy_value(value: Value) -> Value:
     return Value(value.type, "" if value.name.isdecimal() else value.name, value.sharding, value.loc)
 
 
-def _copy_region(region: Graph) -> Graph:
+def _copy_region(region: Graph, values: dict[Value, Value]) -> Graph:
     inputs = [_copy_value(value) for value in region.inputs]
     copy = Graph(region.name, inputs)
-    copy.outputs = copy_nodes(region, inputs, copy)
+    copy.outputs = _copied(region, inputs, copy, values)
     return copy

@@ -9,29 +9,22 @@ This is what a manual computation means, in terms of plain operations: the refer
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
-from meshgen.ccl.simulated import UFUNC_OF_KIND
-from meshgen.errors import Diagnostic, ProgramError
-from meshgen.ir.evaluate.common import neutral, poisoned
+from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.manual import meshes_of, settle_manual
+from meshgen.ir.regions import captured
 from meshgen.mesh import Mesh
+from meshgen.sharding.lockstep_collectives import COLLECTIVES, Row, Rows
 from meshgen.spec import Sharding
 
-Row = list[Value]  # a value on each device
-
-
 def on_one_device(graph: Graph, *meshes: Mesh) -> Graph:
-    """The graph without manual computations; itself if it has none. What names none of the meshes is on the first.
-
-    Raises ProgramError for uneven tiles in a body.
-    """
+    """The graph without manual computations; itself if it has none. What names none of the meshes is on the first."""
     return _written_out(settle_manual(graph, *meshes, keep_open=False), meshes, {}) if _has_manual(graph) else graph
 
 
@@ -56,21 +49,15 @@ def _has_manual(graph: Graph) -> bool:
 
 
 def _communicates(graph: Graph) -> bool:
-    return any(node.op in _COLLECTIVES or any(map(_communicates, node.regions)) for node in graph.nodes)
+    return any(node.op in COLLECTIVES or any(map(_communicates, node.regions)) for node in graph.nodes)
 
 
 @dataclass
-class _Writer:
-    """Appends to a graph what the devices `ranks` do. The same operation on the same operands is written once.
+class _Writer(Rows):
+    """Writes bodies; `makers` has the nodes of those that were written, `known` the values of regions and around them."""
 
-    `makers` has the nodes of the bodies that were written.
-    """
-
-    mesh: Mesh
-    graph: Graph
-    ranks: tuple[int, ...]
-    seen: dict[Any, list[Value]] = field(default_factory=dict[Any, "list[Value]"])
     makers: dict[Value, Node] = field(default_factory=dict[Value, Node])
+    known: dict[Value, Row] = field(default_factory=dict[Value, Row])
 
     def manual(self, node: Node, operands: Sequence[Value]) -> list[Value]:
         """The whole results of a manual computation on whole operands."""
@@ -78,54 +65,18 @@ class _Writer:
         outs = zip(
             self.body(node.regions[0], [self._shards(*each) for each in ins]), node.attrs["out_shardings"], strict=True
         )
-        return [self._joined(*each) for each in outs]
+        ends = zip(outs, node.results, strict=True)
+        return [self._joined(*each, result.type) for each, result in ends]
 
     def body(self, body: Graph, inputs: Sequence[Row]) -> list[Row]:
         """The outputs of a body on every device."""
-        rows = dict(zip(body.inputs, inputs, strict=True))
+        rows = self.known
+        rows.update(zip(body.inputs, inputs, strict=True))
         self.makers |= body.producers()
         for node in body.nodes:
             operands = [rows[value] for value in node.operands]
             rows.update(zip(node.results, self._node(node, operands), strict=True))
         return [rows[value] for value in body.outputs]
-
-    def emit(
-        self, op: str, operands: Sequence[Value], kind: TensorType, attrs: Mapping[str, Any], like: Node | None
-    ) -> Value:
-        """The result of a node, which is new unless the same one was written before; constants are always new."""
-        key = (op, tuple(operands), kind, tuple(sorted(attrs.items()))) if op != "constant" else None
-        if key is None or key not in self.seen:
-            made = self.graph.add(op, operands, [kind], attrs, loc=like.loc if like else None).results
-            if key is None:
-                return made[0]
-            self.seen[key] = made
-        return self.seen[key][0]
-
-    def constant(self, array: np.ndarray[Any, Any], kind: TensorType) -> Value:
-        return self.emit("constant", [], kind, {"value": np.broadcast_to(array, kind.sizes)}, None)
-
-    def rows(self, value: Value, dim: int, start: int, stop: int, like: Node | None = None) -> Value:
-        """Rows of a dim. Raises ProgramError where they are not all there."""
-        sizes = [*value.type.sizes]
-        if stop > sizes[dim]:
-            message = f"'{like.op if like else 'manual'}': dim {dim} of {value.type} has no rows {start} to {stop}"
-            raise ProgramError(Diagnostic("MG0104", message, like.loc if like else None, hint="tiles must be even"))
-        starts, limits = [0] * len(sizes), [*sizes]
-        starts[dim], limits[dim], sizes[dim] = start, stop, stop - start
-        attrs = {"start": tuple(starts), "limit": tuple(limits), "stride": (1,) * len(sizes)}
-        return self.emit("slice", [value], value.type.with_shape(sizes), attrs, like)
-
-    def concatenated(self, values: Sequence[Value], dim: int, like: Node | None = None) -> Value:
-        sizes = [*values[0].type.sizes]
-        sizes[dim] = sum(value.type.sizes[dim] for value in values)
-        return self.emit("concatenate", values, values[0].type.with_shape(sizes), {"dim": dim}, like)
-
-    def reduced(self, values: Sequence[Value], kind: str, like: Node | None = None) -> Value:
-        """The values combined, in their order."""
-        total = values[0]
-        for value in values[1:]:
-            total = self.emit(UFUNC_OF_KIND[kind], [total, value], total.type, {}, like)
-        return total
 
     def _shards(self, value: Value, sharding: Sharding) -> Row:
         return [self._shard(value, sharding, rank) for rank in self.ranks]
@@ -145,8 +96,8 @@ class _Writer:
                 value = self.rows(value, dim, start, start + tile)
         return value
 
-    def _joined(self, row: Row, sharding: Sharding) -> Value:
-        """The whole value; of equal tiles the one on the first device counts."""
+    def _joined(self, row: Row, sharding: Sharding, kind: TensorType) -> Value:
+        """The whole value without padding; of equal tiles the one on the first device counts."""
         tiles: dict[tuple[int, ...], Value] = {}
         for rank in self.ranks:
             index = tuple(self.mesh.index(rank, axes) for axes in sharding.dims)
@@ -156,7 +107,10 @@ class _Writer:
             groups = itertools.groupby(sorted(tiles.items()), key=lambda item: item[0][:dim])
             lines = [(index, [value for _, value in group]) for index, group in groups]
             tiles = {index: self.concatenated(v, dim) if len(v) > 1 else v[0] for index, v in lines}
-        return tiles[()]
+        whole = tiles[()]
+        for dim, size in enumerate(kind.sizes):
+            whole = self.rows(whole, dim, 0, size)
+        return whole
 
     def _summed(self, row: Row, sharding: Sharding, rank: int) -> Value:
         """The tile of a device, whole: combined with those of the devices that have parts of it, axis by axis."""
@@ -171,8 +125,8 @@ class _Writer:
         if node.op == "process_index":
             numbers = (np.int32(self.mesh.index(rank, node.attrs["axes"])) for rank in self.ranks)
             return [[self.constant(np.asarray(number), node.result.type) for number in numbers]]
-        if node.op in _COLLECTIVES:
-            return [_COLLECTIVES[node.op](self, node, operands[0])]
+        if node.op in COLLECTIVES:
+            return [COLLECTIVES[node.op](self, node, operands[0])]
         if any(map(_communicates, node.regions)):
             return self._together(node, operands)
         rows = [self._alone(node, [row[i] for row in operands], rank) for i, rank in enumerate(self.ranks)]
@@ -182,7 +136,9 @@ class _Writer:
         """A node on one device."""
         key = (node, *operands) if not node.regions else (node, rank)
         if key not in self.seen:
-            regions = tuple(self._region(region, (rank,)) for region in node.regions)
+            place = self.ranks.index(rank)
+            around = {value: [self.known[value][place]] for value in captured(node)}
+            regions = tuple(self._region(region, (rank,), around) for region in node.regions)
             results = [Value(value.type, "", None, value.loc) for value in node.results]
             self.graph.nodes.append(replace(node, operands=operands, results=results, regions=regions))
             self.seen[key] = results
@@ -198,7 +154,7 @@ class _Writer:
         ways: dict[Value, list[Row]] = {}
         for choice in operands[0]:
             if choice not in ways:
-                regions = tuple(self._region(region, self.ranks) for region in node.regions)
+                regions = tuple(self._region(region, self.ranks, self.known) for region in node.regions)
                 ways[choice] = self._gone(node, [choice], operands[1:], regions)
         picked = [[row[i] for row in ways[choice]] for i, choice in enumerate(operands[0])]
         return [list(row) for row in zip(*picked, strict=True)]
@@ -206,13 +162,13 @@ class _Writer:
     def _looped(self, node: Node, inputs: list[Row]) -> list[Row]:
         """A loop that runs until no device goes on; one that has stopped keeps what it has."""
         condition, body = node.regions
-        tested, inside = self._region(condition, self.ranks), self._region(body, self.ranks)
+        tested, inside = (self._region(region, self.ranks, self.known) for region in (condition, body))
         if trip_count(node, self.makers) is not None:  # as often on all devices
             tested.outputs = tested.outputs[:1]
             return self._gone(node, [], inputs, (tested, inside))
         writer = _Writer(self.mesh, tested, self.ranks)
         tested.outputs = [writer.reduced(list(dict.fromkeys(tested.outputs)), "or", node)]
-        count, writer = len(self.ranks), _Writer(self.mesh, inside, self.ranks)
+        count, writer = len(self.ranks), _Writer(self.mesh, inside, self.ranks, known={**self.known})
         rows = [inside.inputs[i : i + count] for i in range(0, len(inside.inputs), count)]
         flags = writer.body(condition, rows)[0] * len(rows)
         ends = zip(flags, inside.outputs, inside.inputs, strict=True)
@@ -227,96 +183,10 @@ class _Writer:
         count = len(self.ranks)
         return [results[i : i + count] for i in range(0, len(results), count)]
 
-    def _region(self, region: Graph, ranks: tuple[int, ...]) -> Graph:
+    def _region(self, region: Graph, ranks: tuple[int, ...], around: Mapping[Value, Row]) -> Graph:
         """A region with an input for each of its inputs on each device, in this order; outputs alike."""
         rows = [[Value(value.type, "", None, value.loc) for _ in ranks] for value in region.inputs]
         inner = Graph(region.name, [value for row in rows for value in row])
-        outputs = _Writer(self.mesh, inner, ranks).body(region, rows)
+        outputs = _Writer(self.mesh, inner, ranks, known={**around}).body(region, rows)
         inner.outputs = [value for row in outputs for value in row]
         return inner
-
-    def groups(self, node: Node, row: Row, run: Callable[[list[Value]], list[Value]]) -> Row:
-        """Run on the members of each group, in its order."""
-        found: dict[int, Value] = {}
-        for group in self.mesh.groups(node.attrs["axes"]):
-            found.update(zip(group, run([row[rank] for rank in group]), strict=True))
-        return [found[rank] for rank in self.ranks]
-
-
-def _all_reduce(to: _Writer, node: Node, row: Row) -> Row:
-    return to.groups(node, row, lambda group: [to.reduced(group, node.attrs["kind"], node)] * len(group))
-
-
-def _all_gather(to: _Writer, node: Node, row: Row) -> Row:
-    return to.groups(node, row, lambda group: [to.concatenated(group, node.attrs["dim"], node)] * len(group))
-
-
-def _reduce_scatter(to: _Writer, node: Node, row: Row) -> Row:
-    tile = node.result.type.sizes[node.attrs["dim"]]
-
-    def run(group: list[Value]) -> list[Value]:
-        total = to.reduced(group, node.attrs["kind"], node)
-        return [to.rows(total, node.attrs["dim"], i * tile, (i + 1) * tile, node) for i in range(len(group))]
-
-    return to.groups(node, row, run)
-
-
-def _all_to_all(to: _Writer, node: Node, row: Row) -> Row:
-    split, concat = node.attrs["split_dim"], node.attrs["concat_dim"]
-
-    def run(group: list[Value]) -> list[Value]:
-        tile = group[0].type.sizes[split] // len(group)
-        parts = [[to.rows(x, split, i * tile, (i + 1) * tile, node) for x in group] for i in range(len(group))]
-        return [to.concatenated(part, concat, node) for part in parts]
-
-    return to.groups(node, row, run)
-
-
-def _all_slice(to: _Writer, node: Node, row: Row) -> Row:
-    tile = node.result.type.sizes[node.attrs["dim"]]
-    starts = [to.mesh.index(rank, node.attrs["axes"]) * tile for rank in to.ranks]
-    return [to.rows(x, node.attrs["dim"], start, start + tile, node) for x, start in zip(row, starts, strict=True)]
-
-
-def _to_partial(to: _Writer, node: Node, row: Row) -> Row:
-    rest = to.constant(neutral(node.attrs["kind"], node.result.type.dtype), node.result.type)
-    return [rest if to.mesh.index(rank, node.attrs["axes"]) else x for rank, x in zip(to.ranks, row, strict=True)]
-
-
-def _broadcast(to: _Writer, node: Node, row: Row) -> Row:
-    root = 0
-    for axis, place in zip(node.attrs["axes"], node.attrs["root"], strict=True):
-        root = root * to.mesh.axis_size(axis) + place
-    return to.groups(node, row, lambda group: [group[root]] * len(group))
-
-
-def _shift(to: _Writer, node: Node, row: Row) -> Row:
-    nothing = to.constant(poisoned((), node.result.type.dtype), node.result.type)
-    found = [nothing] * len(row)
-    for line in to.mesh.groups((node.attrs["shift_axis"],)):
-        for place, rank in enumerate(line):
-            target = place + node.attrs["offset"]
-            target = target % len(line) if node.attrs.get("rotate") else target
-            if 0 <= target < len(line):
-                found[line[target]] = row[rank]
-    return found
-
-
-def _permute_pairs(to: _Writer, node: Node, row: Row) -> Row:
-    found = [to.constant(np.zeros((), node.result.type.numpy_dtype), node.result.type)] * len(row)
-    for source, target in node.attrs["pairs"]:
-        found[target] = row[source]
-    return found
-
-
-_COLLECTIVES: dict[str, Callable[[_Writer, Node, Row], Row]] = {
-    "all_reduce": _all_reduce,
-    "all_gather": _all_gather,
-    "reduce_scatter": _reduce_scatter,
-    "all_to_all": _all_to_all,
-    "all_slice": _all_slice,
-    "to_partial": _to_partial,
-    "broadcast": _broadcast,
-    "shift": _shift,
-    "permute_pairs": _permute_pairs,
-}

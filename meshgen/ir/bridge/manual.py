@@ -146,12 +146,13 @@ def _check_types(importer: Importer, operation: Operation, what: str, outside: S
 
 
 def _type_fault(importer: Importer, kind: TensorType, sharding: Sharding, local: TensorType) -> str:
-    mesh = importer.reading.module.mesh
+    """Behind `propagate` free axes are among those of the shardings: they may split unevenly."""
+    mesh, stage = importer.reading.module.mesh, importer.reading.module.stage
     if None in kind.shape:
         return f"{kind} has sizes that are unknown"
     for dim, size in enumerate(kind.sizes):
         parts = sharding.parts(dim, mesh)
-        if size % parts:
+        if size % parts and stage in ("import", "propagate"):
             return f"dim {dim} of {kind} has {size} rows, which {parts} devices do not share evenly ({size} % {parts} = {size % parts})"
     tile = kind.with_shape(sharding.local_shape(kind.sizes, mesh))
     return "" if local == tile else f"{kind} split as {sharding} has tiles {tile}, but the body has {local}"

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.regions import used_by
 from meshgen.mesh import Mesh
 from meshgen.sharding.generators.bodies import Body, depth_of
+from meshgen.sharding.generators.shardings import open_body
 from meshgen.sharding.generators.writer import MAX_ELEMENTS, Variety, Writer, changed, floats
 from meshgen.spec import Sharding
 
@@ -193,10 +195,21 @@ def step(tiles: Tiles) -> None:
         tiles.emit("select", [first, value, moved], value.type)
 
 
+def anything(tiles: Tiles) -> None:
+    """What a device does on its own, in a part that is written per device: any op, loops and branches too."""
+    graph = tiles.writer.graph
+    known = len(graph.nodes)
+    if not tiles.is_whole:
+        tiles.writer.one_of(tiles.writer.ops)(tiles.writer)
+    for node in graph.nodes[known:]:
+        used = frozenset[str]().union(*(tiles.varies.get(value, frozenset()) for value in used_by(node)))
+        tiles.varies |= dict.fromkeys(node.results, used)
+
+
 _OVER_AXES = {"all_reduce", "all_gather", "gather_to", "broadcast", "reduce_to", "all_slice", "scatter_from", "send",
               "recv", "reduce_scatter", "all_to_all", "to_partial", "shift", "permute_pairs", "process_index"}  # fmt: skip
 TILE_OPS = (elementwise, elementwise, reduce_all, reduce_to_one, gather, scatter, exchange, keep_on_one, pass_on, send,
-            number, step)  # fmt: skip
+            number, step, anything, anything, anything)  # fmt: skip
 
 
 def manual(writer: Writer) -> None:
@@ -222,6 +235,8 @@ def manual(writer: Writer) -> None:
         node = Node("manual", operands, [Value(whole, f"v{len(writer.graph.nodes)}")], attrs, regions=(body,))
         writer.graph.nodes.append(node)
         writer.values += node.results
+        if writer.chance(0.5):
+            open_body(inner, node)
 
 
 def local_program(rng: np.random.Generator, mesh: Mesh, variety: Variety) -> Graph:

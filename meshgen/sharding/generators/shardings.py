@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from meshgen.ir.graph import WISHES, Annotation, Graph, Node, TensorType, Value
+from meshgen.ir.infer.control import MANUAL_OPS
 from meshgen.ir.infer.elementwise import INFERENCE as ELEMENTWISE
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.sharding.generators.writer import USUAL, Variety, Writer
@@ -110,11 +111,35 @@ def annotate_inside(writer: Writer, mesh: Mesh) -> None:
     graph.outputs = [renamed.get(v, v) for v in graph.outputs]
 
 
+def open_body(writer: Writer, node: Node) -> None:
+    """Let the axes that are not manual split what a manual computation takes, computes and gives."""
+    manual = node.attrs["axes"]
+    free = Mesh(tuple(axis for axis in writer.mesh.axes if axis.name not in manual))
+    if not free.axes:
+        return
+    annotate_inside(replace(writer, graph=node.regions[0]), free)
+    if writer.chance(0.3):  # open by its annotations alone
+        return
+    body = node.regions[0]
+    for side, values in (("in", body.inputs), ("out", body.outputs)):
+        outer = node.attrs[f"{side}_shardings"]
+        node.attrs[f"{side}_free"] = tuple(_end(writer, v.type, s, free) for v, s in zip(values, outer, strict=True))
+
+
+def _end(writer: Writer, tile: TensorType, outer: Sharding, free: Mesh) -> tuple[Sharding, tuple[bool, ...]]:
+    """What is said of a tile: axes on dims, evenly where manual axes split these too, and which dims are open to more."""
+    plain = random_sharding(writer, free, tile)
+    sizes = [free.group_size(axes) for axes in plain.dims]
+    even = [n % parts == 0 or not axes for n, parts, axes in zip(tile.sizes, sizes, outer.dims, strict=True)]
+    dims = tuple(axes if is_even else () for axes, is_even in zip(plain.dims, even, strict=True))
+    return Sharding(dims), tuple(writer.chance(0.3) for _ in dims)
+
+
 def _may_be_asked(node: Node, writer: Writer) -> bool:
     """Whether a node takes an option; where sizes are open, one that means the same for all."""
     if writer.variety.named:
         return node.op in ELEMENTWISE or node.op in ("dot_general", "transpose")
-    return node.op not in (*_WITHOUT_LOOPS, *WISHES)
+    return node.op not in (*_WITHOUT_LOOPS, *WISHES, *MANUAL_OPS, "process_index")
 
 
 def _rename(node: Node, renamed: dict[Value, Value]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Value
 from meshgen.ir.inline import copy_nodes
 from meshgen.sharding.partitioners.registry import Site, lies, partitioner
@@ -13,6 +14,7 @@ def manual(site: Site) -> list[Value]:
     ends = [*zip(node.operands, node.attrs["in_shardings"], strict=True)]
     ends += zip(node.results, node.attrs["out_shardings"], strict=True)
     for value, sharding in ends:
-        if lies(value).canonical(mesh) != sharding.canonical(mesh):
+        parts = AxisParts.of(mesh, [*lies(value).used_axes, *sharding.used_axes])
+        if parts.normal(lies(value)) != parts.normal(sharding):
             raise site.refuse(f"a value lies as {lies(value)}, but is declared as {sharding}")
     return copy_nodes(node.regions[0], site.operands, site.builder.graph)
