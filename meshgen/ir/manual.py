@@ -16,11 +16,12 @@ from meshgen.spec import Sharding
 
 def is_open(node: Node | Site) -> bool:
     """Whether a manual computation lets its free axes split what it takes, gives or computes."""
-    return node.op == "manual" and ("in_free" in node.attrs or _has_annotations(node.regions[0]))
+    return node.op == "manual" and ("in_free" in node.attrs or has_annotations(node.regions[0]))
 
 
-def _has_annotations(graph: Graph) -> bool:
-    return any(node.op in WISHES or any(map(_has_annotations, node.regions)) for node in graph.nodes)
+def has_annotations(graph: Graph) -> bool:
+    """Whether a graph, or a region in it, has an annotation."""
+    return any(node.op in WISHES or any(map(has_annotations, node.regions)) for node in graph.nodes)
 
 
 def meshes_of(node: Node, meshes: Sequence[Mesh]) -> Sequence[Mesh]:

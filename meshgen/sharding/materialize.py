@@ -15,7 +15,8 @@ from dataclasses import replace
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir.canonical import canonical_order
 from meshgen.ir.graph import WISHES, Annotation, Graph, Module, Node, NodeSharding, Value
-from meshgen.ir.manual import is_open
+from meshgen.ir.manual import has_annotations, is_open
+from meshgen.ir.regions import rewired
 from meshgen.ir.sizes import output_names
 from meshgen.mesh import Mesh
 from meshgen.sharding.copies import Copies, Names, Party
@@ -176,10 +177,10 @@ class _Writer:
             self._copies[result].value.stands_for(lies)
 
     def _region(self, node: Node, number: int) -> Graph:
-        """A region of control flow lies as the op's own values; bodies of other ops work on scalars."""
+        """A region of control flow lies as the op's own values; bodies of other ops work on scalars, which no axis splits."""
         old, lies = node.regions[number], _lies(node)
         if node.op not in _CONTROL:
-            return old
+            return without_annotations(old)
         inputs = [Value(v.type, v.name, s, v.loc) for v, s in zip(old.inputs, _inner(node), strict=True)]
         new = Graph(old.name, inputs)
         party = _party(f"argument of {node.op}", lies.why, "", node.loc)
@@ -188,6 +189,21 @@ class _Writer:
         results = _given(node, number)
         self.write(old, new, results, [_party(f"result of {node.op}", lies.why, "", node.loc)] * len(results))
         return new
+
+
+def without_annotations(graph: Graph) -> Graph:
+    """The graph, its regions too, whose annotations are the values that they are on; itself where there are none."""
+    if not has_annotations(graph):
+        return graph
+    now: dict[Value, Value] = {}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        node = rewired(node, now)
+        if node.op in WISHES:
+            now[node.result] = node.operands[0]
+        else:
+            nodes.append(replace(node, regions=tuple(map(without_annotations, node.regions))))
+    return Graph(graph.name, graph.inputs, nodes, [now.get(value, value) for value in graph.outputs])
 
 
 def _lies(node: Node) -> NodeSharding:

@@ -164,10 +164,10 @@ def _check_body(site: Site, body: Graph, axes: Sequence[str], is_local: bool) ->
         if node.op == "manual":
             _check_body(site, node.regions[0], (*axes, *node.attrs["axes"]), is_local)
             continue
-        if node.op in MANUAL_OPS or node.op == "process_index" or (is_local and node.op in _LOCAL_OPS):
+        if node.op in MANUAL_OPS or (is_local and node.op in _LOCAL_OPS):
             other = [axis for axis in used_axes(node) if split_ref(axis)[0] not in axes]
             site.require(not other, f"'{node.op}' in it is over {other}, but manual are {list(axes)}")
-        elif "axes" in node.attrs or node.op in _LOCAL_OPS:
+        elif node.op != "process_index" and ("axes" in node.attrs or node.op in _LOCAL_OPS):
             site.fault(f"'{node.op}' cannot stand in it")
         for region in node.regions:
             _check_body(site, region, axes, is_local)

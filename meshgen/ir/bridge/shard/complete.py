@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from meshgen.errors import Diagnostic, ProgramError
+from meshgen.ir.bridge.shard.groups_of_one import is_alone, without_groups_of_one
 from meshgen.ir.bridge.shard.sharding import typed
 from meshgen.ir.bridge.shard.signature import TYPED_STAGES, check_signature
 from meshgen.ir.bridge.tensor import drop_lazy
@@ -25,9 +26,10 @@ from meshgen.spec import Sharding
 MOVES = ("permute", "retile", "update_halo", *BETWEEN)
 
 
-def complete(module: Module) -> Module:
+def complete(module: Module, is_global: bool = False) -> Module:
     """Complete what the text leaves out; of a program that does not say its stage, find the stage first.
 
+    With `is_global` a program whose collectives are all in groups of one device is one on global tensors.
     Raises ProgramError where a program is annotated and written out at once.
     """
     module.graph = graph = settle_manual(module.graph, module.mesh, *module.meshes)
@@ -39,12 +41,14 @@ def complete(module: Module) -> Module:
     if module.stage != "import" or not module.mesh.axes:
         return module
     _keep_used_meshes(module)
-    graph = module.graph
-    nodes = list(_program_nodes(graph))
+    nodes = list(_program_nodes(module.graph))
     moves = [node for node in nodes if _is_move(node)]
     annotated = any(node.op == "annotate" for node in nodes)
     encoded = any(value.sharding is not None for node in nodes for value in node.results)
     asked = any(wish is not None for wish in (*module.in_annotations, *module.out_annotations))
+    is_global = is_global or annotated or asked
+    if moves and is_global and not encoded and all(is_alone(node, module.mesh) for node in moves):
+        module.graph, moves = without_groups_of_one(module.graph, module.mesh), []
     if moves and (annotated or (asked and not encoded)):
         message = f"{moves[0].op}: a program with annotations has collectives already"
         hint = "annotate the program, or write all collectives"

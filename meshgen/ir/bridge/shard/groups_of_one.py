@@ -1,0 +1,45 @@
+"""Collectives in groups of one device, which are no communication: JAX leaves them where all manual axes have size 1.
+
+Before: `%y = all_reduce %x` in the groups [[0], [1]]      After: `%x`
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.regions import rewired
+from meshgen.mesh import Mesh
+
+_IDENTITIES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_slice", "broadcast")
+
+
+def is_alone(node: Node, mesh: Mesh) -> bool:
+    """Whether a collective takes nothing from other devices, on none of them."""
+    if node.op == "permute_pairs":
+        pairs = node.attrs["pairs"]
+        return all(source == target for source, target in pairs) and len(pairs) in (0, mesh.size)
+    return node.op in _IDENTITIES and all(mesh.axis(axis).size == 1 for axis in node.attrs["axes"])
+
+
+def without_groups_of_one(graph: Graph, mesh: Mesh) -> Graph:
+    """The graph, its regions too, without what `is_alone`; where nobody sends anything there are zeros."""
+    result = Graph(graph.name, graph.inputs)
+    now: dict[Value, Value] = {}
+    for node in graph.nodes:
+        node = rewired(node, now) if now else node
+        if node.op == "manual":
+            result.nodes.append(node)
+        elif not is_alone(node, mesh):
+            regions = tuple(without_groups_of_one(region, mesh) for region in node.regions)
+            result.nodes.append(replace(node, regions=regions))
+        elif node.op == "permute_pairs" and not node.attrs["pairs"]:
+            kind = node.result.type
+            attrs = {"value": np.broadcast_to(np.zeros((), kind.numpy_dtype), kind.sizes)}
+            result.nodes.append(replace(node, op="constant", operands=[], attrs=attrs))
+        else:
+            now[node.result] = node.operands[0]
+    result.outputs = [now.get(value, value) for value in graph.outputs]
+    return result
