@@ -23,6 +23,7 @@ from meshgen.mesh import Mesh
 from meshgen.sharding.lockstep_collectives import COLLECTIVES, Row, Rows
 from meshgen.spec import Sharding
 
+
 def on_one_device(graph: Graph, *meshes: Mesh) -> Graph:
     """The graph without manual computations; itself if it has none. What names none of the meshes is on the first."""
     return _written_out(settle_manual(graph, *meshes, keep_open=False), meshes, {}) if _has_manual(graph) else graph

@@ -10,6 +10,7 @@ import pytest
 from meshgen.errors import Location, ProgramError
 from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, TensorType, Value
+from meshgen.ir.text import parse_text
 from meshgen.mesh import make_mesh
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.copies import Names, make_order
@@ -198,3 +199,20 @@ def test_all_ranks_together_compute_what_one_device_does(seed: int, size: int) -
     for form in (done,):
         for got, want in zip(simulate(partition(form), args), wanted, strict=True):
             np.testing.assert_array_equal(got, want)
+
+
+def test_no_annotation_is_left_in_a_body_on_scalars() -> None:
+    """JAX constrains what comparators compute, too: there is nothing to split."""
+    text = """sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<4x6xf32> {
+  %0 = "stablehlo.sort"(%a) <{dimension = 1 : i64, is_stable = true}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %1 = sdy.sharding_constraint %p <@mesh, []> : tensor<f32>
+    %2 = stablehlo.compare LT, %1, %q, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %2 : tensor<i1>
+  }) : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  return %0 : tensor<4x6xf32>
+}"""
+    (sort,) = materialize(propagate(parse_text(text))).graph.nodes
+    assert [node.op for node in sort.regions[0].nodes] == ["compare"]
+    assert sort.regions[0].nodes[0].operands == sort.regions[0].inputs

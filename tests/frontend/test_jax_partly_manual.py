@@ -1,0 +1,39 @@
+"""JAX's shard_map over some axes with sharding constraints over the others inside, against the numbers of JAX itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from meshgen.api import plan
+from meshgen.ir.text import parse_text
+from meshgen.sharding.oracle import check
+
+pytest.importorskip("jax")
+SCRIPT = Path(__file__).with_name("partly_manual_in_jax.py")
+
+
+@pytest.fixture(scope="module")
+def jax_numbers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    path = tmp_path_factory.mktemp("jax") / "cases.npz"
+    subprocess.run([sys.executable, str(SCRIPT), str(path)], check=True, capture_output=True)
+    with np.load(path) as found:
+        return dict(found)
+
+
+@pytest.mark.parametrize("mesh", ["2x2x2", "1x2x2", "2x1x3"])
+def test_numbers_are_those_of_jax(jax_numbers: dict[str, Any], mesh: str) -> None:
+    """On meshes with axes of one device too, manual ones and free ones; with uneven tiles."""
+    names = [name.removesuffix("/text") for name in jax_numbers if name.endswith(f"{mesh}/text")]
+    assert len(names) >= 8
+    for name in names:
+        text, given, expected = (jax_numbers[f"{name}/{part}"] for part in ("text", "given", "expected"))
+        executable = plan(str(text), target="cpu")
+        np.testing.assert_allclose(np.asarray(executable(given)), expected, rtol=1e-5, atol=1e-5, err_msg=name)
+        result = check(parse_text(str(text)), pipeline=lambda _, fused=executable.fused: fused, args=[given])
+        assert result.ok, (name, result.faults)
