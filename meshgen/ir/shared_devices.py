@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -131,11 +131,12 @@ def _joined(first: str, second: str, mesh: Mesh) -> str:
 
 
 def shared_devices(
-    meshes: Mapping[str, Mesh], devices: Mapping[str, Sequence[int]]
+    meshes: Mapping[str, Mesh], devices: Mapping[str, Sequence[int]], named: Collection[str] = ()
 ) -> tuple[dict[str, str], dict[str, Diagnostic]]:
     """Which meshes are another one under other axes, and those that share devices in ways that cannot be told so.
 
-    `devices` has the devices of meshes that say them. Of a group that one is kept of which the others name the most whole axes.
+    `devices` has the devices of meshes that say them. Of a group that one is kept of which the others name the most whole axes;
+    one that is `named` by shardings, where some are, so that a mesh which is only declared is in nobody's way.
     """
     hosts: dict[str, str] = {}
     refused: dict[str, Diagnostic] = {}
@@ -146,18 +147,30 @@ def shared_devices(
             }
             for host in group
         }
-        host = min(group, key=lambda symbol: (_parts(ways[symbol].values()), group.index(symbol)))
+        host = min(group, key=lambda symbol: (symbol not in named, _parts(ways[symbol].values()), group.index(symbol)))
         for each in (each for each in group if each != host):
             if ways[host][each] is None:
-                text = f"@{each} {meshes[each]} is over the devices of @{host} {meshes[host]}, whose axes it does not share"
-                hint = "name the devices by axes whose sizes divide each other's, outer to inner"
-                if tuple(devices[each]) != tuple(devices[host]):
-                    text += f": its devices are {list(devices[each])}, not {list(devices[host])}"
-                    hint = "give both meshes one order of devices, or one that is along other axes: as [0, 2, 1, 3] of 2 x 2"
-                refused[each] = Diagnostic("MG0209", text, hint=hint)
+                refused[each] = _not_shared(each, host, meshes, devices)
             else:
                 hosts[each] = host
     return hosts, refused
+
+
+def _not_shared(symbol: str, host: str, meshes: Mapping[str, Mesh], devices: Mapping[str, Sequence[int]]) -> Diagnostic:
+    """Why what is on a mesh cannot be told in axes of the host, though both have the same devices."""
+    both = f"@{symbol} {meshes[symbol]} and @{host} {meshes[host]}"
+    own, other = list(devices[symbol]), list(devices[host])
+    if own == other:
+        text = f"{both} have the same devices, but no axes of one are axes, or parts of axes, of the other"
+        return Diagnostic(
+            "MG0209", text, hint="name the devices by axes whose sizes divide each other's, outer to inner"
+        )
+    text = (
+        f"{both} have the same devices in different orders, {own} and {other}, and no order of axes, or of parts of "
+        "axes, leads from one to the other: a value cannot be on both in one program"
+    )
+    hint = "use one of the meshes for all shardings (its device_ids may be in any order), or one order for both"
+    return Diagnostic("MG0209", text, hint=hint)
 
 
 def refined(host: Mesh, symbol: str, parts: Iterable[str]) -> Mesh | None:

@@ -69,6 +69,7 @@ class Reading:
     shardy: list[str] = field(
         default_factory=list[str]
     )  # meshes which, where they are equally large, have the same devices
+    named: set[str] = field(default_factory=set[str])  # meshes that shardings of Shardy name
     guests: frozenset[str] = frozenset()  # meshes over the devices of another one, under other axes
     refused: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])  # meshes that nothing may be on
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
@@ -130,7 +131,7 @@ class Reading:
             for symbol, mesh in self.meshes.items()
             if symbol and mesh.is_static and (symbol in self.devices or symbol in same or mesh.size == partitions)
         }
-        hosts, self.refused = shared_devices(self.meshes, devices)
+        hosts, self.refused = shared_devices(self.meshes, devices, self.named)
         self.parents |= hosts
         self.guests = frozenset(hosts)
         for host in dict.fromkeys(hosts.values()):

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Operation, SSAValue
 
+from meshgen.ir.bridge import registries
 from meshgen.ir.bridge.conversion import Exporter, Importer
+from meshgen.ir.bridge.reading import Reading
 from meshgen.ir.bridge.registries import exports, imports
 from meshgen.ir.dialects.sdy.attributes import ShardingPerValueAttr
-from meshgen.ir.dialects.sdy.dialect import checked
+from meshgen.ir.dialects.sdy.dialect import checked, meshes_of
 from meshgen.ir.dialects.sdy.propagation import (
     DirectionAttr,
     Edge,
@@ -23,6 +25,14 @@ from meshgen.ir.dialects.sdy.propagation import (
     ShardingGroupOp,
 )
 from meshgen.ir.graph import Node, Value
+
+
+def _find_named(reading: Reading, top: Operation) -> None:
+    """Note which meshes shardings name, where one of several says its devices: it matters which ones are in use."""
+    if len(reading.meshes) < 2 or not reading.devices:
+        return
+    for operation in top.walk():
+        reading.named.update(mesh for mesh in meshes_of(operation) if isinstance(mesh, str))
 
 
 @imports("sdy.sharding_group")
@@ -112,3 +122,6 @@ def _asked(importer: Importer, operation: Operation, value: Value, body: str, as
     (annotated,) = importer.emit("annotate", [value], [value.type], attrs, operation)
     annotated.name = value.name
     return annotated
+
+
+registries.MESH_SETTLERS.append(_find_named)

@@ -93,7 +93,7 @@ def test_without_a_word_equally_large_meshes_of_shardy_have_the_same_devices() -
     [
         (
             IDS.replace("0, 1", "1, 0"),
-            "whose axes it does not share: its devices are [1, 0, 2, 3, 4, 5, 6, 7], not [0, 1",
+            "have the same devices in different orders, [1, 0, 2, 3, 4, 5, 6, 7] and [0, 1",
         ),
         (IDS.replace("0, 1", "8, 1"), "@mesh_0 is over devices of @mesh and others"),
     ],
@@ -112,7 +112,7 @@ def test_axes_that_do_not_divide_each_other_are_refused() -> None:
         .replace('["x"=8]', '["x"=2, "y"=3]')
         .replace('"a"=2, "b"=4', '"a"=3, "b"=2')
     )
-    with pytest.raises(MeshgenError, match="whose axes it does not share"):
+    with pytest.raises(MeshgenError, match="no axes of one are axes, or parts of axes, of the other"):
         parse_text(text)
 
 
@@ -243,6 +243,29 @@ def test_groups_pairs_and_numbers_of_devices_are_those_of_the_mesh() -> None:
     np.testing.assert_array_equal(moved, np.roll(a, 3, axis=1))
     np.testing.assert_array_equal(numbers, [0, 2, 1, 3])
     assert_right(module)
+
+
+REVERSED = ORDERED.replace("[0, 2, 1, 3]>", "[3, 1, 2, 0]>").replace("[[0, 1], [2, 3]]", "[[3, 2], [1, 0]]")
+
+
+def test_one_mesh_may_list_its_devices_in_any_order() -> None:
+    """Devices 3, 1, 2, 0 are the ranks 0 to 3; another mesh in another order may be declared, but not used beside it."""
+    other = 'sdy.mesh @other = <["x"=2, "y"=2], device_ids=[0, 1, 2, 3]>\n'
+    module = parse_text(other + REVERSED.replace("[0, 2], [2, 0], [1, 3], [3, 1]", "[3, 1], [1, 3], [2, 0], [0, 2]"))
+    a = np.arange(24, dtype="f4").reshape(4, 6)
+    summed, moved, numbers = evaluate(on_one_device(module.graph, module.mesh), [a])
+    np.testing.assert_array_equal(summed, (a[:2] + a[2:])[:, :3])
+    np.testing.assert_array_equal(moved, np.roll(a, 3, axis=1))
+    np.testing.assert_array_equal(numbers, [3, 1, 2, 0])
+    assert_right(module)
+
+
+def test_values_on_two_meshes_in_orders_that_no_axes_tell() -> None:
+    text = TRANSPOSED.replace("[0, 2, 1, 3]", "[3, 2, 1, 0]").replace("A", "a").replace("B", "b")
+    with pytest.raises(MeshgenError, match=re.escape("in different orders, [3, 2, 1, 0] and [0, 1, 2, 3]")) as error:
+        parse_text(text)
+    (fault,) = error.value.diagnostics
+    assert fault.code == "MG0209" and fault.loc and fault.loc.line == 4
 
 
 @pytest.mark.parametrize("devices", ["[0, 1]", "[0, 1, 1, 2]"])

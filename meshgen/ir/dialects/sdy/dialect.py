@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, SymbolNameConstraint
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
@@ -155,7 +156,9 @@ def _symbol(reading: Reading, spelled: str | SpelledMesh) -> str:
 def _declare_in_place(reading: Reading, top: Operation) -> None:
     """Declare the meshes that shardings write in place, where none with these axes is declared; in the program's order."""
     for operation in top.walk():
-        for mesh in _in_place(operation):
+        for mesh in meshes_of(operation):
+            if isinstance(mesh, str):
+                continue
             symbol, number = DEFAULT_NAME, 0
             while symbol in reading.meshes:
                 symbol, number = f"{DEFAULT_NAME}_{number}", number + 1
@@ -163,18 +166,14 @@ def _declare_in_place(reading: Reading, top: Operation) -> None:
                 _declare_mesh(reading, symbol, mesh, operation)
 
 
-def _in_place(operation: Operation) -> Iterator[SpelledMesh]:
-    """The meshes that the shardings of an operation write in place; what is no sharding is refused where it is used."""
+def meshes_of(operation: Operation) -> Iterator[str | SpelledMesh]:
+    """The meshes of an operation's shardings, by name or written in place; what is no sharding is refused where it is used."""
     for attribute in _attributes(operation):
         is_one = isinstance(attribute, ShardingAttr)
         bodies = (attribute.data,) if is_one else attribute.data if isinstance(attribute, ShardingPerValueAttr) else ()
         for body in bodies:
-            try:
-                spelled = read_spelled(body)
-            except ValueError:
-                continue
-            if isinstance(spelled.mesh, SpelledMesh):
-                yield spelled.mesh
+            with suppress(ValueError):
+                yield read_spelled(body).mesh
 
 
 def _attributes(operation: Operation) -> Iterator[Attribute]:
