@@ -52,6 +52,7 @@ CODES: dict[str, str] = {
     "MG0501": "not a meshgen module",
     "MG0502": "module is damaged or was modified",
     "MG0503": "module has a newer format",
+    "MG0504": "program is beyond what a module holds",
     "MG0601": "argument does not fit the signature",
     "MG0602": "device or dependency is missing",
     "MG0603": "not enough devices",

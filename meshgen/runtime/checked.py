@@ -5,36 +5,36 @@ kernels, and the schedule, which must be proven free of races and deadlock again
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from meshgen.errors import Diagnostic, MeshgenError, ModuleError, ShardingError
-from meshgen.ir.evaluate.evaluator import HANDLERS
-from meshgen.ir.graph import Graph, TensorType, dtype_name
-from meshgen.ir.infer.inference import verify_node
-from meshgen.mesh import Mesh
-from meshgen.runtime import tensors
+from meshgen.ir.graph import STAGES, TensorType, dtype_name
+from meshgen.runtime import limits, tensors
+from meshgen.runtime.bodies import body_fault, launch_fault
 from meshgen.runtime.checker import check
-from meshgen.runtime.container import Members, damaged
-from meshgen.runtime.json_values import read_json
-from meshgen.runtime.manifest import FORMAT, OPEN_FORMAT, PARTS_FORMAT, Kernel, Manifest
-from meshgen.runtime.manifest_json import manifest_from_json
+from meshgen.runtime.container import WEIGHTS
+from meshgen.runtime.json_values import get, read_count, read_json, read_table, read_text, shown, table_of
+from meshgen.runtime.manifest import FORMAT, OPEN_FORMAT, PARTS_FORMAT, Manifest
+from meshgen.runtime.manifest_reading import manifest_from_json
+from meshgen.runtime.members import Members, damaged
 from meshgen.runtime.module import Array, LoadedModule
-from meshgen.runtime.simulate import rank_handlers
+
+_STAGE = re.compile(rf"stages/\d\d_({'|'.join((*STAGES, 'schedule'))})\.mlir")
 
 
 def load_part(container: Members, path: Path, value: dict[str, Any]) -> LoadedModule:
     """The module of one mesh, from its checked manifest."""
-    try:
+    with reading(path):
         manifest = manifest_from_json(value)
-        constants = {int(n): array for n, array in tensors.decode(container["constants.safetensors"]).items()}
-        weights = tensors.decode(container["weights.safetensors"]) if "weights.safetensors" in container else {}
-    except ValueError as error:
-        raise damaged(path, str(error)[:300]) from error
-    except MeshgenError as error:
-        raise damaged(path, error.diagnostics[0].message) from error
+        constants = _numbered(tensors.decode(container["constants.safetensors"]))
+        weights = tensors.decode(container[WEIGHTS]) if WEIGHTS in container else {}
+    for fault in limits.faults(manifest):
+        raise limits.beyond(path, fault)
     one = manifest.mesh.with_sizes({axis.name: 1 for axis in manifest.mesh.axes if axis.size is None})
     try:
         _check_contents(path, container, replace(manifest, mesh=one), constants, weights)
@@ -42,6 +42,24 @@ def load_part(container: Members, path: Path, value: dict[str, Any]) -> LoadedMo
         raise damaged(path, error.diagnostics[0].message) from error
     check(manifest.plan, one)
     return LoadedModule(container, manifest, constants, weights)
+
+
+@contextmanager
+def reading(path: Path) -> Generator[None]:
+    """Turns what is wrong with the values in a file into damage of the file."""
+    try:
+        yield
+    except ValueError as error:
+        raise damaged(path, str(error)[:300]) from error
+    except MeshgenError as error:
+        raise damaged(path, error.diagnostics[0].message) from error
+
+
+def _numbered(arrays: Mapping[str, Array]) -> dict[int, Array]:
+    """Constants by the numbers of their buffers."""
+    if wrong := [name for name in arrays if not re.fullmatch(r"0|[1-9]\d{0,9}", name)]:
+        raise ValueError(f"constant {shown(wrong[0])} has no number of a buffer")
+    return {int(name): array for name, array in arrays.items()}
 
 
 def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
@@ -52,12 +70,12 @@ def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
     if hashlib.sha256(text).hexdigest().encode() != bytes(container["manifest.sha256"]):
         raise damaged(path, "the manifest's digest is wrong")
     try:
-        value: Any = read_json(bytes(text))
-        version, files = value["format"], dict(value["files"])
-        if not isinstance(version, int) or version < 1:
-            raise ValueError(f"format {version!r}")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise damaged(path, f"the manifest cannot be read ({error!r:.200})") from error
+        value = read_table(read_json(bytes(text)))
+        version, files = get(value, "format", read_count), get(value, "files", lambda v: table_of(v, read_text))
+    except ValueError as error:
+        raise damaged(path, f"the manifest cannot be read ({str(error)[:200]})") from error
+    if version < 1:
+        raise damaged(path, f"there is no format {version}")
     if version > (newest := _newest_format(value)):
         raise ModuleError(
             Diagnostic(
@@ -66,12 +84,29 @@ def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
                 hint="use a newer meshgen",
             )
         )
+    _check_members(container, path, files)
+    return value
+
+
+def _check_members(container: Members, path: Path, files: Mapping[str, str]) -> None:
+    """The members are those that the manifest lists, as it has them; texts can be read."""
     if sorted([*files, "manifest.json", "manifest.sha256"]) != list(container):
         raise damaged(path, "its members are not those that the manifest lists")
     for name, digest in files.items():
-        if hashlib.sha256(container[name]).hexdigest() != digest:
+        content = container[name]
+        if hashlib.sha256(content).hexdigest() != digest:
             raise damaged(path, f"the digest of '{name}' is wrong")
-    return value
+        if name.startswith("stages/") and not _STAGE.fullmatch(name):
+            raise damaged(path, f"'{name}' is no stage")
+        if name.endswith((".mlir", ".py")):
+            _check_text(path, name, content)
+
+
+def _check_text(path: Path, name: str, content: memoryview) -> None:
+    try:
+        str(content, "utf-8")
+    except UnicodeDecodeError as error:
+        raise damaged(path, f"'{name}' is no UTF-8 text ({error.reason} at byte {error.start})") from error
 
 
 def _newest_format(value: Mapping[str, Any]) -> int:
@@ -91,39 +126,15 @@ def _check_contents(path: Path, container: Members, manifest: Manifest, constant
     if {name: _type_of(array) for name, array in weights.items()} != stored:
         raise damaged(path, "its weights do not fit its inputs")
     for kernel in manifest.kernels.values():
+        if kernel.source and not (kernel.source.startswith("kernels/") and kernel.source.endswith(".py")):
+            raise damaged(path, f"{shown(kernel.source)} is no source of a kernel")
         for file in (kernel.source, *(b.file for b in kernel.binaries.values())):
             if file and file not in container:
-                raise damaged(path, f"it has no member '{file}'")
-    known = (*HANDLERS, *rank_handlers(manifest.mesh, 0))
+                raise damaged(path, f"it has no member {shown(file)}")
     for name, body in manifest.plan.kernels.items():
-        fault = _body_fault(body, known) or _launch_fault(manifest.kernels[name], body, manifest.mesh)
+        fault = body_fault(body, manifest.mesh) or launch_fault(manifest.kernels[name], body, manifest.mesh)
         if fault:
             raise damaged(path, f"kernel '{name}' is malformed: {fault}")
-
-
-def _launch_fault(kernel: Kernel, body: Graph, mesh: Mesh) -> str:
-    """What is wrong with the launch parameters; empty: nothing."""
-    counts = {"operand": len(body.inputs), "result": len(body.outputs)}
-    for param in kernel.params:
-        if param.kind == "coordinate":
-            mesh.group_size(param.axes)  # raises for an unknown axis
-        elif not 0 <= param.index < counts[param.kind]:
-            return f"it has no {param.kind} {param.index}"
-    return ""
-
-
-def _body_fault(body: Graph, known: Sequence[str]) -> str:
-    """What is wrong with a kernel's body, regions included; empty: nothing."""
-    if any(None in value.type.shape for value in body.values()):
-        return "sizes in it are open"
-    for node in body.nodes:
-        if node.op not in known:
-            return f"'{node.op}' is nothing that a kernel does"
-        if faults := verify_node(node):
-            return faults[0].message
-        if inner := next(filter(None, (_body_fault(region, known) for region in node.regions)), ""):
-            return inner
-    return ""
 
 
 def _type_of(array: Array) -> TensorType:

@@ -18,13 +18,17 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from meshgen.errors import Diagnostic, ModuleError, UsageError
 from meshgen.runtime.files import write_file
+from meshgen.runtime.host_memory import free_bytes
+from meshgen.runtime.members import damaged
 
 PAGE, LINE = 4096, 64
+WEIGHTS = "weights.safetensors"
 _LOCAL = struct.Struct("<IHHHHHIIIHH")
 _CENTRAL = struct.Struct("<IHHHHHHIIIHHHHHII")
 _END = struct.Struct("<IHHHHIIH")
@@ -33,6 +37,7 @@ _LOCATOR = struct.Struct("<IIQI")
 _LOCAL_MAGIC, _CENTRAL_MAGIC, _END_MAGIC, _END64_MAGIC, _LOCATOR_MAGIC = (
     0x04034B50, 0x02014B50, 0x06054B50, 0x06064B50, 0x07064B50,
 )  # fmt: skip
+_MAGIC = struct.pack("<I", _LOCAL_MAGIC)  # what a module begins with
 _ZIP64, _PADDING = 0x0001, 0xD935
 _DATE = 0x0021  # 1 January 1980
 _LIMIT = 0xFFFFFFFF
@@ -154,26 +159,29 @@ def write(path: Path, members: Mapping[str, bytes]) -> None:
 
 
 class Container:
-    """An open module file: a mapping from member names to their bytes, none of them copied."""
+    """A module file that was read: a mapping from member names to their bytes."""
 
-    def __init__(self, path: Path) -> None:
-        """Map the file and check its structure.
+    def __init__(self, path: Path, *, mapped: bool = False) -> None:
+        """Read the file and check its structure.
 
+        Args:
+            mapped: leave the weights in the file, as a mapping of it; all else is copied.
         Raises:
             UsageError: MG0002, the file is missing or cannot be read.
             ModuleError: MG0501, it is something else; MG0502, it is damaged.
         """
         self.path = path
-        content = memoryview(_map(path))
+        content = memoryview(_map(path) if mapped else _read(path))
         self._entries = _read_directory(content, path)
         plan = layout(self._entries)
         for position, expected in (*plan.headers, plan.directory):
             if bytes(content[position : position + len(expected)]) != expected:
                 raise damaged(path, f"its structure is not that of a module (at byte {position})")
-        self._members = {
-            entry.name: content[start : start + entry.size]
-            for entry, start in zip(self._entries, plan.start, strict=True)
-        }
+        self._members: dict[str, memoryview] = {}
+        for entry, start in zip(self._entries, plan.start, strict=True):
+            own = content[start : start + entry.size]
+            stays = not mapped or entry.name == WEIGHTS
+            self._members[entry.name] = own if stays else memoryview(bytes(own))
 
     def __contains__(self, name: str) -> bool:
         return name in self._members
@@ -188,73 +196,49 @@ class Container:
         return self._members[name]
 
 
-class Members(Protocol):
-    """What a module is read from: members by name, in order of their names."""
-
-    path: Path
-
-    def __iter__(self) -> Iterator[str]: ...
-    def __contains__(self, name: str) -> bool: ...
-    def __getitem__(self, name: str) -> memoryview: ...
-
-
-class Folder:
-    """The members of a container in one folder, by their names in it."""
-
-    def __init__(self, container: Members, name: str) -> None:
-        self.path = container.path
-        self._container, self._prefix = container, f"{name}/"
-
-    def __iter__(self) -> Iterator[str]:
-        return (name.removeprefix(self._prefix) for name in self._container if name.startswith(self._prefix))
-
-    def __contains__(self, name: str) -> bool:
-        return self._prefix + name in self._container
-
-    def __getitem__(self, name: str) -> memoryview:
-        return self._container[self._prefix + name]
-
-
-class Held:
-    """Members that are somewhere else, or nowhere but in memory: `path` is the file that they belong to."""
-
-    def __init__(self, path: Path, members: Mapping[str, bytes | memoryview]) -> None:
-        self.path = path
-        self._members = {name: memoryview(members[name]) for name in sorted(members)}
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._members)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._members
-
-    def __getitem__(self, name: str) -> memoryview:
-        if name not in self._members:
-            raise damaged(self.path, f"it has no member '{name}'")
-        return self._members[name]
-
-
-def damaged(path: Path, reason: str) -> ModuleError:
-    """The error for a file that was a module once, or pretends to be one."""
-    return ModuleError(
-        Diagnostic("MG0502", f"'{path}' is damaged or was modified: {reason}", hint="copy or compile the module again")
-    )
+def _read(path: Path) -> bytes:
+    """The whole file: nobody who writes to it later changes what was read. Of another kind of file only its first bytes."""
+    with _opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if os.pread(file.fileno(), 4, 0) != _MAGIC:
+            return b""
+        free = free_bytes()
+        if free is not None and size > free:  # asked before: systems promise memory that they do not have
+            raise _unreadable(path, f"its {size} bytes do not fit into memory, of which {free} are free")
+        try:
+            return file.readall()
+        except (OSError, MemoryError) as error:
+            raise _unreadable(path, getattr(error, "strerror", None) or error) from error
 
 
 def _map(path: Path) -> mmap.mmap | bytes:
-    try:
-        with open(path, "rb") as file:
-            if not os.fstat(file.fileno()).st_size:
-                return b""
+    """The file as it lies there, read where it is used."""
+    with _opened(path) as file:
+        if os.fstat(file.fileno()).st_size < _END.size:
+            return b""
+        try:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:
+            raise _unreadable(path, getattr(error, "strerror", None) or error) from error
+
+
+def _opened(path: Path) -> FileIO:
+    """The file, which must be a plain one: reading a pipe or device may never end. Raises UsageError MG0002."""
+    try:
+        if not path.is_file() and path.exists():
+            raise OSError(errno.EINVAL, os.strerror(errno.EISDIR) if path.is_dir() else "it is no regular file")
+        return open(path, "rb", buffering=0)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(Diagnostic("MG0002", f"'{path}' cannot be read: {reason}")) from error
+        raise _unreadable(path, getattr(error, "strerror", None) or error) from error
+
+
+def _unreadable(path: Path, reason: object) -> UsageError:
+    return UsageError(Diagnostic("MG0002", f"'{path}' cannot be read: {reason}"))
 
 
 def _read_directory(content: memoryview, path: Path) -> list[Entry]:
     """Names, sizes and checksums. What else the directory says is checked against the canonical form."""
-    if bytes(content[:4]) != struct.pack("<I", _LOCAL_MAGIC):
+    if bytes(content[:4]) != _MAGIC:
         raise ModuleError(
             Diagnostic("MG0501", f"'{path}' is not a meshgen module", hint="a module is made by 'compile'")
         )

@@ -12,9 +12,11 @@ from meshgen.runtime.program import load_checked
 from meshgen.runtime.sizes import Given
 
 
-def load(path: str | Path, mesh: Given = None, *, devices: int | None = None,
+def load(path: str | Path, mesh: Given = None, *, devices: int | None = None, mmap: bool = False,
          specialise: Specialise | None = None) -> LoadedModule:  # fmt: skip
-    """Open a module file and check all of it; of a program on several meshes a `LoadedProgram`, with a part for each.
+    """Read a module file once and check all of it; of a program on several meshes a `LoadedProgram`, with a part for each.
+
+    What happens to the file afterwards changes nothing, unless its weights are mapped.
 
     A module with open sizes is an `OpenModule` until all are known; what of it is used is checked then.
 
@@ -22,6 +24,8 @@ def load(path: str | Path, mesh: Given = None, *, devices: int | None = None,
         mesh: sizes of mesh axes that the module leaves open; others must be as compiled.
         devices: how many there are, which gives the size of the one axis that is open still; default: the processes
             that a launcher (torchrun, mpiexec, srun) has started.
+        mmap: map the weights instead of reading them, so that processes share their memory. Who then writes into the
+            file changes results, and who shortens it ends the process: only for files that are replaced, never changed.
         specialise: compiles an open module for sizes for which it was not compiled ahead of time.
     Raises:
         UsageError: MG0002, the file is missing or cannot be read.
@@ -31,7 +35,7 @@ def load(path: str | Path, mesh: Given = None, *, devices: int | None = None,
         ScheduleError: its schedule has a race or can deadlock.
     """
     path = path_of(path)
-    container = Container(path)
+    container = Container(path, mapped=mmap)
     value = checked_manifest(container, path)
     found = (
         load_open(container, value, specialise) if "specialisations" in value else load_checked(container, path, value)

@@ -13,9 +13,9 @@ from meshgen.errors import ArgumentError, Diagnostic, MissingError, ShardingErro
 from meshgen.ir.graph import Node, TensorType, dtype_name
 from meshgen.mesh import Mesh
 from meshgen.runtime.checker import check
-from meshgen.runtime.container import Members
 from meshgen.runtime.launch import Launch, evaluated, interpreted
 from meshgen.runtime.manifest import Binding, Manifest
+from meshgen.runtime.members import Members
 from meshgen.runtime.open_program import Argument, Shapes
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.reference import plan_steps, run_plan

@@ -6,12 +6,30 @@ specialisations are in the file once.
 
 from __future__ import annotations
 
-from meshgen.ir.encode import mesh_from_json, mesh_to_json
-from meshgen.ir.graph import DTYPES, STAGES, TensorType
-from meshgen.runtime.json_values import each_of, one_of, read_count, read_counts, read_flag, read_text
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from meshgen.ir.encode import mesh_to_json, type_from_json
+from meshgen.ir.graph import STAGES
+from meshgen.runtime.json_values import (
+    each_of,
+    get,
+    one_of,
+    optional,
+    read_count,
+    read_counts,
+    read_flag,
+    read_name,
+    read_text,
+    shown,
+    table_of,
+)
 from meshgen.runtime.manifest import OPEN_FORMAT, Json
+from meshgen.runtime.manifest_reading import read_mesh
 from meshgen.runtime.open_program import Argument, Digests, OpenProgram
 from meshgen.runtime.sizes import Sizes, axis_sizes
+
+T = TypeVar("T")
 
 
 def encode_open(program: OpenProgram, files: Digests) -> Json:
@@ -40,28 +58,28 @@ def encode_open(program: OpenProgram, files: Digests) -> Json:
 
 
 def decode_open(value: Json) -> OpenProgram:
-    """What `encode_open` was given. Raises ValueError, with what is wrong, for anything else."""
-    try:
-        program = OpenProgram(
-            name=read_text(value["name"]),
-            meshes=each_of(value["meshes"], mesh_from_json),
-            axes=each_of(value["axes"], read_text),
-            shapes=each_of(value["shapes"], read_text),
-            inputs=each_of(value["inputs"], _argument_from_json),
-            outputs=each_of(value["outputs"], _argument_from_json),
-            stage=one_of(value["stage"], STAGES),
-            arguments=one_of(value["arguments"], ("local", "global")),
-            target=read_text(value["target"]),
-            held=dict(each_of(value["specialisations"], _held_from_json)),
-        )
-    except (KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError) as error:
-        raise ValueError(f"malformed manifest: {error!r}") from error
-    _check(program, dict(value["files"]), len(value["specialisations"]))
+    """What `encode_open` was given. Raises ValueError, with what is wrong, or ModuleError for anything else."""
+    held = get(value, "specialisations", lambda rows: each_of(rows, _held_from_json))
+    program = OpenProgram(
+        name=get(value, "name", read_name),
+        meshes=get(value, "meshes", lambda rows: each_of(rows, read_mesh)),
+        axes=get(value, "axes", lambda rows: each_of(rows, read_name)),
+        shapes=get(value, "shapes", lambda rows: each_of(rows, read_name)),
+        inputs=get(value, "inputs", lambda rows: each_of(rows, _argument_from_json)),
+        outputs=get(value, "outputs", lambda rows: each_of(rows, _argument_from_json)),
+        stage=get(value, "stage", lambda word: one_of(word, STAGES)),
+        arguments=get(value, "arguments", lambda word: one_of(word, ("local", "global"))),
+        target=get(value, "target", read_name),
+        held=dict(held),
+    )
+    _check(program, value["files"], len(held))
     return program
 
 
 def _check(program: OpenProgram, files: Digests, count: int) -> None:
     """Every specialisation has all sizes, each once and as the program allows, and members that are in the file."""
+    if not program.meshes or len({mesh.name for mesh in program.meshes}) != len(program.meshes):
+        raise ValueError("it has no mesh, or two of one name")
     sizes, names = axis_sizes(program.meshes), [each.name for each in program.inputs]
     if len({*program.axes}) != len(program.axes) or any(sizes.get(axis, 1) is not None for axis in program.axes):
         raise ValueError(f"the axes {list(program.axes)} are not all open")
@@ -91,13 +109,19 @@ def _argument_to_json(each: Argument) -> Json:
 
 
 def _argument_from_json(value: Json) -> Argument:
-    shape = each_of(value["shape"], lambda size: None if size is None else read_count(size))
-    read_counts([size for size in shape if size is not None])
-    kind = TensorType(shape, one_of(value["dtype"], tuple(DTYPES)))
-    return Argument(read_text(value["name"]), kind, read_flag(value["stored"]))
+    read_counts([size for size in get(value, "shape", lambda v: each_of(v, optional(read_count))) if size is not None])
+    kind = type_from_json([get(value, "dtype", read_text), value["shape"]])
+    return Argument(get(value, "name", read_name), kind, get(value, "stored", read_flag))
 
 
 def _held_from_json(value: Json) -> tuple[Sizes, Digests]:
-    axes = each_of(value["axes"], lambda pair: (read_text(pair[0]), read_count(pair[1])))
-    shapes = each_of(value["shapes"], lambda pair: (read_text(pair[0]), read_counts(pair[1])))
-    return Sizes(axes, shapes), {read_text(name): read_text(digest) for name, digest in value["members"].items()}
+    axes = get(value, "axes", lambda rows: each_of(rows, lambda pair: _pair(pair, read_count)))
+    shapes = get(value, "shapes", lambda rows: each_of(rows, lambda pair: _pair(pair, read_counts)))
+    return Sizes(axes, shapes), get(value, "members", lambda table: table_of(table, read_text))
+
+
+def _pair(value: Any, read: Callable[[Any], T]) -> tuple[str, T]:
+    """A name, and what it stands for."""
+    if not isinstance(value, list) or len(value) != 2:
+        raise ValueError(f"{shown(value)} is not a pair")
+    return read_name(value[0]), read(value[1])

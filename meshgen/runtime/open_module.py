@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.errors import MeshgenError
 from meshgen.ir.graph import dtype_name
 from meshgen.mesh import Mesh
-from meshgen.runtime.container import Container, Held, damaged
+from meshgen.runtime import limits
+from meshgen.runtime.checked import reading
+from meshgen.runtime.container import WEIGHTS, Container
 from meshgen.runtime.manifest import Json, Manifest
+from meshgen.runtime.members import Held, damaged
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_manifest import decode_open
 from meshgen.runtime.open_program import OpenProgram, Shapes
@@ -81,12 +83,10 @@ class OpenModule(LoadedModule):
 
     def weights(self) -> Mapping[str, Array]:
         """The global arrays that the module stores, by input. Raises ModuleError MG0502."""
-        if "weights.safetensors" not in self._container:
+        if WEIGHTS not in self._container:
             return {}
-        try:
-            return decode(self._container["weights.safetensors"])
-        except ValueError as error:
-            raise damaged(self._container.path, str(error)[:300]) from error
+        with reading(self._container.path):
+            return decode(self._container[WEIGHTS])
 
     def run(self, args: Sequence[Any] | Mapping[str, Any], device: str = "reference") -> list[Array]:
         """As `LoadedModule.run`, on the specialisation for these arguments; raises what `at` raises too."""
@@ -148,15 +148,14 @@ class OpenModule(LoadedModule):
 def load_open(container: Container, value: Json, specialise: Specialise | None) -> OpenModule:
     """The open module of a file's checked manifest. Its specialisations are checked when they are asked for."""
     path = container.path
-    try:
+    with reading(path):
         program = decode_open(value)
-        members = {digest: name for name, digest in value["files"].items()}
-        module = OpenModule(container, program, members, specialise)
-        weights = {name: (array.shape, dtype_name(array.dtype)) for name, array in module.weights().items()}
-    except ValueError as error:
-        raise damaged(path, str(error)[:300]) from error
-    except MeshgenError as error:
-        raise damaged(path, error.diagnostics[0].message) from error
+    for word, things in (("specialisations", program.held), ("inputs", program.inputs), ("outputs", program.outputs)):
+        for fault in limits.over(word, things):
+            raise limits.beyond(path, fault)
+    members = {digest: name for name, digest in value["files"].items()}
+    module = OpenModule(container, program, members, specialise)
+    weights = {name: (array.shape, dtype_name(array.dtype)) for name, array in module.weights().items()}
     stored = {each.name: (each.type.shape, each.type.dtype) for each in program.inputs if each.stored}
     if weights != stored:
         raise damaged(path, "its weights do not fit its inputs")

@@ -10,11 +10,12 @@ import numpy as np
 
 from meshgen.ccl.between import Post
 from meshgen.errors import ArgumentError, Diagnostic
-from meshgen.runtime.checked import checked_manifest, load_part
+from meshgen.runtime import limits
+from meshgen.runtime.checked import checked_manifest, load_part, reading
 from meshgen.runtime.checker_parts import check_parts
-from meshgen.runtime.container import Folder, Members, damaged
 from meshgen.runtime.manifest import Binding, Parts
-from meshgen.runtime.manifest_json import parts_from_json
+from meshgen.runtime.manifest_reading import parts_from_json
+from meshgen.runtime.members import Folder, Members, damaged
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.simulate import together
 from meshgen.runtime.sizes import Given, bound
@@ -119,14 +120,14 @@ class LoadedProgram(LoadedModule):
 def load_parts(container: Members, value: dict[str, Any]) -> LoadedProgram:
     """The program of a file's checked manifest; every part is checked as a module is, and then all together."""
     path = container.path
-    try:
+    with reading(path):
         described = parts_from_json(value)
-        parts: list[LoadedModule] = []
-        for number in range(len(described.parts)):
-            folder = Folder(container, f"parts/{number:02}")
-            parts.append(load_part(folder, path, checked_manifest(folder, path)))
-    except ValueError as error:
-        raise damaged(path, str(error)[:300]) from error
+    for fault in limits.over("meshes", described.parts):
+        raise limits.beyond(path, fault)
+    parts: list[LoadedModule] = []
+    for number in range(len(described.parts)):
+        folder = Folder(container, f"parts/{number:02}")
+        parts.append(load_part(folder, path, checked_manifest(folder, path)))
     program = LoadedProgram(container, described, parts)
     for (name, ins, outs), part in zip(described.parts, parts, strict=True):
         counts = (len(ins), len(outs)) == (len(part.manifest.inputs), len(part.manifest.outputs))

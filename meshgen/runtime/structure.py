@@ -141,7 +141,7 @@ def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
             return _transfer_faults(item, [inputs[0].type, outputs[0].type], mesh)
     except ShardingError as error:
         return [f"'{item.op}': {error.diagnostics[0].message}"]
-    return [f"'{item.op}': {fault.message}" for fault in faults]
+    return [fault.message for fault in faults]
 
 
 def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> list[str]:

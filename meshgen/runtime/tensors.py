@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.ir.encode_values import MAX_RANK
 from meshgen.ir.graph import DTYPES, dtype_name
+from meshgen.runtime.json_values import get, one_of, read_counts, read_json, read_table, read_text, table_of
 
 _NAMES = {
     "f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16", "i64": "I64", "i32": "I32", "i16": "I16", "i8": "I8",
@@ -49,29 +51,29 @@ def encode(tensors: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
 
 def decode(content: memoryview) -> dict[str, np.ndarray[Any, Any]]:
     """Read-only arrays over the bytes, without a copy. Raises ValueError for a malformed member."""
-    try:
-        size = struct.unpack_from("<Q", content)[0]
-        if size > len(content) - 8:
-            raise ValueError(f"a header of {size} bytes in {len(content)}")
-        header = json.loads(bytes(content[8 : 8 + size]))
-        others = header.pop("__metadata__", {})
-        found = {name: _view(content[8 + size :], entry) for name, entry in header.items()}
-        return {name: _as_type(array, others[name]) if name in others else array for name, array in found.items()}
-    except (struct.error, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"malformed tensors: {error!r}") from error
+    if len(content) < 8:
+        raise ValueError(f"tensors need a header, but there are {len(content)} bytes")
+    size = struct.unpack_from("<Q", content)[0]
+    if size > len(content) - 8:
+        raise ValueError(f"a header of {size} bytes in {len(content)}")
+    header = read_table(read_json(bytes(content[8 : 8 + size])))
+    others = table_of(header.pop("__metadata__", {}), read_text)
+    found = {name: get(header, name, lambda entry: _view(content[8 + size :], entry)) for name in header}
+    return {name: _as_type(array, others[name]) if name in others else array for name, array in found.items()}
 
 
-def _view(content: memoryview, entry: dict[str, Any]) -> np.ndarray[Any, Any]:
-    dtype = DTYPES[_DTYPES[entry["dtype"]]]
-    shape = tuple(int(n) for n in entry["shape"])
-    start, stop = entry["data_offsets"]
-    if (
-        min((0, *shape)) < 0
-        or not 0 <= start <= stop <= len(content)
-        or stop - start != math.prod(shape) * dtype.itemsize
-    ):
+def _view(content: memoryview, entry: Any) -> np.ndarray[Any, Any]:
+    dtype = DTYPES[_DTYPES[get(entry, "dtype", lambda name: one_of(name, tuple(_DTYPES)))]]
+    shape, span = get(entry, "shape", read_counts), get(entry, "data_offsets", read_counts)
+    if len(shape) > MAX_RANK or len(span) != 2:
+        raise ValueError(f"{len(shape)} dims, and {len(span)} offsets")
+    start, stop = span
+    if not start <= stop <= len(content) or stop - start != math.prod(shape) * dtype.itemsize:
         raise ValueError(f"a tensor of shape {shape} at bytes {start} to {stop} of {len(content)}")
-    array = np.frombuffer(content[start:stop], dtype=np.uint8).view(dtype).reshape(shape)
+    flat = np.frombuffer(content[start:stop], dtype=np.uint8)
+    if dtype == np.bool_ and flat.max(initial=0) > 1:
+        raise ValueError("a byte of BOOL is neither 0 nor 1")
+    array = flat.view(dtype).reshape(shape)
     array.flags.writeable = False
     return array
 

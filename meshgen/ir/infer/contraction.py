@@ -171,6 +171,8 @@ def _convolution(site: Site) -> list[TensorType] | None:
         sound &= site.require(sorted(order) == list(range(x.rank)), f"{one}, {other} and {dims} {order} are no order of {x.rank} dims")  # fmt: skip
     if not sound:
         return None
+    fits = _may_multiply(image, kernel)
+    site.require(fits, f"the operands have element types {image.dtype} and {kernel.dtype}", "insert a convert")
     if not _check_groups(site, image, kernel):
         return None
     batches = site.attrs["batch_group_count"]
@@ -220,6 +222,7 @@ ATTRS: dict[str, dict[str, str]] = {
                          "output_batch", "output_feature", "feature_group_count", "batch_group_count"), "int"),
     },
 }  # fmt: skip
+WITH_REGIONS = ("reduce_region", "reduce_window", "select_and_scatter")
 ARITY = {"reduce": 2, "dot_general": 2, "select_and_scatter": 3, "convolution": 2}
 AT_LEAST = {"reduce_region": 2, "reduce_window": 2}
 INFERENCE: dict[str, Inference] = {

@@ -128,8 +128,10 @@ def _check_updates(site: Site, x: TensorType, indices: TensorType, update: Tenso
     dropped = (*site.ints("inserted_window_dims"), *site.ints("input_batching_dims"))
     kept = [n for d, n in enumerate(x.shape) if d not in dropped]
     window = [update.shape[d] for d in site.ints("update_window_dims")]
-    fits = len(kept) == len(window) and all(a is None or b is None or a <= b for a, b in zip(window, kept, strict=True))
-    site.require(fits, f"the update's window {window} does not fit into {kept}")
+    inside = len(kept) == len(window) and all(
+        a is None or b is None or a <= b for a, b in zip(window, kept, strict=True)
+    )
+    site.require(inside, f"the update's window {window} does not fit into {kept}")
     batch = tuple(n for d, n in enumerate(indices.shape) if d != vector_dim)
     rest = tuple(n for d, n in enumerate(update.shape) if d not in site.ints("update_window_dims"))
     site.require(shapes_agree(batch, rest), f"there are {list(batch)} indices, but {list(rest)} updates")
@@ -193,6 +195,9 @@ ATTRS: dict[str, dict[str, str]] = {
                                  "scatter_indices_batching_dims", "scatter_dims_to_operand_dims"), _INTS),
                 "index_vector_dim": "int"},
 }  # fmt: skip
+OPTIONAL: dict[str, dict[str, str]] = {"rng_bit_generator": {"algorithm": "str"}}
+WITH_REGIONS = ("while", "if", "case", "sort", "scatter", "manual")
+RESULTS = {"manual": None, "rng_bit_generator": 2}
 ARITY = {"top_k": 1, "rng_bit_generator": 1}
 AT_LEAST = {"while": 0, "if": 1, "case": 1, "sort": 1, "scatter": 3, "manual": 0}
 INFERENCE: dict[str, Inference] = {

@@ -122,6 +122,14 @@ def _bitcast(site: Site) -> list[TensorType] | None:
     return None
 
 
+def _reduce_precision(site: Site) -> list[TensorType] | None:
+    for name, least in (("exponent_bits", 1), ("mantissa_bits", 0)):
+        count = site.attrs[name]
+        site.require(least <= count < 1 << 31, f"{name} is {count}; it should be {least} or more")
+    return _unary(site)
+
+
+OPTIONAL: dict[str, dict[str, str]] = {"compare": {"compare_type": "str"}}
 ATTRS: dict[str, dict[str, str]] = {
     "compare": {"direction": "str"},
     "reduce_precision": {"exponent_bits": "int", "mantissa_bits": "int"},
@@ -132,6 +140,7 @@ ARITY = {
 }  # fmt: skip
 INFERENCE: dict[str, Inference] = {
     **dict.fromkeys(_UNARY, _unary),
+    "reduce_precision": _reduce_precision,
     **dict.fromkeys(_BINARY, _binary),
     "compare": _compare,
     "complex": _complex,

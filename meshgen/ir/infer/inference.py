@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
-
-import numpy as np
+from typing import Any
 
 from meshgen.errors import Diagnostic, Location, ProgramError, ShardingError
 from meshgen.ir.forms import Form
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
-from meshgen.ir.infer import contraction, control, elementwise, linalg, sharding, sizes, structure
+from meshgen.ir.infer import attributes, contraction, control, elementwise, linalg, sharding, sizes, structure
 from meshgen.ir.infer.limits import size_fault
 from meshgen.ir.infer.site import Inference, Site, shapes_agree
 from meshgen.mesh import Mesh
@@ -28,6 +26,14 @@ INFERENCE: dict[str, Inference] = {op: rule for family in _FAMILIES for op, rule
 _ARITY: dict[str, int] = {op: count for family in _FAMILIES for op, count in family.ARITY.items()}
 _ATTRS: dict[str, dict[str, str]] = {
     op: table for family in _FAMILIES for op, table in getattr(family, "ATTRS", {}).items()
+}
+_OPTIONAL: dict[str, dict[str, str]] = {
+    op: table for family in _FAMILIES for op, table in getattr(family, "OPTIONAL", {}).items()
+}
+_COMMON = {"axes": "names", "kind": "str", "peer": "mesh"}  # mean the same wherever they are
+_WITH_REGIONS = {op for family in _FAMILIES for op in getattr(family, "WITH_REGIONS", ())}
+_RESULTS: dict[str, int | None] = {
+    op: count for family in _FAMILIES for op, count in getattr(family, "RESULTS", {}).items()
 }
 _AT_LEAST: dict[str, int] = {op: count for family in _FAMILIES for op, count in getattr(family, "AT_LEAST", {}).items()}
 
@@ -99,8 +105,13 @@ def _undefined(graph: Graph, outer: Mapping[Value, bool]) -> list[Diagnostic]:
 
 def _verify(site: Site) -> None:
     inferred = _inspect(site)
-    if inferred is not None and not site.faults:
+    if site.faults:
+        return
+    if inferred is not None:
         _compare(site, inferred)
+    elif (count := _RESULTS.get(site.op, 1)) is not None:
+        have = len(site.results or [])
+        site.require(have == count, f"has {have} results instead of {count}")
 
 
 def _inspect(site: Site) -> list[TensorType] | None:
@@ -110,7 +121,9 @@ def _inspect(site: Site) -> list[TensorType] | None:
         return None
     _check_sizes(site)
     _check_operands(site)
-    _check_attrs(site)
+    site.faults.extend(attribute_faults(site.op, site.attrs, site.loc))
+    has_none = not site.regions or site.op in _WITH_REGIONS
+    site.require(has_none, f"has {len(site.regions)} regions; it takes none")
     return None if site.faults else rule(site)
 
 
@@ -130,26 +143,16 @@ def _check_operands(site: Site) -> None:
         site.require(type_.dtype in DTYPES, f"'{type_.dtype}' is no element type")
 
 
-def _check_attrs(site: Site) -> None:
-    for name, form in _ATTRS.get(site.op, {}).items():
-        if name not in site.attrs:
-            site.fault(f"has no attribute '{name}'")
-        elif not _has_form(site.attrs[name], form):
-            site.fault(f"attribute '{name}' is {site.attrs[name]!r}; it should be {_FORMS[form]}")
-
-
-_FORMS = {"int": "an integer", "str": "a string", "ints": "a tuple of integers", "names": "a tuple of axis names"}
-
-
-def _has_form(value: Any, form: str) -> bool:
-    if form == "int":
-        return isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if form == "str":
-        return isinstance(value, str)
-    if form == "any":
-        return True
-    item = str if form == "names" else (int, np.integer)
-    return isinstance(value, tuple | list) and all(isinstance(v, item) for v in cast("Sequence[Any]", value))
+def attribute_faults(op: str, attrs: Mapping[str, Any], loc: Location | None = None) -> list[Diagnostic]:
+    """Attributes that an op lacks, and those that are not of the form that whoever reads them takes for granted."""
+    required = _ATTRS.get(op, {})
+    texts = [f"has no attribute '{name}'" for name in required if name not in attrs]
+    for name, form in {**_COMMON, **_OPTIONAL.get(op, {}), **required}.items():
+        if name in attrs and not attributes.has_form(attrs[name], form):
+            texts.append(
+                f"attribute '{name}' is {attributes.shown(attrs[name])}; it should be {attributes.FORMS[form]}"
+            )
+    return [Diagnostic("MG0104", f"'{op}': {text}", loc) for text in texts]
 
 
 def _compare(site: Site, inferred: list[TensorType]) -> None:

@@ -42,6 +42,7 @@ def _fft(site: Site) -> list[TensorType] | None:
     kind, length = site.attrs["kind"], site.ints("length")
     known = site.require(kind in _KINDS, f"type '{kind}' is none of {', '.join(_KINDS)}")
     known &= site.require(1 <= len(length) <= min(3, x.rank), f"length has {len(length)} entries; {x} allows 1 to 3")
+    known &= site.require(all(n > 0 for n in length), f"length {list(length)} has an entry below 1")
     right = is_float(x.dtype) and x.dtype in _COMPLEX if kind == "RFFT" else is_complex(x.dtype)
     if not site.require(right, f"{kind} of {x.dtype} elements") or not known:
         return None
@@ -67,9 +68,9 @@ def _lapack(site: Site) -> list[TensorType] | None:
 
 
 ATTRS: dict[str, dict[str, str]] = {
-    "cholesky": {"lower": "any"},
+    "cholesky": {"lower": "flag"},
     "triangular_solve": {
-        **dict.fromkeys(("left_side", "lower", "unit_diagonal"), "any"),
+        **dict.fromkeys(("left_side", "lower", "unit_diagonal"), "flag"),
         "transpose_a": "str",
     },
     "fft": {"kind": "str", "length": "ints"},

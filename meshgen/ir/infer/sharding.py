@@ -10,8 +10,9 @@ from typing import cast
 
 import numpy as np
 
-from meshgen.ir.dialects.shard.checks import ROOT_ATTRS, place_faults
-from meshgen.ir.graph import FETCH_NUMBERS, WISHES, TensorType
+from meshgen.errors import Diagnostic
+from meshgen.ir.dialects.shard.checks import ROOT_ATTRS, axis_faults, place_faults
+from meshgen.ir.graph import FETCH_NUMBERS, WISHES, TensorType, is_complex
 from meshgen.ir.infer.site import Inference, Site, shapes_agree
 from meshgen.ir.partial_kinds import combines
 from meshgen.ir.replica_groups import pair_faults
@@ -39,8 +40,8 @@ def _same(site: Site) -> list[TensorType] | None:
 def _reduces(site: Site) -> None:
     kind = site.attrs.get("kind", "sum")
     site.require(kind in PARTIAL_KINDS, f"kind '{kind}' is none of {', '.join(PARTIAL_KINDS)}")
-    dtype = site.operands[0].dtype
-    site.require(combines(kind, dtype), f"elements of {dtype} cannot be reduced with kind '{kind}'")
+    for dtype in dict.fromkeys(t.dtype for t in (*site.operands, *(site.results or ()))):
+        site.require(combines(kind, dtype), f"elements of {dtype} cannot be reduced with kind '{kind}'")
 
 
 def _collective(site: Site) -> list[TensorType] | None:
@@ -93,6 +94,21 @@ def _fetch_rows(site: Site) -> list[TensorType] | None:
     return found
 
 
+def _row_faults(site: Site, count: int) -> None:
+    """Rows that are fetched are some of those that `count` tiles have together, or padding."""
+    attrs, dim = site.attrs, site.attrs["dim"]
+    assert site.results
+    tile, rows = site.operands[0].shape[dim], site.results[0].shape[dim]
+    divisor, step, wraps = attrs.get("divisor", 1), attrs["step"], bool(attrs.get("wrap"))
+    site.require(divisor >= 1, f"divisor {divisor} is below 1")
+    numbers = attrs.get("parts") or (0, tile, attrs["base"], step, rows, attrs["limit"])
+    for _, held, *_, limit in zip(*[iter(numbers)] * FETCH_NUMBERS, strict=True):
+        if held is not None:
+            site.require(int(wraps) <= limit <= held * count, f"limit {limit} is not among the {held * count} rows of {count} tiles of {held}")  # fmt: skip
+    if wraps and tile is not None and rows is not None:
+        site.require(0 <= step <= max(tile, rows), f"step {step} is longer than tiles of {tile} rows")
+
+
 def _shift(site: Site) -> list[TensorType] | None:
     axis, axes = site.attrs["shift_axis"], tuple(site.attrs["axes"])
     site.require(axis in axes, f"shift_axis '{axis}' is not among the axes {list(axes)}")
@@ -110,16 +126,16 @@ def _process_index(site: Site) -> list[TensorType] | None:
 
 
 def _mask_padding(site: Site) -> list[TensorType] | None:
-    site.one_dim("dim", site.operands[0].rank)
-    fill = np.asarray(site.attrs["fill"])
-    site.require(fill.ndim == 0, f"fill has shape {list(fill.shape)}; it is a scalar")
-    return [site.operands[0]]
+    x, size, fill = site.operands[0], site.attrs["size"], np.asarray(site.attrs["fill"])
+    site.one_dim("dim", x.rank)
+    site.require(size >= 0, f"size {size} is negative")
+    site.require(is_complex(x.dtype) or not np.iscomplexobj(fill), f"fill {fill} is no {x.dtype}")
+    return [x]
 
 
 def _between(site: Site) -> list[TensorType] | None:
     """A `transfer_send` of a value, or a `transfer_recv`; the last operand, if there is one more, is the turn before."""
     given = site.operands[1:] if site.op == "transfer_send" else site.operands
-    site.require(isinstance(site.attrs["peer"], Mesh), "peer is no mesh")
     site.require(site.attrs["channel"] >= 0, f"channel {site.attrs['channel']} is no number of a transfer")
     site.require(
         list(given) in ([], [TURN]), f"has operands {[str(t) for t in given]} besides; it takes one {TURN} at most"
@@ -139,8 +155,11 @@ def _kernel(site: Site) -> list[TensorType] | None:
 
 
 def tile_faults(site: Site, mesh: Mesh) -> None:
-    """What is wrong with the local sizes of a collective on this mesh."""
+    """What is wrong with the axes and the local sizes of a collective on this mesh."""
     assert site.results is not None, "only whole nodes are verified"
+    if wrong := list(axis_faults(site.attrs["axes"], mesh)):
+        site.faults += [Diagnostic(code, f"'{site.op}': {message}", site.loc) for code, message in wrong]
+        return
     if site.op == "permute_pairs":
         message = pair_faults(site.attrs["pairs"], mesh.size)
         site.require(not message, message)
@@ -148,11 +167,16 @@ def tile_faults(site: Site, mesh: Mesh) -> None:
         site.fault("a manual computation stands before partition only: partition writes its body out")
     if not site.operands or site.op == "manual":
         return
+    x, result, count = site.operands[0], site.results[0], mesh.group_size(site.attrs["axes"])
     for name in ROOT_ATTRS:
-        if isinstance(place := site.attrs.get(name), tuple):
+        place = site.attrs.get(name)
+        if isinstance(place, tuple):
             for _, message in place_faults(name, cast("tuple[int, ...]", place), site.attrs["axes"], mesh):
                 site.fault(message)
-    x, result, count = site.operands[0], site.results[0], mesh.group_size(site.attrs["axes"])
+        elif isinstance(place, int):
+            site.require(0 <= place < count, f"{name} {place} is outside a group of {count} devices")
+    if site.op == "fetch_rows":
+        _row_faults(site, count)
     gathered = {"all_gather": "dim", "gather_to": "dim", "all_to_all": "concat_dim"}.get(site.op)
     split = {"all_slice": "dim", "reduce_scatter": "dim", "scatter_from": "dim", "all_to_all": "split_dim"}.get(site.op)
     if site.op == "all_to_all" and site.attrs["split_dim"] == site.attrs["concat_dim"]:
@@ -170,6 +194,12 @@ def tile_faults(site: Site, mesh: Mesh) -> None:
 
 
 _AXES = {"axes": "names"}
+OPTIONAL: dict[str, dict[str, str]] = {
+    "fetch_rows": {"parts": "ints", "wrap": "flag", "divisor": "int"},
+    "shift": {"rotate": "flag"},
+    "recv": {"source": "place"},
+}
+RESULTS = {"kernel": None}
 ATTRS: dict[str, dict[str, str]] = {
     "annotate": {"sharding": "any"},
     "sharding_group": {"group": "int"},
@@ -180,21 +210,21 @@ ATTRS: dict[str, dict[str, str]] = {
     "all_to_all": {**_AXES, "split_dim": "int", "concat_dim": "int"},
     "all_slice": {**_AXES, "dim": "int"},
     "to_partial": {**_AXES, "kind": "str"},
-    "permute": {"source": "any", "target": "any", "shape": "ints"},
-    "retile": {"source": "any", "target": "any", "shape": "ints"},
-    "update_halo": {"sharding": "any", "shape": "ints"},
+    "permute": {"source": "sharding", "target": "sharding", "shape": "ints"},
+    "retile": {"source": "sharding", "target": "sharding", "shape": "ints"},
+    "update_halo": {"sharding": "sharding", "shape": "ints"},
     "fetch_rows": {**_AXES, "dim": "int", "base": "int", "step": "int", "limit": "int"},
-    "broadcast": {**_AXES, "root": "any"},
-    "gather_to": {**_AXES, "dim": "int", "root": "any"},
-    "reduce_to": {**_AXES, "kind": "str", "root": "any"},
-    "scatter_from": {**_AXES, "dim": "int", "root": "any"},
-    "send": {**_AXES, "destination": "any"},
+    "broadcast": {**_AXES, "root": "place"},
+    "gather_to": {**_AXES, "dim": "int", "root": "place"},
+    "reduce_to": {**_AXES, "kind": "str", "root": "place"},
+    "scatter_from": {**_AXES, "dim": "int", "root": "place"},
+    "send": {**_AXES, "destination": "place"},
     "recv": _AXES,
     "shift": {**_AXES, "shift_axis": "str", "offset": "int"},
     "permute_pairs": {**_AXES, "pairs": "any"},
-    **{op: {"channel": "int", "peer": "any", "shape": "ints"} for op in BETWEEN},
+    **{op: {"channel": "int", "peer": "mesh", "shape": "ints"} for op in BETWEEN},
     "process_index": _AXES,
-    "mask_padding": {"dim": "int", **_AXES, "size": "int", "fill": "any"},
+    "mask_padding": {"dim": "int", **_AXES, "size": "int", "fill": "number"},
     "kernel": {"kernel": "str"},
 }
 COLLECTIVE_OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_slice", "to_partial", "permute",

@@ -86,6 +86,8 @@ ATTRS: dict[str, dict[str, str]] = {
 ARITY = {"axis_size": 0, "get_dimension_size": 1, "dynamic_iota": 1, "dynamic_reshape": 2, "dynamic_broadcast_in_dim": 2,
          "dynamic_pad": 5, "real_dynamic_slice": 4, "dynamic_gather": 3, "dynamic_conv": 3}  # fmt: skip
 AT_LEAST = {"shape_assertion": 1, "dynamic_reduce_window": 7}
+WITH_REGIONS = ("dynamic_reduce_window",)
+RESULTS = {"dynamic_reduce_window": None}
 INFERENCE: dict[str, Inference] = {
     "axis_size": _axis_size,
     "get_dimension_size": _get_dimension_size,

@@ -166,7 +166,7 @@ def _gather(site: Site) -> list[TensorType] | None:
             size >= 0 and (whole is None or size <= whole), f"dim {d}: a slice of {size} is not inside {whole}"
         )
     for d in (*collapsed, *batching):
-        site.require(sizes[d] <= 1, f"dim {d} is dropped, but has slice size {sizes[d]}")
+        site.require(sizes[d] == 1, f"dim {d} is dropped, but has slice size {sizes[d]}")
     batch = [n for d, n in enumerate(indices.shape) if d != vector_dim]
     window = [n for d, n in enumerate(sizes) if d not in collapsed and d not in batching]
     rank = len(batch) + len(window)

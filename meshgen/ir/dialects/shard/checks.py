@@ -34,7 +34,7 @@ def collective_faults(node: Node, mesh: Mesh, *, exact: bool = False) -> list[Di
         exact: local sizes must divide evenly, as upstream demands; else a last tile may be short, and a
             size S over n devices is ceil(S / n) locally.
     """
-    found = list(_axis_faults(node.attrs.get("axes", ()), mesh))
+    found = list(axis_faults(node.attrs.get("axes", ()), mesh))
     if not found and node.operands:
         found += _dim_faults(node)
         found += _root_faults(node, mesh)
@@ -48,7 +48,8 @@ def _diagnostic(op: str, fault: Fault, loc: Location | None) -> Diagnostic:
     return Diagnostic(fault[0], f"{TEXT_NAMES.get(op, op)}: {fault[1]}", loc)
 
 
-def _axis_faults(axes: Sequence[str], mesh: Mesh) -> Iterator[Fault]:
+def axis_faults(axes: Sequence[str], mesh: Mesh) -> Iterator[Fault]:
+    """Axes that the mesh does not have, and those that overlap."""
     for number, ref in enumerate(axes):
         try:
             if mesh.axis(ref).size is not None:

@@ -1,0 +1,18 @@
+"""Text from files of others, as a terminal may show it: what it would obey instead of showing is escaped."""
+
+from __future__ import annotations
+
+import re
+
+# Control characters but newline and tab, marks that turn the direction of text, and halves of surrogate pairs.
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """The text with escapes (`\\x1b`, `\\ud800`) for what is no character to be seen."""
+    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def is_plain(text: str) -> bool:
+    """Whether a name is one line of what `printable` leaves as it is."""
+    return not _OBEYED.search(text) and "\n" not in text and "\t" not in text

@@ -1,0 +1,61 @@
+"""How much a module may hold. The limits are far above what programs have; a forged file cannot make the loader work for ever.
+
+Checks take time in proportion to these counts, so a file within them is refused or loaded in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sized
+from pathlib import Path
+
+from meshgen.errors import Diagnostic, ModuleError
+from meshgen.ir.regions import all_nodes
+from meshgen.runtime.manifest import Manifest
+from meshgen.runtime.plan import Schedule
+
+LIMITS = {
+    "mesh axes": 1 << 10,
+    "meshes": 1 << 8,
+    "inputs": 1 << 16,
+    "outputs": 1 << 16,
+    "kernels": 1 << 16,
+    "launches": 1 << 17,  # as they stand in the schedule, those of loops once
+    "buffers": 1 << 18,
+    "operations in kernels": 1 << 20,
+    "specialisations": 1 << 12,
+}
+
+
+def over(word: str, things: Sized) -> Iterator[str]:
+    """What is wrong with a number of things; nothing where the limit holds."""
+    if len(things) > LIMITS[word]:
+        yield f"it has {len(things):,} {word}; a module can have {LIMITS[word]:,}"
+
+
+def faults(manifest: Manifest) -> Iterator[str]:
+    """Every limit that a module of one mesh is beyond."""
+    plans = list(_plans(manifest.plan))
+    counts: dict[str, Sized] = {
+        "mesh axes": manifest.mesh.axes,
+        "inputs": manifest.inputs,
+        "outputs": manifest.outputs,
+        "kernels": manifest.kernels,
+        "launches": range(sum(len(plan.items) for plan in plans)),
+        "buffers": range(sum(len(plan.buffers) for plan in plans)),
+        "operations in kernels": range(sum(1 for body in manifest.plan.kernels.values() for _ in all_nodes(body))),
+    }
+    for word, things in counts.items():
+        yield from over(word, things)
+
+
+def _plans(plan: Schedule) -> Iterator[Schedule]:
+    """A step and those of its regions."""
+    yield plan
+    for item in plan.items:
+        for region in item.regions:
+            yield from _plans(region)
+
+
+def beyond(path: Path | str, fault: str) -> ModuleError:
+    """The error of a module that is too big, when it is written and when it is read."""
+    return ModuleError(Diagnostic("MG0504", f"'{path}' is beyond what a module holds: {fault}"))
