@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from meshgen.commands.packages import install_line
-from meshgen.commands.streams import open_missing, printable, write_err, write_out
+from meshgen.commands.streams import open_missing, write_err, write_out
 from meshgen.errors import (
     Diagnostic,
     MeshgenError,
@@ -29,6 +29,7 @@ from meshgen.errors import (
     UsageError,
     program_place,
 )
+from meshgen.printable import printable
 from meshgen.reproducers import MOST_BYTES, keep_reproducer
 
 COMMANDS = {

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
+from meshgen.printable import printable
+
 _LONG_WORD, _LONG_TEXT = 400, 8000  # characters
 _LONG = re.compile(rf"\S{{{_LONG_WORD + 1},}}")
 _PACKAGE = str(Path(__file__).parent)
@@ -145,14 +147,14 @@ class Diagnostic:
         return self.text("error")
 
     def text(self, severity: str) -> str:
-        """For people, as an error or a warning, with the line of the program under a caret."""
+        """For people, as an error or a warning, with the line of the program under a caret; a terminal obeys nothing of it."""
         where = f"{self.loc}: " if self.loc else ""
         lines = [f"{where}{severity} {self.code}: {self.message}", *_excerpt(self.loc)]
         for text, loc in self.notes:
             lines += [f"  note: {text}" + bracketed(str(loc or "")), *_excerpt(loc)]
         if self.hint:
             lines.append(f"  help: {self.hint}")
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
 
 MOST_PLACES = 4  # further places of one fault that are listed

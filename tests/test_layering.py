@@ -29,6 +29,7 @@ LAYERS = (
     ("names",),
     ("locks", "reproducers"),
     ("errors", "collector"),
+    ("printable",),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 LIGHT = ["meshgen", "meshgen.api", "meshgen.runtime.module", "meshgen.runtime.loading", "meshgen.runtime.open_module", "meshgen.runtime.simulate", "meshgen.ccl.cost", "meshgen.ccl.simulated", "meshgen.ir.graph",

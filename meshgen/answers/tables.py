@@ -132,7 +132,11 @@ def kernel_table(kernels: Sequence[Mapping[str, Any]]) -> Table:
             kernel["name"],
             kernel["launches"],
             "x".join(map(str, kernel["grid"])),
-            *(kernel["binaries"][arch][key] for arch in archs for key in ("regs", "spill_bytes", "shared")),
+            *(
+                kernel["binaries"].get(arch, {}).get(key, "")
+                for arch in archs
+                for key in ("regs", "spill_bytes", "shared")
+            ),
         )
         for kernel in kernels
     ]

@@ -34,7 +34,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 def figures(path: str) -> dict[str, Any]:
     """A module's totals by name; those of a specialisation carry its sizes."""
-    module = load(path)
+    module = load(path, runs=False)
     if not isinstance(module, OpenModule):
         return _figures(module)
     found: dict[str, Any] = {"specialisations": len(module.specialisations)}

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    module = load(options.module, meshes_option(options.mesh))
+    module = load(options.module, meshes_option(options.mesh), runs=False)
     shapes = closing(options)
     if isinstance(module, OpenModule) and not (shapes or options.kernel):
         return _show_open(module, options.stage, output)

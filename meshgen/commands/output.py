@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from meshgen.commands.streams import printable, write_err, write_out
+from meshgen.commands.streams import write_err, write_out
 from meshgen.errors import Diagnostic
+from meshgen.printable import printable
 
 if TYPE_CHECKING:  # `meshgen doctor` runs where packages are missing
     from meshgen.answers.tables import Table
@@ -21,7 +22,10 @@ if TYPE_CHECKING:  # `meshgen doctor` runs where packages are missing
 
 
 class Output:
-    """Where a command writes: text and tables, or with `--json` one document; progress only on a terminal."""
+    """Where a command writes: text and tables, or with `--json` one document; progress only on a terminal.
+
+    Names and texts of a program or module may come from anybody: what a terminal would obey is escaped.
+    """
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json

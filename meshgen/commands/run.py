@@ -18,7 +18,7 @@ from meshgen.commands.common import Array, is_raw, load_arrays, natural, positiv
 from meshgen.commands.comparison import Expected, compare
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option
-from meshgen.errors import ArgumentError, Diagnostic, MissingError, NumbersDiffer, UsageError
+from meshgen.errors import ArgumentError, Diagnostic, NumbersDiffer, UsageError
 from meshgen.executables.open_sizes import AT_LOAD
 from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.runtime.files import write_file
@@ -82,8 +82,6 @@ def run(options: argparse.Namespace, output: Output) -> int:
     made = module.report.get("specialised", {})
     if made.get("made") == AT_LOAD:
         output.note(f"note: compiled now: {options.module} was not compiled ahead of time for {sizes_text(made)}")
-    if options.devices is not None and options.devices != module.ranks:
-        _refuse_devices(options.devices, module)
     return run_kernels(module, options.seed, output) if options.kernels else run_step(module, given, options, output)
 
 
@@ -92,6 +90,7 @@ def run_kernels(module: LoadedModule, seed: int, output: Output) -> int:
     from meshgen.commands.kernel_check import check_kernels
 
     module.require_sizes()
+    module.require_memory()
     begin = time.perf_counter()
     rows = check_kernels(module, seed)
     seconds = time.perf_counter() - begin
@@ -104,6 +103,8 @@ def run_kernels(module: LoadedModule, seed: int, output: Output) -> int:
 
 def run_step(module: LoadedModule, given: Mapping[str, Array], options: argparse.Namespace, output: Output) -> int:
     """One step on all ranks."""
+    module.require_sizes()
+    module.require_memory()
     args = arguments(module, given, options.seed)
     expected = expectation(module, options.expect, args) if options.expect else Expected({})
     begin = time.perf_counter()
@@ -146,17 +147,6 @@ def expectation(module: LoadedModule, source: str, args: Mapping[str, Array]) ->
         raise ArgumentError(Diagnostic("MG0601", message))
     wanted, bounds = meaning(graph, list(args.values()), module.mesh, *program.meshes)
     return Expected({str(i): array for i, array in enumerate(wanted)}, bounds)
-
-
-def _refuse_devices(count: int, module: LoadedModule) -> None:
-    message = f"the module is for {module.ranks} devices ({module.place}), but {count} are asked for"
-    raise MissingError(
-        Diagnostic(
-            "MG0603",
-            message,
-            hint=f"compile the program for a mesh of {count} devices, or run it on {module.ranks}",
-        )
-    )
 
 
 def read_inputs(texts: Sequence[str]) -> dict[str, Array]:

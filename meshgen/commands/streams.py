@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 from typing import TextIO
 
 from meshgen.errors import Diagnostic, UsageError
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and line breaks
 
 
 def open_missing() -> None:
@@ -25,11 +22,6 @@ def open_missing() -> None:
         if getattr(sys, name) is None:
             file = os.open(os.devnull, flags)
             setattr(sys, name, open(file, mode, encoding="utf-8", closefd=False))  # noqa: SIM115  # for good
-
-
-def printable(text: str) -> str:
-    """A text without the control characters that a terminal would obey: names in a program or module may hold any."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def write_out(text: str = "") -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
+MAX_REF = 1024  # characters of a reference to an axis
 NO_DIVISION = "an axis would have to be cut in two ways at once, as 6 devices in 2 x 3 and in 3 x 2"
 
 
@@ -124,3 +125,11 @@ def merged(sharding: Sharding, mesh: Mesh) -> Sharding:
     runs = itertools.groupby(plain.partial, lambda pair: pair[1])
     partial = tuple((axis, kind) for kind, run in runs for axis in merge([axis for axis, _ in run], mesh))
     return replace(plain, dims=tuple(merge(axes, mesh) for axes in plain.dims), partial=partial)
+
+
+def is_ref(text: str) -> bool:
+    """Whether a text from a file can refer to an axis, or to a part of one that has a size."""
+    if len(text) > MAX_REF:
+        return False
+    _, before, size = split_ref(text)
+    return before > 0 and size != 0

@@ -10,12 +10,14 @@ from __future__ import annotations
 import base64
 import binascii
 import math
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from meshgen.errors import Diagnostic, MeshgenError, ModuleError
+from meshgen.ir.axis_parts import is_ref
 from meshgen.ir.graph import DTYPES, TensorType, dtype_name
 from meshgen.ir.spread import stored_bytes
 from meshgen.mesh import Axis, Mesh
@@ -25,7 +27,7 @@ Json = Any  # None, bool, int, float, str, list or dict of these
 T = TypeVar("T")
 # More than any machine holds or NumPy has: a forged file cannot make the reader compute for ever.
 MAX_ELEMENTS = 1 << 40
-MAX_RANK = 64
+MAX_RANK = 60  # NumPy has 64, of which operations take some for themselves
 MAX_DEPTH = 64  # of nested attributes and regions
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
@@ -76,8 +78,7 @@ def member(value: Json, key: str, place: str) -> Json:
 
 
 def _shown(value: Json) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
+    return reprlib.repr(value)
 
 
 def as_tuple(value: Json, place: str, item: Callable[[Json, str], T]) -> tuple[T, ...]:
@@ -154,14 +155,27 @@ def sharding_to_json(sharding: Sharding) -> Json:
 
 def sharding_from_json(value: Json, place: str = "sharding") -> Sharding:
     table = as_dict(value, place)
-    kinds = as_tuple(table.get("partial", []), f"{place}.partial", lambda v, p: _pair(v, p, as_str))
+    kinds = as_tuple(table.get("partial", []), f"{place}.partial", _partial)
     halo = as_tuple(table.get("halo", []), f"{place}.halo", lambda v, p: _pair(v, p, _natural))
     offsets = as_tuple(table.get("offsets", []), f"{place}.offsets", lambda v, p: as_tuple(v, p, _natural))
-    dims = as_tuple(member(value, "dims", place), f"{place}.dims", lambda v, p: as_tuple(v, p, as_str))
+    dims = as_tuple(member(value, "dims", place), f"{place}.dims", lambda v, p: as_tuple(v, p, as_axis))
     for name, part in (("halo", halo), ("offsets", offsets)):
         if part and len(part) != len(dims):
             raise damaged(f"{place}.{name}", f"expected {len(dims)} entries, found {len(part)}")
     return Sharding(dims, kinds, halo, offsets)
+
+
+def as_axis(value: Json, place: str) -> str:
+    """An axis of a mesh, or a part of one."""
+    name = as_str(value, place)
+    if not is_ref(name):
+        raise damaged(place, f"{_shown(name)} is no mesh axis or part of one")
+    return name
+
+
+def _partial(value: Json, place: str) -> tuple[str, str]:
+    axis, kind = as_list(value, place, 2)
+    return as_axis(axis, f"{place}[0]"), as_str(kind, f"{place}[1]")
 
 
 def _natural(value: Json, place: str) -> int:
@@ -228,8 +242,10 @@ def value_to_json(value: Any) -> Json:
 def value_from_json(value: Json, place: str = "attribute", depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         raise damaged(place, f"is nested more than {MAX_DEPTH} deep")
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None or isinstance(value, bool | float | str):
         return value
+    if isinstance(value, int):
+        return as_int(value, place, -(1 << 63), (1 << 64) - 1)
     table = as_dict(value, place)
     if len(table) != 1:
         raise damaged(place, f"expected one tag, found {_shown(list(table))}")

@@ -1,13 +1,16 @@
 """Proof that a schedule has no race and no deadlock. It knows nothing of how the schedule was made.
 
-Happens-before is the transitive closure of stream order and events, kept as one bit set per item: bit j of
-`before[i]` says that item j is surely done when item i starts. Shown are
+Happens-before is the transitive closure of stream order and events. What is surely done when an item starts is of each
+stream all up to some item, so one number per stream and item says it (a vector clock), and the proof takes time in
+proportion to the schedule. Shown are
   (i)   every read comes after the one write of what it reads,
   (ii)  two accesses of overlapping bytes, one of them a write, are ordered, and nothing that is still to be
         read is overwritten,
   (iii) the collectives form one chain, which is the same on all ranks: over all communicators and for each,
   (iv)  every event that is waited for was recorded before.
 Control flow that communicates counts as a collective; regions are steps that are proven by themselves.
+
+Source: Mattern, "Virtual Time and Global States of Distributed Systems", 1989.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ from dataclasses import dataclass, replace
 
 from meshgen.errors import Diagnostic, ScheduleError
 from meshgen.mesh import Mesh
-from meshgen.runtime.plan import Item, Schedule
+from meshgen.runtime.overlaps import Clock, Use, clashes
+from meshgen.runtime.plan import STREAMS, Item, Schedule
 from meshgen.runtime.structure import MAX_FAULTS, structure_faults
 
 IN_PLACE = ("input", "constant", "given")  # buffers that nothing in the step writes
@@ -32,43 +36,56 @@ def check(plan: Schedule, mesh: Mesh) -> None:
 
 def _order_faults(plan: Schedule) -> list[Diagnostic]:
     """Of a step and of the regions in it: each is a step of its own, which runs while nothing else communicates."""
-    before, faults = happens_before(plan.items)
-    faults += chain_faults(plan.items, before)
-    faults += _race_faults(plan, before)
+    order, faults = happens_before(plan.items)
+    faults += chain_faults(plan.items, order)
+    faults += _race_faults(plan, order)
     for item in plan.items:
         for region in item.regions:
             faults += [replace(f, message=f"in '{item.label}': {f.message}") for f in _order_faults(region)]
     return faults[:MAX_FAULTS]
 
 
-def happens_before(items: Sequence[Item]) -> tuple[list[int], list[Diagnostic]]:
-    """Per item the bit set of items that are done when it starts, and the faults of its events (iv)."""
-    before: list[int] = []
+@dataclass(frozen=True)
+class Order:
+    """What is surely done when an item starts: of each stream all up to the item `done[item][stream]` (-1: nothing)."""
+
+    streams: Sequence[int]
+    done: Sequence[Clock]
+
+    def is_before(self, first: int, second: int) -> bool:
+        """Whether the first item is done when the second starts."""
+        return self.done[second][self.streams[first]] >= first
+
+
+def happens_before(items: Sequence[Item]) -> tuple[Order, list[Diagnostic]]:
+    """The order of items, and the faults of their events (iv)."""
+    streams = [item.stream for item in items]
+    done: list[Clock] = []
     faults: list[Diagnostic] = []
     recorded: dict[int, int] = {}
     last: dict[int, int] = {}
     for number, item in enumerate(items):
-        done = 0
         sources = [last[item.stream]] if item.stream in last else []
-        for event in item.waits:
-            if event in recorded:
-                sources.append(recorded[event])
-            else:
-                faults.append(_unrecorded(items, number, event))
+        sources += [recorded[event] for event in item.waits if event in recorded]
+        faults += [_unrecorded(items, number, event) for event in item.waits if event not in recorded][:MAX_FAULTS]
+        clock = [-1] * STREAMS
         for source in sources:
-            done |= before[source] | 1 << source
-        before.append(done)
+            clock = list(map(max, clock, done[source]))
+            clock[streams[source]] = max(clock[streams[source]], source)
+        done.append(tuple(clock))
         last[item.stream] = number
         if item.records is not None:
             if item.records in recorded:
-                faults.append(
-                    Diagnostic(
-                        "MG0401",
-                        f"event {item.records} is recorded by item {recorded[item.records]} '{items[recorded[item.records]].label}' and again by item {number} '{item.label}'",
-                    )
-                )
+                faults.append(_twice(items, recorded[item.records], number))
             recorded[item.records] = number
-    return before, faults[:MAX_FAULTS]
+        if len(faults) >= MAX_FAULTS:
+            faults = faults[:MAX_FAULTS]
+    return Order(streams, done), faults
+
+
+def _twice(items: Sequence[Item], first: int, second: int) -> Diagnostic:
+    event = f"event {items[second].records} is recorded by item {first} '{items[first].label}'"
+    return Diagnostic("MG0401", f"{event} and again by item {second} '{items[second].label}'")
 
 
 def _unrecorded(items: Sequence[Item], number: int, event: int) -> Diagnostic:
@@ -77,7 +94,7 @@ def _unrecorded(items: Sequence[Item], number: int, event: int) -> Diagnostic:
     return Diagnostic("MG0401", f"item {number} '{items[number].label}' waits for event {event}, which {where}")
 
 
-def chain_faults(items: Sequence[Item], before: Sequence[int]) -> list[Diagnostic]:
+def chain_faults(items: Sequence[Item], order: Order) -> list[Diagnostic]:
     """Collectives that are not ordered among each other (iii): ranks could run them in different orders."""
     chain = [n for n, item in enumerate(items) if item.communicates]
     return [
@@ -86,42 +103,31 @@ def chain_faults(items: Sequence[Item], before: Sequence[int]) -> list[Diagnosti
             f"nothing orders collective {right} '{items[right].label}' after collective {left} '{items[left].label}': two ranks may start them in different orders and wait for each other",
         )
         for left, right in itertools.pairwise(chain)
-        if not before[right] >> left & 1
+        if not order.is_before(left, right)
     ][:MAX_FAULTS]
 
 
-@dataclass(frozen=True)
-class _Use:
-    """Who writes a storage (None: it is in place before the step) and who touches it, as a bit set."""
-
-    number: int
-    start: int
-    end: int
-    writer: int | None
-    touched: int
-    stays: bool
-
-
-def _race_faults(plan: Schedule, before: Sequence[int]) -> list[Diagnostic]:
+def _race_faults(plan: Schedule, order: Order) -> list[Diagnostic]:
     faults: list[Diagnostic] = []
     writers = _writers(plan, faults)
-    touched: dict[int, int] = {}
+    touched: dict[int, list[int]] = {}
     for number, item in enumerate(plan.items):
         for b in (*item.inputs, *item.writes):
-            root = plan.buffers[b].storage
-            touched[root] = touched.get(root, 0) | 1 << number
-        faults += [fault for b in item.inputs if (fault := _read_fault(plan, before, writers, number, b))]
+            touched.setdefault(plan.buffers[b].storage, [-1] * STREAMS)[item.stream] = number
+        faults += [fault for b in item.inputs if (fault := _read_fault(plan, order, writers, number, b))]
     faults += [
         Diagnostic("MG0402", f"output buffer {n} '{plan.buffers[n].name}' is never written")
         for n in plan.outputs
         if plan.buffers[n].kind not in IN_PLACE and plan.buffers[n].storage not in writers
     ]
+    never = [-1] * STREAMS
     uses = [
-        _Use(n, b.offset, b.end, writers.get(n), touched.get(n, 0), b.kind != "temporary")
+        Use(n, b.offset, b.end, writers.get(n), tuple(touched.get(n, never)), b.kind != "temporary")
         for n, b in enumerate(plan.buffers)
         if b.storage == n and b.end > b.offset and b.kind != "given"
     ]
-    faults += _overlap_faults(plan, before, sorted(uses, key=lambda use: (use.start, use.number)))
+    pairs = itertools.islice(clashes(uses, order.done), MAX_FAULTS)
+    faults += [_overlap_fault(plan, left, right) for left, right in pairs]
     return faults[:MAX_FAULTS]
 
 
@@ -146,9 +152,7 @@ def _writers(plan: Schedule, faults: list[Diagnostic]) -> dict[int, int]:
     return writers
 
 
-def _read_fault(
-    plan: Schedule, before: Sequence[int], writers: dict[int, int], number: int, b: int
-) -> Diagnostic | None:
+def _read_fault(plan: Schedule, order: Order, writers: dict[int, int], number: int, b: int) -> Diagnostic | None:
     """Rule (i) for one operand."""
     buffer, item = plan.buffers[b], plan.items[number]
     if buffer.kind in IN_PLACE:
@@ -158,7 +162,7 @@ def _read_fault(
         return Diagnostic(
             "MG0402", f"item {number} '{item.label}' reads buffer {b} '{buffer.name}', which nobody writes"
         )
-    if before[number] >> writer & 1:
+    if order.is_before(writer, number):
         return None
     return Diagnostic(
         "MG0402",
@@ -167,27 +171,8 @@ def _read_fault(
     )
 
 
-def _overlap_faults(plan: Schedule, before: Sequence[int], uses: Sequence[_Use]) -> list[Diagnostic]:
-    """Rule (ii): of two storages that share bytes, one is no longer touched when the other is written."""
-    faults: list[Diagnostic] = []
-    active: list[_Use] = []
-    for use in uses:
-        active = [other for other in active if other.end > use.start]
-        for other in active:
-            if not (_is_over(other, use, before) or _is_over(use, other, before)):
-                faults.append(_overlap_fault(plan, other, use))
-                if len(faults) == MAX_FAULTS:
-                    return faults
-        active.append(use)
-    return faults
-
-
-def _is_over(use: _Use, other: _Use, before: Sequence[int]) -> bool:
-    return not use.stays and other.writer is not None and not use.touched & ~before[other.writer]
-
-
-def _overlap_fault(plan: Schedule, left: _Use, right: _Use) -> Diagnostic:
-    def text(use: _Use) -> str:
+def _overlap_fault(plan: Schedule, left: Use, right: Use) -> Diagnostic:
+    def text(use: Use) -> str:
         writer = "before the step" if use.writer is None else f"by item {use.writer} '{plan.items[use.writer].label}'"
         return (
             f"buffer {use.number} '{plan.buffers[use.number].name}' (bytes {use.start} to {use.end}, written {writer})"

@@ -5,7 +5,7 @@ Checks take time in proportion to these counts, so a file within them is refused
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator
 from pathlib import Path
 
 from meshgen.errors import Diagnostic, ModuleError
@@ -22,38 +22,40 @@ LIMITS = {
     "launches": 1 << 17,  # as they stand in the schedule, those of loops once
     "buffers": 1 << 18,
     "operations in kernels": 1 << 20,
+    "trips of nested loops": 1 << 62,
     "specialisations": 1 << 12,
 }
 
 
-def over(word: str, things: Sized) -> Iterator[str]:
+def over(word: str, count: int) -> Iterator[str]:
     """What is wrong with a number of things; nothing where the limit holds."""
-    if len(things) > LIMITS[word]:
-        yield f"it has {len(things):,} {word}; a module can have {LIMITS[word]:,}"
+    if count > LIMITS[word]:
+        yield f"it has {count:,} {word}; a module can have {LIMITS[word]:,}"
 
 
 def faults(manifest: Manifest) -> Iterator[str]:
     """Every limit that a module of one mesh is beyond."""
-    plans = list(_plans(manifest.plan))
-    counts: dict[str, Sized] = {
-        "mesh axes": manifest.mesh.axes,
-        "inputs": manifest.inputs,
-        "outputs": manifest.outputs,
-        "kernels": manifest.kernels,
-        "launches": range(sum(len(plan.items) for plan in plans)),
-        "buffers": range(sum(len(plan.buffers) for plan in plans)),
-        "operations in kernels": range(sum(1 for body in manifest.plan.kernels.values() for _ in all_nodes(body))),
+    plans = list(_plans(manifest.plan, 1))
+    counts = {
+        "mesh axes": len(manifest.mesh.axes),
+        "inputs": len(manifest.inputs),
+        "outputs": len(manifest.outputs),
+        "kernels": len(manifest.kernels),
+        "launches": sum(len(plan.items) for plan, _ in plans),
+        "buffers": sum(len(plan.buffers) for plan, _ in plans),
+        "operations in kernels": sum(1 for body in manifest.plan.kernels.values() for _ in all_nodes(body)),
+        "trips of nested loops": max(times for _, times in plans),
     }
-    for word, things in counts.items():
-        yield from over(word, things)
+    for word, count in counts.items():
+        yield from over(word, count)
 
 
-def _plans(plan: Schedule) -> Iterator[Schedule]:
-    """A step and those of its regions."""
-    yield plan
+def _plans(plan: Schedule, times: int) -> Iterator[tuple[Schedule, int]]:
+    """A step and those of its regions, each with how often it runs."""
+    yield plan, times
     for item in plan.items:
         for region in item.regions:
-            yield from _plans(region)
+            yield from _plans(region, times * item.times)
 
 
 def beyond(path: Path | str, fault: str) -> ModuleError:

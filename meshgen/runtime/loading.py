@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from meshgen.runtime import copies as copies  # loaded modules can be pickled
 from meshgen.runtime.checked import checked_manifest
 from meshgen.runtime.container import Container, path_of
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_module import Specialise, load_open
 from meshgen.runtime.program import load_checked
-from meshgen.runtime.sizes import Given
+from meshgen.runtime.sizes import Given, refuse_launched
 
 
 def load(path: str | Path, mesh: Given = None, *, devices: int | None = None, mmap: bool = False,
-         specialise: Specialise | None = None) -> LoadedModule:  # fmt: skip
+         specialise: Specialise | None = None, runs: bool = True) -> LoadedModule:  # fmt: skip
     """Read a module file once and check all of it; of a program on several meshes a `LoadedProgram`, with a part for each.
 
     What happens to the file afterwards changes nothing, unless its weights are mapped.
@@ -27,6 +28,7 @@ def load(path: str | Path, mesh: Given = None, *, devices: int | None = None, mm
         mmap: map the weights instead of reading them, so that processes share their memory. Who then writes into the
             file changes results, and who shortens it ends the process: only for files that are replaced, never changed.
         specialise: compiles an open module for sizes for which it was not compiled ahead of time.
+        runs: whether it is to run here; who only looks at a module may do so from any process of a launcher.
     Raises:
         UsageError: MG0002, the file is missing or cannot be read.
         ShardingError: MG0201, MG0202, the mesh is not the module's.
@@ -40,4 +42,7 @@ def load(path: str | Path, mesh: Given = None, *, devices: int | None = None, mm
     found = (
         load_open(container, value, specialise) if "specialisations" in value else load_checked(container, path, value)
     )
-    return found.on(mesh, devices)
+    found = found.on(mesh, devices)
+    if runs and mesh is None and devices is None:
+        refuse_launched(found.meshes)
+    return found

@@ -11,6 +11,7 @@ from typing import Any
 
 from meshgen.ir.encode import attrs_from_json, graph_from_json, mesh_from_json, sharding_from_json, type_from_json
 from meshgen.ir.graph import Graph, TensorType
+from meshgen.ir.infer.attributes import COMMON, form_faults
 from meshgen.mesh import Mesh
 from meshgen.runtime.json_values import (
     MAX_DEPTH,
@@ -180,19 +181,27 @@ def _exposure(v: Any, items: int) -> Exposure:
 
 
 def _item(v: Any, kernels: Mapping[str, Graph], depth: int) -> Item:
-    numbers = {
-        name: get(v, name, lambda row: each_of(row, read_count)) for name in ("inputs", "outputs", "waits", "edges")
-    }
-    texts = {name: get(v, name, read_text) for name in ("op", "kernel", "why", "source")}
+    def numbers(name: str) -> tuple[int, ...]:
+        return get(v, name, lambda row: each_of(row, read_count))
+
+    attrs = get(v, "attrs", attrs_from_json)
+    for fault in form_faults(attrs, {**COMMON, "trips": "int"}):
+        raise ValueError(fault)
     regions = each_of(read_table(v).get("regions", []), lambda row: _region(row, kernels, depth + 1))
     return Item(
-        **texts,
-        **numbers,
-        attrs=get(v, "attrs", attrs_from_json),
+        op=get(v, "op", read_name),
+        kernel=get(v, "kernel", read_name),
+        attrs=attrs,
+        inputs=numbers("inputs"),
+        outputs=numbers("outputs"),
         stream=get(v, "stream", read_count),
+        waits=numbers("waits"),
         records=get(v, "records", optional(read_count)),
         seconds=get(v, "seconds", read_amount),
         start=get(v, "start", read_amount),
+        why=get(v, "why", read_text),
+        source=get(v, "source", read_text),
+        edges=numbers("edges"),
         regions=regions,
         scratch=optional(read_count)(v.get("scratch")),
     )
@@ -223,10 +232,13 @@ def _param(v: Any) -> Param:
 
 
 def _binary(v: Any) -> Binary:
-    figures = ("regs", "spill_bytes", "stack_bytes", "shared", "threads")
     return Binary(
-        get(v, "file", read_text),
-        *(get(v, name, read_count) for name in figures),
-        get(v, "instructions", lambda table: table_of(table, read_count)),
-        get(v, "metadata", lambda table: table_of(table, read_plain)),
+        file=get(v, "file", read_text),
+        regs=get(v, "regs", read_count),
+        spill_bytes=get(v, "spill_bytes", read_count),
+        stack_bytes=get(v, "stack_bytes", read_count),
+        shared=get(v, "shared", read_count),
+        threads=get(v, "threads", read_count),
+        instructions=get(v, "instructions", lambda table: table_of(table, read_count)),
+        metadata=get(v, "metadata", lambda table: table_of(table, read_plain)),
     )

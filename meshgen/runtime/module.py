@@ -10,16 +10,18 @@ import numpy as np
 
 from meshgen.ccl.between import Post
 from meshgen.errors import ArgumentError, Diagnostic, MissingError, ShardingError, UsageError
-from meshgen.ir.graph import Node, TensorType, dtype_name
+from meshgen.ir.graph import Node
 from meshgen.mesh import Mesh
+from meshgen.runtime.arguments import Arguments, Shapes, arrays_of, by_name, shapes_given
 from meshgen.runtime.checker import check
+from meshgen.runtime.footprint import out_of_memory, require_memory
 from meshgen.runtime.launch import Launch, evaluated, interpreted
-from meshgen.runtime.manifest import Binding, Manifest
+from meshgen.runtime.manifest import Binding, Kernel, Manifest
 from meshgen.runtime.members import Members
-from meshgen.runtime.open_program import Argument, Shapes
+from meshgen.runtime.open_program import Argument
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.reference import plan_steps, run_plan
-from meshgen.runtime.sizes import Given, bound
+from meshgen.runtime.sizes import Given, bound, refuse_other_count
 
 Array = np.ndarray[Any, Any]
 DEVICES = ("reference", "interpret", "cuda")
@@ -40,6 +42,11 @@ class LoadedModule:
         return self._manifest
 
     @property
+    def members(self) -> Members:
+        """What it was read from: the members of its file."""
+        return self._container
+
+    @property
     def name(self) -> str:
         return self.manifest.name
 
@@ -51,6 +58,11 @@ class LoadedModule:
     def parts(self) -> tuple[LoadedModule, ...]:
         """The module of each mesh: this one."""
         return (self,)
+
+    @property
+    def meshes(self) -> tuple[Mesh, ...]:
+        """The mesh of each part."""
+        return tuple(part.mesh for part in self.parts)
 
     @property
     def ranks(self) -> int:
@@ -83,6 +95,11 @@ class LoadedModule:
         return tuple(b for b in self.bindings if not b.stored)
 
     @property
+    def input_names(self) -> list[str]:
+        """The names of `inputs`."""
+        return [b.name for b in self.inputs]
+
+    @property
     def outputs(self) -> tuple[Binding, ...]:
         return self.manifest.outputs
 
@@ -97,13 +114,13 @@ class LoadedModule:
         return {n[len("stages/00_") : -len(".mlir")]: bytes(self._container[n]).decode() for n in names}
 
     def source(self, kernel: str) -> str:
-        """Triton source of a kernel; empty if it has none."""
-        file = self.manifest.kernels[kernel].source
+        """Triton source of a kernel; empty if it has none. Raises UsageError MG0001 if there is no such kernel."""
+        file = self._kernel(kernel).source
         return bytes(self._container[file]).decode() if file else ""
 
     def cubin(self, kernel: str, arch: str) -> bytes:
-        """Binary of a kernel. Raises MissingError MG0602 if the module has none for the architecture."""
-        binaries = self.manifest.kernels[kernel].binaries
+        """Binary of a kernel. Raises as `source`, and MissingError MG0602 if it has none for the architecture."""
+        binaries = self._kernel(kernel).binaries
         if arch not in binaries:
             raise MissingError(
                 Diagnostic(
@@ -114,23 +131,34 @@ class LoadedModule:
             )
         return bytes(self._container[binaries[arch].file])
 
-    def __call__(self, *args: Any) -> Array | tuple[Array, ...]:
-        """Global arrays in, global arrays out: one array, or a tuple if there are several outputs."""
-        outputs = self.run(args)
+    def _kernel(self, name: str) -> Kernel:
+        if name not in self.manifest.kernels:
+            raise no_kernel(name, self.kernel_names)
+        return self.manifest.kernels[name]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Array | tuple[Array, ...]:
+        """Global arrays in, in the order of `inputs` or by name, global arrays out: one, or a tuple of several."""
+        outputs = self.run(by_name(self.input_names, args, kwargs))
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def __copy__(self) -> LoadedModule:
+        return self  # nothing of it changes; `copies.py` says how it is pickled
+
+    def __deepcopy__(self, memo: Any) -> LoadedModule:
+        return self
 
     def at(self, mesh: Given = None, args: Shapes = None) -> LoadedModule:
         """This module, with sizes for mesh axes that are open still; it has no open dims.
 
         Raises what `load` raises for the mesh, and ArgumentError MG0601 for shapes that are not those of its inputs.
         """
-        kinds = {binding.name: binding.type for binding in self.bindings}
+        kinds, shapes = {binding.name: binding.type for binding in self.bindings}, shapes_given(args)
         faults = [
             Diagnostic("MG0601", f"argument '{name}' is {kinds[name]}, not {kinds[name].with_shape(shape)}")
-            for name, shape in (args or {}).items()
+            for name, shape in shapes.items()
             if name in kinds and not Argument(name, kinds[name]).takes(shape)
         ]
-        faults += [Diagnostic("MG0601", f"there is no argument '{name}'") for name in args or {} if name not in kinds]
+        faults += [Diagnostic("MG0601", f"there is no argument '{name}'") for name in shapes if name not in kinds]
         if faults:
             raise ArgumentError(*faults)
         return self.on(mesh)
@@ -138,13 +166,15 @@ class LoadedModule:
     def on(self, mesh: Given, devices: int | None = None) -> LoadedModule:
         """This module on these meshes: see `load`."""
         (own,) = bound((self.mesh,), mesh, devices)
+        if devices is not None:
+            refuse_other_count((own,), devices)
         if own == self.mesh:
             return self
         if own.is_static:
             check(self.manifest.plan, own)
         return LoadedModule(self._container, replace(self.manifest, mesh=own), self._constants, self._weights)
 
-    def run(self, args: Sequence[Any] | Mapping[str, Any], device: str = "reference") -> list[Array]:
+    def run(self, args: Arguments, device: str = "reference") -> list[Array]:
         """Run one step on all ranks in this process.
 
         Args:
@@ -155,10 +185,17 @@ class LoadedModule:
             ArgumentError: MG0601, with everything that does not fit.
             MissingError: MG0602, the device is not there.
             ShardingError: MG0201, the size of a mesh axis is unknown.
+            RuntimeFailure: MG0604, it does not fit into memory.
         """
         self.require_sizes()
         arrays = self._arguments(args)
-        return run_plan(self.manifest, self._constants, arrays, self._launcher(device))
+        self.require_memory()
+        with out_of_memory():
+            return run_plan(self.manifest, self._constants, arrays, self._launcher(device))
+
+    def require_memory(self) -> None:
+        """Raises RuntimeFailure MG0604 where a step does not fit into this machine's memory."""
+        require_memory(part.manifest for part in self.parts)
 
     def steps(self, args: Mapping[str, Any], device: str, post: Post) -> Generator[Node, None, list[Array]]:
         """As `run`, step by step, as a part of a program on several meshes (see `plan_steps`)."""
@@ -177,26 +214,10 @@ class LoadedModule:
                 )
             )
 
-    def _arguments(self, args: Sequence[Any] | Mapping[str, Any]) -> list[Array]:
+    def _arguments(self, args: Arguments) -> list[Array]:
         """All inputs of the plan, stored ones included."""
-        given = args if isinstance(args, Mapping) else self._by_name(args)
-        names = [b.name for b in self.inputs]
-        texts = [f"argument '{name}' is missing" for name in names if name not in given]
-        texts += [f"there is no argument '{name}'" for name in given if name not in names]
-        arrays = {name: np.asarray(given[name]) for name in names if name in given}
-        texts += [text for b in self.inputs if b.name in arrays and (text := _misfit(b, arrays[b.name]))]
-        if texts:
-            signature = ", ".join(f"{b.name}: {b.type}" for b in self.inputs)
-            hint = f"the arguments are ({signature}), as global arrays"
-            raise ArgumentError(*(Diagnostic("MG0601", text, hint=hint) for text in texts))
+        arrays = arrays_of(self.inputs, args)
         return [self._weights[b.name] if b.stored else arrays[b.name] for b in self.manifest.inputs]
-
-    def _by_name(self, args: Sequence[Any]) -> dict[str, Any]:
-        if len(args) > len(self.inputs):
-            raise ArgumentError(
-                Diagnostic("MG0601", f"{len(args)} arguments were given, but the program takes {len(self.inputs)}")
-            )
-        return {b.name: value for b, value in zip(self.inputs, args, strict=False)}
 
     def _launcher(self, device: str) -> Launch:
         if device == "reference":
@@ -210,12 +231,7 @@ class LoadedModule:
         raise UsageError(Diagnostic("MG0001", f"unknown device '{device}'", hint=f"use one of {', '.join(DEVICES)}"))
 
 
-def _misfit(binding: Binding, array: Array) -> str:
-    """What is wrong with an argument; empty: nothing."""
-    try:
-        have = TensorType(array.shape, dtype_name(array.dtype))
-    except KeyError:
-        return f"argument '{binding.name}' has element type {array.dtype}, which no program takes"
-    if have == binding.type:
-        return ""
-    return f"argument '{binding.name}' is {have}, but the program takes {binding.type}"
+def no_kernel(name: str, names: Sequence[str]) -> UsageError:
+    """The error where a module has no kernel of that name."""
+    hint = f"its kernels are {', '.join(names) or 'none'}"
+    return UsageError(Diagnostic("MG0001", f"the module has no kernel '{name}'", hint=hint))

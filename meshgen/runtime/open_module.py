@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.graph import dtype_name
 from meshgen.mesh import Mesh
 from meshgen.runtime import limits
+from meshgen.runtime.arguments import Arguments, Shapes, array_of, by_name
 from meshgen.runtime.checked import reading
-from meshgen.runtime.container import WEIGHTS, Container
+from meshgen.runtime.container import WEIGHTS
 from meshgen.runtime.manifest import Json, Manifest
-from meshgen.runtime.members import Held, damaged
+from meshgen.runtime.members import Held, Members, damaged
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_manifest import decode_open
-from meshgen.runtime.open_program import OpenProgram, Shapes
+from meshgen.runtime.open_program import OpenProgram
 from meshgen.runtime.program import load_members
-from meshgen.runtime.sizes import Given, Sizes, axis_sizes, bound
+from meshgen.runtime.sizes import Given, Sizes, axis_sizes, bound, refuse_other_count
 from meshgen.runtime.tensors import decode
 
 Array = np.ndarray[Any, Any]
@@ -33,14 +35,14 @@ class OpenModule(LoadedModule):
     What depends on sizes (`manifest`, `schedule`, ...) is asked of a specialisation: `at` gives one.
     """
 
-    def __init__(self, container: Container, program: OpenProgram, members: Mapping[str, str],
+    def __init__(self, container: Members, program: OpenProgram, members: Mapping[str, str],
                  specialise: Specialise | None) -> None:  # fmt: skip
         """`members` are the names of members by digest."""
         self.program = program
-        self.meshes = program.meshes
+        self._meshes = program.meshes
         self._container = container
         self._members = members
-        self._specialise = specialise
+        self.specialise = specialise
         self._loaded: dict[tuple[tuple[Mesh, ...], Sizes], LoadedModule] = {}
 
     @property
@@ -55,6 +57,10 @@ class OpenModule(LoadedModule):
     @property
     def mesh(self) -> Mesh:
         return self.meshes[0]
+
+    @property
+    def meshes(self) -> tuple[Mesh, ...]:
+        return self._meshes
 
     @property
     def place(self) -> str:
@@ -88,11 +94,17 @@ class OpenModule(LoadedModule):
         with reading(self._container.path):
             return decode(self._container[WEIGHTS])
 
-    def run(self, args: Sequence[Any] | Mapping[str, Any], device: str = "reference") -> list[Array]:
+    @property
+    def input_names(self) -> list[str]:
+        return [each.name for each in self.program.inputs if not each.stored]
+
+    def run(self, args: Arguments, device: str = "reference") -> list[Array]:
         """As `LoadedModule.run`, on the specialisation for these arguments; raises what `at` raises too."""
-        passed = [each.name for each in self.program.inputs if not each.stored]
-        given = args if isinstance(args, Mapping) else dict(zip(passed, args, strict=False))
-        return self.at(args={name: np.shape(value) for name, value in given.items()}).run(args, device)
+        given = {name: array_of(name, value) for name, value in by_name(self.input_names, args).items()}
+        if faults := [Diagnostic("MG0601", fault) for _, fault in given.values() if fault]:
+            raise ArgumentError(*faults)
+        arrays = {name: array for name, (array, _) in given.items()}
+        return self.at(args={name: array.shape for name, array in arrays.items()}).run(arrays, device)
 
     def at(self, mesh: Given = None, args: Shapes = None) -> LoadedModule:
         """The module for these sizes: made ahead of time, else made now. It is checked as every module is.
@@ -107,7 +119,7 @@ class OpenModule(LoadedModule):
             ProgramError: the program is refused for these sizes.
         """
         meshes = bound(self.meshes, mesh)
-        sizes = self.program.sizes(meshes, args or {})
+        sizes = self.program.sizes(meshes, args)
         if (meshes, sizes) not in self._loaded:
             module = self.held(sizes) if sizes in self.program.held else self._made(sizes)
             self._loaded[meshes, sizes] = module.at(mesh=meshes[0]) if len(meshes) == 1 else module
@@ -115,8 +127,10 @@ class OpenModule(LoadedModule):
 
     def on(self, mesh: Given, devices: int | None = None) -> LoadedModule:
         """The module on these meshes; open still if dims are. Raises as `at`."""
-        other = OpenModule(self._container, self.program, self._members, self._specialise)
-        other.meshes, other._loaded = bound(self.meshes, mesh, devices), self._loaded
+        other = OpenModule(self._container, self.program, self._members, self.specialise)
+        other._meshes, other._loaded = bound(self.meshes, mesh, devices), self._loaded
+        if devices is not None:
+            refuse_other_count(other.meshes, devices)
         is_open = self.program.shapes or self.program.missing_axes(other.meshes)
         return other if is_open else other.at()
 
@@ -126,9 +140,9 @@ class OpenModule(LoadedModule):
         return self._checked({name: self._container[self._members[files[name]]] for name in files}, sizes)
 
     def _made(self, sizes: Sizes) -> LoadedModule:
-        if self._specialise is None:
+        if self.specialise is None:
             raise self.program.lacking(sizes)
-        return self._checked(self._specialise(self, sizes), sizes)
+        return self._checked(self.specialise(self, sizes), sizes)
 
     def _checked(self, members: Mapping[str, bytes | memoryview], sizes: Sizes) -> LoadedModule:
         """The specialisation with these members, which must be one of this program, for these sizes."""
@@ -145,13 +159,13 @@ class OpenModule(LoadedModule):
         return module
 
 
-def load_open(container: Container, value: Json, specialise: Specialise | None) -> OpenModule:
+def load_open(container: Members, value: Json, specialise: Specialise | None) -> OpenModule:
     """The open module of a file's checked manifest. Its specialisations are checked when they are asked for."""
     path = container.path
     with reading(path):
         program = decode_open(value)
     for word, things in (("specialisations", program.held), ("inputs", program.inputs), ("outputs", program.outputs)):
-        for fault in limits.over(word, things):
+        for fault in limits.over(word, len(things)):
             raise limits.beyond(path, fault)
     members = {digest: name for name, digest in value["files"].items()}
     module = OpenModule(container, program, members, specialise)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from meshgen.errors import ArgumentError, Diagnostic, MissingError, ShardingError
 from meshgen.ir.graph import STAGES, TensorType
 from meshgen.mesh import Mesh
+from meshgen.runtime.arguments import Shapes as Shapes
+from meshgen.runtime.arguments import shapes_given
 from meshgen.runtime.sizes import Sizes, axis_sizes, with_sizes
 
 Digests = Mapping[str, str]  # of a module's members, by name
-
-Shapes: TypeAlias = Mapping[str, Sequence[int | None]] | None  # of inputs, by name; None: as the program says
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class OpenProgram:
         """For people."""
         return f"it has specialisations for {'; '.join(map(str, self.held)) or 'no sizes'}"
 
-    def sizes(self, meshes: Sequence[Mesh], shapes: Mapping[str, Sequence[int | None]]) -> Sizes:
+    def sizes(self, meshes: Sequence[Mesh], given: Shapes) -> Sizes:
         """The sizes by which specialisations are told apart, from bound meshes and shapes of inputs by name.
 
         None stands for the size that the program has.
@@ -92,6 +91,7 @@ class OpenProgram:
             ShardingError: MG0201, sizes of mesh axes are missing.
             ArgumentError: MG0601, shapes are missing or contradict the signature.
         """
+        shapes = shapes_given(given)
         if missing := self.missing_axes(meshes):
             raise ShardingError(*missing)
         table = {each.name: each for each in self.inputs}

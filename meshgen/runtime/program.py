@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from meshgen.ccl.between import Post
-from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.runtime import limits
+from meshgen.runtime.arguments import Arguments, arrays_of
 from meshgen.runtime.checked import checked_manifest, load_part, reading
 from meshgen.runtime.checker_parts import check_parts
+from meshgen.runtime.footprint import out_of_memory
 from meshgen.runtime.manifest import Binding, Parts
 from meshgen.runtime.manifest_reading import parts_from_json
 from meshgen.runtime.members import Folder, Members, damaged
-from meshgen.runtime.module import LoadedModule
+from meshgen.runtime.module import LoadedModule, no_kernel
 from meshgen.runtime.simulate import together
-from meshgen.runtime.sizes import Given, bound
+from meshgen.runtime.sizes import Given, bound, refuse_other_count
 
 Array = np.ndarray[Any, Any]
 
@@ -68,8 +69,10 @@ class LoadedProgram(LoadedModule):
         return " and ".join(f"{part.place} (@{part.mesh.name})" for part in self.parts)
 
     def on(self, mesh: Given, devices: int | None = None) -> LoadedModule:
-        """This program: no size of its meshes is open. Raises ShardingError for other sizes."""
-        bound([part.mesh for part in self.parts], mesh, devices)
+        """This program: no size of its meshes is open. Raises ShardingError for other sizes, MissingError for other devices."""
+        meshes = bound(self.meshes, mesh, devices)
+        if devices is not None:
+            refuse_other_count(meshes, devices)
         return self
 
     @property
@@ -78,43 +81,37 @@ class LoadedProgram(LoadedModule):
 
     def source(self, kernel: str) -> str:
         """Triton source of `MESH/KERNEL`; empty if it has none."""
-        mesh, _, name = kernel.partition("/")
-        return next(part.source(name) for part in self.parts if part.mesh.name == mesh)
+        part, name = self._owner(kernel)
+        return part.source(name)
 
     def cubin(self, kernel: str, arch: str) -> bytes:
         """Binary of `MESH/KERNEL`."""
-        mesh, _, name = kernel.partition("/")
-        return next(part.cubin(name, arch) for part in self.parts if part.mesh.name == mesh)
+        part, name = self._owner(kernel)
+        return part.cubin(name, arch)
+
+    def _owner(self, kernel: str) -> tuple[LoadedModule, str]:
+        """The part that has a kernel, and what it calls it. Raises UsageError MG0001."""
+        for part in self.parts:
+            name = kernel.removeprefix(f"{part.mesh.name}/")
+            if name != kernel and name in part.manifest.kernels:
+                return part, name
+        raise no_kernel(kernel, self.kernel_names)
 
     @property
     def kernel_names(self) -> list[str]:
         return [f"{part.mesh.name}/{name}" for part in self.parts for name in part.kernel_names]
 
-    def run(self, args: Sequence[Any] | Mapping[str, Any], device: str = "reference") -> list[Array]:
+    def run(self, args: Arguments, device: str = "reference") -> list[Array]:
         """Run one step on all ranks of all meshes in this process; as `LoadedModule.run`."""
-        given = self._given(args)
+        given = arrays_of(self.inputs, args)
+        self.require_memory()
         post = Post()
-        steps = [
-            part.steps({b.name: given[b.name] for b in part.inputs if b.name in given}, device, post)
-            for part in self.parts
-        ]
+        steps = [part.steps({b.name: given[b.name] for b in part.inputs}, device, post) for part in self.parts]
         table: dict[int, Array] = {}
-        for (_, _, numbers), results in zip(self.described.parts, together(steps, post), strict=True):
-            table.update(zip(numbers, results, strict=True))
+        with out_of_memory():
+            for (_, _, numbers), results in zip(self.described.parts, together(steps, post), strict=True):
+                table.update(zip(numbers, results, strict=True))
         return [table[number] for number in sorted(table)]
-
-    def _given(self, args: Sequence[Any] | Mapping[str, Any]) -> Mapping[str, Any]:
-        names = [binding.name for binding in self.inputs]
-        if not isinstance(args, Mapping):
-            if len(args) > len(names):
-                raise ArgumentError(
-                    Diagnostic("MG0601", f"{len(args)} arguments were given, but the program takes {len(names)}")
-                )
-            return dict(zip(names, args, strict=False))
-        if unknown := [name for name in args if name not in names]:
-            hint = f"the arguments are {', '.join(names)}"
-            raise ArgumentError(*(Diagnostic("MG0601", f"there is no argument '{n}'", hint=hint) for n in unknown))
-        return args
 
 
 def load_parts(container: Members, value: dict[str, Any]) -> LoadedProgram:
@@ -122,7 +119,7 @@ def load_parts(container: Members, value: dict[str, Any]) -> LoadedProgram:
     path = container.path
     with reading(path):
         described = parts_from_json(value)
-    for fault in limits.over("meshes", described.parts):
+    for fault in limits.over("meshes", len(described.parts)):
         raise limits.beyond(path, fault)
     parts: list[LoadedModule] = []
     for number in range(len(described.parts)):

@@ -17,7 +17,6 @@ from meshgen.ccl.simulated import Mailbox, run_collective
 from meshgen.errors import Diagnostic, RuntimeFailure, bracketed
 from meshgen.ir.evaluate.control import case_branch
 from meshgen.ir.graph import Node, Value
-from meshgen.runtime.host_memory import free_bytes
 from meshgen.runtime.launch import POISON, Launch
 from meshgen.runtime.manifest import Manifest
 from meshgen.runtime.plan import CONTROL, Item, Schedule
@@ -46,7 +45,7 @@ def plan_steps(manifest: Manifest, constants: Mapping[int, Array], args: Sequenc
     """The same step by step, for `together`: yields a transfer that waits for the post of another mesh."""
     plan, mesh = manifest.plan, manifest.mesh
     ranks = _Ranks(manifest, launch, post)
-    frame = Frame(plan, range(mesh.size), _arenas(plan.arena_bytes, mesh.size), {})
+    frame = Frame(plan, range(mesh.size), [np.full(plan.arena_bytes, POISON, np.uint8) for _ in range(mesh.size)], {})
     for rank in range(mesh.size):
         for number, value in constants.items():
             frame.view(rank, number)[...] = value
@@ -90,18 +89,6 @@ class Frame:
         for place, rank in enumerate(self.ranks):
             given = {number: [arrays[place]] for number, arrays in self.given.items()}
             yield Frame(self.plan, [rank], [self.arenas[place]], given)
-
-
-def _arenas(nbytes: int, count: int) -> list[Array]:
-    free = free_bytes()
-    if free is not None and count * nbytes > free:  # asked before: systems promise memory that they do not have
-        raise RuntimeFailure(
-            Diagnostic(
-                "MG0604",
-                f"{count} ranks with {nbytes} bytes each do not fit into this machine's memory: {free} bytes are free",
-            )
-        )
-    return [np.full(nbytes, POISON, np.uint8) for _ in range(count)]
 
 
 class _Ranks:

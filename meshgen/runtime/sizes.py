@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from meshgen.errors import Diagnostic, MissingError, ShardingError
+from meshgen.errors import Diagnostic, MissingError, ShardingError, UsageError
 from meshgen.mesh import DEFAULT_NAME, Mesh, meshes_of
 from meshgen.names import whole_number
 
@@ -79,10 +80,40 @@ def bound(meshes: Sequence[Mesh], given: Given, devices: int | None = None) -> t
     if faults:
         raise ShardingError(*faults)
     meshes = tuple(mesh.with_sizes(own.get(mesh.name, {})) for mesh in meshes)
-    count = launched_processes() if devices is None else devices
+    count = launched_processes() if devices is None else whole_count(devices)
     if len(meshes) > 1 or count is None:
         return meshes
     return tuple(_filled(mesh, count) for mesh in meshes)
+
+
+def refuse_other_count(meshes: Sequence[Mesh], count: int, of: str = "are asked for") -> None:
+    """Raises MissingError MG0603 where `count` devices are not those of a program without open axes."""
+    if not all(mesh.is_static for mesh in meshes):
+        return
+    wanted = sum(mesh.size for mesh in meshes)
+    if whole_count(count) != wanted:
+        place = " and ".join(map(str, meshes))
+        hint = f"compile the program for a mesh of {count} devices, or run it on {wanted}"
+        text = f"the module is for {wanted} devices ({place}), but {count} {of}"
+        raise MissingError(Diagnostic("MG0603", text, hint=hint))
+
+
+def refuse_launched(meshes: Sequence[Mesh]) -> None:
+    """The same where a launcher has started another number of processes; one alone may simulate all devices."""
+    count = launched_processes()
+    if count is not None and count > 1:
+        refuse_other_count(meshes, count, "processes were started by a launcher")
+
+
+def whole_count(devices: Any) -> int:
+    """A number of devices that a caller gives. Raises UsageError MG0001 for what is no whole number."""
+    try:
+        if isinstance(devices, bool):
+            raise TypeError
+        return operator.index(devices)
+    except TypeError as error:
+        hint = "give a whole number, such as devices=8"
+        raise UsageError(Diagnostic("MG0001", f"{devices!r} is no number of devices", hint=hint)) from error
 
 
 def _filled(mesh: Mesh, count: int) -> Mesh:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from meshgen.ccl.between import BETWEEN, Ends
 from meshgen.ccl.cost import TRANSFERS
+from meshgen.ccl.exchange import summand_axes
 from meshgen.errors import Diagnostic, ShardingError
+from meshgen.ir.dialects.shard.checks import ROOT_ATTRS
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ir.infer.inference import verify_node
 from meshgen.mesh import Mesh
@@ -34,11 +37,11 @@ def _signature_faults(plan: Schedule, inputs_are: str) -> list[str]:
     wrong = [n for n in plan.inputs if 0 <= n < count and plan.buffers[n].kind != inputs_are]
     foreign = ("given",) if inputs_are == "input" else ("input", "constant")  # what only regions, or only steps, have
     wrong += [n for n, b in enumerate(plan.buffers) if b.kind in foreign]
-    once = [n for n, b in enumerate(plan.buffers) if b.kind == inputs_are and b.storage == n]
+    times = Counter(plan.inputs)
     found += [
-        f"buffer {n} '{plan.buffers[n].name}' of kind '{inputs_are}' is {plan.inputs.count(n)} times in the signature"
-        for n in once
-        if plan.inputs.count(n) != 1
+        f"buffer {n} '{b.name}' of kind '{inputs_are}' is {times[n]} times in the signature"
+        for n, b in enumerate(plan.buffers)
+        if b.kind == inputs_are and b.storage == n and times[n] != 1
     ]
     wrong += [n for n in plan.outputs if 0 <= n < count and plan.buffers[n].kind == "temporary"]
     return found + [
@@ -133,6 +136,10 @@ def _signatures(item: Item, plan: Schedule) -> Iterator[str]:
 def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     """Attributes and local types make sense on this mesh."""
     inputs, outputs = ([Value(plan.buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
+    for name in ROOT_ATTRS:  # where a program computes one, partition has written that out
+        place = item.attrs.get(name)
+        if isinstance(place, tuple) and None in place:
+            return [f"'{item.op}': {name} is known at run time only"]
     try:
         faults = verify_node(Node(item.op, inputs, outputs, dict(item.attrs)), mesh)
         if not faults and item.op in BETWEEN:
@@ -154,10 +161,13 @@ def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> lis
     else:
         ends = {name: item.attrs[name] for name in ("source", "target")}
     for (name, sharding), kind in zip(ends.items(), types, strict=True):
-        if not isinstance(sharding, Sharding) or sharding.rank != len(shape):
-            return [f"'{item.op}': {name} is no sharding of a tensor of shape {list(shape)}"]
+        if wrong := sharding.faults(shape, mesh):
+            return [f"'{item.op}': {name}: {fault.message}" for fault in wrong]
         if sharding.local_shape(shape, mesh) != kind.shape:
             return [f"'{item.op}': {name} {sharding} of shape {list(shape)} does not give shards of type {kind}"]
+    source, target = ends.values()
+    if summand_axes(source, target, mesh) is None:
+        return [f"'{item.op}': from {source} to {target} it would have to reduce"]
     return []
 
 

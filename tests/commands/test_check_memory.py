@@ -13,7 +13,7 @@ from meshgen.cli import main
 from meshgen.errors import RuntimeFailure
 from meshgen.ir.graph import Graph
 from meshgen.ir.tolerance.memory import most_bytes
-from meshgen.runtime import reference
+from meshgen.runtime import footprint
 from meshgen.runtime.host_memory import free_bytes
 from meshgen.runtime.loading import load
 from meshgen.sharding.generate import random_arguments
@@ -134,7 +134,7 @@ def test_arenas_that_cannot_fit_are_refused_before_they_are_filled(tmp_path: Pat
     assert main(["compile", str(path), "--target", "cpu", "-o", str(tmp_path / "p.mgx")]) == 0
     module = load(tmp_path / "p.mgx")
     args = {b.name: array for b, array in zip(module.inputs, random_arguments(read(path)[0], 0), strict=True)}
-    monkeypatch.setattr(reference, "free_bytes", lambda: 1000)
+    monkeypatch.setattr(footprint, "free_bytes", lambda: 1000)
     with pytest.raises(RuntimeFailure, match=r"MG0604.*4 ranks with \d+ bytes.*1000 bytes are free"):
         module.run(args)
 

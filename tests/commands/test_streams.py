@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from meshgen.cli import main
-from meshgen.commands.streams import printable
+from meshgen.printable import printable
 
 PROGRAM = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.tanh %a : tensor<4xf32>

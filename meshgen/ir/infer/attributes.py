@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
+from meshgen.ir.axis_parts import is_ref
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
@@ -23,6 +24,7 @@ FORMS = {
     "sharding": "a sharding",
     "mesh": "a mesh",
 }
+COMMON = {"axes": "names", "kind": "str", "peer": "mesh"}  # the forms of what means the same in all nodes
 
 
 def has_form(value: Any, form: str) -> bool:
@@ -41,19 +43,23 @@ def has_form(value: Any, form: str) -> bool:
         return False
     entries = cast("Sequence[Any]", value)
     if form == "names":
-        return all(isinstance(entry, str) for entry in entries)
+        return all(isinstance(entry, str) and is_ref(entry) for entry in entries)
     if form == "place":
         return all(entry is None or _is_int(entry) for entry in entries)
     return all(isinstance(entry, bool | np.bool_) or _is_int(entry) for entry in entries)
 
 
-def shown(value: Any) -> str:
-    """An attribute in a message: short, whatever it is."""
-    return reprlib.repr(value)
+def form_faults(attrs: Mapping[str, Any], forms: Mapping[str, str]) -> list[str]:
+    """Attributes that are there and not of their form."""
+    return [
+        f"attribute '{name}' is {reprlib.repr(attrs[name])}; it should be {FORMS[form]}"
+        for name, form in forms.items()
+        if name in attrs and not has_form(attrs[name], form)
+    ]
 
 
 def _is_int(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and -(1 << 63) <= int(value) < 1 << 63
 
 
 def _is_number(value: Any) -> bool:

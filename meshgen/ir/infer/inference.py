@@ -30,7 +30,6 @@ _ATTRS: dict[str, dict[str, str]] = {
 _OPTIONAL: dict[str, dict[str, str]] = {
     op: table for family in _FAMILIES for op, table in getattr(family, "OPTIONAL", {}).items()
 }
-_COMMON = {"axes": "names", "kind": "str", "peer": "mesh"}  # mean the same wherever they are
 _WITH_REGIONS = {op for family in _FAMILIES for op in getattr(family, "WITH_REGIONS", ())}
 _RESULTS: dict[str, int | None] = {
     op: count for family in _FAMILIES for op, count in getattr(family, "RESULTS", {}).items()
@@ -147,11 +146,7 @@ def attribute_faults(op: str, attrs: Mapping[str, Any], loc: Location | None = N
     """Attributes that an op lacks, and those that are not of the form that whoever reads them takes for granted."""
     required = _ATTRS.get(op, {})
     texts = [f"has no attribute '{name}'" for name in required if name not in attrs]
-    for name, form in {**_COMMON, **_OPTIONAL.get(op, {}), **required}.items():
-        if name in attrs and not attributes.has_form(attrs[name], form):
-            texts.append(
-                f"attribute '{name}' is {attributes.shown(attrs[name])}; it should be {attributes.FORMS[form]}"
-            )
+    texts += attributes.form_faults(attrs, {**attributes.COMMON, **_OPTIONAL.get(op, {}), **required})
     return [Diagnostic("MG0104", f"'{op}': {text}", loc) for text in texts]
 
 

@@ -1,0 +1,105 @@
+"""The memory that the reference device needs for a step, estimated before any of it is taken.
+
+Systems promise memory that they do not have and end whoever uses it, so a step that cannot fit is refused instead. What
+is counted of a kernel are the arrays that NumPy makes: values that are alive, and the working memory of each operation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+
+from meshgen.errors import Diagnostic, RuntimeFailure
+from meshgen.ir.evaluate.evaluator import last_uses
+from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.runtime.host_memory import free_bytes
+from meshgen.runtime.manifest import Manifest
+
+_RANK_BYTES = 1 << 15  # of Python objects for each simulated rank
+_VIEWS = ("constant", "broadcast_in_dim", "transpose", "slice", "reverse", "iota")  # take no memory for elements
+_COMPUTED_BYTES = 4  # at least, of an element: narrow types are computed in f32
+
+
+def require_memory(manifests: Iterable[Manifest]) -> None:
+    """Raises RuntimeFailure MG0604 where a step of these modules, run together, does not fit into the memory that is free."""
+    free, parts = free_bytes(), list(manifests)
+    needed = sum(map(step_bytes, parts))
+    if free is None or needed <= free:
+        return
+    ranks, arena = sum(part.mesh.size for part in parts), sum(part.plan.arena_bytes * part.mesh.size for part in parts)
+    text = f"{ranks} ranks with {arena} bytes of buffers need about {needed} bytes to be simulated"
+    hint = "the reference device runs all ranks in one process"
+    fault = f"{text}, which do not fit into this machine's memory: {free} bytes are free"
+    raise RuntimeFailure(Diagnostic("MG0604", fault, hint=hint))
+
+
+@contextmanager
+def out_of_memory() -> Generator[None]:
+    """Turns a refusal of the system to give memory into RuntimeFailure MG0604."""
+    try:
+        yield
+    except MemoryError as error:
+        text = f"this machine's memory does not suffice: {error}".rstrip(": ")
+        raise RuntimeFailure(Diagnostic("MG0604", text)) from error
+
+
+def step_bytes(manifest: Manifest) -> int:
+    """What a step takes: the arenas of all ranks, global arguments and results, and the kernel that needs most."""
+    ends = sum(binding.type.nbytes for binding in (*manifest.inputs, *manifest.outputs))
+    kernel = max((body_bytes(body) for body in manifest.plan.kernels.values()), default=0)
+    return manifest.mesh.size * (manifest.plan.arena_bytes + _RANK_BYTES) + ends + kernel
+
+
+def body_bytes(graph: Graph) -> int:
+    """The most that is alive at once while a graph is evaluated, but its inputs."""
+    held: dict[Value, int] = {}
+    last, live, most = last_uses(graph), 0, 0
+    for number, node in enumerate(graph.nodes):
+        made = {value: 0 if node.op in _VIEWS else value.type.nbytes for value in node.results}
+        live += sum(made.values())
+        held |= made
+        most = max(most, live + _working_bytes(node))
+        live -= sum(held.pop(value, 0) for value in last.get(number, ()))
+    return most
+
+
+def _working_bytes(node: Node) -> int:
+    """What an operation takes besides its results."""
+    types = [value.type for value in (*node.operands, *node.results)]
+    if node.op == "iota":
+        return 8 * node.result.type.sizes[node.attrs["dim"]]
+    if node.op in _VIEWS:
+        return 0
+    computed = sum(map(_computed_bytes, types))
+    if node.op in ("while", "if", "case"):
+        return computed + max(map(body_bytes, node.regions))
+    if node.regions:  # run on whole arrays
+        computed *= 2 + sum(len(region.nodes) + len(region.inputs) for region in node.regions)
+    return computed + 2 * _padded_bytes(node)
+
+
+def _computed_bytes(kind: TensorType) -> int:
+    return kind.size * max(_COMPUTED_BYTES, kind.numpy_dtype.itemsize)
+
+
+def _padded_bytes(node: Node) -> int:
+    """Of an operand with padding and dilation, which may be far larger than operand and result."""
+    attrs, kind = node.attrs, node.operands[0].type if node.operands else TensorType((), "i1")
+    if node.op == "pad":
+        shape = _padded(kind.sizes, attrs["low"], attrs["high"], attrs["interior"])
+    elif node.op in ("reduce_window", "select_and_scatter"):
+        apart = attrs.get("base_dilations", (1,) * kind.rank) if node.op == "reduce_window" else (1,) * kind.rank
+        shape = _padded(kind.sizes, attrs["low"], attrs["high"], [d - 1 for d in apart])
+    elif node.op == "convolution":
+        spatial = [kind.sizes[d] for d in attrs["input_spatial"]]
+        others = math.prod(kind.sizes[attrs[name]] for name in ("input_batch", "input_feature"))
+        shape = [others, *_padded(spatial, attrs["low"], attrs["high"], [d - 1 for d in attrs["lhs_dilation"]])]
+    else:
+        return 0
+    return math.prod(shape) * max(_COMPUTED_BYTES, kind.numpy_dtype.itemsize)
+
+
+def _padded(sizes: Sequence[int], low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> list[int]:
+    parts = zip(sizes, low, high, interior, strict=True)
+    return [n + max(n - 1, 0) * between + max(before, 0) + max(after, 0) for n, before, after, between in parts]
