@@ -13,6 +13,11 @@ def printable(text: str) -> str:
     return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def plain(text: str, most: int) -> str:
+    """A name of which `is_plain` holds, cut to `most` characters."""
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")[:most]
+
+
 def is_plain(text: str) -> bool:
     """Whether a name is one line of what `printable` leaves as it is."""
     return not _OBEYED.search(text) and "\n" not in text and "\t" not in text

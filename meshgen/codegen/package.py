@@ -20,7 +20,9 @@ from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.graph import STAGES, Module, TensorType, Value
 from meshgen.ir.parts import parts_of
 from meshgen.runtime import container, tensors
+from meshgen.runtime.arguments import array_of
 from meshgen.runtime.checker import check
+from meshgen.runtime.limits import beyond, faults
 from meshgen.runtime.manifest import Binary, Binding, Json, Kernel, Manifest, Param, Parts
 from meshgen.runtime.manifest_json import manifest_to_json, parts_to_json
 from meshgen.runtime.plan import Schedule
@@ -70,7 +72,7 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
                    names: Names | None = None) -> tuple[dict[str, bytes], Manifest]:  # fmt: skip
     """The members of a module's file, and its manifest, as `write_module` writes them; `names` are those of a part (`part_names`)."""
     check(plan, module.mesh)
-    sources, built, weights = sources or {}, built or {}, weights or {}
+    sources, built, weights = sources or {}, built or {}, weights_of(weights)
     in_names, out_names = names or _names(module)
     inputs = _bindings(in_names, module.graph.inputs, module.in_types, module.in_shardings, plan.inputs, weights)
     _check_weights(inputs, weights)
@@ -92,6 +94,8 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
         toolchain={arch: toolchain(arch) for arch in dict.fromkeys(arch for _, arch in built)},
         report=report or {},
     )
+    for fault in faults(described):
+        raise beyond(module.name, fault)
     files = {name: hashlib.sha256(members[name]).hexdigest() for name in sorted(members)}
     return members | sealed(manifest_to_json(described, files)), described
 
@@ -195,6 +199,17 @@ def _bindings(names: Sequence[str], values: Sequence[Value], types: Sequence[Ten
         Binding(name, kind, sharding, value.type.sizes, buffer, name in weights)
         for name, value, kind, sharding, buffer in rows
     )
+
+
+def weights_of(given: Any) -> dict[str, Array]:
+    """The weights that a caller gives, as arrays by name. Raises ArgumentError MG0601 for what are none."""
+    if not isinstance(given, Mapping | None):
+        hint = 'write for example weights={"w": array}'
+        raise ArgumentError(Diagnostic("MG0601", f"{type(given).__name__} are no weights by name", hint=hint))
+    found = {str(name): array_of(str(name), value) for name, value in (given or {}).items()}
+    if faults := [Diagnostic("MG0601", fault) for _, fault in found.values() if fault]:
+        raise ArgumentError(*faults)
+    return {name: array for name, (array, _) in found.items()}
 
 
 def _check_weights(inputs: Sequence[Binding], weights: Mapping[str, Array]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from meshgen.codegen.package import code_members, sealed
 from meshgen.runtime import container, tensors
+from meshgen.runtime.limits import beyond, name_faults
 from meshgen.runtime.open_manifest import encode_open
 from meshgen.runtime.open_program import OpenProgram
 from meshgen.runtime.sizes import Sizes
@@ -25,6 +26,8 @@ def write_open(path: str | Path, program: OpenProgram, text: str, held: Mapping[
 
     Raises UsageError MG0003 if the file cannot be written.
     """
+    for fault in name_faults([program.name, *program.axes, *(each.name for _, each in program.signature)]):
+        raise beyond(program.name, fault)
     members = code_members({}, {program.stage: text})
     if weights:
         members["weights.safetensors"] = tensors.encode(weights)

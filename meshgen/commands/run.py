@@ -18,6 +18,7 @@ from meshgen.commands.common import Array, is_raw, load_arrays, natural, positiv
 from meshgen.commands.comparison import Expected, compare
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option
+from meshgen.commands.time_limit import add_time_limit, time_limit
 from meshgen.errors import ArgumentError, Diagnostic, NumbersDiffer, UsageError
 from meshgen.executables.open_sizes import AT_LOAD
 from meshgen.ir.graph import TensorType, dtype_name
@@ -63,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "of the digits of the type, for a file)",
     )
     parser.add_argument("--seed", type=natural, default=0, help="of the random inputs (default: %(default)s)")
+    add_time_limit(parser)
 
 
 def _tolerance(text: str) -> float:
@@ -82,7 +84,10 @@ def run(options: argparse.Namespace, output: Output) -> int:
     made = module.report.get("specialised", {})
     if made.get("made") == AT_LOAD:
         output.note(f"note: compiled now: {options.module} was not compiled ahead of time for {sizes_text(made)}")
-    return run_kernels(module, options.seed, output) if options.kernels else run_step(module, given, options, output)
+    with time_limit(options.time_limit):
+        if options.kernels:
+            return run_kernels(module, options.seed, output)
+        return run_step(module, given, options, output)
 
 
 def run_kernels(module: LoadedModule, seed: int, output: Output) -> int:

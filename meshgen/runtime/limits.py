@@ -5,11 +5,13 @@ Checks take time in proportion to these counts, so a file within them is refused
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from meshgen.errors import Diagnostic, ModuleError
 from meshgen.ir.regions import all_nodes
+from meshgen.printable import is_plain
+from meshgen.runtime.json_values import MAX_NAME, shown
 from meshgen.runtime.manifest import Manifest
 from meshgen.runtime.plan import Schedule
 
@@ -48,6 +50,15 @@ def faults(manifest: Manifest) -> Iterator[str]:
     }
     for word, count in counts.items():
         yield from over(word, count)
+    bindings = (*manifest.inputs, *manifest.outputs)
+    yield from name_faults([manifest.name, *manifest.mesh.names, *(binding.name for binding in bindings)])
+
+
+def name_faults(names: Iterable[str]) -> Iterator[str]:
+    """Names that messages cannot show."""
+    for name in names:
+        if len(name) > MAX_NAME or not is_plain(name):
+            yield f"the name {shown(name)} has control characters, or more than {MAX_NAME} characters"
 
 
 def _plans(plan: Schedule, times: int) -> Iterator[tuple[Schedule, int]]:

@@ -7,6 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from meshgen.ir.encode import attrs_to_json, graph_to_json, mesh_to_json, sharding_to_json
+from meshgen.printable import plain
+from meshgen.runtime.json_values import MAX_NAME
 from meshgen.runtime.manifest import FORMAT, PARTS_FORMAT, Binding, Json, Kernel, Manifest, Parts
 from meshgen.runtime.plan import Buffer, Item, Schedule
 
@@ -83,7 +85,7 @@ def _binding_to_json(b: Binding) -> Json:
 
 def _buffer_to_json(b: Buffer) -> Json:
     return {
-        "name": b.name, "dtype": b.type.dtype, "shape": list(b.type.sizes), "bytes": b.type.nbytes,
+        "name": plain(b.name, MAX_NAME), "dtype": b.type.dtype, "shape": list(b.type.sizes), "bytes": b.type.nbytes,
         "offset": b.offset, "kind": b.kind, "storage": b.storage, "source": b.source,
     }  # fmt: skip
 

@@ -49,7 +49,7 @@ def _collective(site: Site) -> list[TensorType] | None:
     x = site.operands[0]
     if site.op in REDUCING:
         _reduces(site)
-    dims = [site.attrs[n] for n in ("dim", "split_dim", "concat_dim") if n in site.attrs]
+    dims = [site.attrs[n] for n in ("dim", "split_dim", "concat_dim") if n in ATTRS[site.op]]
     for dim in dims:
         site.require(0 <= dim < x.rank, f"dim {dim} is no dim of {x}")
     if not site.results:

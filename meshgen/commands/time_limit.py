@@ -1,0 +1,48 @@
+"""A limit on the time of what a module does: a loop in it may never end."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import signal
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from meshgen.errors import Diagnostic, RuntimeFailure
+
+
+def add_time_limit(parser: argparse.ArgumentParser) -> None:
+    text = "end with a run-time failure when the step takes longer (default: no limit; Ctrl-C ends it as well)"
+    parser.add_argument("--time-limit", type=_seconds, metavar="SECONDS", help=text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds, such as 60")
+    return value
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Generator[None]:
+    """Raises RuntimeFailure MG0604 inside when the time is over. For the main thread of a process."""
+    if seconds is None:
+        yield
+        return
+
+    def over(*_: Any) -> None:
+        raise RuntimeFailure(
+            Diagnostic("MG0604", f"it takes more than {seconds:g} s", hint="--time-limit gives it more")
+        )
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,298 @@
+"""Programs of modules changed at random: operations with other attributes, operands and regions, and new ones.
+
+What is made up fits well enough that the verifier often takes it: then it must have a meaning, on any numbers.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable
+from typing import Any
+
+from meshgen.errors import MeshgenError
+from meshgen.ir.encode import attrs_from_json, attrs_to_json, graph_from_json, graph_to_json
+from meshgen.ir.evaluate.evaluator import HANDLERS
+from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
+from meshgen.ir.infer import inference
+from meshgen.ir.infer.sharding import COLLECTIVE_OPS
+from meshgen.mesh import make_mesh
+from meshgen.spec import PARTIAL_KINDS, Sharding
+
+OPS = (*HANDLERS, "process_index", "mask_padding", "all_slice", "to_partial")
+WORDS = {
+    "kind": (*PARTIAL_KINDS, "add", "multiply", "maximum", "minimum", "FFT", "IFFT", "RFFT", "IRFFT", "?"),
+    "direction": ("EQ", "NE", "GE", "GT", "LE", "LT", "?"), "compare_type": ("", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", "?"),
+    "algorithm": ("DEFAULT", "PHILOX", "THREE_FRY", "?"), "transpose_a": ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT", "?"),
+    "routine": ("getrf", "geqrf", "geqp3", "orgqr", "syevd", "gesdd", "geev", "gees", "gehrd", "sytrd", "gtsv", "?"),
+    "options": ("", "uplo=U", "mode=S", "mode=N", "low=2 high=3", "low=9", "high=x", "compute_left=N", "?"),
+}  # fmt: skip
+TYPES = ("f32", "f32", "f32", "i32", "i32", "i1", "f64", "bf16", "c64", "ui8", "ui64", "f8E4M3FN", "i4")
+HUGE = (1 << 20, 1 << 31, 1 << 40, (1 << 62) + 3, (1 << 63) - 1, -(1 << 63))
+
+
+class Forger:
+    """Changes the program of one manifest."""
+
+    def __init__(self, manifest: dict[str, Any], rng: random.Random) -> None:
+        self.manifest, self.rng = manifest, rng
+        self.axes = [axis["name"] for axis in manifest["mesh"]["axes"]] or ["a"]
+        self.sizes = {axis["name"]: axis["size"] or 1 for axis in manifest["mesh"]["axes"]}
+
+    def forge(self) -> None:
+        """One to four changes of a kernel's body or of launches."""
+        bodies = [kernel for kernel in self.manifest["kernels"].values() if kernel["body"]["nodes"]]
+        items = [item for item in self.items(self.manifest) if item["op"] != "kernel"]
+        for _ in range(self.rng.choice([1, 1, 2, 4])):
+            if items and (not bodies or self.rng.random() < 0.35):
+                self.change_launch(self.rng.choice(items))
+            elif bodies:
+                kernel = self.rng.choice(bodies)
+                graph = graph_from_json(kernel["body"])
+                self.change_graph(graph, [])
+                kernel["body"] = graph_to_json(graph)
+
+    def items(self, plan: dict[str, Any]) -> list[dict[str, Any]]:
+        return [each for item in plan["schedule"] for each in (item, *(e for r in item.get("regions", ()) for e in self.items(r)))]  # fmt: skip
+
+    # Launches
+
+    def change_launch(self, item: dict[str, Any]) -> None:
+        how, attrs = self.rng.random(), attrs_from_json(item["attrs"])
+        if how < 0.6 and attrs:
+            self.tweak(attrs)
+        elif item["op"] in COLLECTIVE_OPS:
+            item["op"] = self.rng.choice(COLLECTIVE_OPS)
+            attrs |= self.attributes(item["op"], [TensorType((4, 4), "f32")])
+        if how > 0.9:
+            side = item[self.rng.choice(["inputs", "outputs"])]
+            side[:] = [self.rng.randrange(len(self.manifest["buffers"])) for _ in side]
+        item["attrs"] = attrs_to_json(attrs)
+
+    # Bodies
+
+    def change_graph(self, graph: Graph, outer: list[Value]) -> None:
+        regions = [(region, node) for node in graph.nodes for region in node.regions]
+        if regions and self.rng.random() < 0.4:
+            region, node = self.rng.choice(regions)
+            before = graph.nodes[: graph.nodes.index(node)]
+            self.change_graph(region, [*outer, *graph.inputs, *(v for n in before for v in n.results)])
+            return
+        how: Callable[[Graph, list[Value]], None] = self.rng.choice([self.grow, self.grow, self.grow, self.change_attribute, self.change_attribute, self.change_operand, self.change_op, self.change_type, self.change_outputs, self.change_regions])  # fmt: skip
+        how(graph, outer)
+
+    def grow(self, graph: Graph, outer: list[Value]) -> None:
+        """A new operation, and uses of what it makes in place of values of the same type."""
+        place = self.rng.randrange(len(graph.nodes) + 1)
+        seen = [*outer, *graph.inputs, *(v for node in graph.nodes[:place] for v in node.results)]
+        op = self.rng.choice(OPS)
+        count = inference._ARITY.get(op, inference._AT_LEAST.get(op, 1) + self.rng.choice([0, 0, 1, 2]))
+        first = self.rng.choice(seen) if seen else None
+        like = [v for v in seen if first and v.type == first.type]
+        operands = [self.rng.choice(like if self.rng.random() < 0.7 else seen) for _ in range(count)] if seen else []
+        attrs, kinds = self.attributes(op, [v.type for v in operands]), [v.type for v in operands]
+        regions = self.regions(op, kinds, graph)
+        try:
+            types = inference.infer_types(op, attrs, kinds, regions)
+        except (MeshgenError, IndexError, ValueError):
+            types = None
+        made = types or [
+            self.type_like([*kinds, *(v.type for v in graph.outputs)])
+            for _ in range(2 if op == "rng_bit_generator" else 1)
+        ]
+        node = Node(op, operands, [Value(kind) for kind in made], attrs, regions=regions)
+        graph.nodes.insert(place, node)
+        for user in graph.nodes[place + 1 :]:
+            user.operands = [self.instead(v, node.results) for v in user.operands]
+        graph.outputs = [self.instead(v, node.results) for v in graph.outputs]
+
+    def instead(self, value: Value, made: list[Value]) -> Value:
+        same = [v for v in made if v.type == value.type]
+        return self.rng.choice(same) if same and self.rng.random() < 0.5 else value
+
+    def change_attribute(self, graph: Graph, outer: list[Value]) -> None:
+        nodes = [node for node in graph.nodes if node.attrs]
+        if nodes:
+            node = self.rng.choice(nodes)
+            self.tweak(node.attrs)
+            self.infer_again(node)
+
+    def change_operand(self, graph: Graph, outer: list[Value]) -> None:
+        place = self.rng.randrange(len(graph.nodes)) if graph.nodes else 0
+        seen = [*outer, *graph.inputs, *(v for node in graph.nodes[:place] for v in node.results)]
+        if graph.nodes and graph.nodes[place].operands and seen:
+            node = graph.nodes[place]
+            node.operands[self.rng.randrange(len(node.operands))] = self.rng.choice(seen)
+            self.infer_again(node)
+
+    def change_op(self, graph: Graph, outer: list[Value]) -> None:
+        if graph.nodes:
+            node = self.rng.choice(graph.nodes)
+            count = len(node.operands)
+            node.op = self.rng.choice([op for op in OPS if inference._ARITY.get(op, count) == count])
+            node.attrs |= self.attributes(node.op, [v.type for v in node.operands])
+            self.infer_again(node)
+
+    def change_type(self, graph: Graph, outer: list[Value]) -> None:
+        values = list(graph.values())
+        if values:
+            value = self.rng.choice(values)
+            value.type = self.type_like([value.type])
+
+    def change_outputs(self, graph: Graph, outer: list[Value]) -> None:
+        values = [*outer, *graph.values()]
+        how = self.rng.random()
+        if how < 0.3 and graph.outputs:
+            del graph.outputs[self.rng.randrange(len(graph.outputs))]
+        elif values:
+            graph.outputs = [self.rng.choice(values) if self.rng.random() < 0.5 else v for v in graph.outputs]
+            graph.outputs += [self.rng.choice(values)] if how > 0.8 else []
+
+    def change_regions(self, graph: Graph, outer: list[Value]) -> None:
+        nodes = [node for node in graph.nodes if node.regions]
+        if nodes:
+            node = self.rng.choice(nodes)
+            found = [*node.regions]
+            self.rng.shuffle(found)
+            node.regions = tuple(
+                found[: self.rng.randrange(len(found) + 1)] + [copy.deepcopy(found[0])] * self.rng.choice([0, 0, 1])
+            )
+
+    def infer_again(self, node: Node) -> None:
+        try:
+            types = inference.infer_types(node.op, node.attrs, [v.type for v in node.operands], node.regions)
+        except (MeshgenError, IndexError, ValueError):
+            return
+        if types and len(types) == len(node.results) and self.rng.random() < 0.7:
+            for value, kind in zip(node.results, types, strict=True):
+                value.type = kind
+
+    # Parts of operations
+
+    def regions(self, op: str, kinds: list[TensorType], graph: Graph) -> tuple[Graph, ...]:
+        """Regions that a new operation of this kind may have."""
+        scalars = [TensorType((), kind.dtype) for kind in kinds]
+        half = scalars[: len(scalars) // 2]
+        wanted: dict[str, list[tuple[list[TensorType], list[TensorType]]]] = {
+            "reduce_region": [(half * 2, half)],
+            "reduce_window": [(half * 2, half)],
+            "scatter": [(half * 2, half)],
+            "sort": [([s for s in scalars for _ in range(2)], [TensorType((), "i1")])],
+            "select_and_scatter": [(scalars[:1] * 2, [TensorType((), "i1")]), (scalars[:1] * 2, scalars[:1])],
+            "if": [(kinds[1:], kinds[1:])] * 2,
+            "case": [(kinds[1:], kinds[1:])] * 3,
+            "while": [(kinds, [TensorType((), "i1")]), (kinds, kinds)],
+        }
+        return tuple(self.region(*ends) for ends in wanted.get(op, ()))
+
+    def region(self, inputs: list[TensorType], outputs: list[TensorType]) -> Graph:
+        graph = Graph("region", [Value(kind) for kind in inputs])
+        for kind in outputs:
+            alike = [v for v in graph.values() if v.type == kind]
+            if kind.dtype == "i1" and graph.inputs and not graph.inputs[0].type.rank:
+                alike = graph.add("compare", [graph.inputs[0]] * 2, [kind], {"direction": self.rng.choice(["LT", "GT", "LT", "EQ"])}).results  # fmt: skip
+            elif alike:
+                op = self.rng.choice(["add", "maximum", "subtract", "multiply"])
+                alike = graph.add(op, [self.rng.choice(alike), self.rng.choice(alike)], [kind]).results
+            graph.outputs.append(self.rng.choice(alike) if alike else Value(kind))
+        return graph if all(v in list(graph.values()) for v in graph.outputs) else Graph("region", graph.inputs)
+
+    def attributes(self, op: str, kinds: list[TensorType]) -> dict[str, Any]:
+        forms = dict(inference._ATTRS.get(op, {}))
+        forms |= {name: form for name, form in inference._OPTIONAL.get(op, {}).items() if self.rng.random() < 0.4}
+        return {name: self.attribute(name, form, kinds) for name, form in forms.items()}
+
+    def attribute(self, name: str, form: str, kinds: list[TensorType]) -> Any:
+        rng, rank = self.rng, kinds[0].rank if kinds else 1
+        if name == "value":
+            import numpy as np
+
+            return np.ones(rng.choice([(), (2,), (4, 4)]), DTYPES[rng.choice(TYPES)])
+        made: dict[str, Callable[[], Any]] = {
+            "int": lambda: self.integer(rank),
+            "ints": lambda: self.integers(name, kinds, rank),
+            "str": lambda: rng.choice(WORDS.get(name, ("x",))),
+            "flag": lambda: rng.random() < 0.5,
+            "names": lambda: tuple(rng.sample(self.axes, rng.randrange(len(self.axes) + 1))) if rng.random() < 0.8 else (f"{self.axes[0]}:(1)2",),
+            "number": lambda: rng.choice([0, 1, -1, 0.5, float("nan"), float("inf"), 1 << 63]),
+            "place": lambda: rng.choice([0, 1, (0,), (1,), (0, 0), (None,), 5]),
+            "sharding": lambda: self.sharding(rank),
+            "mesh": lambda: make_mesh({"q": 2}, "other"),
+            "any": lambda: rng.choice([0, 1, (0, 1), ((0, 1),), ((0, 1), (1, 0)), "x"]),
+        }  # fmt: skip
+        return made[form]()
+
+    def integer(self, rank: int) -> int:
+        return self.rng.choice(HUGE) if self.rng.random() < 0.05 else self.rng.randrange(-1, max(rank, 3) + 1)
+
+    def integers(self, name: str, kinds: list[TensorType], rank: int) -> tuple[int, ...]:
+        if name in ("start", "limit", "slice_sizes", "shape") and kinds and self.rng.random() < 0.6:
+            return tuple(0 if name == "start" else n or 0 for n in kinds[0].shape)
+        if name == "perm":
+            return tuple(self.rng.sample(range(rank), rank))
+        count = self.rng.choice([rank, rank, rank, rank - 1, 0, 1, 2, 6])
+        if name in ("dims",) or name.endswith(("_dims", "_batch", "_contract", "_map")):
+            return tuple(self.rng.sample(range(rank), min(rank, max(count, 0))))
+        low = 1 if any(word in name for word in ("stride", "dilation", "window")) and self.rng.random() < 0.9 else -1
+        return tuple(
+            self.rng.choice(HUGE) if self.rng.random() < 0.02 else self.rng.randrange(low, 4)
+            for _ in range(max(count, 0))
+        )
+
+    def sharding(self, rank: int) -> Sharding:
+        dims: list[tuple[str, ...]] = [() for _ in range(rank)]
+        for axis in self.axes:
+            if rank and self.rng.random() < 0.6:
+                dims[self.rng.randrange(rank)] += (axis if self.rng.random() < 0.8 else f"{axis}:(1)2",)
+        partial = ((self.axes[0], self.rng.choice(PARTIAL_KINDS)),) if self.rng.random() < 0.2 else ()
+        halo = tuple((self.rng.randrange(3), self.rng.randrange(3)) for _ in dims) if self.rng.random() < 0.2 else ()
+        offsets = tuple((0, 1, 4) if d else () for d in dims) if self.rng.random() < 0.1 else ()
+        return Sharding(tuple(dims), partial, halo, offsets)
+
+    def type_like(self, kinds: list[TensorType]) -> TensorType:
+        kind = self.rng.choice(kinds) if kinds else TensorType((2,), "f32")
+        how = self.rng.random()
+        if how < 0.4:
+            return kind
+        if how < 0.6:
+            return TensorType(kind.shape, self.rng.choice(TYPES))
+        if how < 0.62:
+            return TensorType((self.rng.choice(HUGE[:3]),), kind.dtype)
+        sizes = list(kind.shape)
+        self.rng.shuffle(sizes)
+        change = self.rng.choice([sizes[1:], [*sizes, 1], [*sizes, 2], sizes, [0, *sizes[1:]], [3, *sizes[1:]]])
+        return TensorType(tuple(change), kind.dtype)
+
+    def tweak(self, attrs: dict[str, Any]) -> None:
+        """Another value for one attribute, of the same form."""
+        name = self.rng.choice(list(attrs))
+        value = attrs[name]
+        if isinstance(value, bool):
+            attrs[name] = not value
+        elif isinstance(value, int):
+            attrs[name] = self.rng.choice([value + 1, value - 1, 2 * value, -value, 0, 1, self.rng.choice(HUGE)])
+        elif isinstance(value, str):
+            attrs[name] = self.rng.choice(WORDS.get(name, (*self.axes, "x")))
+        elif isinstance(value, tuple) and value:
+            attrs[name] = self.tweaked(value)
+        elif isinstance(value, Sharding):
+            attrs[name] = self.sharding(value.rank)
+        elif isinstance(value, float):
+            attrs[name] = self.rng.choice([0.0, -1.0, float("nan"), 1, (1 << 64) - 1])
+
+    def tweaked(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        entries, place = list(value), self.rng.randrange(len(value))
+        how = self.rng.random()
+        if how < 0.2:
+            del entries[place]
+        elif how < 0.4:
+            entries.insert(place, entries[place])
+        elif how < 0.5:
+            self.rng.shuffle(entries)
+        elif isinstance(entries[place], int):
+            entries[place] += self.rng.choice([1, -1, 2, -4, 100, self.rng.choice(HUGE[:4])])
+        elif isinstance(entries[place], str):
+            entries[place] = self.rng.choice([*self.axes, f"{self.axes[0]}:(1)2", "x:(2)2"])
+        elif isinstance(entries[place], tuple) and entries[place]:
+            entries[place] = self.tweaked(entries[place])
+        return tuple(entries)

@@ -1,0 +1,153 @@
+"""Forge modules of many kinds at random, and see that nothing but refusals, run-time failures and results come of it.
+
+python -m tests.runtime.mutate_modules --count 10000 --seed 1 [--keep FOLDER]
+
+Every mutant is loaded, run on the reference device, inspected and compared with itself. Allowed are exit codes 0, 1, 3 and 4. A
+mutant that ends otherwise, takes too long or too much memory, runs code or leaves files is kept, and told with its seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import io
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from meshgen import cli
+from meshgen.runtime import container, footprint
+from tests.runtime.module_kinds import KINDS
+from tests.runtime.mutations import Original, mutant
+
+ALLOWED = (0, 1, 3, 4)  # 3: replicas hold other numbers, as the forger wrote
+SIZES = ["--mesh", "a=2", "--shape", "x=6x8"]
+SECONDS, MEMORY = 20, 3 << 30
+
+
+class TooLongError(BaseException):
+    """No command may catch it."""
+
+
+def commands(path: str, kind: str) -> list[list[str]]:
+    at = SIZES if kind == "open sizes" else []
+    return [
+        ["run", path, *at, "--time-limit", "3"],
+        ["inspect", path, "--schedule", *at],
+        ["inspect", path, "--json"],
+        ["diff", path, path],
+    ]
+
+
+def outcome(path: Path, kind: str, faults: list[str]) -> int:
+    """What comes of a mutant: the highest exit code; what must not be is added to `faults`."""
+    highest = 0
+    for words in commands(str(path), kind):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = _timed(words, faults)
+        text = out.getvalue() + err.getvalue()
+        if code not in ALLOWED:
+            faults.append(f"{words[0]}: exit {code}: {err.getvalue()[:300]}")
+        if "memory does not suffice" in text:
+            faults.append(f"{words[0]}: out of memory")
+        if any(each in text for each in ("\x1b", "\ud800")):
+            faults.append(f"{words[0]}: a control character")
+        highest = max(highest, code)
+    return highest
+
+
+def _timed(words: list[str], faults: list[str]) -> int:
+    signal.signal(signal.SIGPROF, _too_long)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    try:
+        return cli.main(words)
+    except TooLongError:
+        faults.append(f"{words[0]}: more than {SECONDS} s")
+        return 4
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _too_long(*_: Any) -> None:
+    raise TooLongError
+
+
+@contextlib.contextmanager
+def guarded(faults: list[str]) -> Iterator[None]:
+    """Internal errors are told instead of kept, and a mutant may take as much memory as a small machine has."""
+    internal, free, limits = cli._internal, footprint.free_bytes, resource.getrlimit(resource.RLIMIT_AS)
+
+    def told(error: Exception, words: list[str]) -> int:
+        faults.append("".join(traceback.format_exception(error)[-6:]))
+        return 70
+
+    held = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    cli._internal, footprint.free_bytes = told, lambda: 1 << 30
+    resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, limits[1]))
+    try:
+        yield
+    finally:
+        cli._internal, footprint.free_bytes = internal, free
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+def originals(folder: Path, kinds: list[str]) -> list[Original]:
+    found: list[Original] = []
+    for kind in kinds:
+        path = folder / f"{kind.replace(' ', '_')}.mgx"
+        KINDS[kind](path)
+        found.append(Original.of(kind, path))
+    return found
+
+
+def mutate(sources: list[Original], first: int, count: int, folder: Path) -> tuple[collections.Counter[tuple[str, int]], list[str]]:  # fmt: skip
+    """Outcomes by kind and exit code, and the faults, of `count` mutants from the seed `first` on."""
+    table: collections.Counter[tuple[str, int]] = collections.Counter()
+    told: list[str] = []
+    path = folder / "mutant.mgx"
+    for seed in range(first, first + count):
+        source, faults = sources[seed % len(sources)], list[str]()
+        before = sorted(os.listdir())
+        container.write(path, mutant(source, random.Random(seed)))
+        with guarded(faults):
+            table[source.name, outcome(path, source.name, faults)] += 1
+        if sorted(os.listdir()) != before:
+            faults.append("it wrote a file")
+        if faults:
+            path.rename(folder / f"mutant-{seed}.mgx")
+            told.append(f"seed {seed} ({source.name}): " + "\n".join(dict.fromkeys(faults)))
+    return table, told
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", type=Path, help="where mutants with faults are kept")
+    parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=list(KINDS))
+    options = parser.parse_args()
+    folder = options.keep or Path(tempfile.mkdtemp())
+    folder.mkdir(exist_ok=True)
+    sources = originals(folder, options.kinds)
+    with tempfile.TemporaryDirectory() as empty:
+        os.chdir(empty)
+        table, told = mutate(sources, options.seed, options.count, folder.resolve())
+    for (name, code), count in sorted(table.items()):
+        sys.stdout.write(f"{name:20} exit {code:2}: {count}\n")
+    for text in told:
+        sys.stdout.write(text + "\n")
+    sys.stdout.write(f"{options.count} mutants, {len(told)} with faults, kept in {folder}\n")
+    return bool(told)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""Module files changed at random, with every digest made right again: what a forger could write."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from meshgen.runtime import container
+from tests.runtime.deep_mutations import Forger
+
+JUNK = [None, True, False, -1, 0, 1, 2, 3, 7, 64, 1 << 20, 1 << 31, (1 << 62) + 1, 1 << 63, -(1 << 63), 1 << 200, 0.5, -0.0, 1e300, 1e18, "",
+        "x", "sum", "f32", "x:(0)2", "x:(1)2", "\x1b[2J", "\ud800", "../../etc/passwd", [], {}, [[]], [0, 0], {"tuple": []}, {"tuple": [0, 1]},
+        {"tuple": ["a", "a"]}, {"a": 1}, {"float": "nan"}, {"array": {"dtype": "f32", "shape": [1 << 39], "splat": "AAAAAA=="}},
+        {"scalar": {"dtype": "i1", "shape": [], "splat": "AQ=="}}, {"sharding": {"dims": [["a"], []]}}, {"type": ["f32", [1 << 40]]}]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Original:
+    """The members of a good module."""
+
+    name: str
+    members: Mapping[str, bytes]
+
+    @staticmethod
+    def of(name: str, path: Path) -> Original:
+        found = container.Container(path)
+        return Original(name, {each: bytes(found[each]) for each in found})
+
+
+def mutant(original: Original, rng: random.Random) -> dict[str, bytes]:
+    """The members with one to four changes."""
+    members = dict(original.members)
+    if rng.random() < 0.08:
+        return sealed(with_bytes(members, rng))
+    place = rng.choice([name for name in members if name.endswith("manifest.json")])
+    manifest = json.loads(members[place])
+    if "kernels" in manifest and rng.random() < 0.7:
+        Forger(manifest, rng).forge()
+        members[place] = json.dumps(manifest).encode()
+        return sealed(members)
+    for _ in range(rng.choice([1, 1, 1, 2, 2, 4])):
+        change(manifest, rng)
+    members[place] = json.dumps(manifest).encode()
+    return sealed(members)
+
+
+def with_bytes(members: dict[str, bytes], rng: random.Random) -> dict[str, bytes]:
+    """Another member than a manifest with some bytes changed, cut off, or of another member."""
+    names = [name for name in members if "manifest." not in name]
+    if not names:
+        return members
+    name = rng.choice(names)
+    content = bytearray(members[name])
+    how = rng.randrange(4)
+    if how == 0 and content:
+        content[rng.randrange(min(len(content), 200))] = rng.randrange(256)
+    elif how == 1:
+        del content[rng.randrange(len(content) + 1) :]
+    elif how == 2:
+        content = bytearray(members[rng.choice(names)])
+    else:
+        header = json.dumps({rng.choice(["0", "1", "w"]): {"dtype": rng.choice(["F32", "BOOL", 5]), "shape": rng.choice(JUNK), "data_offsets": rng.choice([[0, 0], [0, 4], *JUNK])}})  # fmt: skip
+        content = bytearray(len(header).to_bytes(8, "little") + header.encode() + bytes(4))
+    return members | {name: bytes(content)}
+
+
+def sealed(members: dict[str, bytes]) -> dict[str, bytes]:
+    """The members with the digests of each manifest made right, those of folders first."""
+    members = dict(members)
+    for place in sorted(
+        (name for name in members if name.endswith("manifest.json")), key=lambda name: -name.count("/")
+    ):
+        head = place.removesuffix("manifest.json")
+        if head.startswith("sizes/"):
+            continue  # of a specialisation, whose members are found by their digests
+        manifest = json.loads(members[place])
+        own = [name.removeprefix(head) for name in members if name.startswith(head)]
+        if not isinstance(manifest, dict):
+            continue
+        if isinstance(manifest.get("files"), dict):
+            before = manifest["files"]
+            files = {n: digest(members[head + n]) for n in own if n not in ("manifest.json", "manifest.sha256")}
+            renamed = {before[n]: files[n] for n in files if n in before and isinstance(before[n], str)}
+            manifest["files"] = files
+            for row in _rows(manifest):
+                table = row.get("members")
+                if isinstance(table, dict):
+                    row["members"] = {n: renamed.get(d, d) if isinstance(d, str) else d for n, d in table.items()}
+        members[place] = json.dumps(manifest).encode()
+        members[head + "manifest.sha256"] = digest(members[place]).encode()
+    return members
+
+
+def _rows(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    rows = manifest.get("specialisations")
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def change(document: Any, rng: random.Random) -> None:
+    """One change: a value for another one, of its kind more often than not, an entry left out, doubled or moved."""
+    groups = _groups(document)
+    parent, key = rng.choice(groups[rng.choice(list(groups))])
+    how = rng.random()
+    if how < 0.3 and isinstance(parent[key], int | str) and not isinstance(parent[key], bool):
+        _replace_all(document if rng.random() < 0.5 else parent, parent[key], _other(parent[key], rng))
+        return
+    how = rng.random()
+    if how < 0.1:
+        if isinstance(parent, dict):
+            parent.pop(key, None)
+        else:
+            del parent[key]
+    elif how < 0.2 and isinstance(parent, list):
+        parent.insert(rng.randrange(len(parent) + 1), copy.deepcopy(parent[key]))
+    elif how < 0.3 and isinstance(parent, list):
+        other = rng.randrange(len(parent))
+        parent[key], parent[other] = parent[other], parent[key]
+    elif how < 0.55:
+        parent[key] = copy.deepcopy(rng.choice(_alike(document, key, parent)))
+    elif how < 0.8 and isinstance(parent[key], int) and not isinstance(parent[key], bool):
+        parent[key] = rng.choice([parent[key] + 1, parent[key] - 1, 2 * parent[key], -parent[key], parent[key] + (1 << 31), parent[key] << 50])  # fmt: skip
+    else:
+        parent[key] = copy.deepcopy(rng.choice(JUNK))
+
+
+def _other(value: Any, rng: random.Random) -> Any:
+    """A value that may stand in the place of another one."""
+    if isinstance(value, str):
+        words = ("f32", "f64", "i32", "i1", "bf16", "c64", "ui8", "sum", "max", "and", "a", "x", "add", "and", "maximum", "exponential", "reduce_region", "reverse")  # fmt: skip
+        return rng.choice(words)
+    return rng.choice([0, 1, 2, 3, 5, value + 1, value - 1, value * 2, value * 1000, -value])
+
+
+def _replace_all(document: Any, old: Any, new: Any) -> None:
+    """Another value wherever this one stands: what is consistent gets further than what is not."""
+    for _, parent, key in list(_places(document, ())):
+        if type(parent[key]) is type(old) and parent[key] == old:
+            parent[key] = new
+
+
+def _groups(document: Any) -> dict[str, list[tuple[Any, Any]]]:
+    """All places in a document by the part of it that they are in, so that small parts are changed as often as big ones."""
+    table: dict[str, list[tuple[Any, Any]]] = {}
+    for path, parent, key in _places(document, ()):
+        words = [str(part) for part in path if not isinstance(part, int)]
+        group = next(
+            (w for w in ("attrs", "regions", "operands", "results", "nodes", "body", "sharding") if w in words),
+            words[0],
+        )
+        table.setdefault(group, []).append((parent, key))
+    return table
+
+
+def _places(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any, Any]]:
+    if len(path) > 60:
+        return
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in entries:
+        yield (*path, key), value, key
+        yield from _places(inner, (*path, key))
+
+
+def _alike(document: Any, key: Any, parent: Any) -> list[Any]:
+    """Values that stand under the same name elsewhere, or beside it in a list."""
+    if isinstance(parent, list):
+        return parent
+    return [place[found] for _, place, found in _places(document, ()) if found == key and isinstance(place, dict)]
