@@ -62,8 +62,10 @@ def _sort(site: Site) -> list[TensorType] | None:
 def _top_k(site: Site) -> list[TensorType] | None:
     (x,) = site.operands
     k = site.attrs["k"]
-    size = x.shape[-1] if x.rank else 0
     site.dtype_in(x, "ordered")
+    if not site.require(x.rank > 0, f"{x} has no last dim"):
+        return None
+    size = x.shape[-1]
     if not site.require(
         k >= 0 and (size is None or k <= size), f"k is {k}, but the last dim of {x} has {size} elements"
     ):

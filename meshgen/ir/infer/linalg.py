@@ -62,9 +62,20 @@ def _lapack(site: Site) -> list[TensorType] | None:
         site.fault(f"options are name=value, not '{site.attrs['options']}'")
         return None
     found = ROUTINES[name].result_types(site.operands, options_of(site.attrs["options"]))
+    if found is not None and name == "gehrd":
+        _check_balanced(site, site.operands[0].shape[-1] or 0)
     given = ", ".join(map(str, site.operands))
     site.require(found is not None, f"({given}) are no operands of {name}: ({ROUTINES[name].operands})")
     return found
+
+
+def _check_balanced(site: Site, size: int) -> None:
+    """Rows low to high, counted from 1, are not triangular yet."""
+    options = options_of(site.attrs["options"])
+    low, high = options.get("low", "1"), options.get("high", str(size))
+    whole = low.isdecimal() and high.isdecimal() and max(len(low), len(high)) < 10
+    fits = whole and (1 <= int(low) <= int(high) <= size or (size == 0 and int(low) == 1 and int(high) == 0))
+    site.require(fits, f"rows '{low}' to '{high}' are not among {size}")
 
 
 ATTRS: dict[str, dict[str, str]] = {

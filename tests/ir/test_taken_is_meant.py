@@ -1,0 +1,111 @@
+"""What the verifier takes has a meaning: made-up operations on made-up arrays give what their types say, or are refused."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+import warnings
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from meshgen.errors import MeshgenError
+from meshgen.ir.evaluate.evaluator import HANDLERS, Evaluator
+from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.infer import inference
+from meshgen.ir.infer.inference import infer_types, verify_node
+from meshgen.mesh import make_mesh
+from meshgen.runtime.footprint import body_bytes
+from meshgen.runtime.simulate import rank_handlers
+from tests.runtime.deep_mutations import OPS, TYPES, Forger
+
+MESH = make_mesh({"a": 2, "x": 3})
+MANIFEST = {"mesh": {"axes": [{"name": axis.name, "size": axis.size} for axis in MESH.axes]}}
+EVALUATOR = Evaluator(rank_handlers(MESH, 1))
+MOST = 1 << 24  # bytes
+ENDING = [op for op in OPS if op != "while"]  # a loop that is made up seldom ends
+
+
+def made_up(rng: random.Random, op: str) -> Node:
+    """An operation with as many operands as it takes, of similar types."""
+    forger = Forger(MANIFEST, rng)
+    sizes = [rng.choice([0, 1, 2, 2, 3, 4, 4]) for _ in range(rng.choice([0, 1, 1, 2, 2, 3]))]
+    first = TensorType(tuple(sizes), rng.choice(TYPES))
+    count = inference._ARITY.get(op, inference._AT_LEAST.get(op, 1) + rng.choice([0, 0, 1, 2]))
+    kinds = [first if rng.random() < 0.6 else _near(first, rng) for _ in range(count)]
+    attrs = forger.attributes(op, kinds)
+    regions = forger.regions(op, kinds, Graph("none"))
+    try:
+        types = infer_types(op, attrs, kinds, regions)
+    except (MeshgenError, IndexError, ValueError):
+        types = None
+    results = types or [_near(first, rng) for _ in range(2 if op == "rng_bit_generator" else 1)]
+    return Node(op, [Value(kind) for kind in kinds], [Value(kind) for kind in results], attrs, regions=regions)
+
+
+def _near(kind: TensorType, rng: random.Random) -> TensorType:
+    how = rng.random()
+    if how < 0.3:
+        return TensorType((), rng.choice([kind.dtype, "i32", "i1"]))
+    if how < 0.6:
+        return TensorType(kind.shape, rng.choice(TYPES))
+    return TensorType(tuple(rng.choice([n, n, 1, 2, n + 1 if n is not None else 1]) for n in kind.shape), rng.choice([kind.dtype, "i32"]))
+
+
+def array(kind: TensorType, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    return np.asarray(rng.integers(-9, 9, kind.sizes)).astype(kind.numpy_dtype)
+
+
+def is_meant(node: Node, seed: int) -> str:
+    """What is wrong with the results of an operation that is taken; "refused" and "big" are fine."""
+    if any(None in value.type.shape for value in node.results) or verify_node(node, MESH):
+        return "refused"
+    graph = Graph("one", node.operands, [node], node.results)
+    if body_bytes(graph) > MOST:
+        return "big"
+    rng = np.random.default_rng(seed)
+    found = EVALUATOR.graph(graph, [array(value.type, rng) for value in node.operands])
+    wanted = [(value.type.sizes, value.type.numpy_dtype) for value in node.results]
+    have = [(each.shape, each.dtype) for each in found]
+    return "" if have == wanted else f"gives {have} instead of {wanted}"
+
+
+def tried(first: int, count: int, seconds: float = 0) -> tuple[Counter[str], list[str]]:
+    """How many operations of each outcome, and what is wrong with which seeds."""
+    table: Counter[str] = Counter()
+    faults: list[str] = []
+    for seed in range(first, first + count):
+        rng = random.Random(seed)
+        node = made_up(rng, ENDING[seed % len(ENDING)])
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            outcome = is_meant(node, seed)
+        except Exception as error:  # whatever it is: it is what is looked for
+            outcome = f"{type(error).__name__}: {error}"
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        table["taken" if outcome == "" else outcome if outcome in ("refused", "big") else "wrong"] += 1
+        if outcome not in ("", "refused", "big"):
+            types = [str(v.type) for v in node.operands], [str(v.type) for v in node.results]
+            faults.append(f"seed {seed}: {node.op} {types} {node.attrs}: {outcome}")
+    return table, faults
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_the_verifier_takes_has_a_meaning() -> None:
+    assert set(OPS) >= set(HANDLERS)
+    table, faults = tried(0, 4000)
+    assert faults == []
+    assert table["taken"] > 400
+
+
+def _too_long(*_: Any) -> None:
+    raise TimeoutError("more than 5 s")
+
+
+if __name__ == "__main__":  # FIRST COUNT
+    signal.signal(signal.SIGALRM, _too_long)
+    warnings.simplefilter("ignore")
+    sys.stdout.write("\n".join(map(str, tried(int(sys.argv[1]), int(sys.argv[2]), 5.0))) + "\n")
