@@ -249,6 +249,10 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "The file is a module, but a digest, a bound or a value in it is wrong: it was damaged, cut off or changed.",
         "Copy it again, or write it again with `meshgen compile`.",
     ),
+    "MG0504": Fault(
+        "A module has limits: 65,536 inputs, 131,072 launches, 1,024 mesh axes and so on (`meshgen/runtime/limits.py`), and names without control characters.",
+        "Rename what is named, or make the program smaller. A file that was not made by meshgen should not be trusted.",
+    ),
     "MG0503": Fault(
         "The module was written by a newer meshgen, in a format that this one does not know.", "Use the newer meshgen."
     ),

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import random
 import re
 from typing import Any
 
 import numpy as np
 import pytest
 
-from meshgen.ir.evaluate.evaluator import Evaluator
-from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ir.infer.inference import infer_types, verify_node
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.infer.inference import verify_node
 from meshgen.mesh import make_mesh
 from meshgen.spec import P
 from tests.ir.test_infer import node, t
 
 MESH = make_mesh({"x": 2, "y": 3})
-WINDOW = {name: (1,) for name in ("window_dimensions", "window_strides", "base_dilations", "window_dilations")} | {"low": (0,), "high": (0,)}  # fmt: skip
+WINDOW = dict.fromkeys(("window_dimensions", "window_strides", "base_dilations", "window_dilations"), (1,)) | {"low": (0,), "high": (0,)}  # fmt: skip
 SCATTER = {"update_window_dims": (), "inserted_window_dims": (0,), "input_batching_dims": (), "scatter_indices_batching_dims": (),
            "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}  # fmt: skip
 GATHER = {"offset_dims": (), "collapsed_slice_dims": (0,), "operand_batching_dims": (), "start_indices_batching_dims": (),

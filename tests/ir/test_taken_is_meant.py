@@ -52,7 +52,10 @@ def _near(kind: TensorType, rng: random.Random) -> TensorType:
         return TensorType((), rng.choice([kind.dtype, "i32", "i1"]))
     if how < 0.6:
         return TensorType(kind.shape, rng.choice(TYPES))
-    return TensorType(tuple(rng.choice([n, n, 1, 2, n + 1 if n is not None else 1]) for n in kind.shape), rng.choice([kind.dtype, "i32"]))
+    return TensorType(
+        tuple(rng.choice([n, n, 1, 2, n + 1 if n is not None else 1]) for n in kind.shape),
+        rng.choice([kind.dtype, "i32"]),
+    )
 
 
 def array(kind: TensorType, rng: np.random.Generator) -> np.ndarray[Any, Any]:

@@ -9,8 +9,8 @@ import random
 import numpy as np
 import pytest
 
-from meshgen.errors import MeshgenError, ModuleError, ScheduleError, UsageError
-from meshgen.runtime import container, tensors
+from meshgen.errors import MeshgenError, ModuleError, RuntimeFailure, ScheduleError, UsageError
+from meshgen.runtime import container, limits, tensors
 from meshgen.runtime.loading import load
 from tests.codegen.programs import mixed
 from tests.codegen.test_package import code
@@ -213,6 +213,69 @@ def test_forged_members_are_refused(tmp_path):
     ):
         with pytest.raises(ModuleError, match="MG0502"):
             load(forged(path, members={"constants.safetensors": member}))
+
+
+def huge(manifest):
+    body = next(iter(manifest["kernels"].values()))["body"]
+    body["nodes"].append({"op": "iota", "operands": [], "attrs": {"dim": 0}, "results": [{"type": ["f32", [1 << 38]]}]})
+
+
+def test_a_huge_value_in_a_kernel_is_refused_where_it_would_be_made(tmp_path):
+    saved(tmp_path / "m.mgx", mixed())
+    module = load(forged(tmp_path / "m.mgx", huge))
+    with pytest.raises(RuntimeFailure, match=r"MG0604.*do not fit into this machine's memory"):
+        module(normal(4, 3), np.float32(0.5))
+
+
+def test_forged_texts_and_headers_are_refused(tmp_path):
+    path = tmp_path / "m.mgx"
+    saved(path, mixed(), **code() | {"stages": {"partition": "text"}})
+    members = container.Container(path)
+    stage, source = (next(n for n in members if n.startswith(head)) for head in ("stages/", "kernels/"))
+    header = b'{"2":{"dtype":"F32","shape":[1e400],"data_offsets":[0,0]}}'
+    for name, content in (
+        (stage, b"\xff\xfe"),
+        (source, b"\xff\xfe"),
+        ("stages/99_other.mlir", b""),
+        ("constants.safetensors", len(header).to_bytes(8, "little") + header),
+    ):
+        with pytest.raises(ModuleError, match="MG0502"):
+            load(forged(path, members={name: content}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        at("name", value="\x1b[2Jevil"),
+        at("name", value="\ud800"),
+        at("buffers", 0, "name", value="a\nb"),
+        at("inputs", 0, "name", value="\x9b31m"),
+        at("inputs", 0, "sharding", value={"dims": [["x"], []], "partial": [["x", "evil"]]}),
+        at("inputs", 0, "sharding", value={"dims": [["x:(0)2"], []]}),
+        at("schedule", 0, "attrs", value={"peer": 5}),
+        at("schedule", 0, "attrs", value={"axes": {"tuple": [1]}}),
+        at("schedule", 0, "attrs", value={"big": 1 << 70}),
+        at("kernels", "add", "body", "nodes", 0, "results", value=[{"type": ["f32", [2, 3]]}] * 2),
+        at("toolchain", value={"sm_90": 1 << 100}),
+    ],
+)
+def test_forged_names_and_values_are_refused(tmp_path, change):
+    saved(tmp_path / "m.mgx", mixed())
+    with pytest.raises(ModuleError, match="MG0502") as caught:
+        load(forged(tmp_path / "m.mgx", change))
+    assert not any(mark in str(caught.value) for mark in ("\x1b", "\ud800", "\x9b"))
+
+
+def test_too_much_of_anything_is_refused(tmp_path, monkeypatch):
+    saved(tmp_path / "m.mgx", mixed())
+    for word in ("mesh axes", "inputs", "outputs", "kernels", "launches", "buffers", "operations in kernels"):
+        monkeypatch.setitem(limits.LIMITS, word, 0)
+        with pytest.raises(ModuleError, match=f"MG0504.* {word}; a module can have 0"):
+            load(tmp_path / "m.mgx")
+        with pytest.raises(ModuleError, match=f"MG0504.* {word}; a module can have 0"):
+            saved(tmp_path / "other.mgx", mixed())
+        monkeypatch.undo()
+    load(tmp_path / "m.mgx")
 
 
 def test_random_changes_of_the_manifest_never_crash(tmp_path):

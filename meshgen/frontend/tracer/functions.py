@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, cast
 
@@ -149,7 +150,7 @@ def _signature(
         by_kind.get(inspect.Parameter.VAR_POSITIONAL, ""),
         by_kind.get(inspect.Parameter.VAR_KEYWORD, ""),
         is_typed=True,
-        rebuild=lambda outputs: unflatten(result, iter(outputs), written=True),
+        rebuild=partial(_rebuilt, result),
         result=_returned(result),
         warnings=warnings,
     )
@@ -161,6 +162,11 @@ def _returned(result: Any) -> Node:
     names = [f"result.{number}" for number in range(len(paths))] if len(paths) > 1 else ["result"]
     slots = [Slot(name, number) for number, name in enumerate(names)]
     return (tree_of(zip(paths, slots, strict=False)) or {}).get("result", {})
+
+
+def _rebuilt(result: Any, outputs: Sequence[Any]) -> Any:
+    """The structure that the function returned, with these arrays; a function of its own, so that it can be pickled."""
+    return unflatten(result, iter(outputs), written=True)
 
 
 def _bind(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any]) -> inspect.BoundArguments:

@@ -1,0 +1,112 @@
+"""Calls of loaded modules: arguments by place and name, devices, and refusals with a number instead of Python's own errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.errors import MeshgenError, MissingError, RuntimeFailure, UsageError
+from meshgen.runtime import container, footprint
+from meshgen.runtime.sizes import LAUNCHERS
+
+X = np.arange(4, dtype=np.float32)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    mg.compile(lambda x, w: x - w, {"a": 2}, args=["f32[4]", "f32[4]"], target="cpu").save(tmp_path / "m.mgx")
+    return tmp_path / "m.mgx"
+
+
+def test_arguments_may_be_given_by_name(path: Path) -> None:
+    module = mg.load(path)
+    for made in (module(X, 2 * X), module(X, w=2 * X), module(w=2 * X, x=X), module.run({"w": 2 * X, "x": X})[0]):
+        np.testing.assert_array_equal(made, -X)
+
+
+CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a name twice": (lambda m: m(X, X, w=X), "MG0601.*'w' is given twice"),
+    "an unknown name": (lambda m: m(X, X, v=X), "MG0601.*no argument 'v'"),
+    "rows of several lengths": (lambda m: m([[1], [1, 2]], X), "MG0601.*'x' is no array"),
+    "a mask": (lambda m: m(np.ma.masked_array(X, mask=[1, 0, 0, 0]), X), "MG0601.*'x' has a mask"),
+    "no arguments": (lambda m: m.run(5), "MG0601.*int is no list of arguments"),
+    "too many arguments": (lambda m: m(X, X, X), "MG0601.*3 arguments were given"),
+    "an unknown kernel": (lambda m: m.source("nope"), "MG0001.*no kernel 'nope'"),
+    "the binary of an unknown kernel": (lambda m: m.cubin("nope", "sm_90"), "MG0001.*no kernel 'nope'"),
+    "a size for a shape": (lambda m: m.at(args={"x": 5}), "MG0601.*shape of argument 'x' is 5"),
+    "shapes without names": (lambda m: m.at(args=[(4,)]), "MG0601.*no shapes of inputs by name"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_bad_calls_are_refused_with_a_number(name: str, path: Path) -> None:
+    call, message = CALLS[name]
+    with pytest.raises(MeshgenError, match=message):
+        call(mg.load(path))
+
+
+@pytest.mark.parametrize(
+    "devices, error, message",
+    [(3, MissingError, "MG0603.*for 2 devices.*3 are asked for"), (0, MissingError, "MG0603"), (-1, MissingError, "MG0603"),
+     ("2", UsageError, "MG0001.*'2' is no number"), (2.0, UsageError, "MG0001"), (True, UsageError, "MG0001")],
+)  # fmt: skip
+def test_other_devices_than_the_modules_are_refused(
+    devices: Any, error: type[MeshgenError], message: str, path: Path
+) -> None:
+    with pytest.raises(error, match=message):
+        mg.load(path, devices=devices)
+    assert mg.load(path, devices=2).ranks == 2
+
+
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_other_processes_than_the_modules_are_refused(name: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for other in LAUNCHERS:
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, "3")
+    with pytest.raises(MissingError, match=r"MG0603.*3 processes were started by a launcher"):
+        mg.load(path)
+    assert mg.load(path, devices=2).ranks == 2  # what is given is not overruled
+    monkeypatch.setenv(name, "1")  # one process simulates all devices
+    assert mg.load(path).ranks == 2
+
+
+@pytest.mark.parametrize("weights", [5, [X], {"w": None}, {"w": [[1], [1, 2]]}, {"w": [1.0] * 4}, {"v": X}], ids=str)
+def test_bad_weights_are_refused_with_a_number(weights: Any, tmp_path: Path) -> None:
+    executable = mg.compile(lambda x, w: x - w, {"a": 2}, args=["f32[4]", "f32[4]"], target="cpu")
+    opened = mg.compile(
+        "func.func @main(%w: tensor<?xf32>) -> tensor<?xf32> {\n return %w : tensor<?xf32>\n}", {"a": 2}, target="cpu"
+    )
+    for each in (executable, opened):
+        with pytest.raises(MeshgenError, match="MG0601"):
+            each.save(tmp_path / "m.mgx", weights=weights)
+    assert not (tmp_path / "m.mgx").exists()
+
+
+def test_names_that_cannot_be_shown_are_refused_before_they_are_written(tmp_path: Path) -> None:
+    executable = mg.compile(lambda p: p["a\x1b[2J"] + 1.0, {"a": 2}, args=[{"a\x1b[2J": "f32[4]"}], target="cpu")
+    with pytest.raises(MeshgenError, match=r"MG0504.*\\x1b.*control characters") as caught:
+        executable.save(tmp_path / "m.mgx")
+    assert "\x1b" not in str(caught.value)
+
+
+def test_a_step_that_does_not_fit_into_memory_is_refused_before_anything_is_taken(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = mg.load(path)
+    need = footprint.step_bytes(module.manifest)
+    monkeypatch.setattr(footprint, "free_bytes", lambda: need - 1)
+    with pytest.raises(RuntimeFailure, match=rf"MG0604.*about {need} bytes"):
+        module(X, X)
+    monkeypatch.setattr(footprint, "free_bytes", lambda: need)
+    np.testing.assert_array_equal(module(X, X), 0 * X)
+
+
+def test_a_file_that_does_not_fit_into_memory_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(container, "free_bytes", lambda: 100)
+    with pytest.raises(UsageError, match=r"MG0002.*do not fit into memory"):
+        mg.load(path)

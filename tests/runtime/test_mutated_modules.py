@@ -1,0 +1,22 @@
+"""Forged modules of many kinds end in refusals, run-time failures or results. `mutate_modules.py` tries more of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.mutate_modules import mutate, originals
+
+KINDS = ["weights", "rows", "collectives", "two meshes", "open sizes", "loop", "regions", "wide program 19"]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_forged_modules_never_end_in_internal_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "empty").mkdir()
+    sources = originals(tmp_path, KINDS)
+    monkeypatch.chdir(tmp_path / "empty")
+    table, told = mutate(sources, 0, 96, tmp_path)
+    assert told == []
+    outcomes = {code for _, code in table}
+    assert {0, 1} <= outcomes
