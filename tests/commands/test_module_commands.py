@@ -1,0 +1,85 @@
+"""Commands on modules that others have made: what they print a terminal only shows, and they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from meshgen.cli import main
+from tests.codegen.programs import mixed
+from tests.codegen.test_package import code
+from tests.runtime.module_files import saved
+from tests.runtime.test_module_damage import forged
+
+ENDLESS = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %r = stablehlo.while(%x = %a) : tensor<4xf32>
+  cond {
+    %go = stablehlo.constant dense<true> : tensor<i1>
+    stablehlo.return %go : tensor<i1>
+  } do {
+    %y = stablehlo.tanh %x : tensor<4xf32>
+    stablehlo.return %y : tensor<4xf32>
+  }
+  return %r : tensor<4xf32>
+}
+"""
+
+
+def test_texts_of_a_module_are_shown_and_not_obeyed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved(tmp_path / "m.mgx", mixed(), **code())
+
+    def change(manifest: dict) -> None:
+        manifest["schedule"][0]["why"] = "\x1b[2J"
+
+    text = "// \x1b]0;owned\x07 \u202e\n\ttail é\n"
+    path = str(forged(tmp_path / "m.mgx", change, {"stages/04_partition.mlir": text.encode()}))
+    for words in (
+        ["inspect", path, "--schedule"],
+        ["inspect", path, "--stage", "partition"],
+        ["run", path],
+        ["diff", path, path],
+    ):
+        assert main(words) == 0
+        shown = capsys.readouterr()
+        assert not any(mark in shown.out + shown.err for mark in ("\x1b", "\x07", "\u202e"))
+        assert "--stage" not in words or shown.out == "// \\x1b]0;owned\\x07 \\u202e\n\ttail é\n"
+
+
+def test_a_kernel_without_the_binary_that_others_have_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved(tmp_path / "m.mgx", mixed(), **code())
+
+    def change(manifest: dict) -> None:
+        for kernel in list(manifest["kernels"].values())[1:]:
+            kernel["binaries"] = {}
+
+    path = str(forged(tmp_path / "m.mgx", change))
+    assert main(["inspect", path]) == 0
+    table = capsys.readouterr().out
+    assert main(["inspect", path, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["kernel_list"]
+    assert [bool(row["binaries"]) for row in rows] == [True] + [False] * (len(rows) - 1)
+    assert all(row["name"] in table for row in rows) and len(rows) > 1
+
+
+def test_a_loop_that_never_ends_is_ended_by_the_time_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.mlir").write_text(ENDLESS)
+    path = str(tmp_path / "p.mgx")
+    assert main(["compile", str(tmp_path / "p.mlir"), "--mesh", "a=2", "--target", "cpu", "-o", path]) == 0
+    assert main(["run", path, "--time-limit", "0.2"]) == 4
+    assert "MG0604: it takes more than 0.2 s" in capsys.readouterr().err
+    assert main(["run", path, "--time-limit", "never"]) == 2
+
+
+@pytest.mark.parametrize("command", ["inspect", "diff"])
+def test_who_only_looks_may_do_so_from_any_process(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved(tmp_path / "m.mgx", mixed())
+    path = str(tmp_path / "m.mgx")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    assert main([command, path, *([path] if command == "diff" else [])]) == 0
+    assert main(["run", path]) == 5
