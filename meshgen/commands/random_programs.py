@@ -18,13 +18,14 @@ import numpy as np
 
 from meshgen.codegen.package import write_plans
 from meshgen.commands.random_calls import calls_agree
-from meshgen.errors import CodegenError, MeshgenError
+from meshgen.errors import CodegenError, Diagnostic, MeshgenError, UsageError
 from meshgen.executables.open_sizes import closed, open_program
 from meshgen.ir.graph import Module
 from meshgen.ir.sizes import at_meshes
 from meshgen.ir.text import parse_text, print_text
 from meshgen.mesh import Mesh
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages
+from meshgen.runtime.files import write_text
 from meshgen.runtime.loading import load
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.sizes import bound
@@ -179,11 +180,10 @@ def closings(seed: int, options: Options) -> list[Module]:
 
 def _unmade(seed: int, fault: Fault, folder: Path) -> Failure:
     """A seed whose program is not even made for its sizes; written with them open where it has such."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"random_{seed}.mlir"
+    path = _place(folder, seed)
     text = print_text(random_open_program(seed).module) if is_open(seed) else ""
     said = fault.text.replace("\n", "\n// ")
-    path.write_text(f"// {fault.kind}: meshgen check --random 1 --seed {seed}\n// {said}\n{text}")
+    write_text(path, f"// {fault.kind}: meshgen check --random 1 --seed {seed}\n// {said}\n{text}")
     return Failure(seed, fault, path)
 
 
@@ -201,13 +201,22 @@ def _failure(module: Module, options: Options, seed: int, fault: Fault, folder: 
     def fails_as_text(candidate: Module) -> bool:
         return fails(parse_text(print_text(candidate)))
 
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"random_{seed}.mlir"
+    path = _place(folder, seed)
     try:
         is_told = fails_as_text(module)
     except MeshgenError:
         is_told = False
     small = shrink(module, fails_as_text if is_told else fails)
     command = f"meshgen check {path.name} --seed {seed} --arguments {options.arguments}"
-    path.write_text(f"// {fault.kind}: {command}\n{print_text(small)}")
+    write_text(path, f"// {fault.kind}: {command}\n{print_text(small)}")
     return Failure(seed, fault, path)
+
+
+def _place(folder: Path, seed: int) -> Path:
+    """Where the program of a seed is written. Raises UsageError MG0003 where there can be no such folder."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:  # ValueError: a path with a byte 0
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(Diagnostic("MG0003", f"'{folder}' cannot be written: {reason}")) from error
+    return folder / f"random_{seed}.mlir"

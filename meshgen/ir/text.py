@@ -73,7 +73,9 @@ def _complete(
     top: builtin.ModuleOp, source: Source, meshes: Sequence[Mesh], is_part: bool = False, entry: str = ""
 ) -> Module:
     """The program of one module in the text."""
-    is_global = any(operation.name == "sdy.mesh" for operation in top.ops)  # Shardy writes per device in computations only
+    is_global = any(
+        operation.name == "sdy.mesh" for operation in top.ops
+    )  # Shardy writes per device in computations only
     module = complete(import_module(top, source, meshes, is_part, entry), is_global)
     check_module(module)
     return module

@@ -311,3 +311,20 @@ func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {{
     assert main([*words, "--dump", str(tmp_path / "a/b/dump")]) == 0
     assert not list((tmp_path / "away").iterdir())
     assert len(list((tmp_path / "a/b/dump/kernels").glob("*/tanh.py"))) == 2
+
+
+def test_a_cache_that_cannot_be_used_is_told_once_and_changes_no_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mlp.mlir").write_text(mlp())
+    (tmp_path / "cache").mkdir(mode=0o700)
+    words = ["compile", str(tmp_path / "mlp.mlir"), "--json", "-o"]
+    for mode, warned in ((0o700, False), (0o777, True)):
+        monkeypatch.setenv("MESHGEN_CACHE_DIR", str(tmp_path / "cache"))
+        (tmp_path / "cache").chmod(mode)
+        assert main([*words, str(tmp_path / f"{mode}.mgx")]) == 0
+        err = capsys.readouterr().err
+        assert err.count("warning MG0004: built kernels are not kept") == warned, err
+        assert main(["doctor"]) == 0
+        assert ("others may write to it" in capsys.readouterr().out) == warned
+    assert (tmp_path / f"{0o700}.mgx").read_bytes() == (tmp_path / f"{0o777}.mgx").read_bytes()
