@@ -74,15 +74,22 @@ class Signature:
 
     @cached_property
     def slots(self) -> list[Slot]:
-        """All leaves in order."""
-        return list(slots_of(dict(self.nodes)))
+        """All leaves in order: as callers know them, or as the inputs of a text are."""
+        found = list(slots_of(dict(self.nodes)))
+        return sorted(found, key=lambda slot: slot.number or 0) if self.in_order else found
 
     @cached_property
     def by_name(self) -> dict[str, Node]:
-        """Every node by its name, and by that of the parameter's number (`arg1.w`)."""
-        roots = {number: self.nodes[name] for number, name in self._numbered.items()} | dict(self.nodes)
+        """Every node by its name, and by that of a number (`arg1.w`)."""
+        roots = self._numbered | dict(self.nodes)
         names = {name: node for root, branch in roots.items() for name, node in _named(branch, root)}
         return names | {slot.name: slot for slot in self.slots}
+
+    @cached_property
+    def _numbered(self) -> dict[str, Node]:
+        """The parameters by number; of a text, where `%arg1` is an input, the inputs."""
+        nodes = self.slots if self.in_order else [self.nodes[name] for name in self.positional]
+        return {f"arg{number}": node for number, node in enumerate(nodes)}
 
     def node(self, name: str) -> Node | None:
         """What is called so, in any spelling (`params.w1`, `params['w1']`, `arg1.w1`)."""
@@ -139,7 +146,7 @@ class Signature:
             found.faults.append(text)
         extra: dict[str, Any] = {}
         for name, value in kwargs.items():
-            parameter = name if name in self.nodes else self._numbered.get(name, name)
+            parameter = self._parameter(name)
             if parameter in given:
                 found.faults.append(f"argument '{name}' is given twice")
             elif self.extra and parameter not in self.nodes:
@@ -148,10 +155,10 @@ class Signature:
                 given[parameter] = value
         return given | {self.extra: extra} if self.extra else given
 
-    @cached_property
-    def _numbered(self) -> dict[str, str]:
-        """Parameters by their numbers."""
-        return {f"arg{number}": name for number, name in enumerate(self.positional)}
+    def _parameter(self, name: str) -> str:
+        """The parameter that a keyword means, which may be its number."""
+        node = None if name in self.nodes else self._numbered.get(name)
+        return next((root for root, each in self.nodes.items() if each is node), name)
 
     def assign(self, node: Node, given: Any, found: Found, path: Path = (), partial: bool = False) -> None:
         """Walk a structure along what is expected there; `partial`: leaves may be missing."""

@@ -143,3 +143,17 @@ def test_arguments_of_open_sizes_are_bound_alike() -> None:
     np.testing.assert_array_equal(executable({"a": A, "b": B}), A - B)
     np.testing.assert_array_equal(executable(p={"a": A[:2], "b": B[:2]}), (A - B)[:2])
     refused(lambda: executable({"a": A}), "'p.b' is missing")
+
+
+def test_the_order_and_the_numbers_of_a_text_are_those_of_its_inputs() -> None:
+    types = "%p.a: tensor<4xf32>, %x: tensor<4xf32>, %p.b: tensor<4xf32>"
+    text = f"func.func @main({types}) -> tensor<4xf32> {{\n  %0 = stablehlo.subtract %p.a, %x : tensor<4xf32>\n"
+    text += "  %1 = stablehlo.divide %0, %p.b : tensor<4xf32>\n  return %1 : tensor<4xf32>\n}"
+    executable = mg.compile(text, {"d": 2}, target="cpu", in_specs={"arg2": mg.P("d")})
+    assert [wish is not None for wish in executable.stages["import"].in_annotations] == [False, False, True]
+    for got in (
+        executable(A, B, A * 2),
+        executable(x=B, p={"b": A * 2, "a": A}),
+        executable({"a": A, "b": A * 2}, arg1=B),
+    ):
+        np.testing.assert_array_equal(got, (A - B) / (A * 2))

@@ -143,7 +143,7 @@ def test_the_command_line_gives_sizes(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "tried" in capsys.readouterr().err
     assert main(["explain", str(file)]) == 1
     error = capsys.readouterr().err
-    assert "MG0208" in error and "--shape arg0=8x16" in error
+    assert "MG0208" in error and "--shape x=8x16" in error
 
 
 F = "tensor<4xf32>"
