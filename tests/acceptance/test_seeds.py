@@ -245,8 +245,6 @@ def test_every_example_is_run() -> None:
 UNDEFINED = {
     "annotate_on_same_result_with_different_sharding": ("%arg0 to %sharding1", "%0 to %sharding2"),
     "annotate_on_same_result_same_value_with_different_sharding": ("%arg0 to %sharding1", "%arg0 to %sharding2"),
-    "annotate_on_same_operand_with_different_sharding": (
-        "%arg0 to %sharding1 annotate_for_users", "%0 to %sharding2 annotate_for_users"),
     "result_annotated_after_operand": ("%arg0 to %sharding1 annotate_for_users", "%0 to %sharding2"),
 }  # fmt: skip
 

@@ -1,5 +1,5 @@
 // RUN: meshgen check %s --json
-// REQUIRED: reject MG0205 "read [{}, {0}], but also [{0}, {}]"
+// REQUIRED: all_to_all 1
 shard.grid @g(shape = 4)
 func.func @f(%x: tensor<8x12xf32>) -> tensor<8x12xf32> {
   %s = shard.sharding @g split_axes = [[0]] : !shard.sharding

@@ -41,7 +41,7 @@ from meshgen.ir.bridge.shard.sharding import (
 )
 from meshgen.ir.dialects.shard.attributes import PlanAttr, named
 from meshgen.ir.dialects.shard.dialect import SHARD, GetShardingOp, ShardingOp
-from meshgen.ir.graph import Annotation, Node, NodeSharding, Value
+from meshgen.ir.graph import Annotation, Node, NodeSharding
 from meshgen.ir.partial_kinds import kind_faults
 from meshgen.spec import Sharding
 
@@ -117,6 +117,7 @@ def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Shar
     reading.faults += [replace(f, loc=loc) for f in faults]
     if not reading.faults:
         sharding = sharding.without_even_offsets(kind.shape, mesh)  # written beside uneven ones
+    as_result = as_result and not _widens(importer, source, sharding)
     attrs = {"sharding": sharding, "required": required, "as_result": as_result, "open_dims": open_dims}
     node = importer.convert(op, "annotate", attrs, operands=[source])
     node.attrs.pop("sharding_option", None)
@@ -124,45 +125,49 @@ def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Shar
     _complete_signature(importer, op, source, Annotation(sharding, required, open_dims, loc), as_result)
 
 
-def _check_single(importer: Importer, op: Operation, source: SSAValue, node: Node) -> None:
-    """A value is made, and read by a user, in one sharding only: further annotations of it must say the same.
-
-    Upstream leaves undefined what others mean. Printed programs may chain annotations: each reshards.
-    """
+def _maker(importer: Importer, source: SSAValue) -> Node | None:
+    """The annotation of which a value is the result."""
     value = importer.value(source)
-    for other in importer.graph.nodes[:-1]:
-        if other.op != "annotate" or not (other.attrs["required"] and node.attrs["required"]):
-            continue
-        if any(other.attrs.get("open_dims", ())) or any(node.attrs["open_dims"]):
-            continue  # what is open says too little to contradict
-        if other.attrs["sharding"].mesh != node.attrs["sharding"].mesh:  # it crosses in between
-            continue
-        if other.attrs["sharding"] == node.attrs["sharding"] or (conflict := _conflict(other, node, value)) is None:
-            continue
-        if conflict != "made" and is_declared(op):
-            continue
-        message = f"the value is annotated as {conflict} {node.attrs['sharding']}, but also {other.attrs['sharding']}"
-        if conflict == "made after it was read":
-            message = f"the value is annotated as made {node.attrs['sharding']}, but a user reads it as {other.attrs['sharding']} before"
-        hint = f"annotate one of them for its users (the other stands at {other.loc})"
-        importer.fault("MG0205", message, op, hint if conflict == "made" else _CHAIN_HINTS[conflict].format(other.loc))
+    maker = next((node for node in reversed(importer.graph.nodes) if value in node.results), None)
+    return maker if maker is not None and maker.op == "annotate" else None
+
+
+def _widens(importer: Importer, source: SSAValue, sharding: Sharding) -> bool:
+    """Whether an annotation adds halo rows to what another one has split in the same way: the value is made without them."""
+    maker = _maker(importer, source)
+    return maker is not None and bool(sharding.halo) and maker.attrs["sharding"] == replace(sharding, halo=())
+
+
+def _check_single(importer: Importer, op: Operation, source: SSAValue, node: Node) -> None:
+    """A value is made in one sharding only, and not said to be made otherwise after it was read.
+
+    Upstream leaves undefined what others mean. An annotation for users of what is annotated for users reshards, as its
+    partition does. Printed programs may chain annotations: each reshards.
+    """
+    if not (node.attrs["as_result"] and _is_firm(node)):
         return
+    value, maker = importer.value(source), _maker(importer, source)
+    others = [each for each in importer.graph.nodes[:-1] if each.op == "annotate" and value is each.operands[0]]
+    made = [each for each in (*others, maker) if each and each.attrs["as_result"] and _contradicts(each, node)]
+    if made:
+        message = f"the value is annotated as made {node.attrs['sharding']}, but also {made[0].attrs['sharding']}"
+        hint = f"annotate one of them for its users (the other stands at {made[0].loc})"
+        importer.fault("MG0205", message, op, hint)
+    elif maker and not maker.attrs["as_result"] and not is_declared(op) and _contradicts(maker, node):
+        message = f"the value is annotated as made {node.attrs['sharding']}, but a user reads it as {maker.attrs['sharding']} before"
+        hint = f"annotate where it is made first, then for its users (as at {maker.loc})"
+        importer.fault("MG0205", message, op, hint)
 
 
-_CHAIN_HINTS = {
-    "read": "annotate the value itself for each user, not what was annotated for one (at {})",
-    "made after it was read": "annotate where it is made first, then for its users (as at {})",
-}
+def _is_firm(node: Node) -> bool:
+    """Whether an annotation is kept exactly; what is open says too little to contradict."""
+    return node.attrs["required"] and not any(node.attrs.get("open_dims", ()))
 
 
-def _conflict(other: Node, node: Node, value: Value) -> str | None:
-    """How two annotations are of the same thing; None if they are not."""
-    made, chained = node.attrs["as_result"], value is other.result
-    if made and other.attrs["as_result"]:
-        return "made" if value in (other.operands[0], other.result) else None
-    if chained and not other.attrs["as_result"]:
-        return "made after it was read" if made else "read"
-    return None
+def _contradicts(other: Node, node: Node) -> bool:
+    """Whether two annotations say different things of a value; on another mesh it crosses in between."""
+    said: Sharding = other.attrs["sharding"]
+    return _is_firm(other) and said != node.attrs["sharding"] and said.mesh == node.attrs["sharding"].mesh
 
 
 def _complete_signature(importer: Importer, op: Operation, source: SSAValue, wish: Annotation, as_result: bool) -> None:
