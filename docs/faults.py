@@ -128,6 +128,13 @@ FAULTS: dict[str, Fault] = {
         "the message has its kind and its text, the caret is at the innermost line of the user's own code. In Python the exception is the cause (`__cause__`).",
         "Mend the line. `mg.Tensor` has NumPy's operators and the usual methods; all other operations are functions of `meshgen`.",
     ),
+    "MG0108": Fault(
+        "A tensor has more than 32 dims or 2^53 bytes, or functions that call functions come to more operations than can be written out. "
+        "It is refused before memory is spent on it.",
+        "Use smaller tensors; write repeated calls as a loop.",
+        CHECK,
+        _program(("8x4xf32", "800000000x40000000xf32")),
+    ),
     "MG0201": Fault(
         "The mesh has a size below 1, an axis twice, is not the one that a module was compiled for, or lacks a size that is needed; or a name has characters that the text of a stage cannot hold. "
         "An axis of size `?` gets its size when the program is compiled, or when the module is loaded: from `--mesh`, or from the number of processes of a launcher.",
