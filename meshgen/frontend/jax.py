@@ -1,7 +1,8 @@
 """JAX programs: what `jax.jit(f).lower(...)`, `.trace(...)` or `jax.export` gives, read as StableHLO text.
 
-Inputs have JAX's names of the arguments (`params['w1']`), shown as `params.w1`. JAX leaves out arguments that a program
-does not use: callers pass them all the same. JAX is imported only where one of its programs is given.
+Operations are where the user wrote them, and inputs have JAX's names of the arguments (`params['w1']`), shown as
+`params.w1`: both come with the text as locations. JAX leaves out arguments that a program does not use: callers pass them
+all the same. JAX is imported only where one of its programs is given.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from meshgen.frontend.mlir import call_inputs, name_in, read_mlir
+from meshgen.frontend.mlir import read_generated
 from meshgen.frontend.signature import Signature, Slot, tree_of
 from meshgen.frontend.trees import Path, dotted
 from meshgen.ir.graph import Module
@@ -32,21 +33,9 @@ def from_jax(program: Any) -> tuple[Module, Signature | None]:
     """
     if hasattr(program, "jaxpr"):
         program = program.lower()
-    if hasattr(program, "mlir_module"):
-        module = read_mlir(program.mlir_module())
-    else:
-        text = program.compiler_ir("stablehlo")
-        module = read_mlir(str(text))
-        call_inputs(module, {f"arg{number}": name for number, name in enumerate(_argument_names(text))})
+    is_exported = hasattr(program, "mlir_module")
+    module = read_generated(program.mlir_module() if is_exported else program.as_text(debug_info=True))
     return module, _signature(module, program)
-
-
-def _argument_names(text: Any) -> list[str]:
-    """The names that locations give the arguments of the main function of MLIR's module object; empty: none."""
-    for function in text.body.operations:
-        if str(function.attributes["sym_name"]).strip('"') == "main":
-            return [name_in(str(argument.location)) for argument in function.regions[0].blocks[0].arguments]
-    return []
 
 
 @dataclass(frozen=True)

@@ -35,29 +35,34 @@ def read_mlir(source: str | Path, meshes: Sequence[Mesh] = (), entry: str = "") 
     return _parsed(_read(str(path), lambda: path.read_text(encoding="utf-8")), str(path), meshes, entry)
 
 
-def _parsed(text: str, file: str, meshes: Sequence[Mesh], entry: str) -> Module:
+def read_generated(text: str) -> Module:
+    """The module of a text that a compiler printed and no user has seen: its places are those that it names."""
+    return _parsed(text, "<text>", (), "", is_written=False)
+
+
+def _parsed(text: str, file: str, meshes: Sequence[Mesh], entry: str, is_written: bool = True) -> Module:
     """The module, its inputs by the names that locations give them; where two would be alike, by those in the text.
 
     JAX exports a program whose sizes are symbols as a function around the one that has the names.
     """
-    module = parse_text(text, file, meshes, entry)
+    module = parse_text(text, file, meshes, entry, is_written)
     headers = _HEADER.findall(text) if " loc(" in text else []
     if headers and sum("func public" in header for header in headers) == 1:
         found = _ALIAS.findall(text) if "loc(#" in headers[-1] else []
         aliases = {f"loc({alias})": location for alias, location in found}
         first = len(re.findall(r"%arg\d+:", headers[-1])) - len(module.graph.inputs)  # behind sizes that are symbols
-        named = {int(arg) - first: name_in(aliases.get(loc, loc)) for arg, loc in _ARGUMENT.findall(headers[-1])}
-        call_inputs(module, {f"arg{number}": name for number, name in named.items()})
+        named = {int(arg) - first: _name_in(aliases.get(loc, loc)) for arg, loc in _ARGUMENT.findall(headers[-1])}
+        _call_inputs(module, {f"arg{number}": name for number, name in named.items()})
     return module
 
 
-def name_in(location: str) -> str:
+def _name_in(location: str) -> str:
     """The name that a location is, as names are shown: `params.w1` of `loc("params['w1']")`; empty for any other."""
     match = _NAME.fullmatch(location)
     return canonical(match[1].replace('\\"', '"')) if match else ""
 
 
-def call_inputs(module: Module, named: Mapping[str, str]) -> None:
+def _call_inputs(module: Module, named: Mapping[str, str]) -> None:
     """Give inputs other names, from those that they have in the text, unless two would then be alike."""
     names = [named.get(value.name) or value.name for value in module.graph.inputs]
     if len({*names}) == len(names):

@@ -87,12 +87,15 @@ class TextParser(Parser):
 
     def locate(self, item: Operation | SSAValue) -> Location | None:
         """Where an operation or argument stands: in the program its `loc` names, otherwise in this text."""
-        location = item.location if isinstance(item, Operation | BlockArgument) else None
-        if isinstance(location, NameLoc) and (found := self._resolve(location.desc.data)) is not None:
+        if (found := self.named_location(item)) is not None:
             return found
-        if (position := self._positions.get(item)) is None:
-            return None
-        return self.location_at(position)
+        position = self._positions.get(item)
+        return None if position is None else self.location_at(position)
+
+    def named_location(self, item: Operation | SSAValue) -> Location | None:
+        """Where the `loc` of an operation or argument says that it stands."""
+        location = item.location if isinstance(item, Operation | BlockArgument) else None
+        return self._resolve(location.desc.data) if isinstance(location, NameLoc) else None
 
     def _resolve(self, text: str, depth: int = 0) -> Location | None:
         """The first file position that a location's text names, through aliases (at most 100 deep)."""

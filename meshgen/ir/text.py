@@ -41,9 +41,12 @@ _HINTS = {"cf": "write scf.if, scf.for or scf.while: mlir-opt --lift-cf-to-scf m
 
 
 @rarely_collecting()
-def parse_text(text: str, file: str = "-", meshes: Sequence[Mesh] = (), entry: str = "") -> Module:
+def parse_text(
+    text: str, file: str = "-", meshes: Sequence[Mesh] = (), entry: str = "", is_written: bool = True
+) -> Module:
     """The module that `text` says. `file` is its name in diagnostics; `meshes` have sizes that the text leaves open.
 
+    Of a text that is not written by a user (`is_written`) only what has a `loc` has a place.
     `entry` names the function to take, if not @main or the only public one; what it calls is inlined. Raises UsageError
     (MG0001) where there is no such function, ProgramError: MG0102 for an empty text,
     MG0103 for operations that are not supported (all of them), MG0101 with line and caret where the text does
@@ -61,7 +64,7 @@ def parse_text(text: str, file: str = "-", meshes: Sequence[Mesh] = (), entry: s
     except (VerifyException, ValueError, OverflowError, RuntimeError, struct.error) as error:
         message = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise _located(message, parser, parser.pos) from error
-    source = Source(parser.locate, parser.name_of)
+    source = Source(parser.locate if is_written else parser.named_location, parser.name_of)
     inner = [operation for operation in top.ops if isinstance(operation, builtin.ModuleOp)]
     if not inner:
         return _complete(top, source, meshes, entry=entry)

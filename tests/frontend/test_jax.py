@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import meshgen as mg
 from meshgen.api import read
 from meshgen.frontend.jax import is_jax
 from meshgen.ir.evaluate.evaluator import evaluate
@@ -47,3 +48,19 @@ def test_an_exported_function_is_read() -> None:
 
 def test_other_objects_are_no_jax_programs() -> None:
     assert not any(is_jax(thing) for thing in ("text", layer, 3, {}))
+
+
+def test_places_are_lines_of_the_users_program() -> None:
+    """Of a lowered program as of its text: nobody has seen the text that JAX printed."""
+    line = two_layers.__code__.co_firstlineno + 1
+    arg = jax.ShapeDtypeStruct((8, 8), "float32")
+    exe = mg.compile(jax.jit(two_layers).lower(arg, arg), {"x": 4}, in_specs={"w": mg.P("x", None)}, target="cpu")
+    (collective,) = exe.comms
+    assert f"test_jax.py:{line + 1}" in collective.why and "<text>" not in f"{exe.comms}{exe.explain()}"
+    places = {node.op: node.loc for node in exe.stages["import"].graph.nodes}
+    assert places["tanh"] is not None and (places["tanh"].line, places["tanh"].file) == (line, __file__)
+
+
+def two_layers(x: Any, w: Any) -> Any:
+    h = jax.numpy.tanh(x)
+    return h @ w
