@@ -14,14 +14,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NoReturn, cast
+from typing import cast
 
 from xdsl.dialects import builtin, func
 from xdsl.ir import Attribute, Operation, Region
 
-from meshgen.errors import Diagnostic, Location, ProgramError, UsageError, listed
+from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir.bridge import registries
 from meshgen.ir.bridge.conversion import Exporter, Importer
+from meshgen.ir.bridge.entry import KERNEL, entry_of, refuse_without_function
 from meshgen.ir.bridge.reading import Reading, Slot, Source
 from meshgen.ir.bridge.registries import EXPORTERS, MODULE_OPS
 from meshgen.ir.bridge.verifying import raise_faults, refuse_unknown, verify_operations
@@ -30,8 +31,6 @@ from meshgen.ir.infer.inference import verify_node
 from meshgen.ir.infer.limits import input_faults
 from meshgen.ir.inline import inline_calls
 from meshgen.mesh import Mesh
-
-KERNEL = "meshgen.kernel"
 
 
 def import_module(
@@ -70,8 +69,8 @@ def import_module(
     _prefer_named_mesh(top, reading)
     functions = [each for each in top.ops if isinstance(each, func.FuncOp)]
     if not functions:
-        _refuse_without_function(next(iter(top.ops), top), reading)
-    _import_functions(_entry(functions, reading, entry), functions, reading)
+        refuse_without_function(next(iter(top.ops), top), reading)
+    _import_functions(entry_of(functions, reading, entry), functions, reading)
     raise_faults(reading)
     if len(reading.distinct) > 1:
         reading.module.meshes = reading.distinct
@@ -133,55 +132,6 @@ def check_module(module: Module) -> None:
     faults += [fault for graph in graphs for node in graph.nodes for fault in verify_node(node, mesh)]
     if faults:
         raise ProgramError(*faults)
-
-
-def _entry(functions: Sequence[func.FuncOp], reading: Reading, name: str) -> func.FuncOp:
-    """The function to compile: the one of this name, else public `main`, or the only public one that no other function calls."""
-    if name:
-        return _named(functions, name.removeprefix("@"))
-    public = [f for f in functions if f.sym_visibility is None or f.sym_visibility.data == "public"]
-    public = [function for function in public if KERNEL not in function.attributes]
-    if not public:
-        _refuse_without_function(functions[0], reading)
-    mains = [function for function in public if function.sym_name.data == "main"]
-    if len(public) > 1 and not mains:
-        called = {
-            operation.callee.string_value()
-            for function in functions
-            for operation in function.walk()
-            if isinstance(operation, func.CallOp)
-        }
-        public = [function for function in public if function.sym_name.data not in called] or public
-    if len(public) > 1 and not mains:
-        names = listed([f"@{function.sym_name.data}" for function in public])
-        message = f"the module has {len(public)} public functions ({names}) and none is @main"
-        loc = reading.source.locate(public[1])
-        raise ProgramError(
-            Diagnostic(
-                "MG0104",
-                message,
-                loc,
-                hint=f"choose one: --entry {public[0].sym_name.data}, in Python entry={public[0].sym_name.data!r}",
-            )
-        )
-    return (mains or public)[0]
-
-
-def _named(functions: Sequence[func.FuncOp], name: str) -> func.FuncOp:
-    """The function that the user has chosen. Raises UsageError MG0001 where there is none with a body."""
-    whole = [each for each in functions if each.body.blocks and KERNEL not in each.attributes]
-    found = next((each for each in whole if each.sym_name.data == name), None)
-    if found is None:
-        known = ", ".join(f"@{each.sym_name.data}" for each in whole) or "none"
-        raise UsageError(
-            Diagnostic("MG0001", f"the program has no function @{name}", hint=f"its functions are {known}")
-        )
-    return found
-
-
-def _refuse_without_function(first: Operation, reading: Reading) -> NoReturn:
-    loc = reading.source.locate(first)
-    raise ProgramError(Diagnostic("MG0102", "the module has no public function", loc, hint="write func.func @main"))
 
 
 def _body(function: func.FuncOp, reading: Reading, graph: Graph) -> None:
