@@ -136,6 +136,10 @@ class Mesh:
         axis = self.axis(ref)
         _, pre, size = split_ref(ref)
         if size is not None:
+            if min(pre, size) < 1:
+                raise ShardingError(
+                    Diagnostic("MG0201", f"'{ref}' is no part of an axis: it has {pre} x {size} devices")
+                )
             if axis.size is not None and axis.size % (pre * size):
                 raise ShardingError(
                     Diagnostic(

@@ -203,21 +203,25 @@ func.func @main(%a: tensor<8x8xf32>) -> tensor<8xf32> {
 UNREDUCED = """sdy.mesh @mesh = <["x"=2, "y"=4]>
 func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<8x8xf32> {
   %0 = sdy.OP %a out_sharding=<@mesh, SHARDING> : tensor<8x8xf32>
-  %1 = sdy.all_reduce {"x"} %0 out_sharding=<@mesh, [{}, {}]> : tensor<8x8xf32>
+  %1 = sdy.REDUCE %0 out_sharding=<@mesh, WHOLE> : tensor<8x8xf32>
   return %1 : tensor<8x8xf32>
 }"""
 
 
 @pytest.mark.parametrize(
-    ("op", "sharding", "wish"),
+    ("op", "sharding", "reduce", "whole", "annotated"),
     [
-        ('sharded_to_unreduced [{"x"}, {}]', '[{}, {}], unreduced={"x"}', "[{}, {}] partial sum(x)"),
-        ('replicated_to_unreduced {"y"}', '[{"x"}, {}], unreduced=min{"y"}', "[{x}, {}] partial min(y)"),
+        ('sharded_to_unreduced [{"x"}, {}]', '[{}, {}], unreduced={"x"}', 'all_reduce {"x"}', "[{}, {}]",
+         ["[{}, {}] partial sum(x)", "[{}, {}]"]),
+        ('replicated_to_unreduced {"y"}', '[{"x"}, {}], unreduced=min{"y"}', 'all_reduce min {"y"}', '[{"x"}, {}]',
+         ["[{x}, {}] partial min(y)", "[{x}, {}]"]),
     ],
-)
-def test_a_value_that_becomes_unreduced_stays_what_it_is(op: str, sharding: str, wish: str) -> None:
-    text = UNREDUCED.replace("OP", op).replace("SHARDING", sharding)
-    assert shardings_of(parse_text(text)) == [wish, "[{}, {}]"]
+)  # fmt: skip
+def test_a_value_that_becomes_unreduced_stays_what_it_is(
+    op: str, sharding: str, reduce: str, whole: str, annotated: list[str]
+) -> None:
+    text = UNREDUCED.replace("OP", op).replace("SHARDING", sharding).replace("REDUCE", reduce).replace("WHOLE", whole)
+    assert shardings_of(parse_text(text)) == annotated
     counts(text)
     a = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
     np.testing.assert_array_equal(mg.compile(text, target="cpu", arguments="global")(a), a)

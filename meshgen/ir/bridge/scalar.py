@@ -95,6 +95,9 @@ def constant(builder: Builder, op: Operation, operands: Sequence[Value]) -> Valu
     number = scalar_of(value)
     if number is None:
         builder.importer.fault("MG0103", "this constant is not supported", op, "write a number or dense<...>")
+    if isinstance(number, int) and not -(1 << 63) <= number < 1 << 64:  # an index has no width that the parser checks
+        builder.importer.fault("MG0104", f"{op.name}: {number} does not fit into 64 bits", op)
+        number = 0
     array = np.asarray(0 if number is None else number)
     return builder.node("constant", [], kind, value=array.astype(kind.numpy_dtype), **{LAZY: True})
 

@@ -168,7 +168,9 @@ def computed_places(
 
     Args: extents: the sizes of open dims, in order; without, no place along these is known.
     """
-    builder, sizes = Builder(importer, op), kind.shape
+    builder, sizes, end = Builder(importer, op), kind.shape, block.last_op
+    if end is None or len(end.operands) != 1 or len(block.args) != kind.rank:
+        return None
     body = Body(builder, block, sizes)
     left = list(extents)
     for dim, argument in enumerate(block.args):
@@ -180,8 +182,7 @@ def computed_places(
         else:
             continue
         body.known[argument] = Spread(iota, (dim,))
-    assert block.last_op is not None
-    found = body.value(block.last_op.operands[0])
+    found = body.value(end.operands[0])
     if found is None or not found.loops:
         return None if found is None else found.value
     return over(builder, found, tuple(range(kind.rank)), sizes)

@@ -15,6 +15,7 @@ from meshgen.ir.bridge.shard.grid import declare
 from meshgen.ir.dialects.mesh import ClusterOp, MeshShardAttr, SubClusterOp
 from meshgen.mesh import Axis, Mesh
 
+_MAX_AXES = 1000
 DEFAULT = ""  # the symbol of attributes that name no cluster
 
 
@@ -22,8 +23,9 @@ def read_cluster(reading: Reading, op: Operation) -> None:
     """`mesh.cluster`: axes are named by their numbers; a size that is missing or below 1 is unknown."""
     assert isinstance(op, ClusterOp)
     rank, sizes = op.rank.value.data, [size.value.data for size in op.dim_sizes]
-    if len(sizes) > rank:
+    if not len(sizes) <= rank <= _MAX_AXES:
         reading.fault("MG0201", f"@{op.sym_name.data} has rank {rank}, but {len(sizes)} dim sizes", op)
+        return
     sizes = [*sizes[:rank], *[0] * (rank - len(sizes))]
     axes = [Axis(str(number), size if size > 0 else None) for number, size in enumerate(sizes)]
     declare(reading, op.sym_name.data, axes, op)

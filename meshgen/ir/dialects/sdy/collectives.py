@@ -29,7 +29,7 @@ from meshgen.ir.parser import TextParser
 from meshgen.spec import PARTIAL_KINDS
 
 
-class _Listed(OpaqueSyntaxAttribute, Data[str]):
+class ListedAxes(OpaqueSyntaxAttribute, Data[str]):
     """Axes, as they are written."""
 
     brackets: ClassVar[str] = "[]"
@@ -44,7 +44,7 @@ class _Listed(OpaqueSyntaxAttribute, Data[str]):
 
 
 @irdl_attr_definition
-class AxisRefListAttr(_Listed):
+class AxisRefListAttr(ListedAxes):
     """`#sdy<axis_ref_list{"x"}>`"""
 
     name = "sdy.axis_ref_list"
@@ -52,14 +52,14 @@ class AxisRefListAttr(_Listed):
 
 
 @irdl_attr_definition
-class ListOfAxisRefListsAttr(_Listed):
+class ListOfAxisRefListsAttr(ListedAxes):
     """`#sdy<list_of_axis_ref_lists[{"x"}, {}]>`: one per dim."""
 
     name = "sdy.list_of_axis_ref_lists"
 
 
 @irdl_attr_definition
-class AllToAllParamListAttr(_Listed):
+class AllToAllParamListAttr(ListedAxes):
     """`#sdy<all_to_all_param_list[{"x"}: 0->1]>`"""
 
     name = "sdy.all_to_all_param_list"
@@ -81,7 +81,7 @@ class AxisRefAttr(OpaqueSyntaxAttribute, AxisRef):
 
 
 # The property of each that lists axes, which follow from the shardings.
-_LISTS: dict[str, tuple[str, type[_Listed]] | None] = {
+_LISTS: dict[str, tuple[str, type[ListedAxes]] | None] = {
     "sharded_to_unreduced": ("axes", ListOfAxisRefListsAttr),
     "replicated_to_unreduced": ("axes", AxisRefListAttr),
     "all_gather": ("gathering_axes", ListOfAxisRefListsAttr),
@@ -124,7 +124,7 @@ class _Collective(IRDLOperation):
         if isinstance(kind := self.properties.get("reduction"), StringAttr):
             printer.print_string(f" {kind.data}")
         for axes in self.properties.values():
-            if isinstance(axes, _Listed):
+            if isinstance(axes, ListedAxes):
                 printer.print_string(" ")
                 axes.print_parameter(printer)
         printer.print_string(" ")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, SymbolNameConstraint
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
@@ -27,6 +28,7 @@ from meshgen.ir.dialects.sdy.attributes import (
     ShardingRuleAttr,
     parse_attribute,
 )
+from meshgen.ir.dialects.sdy.collective_checks import check_collective
 from meshgen.ir.dialects.sdy.collectives import COLLECTIVES, LISTED
 from meshgen.ir.dialects.sdy.manual import ManualComputationOp, ReturnOp
 from meshgen.ir.dialects.sdy.one_value import OfOneValue
@@ -119,8 +121,19 @@ def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
         for ref, how in zip(spelled.unreduced, spelled.kinds, strict=True)
         for axis in reading.axes(symbol, (ref,))
     )
+    _check_replicated(reading, symbol, dims, partial, reading.axes(symbol, spelled.replicated))
     is_open = spelled.open_dims if any(spelled.open_dims) and not spelled.replicated else ()
     return Annotation(reading.on(symbol, Sharding(dims, partial)), required=True, open_dims=is_open)
+
+
+def _check_replicated(reading: Reading, symbol: str, dims: tuple[tuple[str, ...], ...], partial: tuple[tuple[str, str], ...],
+                      replicated: tuple[str, ...]) -> None:  # fmt: skip
+    """Axes along which a value is said to be replicated are there, and neither split it nor leave it unreduced."""
+    mesh = reading.whole(symbol)
+    if replicated and mesh is not None:  # they exclude each other as the axes of dims do
+        both = Sharding((*dims, replicated), partial).faults((None,) * (len(dims) + 1), mesh)
+        if both and not Sharding(dims, partial).faults((None,) * len(dims), mesh):
+            raise ShardingError(*(replace(each, message=f"replicated={{...}}: {each.message}") for each in both))
 
 
 def _whole(reading: Reading, symbol: str, spelled: Spelled, kind: TensorType) -> Annotation:
@@ -192,6 +205,7 @@ def _import_constraint(importer: Importer, operation: Operation) -> None:
     assert body is not None
     source = operation.operands[0]
     kind = importer.type(source)
+    count = len(importer.reading.faults)
     wish = checked(importer, operation, body, kind)
     attrs = {
         "sharding": wish.sharding,
@@ -199,6 +213,8 @@ def _import_constraint(importer: Importer, operation: Operation) -> None:
         "as_result": not _is_made_otherwise(operation, source, body),
         "open_dims": wish.open_dims,
     }
+    if "out_sharding" in operation.properties and len(importer.reading.faults) == count:
+        attrs |= check_collective(importer, operation, read_spelled(body))
     importer.convert(operation, "annotate", attrs, operands=[source])
 
 

@@ -83,6 +83,7 @@ def _import_index_select(importer: Importer, operation: Operation) -> None:
     if not 0 <= batch <= dim < x.type.rank or batch > index.type.rank:
         message = f"{operation.name}: dim {dim} and {batch} batch dims of {x.type} and {index.type}"
         importer.fault("MG0104", message, operation)
+        return
     kept = [d for d in range(x.type.rank) if d != dim and d >= batch]
     inside = index.type.rank - batch  # dims of the result that the index has, behind those before `dim`
     numbering = {
