@@ -53,7 +53,7 @@ def moves(text: str) -> tuple[list[str], dict[str, Module]]:
         ((ROWS, f"{COLUMNS} for users", f"{ROWS} for users"), ["all_to_all", "all_to_all"]),
         ((ROWS, WIDE), ["update_halo"]),
         ((ROWS, WIDE, f"{WIDE} for users"), ["update_halo"]),
-        ((ROWS, WIDE, f"{WIDER} for users"), ["update_halo", "retile"]),
+        ((ROWS, WIDE, f"{WIDER} for users"), ["update_halo", "retile", "update_halo"]),
         ((f"{ROWS} for users", WIDE), ["all_slice", "update_halo"]),
     ],
 )
