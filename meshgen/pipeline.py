@@ -1,4 +1,4 @@
-"""The way of a program as a table: stage after stage, each timed and verified.
+"""The way of a program as a table: stage after stage, each timed and verified: types, attributes, and where values are made.
 
 `STAGES` maps a stage to the function that makes it from the stage before. The passes are imported when they
 run, so that reading this table costs nothing.
@@ -15,6 +15,7 @@ from functools import lru_cache
 from meshgen.codegen.targets import architectures_of, target_faults
 from meshgen.collector import rarely_collecting
 from meshgen.errors import CodegenError, Diagnostic, ProgramError, UsageError
+from meshgen.ir.definitions import require_defined
 from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Module, Node
 from meshgen.mesh import Mesh
@@ -117,8 +118,11 @@ def _fuse(module: Module, options: Options) -> Module:
     from meshgen.codegen.unroll import unroll
 
     flat = unroll(module)
+    require_defined(flat, "unroll")
     require_agreement(flat)
-    return fuse(flat)
+    fused = fuse(flat)
+    require_defined(fused, "fuse")
+    return fused
 
 
 def _schedule(module: Module, options: Options) -> Module:
@@ -183,6 +187,7 @@ def run_stages(
                 hint=f"the stages are {', '.join(order)}",
             )
         )
+    require_defined(module, module.stage)
     if module.stage == "partition":  # written with collectives by the user: passes that hold on local values apply
         with timing.of("optimize"):
             module = _on_meshes("optimize", module, options)
@@ -217,6 +222,7 @@ def run_stage(stage: str, module: Module, options: Options) -> Module:
         before = ", ".join(order[order.index(module.stage) + 1 : order.index(stage)])
         raise UsageError(Diagnostic("MG0001", message, hint=f"the passes before it are {before}"))
     result = _on_meshes(stage, module, options)
+    require_defined(result, stage)
     faults = node_faults(result) if not _is_sound(result) else ()
     assert not faults, f"{stage} made a malformed program: {faults[0]}"
     return result

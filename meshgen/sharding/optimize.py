@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Module
 from meshgen.sharding.optimizations.cancel_pairs import cancel_pairs
 from meshgen.sharding.optimizations.combine import combine
@@ -93,6 +94,7 @@ def _improved(module: Module, passes: Sequence[Pass]) -> Module:
         found = optimization(module)
         if found is module:
             continue
+        require_defined(found, optimization.__name__)
         after = total_bytes(found.graph, module.mesh)
         if after <= moved:
             module, moved = found, after

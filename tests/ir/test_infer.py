@@ -153,8 +153,8 @@ def test_uses_before_definitions() -> None:
     graph.add("add", [graph.inputs[0], later], [t("f32[2]")])
     graph.outputs = [later]
     assert [f.message for f in verify_graph(graph)] == [
-        "'add': operand 1 is used before it is made",
-        "output 0 of 'main' is never made",
+        "'add' reads a value of type f32[2] (operand 1), which nothing makes before it",
+        "output 0 of 'main' is a value of type f32[2], which nothing makes",
     ]
 
 

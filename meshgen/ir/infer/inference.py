@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from meshgen.errors import Diagnostic, Location, ProgramError, ShardingError
+from meshgen.ir.definitions import definition_faults
 from meshgen.ir.forms import Form
-from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
+from meshgen.ir.graph import DTYPES, Graph, Node, TensorType
 from meshgen.ir.infer import attributes, contraction, control, elementwise, linalg, sharding, sizes, structure
 from meshgen.ir.infer.limits import size_fault
 from meshgen.ir.infer.site import Inference, Site, shapes_agree
@@ -82,24 +83,8 @@ def form_faults(form: Form) -> list[Diagnostic]:
 
 
 def verify_graph(graph: Graph, mesh: Mesh | None = None) -> list[Diagnostic]:
-    """All faults of all nodes, and uses of values before they are made."""
-    return _undefined(graph, {}) + [fault for node in graph.nodes for fault in verify_node(node, mesh)]
-
-
-def _undefined(graph: Graph, outer: Mapping[Value, bool]) -> list[Diagnostic]:
-    seen = {**outer, **dict.fromkeys(graph.inputs, True)}
-    found: list[Diagnostic] = []
-    for node in graph.nodes:
-        for number, value in enumerate(node.operands):
-            if value not in seen:
-                found.append(Diagnostic("MG0104", f"'{node.op}': operand {number} is used before it is made", node.loc))
-        for region in node.regions:
-            found += _undefined(region, seen)
-        seen.update(dict.fromkeys(node.results, True))
-    for number, value in enumerate(graph.outputs):
-        if value not in seen:
-            found.append(Diagnostic("MG0104", f"output {number} of '{graph.name}' is never made", value.loc))
-    return found
+    """All faults of all nodes, and of where values are made."""
+    return definition_faults(graph) + [fault for node in graph.nodes for fault in verify_node(node, mesh)]
 
 
 def _verify(site: Site) -> None:
