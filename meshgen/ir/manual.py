@@ -38,12 +38,12 @@ def settle_manual(graph: Graph, *meshes: Mesh, keep_open: bool = True) -> Graph:
     What names no mesh is on the first.
 
     A manual computation inside another cuts its operands, which all devices of its axes hold whole, and gathers its results.
-    Raises ProgramError MG0103 with every annotation in a body that names manual axes.
+    Raises ProgramError: MG0103 with every annotation in a body that names manual axes, MG0203 with every computation that does.
     """
     faults: list[Diagnostic] = []
     found = _settled(graph, meshes, (), faults, keep_open)
     if faults:
-        raise ProgramError(*faults)
+        raise ProgramError(*dict.fromkeys(faults))
     return found
 
 
@@ -69,7 +69,13 @@ def _settled(
             faults.append(Diagnostic("MG0203", message, node.loc, hint="name other axes inside"))
         writes = inside or (node.op == "manual" and not (keeps and is_open(node)))
         around = meshes_of(node, meshes)
+        faults += _bound_twice(node, manual)
         regions = tuple(_settled(region, around, inner, faults, keeps, writes) for region in node.regions)
+        if (
+            node.op == "manual" and not writes and not is_open(replace(node, regions=regions))
+        ):  # it said nothing of free axes
+            writes = True
+            regions = tuple(_settled(region, around, inner, faults, keeps, writes) for region in regions)
         if node.op == "manual" and not inside:
             attrs = {**node.attrs, "axes": _all_axes(node)} if writes else node.attrs
             result.nodes.append(replace(node, operands=operands, regions=regions, attrs=attrs))
@@ -91,6 +97,20 @@ def _settled(
             result.nodes.append(node)
     result.outputs = [put.get(value, value) for value in graph.outputs]
     return result
+
+
+def _bound_twice(node: Node, manual: Sequence[str]) -> list[Diagnostic]:
+    """The axes of a manual computation, own ones and others that its ends name, that are manual around it already."""
+    if node.op != "manual" or not manual:
+        return []
+    named = [
+        *node.attrs["axes"],
+        *(axis for key in ("in_free", "out_free") for s, _ in node.attrs.get(key, ()) for axis in s.used_axes),
+    ]
+    twice = list(dict.fromkeys(axis for axis in named if split_ref(axis)[0] in manual))
+    message = f"a manual computation names {twice}, but {list(manual)} are manual already in the one around it"
+    hint = "what it is given are tiles of these axes: name others"
+    return [Diagnostic("MG0203", message, node.loc, hint=hint)] if twice else []
 
 
 def _all_axes(node: Node) -> tuple[str, ...]:

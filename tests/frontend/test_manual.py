@@ -139,6 +139,15 @@ def test_the_partition_is_the_device_number() -> None:
     assert first(module).attrs["axes"] == ("x", "y")
 
 
+def within(end: str, axes: str, tile: str) -> str:
+    """A computation in another one, of a tile of 4 x 6."""
+    return f"""%r = sdy.manual_computation(%t) in_shardings=[<@mesh, [{end}]>] out_shardings=[<@mesh, [{end}]>] manual_axes={{{axes}}} (%u: tensor<{tile}xf32>) {{
+      %v = stablehlo.tanh %u : tensor<{tile}xf32>
+      sdy.return %v : tensor<{tile}xf32>
+    }} : (tensor<4x6xf32>) -> tensor<4x6xf32>"""
+
+
+FETCHED = "%r = shard.fetch_rows %t on @mesh grid_axes = [1] dim = 0 base = 1 step = 2 limit = LIMIT : tensor<2x6xf32> -> tensor<2x6xf32>"
 FAULTS = [
     (local(REDUCED.replace("[4, 5, 6, 7]", "[4, 5, 6, -1]")), "MG0104", "different sizes"),
     (manual("%r = stablehlo.tanh %t : tensor<3x6xf32>", "3x6", "3x6"), "MG0204", "has tiles f32[2,6], but the body has f32[3,6]"),
@@ -148,6 +157,12 @@ FAULTS = [
     (manual("%r = stablehlo.tanh %t : tensor<2x6xf32>").replace('[<@mesh, [{"y"}, {}]>] out', "[] out"), "MG0104", "0 shardings for 1 values"),
     (manual('%r = sdy.sharding_constraint %t <@mesh, [{}, {"y"}]> : tensor<2x6xf32>'), "MG0103", "inside a manual computation over ['y']"),
     (manual(REDUCED.replace("4x6", "2x6").replace(ROWS, ALONG_X)), "MG0104", "'all_reduce' in it is over ['x'], but manual are ['y']"),
+    (manual("%r = stablehlo.tanh %t : tensor<2x6xf32>", axes='"y", "y"'), "MG0203", "manual axis 'y' is named more than once"),
+    (manual("%r = stablehlo.tanh %t : tensor<2x?xf32>", "2x?", "2x?", given="8x?", whole="8x?"), "MG0204", "has sizes that are unknown"),
+    (manual(within('{"y"}, {}', '"y"', "1x6"), "4x6", "4x6", given="16x6", whole="16x6"), "MG0203", "names ['y'], but ['y'] are manual already"),
+    (manual(within('{}, {"y"}', '"x"', "4x6"), "4x6", "4x6", given="16x6", whole="16x6"), "MG0203", "names ['y'], but ['y'] are manual already"),
+    (manual(FETCHED.replace("LIMIT", "9")), "MG0104", "limit 9 is not one of 0 to 8"),
+    (local(FETCHED.replace("LIMIT", "0 wrap").replace("2x6", "4x6")), "MG0104", "limit 0: there are no rows"),
     (local(REDUCED.replace("4, 5, 6, 7", "4, 5, 6, 6")), "MG0104", "each once"),
     (local(COLLECTIVES[3][0].replace("split_count = 2", "split_count = 3"), result="tensor<8x3xf32>"), "MG0104", "split_count is 3"),
     (local(COLLECTIVES[7][0].replace("[0, 1]]", "[1, 2]]")), "MG0104", "the source of more than one pair"),

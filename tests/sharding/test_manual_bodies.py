@@ -131,6 +131,50 @@ def test_a_computation_in_another_keeps_the_devices_of_both_apart() -> None:
     assert all(node.attrs["source"].partial == node.attrs["target"].partial for node in moved)
 
 
+LOOP = """%n = stablehlo.constant dense<3> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %w:2 = stablehlo.while(%i = %zero, %c = START) : tensor<i32>, tensor<SHAPE> cond {
+    %go = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %go : tensor<i1>
+  } do {
+    %j = stablehlo.add %i, %one : tensor<i32>
+    STEP
+    stablehlo.return %j, %m : tensor<i32>, tensor<SHAPE>
+  }"""
+TURNED = constrained("4x4xf32", '{"y"}, {}', '{}, {"y"}')
+INSIDE = (
+    LOOP.replace("STEP", TURNED.replace("%b", "%c").replace("%r", "%m"))
+    .replace("START", "%b")
+    .replace("SHAPE", "4x4xf32")
+)
+ROWS = ('{"x"}, {}', '{"x"}, {?}')
+PLACES = {  # where a partly manual computation may stand, and what else may be around it
+    "a loop in a body": computation(f"{INSIDE}\n    %r = stablehlo.tanh %w#1 : tensor<4x4xf32>", "8x4xf32", ROWS, tile="4x4xf32"),
+    "uneven tiles in a loop": computation(
+        f"{INSIDE}\n    %r = stablehlo.tanh %w#1 : tensor<4x4xf32>", "8x4xf32", ROWS, tile="4x4xf32", mesh='"x"=2, "y"=3'),
+    "donated": computation(TURNED, "8x4xf32", ROWS, tile="4x4xf32").replace("%a: tensor<8x4xf32>", "%a: tensor<8x4xf32> {tf.aliasing_output = 0 : i32}"),
+    "unused": computation(TURNED, "8x4xf32", ROWS, tile="4x4xf32").replace("(%a) in_shardings=[", "(%z, %a) in_shardings=[<@mesh, [{?}]>, ").replace(
+        "(%b: ", "(%y: tensor<3xi32>, %b: ").replace(": (tensor<8x4xf32>) ->", ": (tensor<3xi32>, tensor<8x4xf32>) ->").replace("@main(", "@main(%z: tensor<3xi32>, "),
+    "no rows": computation(TURNED.replace("4x4", "0x4"), "0x4xf32", ROWS, tile="0x4xf32"),
+    "no axes": computation(TURNED, "4x4xf32", ("{}, {}", "{?}, {?}"), axes=""),
+    "one in another, which says nothing of free axes": MIXED.replace('{"z"}', "{}").replace("{?}", "{}").replace('[{}, {"y"}]', "[{}, {}]").replace('[{"y"}, {}]> : tensor<8x4xf32>', "[{}, {}]> : tensor<8x4xf32>"),
+    "in a loop": f"""sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func @main(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {{
+  {LOOP.replace("STEP", computation(TURNED, "8x4xf32", ROWS, tile="4x4xf32").splitlines()[2].replace("%0", "%m").replace("(%a)", "(%c)") + TURNED
+                + " sdy.return %r : tensor<4x4xf32> } : (tensor<8x4xf32>) -> tensor<8x4xf32>").replace("START", "%a").replace("SHAPE", "8x4xf32")}
+  return %w#1 : tensor<8x4xf32>
+}}""",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_partly_manual_computation_stands_anywhere(name: str) -> None:
+    module = parse_text(PLACES[name])
+    holds_everywhere(module)
+    assert find_fault(module, Options("cpu")) is None
+
+
 def test_members_of_a_group_in_a_body_are_brought_together() -> None:
     text = """sdy.mesh @mesh = <["a"=2, "b"=2]>
 func.func @main(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {

@@ -46,6 +46,8 @@ def _named_axes(operation: Operation) -> tuple[str, tuple[str, ...]]:
 def _manual_axes(importer: Importer, operation: ManualComputationOp) -> tuple[str, ...]:
     """The axes as the mesh has them over whose devices the computation is; a fault for mere parts of axes."""
     symbol, named = _named_axes(operation)
+    if twice := [axis for number, axis in enumerate(named) if axis in named[:number]]:
+        importer.fault("MG0203", f"manual axis '{twice[0]}' is named more than once", operation)
     axes = importer.reading.axes(symbol, named)
     if all(split_ref(axis)[2] is None for axis in axes):
         return axes
@@ -142,7 +144,8 @@ def _check_types(importer: Importer, operation: Operation, what: str, outside: S
         return
     for number, (ssa, sharding, value) in enumerate(zip(outside, shardings, inside, strict=True)):
         if message := _type_fault(importer, importer.type(ssa), sharding, value.type):
-            importer.fault("MG0204", f"{what} {number} of the body: {message}", operation)
+            hint = "write the sizes: tiles are cut from them" if "unknown" in message else ""
+            importer.fault("MG0204", f"{what} {number} of the body: {message}", operation, hint)
 
 
 def _type_fault(importer: Importer, kind: TensorType, sharding: Sharding, local: TensorType) -> str:

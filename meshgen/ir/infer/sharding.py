@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from meshgen.errors import Diagnostic
-from meshgen.ir.dialects.shard.checks import ROOT_ATTRS, axis_faults, place_faults
+from meshgen.ir.dialects.shard.checks import ROOT_ATTRS, axis_faults, fetch_faults, place_faults
 from meshgen.ir.graph import FETCH_NUMBERS, WISHES, TensorType, is_complex
 from meshgen.ir.infer.site import Inference, Site, shapes_agree
 from meshgen.ir.partial_kinds import combines
@@ -94,17 +94,15 @@ def _fetch_rows(site: Site) -> list[TensorType] | None:
     return found
 
 
-def _row_faults(site: Site, count: int) -> None:
-    """Rows that are fetched are some of those that `count` tiles have together, or padding."""
+def _row_faults(site: Site, mesh: Mesh) -> None:
+    """Rows that are fetched are some of those that the tiles of a group have together, or padding."""
     attrs, dim = site.attrs, site.attrs["dim"]
     assert site.results
     tile, rows = site.operands[0].shape[dim], site.results[0].shape[dim]
     divisor, step, wraps = attrs.get("divisor", 1), attrs["step"], bool(attrs.get("wrap"))
     site.require(divisor >= 1, f"divisor {divisor} is below 1")
-    numbers = attrs.get("parts") or (0, tile, attrs["base"], step, rows, attrs["limit"])
-    for _, held, *_, limit in zip(*[iter(numbers)] * FETCH_NUMBERS, strict=True):
-        if held is not None:
-            site.require(int(wraps) <= limit <= held * count, f"limit {limit} is not among the {held * count} rows of {count} tiles of {held}")  # fmt: skip
+    for _, message in fetch_faults(attrs, site.operands[0], mesh):
+        site.fault(message)
     if wraps and tile is not None and rows is not None:
         site.require(0 <= step <= max(tile, rows), f"step {step} is longer than tiles of {tile} rows")
 
@@ -176,7 +174,7 @@ def tile_faults(site: Site, mesh: Mesh) -> None:
         elif isinstance(place, int):
             site.require(0 <= place < count, f"{name} {place} is outside a group of {count} devices")
     if site.op == "fetch_rows":
-        _row_faults(site, count)
+        _row_faults(site, mesh)
     gathered = {"all_gather": "dim", "gather_to": "dim", "all_to_all": "concat_dim"}.get(site.op)
     split = {"all_slice": "dim", "reduce_scatter": "dim", "scatter_from": "dim", "all_to_all": "split_dim"}.get(site.op)
     if site.op == "all_to_all" and site.attrs["split_dim"] == site.attrs["concat_dim"]:

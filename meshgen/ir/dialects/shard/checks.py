@@ -6,13 +6,13 @@ sides carry a sharding they are global, and the shardings must differ by exactly
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.axis_parts import AxisParts, merged
-from meshgen.ir.graph import Node, TensorType
+from meshgen.ir.graph import FETCH_NUMBERS, Node, TensorType
 from meshgen.mesh import Mesh, nests, overlaps
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
@@ -41,6 +41,8 @@ def collective_faults(node: Node, mesh: Mesh, *, exact: bool = False) -> list[Di
         found += _kind_faults(node)
         if not found:
             found += _type_faults(node, mesh, exact)
+        if not found and node.op == "fetch_rows":
+            found += fetch_faults(node.attrs, node.operands[0].type, mesh)
     return [_diagnostic(node.op, fault, node.loc) for fault in found]
 
 
@@ -80,6 +82,20 @@ def place_faults(name: str, place: Sequence[int | None], axes: Sequence[str], me
         size = mesh.axis(ref).size and mesh.axis_size(ref)  # None: unknown yet
         if coordinate is not None and not 0 <= coordinate < (size or coordinate + 1):
             yield "MG0104", f"{name} {text}: coordinate {coordinate} is outside axis '{ref}' of size {size}"
+
+
+def fetch_faults(attrs: Mapping[str, Any], kind: TensorType, mesh: Mesh) -> Iterator[Fault]:
+    """What is wrong with the rows that are fetched from tiles of local type `kind`: the group has no more than its tiles."""
+    tile, axes, numbers = kind.shape[attrs["dim"]], attrs["axes"], attrs.get("parts", ())
+    if tile is None or any(mesh.axis(axis).size is None for axis in axes) or len(numbers) % FETCH_NUMBERS:
+        return
+    parts = [numbers[i : i + FETCH_NUMBERS] for i in range(0, len(numbers), FETCH_NUMBERS)]
+    for rows, limit in [(part[1], part[5]) for part in parts] or [(tile, attrs["limit"])]:
+        most = rows * mesh.group_size(axes)
+        if not 0 <= limit <= most:
+            yield "MG0104", f"limit {limit} is not one of 0 to {most}: the tiles of a group have {most} rows together"
+        elif attrs.get("wrap") and not limit:
+            yield "MG0104", "limit 0: there are no rows that could be counted again and again"
 
 
 def _root_faults(node: Node, mesh: Mesh) -> Iterator[Fault]:
