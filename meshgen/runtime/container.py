@@ -180,7 +180,7 @@ class Container:
         self._members: dict[str, memoryview] = {}
         for entry, start in zip(self._entries, plan.start, strict=True):
             own = content[start : start + entry.size]
-            stays = not mapped or entry.name == WEIGHTS
+            stays = not mapped or entry.name.rpartition("/")[2] == WEIGHTS
             self._members[entry.name] = own if stays else memoryview(bytes(own))
 
     def __contains__(self, name: str) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 _FREE = ("MemAvailable", "SwapFree")
-# Of a container, as Linux tells it from inside: limit and what is used of it, under version 2 of control groups and 1.
+# Of a container, as Linux tells it from inside, under version 2 of control groups and 1: limit, what is used of it, and
+# the copies of files in it, which the system drops where memory is wanted.
 _GROUPS = (
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
+    ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
 
 
@@ -20,9 +21,9 @@ def free_bytes(root: Path = Path("/")) -> int | None:
     """
     machine = _of_machine(root / "proc/meminfo")
     group = [
-        limit - used
-        for files in _GROUPS
-        for limit, used in [[_number(root / name.lstrip("/")) for name in files]]
+        limit - used + _copies(root / folder / "memory.stat", copies)
+        for folder, *files, copies in _GROUPS
+        for limit, used in [[_number(root / folder / name) for name in files]]
         if limit is not None and used is not None
     ]
     known = [*([] if machine is None else [machine]), *group]
@@ -38,6 +39,16 @@ def _of_machine(path: Path) -> int | None:
     if "MemAvailable" not in fields:
         return None
     return sum(1024 * int(fields[name].split()[0]) for name in _FREE if name in fields)
+
+
+def _copies(path: Path, name: str) -> int:
+    """A number of a file with lines such as `inactive_file 4096`; 0 where it is not there."""
+    try:
+        fields = dict(line.split(" ", 1) for line in path.read_text().splitlines() if " " in line)
+    except OSError:
+        return 0
+    text = fields.get(name, "")
+    return int(text) if text.isdecimal() else 0
 
 
 def _number(path: Path) -> int | None:

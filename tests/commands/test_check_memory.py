@@ -151,5 +151,7 @@ def test_free_memory_is_the_least_that_machine_and_container_leave(tmp_path: Pat
     assert free_bytes(tmp_path) == 3000 * 1024
     (group / "memory.max").write_text("1000\n")
     assert free_bytes(tmp_path) == 400
+    (group / "memory.stat").write_text("anon 100\ninactive_file 150\n")
+    assert free_bytes(tmp_path) == 550  # copies of files give way
     (group / "memory.current").write_text("1600\n")
     assert free_bytes(tmp_path) == 0

@@ -146,6 +146,7 @@ def test_malformed_items_are_refused(changes, pattern):
         ({"inputs": ()}, "all_reduce"),
         ({"op": "retile", "attrs": {"source": 1, "target": 2, "shape": (10, 3)}}, "'source' is 1; it should be a sharding"),
         ({"op": "retile", "attrs": {"source": P("x", None), "target": P(None, "x"), "shape": (10, 3)}}, "does not give shards"),
+        ({"op": "retile", "attrs": {"source": P("x", None), "target": P("x", "x"), "shape": (10, 3)}}, "used more than once"),
         ({"op": "permute", "attrs": {"source": P("q", None), "target": P("x", None), "shape": (10, 3)}}, "axis 'q' is not in"),
     ],
 )  # fmt: skip

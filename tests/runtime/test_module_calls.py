@@ -13,6 +13,7 @@ import meshgen as mg
 from meshgen.errors import MeshgenError, MissingError, RuntimeFailure, UsageError
 from meshgen.runtime import container, footprint
 from meshgen.runtime.sizes import LAUNCHERS
+from tests.runtime.module_kinds import OPEN
 
 X = np.arange(4, dtype=np.float32)
 
@@ -61,6 +62,10 @@ def test_other_devices_than_the_modules_are_refused(
     with pytest.raises(error, match=message):
         mg.load(path, devices=devices)
     assert mg.load(path, devices=2).ranks == 2
+    mg.compile(OPEN, {"a": None}, target="cpu").save(path)
+    if error is UsageError:
+        with pytest.raises(error, match=message):
+            mg.load(path, devices=devices)
 
 
 @pytest.mark.parametrize("name", LAUNCHERS)
