@@ -131,11 +131,11 @@ def _binding(v: Any) -> Binding:
 
 def _type(v: Any) -> TensorType:
     """Of an entry with `dtype` and `shape`; all sizes are known."""
-    read_counts(get(v, "shape", list_of_any))
+    read_counts(get(v, "shape", _entries))
     return type_from_json([get(v, "dtype", read_text), v["shape"]])
 
 
-def list_of_any(value: Any) -> list[Any]:
+def _entries(value: Any) -> list[Any]:
     return list(each_of(value, lambda each: each))
 
 
