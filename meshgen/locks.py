@@ -9,7 +9,10 @@ import contextlib
 import os
 import secrets
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 try:
     import fcntl
@@ -19,19 +22,36 @@ except ImportError:  # Windows: nothing is known to be abandoned, and nothing is
 _SUFFIX = ".new"
 
 
-def new_file(directory: Path, prefix: str, mode: int) -> tuple[Path, int]:
-    """A new file beside others, and its descriptor, locked and open for writing. Raises OSError.
+@contextmanager
+def replacing(place: Path, prefix: str, mode: int) -> Generator[BinaryIO]:
+    """A new file beside `place`, which takes its place when all is written, and goes if that fails. Raises OSError.
 
     What was left by processes that had begun a file with this prefix is removed.
     """
+    fresh, handle = _new_file(place.parent, prefix, mode)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            if fcntl is not None:
+                os.replace(fresh, place)  # while it is locked
+        if fcntl is None:
+            os.replace(fresh, place)  # Windows moves no open file
+    finally:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+
+
+def _new_file(directory: Path, prefix: str, mode: int) -> tuple[Path, int]:
     for left in directory.glob(f"{prefix}*{_SUFFIX}"):
         if (lock := lock_of(left)) is not None:
             with contextlib.suppress(OSError):
                 left.unlink()
             os.close(lock)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     while True:  # before it is locked another process may take it for abandoned
         place = directory / f"{prefix}{secrets.token_hex(4)}{_SUFFIX}"
-        file = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        file = os.open(place, flags, mode)
         if _is_held(file, place, unless_unknown=True):
             return place, file
         os.close(file)

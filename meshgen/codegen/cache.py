@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from meshgen.errors import Diagnostic
-from meshgen.locks import new_file
+from meshgen.locks import replacing
 
 VARIABLE = "MESHGEN_CACHE_DIR"
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -163,13 +163,5 @@ def _decoded(key: str, content: bytes) -> tuple[bytes, dict[str, Any]] | None:
 def _write(place: Path, content: bytes) -> None:
     """Write a file so that nobody ever sees a part of it. Raises OSError."""
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh, handle = new_file(place.parent, ".", 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.replace(fresh, place)  # while it is locked
-    except BaseException:
-        with contextlib.suppress(OSError):
-            fresh.unlink()
-        raise
+    with replacing(place, ".", 0o600) as file:
+        file.write(content)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.locks import new_file
+from meshgen.locks import replacing
 
 
 def write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -57,18 +57,12 @@ def _status(place: Path) -> os.stat_result | None:
 def _replace(place: Path, was: os.stat_result | None, write: Callable[[BinaryIO], object]) -> None:
     """Write a file beside it and move that there; who may read the one that was may read this one, and nobody else."""
     tag = hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]
-    fresh, handle = new_file(place.parent, f".{tag}-", 0o600 if was else 0o666)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            if was:
-                _keep_rights(handle, was)
-            write(file)
-            file.flush()
-            os.fsync(handle)
-            os.replace(fresh, place)  # while it is locked
-    finally:
-        with contextlib.suppress(OSError):
-            fresh.unlink()
+    with replacing(place, f".{tag}-", 0o600 if was else 0o666) as file:
+        if was:
+            _keep_rights(file.fileno(), was)
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _keep_rights(handle: int, was: os.stat_result) -> None:
