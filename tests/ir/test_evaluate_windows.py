@@ -98,3 +98,11 @@ def test_top_k() -> None:
     assert index.tolist() == [[2, 1, 3], [2, 3, 4]]
     assert np.isnan(values[0, 0]) and values[1].tolist() == [3, 2, 2]
     assert run("top_k", np.uint64([2**64 - 1, 0, 2**63]), k=2)[1].tolist() == [0, 2]
+
+
+def test_a_window_that_fits_nowhere_may_be_of_any_size() -> None:
+    x, zero = np.ones((3, 4), np.float32), np.float32(0)
+    ones, wide = (1, 1), (1 << 40, 1)
+    attrs = {"window_strides": ones, "base_dilations": ones, "window_dilations": ones, "low": (0, 0), "high": (0, 0)}
+    for region in (scalar_region("add"), scalar_region("add", "multiply")):
+        assert run("reduce_window", x, zero, regions=(region,), window_dimensions=wide, **attrs).shape == (0, 4)

@@ -73,6 +73,7 @@ FORGED = [
     ("fft", ["c64[0]"], ["c64[0]"], {"kind": "FFT", "length": (0,)}, "an entry below 1"),
     ("gather", ["f32[4]", "i32[2,1]"], ["f32[2]"], {**GATHER, "slice_sizes": (0,)}, "has slice size 0"),
     ("gather", ["f32[4]", "i32[4,1]"], ["f32[4]"], {**GATHER, "collapsed_slice_dims": (), "operand_batching_dims": (0,), "start_indices_batching_dims": (1,)}, "holds the indices"),
+    ("gather", ["f32[4,5,6]", "i32[2,1]"], ["f32[2,1,5,6]"], {**GATHER, "offset_dims": (2, 1, 3), "collapsed_slice_dims": (), "slice_sizes": (1, 5, 6)}, "are not in order"),
     ("convolution", ["f32[1,4,2]", "c64[3,2,2]"], ["f32[1,2,2]"],
      {**dict.fromkeys(("window_strides", "lhs_dilation", "rhs_dilation"), (1,)), "low": (0,), "high": (0,), "window_reversal": (0,), "input_batch": 0,
       "input_feature": 2, "input_spatial": (1,), "kernel_input_feature": 1, "kernel_output_feature": 2, "kernel_spatial": (0,), "output_batch": 0,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import signal
 import sys
 import warnings
 from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +19,12 @@ from meshgen.ir.evaluate.evaluator import HANDLERS, Evaluator
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.infer import inference
 from meshgen.ir.infer.inference import infer_types, verify_node
+from meshgen.ir.regions import all_nodes, captured
 from meshgen.mesh import make_mesh
 from meshgen.runtime.footprint import body_bytes
 from meshgen.runtime.simulate import rank_handlers
+from meshgen.sharding.generate import random_program
+from meshgen.sharding.generators import USUAL, WIDE
 from tests.runtime.deep_mutations import OPS, TYPES, Forger
 
 MESH = make_mesh({"a": 2, "x": 3})
@@ -40,10 +45,35 @@ def made_up(rng: random.Random, op: str) -> Node:
     regions = forger.regions(op, kinds, Graph("none"))
     try:
         types = infer_types(op, attrs, kinds, regions)
-    except (MeshgenError, IndexError, ValueError):
+    except MeshgenError:
         types = None
     results = types or [_near(first, rng) for _ in range(2 if op == "rng_bit_generator" else 1)]
     return Node(op, [Value(kind) for kind in kinds], [Value(kind) for kind in results], attrs, regions=regions)
+
+
+@functools.cache
+def sound() -> dict[str, list[Node]]:
+    """Operations of random programs, by name, that have attributes and use nothing from around them."""
+    table: dict[str, list[Node]] = {}
+    for seed in range(150):
+        for node in all_nodes(random_program(seed, WIDE if seed % 2 else USUAL).graph):
+            if node.op in ENDING and node.attrs and not captured(node):
+                table.setdefault(node.op, []).append(node)
+    return table
+
+
+def tweaked(rng: random.Random, op: str) -> Node:
+    """One of the `sound` operations with one to three other attributes."""
+    node, attrs = rng.choice(sound()[op]), {}
+    attrs |= node.attrs
+    for _ in range(rng.choice([1, 1, 2, 3])):
+        Forger(MANIFEST, rng).tweak(attrs)
+    try:
+        types = infer_types(op, attrs, [v.type for v in node.operands], node.regions)
+    except MeshgenError:
+        types = None
+    results = types if types and rng.random() < 0.8 else [v.type for v in node.results]
+    return Node(op, node.operands, [Value(kind) for kind in results], attrs, regions=node.regions)
 
 
 def _near(kind: TensorType, rng: random.Random) -> TensorType:
@@ -76,32 +106,43 @@ def is_meant(node: Node, seed: int) -> str:
     return "" if have == wanted else f"gives {have} instead of {wanted}"
 
 
-def tried(first: int, count: int, seconds: float = 0) -> tuple[Counter[str], list[str]]:
+def tried(
+    make: Callable[[random.Random, str], Node], ops: Sequence[str], first: int, count: int, seconds: float = 0
+) -> tuple[Counter[str], list[str]]:
     """How many operations of each outcome, and what is wrong with which seeds."""
     table: Counter[str] = Counter()
     faults: list[str] = []
     for seed in range(first, first + count):
         rng = random.Random(seed)
-        node = made_up(rng, ENDING[seed % len(ENDING)])
+        op = ops[seed % len(ops)]
         signal.setitimer(signal.ITIMER_REAL, seconds)
+        node = None
         try:
+            node = make(rng, op)
             outcome = is_meant(node, seed)
         except Exception as error:  # whatever it is: it is what is looked for
             outcome = f"{type(error).__name__}: {error}"
         signal.setitimer(signal.ITIMER_REAL, 0)
         table["taken" if outcome == "" else outcome if outcome in ("refused", "big") else "wrong"] += 1
         if outcome not in ("", "refused", "big"):
-            types = [str(v.type) for v in node.operands], [str(v.type) for v in node.results]
-            faults.append(f"seed {seed}: {node.op} {types} {node.attrs}: {outcome}")
+            types = node and ([str(v.type) for v in node.operands], [str(v.type) for v in node.results], node.attrs)
+            faults.append(f"seed {seed}: {op} {types}: {outcome}")
     return table, faults
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_what_the_verifier_takes_has_a_meaning() -> None:
     assert set(OPS) >= set(HANDLERS)
-    table, faults = tried(0, 4000)
+    table, faults = tried(made_up, ENDING, 0, 4000)
     assert faults == []
     assert table["taken"] > 400
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_operations_with_other_attributes_have_a_meaning() -> None:
+    table, faults = tried(tweaked, sorted(sound()), 0, 2000)
+    assert faults == []
+    assert min(table["taken"], table["refused"]) > 200
 
 
 def _too_long(*_: Any) -> None:
@@ -111,4 +152,5 @@ def _too_long(*_: Any) -> None:
 if __name__ == "__main__":  # FIRST COUNT
     signal.signal(signal.SIGALRM, _too_long)
     warnings.simplefilter("ignore")
-    sys.stdout.write("\n".join(map(str, tried(int(sys.argv[1]), int(sys.argv[2]), 5.0))) + "\n")
+    for make, ops in ((made_up, ENDING), (tweaked, sorted(sound()))):
+        sys.stdout.write("\n".join(map(str, tried(make, ops, int(sys.argv[1]), int(sys.argv[2]), 5.0))) + "\n")

@@ -96,7 +96,7 @@ class Forger:
         regions = self.regions(op, kinds, graph)
         try:
             types = inference.infer_types(op, attrs, kinds, regions)
-        except (MeshgenError, IndexError, ValueError):
+        except MeshgenError:
             types = None
         made = types or [
             self.type_like([*kinds, *(v.type for v in graph.outputs)])
@@ -163,7 +163,7 @@ class Forger:
     def infer_again(self, node: Node) -> None:
         try:
             types = inference.infer_types(node.op, node.attrs, [v.type for v in node.operands], node.regions)
-        except (MeshgenError, IndexError, ValueError):
+        except MeshgenError:
             return
         if types and len(types) == len(node.results) and self.rng.random() < 0.7:
             for value, kind in zip(node.results, types, strict=True):

@@ -92,6 +92,8 @@ def _places(shape: Sequence[int], window: Sequence[int], strides: Sequence[int],
 
 def _reduce_window(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     attrs, region, count = node.attrs, node.regions[0], len(args) // 2
+    if node.results[0].type.size == 0:  # a window may be larger than anything
+        return [np.zeros(value.type.sizes, value.type.numpy_dtype) for value in node.results]
     interior = [d - 1 for d in attrs["base_dilations"]]
     padded = [pad(x, i, attrs["low"], attrs["high"], interior) for x, i in zip(args[:count], args[count:], strict=True)]
     kind = fold_kind(region)
@@ -126,6 +128,8 @@ def _select_and_scatter(node: Node, args: list[Array], run: RunRegion) -> list[A
     """Per window the element that `select` prefers gets the window's source; padding is never chosen."""
     operand, source, init = args
     attrs, none = node.attrs, [0] * operand.ndim
+    if source.size == 0:
+        return [np.full(operand.shape, init, operand.dtype)]
     fill = np.zeros((), operand.dtype)
     padded = pad(operand, fill, attrs["low"], attrs["high"], none)
     index = pad(np.arange(operand.size).reshape(operand.shape), np.array(-1), attrs["low"], attrs["high"], none)

@@ -173,7 +173,7 @@ def _convolution(site: Site) -> list[TensorType] | None:
         return None
     fits = _may_multiply(image, kernel)
     site.require(fits, f"the operands have element types {image.dtype} and {kernel.dtype}", "insert a convert")
-    if not _check_groups(site, image, kernel):
+    if not _check_groups(site, image, kernel) or site.faults:
         return None
     batches = site.attrs["batch_group_count"]
     rows = image.shape[site.attrs["input_batch"]]

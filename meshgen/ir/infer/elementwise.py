@@ -125,7 +125,7 @@ def _bitcast(site: Site) -> list[TensorType] | None:
 def _reduce_precision(site: Site) -> list[TensorType] | None:
     for name, least in (("exponent_bits", 1), ("mantissa_bits", 0)):
         count = site.attrs[name]
-        site.require(least <= count < 1 << 31, f"{name} is {count}; it should be {least} or more")
+        site.require(least <= count < 1 << 30, f"{name} is {count}; it should be from {least} to 2^30")
     return _unary(site)
 
 
