@@ -256,12 +256,12 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "The file is a module, but a digest, a bound or a value in it is wrong: it was damaged, cut off or changed.",
         "Copy it again, or write it again with `meshgen compile`.",
     ),
+    "MG0503": Fault(
+        "The module was written by a newer meshgen, in a format that this one does not know.", "Use the newer meshgen."
+    ),
     "MG0504": Fault(
         "A module has limits: 65,536 inputs, 131,072 launches, 1,024 mesh axes and so on (`meshgen/runtime/limits.py`), and names without control characters.",
         "Rename what is named, or make the program smaller. A file that was not made by meshgen should not be trusted.",
-    ),
-    "MG0503": Fault(
-        "The module was written by a newer meshgen, in a format that this one does not know.", "Use the newer meshgen."
     ),
     "MG0601": Fault(
         "An argument of a run, or the shape of one whose sizes are open, is missing, has no such name, or another shape or element type than the program takes.",

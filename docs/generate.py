@@ -31,9 +31,8 @@ from kernel_examples import kernels_of  # noqa: E402
 NOTE = "<!-- written by docs/generate.py: change the code, then run `make docs` -->\n"
 CONTROL = ("case", "if", "while")  # partitioned by `partition` itself
 _CONTROL_NOTE = (
-    "`case`, `if` and `while` whose regions communicate are run by the schedule, with kernels inside their regions. Those "
-    "that do not communicate run on the reference device only: compiling them for a GPU is refused (MG0301). So are "
-    "a `compare` of type TOTALORDER and a `bitcast_convert` to elements of another width.\n"
+    "`case`, `if` and `while` are run by the schedule, with kernels inside their regions. Compiling a `compare` of type "
+    "TOTALORDER or a `bitcast_convert` to elements of another width for a GPU is refused (MG0301).\n"
 )
 UPSTREAM = ("arith", "bufferization", "linalg", "math", "scf", "tensor", "tosa")
 AREAS = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from meshgen.errors import CODES, CodegenError
+from meshgen.errors import CODES
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -55,17 +55,7 @@ def test_kernels_are_claimed_for_what_is_generated() -> None:
     said = {name: examples.kernels_of(name) for name in ("and", "constant", "gather", "popcnt", "rng_bit_generator")}
     assert said == {"and": "yes", "constant": "yes", "gather": "yes", "popcnt": "not of i64, ui64",
                     "rng_bit_generator": "yes"}  # fmt: skip
-    assert [examples.kernels_of(name) for name in ("if", "case", "while", "sort", "complex")] == [""] * 5
-
-
-@pytest.mark.parametrize("name", ["if", "case", "while"])
-def test_control_flow_that_does_not_communicate_is_refused_for_a_gpu(name: str, tmp_path: Path) -> None:
-    import meshgen as mg
-
-    generator()
-    text = importlib.import_module("kernel_examples").PROGRAMS[name]
-    with pytest.raises(CodegenError, match="MG0301"):
-        mg.compile(text, mg.make_mesh({"x": 2}), target="cuda:sm_90")
+    assert [examples.kernels_of(name) for name in ("if", "case", "while", "sort", "complex")] == [*["yes"] * 3, "", ""]
 
 
 def test_every_fault_is_explained() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
 from pathlib import Path
 
@@ -69,7 +70,12 @@ def test_a_user_who_interrupts_is_heard(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "ends.py").write_text(FILES["ends.py"])
     monkeypatch.delitem(sys.modules, "ends", raising=False)
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["check", "ends:pressed", "--mesh", "x=2", "--arg", "f32[4]"]) == 130
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    try:
+        code = cli.main(["check", "ends:pressed", "--mesh", "x=2", "--arg", "f32[4]"])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert code == 130
 
 
 OP = """from meshgen import op_rule

@@ -137,7 +137,7 @@ def test_what_an_encoding_lacks_is_escaped(place: Path) -> None:
 
 
 def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    assert printable("a\x1b[2J\tb\r\n\x9b\x7fé") == "a\\x1b[2J\tb\\x0d\n\\x9b\\x7fé"
+    assert printable("a\x1b[2J\tb\r\n\x9b\x7fé") == "a\\x1b[2J\tb\\r\n\\x9b\\x7fé"
     assert main(["check", "nowhere\x1b]0;owned\x07.mlir"]) == 2
     err = capsys.readouterr().err
     assert "\x1b" not in err and "\\x1b]0;owned\\x07" in err

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 import threading
 import zipfile
 from pathlib import Path
@@ -95,10 +97,12 @@ def test_a_file_that_root_writes_again_keeps_its_owner(tmp_path: Path) -> None:
 
 def test_what_a_killed_writer_left_goes_when_its_file_is_written_again(tmp_path: Path) -> None:
     place, other = tmp_path / "page", tmp_path / "other"
+    program = (
+        "import os, pathlib, sys; from meshgen.runtime.files import write_file\n"
+        "write_file(pathlib.Path(sys.argv[1]), lambda file: (file.write(b'half'), file.flush(), os.kill(os.getpid(), 9)))"
+    )
     for each in (place, other):
-        if not os.fork():
-            write_file(each, lambda file: (file.write(b"half"), file.flush(), os.kill(os.getpid(), 9)))
-        os.wait()
+        assert subprocess.run([sys.executable, "-c", program, str(each)]).returncode == -9
     left = set(os.listdir(tmp_path))
     assert len(left) == 2
     write_text(place, "whole")

