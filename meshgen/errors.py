@@ -115,6 +115,11 @@ def listed(names: Sequence[str], most: int = 10) -> str:
     return shown if len(names) <= most else f"{shown}, and {len(names) - most:,} more"
 
 
+def about(number: int) -> str:
+    """A number for people, of any length: `1.5e+06`, `2^60`."""
+    return f"{number:.3g}" if number < 10**15 else f"2^{number.bit_length() - 1}"
+
+
 def shortened(text: str) -> str:
     """A text for people: what is in the middle of a very long word, or of a very long text, is left out."""
     if len(text) <= _LONG_WORD:

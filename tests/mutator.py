@@ -19,6 +19,8 @@ from meshgen.ir.bridge.families import dialects
 from meshgen.ir.parser import TextParser
 
 _NUMBER = re.compile(r"(?<![\w%.$])-?\d+(?![\w.])|(?<=[x<])\d+(?=x)")
+_AXIS = re.compile(r'"([a-z]\w{0,2})"(?!\s*=)')
+_AXES = re.compile(r"\{[^{}=:\n]*\}(?=[\],}])")
 _NUMBERS = (0, -1, 1, 2, 3, 7, 64, 2**31, 2**40, 2**63, 2**70)
 _ELEMENTS: tuple[Attribute, ...] = (
     builtin.f32,
@@ -48,6 +50,8 @@ class Mutator:
         top = TextParser(dialects(), text, "-").parse_module()
         if self.chance(0.3):
             return self.misnumbered(_generic(top))
+        if _AXIS.search(text) and self.chance(0.6):
+            return self.misnamed(text)
         for _ in range(slips):
             before, tries = _generic(top), 0
             while _generic(top) == before and tries < 20:  # not all slips are possible everywhere
@@ -69,6 +73,16 @@ class Mutator:
             return text
         match = self.pick(found)
         return f"{text[: match.start()]}{self.number(int(match[0]))}{text[match.end() :]}"
+
+    def misnamed(self, text: str) -> str:
+        """The text with another axis, or a list of axes emptied or filled, somewhere in a sharding."""
+        names = [match[1] for match in _AXIS.finditer(text)] + ["zz"]
+        match = self.pick(list(_AXES.finditer(text)) + list(_AXIS.finditer(text)))
+        if match.re is _AXIS:
+            other = self.pick([f'"{self.pick(names)}"', f'"{match[1]}", "{self.pick(names)}"', f'"{match[1]}":(1)2'])
+        else:
+            other = self.pick(["{}", f'{{"{self.pick(names)}"}}', "{?}", "{}, {}"])
+        return f"{text[: match.start()]}{other}{text[match.end() :]}"
 
     def number(self, before: int) -> int:
         return before + self.pick((-1, 1)) if self.chance(0.4) else self.pick(_NUMBERS)

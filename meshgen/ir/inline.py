@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from meshgen.errors import Diagnostic, ProgramError, listed
+from meshgen.errors import Diagnostic, ProgramError, about, listed
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import all_nodes
 
@@ -59,7 +59,8 @@ def _refuse_too_many(graph: Graph, functions: Mapping[str, Graph], order: list[s
     if (total := _count(graph, counts)) <= MAX_NODES:
         return
     most = max(_calls(graph), key=lambda node: counts[node.attrs["callee"]])
-    message = f"the program has {total:.3g} operations when its calls are written out, {counts[most.attrs['callee']]:.3g} of them in @{most.attrs['callee']}"
+    name = most.attrs["callee"]
+    message = f"the program has {about(total)} operations when its calls are written out, {about(counts[name])} of them in each @{name}"
     hint = f"{MAX_NODES} can be; write repeated calls as stablehlo.while"
     raise ProgramError(Diagnostic("MG0108", message, most.loc, hint=hint))
 

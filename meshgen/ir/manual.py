@@ -64,9 +64,6 @@ def _settled(
     for node in graph.nodes:
         operands = [put.get(value, value) for value in node.operands]
         inner = (*manual, *node.attrs["axes"]) if node.op == "manual" else manual
-        if node.op == "manual" and (twice := [axis for axis in node.attrs["axes"] if axis in manual]):
-            message = f"a manual computation over {list(node.attrs['axes'])} is inside of one over {list(manual)}: {twice} are manual already"
-            faults.append(Diagnostic("MG0203", message, node.loc, hint="name other axes inside"))
         writes = inside or (node.op == "manual" and not (keeps and is_open(node)))
         around = meshes_of(node, meshes)
         faults += _bound_twice(node, manual)

@@ -145,6 +145,16 @@ OPS: dict[str, tuple[str, str]] = {
     "sdy_all_slice": (f'%r = sdy.all_slice [{{}}, {{"y"}}] %x out_sharding=<@m, [{{}}, {{"y"}}]> : {F}', F),
     "sdy_all_to_all": (f'%q = sdy.sharding_constraint %x <@m, [{{"x"}}, {{}}]> : {F}\n%r = sdy.all_to_all [{{"x"}}: 0->1] %q out_sharding=<@m, [{{}}, {{"x"}}]> : {F}', F),
     "sdy_permute": (f'%q = sdy.sharding_constraint %x <@m, [{{"x"}}, {{}}]> : {F}\n%r = sdy.collective_permute %q out_sharding=<@m, [{{"y"}}, {{}}]> : {F}', F),
+    "sdy_all_reduce": (f'%q = sdy.sharding_constraint %x <@m, [{{}}, {{}}], unreduced={{"x"}}> : {F}\n%r = sdy.all_reduce {{"x"}} %q out_sharding=<@m, [{{}}, {{}}]> : {F}', F),
+    "sdy_reduce_scatter": (f'%q = sdy.sharding_constraint %x <@m, [{{}}, {{}}], unreduced={{"x"}}> : {F}\n%r = sdy.reduce_scatter [{{"x"}}, {{}}] %q out_sharding=<@m, [{{"x"}}, {{}}]> : {F}', F),
+    "sdy_sub_axes": (f'%r = sdy.sharding_constraint %x <@w, [{{"a":(1)2}}, {{"a":(2)2, ?}}], replicated={{"b"}}> : {F}', F),
+    "sdy_rule": (f'%r = stablehlo.tanh %x {{sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, j]) {{i=4, j=6}}>}} : {F}', F),
+    "sdy_barrier": (f'%r = sdy.propagation_barrier %x allowed_direction=FORWARD : {F}', F),
+    "sdy_group": (f'%r = stablehlo.tanh %x : {F}\nsdy.sharding_group %r group_id=0 : {F}', F),
+    "sdy_nested": (f'%r = sdy.manual_computation(%x) in_shardings=[<@m, [{{"x"}}, {{}}]>] out_shardings=[<@m, [{{"x"}}, {{}}]>] manual_axes={{"x"}} (%e: tensor<2x6xf32>) {{\n'
+                   '  %g = sdy.manual_computation(%e) in_shardings=[<@m, [{}, {"y"}]>] out_shardings=[<@m, [{}, {"y"}]>] manual_axes={"y"} (%f: tensor<2x3xf32>) {\n'
+                   "    %h = stablehlo.tanh %f : tensor<2x3xf32>\n    sdy.return %h : tensor<2x3xf32>\n  } : (tensor<2x6xf32>) -> tensor<2x6xf32>\n  sdy.return %g : tensor<2x6xf32>\n"
+                   f"}} : ({F}) -> {F}", F),
     "manual": (f'%r = sdy.manual_computation(%x) in_shardings=[<@m, [{{"x"}}, {{}}]>] out_shardings=[<@m, [{{"x"}}, {{}}]>] manual_axes={{"x", "y"}} (%e: tensor<2x6xf32>) {{\n'
                "  %g = stablehlo.tanh %e : tensor<2x6xf32>\n  sdy.return %g : tensor<2x6xf32>\n"
                f"}} : ({F}) -> {F}", F),
@@ -179,7 +189,8 @@ def program(name: str) -> str:
     """The program of an operation, over a mesh of 2 x 2 devices."""
     line, result = OPS.get(name) or LOCAL[name]
     head = "mhlo.num_partitions = 4 : i32" if name in LOCAL else ""
-    mesh = "" if name in LOCAL else '  sdy.mesh @m = <["x"=2, "y"=2]>\n'
+    other = '  sdy.mesh @w = <["a"=4, "b"=1]>\n' if "@w" in line else ""
+    mesh = "" if name in LOCAL else '  sdy.mesh @m = <["x"=2, "y"=2]>\n' + other
     body = "\n".join(filter(None, (_MORE.get(name, ""), line)))
     return f"module attributes {{{head}}} {{\n{mesh}func.func @main({ARGS}) -> {result} {{\n{body}\nreturn %r : {result}\n}}\n}}\n"
 

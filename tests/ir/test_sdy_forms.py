@@ -148,14 +148,37 @@ def test_a_bracket_that_is_not_closed_is_shown() -> None:
     "rule",
     [
         "([i, j])->([i, j]) {i=8, j=8} blocked_propagation={i}",
-        "([i, j])->([i, j]) {i=8, j=8} reduction={i} need_replication={j} permutation={i} blocked_propagation={j}, custom",
-        "([], [])->([])",
+        "([i, j])->([i, j]) {i=8, j=8} reduction={i} need_replication={j} blocked_propagation={j}, custom",
+        "([i, j])->([i, j]) {i=8, j=8} permutation={i}",
         "( [i, j] ) -> ( [i, j] ) { i = 8, j = 8 }",
     ],
 )
 def test_a_rule_of_an_operation_that_is_known_is_read_over(rule: str) -> None:
     text = on_main(f"  %r = stablehlo.tanh %a {{sdy.sharding_rule = #sdy.op_sharding_rule<{rule}>}} : tensor<8x8xf32>")
     assert [node.op for node in parse_text(text).graph.nodes] == ["tanh"]
+
+
+def test_a_rule_may_have_no_factors() -> None:
+    scalars = "func.func @main(%a: tensor<f32>) -> tensor<f32> {\n  %r = stablehlo.add %a, %a {sdy.sharding_rule = RULE} : tensor<f32>\n  return %r : tensor<f32>\n}"
+    text = scalars.replace("RULE", "#sdy.op_sharding_rule<([], [])->([])>")
+    assert [node.op for node in parse_text(text).graph.nodes] == ["add"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("([i, j])->([i, j]) {i=8, j=8} reduction={i} permutation={i}", "factor i is in reduction and in permutation"),
+        ("([i])->([i, j]) {i=8, j=8}", "operand 0 has 1 dims"),
+        ("([i, j])->([i, j]) {i=8}", "factor j"),
+        ("([i, j])->([i, j]) {i=8, j=8, k=2}", "factor k"),
+        ("([], [])->([])", "has 2 operands"),
+    ],
+)
+def test_a_rule_that_does_not_fit_its_operation_is_refused(rule: str, message: str) -> None:
+    text = on_main(f"  %r = stablehlo.tanh %a {{sdy.sharding_rule = #sdy.op_sharding_rule<{rule}>}} : tensor<8x8xf32>")
+    with pytest.raises(ProgramError, match="MG0204") as caught:
+        parse_text(text)
+    assert message in str(caught.value)
 
 
 # Reductions by kind ----------------------------------------------------------------------------------------------

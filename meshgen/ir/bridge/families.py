@@ -37,6 +37,7 @@ import meshgen.ir.bridge.tosa.lookup
 import meshgen.ir.bridge.tosa.variables
 import meshgen.ir.bridge.tosa.windows
 import meshgen.ir.dialects.sdy.dialect
+import meshgen.ir.dialects.sdy.rule_checks
 import meshgen.ir.dialects.stablehlo.dialect
 from meshgen.ir.bridge import registries
 
@@ -71,6 +72,7 @@ FAMILIES = (
     meshgen.ir.bridge.tosa.variables,
     meshgen.ir.bridge.tosa.windows,
     meshgen.ir.dialects.sdy.dialect,
+    meshgen.ir.dialects.sdy.rule_checks,
     meshgen.ir.dialects.stablehlo.dialect,
 )
 

@@ -36,6 +36,8 @@ def refuse_unknown(top: Operation, reading: Reading) -> None:
 
 def verify_operations(top: Operation, reading: Reading) -> None:
     """What the definitions of the operations say: counts of operands and results, properties, regions."""
+    if any(block.args for region in top.regions for block in region.blocks):
+        reading.fault("MG0104", "builtin.module: its region takes no arguments", top)
     _verify_inside(top, reading, set())
     raise_faults(reading)
 

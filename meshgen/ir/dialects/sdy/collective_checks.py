@@ -28,6 +28,7 @@ from meshgen.spec import Sharding
 REDUCES = "reduces"  # attribute of the annotation that a reduction becomes: the axes that it is over
 Axes = tuple[str, ...]
 _LIST = re.compile(r"\{([^{}]*)\}")
+_LISTED = re.compile(r'"[^"]+"(?:\s*:\s*\(\d+\)\s*\d+)?|:\s*\d+\s*->\s*\d+|[\[\]{},\s]')
 _PARAM = re.compile(r"\{([^{}]*)\}\s*:\s*(\d+)\s*->\s*(\d+)")
 
 
@@ -94,6 +95,10 @@ def listed_axes(text: str) -> list[Axes]:
 def collective_fault(op: str, text: str, before: Sharding | None, after: Sharding, mesh: Mesh) -> str:
     """What is wrong with a collective whose attribute has this text; empty where nothing is, or `before` is not known."""
     lists = listed_axes(text)
+    if rest := _LISTED.sub("", text):
+        return f"'{rest[:20]}' in its list of axes is no axis"
+    if op == "all_slice" and before is None:  # nothing splits it then
+        before = Sharding.replicated(after.rank)
     if message := _axes_fault([axis for axes in lists for axis in axes], mesh):
         return message
     if op in ("all_gather", "all_slice", "reduce_scatter", "sharded_to_unreduced") and len(lists) != after.rank:
@@ -115,11 +120,22 @@ def collective_fault(op: str, text: str, before: Sharding | None, after: Shardin
     return _mismatch(before, after, *_added(op, text, lists, after.rank), mesh)
 
 
+def part_fault(ref: str, mesh: Mesh) -> str:
+    """What is wrong with a part of an axis: it divides the axis, and is more than one device and fewer than all."""
+    name, pre, size = split_ref(ref)
+    if size is None or name not in mesh.names or (whole := mesh.axis(name).size) is None:
+        return ""
+    is_part = pre >= 1 and 1 < size < whole and whole % (pre * size) == 0
+    return "" if is_part else f"'{ref}' is no part of mesh axis '{name}' of {whole} devices"
+
+
 def _axes_fault(axes: Sequence[str], mesh: Mesh) -> str:
     """Axes that there are not, or that are listed twice."""
     for number, axis in enumerate(axes):
         if split_ref(axis)[0] not in mesh.names:
             return f"mesh axis '{axis}' is not in {mesh}"
+        if message := part_fault(axis, mesh):
+            return message
         if any(overlaps(axis, other) for other in axes[:number]):
             return f"mesh axis '{axis}' is listed more than once"
     return ""

@@ -28,14 +28,14 @@ from meshgen.ir.dialects.sdy.attributes import (
     ShardingRuleAttr,
     parse_attribute,
 )
-from meshgen.ir.dialects.sdy.collective_checks import check_collective
+from meshgen.ir.dialects.sdy.collective_checks import check_collective, part_fault
 from meshgen.ir.dialects.sdy.collectives import COLLECTIVES, LISTED
 from meshgen.ir.dialects.sdy.manual import ManualComputationOp, ReturnOp
 from meshgen.ir.dialects.sdy.one_value import OfOneValue
 from meshgen.ir.dialects.sdy.propagation import OPERATIONS, DirectionAttr
 from meshgen.ir.dialects.sdy.spelling import Spelled, SpelledMesh, read_spelled
 from meshgen.ir.graph import TOKEN, Annotation, TensorType
-from meshgen.mesh import DEFAULT_NAME, Axis
+from meshgen.mesh import DEFAULT_NAME, Axis, Mesh
 from meshgen.spec import Sharding
 
 _RESULTS = "sdy.sharding"  # on an operation: how its results are made
@@ -113,6 +113,7 @@ def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
         raise ShardingError(reading.refused[symbol])
     if not reading.meshes[symbol].axes:
         return _whole(reading, symbol, spelled, kind)
+    _check_spelled(reading.meshes[symbol], spelled)
     dims = tuple(reading.axes(symbol, axes) for axes in spelled.dims)
     if kind == TensorType(*TOKEN):
         dims = dims or ((),)
@@ -121,19 +122,20 @@ def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
         for ref, how in zip(spelled.unreduced, spelled.kinds, strict=True)
         for axis in reading.axes(symbol, (ref,))
     )
-    _check_replicated(reading, symbol, dims, partial, reading.axes(symbol, spelled.replicated))
     is_open = spelled.open_dims if any(spelled.open_dims) and not spelled.replicated else ()
     return Annotation(reading.on(symbol, Sharding(dims, partial)), required=True, open_dims=is_open)
 
 
-def _check_replicated(reading: Reading, symbol: str, dims: tuple[tuple[str, ...], ...], partial: tuple[tuple[str, str], ...],
-                      replicated: tuple[str, ...]) -> None:  # fmt: skip
-    """Axes along which a value is said to be replicated are there, and neither split it nor leave it unreduced."""
-    mesh = reading.whole(symbol)
-    if replicated and mesh is not None:  # they exclude each other as the axes of dims do
-        both = Sharding((*dims, replicated), partial).faults((None,) * (len(dims) + 1), mesh)
-        if both and not Sharding(dims, partial).faults((None,) * len(dims), mesh):
-            raise ShardingError(*(replace(each, message=f"replicated={{...}}: {each.message}") for each in both))
+def _check_spelled(mesh: Mesh, spelled: Spelled) -> None:
+    """Parts of axes are none that Shardy spells otherwise; replicated axes neither split the value nor leave it unreduced."""
+    dims, partial = spelled.dims, tuple((axis, "sum") for axis in spelled.unreduced)
+    for ref in (*(axis for axes in dims for axis in axes), *spelled.unreduced, *spelled.replicated):
+        if message := part_fault(ref, mesh):
+            raise ShardingError(Diagnostic("MG0201", message, hint="write the whole axis, or leave it out"))
+    if spelled.replicated and not Sharding(dims, partial).faults((None,) * len(dims), mesh):
+        wrong = Sharding((*dims, spelled.replicated), partial).faults((None,) * (len(dims) + 1), mesh)
+        if wrong:  # they exclude each other as the axes of dims do
+            raise ShardingError(*(replace(each, message=f"replicated={{...}}: {each.message}") for each in wrong))
 
 
 def _whole(reading: Reading, symbol: str, spelled: Spelled, kind: TensorType) -> Annotation:

@@ -6,6 +6,7 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation
 
 from meshgen.ir.bridge.checked import Checked, scalar
+from meshgen.ir.bridge.collectives import is_across
 from meshgen.ir.bridge.reading import Reading
 from meshgen.ir.bridge.registries import verifies
 from meshgen.ir.dense import DenseElements
@@ -27,6 +28,8 @@ def _verify_grouped(reading: Reading, operation: Operation) -> None:
     )
     found.kind("channel_handle", ChannelHandle)
     found.kind("use_global_device_ids", builtin.UnitAttr)
+    is_global = found.property("use_global_device_ids") is not None
+    found.require(not is_global or is_across(operation), "use_global_device_ids is for groups on a channel from 1 on")
     for name in ("all_gather_dim", "scatter_dimension", "split_dimension", "concat_dimension", "split_count"):
         found.kind(name, builtin.IntegerAttr)
     if not found.same_count() or not found.require(bool(operation.operands), "has no operands"):
