@@ -178,3 +178,21 @@ def test_an_unknown_distribution() -> None:
         "%0 = stablehlo.rng %a, %a, %s, distribution = CAUCHY : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<3xf32>",
     ]
     assert ("MG0104", "m.mlir:4") in faults(function(*lines))
+
+
+@pytest.mark.parametrize("literal", ["1.0", "[1.0, 2.0]", '"0x0000803F"', ""])
+def test_constants_of_unknown_size(literal: str) -> None:
+    text = f"func.func @main() -> tensor<?xf32> {{\n  %0 = stablehlo.constant dense<{literal}> : tensor<?xf32>\n  return %0 : tensor<?xf32>\n}}"
+    with pytest.raises(ProgramError, match=r":2: error MG0101.*dims of unknown size"):
+        parse_text(text)
+
+
+@pytest.mark.parametrize("name", ["reduce_window", "select_and_scatter", "reduce", "sort", "map", "concatenate"])
+def test_operations_of_nothing(name: str) -> None:
+    """What looks at its first operand has one."""
+    fold = "^bb0(%x: tensor<f32>, %y: tensor<f32>):\n    %1 = stablehlo.add %x, %y : tensor<f32>\n    stablehlo.return %1 : tensor<f32>\n  "
+    body = "" if name == "concatenate" else f" ({{\n  {fold}}})"
+    attrs = "{dimension = 0 : i64, dimensions = array<i64: 0>, window_dimensions = array<i64: 2>}"
+    text = f'func.func @main() -> tensor<2xf32> {{\n  %0 = "stablehlo.{name}"(){body} {attrs} : () -> tensor<2xf32>\n  return %0 : tensor<2xf32>\n}}'
+    with pytest.raises(ProgramError, match=r":2: error MG010[14]"):
+        parse_text(text)
