@@ -27,6 +27,7 @@ class Routine:
     """`operands` and `results` name the dims of each: `m n`; in front "int ", "real " or "complex " for another type.
 
     `compute(call, arrays, options)` factorises one matrix; `call` finds a function of LAPACK for its element type.
+    `holds(sizes, options)`: what LAPACK asks of them besides, in words `needs`.
     `is_iterative`: it does not end, or ends anyhow, on what is no number. `jumps`: results that may be another one
     as good after the least change of the operands (signs and order of vectors).
     """
@@ -36,6 +37,13 @@ class Routine:
     compute: Callable[[Callable[[str], Any], Sequence[Array], Options], Sequence[Any]]
     is_iterative: bool = False
     jumps: tuple[int, ...] = ()
+    needs: str = ""
+    holds: Callable[[Sizes, Options], bool] = lambda *_: True
+
+    @property
+    def takes(self) -> str:
+        """The dims of the operands, for people."""
+        return f"{self.operands}; {self.needs}" if self.needs else self.operands
 
     @property
     def rank(self) -> int:
@@ -60,7 +68,10 @@ class Routine:
             for dim, size in zip(dims, kind.shape[len(batch) :], strict=True):
                 if sizes.setdefault(dim, size) != size:
                     return None
-        known = _more_sizes({dim: size for dim, size in sizes.items() if size is not None}, options)
+        given = {dim: size for dim, size in sizes.items() if size is not None}
+        if not self.holds(given, options):
+            return None
+        known = _more_sizes(given, options)
         found: list[TensorType] = []
         for words in self._results(dtype):
             dims = [known[word] for word in words if word not in ("int", "real", "complex")]
@@ -108,6 +119,10 @@ def factorise(routine: Routine, args: Sequence[Array], types: Sequence[TensorTyp
     found = [np.zeros(kind.sizes, kind.numpy_dtype) for kind in types]
     for place in np.ndindex(*batch):
         matrices = [np.ascontiguousarray(x[place]) for x in args]
+        if matrices[0].size == 0:  # LAPACK does not take it; vectors that are orthogonal are those of the axes then
+            for each in found:
+                each[place] = np.eye(*each[place].shape) if each[place].ndim == 2 else 0
+            continue
         if routine.is_iterative and not np.isfinite(matrices[0]).all():
             for each in found:
                 each[place] = 1 if each.dtype.kind == "i" else np.nan
@@ -193,15 +208,28 @@ def _tridiagonal(call: Any, args: Sequence[Array], options: Options) -> Sequence
 def _tridiagonal_solve(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
     """The lower diagonal begins with, the upper one ends with a number that is not used."""
     below, diagonal, above, right = args
+    if diagonal.size == 1:  # SciPy wants other diagonals of at least one number
+        is_singular = not diagonal.any()
+        return below, diagonal, above, right if is_singular else right / diagonal, int(is_singular)
     *_, found, info = call("gtsv")(below[1:], diagonal, above[:-1], right)
     return below, diagonal, above, found, info
+
+
+def _is_range(sizes: Sizes, options: Options) -> bool:
+    """Whether rows `low` to `high`, from 1, are rows of the matrix; both are written as numbers, or left out."""
+    low, high = options.get("low", "1"), options.get("high", str(sizes["n"]))
+    return low.isdecimal() and high.isdecimal() and (not sizes["n"] or 1 <= int(low) <= int(high) <= sizes["n"])
+
+
+def _has_reflectors(sizes: Sizes, options: Options) -> bool:
+    return sizes["m"] >= sizes["n"] >= sizes["r"]
 
 
 ROUTINES: dict[str, Routine] = {
     "getrf": Routine("m n", "m n, int k, int", _lu),
     "geqrf": Routine("m n", "m n, k", _qr),
     "geqp3": Routine("m n, int n", "m n, int n, k", _pivoted_qr),
-    "orgqr": Routine("m n, r", "m n", _reflectors),
+    "orgqr": Routine("m n, r", "m n", _reflectors, needs="m >= n >= r", holds=_has_reflectors),
     "syevd": Routine("n n", "n n, real n, int", _eigh, is_iterative=True, jumps=(0,)),
     "gesdd": Routine("m n", "m n, real k, m u, v n, int", _svd, is_iterative=True, jumps=(0, 2, 3)),
     "gesvd": Routine(
@@ -213,7 +241,7 @@ ROUTINES: dict[str, Routine] = {
     ),
     "geev": Routine("n n", "real parts n, real parts n, complex n n, complex n n, int", _eig, True, (0, 1, 2, 3)),
     "gees": Routine("n n", "n n, n n, real parts n, real parts n, int, int", _schur, True, (0, 1, 2, 3)),
-    "gehrd": Routine("n n", "n n, n-1, int", _hessenberg),
+    "gehrd": Routine("n n", "n n, n-1, int", _hessenberg, needs="1 <= low <= high <= n", holds=_is_range),
     "sytrd": Routine("n n", "n n, real n, real n-1, n-1, int", _tridiagonal),
     "gtsv": Routine("n, n, n, n r", "n, n, n, n r, int", _tridiagonal_solve),
 }

@@ -65,7 +65,7 @@ def _lapack(site: Site) -> list[TensorType] | None:
     if found is not None and name == "gehrd":
         _check_balanced(site, site.operands[0].shape[-1] or 0)
     given = ", ".join(map(str, site.operands))
-    site.require(found is not None, f"({given}) are no operands of {name}: ({ROUTINES[name].operands})")
+    site.require(found is not None, f"({given}) are no operands of {name}: ({ROUTINES[name].takes})")
     return found
 
 

@@ -78,7 +78,7 @@ def _factorise(importer: Importer, operation: Operation, name: str, options: dic
     results = operation.results if count is None else operation.results[:count]
     if types is None or any(importer.type(r) != kind for r, kind in zip(results, types, strict=False)):
         given = ", ".join(str(value.type) for value in operands)
-        wanted = f"({ROUTINES[name].operands}) to ({ROUTINES[name].results})"
+        wanted = f"({ROUTINES[name].takes}) to ({ROUTINES[name].results})"
         importer.fault("MG0104", f"@{target_of(operation)} of ({given}): it takes {wanted}", operation)
         return _nothing(importer, operation)
     attrs = {"routine": name, "options": " ".join(f"{key}={value}" for key, value in sorted(options.items()))}
