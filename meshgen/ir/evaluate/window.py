@@ -16,7 +16,7 @@ from meshgen.ir.evaluate.elementwise import LIFTABLE
 from meshgen.ir.evaluate.structure import add_batching, pad, window_positions, window_starts
 from meshgen.ir.graph import Graph, Node
 
-_FOLDS = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
+FOLDS = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
 
 
 def apply_region(region: Graph, args: list[Array], run: RunRegion) -> list[Array]:
@@ -38,7 +38,7 @@ def fold_kind(region: Graph) -> str | None:
         return None
     (node,) = region.nodes
     plain = set(map(id, node.operands)) == set(map(id, region.inputs)) and region.outputs == node.results
-    return node.op if plain and node.op in _FOLDS else None
+    return node.op if plain and node.op in FOLDS else None
 
 
 def _fold(region: Graph, pieces: Iterator[list[Array]], inits: list[Array], run: RunRegion) -> list[Array]:
@@ -82,7 +82,7 @@ def _window_count(size: int, window: int, stride: int, dilation: int) -> int:
     return 0 if size < reach else (size - reach) // stride + 1
 
 
-def _places(shape: Sequence[int], window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Iterator[tuple[slice, ...]]:  # fmt: skip
+def window_places(shape: Sequence[int], window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Iterator[tuple[slice, ...]]:  # fmt: skip
     """For each place in the window, the elements that all windows see there."""
     counts = [_window_count(*part) for part in zip(shape, window, strides, dilations, strict=True)]
     for place in np.ndindex(*window):
@@ -99,7 +99,9 @@ def _reduce_window(node: Node, args: list[Array], run: RunRegion) -> list[Array]
     kind = fold_kind(region)
     if kind:
         return [_separable(padded[0], args[1], node, kind)]
-    places = _places(padded[0].shape, attrs["window_dimensions"], attrs["window_strides"], attrs["window_dilations"])
+    places = window_places(
+        padded[0].shape, attrs["window_dimensions"], attrs["window_strides"], attrs["window_dilations"]
+    )
     inits = [
         np.broadcast_to(i, node.result.type.sizes if count == 1 else node.results[0].type.sizes) for i in args[count:]
     ]
@@ -117,7 +119,7 @@ def _separable(x: Array, init: Array, node: Node, kind: str) -> Array:
         steps, dilations = ones.copy(), ones.copy()
         steps[dim], dilations[dim] = stride, dilation
         folded: Array | None = None
-        for place in _places(total.shape, sizes, steps, dilations):
+        for place in window_places(total.shape, sizes, steps, dilations):
             folded = total[place] if folded is None else ufunc(folded, total[place])
         assert folded is not None, "a window has a size of at least 1"
         total = folded
@@ -134,7 +136,7 @@ def _select_and_scatter(node: Node, args: list[Array], run: RunRegion) -> list[A
     padded = pad(operand, fill, attrs["low"], attrs["high"], none)
     index = pad(np.arange(operand.size).reshape(operand.shape), np.array(-1), attrs["low"], attrs["high"], none)
     best, chosen = np.zeros(source.shape, operand.dtype), np.full(source.shape, -1)
-    for place in _places(padded.shape, attrs["window_dimensions"], attrs["window_strides"], [1] * operand.ndim):
+    for place in window_places(padded.shape, attrs["window_dimensions"], attrs["window_strides"], [1] * operand.ndim):
         value, number = padded[place], index[place]
         (keep,) = apply_region(node.regions[0], [best, value], run)
         take = (number >= 0) & ((chosen < 0) | ~keep)

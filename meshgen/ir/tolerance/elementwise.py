@@ -55,7 +55,7 @@ def _reduce_precision(node: Node, operands: list[Tracked], results: list[Array],
     """A step function: two arguments may lie on both sides of a step."""
     (x,) = operands
     step = 2.0 ** -node.attrs["mantissa_bits"] * (absolute(x.value) + x.error)
-    least = 2.0 ** (2 - (1 << node.attrs["exponent_bits"] - 1))
+    least = 2.0 ** (2 - (1 << min(node.attrs["exponent_bits"], 11) - 1))  # of f64 is 11
     return [Tracked(results[0], np.where(x.error > 0, x.error + step + least, 0.0), absolute(results[0]))]
 
 

@@ -10,7 +10,7 @@ from meshgen.ir.evaluate.common import Array
 from meshgen.ir.evaluate.evaluator import HANDLERS
 from meshgen.ir.graph import Node, dtype_name, is_complex
 from meshgen.ir.tolerance.sums import no_region
-from meshgen.ir.tolerance.values import Rule, Tracked, absolute, exact, in_f64, spread_bound, unknown
+from meshgen.ir.tolerance.values import Rule, Tracked, absolute, exact, in_f64, unknown
 
 
 def _move(data: int) -> Rule:
@@ -39,15 +39,18 @@ def _anything_of(operands: Sequence[Tracked], result: Array) -> Tracked:
     return Tracked(result, np.broadcast_to(high - low + worst, result.shape), absolute(result))
 
 
-def _extremum_region(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """argmax and argmin: the value moves by at most the greatest error; the index is certain where no rival is near."""
+def extremum_region(node: Node, operands: list[Tracked], results: list[Array]) -> list[Tracked] | None:
+    """argmax and argmin: the value moves by at most the greatest error; the index is certain where no rival is near.
+
+    None: the region does something else, or its operands are exact.
+    """
     x, count = operands[0], len(operands) // 2
     dims = tuple(node.attrs["dims"])
     chosen = results[0].astype(np.float64)
     wide = in_f64(x)
     picks = [wide.max(axis=dims, initial=-np.inf), wide.min(axis=dims, initial=np.inf)]
     if not any(t.is_uncertain for t in operands) or count != 2 or not any((p == chosen).all() for p in picks):
-        return [spread_bound(operands, result) for result in results]
+        return None
     worst = np.broadcast_to(np.asarray(x.error), x.value.shape).max(axis=dims, initial=0.0)
     near = np.abs(wide - np.expand_dims(chosen, dims)) <= 2 * np.expand_dims(worst, dims)
     rivals = near.sum(axis=dims) > 1
@@ -83,5 +86,4 @@ MOVEMENT_RULES: dict[str, Rule] = {
     **{op: _move(data) for op, data in _MOVES.items()},
     **dict.fromkeys(("sort", "top_k"), _sorted),
     **dict.fromkeys(("mask_padding", "all_slice", "to_partial"), _on_rank),
-    "reduce_region": _extremum_region,
 }

@@ -33,7 +33,7 @@ def no_region(region: Graph, args: list[Array]) -> list[Array]:
     raise AssertionError("sums and moves run without their regions")
 
 
-def _shadow(node: Node, args: list[Array], run: RunRegion = no_region) -> Array:
+def shadow(node: Node, args: list[Array], run: RunRegion = no_region) -> Array:
     """The node's op on f64 arrays."""
     operands = [Value(TensorType(a.shape, dtype_name(a.dtype))) for a in args]
     twin = Node(
@@ -52,11 +52,11 @@ def _reduce(node: Node, operands: list[Tracked], results: list[Array], tf32: boo
     kind, value, (x, init) = node.attrs["kind"], results[0], operands
     dtype = dtype_name(value.dtype)
     if kind == "add" and dtype != "i1":
-        parts = (_shadow(node, [a, b]) for a, b in zip(_addends(x), _addends(init), strict=True))
-        return [_summed(value, *parts, terms=x.value.size // max(value.size, 1) + 1, parents=operands)]
+        parts = (shadow(node, [a, b]) for a, b in zip(addends(x), addends(init), strict=True))
+        return [summed(value, *parts, terms=x.value.size // max(value.size, 1) + 1, parents=operands)]
     if kind in ("maximum", "minimum"):
         largest = Node("reduce", node.operands, node.results, {**node.attrs, "kind": "maximum"})
-        return [Tracked(value, _shadow(largest, [np.asarray(x.error), np.asarray(init.error)]), absolute(value))]
+        return [Tracked(value, shadow(largest, [np.asarray(x.error), np.asarray(init.error)]), absolute(value))]
     terms = x.value.size // max(value.size, 1) + 1
     return [_product(node, operands, value, terms) if is_inexact(dtype) else spread_bound(operands, value)]
 
@@ -65,24 +65,24 @@ def _product(node: Node, factors: list[Tracked], value: Array, terms: int, indic
     """A product of `terms` factors of two operands, of which indices may stand between."""
     x, y = factors
     ends = [(absolute(x.value) + x.error, absolute(y.value) + y.error), (absolute(x.value), absolute(y.value))]
-    outer, inner = (_shadow(node, [a, *indices, b]) for a, b in ends)
+    outer, inner = (shadow(node, [a, *indices, b]) for a, b in ends)
     dtype = dtype_name(value.dtype)
     rounding = sum_units(dtype, terms, PARTIAL_ROUNDINGS) * outer
     # A product of a few that is too small for the type is off by its least number, times the factors that follow. One that
     # is too large is infinite, and what the product is then depends on the order of its factors.
-    follow = _shadow(node, [np.maximum(ends[0][0], 1.0), *indices, np.maximum(ends[0][1], 1.0)])
+    follow = shadow(node, [np.maximum(ends[0][0], 1.0), *indices, np.maximum(ends[0][1], 1.0)])
     rounding = np.where(follow > LARGEST[dtype], np.inf, rounding + terms * LEAST[dtype] * follow)
     if all(np.all(holds_integers([f])) for f in factors) and fits(follow, dtype).all():
         rounding = np.zeros(value.shape)
     return Tracked(value, outer - inner + rounding, absolute(value), rounding)
 
 
-def _addends(x: Tracked) -> tuple[Array, Array, Array]:
+def addends(x: Tracked) -> tuple[Array, Array, Array]:
     """What is summed for the error, the magnitude and the spread of a sum."""
     return np.asarray(x.error), x.magnitude, np.square(absolute(x.value))
 
 
-def _summed(
+def summed(
     value: Array,
     error: Array,
     magnitude: Array,
@@ -118,13 +118,13 @@ def _bilinear(node: Node, operands: list[Tracked], results: list[Array], tf32: b
     left, right = absolute(a.value), absolute(b.value)
     error = np.zeros(value.shape)
     if b.is_uncertain:
-        error = error + _shadow(node, [left + a.error, np.asarray(b.error)])
+        error = error + shadow(node, [left + a.error, np.asarray(b.error)])
     if a.is_uncertain:
-        error = error + _shadow(node, [np.asarray(a.error), right])
-    magnitude = np.maximum(_shadow(node, [a.magnitude, right + b.error]), _shadow(node, [left + a.error, b.magnitude]))
-    spread = _shadow(node, [np.square(left), np.square(right)])
+        error = error + shadow(node, [np.asarray(a.error), right])
+    magnitude = np.maximum(shadow(node, [a.magnitude, right + b.error]), shadow(node, [left + a.error, b.magnitude]))
+    spread = shadow(node, [np.square(left), np.square(right)])
     unit = TF32_UNIT if tf32 and dtype_name(a.value.dtype) == "f32" else 0.0
-    return [_summed(value, error, magnitude, spread, terms=_terms(node, a.value, b.value), parents=operands, unit=unit)]
+    return [summed(value, error, magnitude, spread, terms=_terms(node, a.value, b.value), parents=operands, unit=unit)]
 
 
 def _terms(node: Node, a: Array, b: Array) -> int:
@@ -143,12 +143,12 @@ def _reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf
         is_rounded = is_inexact(dtype_name(value.dtype))
         return [_product(node, operands, value, terms) if is_rounded else spread_bound(operands, value)]
     if kind == "add":
-        parts = (_shadow(node, [a, b]) for a, b in zip(_addends(x), _addends(init), strict=True))
-        return [_summed(value, *parts, terms=math.prod(node.attrs["window_dimensions"]) + 1, parents=operands)]
+        parts = (shadow(node, [a, b]) for a, b in zip(addends(x), addends(init), strict=True))
+        return [summed(value, *parts, terms=math.prod(node.attrs["window_dimensions"]) + 1, parents=operands)]
     largest = Graph("maximum", node.regions[0].inputs)
     largest.outputs = [largest.add("maximum", largest.inputs, [largest.inputs[0].type]).result]
     twin = Node(node.op, node.operands, node.results, node.attrs, regions=(largest,))
-    return [Tracked(value, _shadow(twin, [np.asarray(x.error), np.asarray(init.error)]), absolute(value))]
+    return [Tracked(value, shadow(twin, [np.asarray(x.error), np.asarray(init.error)]), absolute(value))]
 
 
 def _scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
@@ -167,12 +167,12 @@ def _scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: bo
 
     twin = twin_of("add")
     if is_product:
-        terms = _shadow(twin, [np.ones(x.value.shape), indices.value, np.ones(updates.value.shape)])
+        terms = shadow(twin, [np.ones(x.value.shape), indices.value, np.ones(updates.value.shape)])
         most = int(terms.max(initial=1))
         return [_product(twin_of("multiply"), [x, updates], value, most, [indices.value])]
-    pairs = [*zip(_addends(x), _addends(updates), strict=True), (np.ones(x.value.shape), np.ones(updates.value.shape))]
-    error, magnitude, spread, terms = (_shadow(twin, [np.array(a), indices.value, b]) for a, b in pairs)
-    return [_summed(value, error, magnitude, spread, terms=int(terms.max(initial=1)), parents=[x, updates])]
+    pairs = [*zip(addends(x), addends(updates), strict=True), (np.ones(x.value.shape), np.ones(updates.value.shape))]
+    error, magnitude, spread, terms = (shadow(twin, [np.array(a), indices.value, b]) for a, b in pairs)
+    return [summed(value, error, magnitude, spread, terms=int(terms.max(initial=1)), parents=[x, updates])]
 
 
 def _fft(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
@@ -181,9 +181,9 @@ def _fft(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) 
     dims = tuple(range(value.ndim - len(node.attrs["length"]), value.ndim))
     scale = 1 / math.prod(node.attrs["length"]) if node.attrs["kind"] in ("IFFT", "IRFFT") else 1.0
     scale *= 2 if node.attrs["kind"] == "IRFFT" else 1  # all but one of the places stand for two
-    parts = (np.broadcast_to(p.sum(axis=dims, keepdims=True) * s, value.shape) for p, s in zip(_addends(x), (scale, scale, scale**2), strict=True))  # fmt: skip
+    parts = (np.broadcast_to(p.sum(axis=dims, keepdims=True) * s, value.shape) for p, s in zip(addends(x), (scale, scale, scale**2), strict=True))  # fmt: skip
     stages = math.ceil(math.log2(max(math.prod(node.attrs["length"]), 2))) * 4
-    return [_summed(value, *parts, terms=stages, parents=[])]
+    return [summed(value, *parts, terms=stages, parents=[])]
 
 
 def _factored(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
