@@ -32,8 +32,10 @@ def kind_of(importer: Importer, attribute: Attribute) -> TensorType:
 
 def finish(importer: Importer, op: Operation, value: Value) -> None:
     """Bind the only result of an operation, with the location and encoding of its type."""
-    (result,) = op.results
-    importer.bind(result, value)
+    if len(op.results) != 1:
+        importer.fault("MG0104", f"{op.name} has {len(op.results)} results instead of 1", op)
+        return
+    importer.bind(op.results[0], value)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from xdsl.dialects import builtin, func, scf
 from xdsl.ir import Operation, SSAValue
 from xdsl.parser.core import ForwardDeclaredValue
-from xdsl.utils.exceptions import VerifyException
 
 from meshgen.errors import ProgramError
 from meshgen.ir.bridge.reading import Reading
@@ -84,8 +83,8 @@ def _verify_one(operation: Operation, reading: Reading) -> None:
         return
     try:
         operation.verify(verify_nested_ops=False)
-    except VerifyException as error:
-        message = str(error).strip().splitlines()[-1]
+    except Exception as error:  # xDSL's verifiers raise VerifyException, some of them also plain ones
+        message = (str(error).strip() or type(error).__name__).splitlines()[-1]
         reading.fault("MG0104", f"{operation.name}: {message}", operation)
     regions = operation.regions[:1] if isinstance(operation, scf.IfOp) else operation.regions  # no else is needed
     if not isinstance(operation, func.FuncOp) and any(len(region.blocks) != 1 for region in regions):

@@ -107,7 +107,12 @@ def _place(importer: Importer, op: Operation) -> Place | None:
         if number != DYNAMIC_INDEX:
             found.append(int(number))
             continue
-        value = next(dynamic)
+        value = next(dynamic, None)
+        if value is None:
+            importer.fault(
+                "MG0104", f"{op.name}: {root[0] if root else 'root'} has more dynamic places than operands", op
+            )
+            return None
         known = constant(value)
         found.append(importer.value(value) if known is None else known)
     return found

@@ -107,8 +107,14 @@ def import_resize(importer: Importer, op: Operation) -> None:
     scale, offset = shape_of(op, 1, "scale"), shape_of(op, 2, "offset")
     mode = attribute_of(op, "mode")
     word = mode.data if isinstance(mode, StringAttr) else ""
-    if scale is None or offset is None or word not in ("NEAREST_NEIGHBOR", "BILINEAR"):
-        importer.fault("MG0103", "tosa.resize needs scale and offset from tosa.const_shape and a mode", op)
+    if (
+        scale is None
+        or offset is None
+        or len(scale) != 4
+        or len(offset) != 2
+        or word not in ("NEAREST_NEIGHBOR", "BILINEAR")
+    ):
+        importer.fault("MG0103", "tosa.resize needs scale (4) and offset (2) from tosa.const_shape and a mode", op)
         refuse(importer, op)
         return
     value = builder.convert(value, kind.dtype)
@@ -156,6 +162,9 @@ def _taken(builder: Builder, value: Value, dim: int, places: np.ndarray) -> Valu
 @imports("tosa.table")
 def import_table(importer: Importer, op: Operation) -> None:
     """Of i8 the entry of each number; of i16 between the entries of its upper bits, by its 7 lower ones."""
+    if len(op.operands) != 2:
+        importer.fault("MG0104", f"tosa.table has {len(op.operands)} operands instead of 2", op)
+        return
     builder, (value, table), kind = (
         Builder(importer, op),
         importer.values(op.operands[:2]),

@@ -1,0 +1,48 @@
+"""Operations of upstream's dialects with more or fewer operands, results and region arguments than they have: refused where they stand."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshgen.errors import ProgramError
+from meshgen.ir.text import parse_text
+
+FORMS = {
+    "two results": '''"func.func"() <{sym_name = "f", function_type = (f32, tensor<2xf32>) -> tensor<2xf32>}> ({
+  ^bb0(%v: f32, %o: tensor<2xf32>):
+    %r, %s = "linalg.fill"(%v, %o) <{operandSegmentSizes = array<i32: 1, 1>}> ({
+    ^bb1(%a: f32, %b: f32):
+      "linalg.yield"(%a) : (f32) -> ()
+    }) : (f32, tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>)
+    "func.return"(%r) : (tensor<2xf32>) -> ()
+  }) : () -> ()''',
+    "a table without entries": '''"func.func"() <{sym_name = "f", function_type = (tensor<2xi8>) -> tensor<2xi8>}> ({
+  ^bb0(%v: tensor<2xi8>):
+    %r = "tosa.table"(%v) : (tensor<2xi8>) -> tensor<2xi8>
+    "func.return"(%r) : (tensor<2xi8>) -> ()
+  }) : () -> ()''',
+    "a root that is nowhere": '''"shard.grid"() <{sym_name = "g", shape = array<i64: 2>}> : () -> ()
+  "func.func"() <{sym_name = "f", function_type = (tensor<2xf32>) -> tensor<2xf32>}> ({
+  ^bb0(%x: tensor<2xf32>):
+    %r = "shard.broadcast"(%x) <{grid = @g, grid_axes = array<i16: 0>, root = array<i64: -9223372036854775808>}> : (tensor<2xf32>) -> tensor<2xf32>
+    "func.return"(%r) : (tensor<2xf32>) -> ()
+  }) : () -> ()''',
+    "a loop that hands on less than its body takes": '''"func.func"() <{sym_name = "f", function_type = (tensor<2xf32>, i1) -> tensor<2xf32>}> ({
+  ^bb0(%x: tensor<2xf32>, %p: i1):
+    %r = "scf.while"(%x) ({
+    ^bb1(%a: tensor<2xf32>):
+      "scf.condition"(%p, %a) : (i1, tensor<2xf32>) -> ()
+    }, {
+    ^bb2(%a: tensor<2xf32>, %b: f32):
+      "scf.yield"(%a) : (tensor<2xf32>) -> ()
+    }) : (tensor<2xf32>) -> tensor<2xf32>
+    "func.return"(%r) : (tensor<2xf32>) -> ()
+  }) : () -> ()''',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_counts_that_are_not_those_of_the_operation(name: str) -> None:
+    with pytest.raises(ProgramError, match=r"MG010[34]") as caught:
+        parse_text(f'"builtin.module"() ({{\n  {FORMS[name]}\n}}) : () -> ()')
+    assert all(fault.loc is not None for fault in caught.value.diagnostics)
