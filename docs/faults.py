@@ -34,6 +34,12 @@ func.func @main(%a: tensor<4xf32>, %b: tensor<2xi1>) -> tensor<4xf32> {
   return %r : tensor<4xf32>
 }
 """
+_REDUCTION = """sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) -> tensor<4xf32> {
+  %0 = sdy.all_reduce {"x"} %a out_sharding=<@mesh, [{}]> : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
 
 
 @dataclass(frozen=True)
@@ -129,11 +135,18 @@ FAULTS: dict[str, Fault] = {
         "Mend the line. `mg.Tensor` has NumPy's operators and the usual methods; all other operations are functions of `meshgen`.",
     ),
     "MG0108": Fault(
-        "A tensor has more than 32 dims or 2^53 bytes, or functions that call functions come to more operations than can be written out. "
-        "It is refused before memory is spent on it.",
-        "Use smaller tensors; write repeated calls as a loop.",
+        "A tensor has more than 32 dims or 8 PiB, or calls of functions make a program of more than 200,000 operations when they are written out "
+        "(two calls of the function below at each level double it).",
+        "Write what repeats as `stablehlo.while`; split what is large into several tensors.",
         CHECK,
-        _program(("8x4xf32", "800000000x40000000xf32")),
+        _program(("8x4", "8000000x4000000000")),
+    ),
+    "MG0109": Fault(
+        "A warning, on stderr, in `--json` and in the report: `sdy.all_reduce` or `sdy.reduce_scatter` of a value that nothing says is unreduced along its axes, "
+        "and that no operation computes as a sum: an argument, a constant, or a map of such. It is taken as it is; devices that add up equal copies would make it larger.",
+        "Say `unreduced={...}` where the value is made, or leave the reduction out.",
+        CHECK,
+        {"p.mlir": _REDUCTION},
     ),
     "MG0201": Fault(
         "The mesh has a size below 1, an axis twice, is not the one that a module was compiled for, or lacks a size that is needed; or a name has characters that the text of a stage cannot hold. "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,11 +53,10 @@ def test_reflectors_of_wide_matrices_are_refused(m: int, n: int, r: int) -> None
     assert str(caught.value.diagnostics[0].loc) == "m.mlir:2"
 
 
-def test_reflectors_of_tall_matrices_are_orthogonal(tmp_path: object, capfd: pytest.CaptureFixture[str]) -> None:
-    text = f"{tmp_path}/m.mlir"
-    with open(text, "w") as file:
-        file.write(REFLECTORS.format(m=5, n=3, r=3))
-    assert main(["check", text, "--mesh", "x=2"]) == 0
+def test_reflectors_of_tall_matrices_are_orthogonal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text = tmp_path / "m.mlir"
+    text.write_text(REFLECTORS.format(m=5, n=3, r=3))
+    assert main(["check", str(text), "--mesh", "x=2"]) == 0
     assert "On entry" not in capfd.readouterr().err
 
 

@@ -1,58 +1,142 @@
-"""What is too large is refused with its line, before memory or time is spent on it."""
+"""What is too large is told before memory or time is spent on it; what is long in a message is cut."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
-from meshgen.errors import ProgramError
+from meshgen.cli import main
+from meshgen.codegen.memory import Lifetime, place
+from meshgen.codegen.splats import splat_of
+from meshgen.errors import CodegenError, Diagnostic, ProgramError, listed, shortened
+from meshgen.ir.encode_values import array_from_json, array_to_json
 from meshgen.ir.inline import MAX_NODES
-from meshgen.ir.text import parse_text
+from meshgen.ir.spread import spread_element, stored_bytes
+from meshgen.ir.text import parse_text, print_text
+
+T = "tensor<4xf32>"
 
 
-def function(kind: str) -> str:
-    return f"func.func @main(%a: {kind}) -> {kind} {{\n  %b = stablehlo.tanh %a : {kind}\n  return %b : {kind}\n}}"
+def tanh(kind: str) -> str:
+    return f"func.func @main(%a: {kind}) -> {kind} {{\n  %0 = stablehlo.tanh %a : {kind}\n  return %0 : {kind}\n}}\n"
 
 
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (f"tensor<{'1x' * 33}f32>", "a tensor of rank 33"),
-        (f"tensor<{2**51 + 1}xf32>", "2^53 bytes and more; a tensor may have 2^53 at most"),
-        (f"tensor<{2**60}x{2**60}xi8>", "bytes"),
-        (f"tensor<{'9' * 400}xf32>", "bytes"),
+        ("tensor<2147483648x2147483648xf32>", "bytes and more"),  # more than 2^63
+        ("tensor<2147483648x1048576xf64>", "bytes and more"),
+        (f"tensor<{'1x' * 33}f32>", "rank 33 is too large"),
+        (f"tensor<{'1x' * 100}f32>", "rank 100 is too large"),
     ],
+    ids=["2^64", "2^54", "rank 33", "rank 100"],
 )
-def test_tensors_that_are_too_large_are_refused(kind: str, message: str) -> None:
-    with pytest.raises(ProgramError, match="MG0108") as caught:
-        parse_text(function(kind))
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize("kind", [f"tensor<{'1x' * 32}f32>", f"tensor<{2**51}xf32>", f"tensor<0x{2**60}xf32>"])
-def test_what_is_just_not_too_large_is_read(kind: str) -> None:
-    assert len(parse_text(function(kind)).graph.nodes) == 1
-
-
-def test_calls_that_double_the_program_at_each_level_are_counted_first() -> None:
-    levels = [
-        f"func.func private @f{n}(%a: tensor<f32>) -> tensor<f32> {{\n"
-        f"  %b = call @f{n + 1}(%a) : (tensor<f32>) -> tensor<f32>\n"
-        f"  %c = call @f{n + 1}(%b) : (tensor<f32>) -> tensor<f32>\n  return %c : tensor<f32>\n}}"
-        for n in range(60)
+def test_tensors_beyond_the_limits_are_refused_where_they_stand(kind: str, message: str) -> None:
+    with pytest.raises(ProgramError, match=message) as caught:
+        parse_text(tanh(kind), "m.mlir")
+    assert [(each.code, str(each.loc)) for each in caught.value.diagnostics] == [
+        ("MG0108", "m.mlir:1"),
+        ("MG0108", "m.mlir:2"),
     ]
-    last = "func.func private @f60(%a: tensor<f32>) -> tensor<f32> {\n  %b = stablehlo.tanh %a : tensor<f32>\n  return %b : tensor<f32>\n}"
-    main = "func.func @main(%a: tensor<f32>) -> tensor<f32> {\n  %b = call @f0(%a) : (tensor<f32>) -> tensor<f32>\n  return %b : tensor<f32>\n}"
-    with pytest.raises(ProgramError, match=r"MG0108.*2\^60 operations") as caught:
-        parse_text("\n".join([*levels, last, main]))
-    assert str(MAX_NODES) in str(caught.value) and caught.value.diagnostics[0].loc is not None
 
 
-def test_functions_that_call_in_a_row_are_no_matter_of_depth() -> None:
-    row = [
-        f"func.func private @f{n}(%a: tensor<f32>) -> tensor<f32> {{\n"
-        f"  %b = call @f{n + 1}(%a) : (tensor<f32>) -> tensor<f32>\n  return %b : tensor<f32>\n}}"
-        for n in range(600)
-    ]
-    last = "func.func private @f600(%a: tensor<f32>) -> tensor<f32> {\n  %b = stablehlo.tanh %a : tensor<f32>\n  return %b : tensor<f32>\n}"
-    main = "func.func @main(%a: tensor<f32>) -> tensor<f32> {\n  %b = call @f0(%a) : (tensor<f32>) -> tensor<f32>\n  return %b : tensor<f32>\n}"
-    assert [node.op for node in parse_text("\n".join([*row, last, main])).graph.nodes] == ["tanh"]
+def test_tensors_at_the_limits_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parse_text(tanh("tensor<2147483648x1048576xf32>"))
+    file = tmp_path / "m.mlir"
+    file.write_text(tanh(f"tensor<{'1x' * 31}4xf32>"))
+    assert main(["check", str(file), "--mesh", "a=2"]) == 0
+
+
+def test_constants_beyond_the_limits_are_refused() -> None:
+    text = "func.func @main() -> tensor<f32> {\n  %0 = stablehlo.constant dense<1.0> : tensor<9223372036854775807x4xf32>\n  %1 = stablehlo.constant dense<1.0> : tensor<f32>\n  return %1 : tensor<f32>\n}\n"
+    with pytest.raises(ProgramError, match="bytes and more") as caught:
+        parse_text(text, "m.mlir")
+    assert str(caught.value.diagnostics[0].loc) == "m.mlir:2"
+
+
+def test_buffers_that_have_no_addresses_are_refused() -> None:
+    lives = [Lifetime(1 << 60, (0, n), (0, n + 1), True) for n in range(9)]
+    with pytest.raises(CodegenError, match=r"MG0303.*more than there are addresses"):
+        place(lives)
+
+
+def calls(levels: int, twice: bool = False) -> str:
+    """Functions that each call the next one, once or twice."""
+    text = f"func.func @main(%a: {T}) -> {T} {{\n  %0 = call @f0(%a) : ({T}) -> {T}\n  return %0 : {T}\n}}\n"
+    for n in range(levels):
+        call = f"call @f{n + 1}"
+        more = f"  %1 = {call}(%0) : ({T}) -> {T}\n  return %1 : {T}\n" if twice else f"  return %0 : {T}\n"
+        text += f"func.func private @f{n}(%a: {T}) -> {T} {{\n  %0 = {call}(%a) : ({T}) -> {T}\n{more}}}\n"
+    return f"{text}func.func private @f{levels}(%a: {T}) -> {T} {{\n  %0 = stablehlo.tanh %a : {T}\n  return %0 : {T}\n}}\n"
+
+
+def test_a_long_row_of_calls_is_inlined() -> None:
+    assert [node.op for node in parse_text(calls(1500)).graph.nodes] == ["tanh"]
+
+
+def test_calls_that_double_the_program_are_counted_before_they_are_written_out() -> None:
+    assert len(parse_text(calls(8, twice=True)).graph.nodes) == 256
+    with pytest.raises(ProgramError, match=r"2\^50 operations .* @f0") as caught:
+        parse_text(calls(50, twice=True), "m.mlir")
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "MG0108" and str(fault.loc) == "m.mlir:2" and str(MAX_NODES) in fault.hint
+
+
+def test_recursion_is_refused_with_its_chain_also_behind_other_calls() -> None:
+    text = calls(3).replace(f"  %0 = stablehlo.tanh %a : {T}", f"  %0 = call @f1(%a) : ({T}) -> {T}")
+    with pytest.raises(ProgramError, match="@f1 -> @f2 -> @f3 -> @f1"):
+        parse_text(text)
+
+
+def test_long_names_and_texts_are_cut_in_the_middle() -> None:
+    name = "a" * 500_000 + "b" * 500_000
+    fault = Diagnostic("MG0104", f"there is no {name} here", None, ((name, None),), f"call it {name}")
+    assert len(str(fault)) < 1500
+    assert fault.message.startswith("there is no aaa") and fault.message.endswith("bbb here")
+    assert "[... 999,600 characters ...]" in fault.message
+    assert shortened("word " * 50) == "word " * 50
+    assert 8000 < len(shortened("word " * 10_000)) < 8100
+
+
+def test_long_lists_are_cut() -> None:
+    assert listed([]) == "none" and listed(["a", "b"]) == "a, b"
+    assert listed([f"@f{n}" for n in range(10_000)]).endswith("@f9, and 9,990 more")
+    functions = "".join(f"func.func @f{n}() {{ return }}\n" for n in range(400))
+    with pytest.raises(ProgramError, match="and 390 more") as caught:
+        parse_text(functions)
+    assert len(str(caught.value)) < 1000
+
+
+def test_constants_of_one_element_are_never_written_out() -> None:
+    huge = np.broadcast_to(np.float32(1.5), (1 << 20, 1 << 20))
+    assert splat_of(huge) == spread_element(huge) == np.float32(1.5)
+    assert stored_bytes(huge) == np.float32(1.5).tobytes()
+    back = array_from_json(array_to_json(huge))
+    assert back.shape == huge.shape and not any(back.strides)
+    assert splat_of(np.broadcast_to(np.float32(-0.0), (1 << 20, 1 << 20))) is None  # minus zero is no zero
+    assert spread_element(np.zeros((2, 3))) is None and spread_element(np.zeros(())) is None
+
+
+def test_a_splat_of_tebibytes_is_compiled_and_too_big_to_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    kind, file = "tensor<1000000x1000000xf32>", tmp_path / "m.mlir"
+    text = f"func.func @main(%x: {T}) -> ({kind}, {T}) {{\n  %0 = stablehlo.constant dense<1.0> : {kind}\n  return %0, %x : {kind}, {T}\n}}\n"
+    file.write_text(text)
+    assert print_text(parse_text(text)).count("dense<1.000000e+00>") == 1
+    assert main(["compile", str(file), "-o", str(tmp_path / "m.mgx"), "--mesh", "a=2", "--target", "cpu"]) == 0
+    assert main(["check", str(file), "--mesh", "a=2"]) == 4
+    assert "MG0606" in capsys.readouterr().err
+
+
+def test_simulated_devices_are_counted_before_they_are_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    file = tmp_path / "m.mlir"
+    file.write_text(tanh(T))
+    assert main(["check", str(file), "--mesh", "a=1048576", "--memory", "4GB"]) == 4
+    assert "1048576 simulated devices take at least" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [f"tensor<{'9' * 400}xf32>", f"tensor<{2**60}x{2**60}xi8>"])
+def test_sizes_of_any_length_are_told(kind: str) -> None:
+    with pytest.raises(ProgramError, match="MG0108.*bytes and more"):
+        parse_text(tanh(kind))

@@ -94,6 +94,8 @@ def _axes(importer: Importer, op: Operation, mesh: Mesh, listed: Sequence[int]) 
         if not 0 <= number < len(mesh.axes):
             hint = f"its axes are numbered 0 to {len(mesh.axes) - 1}"
             importer.fault("MG0202", f"{op.name}: axis {number} is not in {mesh}", op, hint)
+    if len(set(listed)) < len(listed):
+        importer.fault("MG0203", f"{op.name}: an axis is listed more than once in {list(listed)}", op)
     known = tuple(mesh.names[number] for number in listed if 0 <= number < len(mesh.axes))
     return known if listed else mesh.names
 

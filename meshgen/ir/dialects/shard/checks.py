@@ -144,16 +144,18 @@ def _local_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
             )
         grows = shrinks = None
     for dim, (old, new) in enumerate(zip(source.shape, result.shape, strict=True)):
-        if old is None or new is None:
-            continue
-        where = f"dim {dim} of the result"
-        if dim == grows and (old * size != new if exact else old != -(-new // size)):
-            yield "MG0104", f"{where} should be {old} * {size} = {old * size}, but is {new} ({source} -> {result})"
-        elif dim == shrinks and exact and old % size:
+        if exact and dim == shrinks and old is not None and old % size:
             yield (
                 "MG0104",
                 f"dim {dim} of {source} cannot be cut into {size} equal parts ({old} % {size} = {old % size})",
             )
+        elif exact and dim == grows and old is None and new is not None and new % size:
+            yield "MG0104", f"dim {dim} of {result} is not made of {size} equal parts ({new} % {size} = {new % size})"
+        if old is None or new is None or (exact and dim == shrinks and old % size):
+            continue
+        where = f"dim {dim} of the result"
+        if dim == grows and (old * size != new if exact else old != -(-new // size)):
+            yield "MG0104", f"{where} should be {old} * {size} = {old * size}, but is {new} ({source} -> {result})"
         elif dim == shrinks and new != -(-old // size):
             yield "MG0104", f"{where} should be {old} / {size} = {-(-old // size)}, but is {new} ({source} -> {result})"
         elif dim not in (grows, shrinks) and old != new:
