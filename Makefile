@@ -15,7 +15,7 @@ demo: .venv/core.stamp
 	$(BIN)/meshgen run block.mgx --kernels
 
 test: .venv/dev.stamp
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .

@@ -138,5 +138,5 @@ def test_simulated_devices_are_counted_before_they_are_made(tmp_path: Path, caps
 
 @pytest.mark.parametrize("kind", [f"tensor<{'9' * 400}xf32>", f"tensor<{2**60}x{2**60}xi8>"])
 def test_sizes_of_any_length_are_told(kind: str) -> None:
-    with pytest.raises(ProgramError, match="MG0108.*bytes and more"):
+    with pytest.raises(ProgramError, match=r"MG0108.*bytes and more"):
         parse_text(tanh(kind))

@@ -291,3 +291,25 @@ def test_what_one_device_cannot_have(sharding: str, code: str, message: str) -> 
         parse_text(on_main(f"  %r = sdy.sharding_constraint %a <{sharding}> : tensor<8x8xf32>", head=ONE))
     (fault,) = caught.value.diagnostics
     assert fault.code == code and message in fault.message and fault.loc is not None and fault.loc.line == 5
+
+
+@pytest.mark.parametrize(
+    ("made", "warned"),
+    [
+        ("stablehlo.tanh %a : tensor<8x8xf32>", 1),
+        (
+            "stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>",
+            0,
+        ),
+    ],
+)
+def test_a_reduction_of_what_nothing_says_is_unreduced_is_warned_of(made: str, warned: int) -> None:
+    """Devices that add up equal copies would make it larger; meshgen takes the value as it is, and says so."""
+    text = f"""sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func @main(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>) -> tensor<8x8xf32> {{
+  %0 = {made}
+  %1 = sdy.all_reduce {{"x"}} %0 out_sharding=<@mesh, [{{}}, {{}}]> : tensor<8x8xf32>
+  return %1 : tensor<8x8xf32>
+}}"""
+    found = [warning for warning in mg.compile(text, target="cpu").warnings if warning.code == "MG0109"]
+    assert len(found) == warned and all(warning.loc and warning.loc.line == 4 for warning in found)
