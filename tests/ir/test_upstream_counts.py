@@ -21,6 +21,15 @@ FORMS = {
     %r = "tosa.table"(%v) : (tensor<2xi8>) -> tensor<2xi8>
     "func.return"(%r) : (tensor<2xi8>) -> ()
   }) : () -> ()''',
+    "an element at too many places": '''"func.func"() <{sym_name = "f", function_type = (tensor<6x8xf32>) -> tensor<8x6xf32>}> ({
+  ^bb0(%x: tensor<6x8xf32>):
+    %r = "tensor.generate"() ({
+    ^bb1(%i: index, %j: index):
+      %v = "tensor.extract"(%x, %j, %j, %i) : (tensor<6x8xf32>, index, index, index) -> f32
+      "tensor.yield"(%v) : (f32) -> ()
+    }) : () -> tensor<8x6xf32>
+    "func.return"(%r) : (tensor<8x6xf32>) -> ()
+  }) : () -> ()''',
     "a root that is nowhere": '''"shard.grid"() <{sym_name = "g", shape = array<i64: 2>}> : () -> ()
   "func.func"() <{sym_name = "f", function_type = (tensor<2xf32>) -> tensor<2xf32>}> ({
   ^bb0(%x: tensor<2xf32>):

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from meshgen.errors import MeshgenError
+from meshgen.errors import MeshgenError, ModuleError
 from meshgen.ir.encode import attrs_from_json, attrs_to_json, graph_from_json, graph_to_json
 from meshgen.ir.evaluate.evaluator import HANDLERS
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
@@ -46,7 +46,8 @@ class Forger:
         items = [item for item in self.items(self.manifest) if item["op"] != "kernel"]
         for _ in range(self.rng.choice([1, 1, 2, 4])):
             if items and (not bodies or self.rng.random() < 0.35):
-                self.change_launch(self.rng.choice(items))
+                with contextlib.suppress(ModuleError):  # what was changed before cannot be read any more
+                    self.change_launch(self.rng.choice(items))
             elif bodies:
                 kernel = self.rng.choice(bodies)
                 graph = graph_from_json(kernel["body"])

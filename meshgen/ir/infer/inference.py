@@ -123,7 +123,7 @@ def _check_operands(site: Site) -> None:
     if exact is not None:
         site.require(count == exact, f"has {count} operands instead of {exact}")
     site.require(count >= least, f"has {count} operands; needs at least {least}")
-    for type_ in site.operands:
+    for type_ in (*site.operands, *(site.results or ())):
         site.require(type_.dtype in DTYPES, f"'{type_.dtype}' is no element type")
 
 

@@ -184,8 +184,8 @@ def import_shard_shape(importer: Importer, op: Operation) -> None:
     assert isinstance(op, ShardShapeOp)
     sharding = sharding_of(importer, op.sharding)
     mesh = importer.reading.mesh_of(sharding or Sharding(()))
-    dims = _numbers(importer, op.dims, op.dims_dynamic)
-    device = _numbers(importer, op.device, op.device_dynamic)
+    dims = _numbers(importer, op, op.dims, op.dims_dynamic)
+    device = _numbers(importer, op, op.device, op.device_dynamic)
     if sharding is None:
         _bind(importer, op, [0] * len(op.results))
         return
@@ -198,11 +198,17 @@ def import_shard_shape(importer: Importer, op: Operation) -> None:
     _bind(importer, op, [_rows(index, sharding, dim, size, device, sizes) for dim, size in enumerate(dims)])
 
 
-def _numbers(importer: Importer, static: DenseArrayBase[I64], dynamic: Sequence[SSAValue]) -> list[Number]:
+def _numbers(
+    importer: Importer, op: Operation, static: DenseArrayBase[I64], dynamic: Sequence[SSAValue]
+) -> list[Number]:
     """A list of numbers, some of which are values of the program."""
     rest = iter(dynamic)
     values = [None if number == DYNAMIC_INDEX else int(number) for number in static.get_values()]
     found: list[Number] = []
+    if values.count(None) != len(dynamic):
+        message = f"{op.name} leaves {values.count(None)} numbers to operands, but has {len(dynamic)} of them"
+        importer.fault("MG0104", message, op)
+        return [0] * len(values)
     for number in values:
         if number is None:
             value = next(rest)
