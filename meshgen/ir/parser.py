@@ -204,7 +204,7 @@ class TextParser(Parser):
             type = self.parse_type()
         if isinstance(type, builtin.VectorType):  # lists of numbers in attributes: `strides = dense<2> : vector<2xi64>`
             type = builtin.TensorType(type.element_type, type.get_shape())
-        if not isinstance(type, builtin.TensorType) or -1 in type.get_shape():
+        if not isinstance(type, builtin.TensorType) or any(size < 0 for size in type.get_shape()):
             self.raise_error("a dense literal has a tensor type of known shape", start)
         try:
             return read_dense(match[1], type)
@@ -220,7 +220,7 @@ class TextParser(Parser):
         blob = next((m[2] for m in _RESOURCE.finditer(self.lexer.input.content) if m[1].strip('"') == name), None)
         if blob is None:
             self.raise_error(f"the text has no resource '{name}'", start)
-        if not isinstance(type, builtin.TensorType) or -1 in type.get_shape():
+        if not isinstance(type, builtin.TensorType) or any(size < 0 for size in type.get_shape()):
             self.raise_error("a constant has a tensor type of known shape", start)
         try:
             return read_dense(f'"0x{blob[8:]}"', type)

@@ -21,6 +21,21 @@ _PRECISIONS = ("DEFAULT", "HIGH", "HIGHEST")
 _PARTS_OF_SIZES = {"stablehlo.dynamic_pad": 3, "stablehlo.real_dynamic_slice": 3, "stablehlo.dynamic_gather": 1}
 
 
+@verifies("stablehlo.constant")
+def _verify_constant(reading: Reading, operation: Operation) -> None:
+    found, value = Checked(reading, operation), operation.properties["value"]
+    (result,) = found.results
+    found.require(None not in result.shape, f"the result {result} has an open size", "a constant says all of its sizes")
+    same = not isinstance(value, DenseElements) or value.data.type == operation.results[0].type
+    found.require(same, f"the value is not of the type {result}")
+
+
+@verifies("stablehlo.reduce_window", "stablehlo.reduce")
+def _verify_folds(reading: Reading, operation: Operation) -> None:
+    found, count = Checked(reading, operation), len(operation.operands)
+    found.require(count >= 2 and count % 2 == 0, f"has {count} operands; needs one initial value per input")
+
+
 @verifies("stablehlo.map")
 def _verify_map(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)

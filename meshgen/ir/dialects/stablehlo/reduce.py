@@ -146,7 +146,9 @@ REDUCE = define(Reduce, "stablehlo.reduce")
 @imports("stablehlo.reduce")
 def _import_reduce(importer: Importer, operation: Operation) -> None:
     attrs = values_of(operation)
-    if (applied := applied_op(operation.regions[0])) is not None:
+    scalar = importer.type(operation.operands[0]).with_shape(())
+    is_of_scalars = [importer.type(argument) for argument in operation.regions[0].block.args] == [scalar, scalar]
+    if is_of_scalars and (applied := applied_op(operation.regions[0])) is not None:
         importer.convert(operation, "reduce", attrs | {"kind": applied.name.partition(".")[2]})
         return
     importer.convert(operation, "reduce_region", attrs, regions=closed_regions(importer, operation))
