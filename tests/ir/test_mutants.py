@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
 from meshgen.cli import main
+from meshgen.errors import MeshgenError
+from meshgen.ir.text import parse_text
+from tests.ir.every_op import NAMES, program
+from tests.mutants import checked
+from tests.mutator import mutant
 
 X = "func.func @main(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {"
 MUTANTS = {
@@ -38,6 +44,24 @@ def test_it_is_refused_with_its_place(name: str, tmp_path: Path, capsys: pytest.
     assert main(["check", str(file)]) == 1
     error = capsys.readouterr().err
     assert code in error and message in error and "mutant.mlir:" in error
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_slip_is_an_internal_error(name: str, tmp_path: Path) -> None:
+    """Mutants of a program for each operation, a few of many: `python -m tests.mutants` tries thousands."""
+    text, first = program(name), 100 * NAMES.index(name)
+    for seed in range(first, first + 4):
+        with contextlib.suppress(MeshgenError):
+            parse_text(mutant(text, seed))
+    code, said = checked(mutant(text, first + 4), tmp_path)
+    assert code in (0, 1, 3, 4), said  # 3: what is said to be replicated differs; 4: too large to check
+
+
+def test_mutants_are_reproducible_and_differ_from_the_program() -> None:
+    text = program("gather")
+    found = [mutant(text, seed) for seed in range(20)]
+    assert found == [mutant(text, seed) for seed in range(20)]
+    assert len(set(found)) > 15 and text not in found
 
 
 def test_a_pass_whose_stage_is_over_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

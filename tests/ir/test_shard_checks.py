@@ -158,3 +158,26 @@ def test_partial_axes_are_compared_in_any_order() -> None:
     kind = 'tensor<4xf32, #shard.split<@g, [[]] partial = max["x"] product["t"]>>'
     text += f'{kind} {{\n  %r = shard.to_partial %x on @g grid_axes = [1] reduction = product : tensor<4xf32, #shard.split<@g, [[]] partial = max["x"]>> -> {kind}\n'
     assert parse_text(f"{text}  return %r : {kind}\n}}\n").stage == "materialize"
+
+
+@pytest.mark.parametrize(
+    ("op", "results"), [("grid_shape @g axes = [1, 1]", 2), ("process_multi_index on @g axes = [0, 0]", 2)]
+)
+def test_a_query_lists_an_axis_once(op: str, results: int) -> None:
+    names = ", ".join(f"%q{n}" for n in range(results))
+    query = f"{names} = shard.{op} : {', '.join(['index'] * results)}"
+    text = f"shard.grid @g(shape = 2x3)\nfunc.func @f(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {{\n  {query}\n  return %x : tensor<4x6xf32>\n}}\n"
+    assert_fault(text, "MG0203", "listed more than once")
+
+
+@pytest.mark.parametrize(
+    ("op", "source", "result"),
+    [
+        ("all_slice %x on @g grid_axes = [1] slice_axis = 0", "4", "?"),
+        ("all_gather %x on @g grid_axes = [1] gather_axis = 0", "?", "4"),
+    ],
+)
+def test_parts_of_a_known_size_are_equal_also_beside_an_open_one(op: str, source: str, result: str) -> None:
+    kinds = f"tensor<{source}x6xf32>", f"tensor<{result}x6xf32>"
+    text = f"shard.grid @g(shape = 2x3)\nfunc.func @f(%x: {kinds[0]}) -> {kinds[1]} {{\n  %r = shard.{op} : {kinds[0]} -> {kinds[1]}\n  return %r : {kinds[1]}\n}}\n"
+    assert_fault(text, "MG0104", "3 equal parts")
