@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -131,3 +133,17 @@ def test_stages_read_back() -> None:
     exe = mg.compile(lambda x: x * 2, SIX, args=["i32[6,4]"], **specs, target="cpu")
     for stage in ("propagate", "materialize", "optimize"):
         verify_program(parse_text(exe.as_text(stage)))
+
+
+def test_an_axis_of_one_device_is_partial_here_and_names_a_dim_there(tmp_path: Path) -> None:
+    """A value that is partial over an axis of one device moves to tiles that name this axis: no sharding has it twice."""
+    text = """builtin.module {
+  shard.grid @mesh(shape = 2x1) {axis_names = ["x", "z"]}
+  func.func public @main(%a: tensor<1x3x1xi8> {shard.sharding = #shard.wish<@mesh, [[], ["x"], []] partial = xor["z"] open = [false, false, false]>}) -> (tensor<1x3x1xi8> {shard.sharding = #shard.wish<@mesh, [[], ["z"], ["x"]] open = [true, false, false]>}) {
+    func.return %a : tensor<1x3x1xi8>
+  }
+}"""
+    exe = mg.compile(text, target="cpu")
+    exe.save(tmp_path / "moved.mgx")
+    a = np.arange(3, dtype=np.int8).reshape(1, 3, 1)
+    np.testing.assert_array_equal(mg.load(tmp_path / "moved.mgx")(a), a)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.dialects import builtin, func, scf, tensor
 from xdsl.ir import Operation, SSAValue
 from xdsl.parser.core import ForwardDeclaredValue
+from xdsl.utils.exceptions import VerifyException
 
 from meshgen.errors import ProgramError
 from meshgen.ir.bridge.reading import Reading
@@ -83,18 +84,23 @@ def _verify_one(operation: Operation, reading: Reading) -> None:
         return
     try:
         operation.verify(verify_nested_ops=False)
+        _verify_indices(operation)
     except Exception as error:  # xDSL's verifiers raise VerifyException, some of them also plain ones
         message = (str(error).strip() or type(error).__name__).splitlines()[-1]
         reading.fault("MG0104", f"{operation.name}: {message}", operation)
-    if isinstance(operation, tensor.ExtractOp) and isinstance(kind := operation.tensor.type, builtin.TensorType):
-        have, rank = len(operation.indices), kind.get_num_dims()
-        if have != rank:
-            reading.fault("MG0104", f"tensor.extract has {have} indices for {rank} dims", operation)
     regions = operation.regions[:1] if isinstance(operation, scf.IfOp) else operation.regions  # no else is needed
     if not isinstance(operation, func.FuncOp) and any(len(region.blocks) != 1 for region in regions):
         reading.fault("MG0104", f"{operation.name}: a region has one block", operation)
     elif operation.name in _BRANCHES:
         _verify_branches(operation, reading)
+
+
+def _verify_indices(operation: Operation) -> None:
+    """An element is at one place per dim. Raises VerifyException."""
+    if isinstance(operation, tensor.ExtractOp) and isinstance(kind := operation.tensor.type, builtin.TensorType):
+        have, rank = len(operation.indices), kind.get_num_dims()
+        if have != rank:
+            raise VerifyException(f"it has {have} indices for {rank} dims")
 
 
 def _verify_branches(operation: Operation, reading: Reading) -> None:

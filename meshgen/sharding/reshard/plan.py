@@ -192,7 +192,10 @@ def _steps(
         if "sharding" in attrs:
             attrs["sharding"] = after
         elif "source" in attrs and state.partial == move.sharding.partial:
-            attrs |= {"source": before, "target": after.with_partial(before.partial)}
+            summed = tuple(
+                pair for pair in before.partial if terms.mesh.axis(pair[0]).size != 1
+            )  # `after` may name others
+            attrs |= {"source": before, "target": after.with_partial(summed)}
         elif "source" in attrs:  # summands move to other axes
             ends = (terms.readable(sharding, (source, target)) for sharding in (state, move.sharding))
             attrs |= zip(("source", "target"), ends, strict=True)

@@ -24,6 +24,9 @@ def import_variable(importer: Importer, op: Operation) -> None:
 
 @imports("tosa.variable.read", "tosa.variable_read")
 def import_read(importer: Importer, op: Operation) -> None:
+    if len(op.results) != 1:
+        importer.fault("MG0104", f"{op.name} has {len(op.results)} results instead of 1", op)
+        return
     top, name = op, _symbol(attribute_of(op, "name"))
     while (parent := top.parent_op()) is not None:
         top = parent
