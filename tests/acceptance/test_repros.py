@@ -1,0 +1,48 @@
+"""Small programs that were handled wrongly once: what `meshgen check` makes of each of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from meshgen.cli import main
+
+PLACE = Path(__file__).resolve().parents[3] / "shared" / "cases" / "repros"
+REFUSED = {
+    "all_reduce_empty_region": "MG0104", "constant_of_open_size": "MG0101", "convolution_zero_groups": "MG0104",
+    "householder_noise": "MG0104", "manual_axis_twice": "MG0203", "map_arity": "MG0104", "map_no_scalar": "MG0104",
+    "reduce_window_no_operands": "MG0104", "replicated_and_split": "MG0203", "replicated_unknown_axis": "MG0202",
+    "reversed_devices": "MG0209",
+}  # fmt: skip
+TOO_LARGE_TO_RUN = ("fuse_undefined",)  # its kernels are generated instead
+PROGRAMS = [path for path in sorted(PLACE.glob("*.mlir")) if path.stem not in TOO_LARGE_TO_RUN]
+
+
+def options(path: Path) -> list[str]:
+    """A mesh for programs that declare none."""
+    has_mesh = re.search(r"mesh|shard\.grid|num_partitions", path.read_text())
+    return [] if has_mesh else ["--mesh", "x=2"]
+
+
+@pytest.mark.skipif(not PROGRAMS, reason="the programs are not in the repository")
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_programs_are_right_or_refused(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code = main(["check", str(path), *options(path)])
+    out, err = capfd.readouterr()
+    if path.stem in REFUSED:
+        assert code == 1 and f"error {REFUSED[path.stem]}" in err
+        assert "On entry to" not in out + err  # LAPACK's own complaints
+    else:
+        assert code == 0 and "ok: largest error" in out
+
+
+@pytest.mark.skipif(not PROGRAMS, reason="the programs are not in the repository")
+@pytest.mark.parametrize("name", ["fuse_undefined", "flip_after_transpose", "kernel_named_and"])
+def test_their_kernels_are_generated(name: str) -> None:
+    from meshgen import api
+
+    text = (PLACE / f"{name}.mlir").read_text()
+    mesh = None if "mesh" in text else {"x": 2}
+    assert api.plan(text, mesh, target="cuda:sm_90").sources
