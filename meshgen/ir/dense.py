@@ -15,7 +15,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from xdsl.dialects import builtin
-from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.ir import BuiltinAttribute, Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -84,8 +83,6 @@ def read_dense(body: str, type: builtin.TensorType[Any]) -> DenseElements:
     dtype = "i64" if name == "index" else COMPLEX_NAMES.get(name, name)
     if dtype not in DTYPES:
         raise ValueError(f"constants of {dtype} are not supported")
-    if DYNAMIC_INDEX in type.get_shape():
-        raise ValueError(f"a constant of type {type} has dims of unknown size; write how many elements it has")
     if message := size_fault(TensorType(tuple(type.get_shape()), dtype)):
         raise ValueError(message)
     body, shape = _COMMENT.sub("", body).strip() if "//" in body else body.strip(), type.get_shape()
