@@ -1,7 +1,7 @@
 """Control flow that communicates, written out: a static schedule needs every collective by itself.
 
 Loops whose trips are known become copies of their body: the same kernels, so they are generated and compiled once.
-Of branches all are computed, and one is selected. What holds no collectives stays one launch.
+Of branches all are computed, and one is selected. What holds no collectives stays as it is.
 """
 
 from __future__ import annotations
