@@ -14,7 +14,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PLACES = {
-    "meshgen.api": ("advise", "compile", "load", "lower"),
+    "meshgen.api": ("advise", "compile", "load", "lower", "simulate"),
     "meshgen.errors": ("MeshgenError",),
     "meshgen.executables.executable": ("Executable",),
     "meshgen.frontend.tracer.op_rule": ("op_rule",),

@@ -26,6 +26,10 @@ from meshgen.runtime import loading
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_module import OpenModule
 from meshgen.runtime.sizes import Given, Sizes, bound
+from meshgen.simulator.machine import DEFAULT, Machine
+from meshgen.simulator.simulation import Scheduled, Simulation
+from meshgen.simulator.simulation import simulate as _simulate
+from meshgen.simulator.timeline import Conditions
 
 if TYPE_CHECKING:
     from meshgen.answers.advice import Advice
@@ -213,6 +217,26 @@ def load(path: str | Path, mesh: Given = None, *, devices: int | None = None, mm
     if devices is not None and (isinstance(devices, bool) or not isinstance(cast("Any", devices), int)):
         raise UsageError(Diagnostic("MG0001", f"devices={devices!r:.60} is no number of devices"))
     return loading.load(path, mesh, devices=devices, mmap=mmap, specialise=specialised)
+
+
+@at_callers_line
+def simulate(program: Executable | LoadedModule, machine: str | Path | Machine = DEFAULT,
+             conditions: Conditions | None = None, *, watch: Sequence[int] | None = None) -> Simulation:  # fmt: skip
+    """Predict one step of all ranks on a machine: when each is done, how long it computes, and what a few of them do.
+
+    Args:
+        program: compiled or loaded, with sizes for all mesh axes.
+        machine: a profile, its name (`dgx-h100`, ...), or the path of a profile.json.
+        conditions: slow devices and links, and jitter (`meshgen.simulator.timeline.Conditions`).
+        watch: ranks of which every launch is kept, for `meshgen.simulator.trace.trace_of`; default: the first of each mesh.
+    Raises:
+        UsageError: MG0001 or MG0002, for a machine or a rank that is not there.
+        ShardingError: MG0201, the size of a mesh axis is unknown.
+    """
+    if isinstance(program, LoadedModule):
+        program.require_sizes()
+    parts = [Scheduled(p.mesh, p.plan if isinstance(p, Executable) else p.schedule) for p in program.parts]
+    return _simulate(parts, machine, conditions, watch)
 
 
 def specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:

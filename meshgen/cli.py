@@ -40,6 +40,7 @@ COMMANDS = {
     "explain": "say why each collective and sharding is as it is",
     "inspect": "show what a module holds",
     "report": "write an HTML report of a program",
+    "simulate": "predict a step of all ranks on a machine",
     "diff": "compare two modules (.mgx)",
     "bench": "measure kernels and collectives on GPUs",
     "doctor": "check the environment",

@@ -1,0 +1,168 @@
+"""`meshgen simulate OUT.mgx`: predict a step of all ranks on a machine, slow devices and links included."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from meshgen.answers.tables import Table, bytes_text, seconds_text, table_of
+from meshgen.api import load, simulate
+from meshgen.commands.common import natural
+from meshgen.commands.output import Output
+from meshgen.commands.sizes import add_sizes, closing, meshes_option
+from meshgen.runtime.files import write_text
+from meshgen.simulator.calibrate import calibrated, read_records
+from meshgen.simulator.machine import DEFAULT, MACHINES, machine_of, machine_record
+from meshgen.simulator.network import moved_bytes
+from meshgen.simulator.simulation import PartTimes, Simulation
+from meshgen.simulator.timeline import Conditions, Span
+from meshgen.simulator.trace import memory_over_time, peak_of, trace_of
+
+_MOST_ROWS = 12  # of a table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("module", metavar="OUT.mgx")
+    add_sizes(parser)
+    parser.add_argument(
+        "--machine",
+        default=DEFAULT,
+        help=f"{', '.join(MACHINES)}, or a profile.json of your own (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--calibrate", metavar="FILE", help="fit the innermost links to what `python -m bench collectives` printed"
+    )
+    for name, what in (("slow-device", "the kernels of this rank"), ("slow-link", "the collectives of this rank")):
+        parser.add_argument(
+            f"--{name}", metavar="RANK=FACTOR", action="append", default=[], type=_factor, help=f"{what} take longer"
+        )
+    parser.add_argument(
+        "--jitter",
+        type=_share,
+        default=0.0,
+        help="spread of a kernel's time over devices, such as 0.05 (default: none)",
+    )
+    parser.add_argument("--seed", type=natural, default=0, help="of the jitter (default: %(default)s)")
+    parser.add_argument(
+        "--rank",
+        metavar="RANK",
+        type=natural,
+        action="append",
+        help="a rank to show in tables and trace (default: the first of each mesh)",
+    )
+    parser.add_argument("--trace", metavar="FILE.json", help="write the step as a trace for ui.perfetto.dev")
+
+
+def _factor(text: str) -> tuple[int, float]:
+    rank, equals, factor = text.partition("=")
+    try:
+        found = natural(rank), float(factor)
+    except ValueError:
+        found = 0, math.nan
+    if not equals or not 0 < found[1] < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text}' is not RANK=FACTOR, such as 3=1.5")
+    return found
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number from 0 on, such as 0.05")
+    return value
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    module = load(options.module, meshes_option(options.mesh)).at(args=closing(options))
+    machine = machine_of(options.machine)
+    if options.calibrate:
+        machine = calibrated(machine, read_records(options.calibrate))
+    conditions = Conditions(dict(options.slow_device), dict(options.slow_link), options.jitter, options.seed)
+    found = simulate(module, machine, conditions, watch=options.rank)
+    if options.trace:
+        write_text(Path(options.trace), json.dumps(trace_of(found)))
+    output.tables(*(table for part in found.parts for table in _tables(module.name, found, part)))
+    if options.trace:
+        output.text(options.trace)
+    output.document({"name": module.name} | simulation_record(found))
+    return 0
+
+
+def _tables(name: str, found: Simulation, part: PartTimes) -> Iterator[Table]:
+    slowest = int(part.end.argmax())
+    rows = [
+        ("step", seconds_text(found.step_seconds), ""),
+        ("last rank done", seconds_text(float(part.end.max())), f"rank {slowest}"),
+        ("first rank done", seconds_text(float(part.end.min())), f"rank {int(part.end.argmin())}"),
+        ("kernels", seconds_text(float(part.computing[slowest])), f"on rank {slowest}"),
+        ("no kernel runs", seconds_text(float(part.exposed[slowest])), f"on rank {slowest}"),
+    ]
+    if part.watched:
+        at, most = peak_of(memory_over_time(part))
+        rows.append(("most bytes in use", bytes_text(most), f"after {seconds_text(at)}"))
+    yield table_of(f"{name}: {part.mesh.size} ranks of {part.mesh} on {found.machine}", ("", "", ""), rows)
+    if part.watched:
+        collectives = sorted(collective_rows(part), key=lambda row: -row["seconds"] * row["times"])
+        cells = [
+            (row["name"], row["times"], bytes_text(row["bytes"]), seconds_text(row["seconds"]), seconds_text(row["waited_seconds"]), row["source"])
+            for row in collectives[:_MOST_ROWS]
+        ]  # fmt: skip
+        title = f"Collectives of rank {part.watched[0]}, longest first" + _left_out(len(collectives))
+        yield table_of(title, ("", "times", "bytes", "takes", "waits", "from"), cells, left=("from",))
+
+
+def _left_out(count: int) -> str:
+    return f" (the first {_MOST_ROWS} of {count})" if count > _MOST_ROWS else ""
+
+
+def collective_rows(part: PartTimes) -> list[dict[str, Any]]:
+    """Each collective on the first watched rank: how often it was played, bytes per device, mean seconds, and mean wait for others."""
+    spans: dict[int, list[Span]] = {}
+    for span in part.spans:
+        if span.item.is_collective:
+            spans.setdefault(id(span.item), []).append(span)
+    return [_collective_row(part, each) for each in spans.values()]
+
+
+def _collective_row(part: PartTimes, spans: Sequence[Span]) -> dict[str, Any]:
+    first = spans[0]
+    return {
+        "name": first.item.label,
+        "times": len(spans),
+        "bytes": moved_bytes(first.item, first.plan, part.mesh),
+        "seconds": sum(float(span.end[0] - span.start[0]) for span in spans) / len(spans),
+        "waited_seconds": sum(float(span.start[0] - span.ready[0]) for span in spans) / len(spans),
+        "source": first.item.source,
+    }
+
+
+def simulation_record(found: Simulation) -> dict[str, Any]:
+    """What `--json` prints."""
+    return {
+        "machine": machine_record(found.machine),
+        "step_seconds": found.step_seconds,
+        "parts": [_part_record(part) for part in found.parts],
+    }
+
+
+def _part_record(part: PartTimes) -> dict[str, Any]:
+    slowest = int(part.end.argmax())
+    record: dict[str, Any] = {
+        "mesh": part.mesh.by_name,
+        "ranks": part.mesh.size,
+        "slowest_rank": slowest,
+        "seconds": {"first": float(part.end.min()), "mean": float(part.end.mean()), "last": float(part.end.max())},
+        "computing_seconds": float(part.computing[slowest]),
+        "exposed_seconds": float(part.exposed[slowest]),
+    }
+    if part.watched:
+        curve = memory_over_time(part)
+        record |= {"watched": list(part.watched), "memory": [list(point) for point in curve]}
+        record |= {"peak_bytes_in_use": peak_of(curve)[1], "collectives": collective_rows(part)}
+    return record

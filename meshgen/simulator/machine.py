@@ -1,0 +1,170 @@
+"""Machine profiles: how devices are linked, level by level, from the fast links of a host outwards.
+
+Devices are numbered through: with 8 devices per host, devices 0 to 7 share host 0. A collective whose group spans several
+domains of a level (hosts, say) uses the links of the next level too.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, cast
+
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.mesh import (
+    NETWORK_BYTES_PER_SECOND,
+    NETWORK_LATENCY_SECONDS,
+    NVLINK_BYTES_PER_SECOND,
+    NVLINK_LATENCY_SECONDS,
+)
+
+MOST_FILE_BYTES = 1 << 20  # a profile has some lines
+# What a ring of NCCL reaches of a link's rate: 370 of NVLink 4's 450 GB/s per direction, 45 of a 400 Gb/s port's 50 GB/s.
+_RING_SHARE, _PORT_SHARE = 370 / 450, 45 / 50
+# H100 SXM: matmuls beside NCCL's kernels take 30 to 40 % longer, as these hold multiprocessors and memory bandwidth
+# (figures of PyTorch's FSDP with and without copy engines, pytorch/pytorch#179937).
+_OVERLAP_SLOWDOWN = 0.35
+
+
+@dataclass(frozen=True)
+class Link:
+    """The links of one level.
+
+    Attributes:
+        devices: how many devices these links join into one domain; None: all there are.
+        bytes_per_second: what a device can send, in one direction, when all of its domain send at once.
+        latency_seconds: of the innermost level, from launch to finish of the smallest collective; further out, what each
+            doubling of the number of domains adds.
+    """
+
+    name: str
+    devices: int | None
+    bytes_per_second: float
+    latency_seconds: float
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A profile: `links` from the innermost level to the outermost, which joins all devices.
+
+    Attributes:
+        overlap_slowdown: by which share a kernel's time grows while a collective runs beside it.
+    """
+
+    name: str
+    links: tuple[Link, ...]
+    overlap_slowdown: float = _OVERLAP_SLOWDOWN
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _switched(name: str, devices: int, scale_up: float, scale_out: float) -> Machine:
+    """Hosts (or racks) of switched NVLink with one network port per device; data-sheet bytes/s of one direction."""
+    inner = Link("nvlink", devices, scale_up * _RING_SHARE, NVLINK_LATENCY_SECONDS)
+    outer = Link("infiniband", None, scale_out * _PORT_SHARE, NETWORK_LATENCY_SECONDS)
+    return Machine(name, (inner, outer))
+
+
+# Source: NVIDIA's data sheets of DGX A100 (NVLink 3, eight HDR ports), DGX H100 / H200 (NVLink 4, eight NDR ports) and
+# GB200 NVL72 (NVLink 5, 72 devices in a domain, one NDR port each).
+MACHINES = {
+    machine.name: machine
+    for machine in (
+        _switched("dgx-a100", 8, 300e9, 25e9),
+        Machine(
+            "dgx-h100",
+            (
+                Link("nvlink", 8, NVLINK_BYTES_PER_SECOND, NVLINK_LATENCY_SECONDS),
+                Link("infiniband", None, NETWORK_BYTES_PER_SECOND, NETWORK_LATENCY_SECONDS),
+            ),
+        ),
+        _switched("gb200-nvl72", 72, 900e9, 50e9),
+    )
+}
+DEFAULT = "dgx-h100"
+
+
+def machine_of(given: str | Path | Machine) -> Machine:
+    """A profile, one of `MACHINES` by name, or the profile in a JSON file.
+
+    Raises UsageError: MG0001 for what is neither or is malformed, MG0002 where the file cannot be read.
+    """
+    if isinstance(given, Machine):
+        return given
+    if str(given) in MACHINES:
+        return MACHINES[str(given)]
+    path = Path(given)
+    if path.suffix != ".json":
+        hint = f"use one of {', '.join(MACHINES)}, or the path of a profile.json"
+        raise UsageError(Diagnostic("MG0001", f"unknown machine '{given}'", hint=hint))
+    return _from_json(path)
+
+
+def machine_record(machine: Machine) -> dict[str, Any]:
+    """The profile as JSON values, as `machine_of` reads them."""
+    return asdict(machine) | {"links": [asdict(link) for link in machine.links]}
+
+
+def _from_json(path: Path) -> Machine:
+    try:
+        with path.open("rb") as file:
+            text = file.read(MOST_FILE_BYTES + 1)
+        if len(text) > MOST_FILE_BYTES:
+            raise UsageError(Diagnostic("MG0001", f"{path} has more than {MOST_FILE_BYTES} bytes: it is no profile"))
+        value: Any = json.loads(text)
+    except OSError as error:
+        raise UsageError(Diagnostic("MG0002", f"cannot read {path}: {error.strerror}")) from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(Diagnostic("MG0001", f"{path} is no JSON: {error}")) from error
+    if fault := _fault(value):
+        hint = f"write what `meshgen simulate M.mgx --machine {DEFAULT} --json` shows under 'machine'"
+        raise UsageError(Diagnostic("MG0001", f"{path}: {fault}", hint=hint))
+    links = tuple(Link(**link) for link in value["links"])
+    return Machine(value["name"], links, **{k: value[k] for k in ("overlap_slowdown",) if k in value})
+
+
+def _fault(value: Any) -> str:
+    """What is wrong with a profile's JSON; empty: nothing."""
+    if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
+        return "a profile is an object with a name"
+    profile = cast("Mapping[str, Any]", value)
+    if unknown := sorted(profile.keys() - {field.name for field in fields(Machine)}):
+        return f"unknown field '{unknown[0]}'"
+    if not _is_number(profile.get("overlap_slowdown", 0.0), least=0):
+        return "overlap_slowdown is a number from 0 on"
+    links = profile.get("links")
+    if not isinstance(links, list) or not links:
+        return "links is a list of at least one level"
+    for number, link in enumerate(cast("list[Any]", links)):
+        if fault := _link_fault(link):
+            return f"links[{number}]: {fault}"
+    sizes = [link["devices"] for link in cast("list[Any]", links)]
+    if sizes[-1] is not None or None in sizes[:-1]:
+        return "the last level joins all devices (devices: null), and no other does"
+    if any(outer % inner for inner, outer in itertools.pairwise(sizes[:-1])):
+        return f"the domains of each level must hold whole domains of the one before, not {sizes[:-1]} devices"
+    return ""
+
+
+def _link_fault(link: Any) -> str:
+    names = {field.name for field in fields(Link)}
+    found = cast("Mapping[str, Any]", link if isinstance(link, Mapping) else {})
+    if set(found) != names:
+        return f"a level has the fields {', '.join(sorted(names))}"
+    devices = found["devices"]
+    if not isinstance(found["name"], str):
+        return "name is a text"
+    if devices is not None and (type(devices) is not int or devices < 1):
+        return "devices is a whole number from 1 on, or null"
+    if not _is_number(found["bytes_per_second"], least=1):
+        return "bytes_per_second is a number from 1 on"
+    return "" if _is_number(found["latency_seconds"], least=0) else "latency_seconds is a number from 0 on"
+
+
+def _is_number(value: Any, least: float) -> bool:
+    return type(value) in (int, float) and math.isfinite(value) and value >= least

@@ -1,0 +1,148 @@
+"""A step of a whole program on a machine: all meshes together, transfers between them included."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from meshgen.ccl.between import BETWEEN
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.mesh import Mesh
+from meshgen.runtime.plan import Item, Schedule
+from meshgen.simulator.machine import DEFAULT, Machine, machine_of
+from meshgen.simulator.network import between_seconds, moved_bytes
+from meshgen.simulator.timeline import Conditions, Span, Timeline
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """What the ranks of one mesh run."""
+
+    mesh: Mesh
+    schedule: Schedule
+
+
+@dataclass(frozen=True, eq=False)
+class PartTimes:
+    """One mesh's ranks in a step.
+
+    Attributes:
+        watched: ranks of which `spans` tell.
+        end: when each rank is done [ranks], seconds.
+        computing: seconds in which kernels run on it [ranks]; the rest of its time it communicates or waits.
+    """
+
+    mesh: Mesh
+    plan: Schedule
+    watched: tuple[int, ...]
+    spans: tuple[Span, ...]
+    end: Array
+    computing: Array
+
+    @property
+    def exposed(self) -> Array:
+        """Seconds per rank in which no kernel runs."""
+        return np.maximum(self.end - self.computing, 0.0)
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """The predicted step of all ranks of all meshes."""
+
+    machine: Machine
+    parts: tuple[PartTimes, ...]
+
+    @property
+    def step_seconds(self) -> float:
+        return max((float(part.end.max()) for part in self.parts), default=0.0)
+
+
+def simulate(parts: Sequence[Scheduled], machine: str | Path | Machine = DEFAULT, conditions: Conditions | None = None,
+             watch: Sequence[int] | None = None) -> Simulation:  # fmt: skip
+    """Predict one step.
+
+    Args:
+        parts: of one program, on meshes whose sizes are known.
+        machine: a profile, its name, or the path of one (`machine_of`).
+        conditions: slow devices and links, by rank through all meshes, in the order of the parts.
+        watch: ranks, counted so, of which every launch is kept; default: the first of each part.
+    Raises:
+        UsageError: MG0001, a rank that is not there, or what `machine_of` raises.
+    """
+    profile, conditions = machine_of(machine), conditions or Conditions()
+    _refuse_unknown_ranks(parts, conditions, watch or ())
+    timelines: list[Timeline] = []
+    first = 0
+    for part in parts:
+        own = range(first, first + part.mesh.size)
+        watched = [first] if watch is None else watch
+        timelines.append(
+            Timeline(part.schedule, part.mesh, profile, _own(conditions, own), [r - first for r in watched if r in own])
+        )
+        first += part.mesh.size
+    _play(timelines, profile)
+    return Simulation(profile, tuple(_times(timeline) for timeline in timelines))
+
+
+def _times(timeline: Timeline) -> PartTimes:
+    return PartTimes(
+        timeline.mesh, timeline.plan, timeline.watched, tuple(timeline.spans), timeline.end, timeline.computing
+    )
+
+
+def _refuse_unknown_ranks(parts: Sequence[Scheduled], conditions: Conditions, watch: Sequence[int]) -> None:
+    count = sum(part.mesh.size for part in parts)
+    named = {*conditions.slow_devices, *conditions.slow_links, *watch}
+    if unknown := sorted(rank for rank in named if not 0 <= rank < count):
+        raise UsageError(Diagnostic("MG0001", f"there is no rank {unknown[0]}: the ranks are 0 to {count - 1}"))
+
+
+def _own(conditions: Conditions, ranks: range) -> Conditions:
+    """The conditions of some ranks, counted from the first of them."""
+    devices, links = (
+        {rank - ranks.start: factor for rank, factor in given.items() if rank in ranks}
+        for given in (conditions.slow_devices, conditions.slow_links)
+    )
+    return Conditions(devices, links, conditions.jitter, conditions.seed + ranks.start)
+
+
+def _play(timelines: Sequence[Timeline], machine: Machine) -> None:
+    """Run all items: a mesh goes on until it waits for another at a transfer, which both sides run at once.
+
+    The checker has proven that the meshes do not wait for each other in a circle.
+    """
+    queues = [iter(timeline.plan.items) for timeline in timelines]
+    waiting: dict[int, tuple[Timeline, Item]] = {}  # by channel
+    ready = list(range(len(timelines)))
+    owner = {id(timeline): number for number, timeline in enumerate(timelines)}
+    while ready:
+        number = ready.pop()
+        for item in queues[number]:
+            if item.op not in BETWEEN:
+                timelines[number].issue(item)
+                continue
+            channel = item.attrs["channel"]
+            if channel not in waiting:
+                waiting[channel] = timelines[number], item
+                break
+            other, partner = waiting.pop(channel)
+            _meet((timelines[number], item), (other, partner), machine)
+            ready.append(owner[id(other)])
+
+
+def _meet(one: tuple[Timeline, Item], other: tuple[Timeline, Item], machine: Machine) -> None:
+    """A transfer starts when all ranks of both meshes are there, and ends everywhere at once."""
+    start = max(float(timeline.ready(item).max()) for timeline, item in (one, other))
+    seconds = max(
+        between_seconds(item, moved_bytes(item, timeline.plan, timeline.mesh), machine)
+        for timeline, item in (one, other)
+    )
+    for timeline, item in (one, other):
+        begin = np.full(timeline.mesh.size, start)
+        timeline.finish(item, begin, begin + seconds)

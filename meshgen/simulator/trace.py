@@ -1,0 +1,98 @@
+"""A simulated step as a trace in the Trace Event Format, which Perfetto (ui.perfetto.dev) and chrome://tracing show.
+
+A process per watched rank with a track per stream and one for control flow, and a counter of the bytes that are in use.
+Source: "Trace Event Format", Google, 2016.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from meshgen.runtime.plan import COMMUNICATION, COMPUTE, CONTROL
+from meshgen.simulator.network import moved_bytes
+from meshgen.simulator.simulation import PartTimes, Simulation
+from meshgen.simulator.timeline import Span
+
+_TRACKS = {COMPUTE: "kernels", COMMUNICATION: "collectives", 2: "control flow"}
+_MICROSECONDS = 1e6  # the unit of a trace
+Event = dict[str, Any]
+
+
+def trace_of(simulation: Simulation) -> dict[str, Any]:
+    """The trace as JSON values."""
+    events: list[Event] = []
+    first = 0
+    for part in simulation.parts:
+        for place, rank in enumerate(part.watched):
+            name = f"rank {first + rank}" + (f" (@{part.mesh.name})" if len(simulation.parts) > 1 else "")
+            events += _process(part, place, first + rank, name)
+        first += part.mesh.size
+    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"machine": simulation.machine.name}}
+
+
+def _process(part: PartTimes, place: int, pid: int, name: str) -> Iterator[Event]:
+    yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}
+    for tid, track in _TRACKS.items():
+        yield {"ph": "M", "pid": pid, "tid": tid, "name": "thread_name", "args": {"name": track}}
+    for span in part.spans:
+        yield _slice(part, span, place, pid)
+    for seconds, nbytes in memory_over_time(part, place):
+        yield {"ph": "C", "pid": pid, "name": "memory", "ts": seconds * _MICROSECONDS, "args": {"bytes": nbytes}}
+
+
+def _slice(part: PartTimes, span: Span, place: int, pid: int) -> Event:
+    item, start = span.item, float(span.start[place])
+    args: Event = {"why": item.why, "source": item.source}
+    if item.is_collective:
+        args |= {"bytes": moved_bytes(item, span.plan, part.mesh), "waited_us": _waited(span, place) * _MICROSECONDS}
+    return {
+        "ph": "X",
+        "pid": pid,
+        "tid": 2 if item.op in CONTROL else item.stream,
+        "name": item.label,
+        "cat": "kernel" if item.kernel else item.op,
+        "ts": start * _MICROSECONDS,
+        "dur": (float(span.end[place]) - start) * _MICROSECONDS,
+        "args": {key: value for key, value in args.items() if value != ""},
+    }
+
+
+def _waited(span: Span, place: int) -> float:
+    """Seconds from when the rank was ready until the last of its group was."""
+    return float(span.start[place] - span.ready[place])
+
+
+def memory_over_time(part: PartTimes, place: int = 0) -> list[tuple[float, int]]:
+    """Bytes that are in use on a watched rank, from each time on (seconds) at which that changes.
+
+    A buffer is in use from the start of what writes it to the end of what last reads it; inputs, constants and outputs to the
+    end of the step. What regions of control flow use is in the scratch buffer of their item.
+    """
+    plan, end = part.plan, float(part.end[part.watched[place]])
+    begins: dict[int, float] = {n: 0.0 for n, b in enumerate(plan.buffers) if b.kind in ("input", "constant")}
+    ends: dict[int, float] = {b.storage: end for b in plan.buffers if b.kind != "temporary"}
+    for span in (span for span in part.spans if span.plan is plan):
+        for buffer in (*span.item.inputs, *span.item.writes):
+            storage = plan.buffers[buffer].storage
+            begins.setdefault(storage, float(span.start[place]))
+            ends[storage] = max(ends.get(storage, 0.0), float(span.end[place]))
+    return _totals({n: plan.buffers[n].type.nbytes for n in begins}, begins, ends)
+
+
+def _totals(
+    sizes: Mapping[int, int], begins: Mapping[int, float], ends: Mapping[int, float]
+) -> list[tuple[float, int]]:
+    changes = [(begins[n], size) for n, size in sizes.items()] + [(ends[n], -size) for n, size in sizes.items()]
+    found: list[tuple[float, int]] = []
+    total = 0
+    for seconds, group in itertools.groupby(sorted(changes), key=lambda change: change[0]):
+        total += sum(size for _, size in group)
+        found.append((seconds, total))
+    return found
+
+
+def peak_of(curve: Sequence[tuple[float, int]]) -> tuple[float, int]:
+    """When most bytes are in use, and how many."""
+    return max(curve, key=lambda point: (point[1], -point[0]), default=(0.0, 0))

@@ -1,0 +1,39 @@
+"""Groups of all ranks at once are the mesh's, and domains count what each of them holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from meshgen.mesh import Mesh, make_mesh
+from meshgen.simulator.groups import groups_of
+
+MESHES = [make_mesh({"a": 2, "b": 3, "c": 4}), make_mesh({"a": 8}), make_mesh({"a": 6, "b": 1, "c": 8})]
+AXES = [(), ("a",), ("c", "a"), ("a", "b", "c"), ("a:(1)2",), ("c:(2)2", "a"), ("c:(2)2", "c:(1)2")]
+
+
+@pytest.mark.parametrize("axes", AXES, ids=str)
+@pytest.mark.parametrize("mesh", MESHES, ids=str)
+def test_groups_are_those_of_the_mesh(mesh: Mesh, axes: tuple[str, ...]) -> None:
+    names = {ref.partition(":")[0] for ref in axes}
+    if not names <= set(mesh.names):
+        axes = tuple(ref for ref in axes if ref.partition(":")[0] in mesh.names)
+    found = groups_of(mesh, axes)
+    assert sorted(map(sorted, found.members.tolist())) == sorted(map(sorted, mesh.groups(axes)))
+    assert all(rank in found.members[found.group[rank]] for rank in range(mesh.size))
+
+
+@pytest.mark.parametrize("devices", [1, 2, 3, 8, 100])
+@pytest.mark.parametrize("axes", AXES, ids=str)
+def test_domains_of_a_group(axes: tuple[str, ...], devices: int) -> None:
+    mesh = MESHES[2]
+    found = groups_of(mesh, axes)
+    domains, least = found.domains(devices)
+    for group, count, fewest in zip(found.members.tolist(), domains, least, strict=True):
+        held = [sum(rank // devices == domain for rank in group) for domain in {rank // devices for rank in group}]
+        assert (count, fewest) == (len(held), min(held))
+
+
+def test_the_latest_of_a_group_holds_for_all_of_it() -> None:
+    found = groups_of(make_mesh({"a": 2, "b": 3}), ("b",))
+    assert found.latest(np.array([1, 5, 2, 0, 0, 4])).tolist() == [5, 5, 5, 4, 4, 4]

@@ -1,0 +1,209 @@
+"""A step of all ranks in time: what the schedule predicts on one host, and what hosts, slow devices and loops do to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.errors import UsageError
+from meshgen.runtime.checker_parts import check_parts
+from meshgen.simulator.machine import MACHINES, Machine
+from meshgen.simulator.simulation import Scheduled, Simulation, simulate
+from meshgen.simulator.timeline import Conditions, Timeline
+from tests.programs import mlp
+from tests.sharding.meshes.meshes_programs import CPU, stages_of, traced
+
+IDEAL = replace(MACHINES["dgx-h100"], overlap_slowdown=0.0)
+NVLINK, PORT = IDEAL.links
+WIDE = """module @wide {{
+  sdy.mesh @mesh = <["dp"={dp}, "tp"={tp}]>
+  func.func public @main(%x: tensor<4096x1024xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"dp"}}, {{}}]>}},
+      %w: tensor<1024x4096xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{"tp"}}]>}}) -> (tensor<1024x4096xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{"tp"}}]>}}) {{
+    %h = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4096x1024xf32>, tensor<1024x4096xf32>) -> tensor<4096x4096xf32>
+    %g = stablehlo.dot_general %x, %h, contracting_dims = [0] x [0] : (tensor<4096x1024xf32>, tensor<4096x4096xf32>) -> tensor<1024x4096xf32>
+    return %g : tensor<1024x4096xf32>
+  }}
+}}
+"""
+LOOP = """module @loop {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func @main(%x: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %n: tensor<i32>) -> tensor<8xf32> {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %one = stablehlo.constant dense<1.0> : tensor<8xf32>
+    %r = stablehlo.while(%c = %one) : tensor<8xf32>
+    cond {
+      %s = stablehlo.reduce(%c init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
+      %go = stablehlo.compare LT, %s, %zero : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %go : tensor<i1>
+    } do {
+      %t = stablehlo.tanh %x : tensor<8x16xf32>
+      %s = stablehlo.reduce(%t init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<8x16xf32>, tensor<f32>) -> tensor<8xf32>
+      %d = stablehlo.add %s, %c : tensor<8xf32>
+      stablehlo.return %d : tensor<8xf32>
+    }
+    return %r : tensor<8xf32>
+  }
+}
+"""
+
+
+def part(text: str) -> Scheduled:
+    executable = mg.compile(text, target="cpu")
+    return Scheduled(executable.mesh, executable.plan)
+
+
+def step(program: Scheduled, machine: Machine = IDEAL, conditions: Conditions | None = None) -> Simulation:
+    return simulate([program], machine, conditions)
+
+
+def collective(found: Simulation, number: int = 0) -> float:
+    """Seconds of a collective on the first rank."""
+    span = [span for span in found.parts[0].spans if span.item.is_collective][number]
+    return float(span.end[0] - span.start[0])
+
+
+@pytest.mark.parametrize("text", [mlp(), mlp(y=("", "")), WIDE.format(dp=4, tp=2)], ids=["mlp", "whole", "wide"])
+def test_on_one_host_the_step_is_the_schedules(text: str) -> None:
+    program = part(text)
+    found = step(program)
+    assert found.step_seconds == pytest.approx(program.schedule.step_seconds, rel=1e-9)
+    assert np.ptp(found.parts[0].end) == 0
+    assert found.parts[0].exposed[0] == pytest.approx(program.schedule.exposed_seconds, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize(("dp", "tp"), [(8, 2), (4, 8), (2, 16)])
+def test_a_ring_over_hosts_shares_their_ports(dp: int, tp: int) -> None:
+    """An all_reduce over dp: ranks tp apart, so `8 / tp` of a host's ranks are in one group."""
+    program = part(WIDE.format(dp=dp, tp=tp))
+    moved = 2 * (dp - 1) / dp * 1024 * 4096 // tp * 4
+    in_host = max(8 // tp, 1)
+    hosts = dp // in_host
+    expected = NVLINK.latency_seconds + PORT.latency_seconds * np.log2(hosts)
+    expected += moved / min(NVLINK.bytes_per_second, in_host * PORT.bytes_per_second)
+    assert collective(step(program)) == pytest.approx(expected, rel=1e-3)
+
+
+def test_all_to_all_goes_out_through_each_devices_own_port() -> None:
+    text = """sdy.mesh @mesh = <["x"=16]>
+    func.func @main(%x: tensor<4096x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<4096x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) {
+      return %x : tensor<4096x4096xf32>
+    }"""
+    own = 4096 * 4096 * 4 / 16
+    expected = own * 8 / 16 / PORT.bytes_per_second + NVLINK.latency_seconds + PORT.latency_seconds + 14 * 0.3e-6
+    assert collective(step(part(text))) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_slow_device_holds_up_its_group_only() -> None:
+    program = part(WIDE.format(dp=4, tp=2))  # groups over dp: even and odd ranks
+    ideal, found = step(program), step(program, conditions=Conditions(slow_devices={3: 2.0}))
+    late = np.flatnonzero(found.parts[0].end > ideal.parts[0].end * (1 + 1e-9))
+    assert late.tolist() == [1, 3, 5, 7]
+    assert found.parts[0].computing[3] == pytest.approx(2 * ideal.parts[0].computing[3])
+    linked = step(program, conditions=Conditions(slow_links={0: 3.0}))
+    assert np.flatnonzero(linked.parts[0].end > ideal.parts[0].end * (1 + 1e-9)).tolist() == [0, 2, 4, 6]
+    assert collective(linked) == pytest.approx(3 * collective(ideal))
+
+
+def test_jitter_only_adds_and_is_the_same_for_a_seed() -> None:
+    program = part(WIDE.format(dp=4, tp=2))
+    ends = [step(program, conditions=Conditions(jitter=0.1, seed=seed)).parts[0].end for seed in (1, 1, 2)]
+    assert np.array_equal(ends[0], ends[1]) and not np.array_equal(ends[0], ends[2])
+    assert ends[0].min() > step(program).step_seconds
+
+
+HIDDEN = """sdy.mesh @mesh = <["x"=4]>
+func.func @main(%x: tensor<4096x1024xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %v: tensor<1024x1024xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>},
+    %w: tensor<1024x1024xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<4096x1024xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
+  %h = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0] : (tensor<4096x1024xf32>, tensor<1024x1024xf32>) -> tensor<4096x1024xf32>
+  %g = stablehlo.dot_general %h, %w, contracting_dims = [1] x [0] : (tensor<4096x1024xf32>, tensor<1024x1024xf32>) -> tensor<4096x1024xf32>
+  return %g : tensor<4096x1024xf32>
+}
+"""
+
+
+def test_kernels_beside_collectives_take_longer() -> None:
+    program = part(HIDDEN)
+    hidden = program.schedule.hidden_seconds
+    assert hidden > 0
+    slower = step(program, replace(IDEAL, overlap_slowdown=0.5))
+    assert slower.step_seconds == pytest.approx(step(program).step_seconds + 0.5 * hidden, rel=1e-6)
+
+
+def loop(trips: int, conditions: Conditions | None = None) -> Simulation:
+    """A loop that communicates, as if it counted."""
+    program = part(LOOP)
+    items = [
+        replace(item, attrs=dict(item.attrs) | {"trips": trips}) if item.op == "while" else item
+        for item in program.schedule.items
+    ]
+    return step(replace(program, schedule=replace(program.schedule, items=tuple(items))), conditions=conditions)
+
+
+def test_a_loop_asks_once_more_than_it_runs() -> None:
+    (item,) = (item for item in part(LOOP).schedule.items if item.op == "while")
+    condition, body = (region.step_seconds for region in item.regions)
+    assert loop(6).step_seconds == pytest.approx(loop(5).step_seconds + condition + body, rel=1e-9)
+    (span,) = (span for span in loop(1).parts[0].spans if span.item.op == "while")
+    assert span.end[0] - span.start[0] == pytest.approx(2 * condition + body, rel=1e-9)
+
+
+@pytest.mark.parametrize("conditions", [None, Conditions(slow_devices={1: 1.5}), Conditions(slow_links={2: 2.0})])
+def test_steady_trips_are_not_played_one_by_one(monkeypatch: pytest.MonkeyPatch, conditions: Conditions | None) -> None:
+    quick = loop(200, conditions)
+    monkeypatch.setattr(Timeline, "_is_steady", lambda *_: False)
+    played = loop(200, conditions)
+    assert len(quick.parts[0].spans) < len(played.parts[0].spans) / 10
+    assert np.allclose(quick.parts[0].end, played.parts[0].end, rtol=1e-9)
+    assert np.allclose(quick.parts[0].computing, played.parts[0].computing, rtol=1e-9)
+
+
+def test_meshes_meet_at_transfers() -> None:
+    def program(x: Any) -> Any:
+        h = mg.annotate(mg.tanh(x), mg.P(mesh="a"))
+        g = mg.annotate(mg.exp(h), mg.P(mesh="b"))
+        return mg.annotate(g + 1.0, mg.P(mesh="a"))
+
+    fused = stages_of(traced(program, types=["f32[6]"], in_specs=None))["fuse"]
+    from meshgen.pipeline import make_schedule
+
+    parts = [Scheduled(each.mesh, make_schedule(each, CPU)) for each in fused.parts]
+    expected = check_parts([each.schedule for each in parts], [each.mesh for each in parts]).step_seconds
+    found = simulate(parts, IDEAL)
+    assert found.step_seconds == pytest.approx(expected, rel=1e-9)
+    assert [each.watched for each in found.parts] == [(0,), (0,)]
+    slow = simulate(parts, IDEAL, Conditions(slow_devices={0: 3.0}))
+    assert slow.parts[1].end.min() > found.parts[1].end.max(), "the second mesh waits for the first"
+
+
+def test_from_python(tmp_path: Path) -> None:
+    executable = mg.compile(mlp(), target="cpu")
+    executable.save(tmp_path / "mlp.mgx")
+    conditions = Conditions(slow_devices={3: 1.5})
+    compiled, loaded = (
+        mg.simulate(each, "dgx-a100", conditions, watch=[3]) for each in (executable, mg.load(tmp_path / "mlp.mgx"))
+    )
+    assert compiled.step_seconds == loaded.step_seconds > mg.simulate(executable, "dgx-a100").step_seconds
+    assert compiled.parts[0].watched == (3,)
+
+
+def test_very_many_ranks_take_as_many_steps_as_one() -> None:
+    few, many = (part(mlp().replace('"x"=2, "y"=2', f'"x"={x}, "y"=2')) for x in (4, 8))
+    many = replace(many, mesh=many.mesh.with_sizes({"x": 8192}))
+    found = step(many)
+    assert found.parts[0].end.shape == (16384,) and len(found.parts[0].spans) == len(step(few).parts[0].spans)
+
+
+@pytest.mark.parametrize("conditions", [Conditions(slow_devices={4: 2.0}), Conditions(slow_links={-1: 2.0})])
+def test_ranks_that_are_not_there_are_refused(conditions: Conditions) -> None:
+    with pytest.raises(UsageError, match=r"MG0001.*the ranks are 0 to 3") as error:
+        step(part(mlp()), conditions=conditions)
+    assert error.value.exit_code == 2
+    watch: Sequence[int] = [9]
+    with pytest.raises(UsageError, match="there is no rank 9"):
+        simulate([part(mlp())], IDEAL, watch=watch)
