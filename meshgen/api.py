@@ -41,7 +41,7 @@ __all__ = ["Executable", "LoadedModule", "OpenExecutable", "compile", "load", "l
 def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
             out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
             sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
-            entry: str = "", progress: Progress | None = None) -> Executable:  # fmt: skip
+            memory_limit: int | None = None, entry: str = "", progress: Progress | None = None) -> Executable:  # fmt: skip
     """Take a program all the way to a scheduled, buildable step.
 
     A program that leaves sizes open gives an `OpenExecutable`, with a step for each of `sizes`.
@@ -63,6 +63,8 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             open mesh axes, and `args`, shapes of open inputs (or their types), as in `{"mesh": {"dp": 2}, "args": {"x": (8, 64)}}`.
         strict: refuse (MG0210) values that are gathered though no annotation asks for them whole: True, or only for
             values by name and for lines.
+        memory_limit: bytes of a device that a step may take, so that more communication can hide; default: what it takes
+            where nothing overlaps.
         entry: of MLIR text with several public functions, none of which is @main: the one to compile.
         progress: called as `progress(what, done, total)`.
     Raises:
@@ -79,6 +81,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
         arguments=arguments,
         sizes=sizes,
         strict=strict,
+        memory_limit=memory_limit,
         entry=entry,
         progress=progress,
     )
@@ -90,11 +93,11 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
 def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
          out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
          sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
-         entry: str = "", progress: Progress | None = None) -> Executable:  # fmt: skip
+         memory_limit: int | None = None, entry: str = "", progress: Progress | None = None) -> Executable:  # fmt: skip
     """As `compile`, without building binaries."""
     if progress is not None and not callable(progress):
         raise UsageError(Diagnostic("MG0001", f"progress={progress!r:.60} is no function of (what, done, total)"))
-    options, timing = Options(target, _text(arguments, "arguments"), _strict(strict)), Timing()
+    options, timing = Options(target, _text(arguments, "arguments"), _strict(strict), memory_limit), Timing()
     with timing.of("import"):
         module, signature = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, entry=entry)
     program = open_program(module, {} if signature.is_typed else shapes_of(args, signature), options)

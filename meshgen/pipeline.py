@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any, cast
 
 from meshgen.codegen.targets import architectures_of, target_faults
 from meshgen.collector import rarely_collecting
@@ -32,16 +33,21 @@ class Options:
         target: `cpu`, or `cuda:` and one or more architectures.
         arguments: `local`: every rank is given its shards; `global`: all are given the whole arrays and slice them.
         strict: refuse gathers that no annotation asks for: all, or those of values (by name) and lines.
+        memory_limit: bytes of a device that a step may take; None: what it takes where nothing overlaps.
     """
 
     target: str = "cuda:sm_90"
     arguments: str = "local"
     strict: bool | tuple[str | int, ...] = False
+    memory_limit: int | None = None
 
     def __post_init__(self) -> None:
         faults = target_faults(self.target)
         if self.arguments not in ("local", "global"):
             faults.append(Diagnostic("MG0001", f"arguments are 'local' or 'global', not '{self.arguments}'"))
+        limit = cast("Any", self.memory_limit)
+        if limit is not None and (type(limit) is not int or limit < 0):
+            faults.append(Diagnostic("MG0001", f"memory_limit={limit!r:.60} is no number of bytes"))
         if faults:
             raise UsageError(*faults)
 
@@ -106,7 +112,8 @@ def _with_fewer_messages(module: Module, options: Options) -> Module:
     from meshgen.codegen.schedule import schedule
 
     try:
-        plans = [schedule(_fuse(each, options), options.first) for each in (module, larger)]
+        limit = options.memory_limit
+        plans = [schedule(_fuse(each, options), options.first, memory_limit=limit) for each in (module, larger)]
     except CodegenError:  # it cannot be scheduled at all: said where that is asked for
         return module
     return larger if plans[1].step_seconds < plans[0].step_seconds else module
@@ -155,7 +162,7 @@ def make_schedule(module: Module, options: Options) -> Schedule:
     from meshgen.codegen.schedule import schedule
     from meshgen.runtime.checker import check
 
-    plan = schedule(module, options.first)
+    plan = schedule(module, options.first, memory_limit=options.memory_limit)
     check(plan, module.mesh)
     return plan
 

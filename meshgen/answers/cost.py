@@ -7,8 +7,17 @@ from dataclasses import dataclass
 
 from meshgen.answers.comms import Comms
 from meshgen.answers.tables import Table, bytes_text, counted, render, seconds_text, table_of
+from meshgen.codegen.timeline import SAME_STEP
 from meshgen.ir.graph import TensorType
 from meshgen.runtime.plan import Item, Schedule
+
+
+@dataclass(frozen=True)
+class Shorter:
+    """A step that is shorter because it may take more memory."""
+
+    step_seconds: float
+    memory_bytes: int
 
 
 @dataclass(frozen=True)
@@ -16,7 +25,7 @@ class Cost:
     """What one step of one rank does by the cost model.
 
     Without overlap the step would take `serial_seconds`, of which `communication_seconds` on links: what is hidden of
-    these behind kernels is what overlap gains. `redundant_flops` repeat what other devices do (None: not known of a
+    these behind kernels is what overlap gains. `shorter` is the step without a limit of memory, where it is. `redundant_flops` repeat what other devices do (None: not known of a
     program that was entered as each device runs it).
     """
 
@@ -30,6 +39,7 @@ class Cost:
     exposed_seconds: float
     communication_seconds: float
     serial_seconds: float
+    shorter: Shorter | None = None
 
     @property
     def overlap_gain_seconds(self) -> float:
@@ -40,8 +50,9 @@ class Cost:
         return render(cost_table(self))
 
 
-def cost_of(plan: Schedule, comms: Comms, flops: Mapping[str, float], redundant_flops: float | None = None) -> Cost:
-    """Totals of a step; `flops` per kernel."""
+def cost_of(plan: Schedule, comms: Comms, flops: Mapping[str, float], redundant_flops: float | None = None,
+            unlimited: Schedule | None = None) -> Cost:  # fmt: skip
+    """Totals of a step; `flops` per kernel; `unlimited` is the schedule that may take any memory."""
     launches = [each for each in plan.launches() if each.item.kernel]
     return Cost(
         flops=sum(flops[each.item.kernel] * each.times for each in launches),
@@ -54,7 +65,14 @@ def cost_of(plan: Schedule, comms: Comms, flops: Mapping[str, float], redundant_
         exposed_seconds=plan.exposed_seconds,
         communication_seconds=sum(e.item.seconds * e.times for e in plan.launches() if e.item.is_collective),
         serial_seconds=sum(e.item.seconds * e.times for e in plan.launches()),
+        shorter=_shorter(plan, unlimited),
     )
+
+
+def _shorter(plan: Schedule, unlimited: Schedule | None) -> Shorter | None:
+    if unlimited is None or unlimited.step_seconds * SAME_STEP >= plan.step_seconds:
+        return None
+    return Shorter(unlimited.step_seconds, unlimited.arena_bytes)
 
 
 def launch_bytes(item: Item, plan: Schedule) -> int:
@@ -79,4 +97,7 @@ def cost_table(cost: Cost) -> Table:
             f"{seconds_text(cost.serial_seconds)}: overlap gains {seconds_text(cost.overlap_gain_seconds)}",
         ),
     ]
+    if cost.shorter:
+        limit = bytes_text(cost.shorter.memory_bytes * 1.005).replace(" ", "")  # three digits, not less than it needs
+        rows.append(("with more memory", f"{seconds_text(cost.shorter.step_seconds)}: --memory-limit {limit}"))
     return table_of("Cost per device and step, predicted", ("", "value"), rows)

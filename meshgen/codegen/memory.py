@@ -19,7 +19,7 @@ from meshgen.errors import CodegenError, Diagnostic
 from meshgen.runtime.plan import STREAMS, aligned
 
 Clock = tuple[int, ...]
-_MAX_BYTES = 1 << 62  # offsets are signed numbers of 64 bits
+MOST_BYTES = 1 << 62  # offsets are signed numbers of 64 bits
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -68,7 +68,7 @@ def place(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
     the storages that it may not share bytes with: once biggest first, once in order, and the smaller arena wins.
     Work: for n storages, c pairs of which are alive together, O(n log n + c).
     """
-    if (total := sum(aligned(life.nbytes) for life in lifetimes)) > _MAX_BYTES:
+    if (total := sum(aligned(life.nbytes) for life in lifetimes)) > MOST_BYTES:
         message = f"the buffers of a device have {total:.3g} bytes, more than there are addresses"
         raise CodegenError(Diagnostic("MG0303", message, hint="split the tensors over more devices"))
     sizes = np.array([aligned(life.nbytes) for life in lifetimes], np.int64)

@@ -1,29 +1,29 @@
 """From a fused module to one step: a total order on two streams, events, and a buffer plan.
 
-Orders that are tried: the program's, and list schedules by longest path to the end. A list schedule starts a
-collective as soon as its input is ready and leaves what waits for it to the latest moment, because while a
-collective runs everything that does not need it goes first. The shortest predicted step that fits the memory
-limit wins; of steps that differ by less than the prediction is worth (2 %), the one with the fewest bytes, then the shortest.
+Orders that are tried: the program's, and list schedules (`orders.py`). The shortest predicted step that needs no more memory than the
+program's order (or than the limit that is given) wins; of steps that differ by less than the prediction is worth (2 %), the one with the
+fewest bytes, then the shortest. Where the shortest would need more, list schedules that keep within that are tried too.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from meshgen.codegen import memory
 from meshgen.codegen.buffers import Buffers, plan_buffers
 from meshgen.codegen.costs import default_costs
+from meshgen.codegen.orders import Budget, Order, Priority, Storage, list_order, longest_paths
 from meshgen.codegen.program import Program, collect
-from meshgen.codegen.timeline import Costs, Task, exposures, start_times
+from meshgen.codegen.timeline import SAME_STEP, Costs, Task, exposures, start_times
 from meshgen.errors import CodegenError, Diagnostic, place_text
-from meshgen.ir.graph import Module
+from meshgen.ir.graph import Module, Value
 from meshgen.ir.reasons import REASONS, reason_of
-from meshgen.runtime.plan import STREAMS, Item, Schedule
+from meshgen.runtime.plan import STREAMS, Item, Schedule, aligned
 
-SAME_STEP = 1.02  # steps within this ratio of the shortest are equal
-Priority = Callable[[int], tuple[float, int]]
+FIXED = ("input", "constant")  # kinds of buffers that are in place before the step
+# Budgets for what may be alive, as shares of the cap: the scheduler foresees more than is alive at once, and buffers leave gaps.
+CAP_SHARES = (1.2, 1.1, 1.05, 1.0, 0.95, 0.9)
 
 
 def schedule(module: Module, target: str = "cuda:sm_90", *, costs: Costs | None = None,
@@ -41,19 +41,34 @@ def schedule(module: Module, target: str = "cuda:sm_90", *, costs: Costs | None 
     return _planned(module, costs or default_costs(target), "input", memory_limit)
 
 
+def unlimited(module: Module, target: str) -> Schedule:
+    """The step that may take any memory."""
+    return schedule(module, target, memory_limit=memory.MOST_BYTES)
+
+
 def _planned(module: Module, costs: Costs, inputs_are: str, memory_limit: int | None) -> Schedule:
     """The schedule of a module, or of a region of one, to which its inputs are given."""
     program = program_of(module, costs, inputs_are)
-    timed = [(round(start_times(program.tasks, order)[1], 12), order) for order in orders(program.tasks)]
-    shortest = min(seconds for seconds, _ in timed)
-    timed = [(shortest if seconds <= shortest * SAME_STEP else seconds, order) for seconds, order in timed]
-    plans: list[Schedule] = []
-    for seconds in sorted({seconds for seconds, _ in timed}):
-        plans += [assemble(program, order) for other, order in timed if other == seconds]
-        smallest = min(plans, key=lambda plan: (plan.arena_bytes, plan.step_seconds))
-        if memory_limit is None or smallest.arena_bytes <= memory_limit:
-            return smallest
-    raise CodegenError(_too_big(min(plan.arena_bytes for plan in plans), memory_limit or 0))
+    plans = [assemble(program, order) for order in orders(program.tasks)]
+    cap = plans[0].arena_bytes if memory_limit is None else memory_limit
+    if best_of(plans).arena_bytes > cap:
+        plans += [assemble(program, order) for order in capped_orders(program, cap - _fixed_bytes(plans[0]))]
+    fitting = [plan for plan in plans if plan.arena_bytes <= cap]
+    if not fitting:
+        raise CodegenError(_too_big(min(plan.arena_bytes for plan in plans), cap))
+    return best_of(fitting)
+
+
+def best_of(plans: Sequence[Schedule]) -> Schedule:
+    """The shortest step; of those that take about as long, the one with the fewest bytes, then the shortest."""
+    shortest = min(plan.step_seconds for plan in plans)
+    equal = [plan for plan in plans if plan.step_seconds <= shortest * SAME_STEP]
+    return min(equal, key=lambda plan: (plan.arena_bytes, plan.step_seconds))
+
+
+def _fixed_bytes(plan: Schedule) -> int:
+    """What is in place before the step."""
+    return sum(aligned(b.type.nbytes) for n, b in enumerate(plan.buffers) if b.storage == n and b.kind in FIXED)
 
 
 def program_of(module: Module, costs: Costs, inputs_are: str = "input") -> Program:
@@ -69,76 +84,46 @@ def _too_big(needed: int, limit: int) -> Diagnostic:
     )
 
 
-def orders(tasks: Sequence[Task]) -> list[list[int]]:
+def orders(tasks: Sequence[Task]) -> list[Order]:
     """Issue orders worth trying, each once; the program's is first."""
-    path = _longest_paths(tasks)
-    found = [
-        list(range(len(tasks))),
-        list_order(tasks, lambda n: (-round(path[n], 12), n)),
-        list_order(tasks, lambda n: (0.0, n)),
-    ]
+    found = [Order(tuple(range(len(tasks)))), *(list_order(tasks, priority) for priority in priorities(tasks))]
     return [order for number, order in enumerate(found) if order not in found[:number]]
 
 
-def _longest_paths(tasks: Sequence[Task]) -> list[float]:
-    """Seconds from the start of each task to the end of the step if streams had no limit."""
-    path = [0.0] * len(tasks)
-    for number in reversed(range(len(tasks))):
-        path[number] += tasks[number].seconds
-        for need in tasks[number].needs:
-            path[need] = max(path[need], path[number])
-    return path
+def priorities(tasks: Sequence[Task]) -> list[Priority]:
+    """What is urgent: the longest path to the end, or what the program has first."""
+    path = longest_paths(tasks)
+    return [lambda n: (-round(path[n], 12), n), lambda n: (0.0, n)]
 
 
-def list_order(tasks: Sequence[Task], priority: Priority) -> list[int]:
-    """Issue order in which no stream idles while a task for it is ready; among the ready, least priority first.
-
-    Where both streams could start something at the same time the collective is issued first: a kernel
-    that is launched before it fills all multiprocessors.
-    """
-    users: list[list[int]] = [[] for _ in tasks]
-    missing = [len(task.needs) for task in tasks]
-    for number, task in enumerate(tasks):
-        for need in task.needs:
-            users[need].append(number)
-    coming: list[list[tuple[float, int]]] = [[] for _ in range(STREAMS)]  # (ready at, task)
-    ready: list[list[tuple[tuple[float, int], int]]] = [[] for _ in range(STREAMS)]
-    free, end, order = [0.0] * STREAMS, [0.0] * len(tasks), list[int]()
-    for number, count in enumerate(missing):
-        if not count:
-            heapq.heappush(coming[tasks[number].stream], (0.0, number))
-    while any(coming) or any(ready):
-        now, stream = _next_stream(coming, ready, free)
-        while coming[stream] and coming[stream][0][0] <= now:
-            number = heapq.heappop(coming[stream])[1]
-            heapq.heappush(ready[stream], (priority(number), number))
-        number = heapq.heappop(ready[stream])[1]
-        order.append(number)
-        end[number] = free[stream] = now + tasks[number].seconds
-        for user in users[number]:
-            missing[user] -= 1
-            if not missing[user]:
-                at = max(end[need] for need in tasks[user].needs)
-                heapq.heappush(coming[tasks[user].stream], (at, user))
-    return order
+def capped_orders(program: Program, nbytes: int) -> Iterator[Order]:
+    """Orders in which about so many bytes are alive at most; gaps between buffers may need some of them."""
+    storages = storages_of(program)
+    for share in CAP_SHARES:
+        for priority in priorities(program.tasks):
+            yield list_order(program.tasks, priority, Budget(int(nbytes * share), storages))
 
 
-def _next_stream(coming: Sequence[Sequence[tuple[float, int]]], ready: Sequence[Sequence[object]],
-                 free: Sequence[float]) -> tuple[float, int]:  # fmt: skip
-    """Earliest time at which some stream can start something, and that stream; communication first."""
-    choices = [
-        (free[s] if ready[s] else max(free[s], coming[s][0][0]), -s) for s in range(STREAMS) if ready[s] or coming[s]
-    ]
-    now, stream = min(choices)
-    return now, -stream
+def storages_of(program: Program) -> tuple[Storage, ...]:
+    """What the launches make: one for each value that is no view, and one for the scratch of control flow."""
+    maker = {result: n for n, node in enumerate(program.nodes) for result in node.results}
+    users: dict[Value, set[int]] = {value: set() for value in maker}
+    for number in range(len(program.nodes)):
+        for value in program.reads(number):
+            if (root := program.root[value]) in users:
+                users[root].add(number)
+    stays = {program.root[value] for value in program.module.graph.outputs}
+    made = [Storage(aligned(v.type.nbytes), n, tuple(sorted(users[v])), v in stays) for v, n in maker.items()]
+    return (*made, *(Storage(aligned(flow.scratch_bytes), n, ()) for n, flow in program.flows.items()))
 
 
-def assemble(program: Program, order: Sequence[int]) -> Schedule:
-    """The schedule with the launches in `order`: events, buffers, times."""
-    waits = find_waits(program.tasks, order)
+def assemble(program: Program, issued: Order) -> Schedule:
+    """The schedule with the launches in an order: events, buffers, times."""
+    order, tasks = issued.numbers, issued.tasks(program.tasks)
+    waits = find_waits(tasks, order)
     buffers = plan_buffers(program, order, waits)
     event_of = {w: event for event, w in enumerate(sorted({w for waited in waits for w in waited}))}
-    start, step_seconds = start_times(program.tasks, order)
+    start, step_seconds = start_times(tasks, order)
     items = tuple(
         replace(
             _item(program, n, buffers),

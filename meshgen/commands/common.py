@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from meshgen.sharding.unknown import nominal_mesh, unknown_axes
 from meshgen.spec import Sharding, parse_sharding
 
 Array = np.ndarray[Any, Any]
+UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
 def add_program(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
@@ -85,6 +87,10 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict-at", metavar="VALUE|LINE", action="append", default=[], help="the same, of one value or line only"
     )
+    limit = (
+        "memory of a device, such as 80GB, that a step may use to hide communication (default: what it takes without)"
+    )
+    parser.add_argument("--memory-limit", metavar="SIZE", help=limit)
 
 
 def strict_option(options: argparse.Namespace) -> bool | tuple[str | int, ...]:
@@ -129,7 +135,8 @@ def planned(options: argparse.Namespace, output: Output) -> Executable:
 def program(options: argparse.Namespace) -> tuple[Module, Options, Timing]:
     """The program as it was entered, and what was chosen for its way."""
     chosen, timing = program_options(options), Timing()
-    choice = Options(options.target, chosen.pop("arguments"), strict_option(options))
+    limit = bytes_of(options.memory_limit, "--memory-limit") if options.memory_limit else None
+    choice = Options(options.target, chosen.pop("arguments"), strict_option(options), limit)
     with timing.of("import"):
         return api.read(**chosen)[0], choice, timing
 
@@ -219,3 +226,11 @@ def positive(text: str) -> int:
 def is_raw(array: Array) -> bool:
     """Whether a file holds no more than bytes per element, as those of NumPy do of bf16 and 8-bit floats."""
     return array.dtype.kind == "V" and array.dtype.names is None and array.dtype.subdtype is None
+
+
+def bytes_of(text: str, option: str) -> int:
+    """Bytes of a size such as `64GB`, a number of bytes without a unit. Raises UsageError MG0001 for what is no size."""
+    size = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([kMGT]?B)?", text)
+    if not size:
+        raise UsageError(Diagnostic("MG0001", f"'{text:.40}' is not a size", hint=f"write for example {option} 64GB"))
+    return int(float(size[1]) * UNITS[size[2] or ""])

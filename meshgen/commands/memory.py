@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 from meshgen.answers.tables import bytes_text
-from meshgen.errors import Diagnostic, Location, RuntimeFailure, UsageError
+from meshgen.commands.common import bytes_of
+from meshgen.errors import Diagnostic, Location, RuntimeFailure
 from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Module
 from meshgen.ir.tolerance.memory import most_bytes
 from meshgen.runtime.host_memory import free_bytes
 from meshgen.sharding.lockstep import on_one_device
 from meshgen.sharding.oracle import whole
-
-UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 _DEVICE_BYTES = 5000  # of a simulated device without its arena: 5.5 kB between 2^14 and 2^16 devices, whatever they run
 
@@ -23,12 +20,7 @@ def memory_limit(text: str | None) -> int | None:
 
     Raises UsageError MG0001 for what is no size.
     """
-    if text is None:
-        return free_bytes()
-    size = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([kMGT]?B)?", text)
-    if not size:
-        raise UsageError(Diagnostic("MG0001", f"'{text:.40}' is not a size", hint="write for example --memory 64GB"))
-    return int(float(size[1]) * UNITS[size[2] or ""])
+    return free_bytes() if text is None else bytes_of(text, "--memory")
 
 
 def refuse_too_big(module: Module, executable: Executable, limit: int | None) -> None:

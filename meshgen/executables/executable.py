@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -164,12 +165,13 @@ class Executable:
     @cached_property
     def cost(self) -> Cost:
         """Floating-point operations, traffic and predicted times per device and step."""
+        from meshgen.codegen.schedule import unlimited
         from meshgen.ir.flops import graph_flops
 
         analysis = self.analysis
         redundant = analysis.redundant_flops_per_device if analysis else None
         flops = {name: graph_flops(body) for name, body in self.plan.kernels.items()}
-        return cost_of(self.plan, self.comms, flops, redundant)
+        return cost_of(self.plan, self.comms, flops, redundant, unlimited(self.fused, self.options.first))
 
     @cached_property
     def analysis(self) -> Analysis | None:
@@ -208,6 +210,7 @@ class Executable:
             "exposed_seconds": cost.exposed_seconds,
             "communication_seconds": cost.communication_seconds,
             "overlap_gain_seconds": cost.overlap_gain_seconds,
+            "shorter_with_memory": asdict(cost.shorter) if cost.shorter else None,
             "warnings": warning_records(self.warnings),
             **({"specialised": self.specialised} if self.specialised else {}),
             "seconds": self.seconds,

@@ -83,6 +83,7 @@ class PartsExecutable(Executable):
             "distinct_kernels": sum(cost.distinct_kernels for cost in costs),
             "step_seconds": self._timeline.step_seconds,
             "serial_seconds": self._serial_timeline.step_seconds,
+            "shorter": None,
         }
         most.update(together)
         return Cost(**most)

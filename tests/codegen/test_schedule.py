@@ -1,17 +1,23 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import random
 
 import pytest
 
+import meshgen as mg
+from meshgen.cli import main
 from meshgen.codegen import schedule as scheduling
+from meshgen.codegen.costs import default_costs
+from meshgen.codegen.memory import join
+from meshgen.codegen.orders import Budget, Storage, list_order
 from meshgen.codegen.timeline import Task, start_times
-from meshgen.errors import CodegenError, Location
+from meshgen.errors import CodegenError, Location, UsageError
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import make_mesh
 from meshgen.runtime.checker import check
-from meshgen.runtime.plan import ALIGNMENT, COMMUNICATION, COMPUTE
+from meshgen.runtime.plan import ALIGNMENT, COMMUNICATION, COMPUTE, STREAMS
 from tests.codegen.programs import costs, layers, mixed
 
 
@@ -134,7 +140,7 @@ def test_steps_are_near_the_shortest_there_is():
             Task(rng.choice([COMPUTE, COMPUTE, COMMUNICATION]), rng.choice([1, 2, 3, 5]), tuple(sorted(rng.sample(range(n), min(n, rng.choice([0, 1, 2]))))))
             for n in range(6)
         ]  # fmt: skip
-        ours += min(start_times(tasks, order)[1] for order in scheduling.orders(tasks))
+        ours += min(start_times(tasks, order.numbers)[1] for order in scheduling.orders(tasks))
         least += shortest_step(tasks)
     assert least <= ours <= 1.02 * least
 
@@ -142,7 +148,7 @@ def test_steps_are_near_the_shortest_there_is():
 def test_a_task_is_ready_when_the_last_of_its_needs_ends_not_the_last_that_started():
     # Task 1 starts behind task 3 and ends before task 0; task 2 needs both, task 4 of the same stream is ready before.
     tasks = [Task(COMPUTE, 10, ()), Task(COMMUNICATION, 1, (3,)), Task(COMMUNICATION, 5, (0, 1)), Task(COMMUNICATION, 1, ()), Task(COMMUNICATION, 8, (3,))]  # fmt: skip
-    order = scheduling.list_order(tasks, lambda n: (0.0, n))
+    order = list_order(tasks, lambda n: (0.0, n)).numbers
     assert order.index(4) < order.index(2)
     assert start_times(tasks, order)[1] == 15
 
@@ -155,13 +161,129 @@ def test_a_task_is_ready_when_the_last_of_its_needs_ends_not_the_last_that_start
         ([(100.0, 10), (99.0, 10)], 1),  # as many bytes: the shortest
     ],
 )
-def test_of_orders_that_take_about_as_long_the_one_with_the_fewest_bytes_wins(plans, chosen, monkeypatch):
+def test_of_orders_that_take_about_as_long_the_one_with_the_fewest_bytes_wins(plans, chosen):
     empty = plan_of(layers(0))
-    monkeypatch.setattr(scheduling, "orders", lambda _: range(len(plans)))
-    monkeypatch.setattr(scheduling, "start_times", lambda _, order: ([], plans[order][0]))
     made = [dataclasses.replace(empty, step_seconds=seconds, arena_bytes=nbytes) for seconds, nbytes in plans]
-    monkeypatch.setattr(scheduling, "assemble", lambda _, order: made[order])
-    assert plan_of(layers(0)) is made[chosen]
+    assert scheduling.best_of(made) is made[chosen]
+
+
+def branches(count, nbytes, seconds):
+    """Branches of one weight each that is gathered and used once: gathered ahead they are all alive at once."""
+    kernel, gather = (Task(stream, time, ()) for stream, time in ((COMPUTE, seconds), (COMMUNICATION, 1.0)))
+    tasks, storages = [], []
+    for number in range(count):
+        needs = (2 * number, 2 * number - 1) if number else (0,)
+        tasks += [gather, dataclasses.replace(kernel, needs=needs)]
+        storages += [
+            Storage(nbytes, 2 * number, (2 * number + 1,)),
+            Storage(1, 2 * number + 1, (2 * number + 3,) if number < count - 1 else ()),
+        ]
+    return tasks, tuple(storages)
+
+
+def most_alive(order, tasks, storages):
+    """Bytes that are alive at once, at most, as far as a task can know."""
+    ends, alive, most, now = {}, set(), 0, [(0,) * STREAMS] * STREAMS
+    for number in order.numbers:
+        task = order.tasks(tasks)[number]
+        clock = join([now[task.stream], *(ends[need] for need in task.needs)])
+
+        def ended(user, clock=clock):
+            return user in ends and clock[tasks[user].stream] >= ends[user][tasks[user].stream]
+
+        alive = {s for s in alive if s.stays or not all(map(ended, (s.maker, *(u for u in s.users if u < len(tasks)))))}
+        alive |= {s for s in storages if s.maker == number}
+        most = max(most, sum(s.nbytes for s in alive))
+        now[task.stream] = ends[number] = tuple(c + (s == task.stream) for s, c in enumerate(clock))
+    return most
+
+
+@pytest.mark.parametrize("held", [1, 2, 3])
+@pytest.mark.parametrize("seconds", [0.5, 1.0, 4.0])
+def test_a_budget_holds_back_what_is_fetched_ahead(held, seconds):
+    tasks, storages = branches(8, 100, seconds)
+    budget = Budget(100 * held + 10, storages)
+    free, capped = (list_order(tasks, lambda n: (0.0, n), each) for each in (None, budget))
+    assert sorted(capped.numbers) == sorted(free.numbers) == list(range(16))
+    assert most_alive(capped, tasks, storages) <= budget.nbytes
+    assert seconds < 4 or budget.nbytes < most_alive(free, tasks, storages)
+    step = start_times(capped.tasks(tasks), capped.numbers)[1]
+    one_after_the_other = 8 * (1 + seconds)
+    assert step == pytest.approx(one_after_the_other if held == 1 else 1 + 7 * max(1, seconds) + seconds)
+
+
+def test_random_programs_are_issued_whole_in_an_order_that_their_needs_allow():
+    rng = random.Random(5)
+    for _ in range(200):
+        count = rng.randrange(1, 20)
+        tasks = [Task(rng.randrange(2), rng.choice([0, 1, 2]), tuple(sorted(rng.sample(range(n), min(n, rng.randrange(3)))))) for n in range(count)]  # fmt: skip
+        users = [tuple(u for u in range(count) if n in tasks[u].needs) for n in range(count)]
+        storages = tuple(Storage(rng.randrange(4), n, users[n], rng.random() < 0.1) for n in range(count))
+        order = list_order(tasks, lambda n: (0.0, n), Budget(rng.randrange(8), storages))
+        place = {number: place for place, number in enumerate(order.numbers)}
+        assert sorted(order.numbers) == list(range(count))
+        assert all(place[need] < place[n] for n, task in enumerate(order.tasks(tasks)) for need in task.needs)
+
+
+def _gradients(count):
+    """Sums of squares of gradients that are summed over the devices: all kernels first hide more, and hold more."""
+    whole = "tensor<2048x2048xf32>"
+    split = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
+    lines = [
+        'sdy.mesh @mesh = <["x"=8]>',
+        f"func.func @main(%x: {whole} {split}, %g: {whole} {split}) -> tensor<f32> {{",
+    ]
+    lines.append("  %zero = stablehlo.constant dense<0.0> : tensor<f32>")
+    total = "%zero"
+    for n in range(count):
+        lines += [
+            f"  %c{n} = stablehlo.constant dense<{n + 1}.0> : {whole}",
+            f"  %x{n} = stablehlo.multiply %x, %c{n} : {whole}",
+            f"  %d{n} = stablehlo.dot_general %x{n}, %g, contracting_dims = [0] x [0] : ({whole}, {whole}) -> {whole}",
+            f"  %t{n} = stablehlo.tanh %d{n} : {whole}",
+            f"  %s{n} = stablehlo.reduce(%t{n} init: %zero) applies stablehlo.add across dimensions = [0, 1] : ({whole}, tensor<f32>) -> tensor<f32>",
+            f"  %a{n} = stablehlo.add {total}, %s{n} : tensor<f32>",
+        ]
+        total = f"%a{n}"
+    return "\n".join([*lines, f"  return {total} : tensor<f32>", "}"])
+
+
+GRADIENTS = _gradients(3)
+
+
+def test_a_step_takes_no_more_memory_than_one_without_overlap_unless_it_may():
+    executable = mg.compile(GRADIENTS, target="cpu")
+    fused = executable.fused
+    program = scheduling.program_of(fused, default_costs("cuda:sm_90"))
+    in_order = scheduling.assemble(program, scheduling.orders(program.tasks)[0])
+    assert executable.memory.peak_bytes <= in_order.arena_bytes
+    assert executable.cost.step_seconds <= in_order.step_seconds
+    shorter = executable.cost.shorter
+    assert shorter and shorter.step_seconds < executable.cost.step_seconds / scheduling.SAME_STEP
+    assert shorter.memory_bytes > in_order.arena_bytes
+    allowed = mg.compile(GRADIENTS, target="cpu", memory_limit=shorter.memory_bytes)
+    assert (allowed.cost.step_seconds, allowed.memory.peak_bytes) == (shorter.step_seconds, shorter.memory_bytes)
+    assert allowed.cost.shorter is None
+    with pytest.raises(CodegenError, match=r"MG0303.*but the limit is 1000"):
+        mg.compile(GRADIENTS, target="cpu", memory_limit=1000)
+
+
+def test_the_limit_on_the_command_line(tmp_path, capsys):
+    (tmp_path / "p.mlir").write_text(GRADIENTS)
+    words = ["explain", str(tmp_path / "p.mlir"), "--json"]
+
+    def said(*more):
+        assert main([*words, *more]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    default = said()
+    shorter = default["shorter_with_memory"]
+    allowed = said("--memory-limit", f"{shorter['memory_bytes']}")
+    assert allowed["step_seconds"] == shorter["step_seconds"] < default["step_seconds"]
+    assert main([*words[:2], "--memory-limit", "1MB"]) == 1
+    assert main([*words[:2], "--memory-limit", "much"]) == 2
+    with pytest.raises(UsageError, match="memory_limit='1' is no number of bytes"):
+        mg.compile(GRADIENTS, target="cpu", memory_limit="1")
 
 
 def test_a_loop_around_transfers_that_does_not_count_is_refused_with_its_place():
