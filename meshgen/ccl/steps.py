@@ -1,0 +1,217 @@
+"""What one rank does for one collective: steps that NCCL, MPI and a device's copy kernels can execute.
+
+    all_gather of f32[2,4] along dim 1 over two devices becomes
+    Group(all_gather, operand -> scratch), Copy(scratch[0:8] -> result[:, 0:4]), Copy(scratch[8:16] -> result[:, 4:8])
+
+Networks move contiguous memory only; boxes that are not contiguous are packed into scratch and unpacked from it. Steps run
+one after the other on one stream. All ranks of a mesh have the same communicating steps in the same order, each with what
+is this rank's part of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, NamedTuple, TypeAlias
+
+from meshgen.ir.graph import DTYPES, TensorType
+
+BufferKind = Literal["operand", "result", "scratch"]
+GroupKind = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all"]
+Ranges = Sequence[tuple[int, int]]  # per dim [start, stop)
+
+
+class BufferRef(NamedTuple):
+    """An operand or result of the collective by its number, or its scratch."""
+
+    kind: BufferKind
+    index: int = 0
+
+
+OPERAND, RESULT, SCRATCH = BufferRef("operand"), BufferRef("result"), BufferRef("scratch")
+
+
+@dataclass(frozen=True)
+class Box:
+    """Elements of a buffer: element (i, j, ..) is number `offset + i * strides[0] + j * strides[1] + ..` of `dtype`.
+
+    `offset` counts elements of `dtype` from the buffer's start.
+    """
+
+    buffer: BufferRef
+    dtype: str
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return DTYPES[self.dtype].itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its elements; where it is contiguous, also from its first byte to its end."""
+        return self.size * self.itemsize
+
+    @property
+    def byte_offset(self) -> int:
+        return self.offset * self.itemsize
+
+    @property
+    def byte_end(self) -> int:
+        """Where its last element ends, from the buffer's start; where it begins if it has none."""
+        if not self.size:
+            return self.byte_offset
+        last = sum((count - 1) * stride for count, stride in zip(self.shape, self.strides, strict=True))
+        return (self.offset + last + 1) * self.itemsize
+
+    @cached_property
+    def is_contiguous(self) -> bool:
+        """Whether its elements lie one behind the other in row-major order."""
+        expected = 1
+        for count, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if count != 1 and stride != expected:
+                return not self.size
+            expected *= count
+        return True
+
+    def part(self, ranges: Ranges) -> Box:
+        """Rows [start, stop) of each dim."""
+        offset = self.offset + sum(start * stride for (start, _), stride in zip(ranges, self.strides, strict=True))
+        return replace(self, offset=offset, shape=tuple(stop - start for start, stop in ranges))
+
+    def rows(self, dim: int, start: int, stop: int) -> Box:
+        """Rows [start, stop) of one dim, and all of the others."""
+        whole = [(0, count) for count in self.shape]
+        return self.part([*whole[:dim], (start, stop), *whole[dim + 1 :]])
+
+    def flat(self, start: int, stop: int) -> Box:
+        """Elements [start, stop) of a contiguous box."""
+        assert self.is_contiguous
+        return Box(self.buffer, self.dtype, self.offset + start, (stop - start,), (1,))
+
+
+def dense(buffer: BufferRef, dtype: str, shape: Sequence[int], offset: int = 0) -> Box:
+    """A contiguous box of this shape, from element `offset` of the buffer on."""
+    strides = tuple(math.prod(shape[dim + 1 :]) for dim in range(len(shape)))
+    return Box(buffer, dtype, offset, tuple(shape), strides)
+
+
+def whole(buffer: BufferRef, type_: TensorType) -> Box:
+    """All of a buffer that holds a tensor."""
+    return dense(buffer, type_.dtype, type_.sizes)
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Elements from one box to another of the same shape and element type; the boxes do not overlap."""
+
+    source: Box
+    target: Box
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Every element becomes `value`, an exact one of the box's element type (0 or 1)."""
+
+    target: Box
+    value: int
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """Boxes of one shape reduced in their order to `target`, as `simulated.reduce_arrays` defines it.
+
+    Each source is converted to the target's element type first; narrow floats add up in f32 and round once.
+    """
+
+    sources: tuple[Box, ...]
+    target: Box
+    kind: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """One call of a collective of NCCL over contiguous memory, in the communicator of the rank's group along `axes`.
+
+    Attributes:
+        reduction: `sum`, `product`, `max` or `min`; empty where nothing is reduced.
+        dtype: as what the elements are reduced, which may be another type than the boxes' (i1 as ui8, c64 as pairs of f32);
+            `ui8`, bytes, where they only move.
+        count: elements of `dtype` as NCCL counts: of a device's part in all_gather, reduce_scatter and all_to_all (there
+            for each peer), of the whole operand elsewhere.
+        axes: outer to inner; the rank's number in its group is `mesh.index(rank, axes)`.
+        root: number in the group; of `broadcast` and `reduce`.
+    """
+
+    kind: GroupKind
+    reduction: str
+    dtype: str
+    count: int
+    source: Box
+    target: Box
+    axes: tuple[str, ...]
+    root: int = 0
+
+
+@dataclass(frozen=True)
+class Message:
+    """A contiguous box to or from another rank.
+
+    Attributes:
+        peer: rank in the world: the devices of all meshes of the program, one mesh after the other.
+    """
+
+    peer: int
+    box: Box
+
+
+@dataclass(frozen=True)
+class Messages:
+    """All that a rank sends and receives at once: sends and receives between one pair of `ncclGroupStart` and `ncclGroupEnd`.
+
+    What a rank sends to another arrives in the order in which the two list it.
+
+    Attributes:
+        axes: sender and receiver are in one group along these; empty: they are on different meshes.
+    """
+
+    sends: tuple[Message, ...]
+    receives: tuple[Message, ...]
+    axes: tuple[str, ...]
+
+
+Step: TypeAlias = Copy | Fill | Reduce | Group | Messages
+COMMUNICATING = (Group, Messages)
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """The steps of one rank, and the bytes of scratch that they may use: the same number on all ranks of the mesh."""
+
+    steps: tuple[Step, ...]
+    scratch_bytes: int
+
+    @property
+    def local_bytes(self) -> int:
+        """Bytes that copies, fills and reductions read and write in the device's own memory."""
+        return sum(_local_bytes(step) for step in self.steps)
+
+
+def _local_bytes(step: Step) -> int:
+    match step:
+        case Copy():
+            return step.source.nbytes + step.target.nbytes
+        case Fill():
+            return step.target.nbytes
+        case Reduce():
+            return sum(source.nbytes for source in step.sources) + step.target.nbytes
+        case _:
+            return 0
