@@ -43,10 +43,18 @@ class RowFetch:
         start = self.start(index)
         if not self.wrap:
             return [(max(0, start), min(self.limit, start + self.rows))]
-        first = start % self.limit
+        first = (index * self.step + self.base) % self.limit
         rows = min(self.rows, max(0, self.limit - index * self.step))  # the last tile may be short
         head = min(rows, self.limit - first)
         return [(first, first + head), (0, rows - head)]
+
+    def placed(self, index: int) -> list[tuple[int, int, int]]:
+        """The same ranges, each with the row of the result at which it begins."""
+        ranges = self.wanted(index)
+        if not self.wrap:
+            return [(*ranges[0], max(0, -self.start(index)))]
+        head, tail = ranges
+        return [(*head, 0), (*tail, head[1] - head[0])]
 
     def held(self, index: int) -> tuple[int, int]:
         return index * self.tile, (index + 1) * self.tile

@@ -7,6 +7,7 @@ sends more than `exchange` predicts, up to the rounding of these cuts.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -103,20 +104,27 @@ def _difference(box: Box, held: Box) -> Iterator[Box]:
 
 def dealt(asked: list[tuple[int, Box]], holders: list[int], distance: Distance) -> Iterator[Message]:
     """Requests for one tile dealt out to its holders in rounds, the largest first, each to the nearest that is left; what
-    would go to some of them only is cut into equal pieces.
+    would go to some of them only is cut into equal pieces, each for who has the least to send.
+
+    So nobody sends more than its share of all and one request more.
     """
     ordered = sorted(asked, key=lambda request: (-volume(request[1]), request))
     whole = len(ordered) // len(holders) * len(holders)
+    load = dict.fromkeys(holders, 0)
     for start in range(0, whole, len(holders)):
         free = list(holders)
         for receiver, box in ordered[start : start + len(holders)]:
             sender = min(free, key=lambda other: (distance(other, receiver), other))
             free.remove(sender)
+            load[sender] += volume(box)
             yield Message(sender, receiver, box)
+    waiting = [(load[holder], place, holder) for place, holder in enumerate(holders)]
+    heapq.heapify(waiting)
     for receiver, box in ordered[whole:]:
-        for sender, piece in zip(holders, cut_box(box, len(holders)), strict=True):
-            if volume(piece):
-                yield Message(sender, receiver, piece)
+        for piece in filter(volume, cut_box(box, len(holders))):
+            sent, place, sender = waiting[0]
+            heapq.heapreplace(waiting, (sent + volume(piece), place, sender))
+            yield Message(sender, receiver, piece)
 
 
 def cut_box(box: Box, count: int) -> list[Box]:

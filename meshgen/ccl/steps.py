@@ -119,7 +119,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Fill:
-    """Every element becomes `value`, an exact one of the box's element type (0 or 1)."""
+    """Every byte becomes `value`; zeros are zeros in all element types."""
 
     target: Box
     value: int
@@ -188,8 +188,8 @@ class Messages:
     axes: tuple[str, ...]
 
 
-Step: TypeAlias = Copy | Fill | Reduce | Group | Messages
-COMMUNICATING = (Group, Messages)
+Communication: TypeAlias = Group | Messages
+Step: TypeAlias = Copy | Fill | Reduce | Communication
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,130 @@
+"""Proof that the lowered steps of all ranks fit together: NCCL waits for ever, or worse, where they do not."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from meshgen.ccl.steps import Box, Copy, Fill, Group, Lowered, Messages, Reduce, Step
+from meshgen.mesh import Mesh
+
+Sizes = dict[tuple[int, int], list[tuple[str, int]]]  # of sender and receiver: element type and bytes of each message
+
+
+def check_lowered(lowered: Sequence[Lowered], mesh: Mesh, first_rank: int = 0) -> list[str]:
+    """What is wrong with the steps of one collective on all ranks of a mesh, by rank; empty where nothing is.
+
+    Shown are that all ranks have the same scratch; that the communicating steps are of one kind in one order; that calls of
+    NCCL say the same on all members of a communicator, over contiguous memory of the right length; that what one rank sends to
+    another is what that one expects, in order, within a group of the communicator; and that scratch is large enough.
+    """
+    sequences = [[s for s in each.steps if isinstance(s, (Group, Messages))] for each in lowered]
+    faults = [] if len({each.scratch_bytes for each in lowered}) == 1 else ["ranks have scratch of different sizes"]
+    faults += [text for rank, each in enumerate(lowered) for text in _memory_faults(rank, each)]
+    if len({tuple(type(step) for step in sequence) for sequence in sequences}) > 1:
+        return [*faults, "ranks communicate in different steps"]
+    for number, steps in enumerate(zip(*sequences, strict=True)):
+        calls = [step for step in steps if isinstance(step, Group)]
+        found = _call_faults(calls, mesh) if calls else _pair_faults(_messages(steps), mesh, first_rank)
+        faults += [f"step {number}: {text}" for text in found]
+    return faults
+
+
+def check_between(senders: Sequence[Lowered], receivers: Sequence[Lowered], first: tuple[int, int]) -> list[str]:
+    """What is wrong with the two sides of a transfer between meshes, whose first devices have these world ranks."""
+    sides: list[tuple[Sizes, Sizes]] = []
+    for lowered, start in zip((senders, receivers), first, strict=True):
+        steps = {start + rank: step for rank, each in enumerate(lowered) for step in _messages(each.steps)}
+        sides.append(_by_pair(steps))
+    (sent, nothing), (none, received) = sides
+    faults = [] if not nothing and not none else ["one side both sends and receives"]
+    return faults + list(_unequal(sent, received))
+
+
+def _messages(steps: Sequence[Step]) -> list[Messages]:
+    return [step for step in steps if isinstance(step, Messages)]
+
+
+def _call_faults(calls: Sequence[Group], mesh: Mesh) -> Iterator[str]:
+    """Ranks of one communicator must agree; as all groups of a mesh are equal, all ranks do."""
+    said = {(c.kind, c.reduction, c.dtype, c.count, c.axes, c.root) for c in calls}
+    if len(said) > 1:
+        yield f"ranks call NCCL differently: {sorted(map(str, said))}"
+    first = calls[0]
+    members = mesh.group_size(first.axes)
+    if not 0 <= first.root < members:
+        yield f"root {first.root} is none of {members} members"
+    for rank, call in enumerate(calls):
+        if not (call.source.is_contiguous and call.target.is_contiguous):
+            yield f"rank {rank} gives NCCL memory that is not contiguous"
+        if (call.source.nbytes, call.target.nbytes) != _call_bytes(call, members):
+            yield f"rank {rank} gives {call.kind} of {call.count} {call.dtype} {call.source} and {call.target}"
+
+
+def _call_bytes(call: Group, members: int) -> tuple[int, int]:
+    """Bytes that a call reads and writes."""
+    part = call.count * Box(call.source.buffer, call.dtype, 0, (), ()).itemsize
+    return {
+        "all_gather": (part, members * part),
+        "reduce_scatter": (members * part, part),
+        "all_to_all": (members * part, members * part),
+    }.get(call.kind, (part, part))
+
+
+def _pair_faults(steps: Sequence[Messages], mesh: Mesh, first_rank: int) -> Iterator[str]:
+    if len({step.axes for step in steps}) > 1:
+        yield "ranks send in different communicators"
+    if not steps[0].axes:
+        return  # the other side is on another mesh
+    sent, received = _by_pair({first_rank + rank: step for rank, step in enumerate(steps)})
+    yield from _unequal(sent, received)
+    group = {first_rank + r: number for number, ranks in enumerate(mesh.groups(steps[0].axes)) for r in ranks}
+    for sender, receiver in sent:
+        if sender == receiver or group.get(sender) != group.get(receiver):
+            yield f"rank {sender} sends to rank {receiver}, which is not another one of its communicator"
+
+
+def _by_pair(steps: Mapping[int, Messages]) -> tuple[Sizes, Sizes]:
+    """What is sent and what is expected, for each sender and receiver."""
+    sent: Sizes = defaultdict(list)
+    received: Sizes = defaultdict(list)
+    for rank, step in steps.items():
+        for message in step.sends:
+            sent[rank, message.peer].append((message.box.dtype, message.box.nbytes))
+        for message in step.receives:
+            received[message.peer, rank].append((message.box.dtype, message.box.nbytes))
+    return sent, received
+
+
+def _unequal(sent: Sizes, received: Sizes) -> Iterator[str]:
+    for pair in sorted({*sent, *received}):
+        if sent.get(pair) != received.get(pair):
+            yield f"rank {pair[0]} sends {sent.get(pair)} to rank {pair[1]}, which expects {received.get(pair)}"
+
+
+def _memory_faults(rank: int, lowered: Lowered) -> Iterator[str]:
+    """Boxes that lie outside of scratch, copies between boxes that differ, operands that are written."""
+    for step in lowered.steps:
+        read, written = _boxes(step)
+        for box in (*read, *written):
+            if box.buffer.kind == "scratch" and box.byte_end > lowered.scratch_bytes:
+                yield f"rank {rank} uses {box.byte_end} bytes of {lowered.scratch_bytes} of scratch"
+        if any(box.buffer.kind == "operand" for box in written):
+            yield f"rank {rank} writes its operand"
+        if isinstance(step, Messages) and not all(box.is_contiguous for box in (*read, *written)):
+            yield f"rank {rank} sends or receives memory that is not contiguous"
+        if isinstance(step, (Copy, Reduce)) and any(box.shape != step.target.shape for box in read):
+            yield f"rank {rank} copies or reduces boxes of different shapes"
+
+
+def _boxes(step: Step) -> tuple[tuple[Box, ...], tuple[Box, ...]]:
+    """What a step reads, and what it writes."""
+    match step:
+        case Fill():
+            return (), (step.target,)
+        case Reduce():
+            return step.sources, (step.target,)
+        case Messages():
+            return tuple(m.box for m in step.sends), tuple(m.box for m in step.receives)
+        case _:
+            return (step.source,), (step.target,)

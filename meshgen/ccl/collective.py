@@ -1,0 +1,96 @@
+"""A collective as the devices of a mesh run it: op, attributes and local types, and what is read off them again and again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from meshgen.ccl.cost import group_axes
+from meshgen.ccl.steps import OPERAND, RESULT, Box, whole
+from meshgen.ir.graph import Node, TensorType
+from meshgen.mesh import Mesh, split_ref
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One collective; all devices of the mesh have operands and results of the same types.
+
+    Attributes:
+        operands, results: local types.
+        first_rank: in a program on several meshes the world rank of the first device of each mesh, by name; a mesh that is
+            not listed begins at 0.
+    """
+
+    op: str
+    attrs: Mapping[str, Any]
+    operands: tuple[TensorType, ...]
+    results: tuple[TensorType, ...]
+    mesh: Mesh
+    first_rank: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @staticmethod
+    def of(node: Node, mesh: Mesh, first_rank: Mapping[str, int] | None = None) -> Collective:
+        """The collective of a node whose values have local types."""
+        operands, results = (tuple(value.type for value in values) for values in (node.operands, node.results))
+        return Collective(node.op, node.attrs, operands, results, mesh, first_rank or {})
+
+    @property
+    def operand(self) -> Box:
+        return whole(OPERAND, self.operands[0])
+
+    @property
+    def result(self) -> Box:
+        return whole(RESULT, self.results[0])
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes whose groups take part."""
+        return group_axes(self.op, self.attrs)
+
+    @property
+    def group_size(self) -> int:
+        return self.mesh.group_size(self.axes)
+
+    def index(self, rank: int) -> int:
+        """A device's number in its group."""
+        return self.mesh.index(rank, self.axes)
+
+    def members(self, rank: int, axes: Sequence[str] | None = None) -> tuple[int, ...]:
+        """World ranks of a device's group, in its order."""
+        axes = self.axes if axes is None else axes
+        first = self.first_rank.get(self.mesh.name, 0)
+        return tuple(first + member for member in group_of(self.mesh, rank, axes))
+
+    def place(self, key: str) -> int:
+        """The number in the group of the device that an attribute names by coordinates along the axes, or by that number."""
+        place = self.attrs[key]
+        if isinstance(place, int):
+            return place
+        number = 0
+        for axis, coordinate in zip(self.axes, place, strict=True):
+            number = number * self.mesh.axis_size(axis) + coordinate
+        return number
+
+
+def group_of(mesh: Mesh, rank: int, axes: Sequence[str]) -> list[int]:
+    """The devices that differ from `rank` along `axes` only, in the order that these induce."""
+    found = [rank - sum(mesh.coordinate(rank, axis) * stride_of(mesh, axis) for axis in axes)]
+    for axis in axes:
+        step = stride_of(mesh, axis)
+        found = [first + number * step for first in found for number in range(mesh.axis_size(axis))]
+    return found
+
+
+def stride_of(mesh: Mesh, ref: str) -> int:
+    """How far the numbers of devices are apart that are neighbours along an axis or a part of one."""
+    axis = mesh.axis(ref)
+    below = math.prod(mesh.sizes[mesh.axes.index(axis) + 1 :])
+    _, outer, size = split_ref(ref)
+    return below if size is None else below * (mesh.axis_size(axis.name) // (outer * size))
+
+
+def leading(shape: Sequence[int], dim: int) -> int:
+    """How many runs of elements the rows of a dim consist of: the product of the sizes before it."""
+    return math.prod(shape[:dim])

@@ -1,0 +1,48 @@
+"""The buffers of a collective on one rank as bytes on the host, and the steps that a device does in them with NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from meshgen.ccl.simulated import reduce_arrays
+from meshgen.ccl.steps import Box, BufferRef, Copy, Fill, Group, Reduce
+from meshgen.ir.evaluate.common import Array
+from meshgen.ir.graph import DTYPES
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]  # one dim, contiguous
+
+
+class HostBuffers:
+    """Operands, results and scratch of one collective. A step that leaves its buffer is refused by NumPy."""
+
+    def __init__(self, buffers: Mapping[BufferRef, Bytes]) -> None:
+        self._buffers = buffers
+
+    def array(self, box: Box) -> Array:
+        """The elements of a box, as a view."""
+        strides = tuple(stride * box.itemsize for stride in box.strides)
+        return np.ndarray(box.shape, DTYPES[box.dtype], self._buffers[box.buffer], box.byte_offset, strides)
+
+    def bytes_of(self, box: Box) -> Bytes:
+        """The bytes of a contiguous box, as a view."""
+        assert box.is_contiguous, "networks move contiguous memory"
+        return np.ndarray((box.nbytes,), np.uint8, self._buffers[box.buffer], box.byte_offset)
+
+    def copy(self, step: Copy) -> None:
+        self.array(step.target)[...] = self.array(step.source)
+
+    def fill(self, step: Fill) -> None:
+        self.array(step.target).view(np.uint8)[...] = step.value
+
+    def reduce(self, step: Reduce) -> None:
+        arrays = [self.array(source) for source in step.sources]
+        self.array(step.target)[...] = reduce_arrays(arrays, step.kind, step.target.dtype)
+
+
+def reduced_bytes(parts: Sequence[Bytes], step: Group) -> Bytes:
+    """The operands of a group, reduced element by element in group order."""
+    total = reduce_arrays([part.view(DTYPES[step.dtype]) for part in parts], step.reduction, step.dtype)
+    return total.view(np.uint8)

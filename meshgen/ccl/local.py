@@ -1,0 +1,104 @@
+"""All ranks of a mesh in one process, on lowered steps: each runs until it communicates, then all of them do.
+
+What one rank sends is on its way until another takes it, so that meshes which send to each other need not run at the same time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from meshgen.ccl.host import Bytes, HostBuffers, reduced_bytes
+from meshgen.ccl.steps import Communication, Group, Lowered, Messages
+from meshgen.ccl.transport import local_steps
+from meshgen.errors import Diagnostic, RuntimeFailure
+from meshgen.mesh import Mesh
+
+
+class Wires:
+    """Messages that were sent and not yet received, first in, first out for each pair of world ranks."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[int, int], deque[Bytes]] = {}
+
+    def send(self, sender: int, receiver: int, content: Bytes) -> None:
+        self._waiting.setdefault((sender, receiver), deque()).append(content.copy())
+
+    def receive(self, sender: int, receiver: int) -> Bytes:
+        """Raises RuntimeFailure MG0604 where nothing is on its way."""
+        if not (letters := self._waiting.get((sender, receiver))):
+            text = f"rank {receiver} waits for a message from rank {sender} that never comes"
+            raise RuntimeFailure(Diagnostic("MG0604", text))
+        return letters.popleft()
+
+
+def run_lowered(
+    lowered: Sequence[Lowered], buffers: Sequence[HostBuffers], mesh: Mesh, wires: Wires, first_rank: int = 0
+) -> None:
+    """One collective on all ranks of a mesh, by rank.
+
+    Args:
+        first_rank: world rank of the mesh's first device.
+    Raises:
+        RuntimeFailure: MG0604, ranks wait for each other for ever.
+    """
+    steps = [local_steps(each, memory) for each, memory in zip(lowered, buffers, strict=True)]
+    while any(now := [next(each, None) for each in steps]):
+        if calls := [step for step in now if isinstance(step, Group)]:
+            _require_one_call(now)
+            for members in mesh.groups(calls[0].axes):
+                _run_group([calls[rank] for rank in members], [buffers[rank] for rank in members])
+        else:
+            _deliver([step for step in now if isinstance(step, Messages)], buffers, wires, first_rank)
+
+
+def _require_one_call(now: Sequence[Communication | None]) -> None:
+    """All ranks are at the same call of NCCL, or would wait for each other. Raises RuntimeFailure MG0604."""
+    calls = {(s.kind, s.reduction, s.dtype, s.count, s.axes, s.root) if isinstance(s, Group) else None for s in now}
+    if len(calls) > 1:
+        raise RuntimeFailure(Diagnostic("MG0604", "ranks take part in different calls of NCCL; they would deadlock"))
+
+
+def _run_group(steps: Sequence[Group], buffers: Sequence[HostBuffers]) -> None:
+    """One call on the members of a group; what each gets is known before anything is written."""
+    parts = [memory.bytes_of(step.source) for step, memory in zip(steps, buffers, strict=True)]
+    found = group_results(steps[0], parts)
+    for step, memory, content in zip(steps, buffers, found, strict=True):
+        if content is not None:
+            memory.bytes_of(step.target)[...] = content
+
+
+def group_results(step: Group, parts: Sequence[Bytes]) -> list[Bytes | None]:
+    """The bytes that each member of a group gets, from the operands of all; None where it gets nothing."""
+    count = len(parts)
+    match step.kind:
+        case "broadcast":
+            return [parts[step.root].copy()] * count
+        case "all_gather":
+            return [np.concatenate(parts)] * count
+        case "all_to_all":
+            return list(np.concatenate([part.reshape(count, -1) for part in parts], axis=1))
+        case "all_reduce":
+            return [reduced_bytes(parts, step)] * count
+        case "reduce_scatter":
+            return list(reduced_bytes(parts, step).reshape(count, -1))
+        case "reduce":
+            total = reduced_bytes(parts, step)
+            return [total if number == step.root else None for number in range(count)]
+
+
+def _deliver(steps: Sequence[Messages], buffers: Sequence[HostBuffers], wires: Wires, first_rank: int) -> None:
+    """All sends, then all receives."""
+    for rank, step in enumerate(steps):
+        for message in step.sends:
+            wires.send(first_rank + rank, message.peer, buffers[rank].bytes_of(message.box))
+    for rank, step in enumerate(steps):
+        for message in step.receives:
+            target = buffers[rank].bytes_of(message.box)
+            content = wires.receive(message.peer, first_rank + rank)
+            if content.size != target.size:
+                text = f"rank {message.peer} sends {content.size} bytes to rank {first_rank + rank}, which expects {target.size}"
+                raise RuntimeFailure(Diagnostic("MG0604", text))
+            target[...] = content

@@ -1,0 +1,59 @@
+"""Collectives lowered to what one rank does: calls of NCCL and messages over contiguous memory, and copies around them.
+
+    reduce_scatter of f32[2,4] along dim 1 over two devices
+        Copy(operand[:, 0:2], operand[:, 2:4] -> scratch[2,2,2]), Group(reduce_scatter, scratch -> result)
+
+A call of NCCL goes straight from operand to result where both are contiguous in it. Else messages are compared with a call and
+copies by the local bytes: an all_to_all sends each block by itself, an all_gather of tiles that are not one after the other is
+unpacked from scratch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from meshgen.ccl import lower_groups, lower_moves, lower_transfers
+from meshgen.ccl.collective import Collective
+from meshgen.ccl.packing import packing
+from meshgen.ccl.steps import Copy, Fill, Group, Lowered, Reduce, Step
+
+_LOWERINGS: dict[str, Callable[[Collective, int], list[Step]]] = {
+    "all_reduce": lower_groups.all_reduce,
+    "all_gather": lower_groups.all_gather,
+    "reduce_scatter": lower_groups.reduce_scatter,
+    "broadcast": lower_groups.broadcast,
+    "reduce_to": lower_groups.reduce_to,
+    "all_to_all": lower_moves.all_to_all,
+    "fetch_rows": lower_moves.fetch_rows,
+    "gather_to": lower_moves.gather_to,
+    "scatter_from": lower_moves.scatter_from,
+    "shift": lower_moves.shift,
+    "permute_pairs": lower_moves.permute_pairs,
+    "send": lower_moves.send,
+    "recv": lower_moves.recv,
+    "permute": lower_transfers.transfer,
+    "retile": lower_transfers.transfer,
+    "update_halo": lower_transfers.transfer,
+    "transfer_send": lower_transfers.transfer_send,
+    "transfer_recv": lower_transfers.transfer_recv,
+}
+
+
+def lower(collective: Collective, rank: int) -> Lowered:
+    """What the device `rank` of the collective's mesh does.
+
+    The collective must be a sound one (`structure_faults`). What it leaves undefined is not written.
+    """
+    steps = _LOWERINGS[collective.op](collective, rank)
+    return Lowered(tuple(step for step in steps if _does_something(step)), packing(collective).scratch_bytes)
+
+
+def _does_something(step: Step) -> bool:
+    """Whether it has elements; messages stay, because other ranks may have some there."""
+    match step:
+        case Group():
+            return step.count > 0
+        case Copy() | Fill() | Reduce():
+            return step.target.size > 0
+        case _:
+            return True

@@ -1,0 +1,223 @@
+"""What lowered collectives need of a device's own memory, without lowering them: scratch, and bytes copied.
+
+All devices of a mesh must have one plan, so these are the most that any of them needs; of moves between shardings that
+several devices share the work of, a bound. Work does not grow with the devices along axes that do not take part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from meshgen.ccl.between import Ends, between
+from meshgen.ccl.collective import Collective, leading
+from meshgen.ccl.cost import transfer_ends, transfer_of
+from meshgen.ccl.halo import parts_of
+from meshgen.ccl.lower_groups import is_plain_gather, native_of
+from meshgen.ccl.lower_moves import Blocks
+from meshgen.mesh import Mesh
+from meshgen.spec import Sharding
+
+
+class Packing(NamedTuple):
+    """Bytes of scratch, and bytes that copies, fills and reductions of the busiest device read and write."""
+
+    scratch_bytes: int
+    local_bytes: int
+
+
+_NOTHING = Packing(0, 0)
+
+
+def packing(collective: Collective) -> Packing:
+    """What the lowered collective needs on every device."""
+    return _PACKINGS[collective.op](collective)
+
+
+def _copied(collective: Collective) -> Packing:
+    """The operand, or its only tile, becomes the result."""
+    return Packing(0, collective.operands[0].nbytes + collective.results[0].nbytes)
+
+
+def _reduced(collective: Collective) -> Packing:
+    """An all_reduce or reduce_to: in parts where NCCL cannot reduce."""
+    count, (source,), (target,) = collective.group_size, collective.operands, collective.results
+    if count == 1:
+        return _copied(collective)
+    if native_of(collective):
+        return _NOTHING
+    part = -(-source.size // count)
+    summand, total = (part * kind.numpy_dtype.itemsize for kind in (source, target))
+    return Packing((count - 1) * summand, count * summand + total)
+
+
+def _all_gather(collective: Collective) -> Packing:
+    count, (source,), (target,) = collective.group_size, collective.operands, collective.results
+    if count == 1:
+        return _copied(collective)
+    if is_plain_gather(collective, collective.operand, collective.result):
+        return _NOTHING
+    if leading(target.sizes, collective.attrs["dim"]) == 1:
+        return Packing(0, 2 * source.nbytes)
+    return Packing(count * source.nbytes, 2 * target.nbytes)
+
+
+def _reduce_scatter(collective: Collective) -> Packing:
+    count, (source,), (target,) = collective.group_size, collective.operands, collective.results
+    if count == 1:
+        return _copied(collective)
+    if native_of(collective):
+        is_plain = is_plain_gather(collective, collective.result, collective.operand)
+        return _NOTHING if is_plain else Packing(count * target.nbytes, 2 * source.nbytes)
+    tile = target.size * source.numpy_dtype.itemsize
+    packed = (count - 1) * tile if leading(source.sizes, collective.attrs["dim"]) > 1 else 0
+    return Packing(packed + (count - 1) * tile, 2 * packed + count * tile + target.nbytes)
+
+
+def _broadcast(collective: Collective) -> Packing:
+    return _copied(collective) if collective.group_size == 1 else _NOTHING
+
+
+def _all_to_all(collective: Collective) -> Packing:
+    """Of the blocks of which some are short, whether one is not contiguous in the operand or in the result."""
+    blocks, count = Blocks.of(collective), collective.group_size
+    if count > 1 and blocks.are_plain:
+        return _NOTHING
+    ends = _kinds_of_tiles(blocks.operand.shape[blocks.split], blocks.rows, count)
+    ends |= _kinds_of_tiles(blocks.result.shape[blocks.concat], blocks.width, count)
+    pairs = [(sender, receiver) for sender in ends for receiver in ends]
+    block = max(blocks.sent(*pair).nbytes for pair in pairs)
+    sides = sum(any(not box(*pair).is_contiguous for pair in pairs) for box in (blocks.sent, blocks.received))
+    return Packing((count - 1) * sides * block, 2 * block * (1 + (count - 1) * sides))
+
+
+def _kinds_of_tiles(size: int, rows: int, count: int) -> set[int]:
+    """Numbers of tiles among which are a whole one, a short one and an empty one, where there are such."""
+    whole = size // rows if rows else 0
+    return {number for number in (0, whole - 1, whole, whole + 1, count - 1) if 0 <= number < count}
+
+
+def _fetch_rows(collective: Collective) -> Packing:
+    source, target, dim = collective.operands[0], collective.results[0], collective.attrs["dim"]
+    tile, rows = source.sizes[dim], target.sizes[dim]
+    traffic = [part.fetch.traffic() for part in parts_of(collective.attrs, tile, rows, collective.group_size)]
+    row = math.prod(target.sizes[:dim] + target.sizes[dim + 1 :]) * source.numpy_dtype.itemsize
+    received, sent = (max(map(sum, zip(*side, strict=True)), default=0) for side in zip(*traffic, strict=True))
+    packed = (sent, received) if leading(source.sizes, dim) > 1 else (0, 0)
+    return Packing(sum(packed) * row, 2 * (rows + packed[0]) * row)
+
+
+def _rooted(collective: Collective) -> Packing:
+    """A gather_to or scatter_from: the root has the most to pack or unpack."""
+    tile = min(collective.operands[0], collective.results[0], key=lambda kind: kind.size).nbytes
+    others = collective.group_size - 1 if leading(collective.operands[0].sizes, collective.attrs["dim"]) > 1 else 0
+    return Packing(others * tile, 2 * (1 + others) * tile)
+
+
+def _shift(collective: Collective) -> Packing:
+    count, offset = collective.group_size, collective.attrs["offset"]
+    stays = offset % count == 0 if collective.attrs.get("rotate", False) else offset == 0
+    return _copied(collective) if stays else _NOTHING
+
+
+def _permute_pairs(collective: Collective) -> Packing:
+    pairs = collective.attrs["pairs"]
+    if any(source == target for source, target in pairs):
+        return _copied(collective)
+    return Packing(0, collective.results[0].nbytes if len(pairs) < collective.mesh.size else 0)
+
+
+def _send(collective: Collective) -> Packing:
+    return _copied(collective) if collective.results else _NOTHING
+
+
+def _transfer(collective: Collective) -> Packing:
+    """A permute, retile or halo exchange."""
+    (operand,), (result,) = collective.operands, collective.results
+    mesh, shape = collective.mesh, tuple(collective.attrs["shape"])
+    source, target = transfer_ends(collective.op, collective.attrs)
+    found = transfer_of(collective.op, collective.attrs, mesh)
+    sent = _most_sent(found.sent, min(found.received, operand.size), found.holders)
+    sender, receiver = _Side(source, mesh, operand.sizes), _Side(target, mesh, result.sizes)
+    packed = 0 if found.holders == 1 and sender.is_contiguous(receiver, shape) else sent
+    unpacked = 0 if found.holders == 1 and receiver.is_contiguous(sender, shape) else found.received
+    stays = collective.op == "update_halo" and operand == result
+    copied = result.size + packed + (unpacked if stays else 0)
+    return Packing((packed + unpacked) * result.numpy_dtype.itemsize, 2 * copied * result.numpy_dtype.itemsize)
+
+
+def _most_sent(shared: int, piece: int, holders: int) -> int:
+    """The most that one of the devices sends that share the work of sending a tile: their share, and one piece (`routes.dealt`)."""
+    return shared if holders == 1 else shared + piece
+
+
+class _Side(NamedTuple):
+    """How a tensor lies in the buffers, of these sizes, of one side of a move."""
+
+    sharding: Sharding
+    mesh: Mesh
+    sizes: tuple[int, ...]
+
+    def is_contiguous(self, other: _Side, shape: Sequence[int]) -> bool:
+        """Whether what a tile here has in common with one on the other side is contiguous in the buffer here."""
+        first = next((dim for dim, size in enumerate(self.sizes) if size > 1), len(self.sizes))
+        return all(self._is_within(other, dim, shape[dim]) for dim in range(first + 1, len(self.sizes)))
+
+    def _is_within(self, other: _Side, dim: int, size: int) -> bool:
+        """Whether every tile of a dim here has no padding and lies within one tile there."""
+        if any(side.sharding.halo or (side.sharding.offsets and side.sharding.offsets[dim]) for side in (self, other)):
+            return self.sizes[dim] == 1
+        tiles = [side.sharding.tile(dim, size, side.mesh) for side in (self, other)]
+        return size % self.sharding.parts(dim, self.mesh) == 0 and tiles[1] % max(tiles[0], 1) == 0
+
+
+def _transfer_send(collective: Collective) -> Packing:
+    ends = Ends.of(collective.op, collective.attrs, collective.mesh)
+    shares = between(ends)
+    sender, receiver = _ends(ends)
+    holders = ends.sender.size // math.prod(ends.source.parts(dim, ends.sender) for dim in range(len(ends.shape)))
+    if holders == 1 and sender.is_contiguous(receiver, ends.shape):
+        return Packing(0, 1)
+    sent = _most_sent(shares[0], min(shares[1], collective.operands[0].size), holders)
+    return Packing(
+        sent * collective.operands[0].numpy_dtype.itemsize, 2 * sent * collective.operands[0].numpy_dtype.itemsize + 1
+    )
+
+
+def _transfer_recv(collective: Collective) -> Packing:
+    ends = Ends.of(collective.op, collective.attrs, collective.mesh)
+    _, received = between(ends)
+    sender, receiver = _ends(ends)
+    holders = ends.sender.size // math.prod(ends.source.parts(dim, ends.sender) for dim in range(len(ends.shape)))
+    if holders == 1 and receiver.is_contiguous(sender, ends.shape):
+        return Packing(0, 1)
+    moved = received * collective.results[0].numpy_dtype.itemsize
+    return Packing(moved, 2 * moved + 1)
+
+
+def _ends(ends: Ends) -> tuple[_Side, _Side]:
+    return (
+        _Side(ends.source, ends.sender, ends.source.local_shape(ends.shape, ends.sender)),
+        _Side(ends.target, ends.receiver, ends.target.local_shape(ends.shape, ends.receiver)),
+    )
+
+
+_PACKINGS: dict[str, Callable[[Collective], Packing]] = {
+    "all_reduce": _reduced,
+    "reduce_to": _reduced,
+    "all_gather": _all_gather,
+    "reduce_scatter": _reduce_scatter,
+    "broadcast": _broadcast,
+    "all_to_all": _all_to_all,
+    "fetch_rows": _fetch_rows,
+    "gather_to": _rooted,
+    "scatter_from": _rooted,
+    "shift": _shift,
+    "permute_pairs": _permute_pairs,
+    "send": _send,
+    "recv": _copied,
+    **dict.fromkeys(("permute", "retile", "update_halo"), _transfer),
+    "transfer_send": _transfer_send,
+    "transfer_recv": _transfer_recv,
+}
