@@ -250,7 +250,7 @@ def _fetched(group: Shards, part: Part, dim: int) -> Shards:
     tiles = [cut(shard, dim, part.start, part.start + fetch.tile) for shard in group]
     whole = cut(np.concatenate(tiles, dim), dim, 0, fetch.limit)
     if fetch.wrap:
-        row = np.arange(len(group) * fetch.step) + fetch.base
+        row = np.arange(min(len(group) * fetch.step, fetch.limit)) + fetch.base  # what lies behind the limit is padding
         whole = np.take(whole, row % max(fetch.limit, 1), dim)
         return [cut(whole, dim, index * fetch.step, index * fetch.step + fetch.rows) for index in range(len(group))]
     starts = [fetch.start(index) for index in range(len(group))]

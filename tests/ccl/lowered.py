@@ -1,0 +1,90 @@
+"""A collective lowered and run on all ranks, next to what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from meshgen.ccl.agreement import check_lowered
+from meshgen.ccl.collective import Collective
+from meshgen.ccl.host import HostBuffers
+from meshgen.ccl.local import Wires, run_lowered
+from meshgen.ccl.lower import lower
+from meshgen.ccl.packing import packing
+from meshgen.ccl.simulated import Mailbox, run_collective
+from meshgen.ccl.steps import OPERAND, RESULT, SCRATCH, Lowered
+from meshgen.ir.graph import Node, Value
+from meshgen.mesh import Mesh
+from tests.ccl.random_collectives import Case, random_bytes
+
+Array = np.ndarray[Any, Any]
+JUNK = 0xC3  # what lies in results and scratch before
+
+
+def lowered_on(node: Node, mesh: Mesh) -> list[Lowered]:
+    collective = Collective.of(node, mesh)
+    return [lower(collective, rank) for rank in range(mesh.size)]
+
+
+def run(node: Node, mesh: Mesh, lowered: Sequence[Lowered], shards: Sequence[Array]) -> list[Array]:
+    """What all ranks have in their results after the lowered steps."""
+    kind = node.result.type
+    results = [np.full(kind.nbytes, JUNK, np.uint8) for _ in shards]
+    buffers = [
+        HostBuffers({
+            OPERAND: np.frombuffer(shard.tobytes(), np.uint8),
+            RESULT: result,
+            SCRATCH: np.full(each.scratch_bytes, JUNK, np.uint8),
+        })
+        for shard, result, each in zip(shards, results, lowered, strict=True)
+    ]  # fmt: skip
+    run_lowered(lowered, buffers, mesh, Wires())
+    return [result.view(kind.numpy_dtype).reshape(kind.sizes) for result in results]
+
+
+def meant(node: Node, mesh: Mesh, shards: Sequence[Array]) -> list[Array]:
+    """What `run_collective` says; a `recv` takes what was sent just before."""
+    mailbox = Mailbox()
+    if node.op == "recv":
+        sent = {"axes": node.attrs["axes"], "destination": node.attrs["destination"]}
+        run_collective(Node("send", node.operands, node.results, sent), mesh, list(shards), mailbox)
+    return run_collective(node, mesh, list(shards), mailbox)
+
+
+def defined(node: Node, mesh: Mesh) -> list[Array]:
+    """Which elements of the results the meaning defines: those that are a number where all operands are ones of f32."""
+    operands, results = (
+        [Value(v.type.__class__(v.type.shape, "f32")) for v in values] for values in (node.operands, node.results)
+    )
+    attrs = node.attrs | ({"kind": "sum"} if "kind" in node.attrs else {})
+    ones = [np.ones(operands[0].type.sizes, np.float32) for _ in range(mesh.size)]
+    return [~np.isnan(array) for array in meant(Node(node.op, operands, results, attrs), mesh, ones)]
+
+
+def faults(case: Case, rng: np.random.Generator) -> list[str]:
+    """All in which the lowered steps of a case are not what it means, do not fit together or need more than was planned."""
+    node, mesh = case.node, case.mesh
+    lowered = lowered_on(node, mesh)
+    found = check_lowered(lowered, mesh)
+    planned = packing(Collective.of(node, mesh))
+    if (most := max(each.local_bytes for each in lowered)) > planned.local_bytes:
+        found.append(f"a rank copies {most} bytes, {planned.local_bytes} were planned")
+    if found:
+        return found
+    shards = [random_bytes(rng, node.operands[0].type) for _ in range(mesh.size)]
+    with np.errstate(all="ignore"):
+        results, wanted = run(node, mesh, lowered, shards), meant(node, mesh, shards)
+    for rank, (have, want, mask) in enumerate(zip(results, wanted, defined(node, mesh), strict=True)):
+        if not _same(have[mask], want[mask], moves="kind" not in node.attrs):
+            found.append(f"rank {rank} has {have.tolist()}, which is to be {want.tolist()}")
+    return found
+
+
+def _same(have: Array, want: Array, *, moves: bool) -> bool:
+    """Bit for bit; after a reduction one NaN is as good as another."""
+    if moves or have.dtype.kind in "biu" or have.dtype.itemsize == 0:
+        return have.tobytes() == want.tobytes()
+    nan = have != have
+    return bool((nan == (want != want)).all()) and have[~nan].tobytes() == want[~nan].tobytes()

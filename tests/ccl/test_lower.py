@@ -1,0 +1,218 @@
+"""Lowered collectives: what they are made of, that all ranks agree, and that they do what the collective means."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from meshgen.ccl.agreement import check_between, check_lowered
+from meshgen.ccl.between import Post
+from meshgen.ccl.collective import Collective, group_of
+from meshgen.ccl.host import HostBuffers
+from meshgen.ccl.local import Wires, run_lowered
+from meshgen.ccl.lower import lower
+from meshgen.ccl.lower_groups import native_reduction
+from meshgen.ccl.steps import (
+    OPERAND, RESULT, SCRATCH, Box, BufferRef, Copy, Fill, Group, Lowered, Message, Messages, Reduce, dense,
+)  # fmt: skip
+from meshgen.errors import RuntimeFailure
+from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.mesh import Mesh, make_mesh
+from meshgen.spec import P, Sharding, fit
+from tests.ccl.lowered import faults, lowered_on
+from tests.ccl.random_collectives import OPS, random_case, random_mesh
+
+LINE, GRID = make_mesh({"x": 4}), make_mesh({"a": 2, "b": 3})
+
+
+def node(op: str, source: tuple[int, ...], target: tuple[int, ...], dtype: str = "f32", **attrs: Any) -> Node:
+    return Node(op, [Value(TensorType(source, dtype))], [Value(TensorType(target, dtype))], attrs)
+
+
+def kinds(lowered: Lowered) -> list[str]:
+    return [step.kind if isinstance(step, Group) else type(step).__name__ for step in lowered.steps]
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_random_collectives_do_what_they_mean(op: str) -> None:
+    for number in range(25):
+        rng = np.random.default_rng((5, number))
+        case = random_case(rng, op)
+        assert faults(case, rng) == [], str(case)
+
+
+X = {"axes": ("x",)}
+
+
+@pytest.mark.parametrize(
+    "collective, expected",
+    [
+        (node("all_reduce", (3, 5), (3, 5), **X, kind="sum"), ["all_reduce"]),
+        (node("all_reduce", (3, 5), (3, 5), "i1", **X, kind="and"), ["all_reduce"]),
+        (node("all_reduce", (3, 5), (3, 5), "i32", **X, kind="xor"), ["Messages", "Reduce", "Messages"]),
+        (node("all_reduce", (3, 5), (3, 5), "f8E5M2", **X, kind="sum"), ["Messages", "Reduce", "Messages"]),
+        (node("all_gather", (2, 5), (8, 5), **X, dim=0), ["all_gather"]),
+        (node("all_gather", (1, 2, 5), (1, 8, 5), **X, dim=1), ["all_gather"]),
+        (node("all_gather", (2, 5), (7, 5), **X, dim=0), ["Copy", "Messages"]),
+        (node("all_gather", (2, 5), (2, 20), **X, dim=1), ["all_gather", "Copy"]),
+        (node("all_gather", (2, 5), (2, 18), **X, dim=1), ["all_gather", "Copy", "Copy"]),
+        (node("reduce_scatter", (8, 5), (2, 5), **X, dim=0, kind="sum"), ["reduce_scatter"]),
+        (node("reduce_scatter", (2, 20), (2, 5), **X, dim=1, kind="sum"), ["Copy", "reduce_scatter"]),
+        (node("reduce_scatter", (8, 5), (2, 5), "i16", **X, dim=0, kind="sum"), ["Messages", "Reduce"]),
+        (node("all_to_all", (8, 5), (8, 5), **X, split_dim=0, concat_dim=0), ["all_to_all"]),
+        (node("all_to_all", (8, 5), (2, 20), **X, split_dim=0, concat_dim=1), ["Copy", "Messages", *["Copy"] * 3]),
+        (node("broadcast", (8, 5), (8, 5), **X, root=(1,)), ["broadcast"]),
+        (node("shift", (8, 5), (8, 5), **X, shift_axis="x", offset=1, rotate=True), ["Messages"]),
+        (node("permute_pairs", (8, 5), (8, 5), **X, pairs=((0, 1), (1, 0), (3, 3))), ["Messages"]),
+        (node("all_gather", (2, 5), (2, 5), axes=(), dim=1), ["Copy"]),
+        (node("all_reduce", (0, 5), (0, 5), **X, kind="sum"), []),
+    ],
+    ids=lambda value: "" if isinstance(value, list) else value.op,
+)
+def test_what_is_contiguous_is_not_copied(collective: Node, expected: list[str]) -> None:
+    assert kinds(lowered_on(collective, LINE)[0]) == expected
+
+
+def test_an_element_type_that_nccl_has_under_another_name_is_that() -> None:
+    assert native_reduction("sum", "c64", "c64") == ("sum", "f32", 2)
+    assert native_reduction("or", "i1", "i1") == ("max", "ui8", 1)
+    assert native_reduction("product", "c64", "c64") is None
+    assert native_reduction("sum", "bf16", "f32") is None
+    call = lowered_on(node("all_reduce", (3,), (3,), "c128", **X, kind="sum"), LINE)[0].steps[0]
+    assert isinstance(call, Group) and (call.dtype, call.count) == ("f64", 6)
+
+
+def test_messages_of_columns_are_packed_once_for_all_receivers() -> None:
+    step = lowered_on(node("all_gather", (2, 5), (2, 18), **X, dim=1), LINE)[0]
+    assert step.scratch_bytes == 4 * 2 * 5 * 4
+    columns = lowered_on(node("all_to_all", (8, 8), (32, 2), **X, split_dim=1, concat_dim=0), LINE)
+    assert columns[0].scratch_bytes == 3 * 8 * 2 * 4  # blocks are packed to be sent; they land where they belong
+    assert {each.local_bytes for each in columns} == {2 * 4 * 8 * 2 * 4}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_groups_are_those_of_the_mesh(seed: int) -> None:
+    mesh = random_mesh(np.random.default_rng(seed))
+    refs = [*mesh.names[::-1]]
+    refs = [part for ref in refs for part in (mesh.split_axis(ref, 2, 2)[::-1] if mesh.axis_size(ref) == 4 else (ref,))]
+    for count in range(len(refs) + 1):
+        for group in mesh.groups(refs[:count]):
+            assert all(tuple(group_of(mesh, rank, refs[:count])) == group for rank in group)
+
+
+# Transfers between meshes --------------------------------------------------------------------------------------
+
+
+def sides(shape: tuple[int, ...], source: Sharding, target: Sharding, first: Mesh, second: Mesh) -> tuple[Node, Node]:
+    ends = {"channel": 0, "shape": shape, "source": source, "target": target}
+    turn = TensorType((), "i1")
+    sent, got = (TensorType(s.local_shape(shape, m), "bf16") for s, m in ((source, first), (target, second)))
+    send = Node("transfer_send", [Value(sent)], [Value(turn)], ends | {"peer": second})
+    return send, Node("transfer_recv", [Value(turn)], [Value(got), Value(turn)], ends | {"peer": first})
+
+
+@pytest.mark.parametrize(
+    "source, target",
+    [(P("x"), P("y")), (P("x"), P(None, "y")), (P(None, "x"), P()), (P(), P("y")), (P(), P(None, "y"))],
+    ids=str,
+)
+@pytest.mark.parametrize("sizes", [(2, 3), (4, 2), (3, 1)], ids=str)
+def test_a_value_crosses_to_another_mesh(source: Sharding, target: Sharding, sizes: tuple[int, int]) -> None:
+    first, second = make_mesh({"x": sizes[0], "r": 2}, "first"), make_mesh({"y": sizes[1]}, "second")
+    shape, starts = (7, 6), {"first": 0, "second": first.size}
+    send, recv = sides(shape, fit(source, 2), fit(target, 2), first, second)
+    gone = [lower(Collective.of(send, first, starts), rank) for rank in range(first.size)]
+    come = [lower(Collective.of(recv, second, starts), rank) for rank in range(second.size)]
+    assert check_lowered(gone, first) == check_lowered(come, second, first.size) == []
+    assert check_between(gone, come, (0, first.size)) == []
+    rng, wires, post = np.random.default_rng(3), Wires(), Post()
+    shards = [rng.normal(size=send.operands[0].type.sizes).astype(send.operands[0].type.numpy_dtype) for _ in gone]
+    run_lowered(gone, [buffers(send, [shard], each) for shard, each in zip(shards, gone, strict=True)], first, wires)
+    there = [buffers(recv, [np.zeros((), np.bool_)], each) for each in come]
+    run_lowered(come, there, second, wires, first.size)
+    post.send(send, shards, first.size)
+    kind = recv.results[0].type
+    for have, want in zip(there, post.receive(recv, second), strict=True):
+        found, mask = have.array(dense(RESULT, kind.dtype, kind.sizes)), ~np.isnan(want.astype(np.float32))
+        assert (found[mask] == want[mask]).all()
+        assert not have.array(dense(BufferRef("result", 1), "i1", ())).any()
+
+
+def buffers(collective: Node, operands: list[Any], lowered: Lowered) -> HostBuffers:
+    found = {BufferRef("operand", n): np.frombuffer(a.tobytes(), np.uint8) for n, a in enumerate(operands)}
+    found |= {BufferRef("result", n): np.full(v.type.nbytes, 7, np.uint8) for n, v in enumerate(collective.results)}
+    return HostBuffers(found | {SCRATCH: np.full(lowered.scratch_bytes, 7, np.uint8)})
+
+
+# What does not fit together is seen -------------------------------------------------------------------------------
+
+
+def changed(lowered: list[Lowered], rank: int, number: int, step: Any) -> list[Lowered]:
+    steps = list(lowered[rank].steps)
+    steps[number : number + 1] = [] if step is None else [step]
+    return [replace(each, steps=tuple(steps)) if r == rank else each for r, each in enumerate(lowered)]
+
+
+def test_calls_that_differ_between_ranks_are_seen() -> None:
+    lowered = lowered_on(node("all_gather", (2, 5), (2, 20), **X, dim=1), LINE)
+    call = lowered[2].steps[0]
+    assert isinstance(call, Group)
+    wrong = [
+        replace(call, count=call.count - 1), replace(call, dtype="i8"), replace(call, kind="all_to_all"), replace(call, root=4),
+        replace(call, axes=()), replace(call, target=call.target.rows(0, 0, 3)), replace(call, source=call.source.rows(1, 0, 2)), None,
+    ]  # fmt: skip
+    assert check_lowered(lowered, LINE) == []
+    for step in wrong:
+        assert check_lowered(changed(lowered, 2, 0, step), LINE), step
+    assert check_lowered([replace(lowered[0], scratch_bytes=999), *lowered[1:]], LINE)
+    small = [replace(each, scratch_bytes=each.scratch_bytes - 1) for each in lowered]
+    assert "of scratch" in check_lowered(small, LINE)[0]
+
+
+def test_messages_without_their_other_side_are_seen() -> None:
+    lowered = lowered_on(node("shift", (8, 5), (8, 5), **X, shift_axis="x", offset=1, rotate=True), LINE)
+    messages = lowered[1].steps[0]
+    assert isinstance(messages, Messages) and check_lowered(lowered, LINE) == []
+    (sent,), (got,) = messages.sends, messages.receives
+    wrong = [
+        replace(messages, sends=()), replace(messages, receives=()), replace(messages, sends=(replace(sent, peer=3),)),
+        replace(messages, receives=(replace(got, box=got.box.rows(0, 0, 3)),)), replace(messages, sends=(sent, sent)),
+        replace(messages, axes=()), replace(messages, receives=(replace(got, box=replace(got.box, buffer=OPERAND)),)), None,
+    ]  # fmt: skip
+    for step in wrong:
+        assert check_lowered(changed(lowered, 1, 0, step), LINE), step
+    outside = [replace(messages, axes=("b",)) for messages in [messages]]
+    assert check_lowered([Lowered((outside[0],), 0) for _ in range(6)], GRID)
+
+
+def test_boxes_of_other_shapes_and_operands_that_are_written_are_seen() -> None:
+    box, other = dense(OPERAND, "f32", (4,)), dense(RESULT, "f32", (4,))
+    for step in (Copy(box.rows(0, 0, 3), other), Fill(box, 0), Reduce((other.rows(0, 0, 3),), other, "sum")):
+        assert check_lowered([Lowered((step,), 0)] * 4, LINE)
+
+
+def test_ranks_that_would_wait_for_ever_are_refused() -> None:
+    box = dense(RESULT, "f32", (4,))
+    lone = Messages((), (Message(1, box),), ("x",))
+    memory = [HostBuffers({OPERAND: np.zeros(16, np.uint8), RESULT: np.zeros(16, np.uint8)}) for _ in range(4)]
+    with pytest.raises(RuntimeFailure, match="never comes"):
+        run_lowered([Lowered((lone,), 0)] * 4, memory, LINE, Wires())
+    call = Group("all_reduce", "sum", "f32", 4, dense(OPERAND, "f32", (4,)), box, ("x",))
+    other = [Lowered((replace(call, count=rank),), 0) for rank in range(4)]
+    with pytest.raises(RuntimeFailure, match="different calls"):
+        run_lowered(other, memory, LINE, Wires())
+    wires = Wires()
+    wires.send(1, 0, np.zeros(3, np.uint8))
+    with pytest.raises(RuntimeFailure, match="3 bytes"):
+        run_lowered([Lowered((lone,), 0)] * 4, memory, LINE, wires)
+
+
+def test_boxes() -> None:
+    box = dense(SCRATCH, "f32", (2, 3, 4), 10)
+    assert box.is_contiguous and (box.byte_offset, box.byte_end) == (40, 40 + 96)
+    assert not box.rows(1, 0, 2).is_contiguous and box.rows(0, 1, 2).rows(1, 1, 3).is_contiguous
+    assert box.rows(2, 1, 2).byte_end == 40 + 4 * (12 + 8 + 1 + 1)
+    assert Box(SCRATCH, "f32", 3, (0, 2), (9, 9)).byte_end == 12 and Box(SCRATCH, "i1", 3, (), ()).is_contiguous
