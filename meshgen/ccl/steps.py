@@ -27,7 +27,7 @@ class BufferRef(NamedTuple):
     """An operand or result of the collective by its number, or its scratch."""
 
     kind: BufferKind
-    index: int = 0
+    number: int = 0
 
 
 OPERAND, RESULT, SCRATCH = BufferRef("operand"), BufferRef("result"), BufferRef("scratch")

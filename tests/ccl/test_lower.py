@@ -16,7 +16,19 @@ from meshgen.ccl.local import Wires, run_lowered
 from meshgen.ccl.lower import lower
 from meshgen.ccl.lower_groups import native_reduction
 from meshgen.ccl.steps import (
-    OPERAND, RESULT, SCRATCH, Box, BufferRef, Copy, Fill, Group, Lowered, Message, Messages, Reduce, dense,
+    OPERAND,
+    RESULT,
+    SCRATCH,
+    Box,
+    BufferRef,
+    Copy,
+    Fill,
+    Group,
+    Lowered,
+    Message,
+    Messages,
+    Reduce,
+    dense,
 )  # fmt: skip
 from meshgen.errors import RuntimeFailure
 from meshgen.ir.graph import Node, TensorType, Value
