@@ -247,7 +247,12 @@ class Grid:
             return stops - starts
         first, last = self.tiles(wanted)
         first, last = np.maximum(first - wanted.halo[0], 0), np.minimum(last + wanted.halo[1], wanted.size)
-        return _below(stops, first) - _below(starts, first) - _below(stops, last) + _below(starts, last)
+        return (
+            below_bounds(stops, first)
+            - below_bounds(starts, first)
+            - below_bounds(stops, last)
+            + below_bounds(starts, last)
+        )
 
     def demand(self, wanted: Sequence[Split], held: Sequence[Split]) -> Numbers:
         """Per tile held: its elements, times how often the wanted tiles hold them."""
@@ -288,7 +293,7 @@ def _sent(
     return math.ceil(float(missed.max()) / holders), holders
 
 
-def _below(points: Numbers, bounds: Numbers) -> Numbers:
+def below_bounds(points: Numbers, bounds: Numbers) -> Numbers:
     """Per point p the sum of max(0, p - b) over the bounds."""
     order = np.sort(bounds)
     sums = np.concatenate([[0], np.cumsum(order)])

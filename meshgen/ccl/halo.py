@@ -12,6 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from meshgen.ccl.exchange import Numbers, below_bounds
 from meshgen.ir.graph import FETCH_NUMBERS
 
 
@@ -71,18 +74,17 @@ class RowFetch:
         """Whether some device wants rows that do not exist."""
         return any(sum(stop - start for start, stop in self.wanted(i)) < self.rows for i in range(self.count))
 
-    def traffic(self) -> tuple[list[int], list[int]]:
+    def traffic(self) -> tuple[Numbers, Numbers]:
         """Rows that each device receives, and those that each sends."""
-        received, sent = [0] * self.count, [0] * self.count
-        for index in range(self.count if self.tile else 0):
-            for start, stop in self.wanted(index):
-                for holder in range(start // self.tile, -(-max(start, stop) // self.tile)):
-                    first, last = self.held(holder)
-                    common = min(stop, last) - max(start, first)
-                    if holder != index and common > 0:
-                        received[index] += common
-                        sent[holder] += common
-        return received, sent
+        if not self.tile:
+            return np.zeros(self.count, np.int64), np.zeros(self.count, np.int64)
+        bounds = np.array([self.wanted(index) for index in range(self.count)], np.int64)
+        starts, stops = bounds[..., 0], np.maximum(bounds[..., 0], np.minimum(bounds[..., 1], self.count * self.tile))
+        tiles = np.arange(self.count + 1, dtype=np.int64) * self.tile
+        own = np.minimum(stops, tiles[1:, None]) - np.maximum(starts, tiles[:-1, None])
+        own = np.maximum(own, 0).sum(axis=1)
+        below = below_bounds(tiles, starts.ravel()) - below_bounds(tiles, stops.ravel())
+        return (stops - starts).sum(axis=1) - own, np.diff(below) - own
 
     def moved(self) -> int:
         """The larger of the most rows that a device receives and the most that one sends."""
@@ -91,8 +93,15 @@ class RowFetch:
 
 def rows_moved(fetches: Sequence[RowFetch]) -> int:
     """The most rows that a device of the group receives or sends in one message for all the fetches."""
-    both = [fetch.traffic() for fetch in fetches]
-    return max(max(map(sum, zip(*side, strict=True)), default=0) for side in zip(*both, strict=True))
+    return max(most_rows(fetches))
+
+
+def most_rows(fetches: Sequence[RowFetch]) -> tuple[int, int]:
+    """The most rows that a device of the group receives in one message for all the fetches, and that one sends."""
+    if not fetches:
+        return 0, 0
+    received, sent = zip(*(fetch.traffic() for fetch in fetches), strict=True)
+    return int(np.max(sum(received))), int(np.max(sum(sent)))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from meshgen.ccl.between import Ends, between
 from meshgen.ccl.collective import Collective, leading
 from meshgen.ccl.cost import transfer_ends, transfer_of
-from meshgen.ccl.halo import parts_of
+from meshgen.ccl.halo import most_rows, parts_of
 from meshgen.ccl.lower_groups import is_plain_gather, native_of
 from meshgen.ccl.lower_moves import Blocks
 from meshgen.mesh import Mesh
@@ -101,11 +101,12 @@ def _kinds_of_tiles(size: int, rows: int, count: int) -> set[int]:
 def _fetch_rows(collective: Collective) -> Packing:
     source, target, dim = collective.operands[0], collective.results[0], collective.attrs["dim"]
     tile, rows = source.sizes[dim], target.sizes[dim]
-    traffic = [part.fetch.traffic() for part in parts_of(collective.attrs, tile, rows, collective.group_size)]
     row = math.prod(target.sizes[:dim] + target.sizes[dim + 1 :]) * source.numpy_dtype.itemsize
-    received, sent = (max(map(sum, zip(*side, strict=True)), default=0) for side in zip(*traffic, strict=True))
-    packed = (sent, received) if leading(source.sizes, dim) > 1 else (0, 0)
-    return Packing(sum(packed) * row, 2 * (rows + packed[0]) * row)
+    if leading(source.sizes, dim) == 1:
+        return Packing(0, 2 * rows * row)
+    parts = parts_of(collective.attrs, tile, rows, collective.group_size)
+    received, sent = most_rows([part.fetch for part in parts])
+    return Packing((received + sent) * row, 2 * (rows + sent) * row)
 
 
 def _rooted(collective: Collective) -> Packing:

@@ -1,4 +1,4 @@
-"""The buffers of a step: of every value, and of what control flow needs for itself; where they lie in the arena."""
+"""The buffers of a step: of every value, and what collectives and control flow need for themselves; where they lie in the arena."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Buffers:
 
 
 def plan_buffers(program: Program, order: Sequence[int], waits: Sequence[Sequence[int]]) -> Buffers:
-    """Buffers of all values in program order, then those of control flow.
+    """Buffers of all values in program order, then the scratch of collectives and control flow.
 
     Args:
         order: the launches as they are issued.
@@ -31,7 +31,7 @@ def plan_buffers(program: Program, order: Sequence[int], waits: Sequence[Sequenc
     """
     values = list(program.module.graph.values())
     number_of = {value: n for n, value in enumerate(values)}
-    busy = [number for number, flow in program.flows.items() if flow.scratch_bytes]
+    busy = [*program.scratch_bytes]
     scratch_of = {number: len(values) + n for n, number in enumerate(busy)}
     kinds = _kinds(program)
     lives, scratch_lives = _lifetimes(program, order, waits, kinds, busy)
@@ -49,7 +49,7 @@ def plan_buffers(program: Program, order: Sequence[int], waits: Sequence[Sequenc
         for n, v in enumerate(values)
     ]
     for number, offset in zip(busy, offsets[len(lives) :], strict=True):
-        node, kind = program.nodes[number], TensorType((program.flows[number].scratch_bytes,), "ui8")
+        node, kind = program.nodes[number], TensorType((program.scratch_bytes[number],), "ui8")
         own = scratch_of[number]
         found.append(Buffer(f"{node.op}_scratch{own}", kind, "temporary", own, offset, place_text(node.loc)))
     return Buffers(tuple(found), number_of, scratch_of, arena_bytes)
@@ -88,7 +88,7 @@ def _lifetimes(program: Program, order: Sequence[int], waits: Sequence[Sequence[
     }
     scratch: list[memory.Lifetime] = []
     for n in busy:
-        p, bytes_ = place[n], program.flows[n].scratch_bytes
+        p, bytes_ = place[n], program.scratch_bytes[n]
         end = tuple(ends[p][s] if s == streams[p] else 0 for s in range(STREAMS))
         scratch.append(memory.Lifetime(bytes_, starts[p], end, False))
     return lives, scratch

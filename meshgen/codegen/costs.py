@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from meshgen.ccl.collective import Collective
 from meshgen.ccl.cost import collective_seconds
-from meshgen.codegen.roofline import kernel_seconds
+from meshgen.ccl.packing import packing
+from meshgen.codegen.roofline import device_of, kernel_seconds, memory_seconds
 from meshgen.codegen.timeline import Costs
 from meshgen.ir.graph import Node
 from meshgen.mesh import Mesh
 
 
 def default_costs(target: str) -> Costs:
-    """The roofline of the target's device, and the mesh's links."""
-    return Costs(kernel=lambda body: kernel_seconds(body, target), collective=_collective_seconds)
+    """The roofline of the target's device, and the mesh's links; collectives pack and unpack in the device's memory."""
+    device = device_of(target)
+
+    def seconds(node: Node, mesh: Mesh) -> float:
+        return _link_seconds(node, mesh) + memory_seconds(packing(Collective.of(node, mesh)).local_bytes, device)
+
+    return Costs(kernel=lambda body: kernel_seconds(body, target), collective=seconds)
 
 
-def _collective_seconds(node: Node, mesh: Mesh) -> float:
+def _link_seconds(node: Node, mesh: Mesh) -> float:
     """A `send` has no result and a `recv` no operand: the other side's type is the same."""
     values = [*node.operands[:1], *node.results[:1]]
     return collective_seconds(node.op, node.attrs, values[0].type, values[-1].type, mesh)

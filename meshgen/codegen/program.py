@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meshgen.ccl.between import BETWEEN
+from meshgen.ccl.collective import Collective
+from meshgen.ccl.packing import packing
+from meshgen.codegen.messages import with_senders
 from meshgen.codegen.timeline import Costs, Task
 from meshgen.codegen.unroll import is_message
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import all_nodes, captured
+from meshgen.mesh import Mesh
 from meshgen.runtime.plan import COLLECTIVES, COMMUNICATION, COMPUTE, CONTROL, Schedule
 
 Planned = Callable[[Module], Schedule]
@@ -60,6 +64,7 @@ class Program:
     tasks: tuple[Task, ...]
     root: dict[Value, Value]
     flows: dict[int, Flow]  # of control flow, by the number of the node
+    scratch_bytes: dict[int, int]  # of the launches that need some for themselves, by the number of the node
     inputs_are: str
 
     def reads(self, number: int) -> Sequence[Value]:
@@ -79,7 +84,7 @@ def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> 
     Raises:
         CodegenError: MG0301 for control flow around transfers to another mesh.
     """
-    nodes = tuple(n for n in module.graph.nodes if n.op not in ("view", "constant"))
+    nodes = tuple(with_senders([n for n in module.graph.nodes if n.op not in ("view", "constant")]))
     kernels = dict(module.kernels)
     flows = {n: _flow(node, module, planned) for n, node in enumerate(nodes) if node.op in CONTROL}
     names = [_name(node, kernels) if n not in flows else "" for n, node in enumerate(nodes)]
@@ -92,8 +97,19 @@ def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> 
     for node in module.graph.nodes:
         if node.op == "view":
             root[node.result] = root[node.operands[0]]
-    found = Program(module, nodes, kernels, tuple(names), (), root, flows, inputs_are)
+    found = Program(
+        module, nodes, kernels, tuple(names), (), root, flows, _scratch_bytes(nodes, flows, module.mesh), inputs_are
+    )
     return replace(found, tasks=_tasks(found, costs))
+
+
+def _scratch_bytes(nodes: Sequence[Node], flows: Mapping[int, Flow], mesh: Mesh) -> dict[int, int]:
+    """What the regions of control flow need, and what the steps do to which collectives are lowered."""
+    found = {number: flow.scratch_bytes for number, flow in flows.items()}
+    for number, node in enumerate(nodes):
+        if node.op in COLLECTIVES:
+            found[number] = packing(Collective.of(node, mesh)).scratch_bytes
+    return {number: nbytes for number, nbytes in sorted(found.items()) if nbytes}
 
 
 def _flow(node: Node, module: Module, planned: Planned) -> Flow:

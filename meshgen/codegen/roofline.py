@@ -90,4 +90,9 @@ def kernel_seconds(body: Graph, target: str) -> float:
         else:
             rate = device.vector_flops if is_float(node.results[0].type.dtype) else device.vector_flops / 2
             compute += node_flops(node) / rate
-    return device.launch_seconds + max(compute, kernel_bytes(body) / device.bandwidth) / EFFICIENCY
+    return device.launch_seconds + max(compute / EFFICIENCY, memory_seconds(kernel_bytes(body), device))
+
+
+def memory_seconds(nbytes: int, device: Device) -> float:
+    """Predicted time in which a device reads and writes so many bytes of its memory."""
+    return nbytes / device.bandwidth / EFFICIENCY

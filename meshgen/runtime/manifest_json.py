@@ -93,7 +93,9 @@ def _buffer_to_json(b: Buffer) -> Json:
 def _item_to_json(item: Item) -> Json:
     value = {name: getattr(item, name) for name in _ITEM} | {"attrs": attrs_to_json(item.attrs)}
     if item.regions:
-        value |= {"regions": [_region_to_json(region) for region in item.regions], "scratch": item.scratch}
+        value["regions"] = [_region_to_json(region) for region in item.regions]
+    if item.scratch is not None:
+        value["scratch"] = item.scratch
     return value
 
 

@@ -70,7 +70,8 @@ class Item:
         regions: of control flow. A loop has its condition and its body: both are given the results, in which the first
             operands are put before the first trip and what the body gives after each, and the other operands. Branches
             are given all operands but the first, which chooses.
-        scratch: the buffer that is the arena of the region that runs; None: they need none.
+        scratch: the buffer that is the arena of the region that runs, or in which a collective packs what it moves; None: it
+            needs none.
         waits: events that the stream waits for first.
         records: event that is recorded on the stream when the item is done; None: nobody waits for it.
         seconds, start: predicted duration, and start since the beginning of the step.

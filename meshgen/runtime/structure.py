@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from meshgen.ccl.between import BETWEEN, Ends
+from meshgen.ccl.collective import Collective
 from meshgen.ccl.cost import TRANSFERS
 from meshgen.ccl.exchange import summand_axes
+from meshgen.ccl.packing import packing
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.dialects.shard.checks import ROOT_ATTRS
 from meshgen.ir.graph import Node, TensorType, Value
@@ -85,27 +87,48 @@ def _item_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
         return [f"'{item.label}' is on stream {item.stream}, but there are {STREAMS}"]
     if item.op in CONTROL:
         return _flow_faults(item, plan, mesh)
-    if item.regions or item.scratch is not None:
+    if item.regions:
         return [f"'{item.label}' has regions, but is no control flow"]
+    if item.op == "kernel" and item.scratch is not None:
+        return [f"'{item.label}' has scratch, but is a kernel"]
     if item.op == "kernel":
         return _kernel_faults(item, plan)
     if item.op not in COLLECTIVES:
         return [f"unknown op '{item.op}'"]
-    return _collective_faults(item, plan, mesh)
+    return _collective_faults(item, plan, mesh) or _scratch_faults(item, plan, mesh)
 
 
 def _flow_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     """Regions are steps that take what they are given and give what is wanted, in the bytes that are there for them."""
-    found = [f"'{item.op}': {text}" for text in _signatures(item, plan)]
-    room = 0 if item.scratch is None else plan.buffers[item.scratch].type.nbytes
-    if item.scratch is not None and plan.buffers[item.scratch].kind != "temporary":
-        found.append(f"'{item.op}' works in buffer {item.scratch}, which is no temporary one")
+    found = [f"'{item.op}': {text}" for text in _signatures(item, plan)] + _kind_of_scratch_faults(item, plan)
+    room = _room(item, plan)
     for region in item.regions:
         if region.arena_bytes > room:
             found.append(f"'{item.op}' has {room} bytes for a region that needs {region.arena_bytes}")
         if any(inner.op in BETWEEN for inner in region.items):
             found.append(f"'{item.op}' holds a transfer between meshes")
         found += [f"in '{item.op}': {text}" for text in _faults(region, mesh, "given")]
+    return found
+
+
+def _room(item: Item, plan: Schedule) -> int:
+    """Bytes of scratch that an item has."""
+    return 0 if item.scratch is None else plan.buffers[item.scratch].type.nbytes
+
+
+def _kind_of_scratch_faults(item: Item, plan: Schedule) -> list[str]:
+    if item.scratch is None or plan.buffers[item.scratch].kind == "temporary":
+        return []
+    return [f"'{item.op}' works in buffer {item.scratch}, which is no temporary one"]
+
+
+def _scratch_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
+    """A collective has the scratch that the steps need to which it is lowered, on any rank."""
+    types = ([plan.buffers[n].type for n in numbers] for numbers in (item.inputs, item.outputs))
+    needed = packing(Collective(item.op, item.attrs, *map(tuple, types), mesh)).scratch_bytes
+    found = _kind_of_scratch_faults(item, plan)
+    if needed > (room := _room(item, plan)):
+        found.append(f"'{item.label}' has {room} bytes of scratch, but needs {needed}")
     return found
 
 
@@ -140,6 +163,8 @@ def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
         place = item.attrs.get(name)
         if isinstance(place, tuple) and None in place:
             return [f"'{item.op}': {name} is known at run time only"]
+    if item.op == "recv" and "destination" not in item.attrs:
+        return ["'recv': it does not say who receives"]
     try:
         faults = verify_node(Node(item.op, inputs, outputs, dict(item.attrs)), mesh)
         if not faults and item.op in BETWEEN:

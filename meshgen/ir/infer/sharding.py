@@ -195,7 +195,7 @@ _AXES = {"axes": "names"}
 OPTIONAL: dict[str, dict[str, str]] = {
     "fetch_rows": {"parts": "ints", "wrap": "flag", "divisor": "int"},
     "shift": {"rotate": "flag"},
-    "recv": {"source": "place"},
+    "recv": {"source": "place", "destination": "place"},
 }
 RESULTS = {"kernel": None}
 ATTRS: dict[str, dict[str, str]] = {

@@ -1,0 +1,42 @@
+"""Every `recv` gets the value that is sent to it: a receive is the whole message, and a `send` moves nothing.
+
+    before   %s = send %a {axes, destination = 2}      %r = recv %b {axes, source = 0}
+    after    %s = send %a {axes, destination = 2}      %r = recv %s {axes, source = 0, destination = 2}
+
+On a stream a send of NCCL waits for its receive. Between the two stand other collectives, in which the receiver would wait for
+the sender; so both sides stand where the receive is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from meshgen.errors import CodegenError, Diagnostic
+from meshgen.ir.graph import Node
+
+
+def with_senders(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes of a graph, messages matched first in, first out for the same axes.
+
+    Raises CodegenError MG0301 for a `recv` that has no `send` before it in the same graph, or one of another type.
+    """
+    sent: dict[tuple[str, ...], list[Node]] = {}
+    found: list[Node] = []
+    for node in nodes:
+        axes = tuple(node.attrs.get("axes", ()))
+        if node.op == "send":
+            sent.setdefault(axes, []).append(node)
+        if node.op == "recv":
+            sender = sent[axes].pop(0) if sent.get(axes) else None
+            if sender is None or sender.result.type != node.result.type:
+                raise CodegenError(_alone(node, axes))
+            attrs = node.attrs | {"destination": sender.attrs["destination"]}
+            node = replace(node, operands=[sender.result], attrs=attrs)
+        found.append(node)
+    return found
+
+
+def _alone(node: Node, axes: tuple[str, ...]) -> Diagnostic:
+    text = f"no send over {', '.join(axes)} of {node.result.type} stands before this recv, in the same body"
+    return Diagnostic("MG0301", text, node.loc, hint="send it there first; messages are matched first in, first out")
