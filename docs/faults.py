@@ -270,7 +270,8 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "Copy it again, or write it again with `meshgen compile`.",
     ),
     "MG0503": Fault(
-        "The module was written by a newer meshgen, in a format that this one does not know.", "Use the newer meshgen."
+        "The module was written by a newer meshgen, in a format that this one does not know, or by an older one, in a format that this one no longer reads.",
+        "Use the newer meshgen, or compile the program again.",
     ),
     "MG0504": Fault(
         "A module has limits: 65,536 inputs, 131,072 launches, 1,024 mesh axes and so on (`meshgen/runtime/limits.py`), and names without control characters.",

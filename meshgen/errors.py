@@ -54,7 +54,7 @@ CODES: dict[str, str] = {
     "MG0403": "branches around collectives are all computed (a warning)",
     "MG0501": "not a meshgen module",
     "MG0502": "module is damaged or was modified",
-    "MG0503": "module has a newer format",
+    "MG0503": "module has a newer or older format",
     "MG0504": "program is beyond what a module holds",
     "MG0601": "argument does not fit the signature",
     "MG0602": "device or dependency is missing",

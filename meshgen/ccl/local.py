@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from meshgen.ccl.host import Bytes, HostBuffers, reduced_bytes
-from meshgen.ccl.steps import Communication, Group, Lowered, Messages
-from meshgen.ccl.transport import local_steps
+from meshgen.ccl.steps import Group, Lowered, Messages
+from meshgen.ccl.transport import Launch, launches
 from meshgen.errors import Diagnostic, RuntimeFailure
 from meshgen.mesh import Mesh
 
@@ -44,21 +44,24 @@ def run_lowered(
     Raises:
         RuntimeFailure: MG0604, ranks wait for each other for ever.
     """
-    steps = [local_steps(each, memory) for each, memory in zip(lowered, buffers, strict=True)]
-    while any(now := [next(each, None) for each in steps]):
-        if calls := [step for step in now if isinstance(step, Group)]:
-            _require_one_call(now)
+    running = [launches(each, memory) for each, memory in zip(lowered, buffers, strict=True)]
+    while any(now := [next(each, None) for each in running]):
+        steps = [launch for launch in now if isinstance(launch, Messages)]
+        if len(steps) == len(now):
+            _deliver(steps, buffers, wires, first_rank)
+            continue
+        for calls in zip(*_agreed(now), strict=True):
             for members in mesh.groups(calls[0].axes):
                 _run_group([calls[rank] for rank in members], [buffers[rank] for rank in members])
-        else:
-            _deliver([step for step in now if isinstance(step, Messages)], buffers, wires, first_rank)
 
 
-def _require_one_call(now: Sequence[Communication | None]) -> None:
-    """All ranks are at the same call of NCCL, or would wait for each other. Raises RuntimeFailure MG0604."""
-    calls = {(s.kind, s.reduction, s.dtype, s.count, s.axes, s.root) if isinstance(s, Group) else None for s in now}
-    if len(calls) > 1:
+def _agreed(now: Sequence[Launch | None]) -> list[tuple[Group, ...]]:
+    """The calls of NCCL at which all ranks are. Raises RuntimeFailure MG0604 where they are at different ones and would wait for ever."""
+    calls = [launch for launch in now if isinstance(launch, tuple)]
+    said = {tuple((c.kind, c.reduction, c.dtype, c.count, c.axes, c.root) for c in each) for each in calls}
+    if len(calls) < len(now) or len(said) > 1:
         raise RuntimeFailure(Diagnostic("MG0604", "ranks take part in different calls of NCCL; they would deadlock"))
+    return calls
 
 
 def _run_group(steps: Sequence[Group], buffers: Sequence[HostBuffers]) -> None:

@@ -17,6 +17,7 @@ from meshgen.ir.graph import COMPLEX_PARTS, is_complex
 NCCL_TYPES = ("i8", "ui8", "i32", "ui32", "i64", "ui64", "f16", "f32", "f64", "bf16")
 NCCL_REDUCTIONS = ("sum", "product", "max", "min")
 _OF_BOOLEANS = {"sum": "max", "or": "max", "max": "max", "product": "min", "and": "min", "min": "min"}
+MOST_CALLS = 8  # of NCCL in one launch rather than a copy: our choice, each costs its ring's latency but none its own launch
 BYTES = "ui8"  # as what elements travel that are not computed with
 
 
@@ -98,9 +99,17 @@ def _flat(box: Box) -> Box:
 
 
 def is_plain_gather(collective: Collective, tiles: Box, joined: Box) -> bool:
-    """Whether the devices' tiles one after the other are the joined tensor."""
+    """Whether the devices' tiles one after the other are the joined tensor, or each of a few parts of it."""
     dim = collective.attrs["dim"]
-    return leading(joined.shape, dim) == 1 and joined.shape[dim] == collective.group_size * tiles.shape[dim]
+    is_whole = joined.shape[dim] == collective.group_size * tiles.shape[dim]
+    return is_whole and leading(joined.shape, dim) <= MOST_CALLS
+
+
+def runs(box: Box, dim: int) -> list[Box]:
+    """The parts of a contiguous box in which the rows of a dim lie one after the other."""
+    count = leading(box.shape, dim)
+    length = box.size // count if count else 0
+    return [box.flat(i * length, (i + 1) * length) for i in range(count)]
 
 
 def blocks(box: Box, dim: int, rows: int) -> list[tuple[int, Box]]:
@@ -131,7 +140,7 @@ def all_gather(collective: Collective, rank: int) -> list[Step]:
     if count == 1:
         return copies([(source.rows(dim, 0, target.shape[dim]), target)])
     if is_plain_gather(collective, source, target):
-        return [_gather(collective, source, target)]
+        return [_gather(collective, *run) for run in zip(runs(source, dim), runs(target, dim), strict=True)]
     if leading(target.shape, dim) == 1:
         return _gathered_by_messages(collective, rank)
     staged = Scratch().take(source.dtype, (count, *source.shape))
@@ -167,18 +176,20 @@ def reduce_scatter(collective: Collective, rank: int) -> list[Step]:
     count = collective.group_size
     if count == 1:
         return converted(collective, source, target.rows(dim, 0, source.shape[dim]))
-    if native := native_of(collective):
-        steps: list[Step] = []
-        if not is_plain_gather(collective, target, source):
-            staged = Scratch().take(source.dtype, (count, *target.shape))
-            steps = copies(block_copies(source, dim, staged)) if target.size else []
-            source = staged
-        number = target.size * native.parts
-        return [
-            *steps,
-            Group("reduce_scatter", native.reduction, native.dtype, number, source, target, collective.axes),
-        ]
-    return _scattered_in_parts(collective, rank)
+    native = native_of(collective)
+    if native is None:
+        return _scattered_in_parts(collective, rank)
+    if is_plain_gather(collective, target, source):
+        pairs = zip(runs(source, dim), runs(target, dim), strict=True)
+        return [_scatter(collective, native, *pair) for pair in pairs]
+    staged = Scratch().take(source.dtype, (count, *target.shape))
+    packed = copies(block_copies(source, dim, staged)) if target.size else []
+    return [*packed, _scatter(collective, native, staged, target)]
+
+
+def _scatter(collective: Collective, native: Native, source: Box, target: Box) -> Group:
+    count = target.size * native.parts
+    return Group("reduce_scatter", native.reduction, native.dtype, count, source, target, collective.axes)
 
 
 def _scattered_in_parts(collective: Collective, rank: int) -> list[Step]:

@@ -141,6 +141,8 @@ class Reduce:
 class Group:
     """One call of a collective of NCCL over contiguous memory, in the communicator of the rank's group along `axes`.
 
+    Calls that follow each other are independent: one launch.
+
     Attributes:
         reduction: `sum`, `product`, `max` or `min`; empty where nothing is reduced.
         dtype: as what the elements are reduced, which may be another type than the boxes' (i1 as ui8, c64 as pairs of f32);

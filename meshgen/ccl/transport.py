@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Protocol, TypeAlias
 
-from meshgen.ccl.steps import Communication, Copy, Fill, Group, Lowered, Messages, Reduce
+from meshgen.ccl.steps import Copy, Fill, Group, Lowered, Messages, Reduce
+
+Launch: TypeAlias = tuple[Group, ...] | Messages  # what a network does at once
 
 
 class Device(Protocol):
@@ -19,42 +22,46 @@ class Device(Protocol):
 
 
 class Transport(Protocol):
-    """Work that other ranks take part in. Calls between `begin` and `end` may become one launch.
+    """Work that other ranks take part in. Calls may return before it is done."""
 
-    All calls may return before the work is done. `poll` raises RuntimeFailure MG0604 where a peer is lost or does not answer;
-    `abort` ends what is under way, after which nothing else may be called.
-    """
-
-    def begin(self) -> None: ...
-
-    def group(self, step: Group) -> None: ...
+    def groups(self, calls: Sequence[Group]) -> None:
+        """Independent calls in one communicator: one launch."""
+        ...
 
     def messages(self, step: Messages) -> None: ...
 
-    def end(self) -> None: ...
+    def poll(self) -> None:
+        """Raises RuntimeFailure MG0604 where a peer is lost or does not answer."""
+        ...
 
-    def poll(self) -> None: ...
+    def abort(self) -> None:
+        """End what is under way; nothing else may be called then."""
+        ...
 
-    def abort(self) -> None: ...
 
-
-def local_steps(lowered: Lowered, device: Device) -> Iterator[Communication]:
-    """Runs the steps in order on the device; yields those that communicate when it is their turn, for who has the network."""
-    for step in lowered.steps:
-        match step:
-            case Copy():
-                device.copy(step)
-            case Fill():
-                device.fill(step)
-            case Reduce():
-                device.reduce(step)
-            case Group() | Messages():
-                yield step
+def launches(lowered: Lowered, device: Device) -> Iterator[Launch]:
+    """Runs the steps in order on the device; yields what communicates when it is its turn, for who has the network."""
+    for are_calls, steps in groupby(lowered.steps, key=lambda step: isinstance(step, Group)):
+        if are_calls:
+            yield tuple(step for step in steps if isinstance(step, Group))
+            continue
+        for step in steps:
+            match step:
+                case Copy():
+                    device.copy(step)
+                case Fill():
+                    device.fill(step)
+                case Reduce():
+                    device.reduce(step)
+                case _:
+                    assert isinstance(step, Messages)
+                    yield step
 
 
 def execute(lowered: Lowered, device: Device, transport: Transport) -> None:
     """One rank's part of a collective."""
-    for step in local_steps(lowered, device):
-        transport.begin()
-        transport.group(step) if isinstance(step, Group) else transport.messages(step)
-        transport.end()
+    for launch in launches(lowered, device):
+        if isinstance(launch, Messages):
+            transport.messages(launch)
+        else:
+            transport.groups(launch)

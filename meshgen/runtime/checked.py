@@ -84,6 +84,9 @@ def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
                 hint="use a newer meshgen",
             )
         )
+    if version < newest:
+        text = f"'{path}' has format {version} of an older meshgen, but this one reads format {newest}"
+        raise ModuleError(Diagnostic("MG0503", text, hint="compile the program again"))
     _check_members(container, path, files)
     return value
 

@@ -33,7 +33,7 @@ def load(path: str | Path, mesh: Given = None, *, devices: int | None = None, mm
         UsageError: MG0002, the file is missing or cannot be read.
         ShardingError: MG0201, MG0202, the mesh is not the module's.
         MissingError: MG0603, the devices do not fill the mesh; MG0602, an open module was not compiled for this mesh.
-        ModuleError: MG0501, it is no module; MG0502, it is damaged; MG0503, it is newer than this meshgen.
+        ModuleError: MG0501, it is no module; MG0502, it is damaged; MG0503, it is of a newer or older meshgen.
         ScheduleError: its schedule has a race or can deadlock.
     """
     path = path_of(path)

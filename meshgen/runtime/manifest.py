@@ -11,7 +11,7 @@ from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Schedule
 from meshgen.spec import Sharding
 
-FORMAT = 1
+FORMAT = 4  # in format 1 collectives had no scratch
 PARTS_FORMAT = 2  # of a program on several meshes: a manifest of manifests
 OPEN_FORMAT = 3  # of a program with open sizes: a manifest of specialisations
 Json = dict[str, Any]

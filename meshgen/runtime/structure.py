@@ -124,8 +124,8 @@ def _kind_of_scratch_faults(item: Item, plan: Schedule) -> list[str]:
 
 def _scratch_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     """A collective has the scratch that the steps need to which it is lowered, on any rank."""
-    types = ([plan.buffers[n].type for n in numbers] for numbers in (item.inputs, item.outputs))
-    needed = packing(Collective(item.op, item.attrs, *map(tuple, types), mesh)).scratch_bytes
+    operands, results = (tuple(plan.buffers[n].type for n in numbers) for numbers in (item.inputs, item.outputs))
+    needed = packing(Collective(item.op, item.attrs, operands, results, mesh)).scratch_bytes
     found = _kind_of_scratch_faults(item, plan)
     if needed > (room := _room(item, plan)):
         found.append(f"'{item.label}' has {room} bytes of scratch, but needs {needed}")

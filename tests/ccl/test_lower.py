@@ -69,10 +69,13 @@ X = {"axes": ("x",)}
         (node("all_gather", (2, 5), (8, 5), **X, dim=0), ["all_gather"]),
         (node("all_gather", (1, 2, 5), (1, 8, 5), **X, dim=1), ["all_gather"]),
         (node("all_gather", (2, 5), (7, 5), **X, dim=0), ["Copy", "Messages"]),
-        (node("all_gather", (2, 5), (2, 20), **X, dim=1), ["all_gather", "Copy"]),
+        (node("all_gather", (2, 5), (2, 20), **X, dim=1), ["all_gather"] * 2),
+        (node("all_gather", (9, 5), (9, 20), **X, dim=1), ["all_gather", "Copy"]),
         (node("all_gather", (2, 5), (2, 18), **X, dim=1), ["all_gather", "Copy", "Copy"]),
         (node("reduce_scatter", (8, 5), (2, 5), **X, dim=0, kind="sum"), ["reduce_scatter"]),
-        (node("reduce_scatter", (2, 20), (2, 5), **X, dim=1, kind="sum"), ["Copy", "reduce_scatter"]),
+        (node("reduce_scatter", (2, 20), (2, 5), **X, dim=1, kind="sum"), ["reduce_scatter"] * 2),
+        (node("reduce_scatter", (9, 20), (9, 5), **X, dim=1, kind="sum"), ["Copy", "reduce_scatter"]),
+        (node("reduce_scatter", (2, 19), (2, 5), **X, dim=1, kind="sum"), ["Copy", "Copy", "reduce_scatter"]),
         (node("reduce_scatter", (8, 5), (2, 5), "i16", **X, dim=0, kind="sum"), ["Messages", "Reduce"]),
         (node("all_to_all", (8, 5), (8, 5), **X, split_dim=0, concat_dim=0), ["all_to_all"]),
         (node("all_to_all", (8, 5), (2, 20), **X, split_dim=0, concat_dim=1), ["Copy", "Messages", *["Copy"] * 3]),
@@ -169,7 +172,7 @@ def changed(lowered: list[Lowered], rank: int, number: int, step: Any) -> list[L
 
 
 def test_calls_that_differ_between_ranks_are_seen() -> None:
-    lowered = lowered_on(node("all_gather", (2, 5), (2, 20), **X, dim=1), LINE)
+    lowered = lowered_on(node("all_gather", (9, 5), (9, 20), **X, dim=1), LINE)
     call = lowered[2].steps[0]
     assert isinstance(call, Group)
     wrong = [

@@ -93,8 +93,14 @@ def test_a_forger_without_a_change_gets_the_same_module(tmp_path):
 
 def test_a_newer_format_is_said_so(tmp_path):
     saved(tmp_path / "m.mgx", mixed())
-    with pytest.raises(ModuleError, match=r"MG0503.*format 2.*reads up to 1"):
-        load(forged(tmp_path / "m.mgx", lambda m: m.update(format=2)))
+    with pytest.raises(ModuleError, match=r"MG0503.*format 5.*reads up to 4"):
+        load(forged(tmp_path / "m.mgx", lambda m: m.update(format=5)))
+
+
+def test_an_older_format_is_said_so(tmp_path):
+    saved(tmp_path / "m.mgx", mixed())
+    with pytest.raises(ModuleError, match=r"MG0503.*format 1 of an older meshgen"):
+        load(forged(tmp_path / "m.mgx", lambda m: m.update(format=1)))
 
 
 def at(*keys, value):
