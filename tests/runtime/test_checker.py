@@ -9,11 +9,12 @@ import pytest
 
 from meshgen.codegen.schedule import schedule
 from meshgen.errors import ScheduleError
-from meshgen.ir.graph import TensorType
+from meshgen.ir.graph import Graph, Module, TensorType, Value
+from meshgen.mesh import make_mesh
 from meshgen.runtime.checker import Order, chain_faults, check
 from meshgen.runtime.plan import COMPUTE, Schedule, aligned
 from meshgen.spec import P
-from tests.codegen.programs import costs, layers, mixed
+from tests.codegen.programs import body, costs, f32, layers, mixed, module
 
 MODULE = layers(5)
 PLAN = schedule(MODULE, costs=costs())
@@ -190,7 +191,7 @@ def test_faults_are_reported_together():
 def test_values_of_one_byte_that_share_it_are_found():
     module = layers(2)
     small = TensorType((), "i1")
-    for value in (*module.graph.values(), *(v for body in module.kernels.values() for v in body.values())):
+    for value in (*module.graph.values(), *(v for kernel in module.kernels.values() for v in kernel.values())):
         value.type = small
     plan = schedule(module, costs=costs())
     check(plan, module.mesh)
@@ -211,3 +212,40 @@ def test_each_collective_comes_after_the_one_before():
     items = [replace(first, waits=(), records=None), replace(second, stream=COMPUTE, waits=(), records=None)]
     orders = [Order([item.stream for item in items], [(-1, -1), done]) for done in ((-1, 0), (-1, -1))]
     assert [len(chain_faults(items, order)) for order in orders] == [0, 1]
+
+
+# Scratch of collectives -------------------------------------------------------------------------------------------
+
+
+def gathered(rows: int = 9) -> Module:
+    """Columns are gathered: what comes over the network is unpacked from scratch."""
+    mesh, tile = make_mesh({"x": 4}), f32(rows, 3)
+    graph = Graph("main", [Value(tile, "a")])
+    whole = graph.add("all_gather", graph.inputs, [f32(rows, 12)], {"axes": ("x",), "dim": 1}).result
+    kernels = {"tanh": body("tanh", "tanh", [whole.type], whole.type)}
+    graph.outputs = [graph.add("kernel", [whole], [whole.type], {"kernel": "tanh"}).result]
+    return module(graph, kernels, mesh, [P(None, "x")], [P(None, None)], [(rows, 12)], [(rows, 12)])
+
+
+def test_a_collective_that_packs_has_scratch_for_itself():
+    plan = schedule(gathered(), costs=costs())
+    check(plan, gathered().mesh)
+    number = plan.items[0].scratch
+    assert number is not None and plan.buffers[number].type == TensorType((4 * 9 * 3 * 4,), "ui8")
+    assert plan.items[0].writes == (*plan.items[0].outputs, number)
+    few = schedule(gathered(8), costs=costs())
+    assert few.items[0].scratch is None  # few leading rows: a call for each
+
+
+def test_scratch_that_is_missing_small_or_in_use_is_found():
+    mesh, plan = gathered().mesh, schedule(gathered(), costs=costs())
+    number = plan.items[0].scratch
+    assert number is not None
+    refused(with_item(plan, 0, scratch=None), r"MG0402.*has 0 bytes of scratch, but needs 432", mesh)
+    refused(with_buffer(plan, number, type=TensorType((431,), "ui8")), "has 431 bytes of scratch, but needs 432", mesh)
+    refused(with_buffer(plan, number, kind="output"), "which is no temporary one", mesh)
+    refused(with_item(plan, 0, scratch=plan.inputs[0]), "works in buffer 0, which is no temporary one", mesh)
+    refused(with_item(plan, 0, scratch=plan.items[0].outputs[0]), "both write buffer", mesh)
+    refused(with_item(plan, 1, scratch=number), "has scratch, but is a kernel", mesh)
+    refused(with_buffer(plan, number, offset=plan.buffers[plan.items[0].outputs[0]].offset), "MG0402", mesh)
+    refused(with_item(plan, 0, scratch=99), "a buffer that does not exist", mesh)

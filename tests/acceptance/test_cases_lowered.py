@@ -1,0 +1,28 @@
+"""Every collective of the plans of programs that JAX lowered does, in lowered steps, what it means."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from meshgen import api
+from meshgen.ir.graph import Node, Value
+from tests.acceptance.cases import PROGRAMS, needs_cases, small
+from tests.ccl.lowered import faults
+from tests.ccl.random_collectives import Case
+
+pytestmark = needs_cases
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS, "heat_roll", "conv_halo", "maxpool_halo", "uneven_slice", "moe_ep_nohint"])
+def test_collectives_of_plans(name: str) -> None:
+    executable, rng = api.plan(small(name)), np.random.default_rng(1)
+    done: set[str] = set()
+    for launched in executable.plan.launches():
+        item, buffers = launched.item, launched.plan.buffers
+        if item.is_collective:
+            inputs, outputs = ([Value(buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
+            case = Case(Node(item.op, inputs, outputs, dict(item.attrs)), executable.mesh)
+            if str(case) not in done:
+                done.add(str(case))
+                assert faults(case, rng) == [], str(case)

@@ -1,0 +1,58 @@
+"""A receive is the whole message: it reads what is sent, and knows who receives."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshgen.codegen.messages import with_senders
+from meshgen.codegen.schedule import schedule
+from meshgen.errors import CodegenError, ScheduleError
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.mesh import make_mesh
+from meshgen.runtime.checker import check
+from meshgen.runtime.plan import Schedule
+from meshgen.spec import P
+from tests.codegen.programs import costs, f32, module
+from tests.runtime.test_checker import with_item
+
+
+def message(op: str, value: Value, axes: tuple[str, ...] = ("x",), **place: int) -> Node:
+    return Node(op, [value], [Value(value.type)], {"axes": axes, **place})
+
+
+def test_messages_are_matched_first_in_first_out_for_the_same_axes() -> None:
+    a, b = Value(f32(4)), Value(f32(4))
+    first, second = message("send", a, destination=1), message("send", b, destination=2)
+    other = message("send", a, ("y",), destination=3)
+    nodes = [first, other, second, *(message("recv", a, source=0) for _ in range(2)), message("recv", a, ("y",))]
+    found = with_senders(nodes)
+    assert [n.operands[0] for n in found[3:]] == [first.result, second.result, other.result]
+    assert [n.attrs["destination"] for n in found[3:]] == [1, 2, 3]
+    assert found[:3] == nodes[:3] and [n.results for n in found] == [n.results for n in nodes]
+
+
+def test_a_receive_without_a_send_is_refused() -> None:
+    a, wide = Value(f32(4)), Value(f32(8))
+    with pytest.raises(CodegenError, match=r"MG0301.*no send over x of f32\[4\]"):
+        with_senders([message("recv", a, source=0), message("send", a, destination=1)])
+    with pytest.raises(CodegenError, match="MG0301"):
+        with_senders([message("send", wide, destination=1), message("recv", a, source=0)])
+
+
+def planned() -> Schedule:
+    graph = Graph("main", [Value(f32(4), "a"), Value(f32(4), "b")])
+    a, b = graph.inputs
+    graph.nodes.append(message("send", a, destination=1))
+    graph.nodes.append(message("recv", b, source=0))
+    graph.outputs = [graph.nodes[-1].result]
+    specs = [P("x"), P("x")]
+    return schedule(module(graph, {}, make_mesh({"x": 2}), specs, specs[:1], [(8,), (8,)], [(8,)]), costs=costs())
+
+
+def test_a_plan_says_who_receives() -> None:
+    plan = planned()
+    check(plan, make_mesh({"x": 2}))
+    send, recv = plan.items
+    assert recv.inputs == send.outputs and recv.attrs["destination"] == 1
+    with pytest.raises(ScheduleError, match=r"MG0402.*does not say who receives"):
+        check(with_item(plan, 1, attrs={"axes": ("x",), "source": 0}), make_mesh({"x": 2}))
