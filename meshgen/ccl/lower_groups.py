@@ -17,7 +17,9 @@ from meshgen.ir.graph import COMPLEX_PARTS, is_complex
 NCCL_TYPES = ("i8", "ui8", "i32", "ui32", "i64", "ui64", "f16", "f32", "f64", "bf16")
 NCCL_REDUCTIONS = ("sum", "product", "max", "min")
 _OF_BOOLEANS = {"sum": "max", "or": "max", "max": "max", "product": "min", "and": "min", "min": "min"}
-MOST_CALLS = 8  # of NCCL in one launch rather than a copy: our choice, each costs its ring's latency but none its own launch
+MOST_CALLS = (
+    8  # of NCCL in one launch rather than a copy: our choice, each costs its ring's latency but none its own launch
+)
 BYTES = "ui8"  # as what elements travel that are not computed with
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from meshgen.ccl.steps import Copy, Fill, Group, Lowered, Messages, Reduce
 
@@ -21,14 +21,17 @@ class Device(Protocol):
     def reduce(self, step: Reduce) -> None: ...
 
 
-class Transport(Protocol):
-    """Work that other ranks take part in. Calls may return before it is done."""
+Memory = TypeVar("Memory", bound=Device, contravariant=True)
 
-    def groups(self, calls: Sequence[Group]) -> None:
+
+class Transport(Protocol[Memory]):
+    """Work that other ranks take part in, in buffers of a kind of device. Calls may return before it is done."""
+
+    def groups(self, calls: Sequence[Group], memory: Memory) -> None:
         """Independent calls in one communicator: one launch."""
         ...
 
-    def messages(self, step: Messages) -> None: ...
+    def messages(self, step: Messages, memory: Memory) -> None: ...
 
     def poll(self) -> None:
         """Raises RuntimeFailure MG0604 where a peer is lost or does not answer."""
@@ -58,10 +61,10 @@ def launches(lowered: Lowered, device: Device) -> Iterator[Launch]:
                     yield step
 
 
-def execute(lowered: Lowered, device: Device, transport: Transport) -> None:
-    """One rank's part of a collective."""
-    for launch in launches(lowered, device):
+def execute(lowered: Lowered, memory: Memory, transport: Transport[Memory]) -> None:
+    """One rank's part of a collective, in its operands, results and scratch."""
+    for launch in launches(lowered, memory):
         if isinstance(launch, Messages):
-            transport.messages(launch)
+            transport.messages(launch, memory)
         else:
-            transport.groups(launch)
+            transport.groups(launch, memory)

@@ -77,12 +77,12 @@ def faults(case: Case, rng: np.random.Generator) -> list[str]:
     with np.errstate(all="ignore"):
         results, wanted = run(node, mesh, lowered, shards), meant(node, mesh, shards)
     for rank, (have, want, mask) in enumerate(zip(results, wanted, defined(node, mesh), strict=True)):
-        if not _same(have[mask], want[mask], moves="kind" not in node.attrs):
+        if not same(have[mask], want[mask], moves="kind" not in node.attrs):
             found.append(f"rank {rank} has {have.tolist()}, which is to be {want.tolist()}")
     return found
 
 
-def _same(have: Array, want: Array, *, moves: bool) -> bool:
+def same(have: Array, want: Array, *, moves: bool) -> bool:
     """Bit for bit; after a reduction one NaN is as good as another."""
     if moves or have.dtype.kind in "biu" or have.dtype.itemsize == 0:
         return have.tobytes() == want.tobytes()

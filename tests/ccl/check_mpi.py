@@ -1,0 +1,90 @@
+"""Lowered collectives over MPI, one rank per process, compared with what they mean.
+
+mpiexec -n 4 python -m tests.ccl.check_mpi --count 200 --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+import numpy as np
+
+from meshgen.ccl.collective import Collective
+from meshgen.ccl.host import HostBuffers
+from meshgen.ccl.lower import lower
+from meshgen.ccl.mpi import Mpi, world
+from meshgen.ccl.steps import OPERAND, RESULT, SCRATCH, Group, dense
+from meshgen.ccl.transport import execute
+from meshgen.errors import RuntimeFailure
+from meshgen.ir.graph import Node
+from meshgen.mesh import make_mesh
+from tests.ccl.lowered import JUNK, defined, meant, same
+from tests.ccl.random_collectives import Case, random_bytes, random_case
+
+
+def case_of(rng: np.random.Generator, ranks: int) -> Case:
+    """A collective on a mesh of so many devices; the same in all processes."""
+    while True:
+        if (case := random_case(rng)).mesh.size == ranks:
+            return case
+
+
+def is_right(node: Node, transport: Mpi, rng: np.random.Generator) -> bool:
+    """Whether this process ends with what its rank is to have."""
+    mesh, rank = transport.mesh, transport.rank
+    shards = [random_bytes(rng, node.operands[0].type) for _ in range(mesh.size)]
+    lowered, kind = lower(Collective.of(node, mesh), rank), node.result.type
+    result = np.full(kind.nbytes, JUNK, np.uint8)
+    memory = HostBuffers({
+        OPERAND: np.frombuffer(shards[rank].tobytes(), np.uint8), RESULT: result,
+        SCRATCH: np.full(lowered.scratch_bytes, JUNK, np.uint8),
+    })  # fmt: skip
+    with np.errstate(all="ignore"):
+        execute(lowered, memory, transport)
+        want, mask = meant(node, mesh, shards)[rank], defined(node, mesh)[rank]
+    have = result.view(kind.numpy_dtype).reshape(kind.sizes)
+    return same(have[mask], want[mask], moves="kind" not in node.attrs)
+
+
+def leave_peers_alone(ranks: int) -> None:
+    """Rank 0 calls what nobody else does, and ends all when its time is over."""
+    transport = Mpi(world(), [make_mesh({"x": ranks})], time_limit=0.3)
+    box = dense(OPERAND, "ui8", (4,))
+    memory = HostBuffers({OPERAND: np.zeros(4, np.uint8), RESULT: np.zeros(4 * ranks, np.uint8)})
+    transport.connect([("x",)])
+    if transport.rank:
+        time.sleep(60)
+    try:
+        transport.groups([Group("all_gather", "", "ui8", 4, box, dense(RESULT, "ui8", (4 * ranks,)), ("x",))], memory)
+    except RuntimeFailure as failure:
+        sys.stderr.write(f"{failure}\n")
+        sys.stderr.flush()
+        transport.abort()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--alone", action="store_true", help="rank 0 waits for who never comes")
+    args = parser.parse_args()
+    processes = world()
+    if args.alone:
+        leave_peers_alone(processes.size)
+    wrong = 0
+    for number in range(args.count):
+        rng = np.random.default_rng((args.seed, number))
+        case = case_of(rng, processes.size)
+        if not is_right(case.node, Mpi(processes, [case.mesh]), rng):
+            wrong += 1
+            sys.stdout.write(f"rank {processes.rank}: seed {args.seed}, number {number}: {case}\n")
+    total = processes.allreduce(wrong)
+    if processes.rank == 0:
+        sys.stdout.write(f"{args.count} collectives on {processes.size} ranks, {total} wrong\n")
+    return 1 if total else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
