@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ccl.between import BETWEEN
-from meshgen.ccl.cost import PEER_SECONDS, group_axes, link_axes, ring_bytes
+from meshgen.ccl.cost import PEER_SECONDS, collective_seconds, group_axes, link_axes, ring_bytes
+from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Item, Schedule
 from meshgen.simulator.groups import Groups, groups_of
@@ -35,8 +35,19 @@ def axes_of(item: Item, mesh: Mesh) -> tuple[str, ...]:
 
 def moved_bytes(item: Item, plan: Schedule, mesh: Mesh) -> int:
     """Bytes that a device moves in a collective."""
-    types = [plan.buffers[number].type for number in (*item.inputs[:1], *item.outputs[:1])]
+    types = _types(item, plan)
     return ring_bytes(item.op, item.attrs, types[0], types[-1], mesh)
+
+
+def _types(item: Item, plan: Schedule) -> list[TensorType]:
+    """The types of operand and result; one alone where the other side is on another device."""
+    return [plan.buffers[number].type for number in (*item.inputs[:1], *item.outputs[:1])]
+
+
+def packing_seconds(item: Item, plan: Schedule, mesh: Mesh) -> float:
+    """What the schedule predicts for a collective beside its links: the copies that pack and unpack messages on each device."""
+    types = _types(item, plan)
+    return max(0.0, item.seconds - collective_seconds(item.op, item.attrs, types[0], types[-1], mesh))
 
 
 def group_seconds(item: Item, plan: Schedule, mesh: Mesh, machine: Machine) -> Array:
@@ -66,8 +77,7 @@ def _outward(op: str, moved: int, groups: Groups, least: Array, link: Link) -> A
     return moved / np.full(len(least), link.bytes_per_second)
 
 
-def between_seconds(item: Item, moved: int, machine: Machine) -> float:
-    """Seconds of a device's bytes over the outermost links: other meshes are other hosts."""
-    assert item.op in BETWEEN
-    link = machine.links[-1]
+def between_seconds(item: Item, plan: Schedule, mesh: Mesh, machine: Machine) -> float:
+    """Seconds of what a device of one side of a transfer moves over the outermost links: other meshes are other hosts."""
+    moved, link = moved_bytes(item, plan, mesh), machine.links[-1]
     return link.latency_seconds + moved / link.bytes_per_second if moved else 0.0

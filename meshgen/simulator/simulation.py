@@ -14,7 +14,7 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Item, Schedule
 from meshgen.simulator.machine import DEFAULT, Machine, machine_of
-from meshgen.simulator.network import between_seconds, moved_bytes
+from meshgen.simulator.network import between_seconds, packing_seconds
 from meshgen.simulator.timeline import Conditions, Span, Timeline
 
 Array = np.ndarray[Any, Any]
@@ -139,10 +139,8 @@ def _play(timelines: Sequence[Timeline], machine: Machine) -> None:
 def _meet(one: tuple[Timeline, Item], other: tuple[Timeline, Item], machine: Machine) -> None:
     """A transfer starts when all ranks of both meshes are there, and ends everywhere at once."""
     start = max(float(timeline.ready(item).max()) for timeline, item in (one, other))
-    seconds = max(
-        between_seconds(item, moved_bytes(item, timeline.plan, timeline.mesh), machine)
-        for timeline, item in (one, other)
-    )
+    sides = [(item, timeline.plan, timeline.mesh) for timeline, item in (one, other)]
+    seconds = max(between_seconds(*side, machine) for side in sides) + max(packing_seconds(*side) for side in sides)
     for timeline, item in (one, other):
         begin = np.full(timeline.mesh.size, start)
         timeline.finish(item, begin, begin + seconds)

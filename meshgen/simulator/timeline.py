@@ -15,7 +15,7 @@ from meshgen.mesh import Mesh
 from meshgen.runtime.plan import CONTROL, STREAMS, Item, Schedule
 from meshgen.simulator.groups import groups_of
 from meshgen.simulator.machine import Machine
-from meshgen.simulator.network import axes_of, group_seconds
+from meshgen.simulator.network import axes_of, group_seconds, packing_seconds
 
 Array = np.ndarray[Any, Any]
 
@@ -118,7 +118,8 @@ class Timeline:
         if (found := self._seconds.get(id(item))) is None:
             groups = groups_of(self.mesh, axes_of(item, self.mesh))
             per_group = group_seconds(item, plan, self.mesh, self._machine)
-            found = self._seconds[id(item)] = per_group[groups.group] * groups.latest(self._slow_links)
+            linked = per_group[groups.group] * groups.latest(self._slow_links)
+            found = self._seconds[id(item)] = linked + packing_seconds(item, plan, self.mesh)
         return found
 
     def _kernel_seconds(self, item: Item, frame: _Frame, start: Array) -> Array:
