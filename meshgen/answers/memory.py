@@ -73,6 +73,8 @@ def _peak(plan: Schedule) -> tuple[int, list[Buffer]]:
             storage = plan.buffers[buffer].storage
             born.setdefault(storage, number)
             last[storage] = max(last.get(storage, 0), number)
+    for result, operand in plan.replaced.items():  # where one ends the other begins: they are the same bytes
+        last[operand] = born[result] - 1
     change = [0] * (len(plan.items) + 2)
     for storage, start in born.items():
         change[start] += plan.buffers[storage].type.nbytes

@@ -43,7 +43,7 @@ def plan_buffers(program: Program, order: Sequence[int], waits: Sequence[Sequenc
             v.type,
             kinds[root := program.root[v]],
             number_of[root],
-            offset_of[root],
+            offset_of[program.place(v)],
             place_text(v.loc),
         )
         for n, v in enumerate(values)
@@ -66,25 +66,28 @@ def _kinds(program: Program) -> dict[Value, str]:
 
 def _lifetimes(program: Program, order: Sequence[int], waits: Sequence[Sequence[int]], kinds: dict[Value, str],
                busy: Sequence[int]) -> tuple[dict[Value, memory.Lifetime], list[memory.Lifetime]]:  # fmt: skip
-    """When each storage is in use, in program order, and when the scratch of each of `busy` is."""
+    """When each place is in use, in program order, and when the scratch of each of `busy` is."""
     streams = [program.tasks[n].stream for n in order]
     starts, ends = memory.clocks(streams, waits)
     place = {n: p for p, n in enumerate(order)}
+    shared: dict[Value, list[Value]] = {}
+    for root in dict.fromkeys(program.root.values()):
+        shared.setdefault(program.place(root), []).append(root)
     born: dict[Value, memory.Clock] = {}
-    last: dict[Value, list[int]] = {root: [0] * STREAMS for root in program.root.values()}
+    last: dict[Value, list[int]] = {first: [0] * STREAMS for first in shared}
     for p, n in enumerate(order):
         node, stream = program.nodes[n], streams[p]
         born |= dict.fromkeys(node.results, starts[p])
         for value in (*program.reads(n), *node.results):
-            last[program.root[value]][stream] = ends[p][stream]
+            last[program.place(value)][stream] = ends[p][stream]
     lives = {
-        root: memory.Lifetime(
-            root.type.nbytes if kinds[root] != "given" else 0,
-            born.get(root),
-            tuple(last[root]),
-            kinds[root] != "temporary",
+        first: memory.Lifetime(
+            first.type.nbytes if kinds[first] != "given" else 0,
+            born.get(first),
+            tuple(last[first]),
+            any(kinds[root] != "temporary" for root in roots),
         )
-        for root in dict.fromkeys(program.root.values())
+        for first, roots in shared.items()
     }
     scratch: list[memory.Lifetime] = []
     for n in busy:

@@ -16,7 +16,7 @@ from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import all_nodes, captured
 from meshgen.mesh import Mesh
-from meshgen.runtime.plan import COLLECTIVES, COMMUNICATION, COMPUTE, CONTROL, Schedule
+from meshgen.runtime.plan import COLLECTIVES, COMMUNICATION, COMPUTE, CONTROL, IN_PLACE, Schedule
 
 Planned = Callable[[Module], Schedule]
 
@@ -53,8 +53,9 @@ class Flow:
 class Program:
     """Launches with their tasks, and the storage behind every value.
 
-    `root[v]` is the value whose bytes v's are: v itself unless v is a view. `inputs_are` is the kind of buffer that
-    inputs have: `input`, or `given` where the module is a region.
+    `root[v]` is the value whose bytes v's are: v itself unless v is a view. `replaced[v]` is the value that a result v is written
+    over, as nothing else reads it; both are roots. `inputs_are` is the kind of buffer that inputs have: `input`, or `given`
+    where the module is a region.
     """
 
     module: Module
@@ -63,9 +64,17 @@ class Program:
     names: tuple[str, ...]  # kernel of each node; empty for a collective and for control flow
     tasks: tuple[Task, ...]
     root: dict[Value, Value]
+    replaced: dict[Value, Value]
     flows: dict[int, Flow]  # of control flow, by the number of the node
     scratch_bytes: dict[int, int]  # of the launches that need some for themselves, by the number of the node
     inputs_are: str
+
+    def place(self, value: Value) -> Value:
+        """The value that was the first to have the bytes of a value: all that have the same place share them, one after the other."""
+        found = self.root[value]
+        while found in self.replaced:
+            found = self.replaced[found]
+        return found
 
     def reads(self, number: int) -> Sequence[Value]:
         """What a launch reads; a kernel made from a single op takes a repeated operand once."""
@@ -97,10 +106,27 @@ def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> 
     for node in module.graph.nodes:
         if node.op == "view":
             root[node.result] = root[node.operands[0]]
-    found = Program(
-        module, nodes, kernels, tuple(names), (), root, flows, _scratch_bytes(nodes, flows, module.mesh), inputs_are
-    )
-    return replace(found, tasks=_tasks(found, costs))
+    scratch = _scratch_bytes(nodes, flows, module.mesh)
+    found = Program(module, nodes, kernels, tuple(names), (), root, {}, flows, scratch, inputs_are)
+    return replace(found, tasks=_tasks(found, costs), replaced=_replaced(found))
+
+
+def _replaced(program: Program) -> dict[Value, Value]:
+    """The results of reductions among several devices that are written over their operand, which is made here and read once."""
+    graph, mesh = program.module.graph, program.module.mesh
+    readers: dict[Value, list[int]] = {}
+    for number in range(len(program.nodes)):
+        for value in program.reads(number):
+            readers.setdefault(program.root[value], []).append(number)
+    kept = {program.root[value] for value in graph.outputs}
+    made = {result for node in program.nodes for result in node.results} - kept
+    found: dict[Value, Value] = {}
+    for number, node in enumerate(program.nodes):
+        if node.op in IN_PLACE and mesh.group_size(node.attrs["axes"]) > 1:
+            operand = program.root[node.operands[0]]
+            if operand in made and readers[operand] == [number] and operand.type.dtype == node.result.type.dtype:
+                found[node.result] = operand
+    return found
 
 
 def _scratch_bytes(nodes: Sequence[Node], flows: Mapping[int, Flow], mesh: Mesh) -> dict[int, int]:

@@ -105,16 +105,17 @@ def capped_orders(program: Program, nbytes: int) -> Iterator[Order]:
 
 
 def storages_of(program: Program) -> tuple[Storage, ...]:
-    """What the launches make: one for each value that is no view, and one for the scratch of control flow."""
-    maker = {result: n for n, node in enumerate(program.nodes) for result in node.results}
+    """What the launches make: one for each place of values, and one for what a launch needs for itself."""
+    own = {value for value in program.root if program.place(value) is value}
+    maker = {result: n for n, node in enumerate(program.nodes) for result in node.results if result in own}
     users: dict[Value, set[int]] = {value: set() for value in maker}
     for number in range(len(program.nodes)):
         for value in program.reads(number):
-            if (root := program.root[value]) in users:
-                users[root].add(number)
-    stays = {program.root[value] for value in program.module.graph.outputs}
+            if (place := program.place(value)) in users:
+                users[place].add(number)
+    stays = {program.place(value) for value in program.module.graph.outputs}
     made = [Storage(aligned(v.type.nbytes), n, tuple(sorted(users[v])), v in stays) for v, n in maker.items()]
-    return (*made, *(Storage(aligned(flow.scratch_bytes), n, ()) for n, flow in program.flows.items()))
+    return (*made, *(Storage(aligned(nbytes), n, ()) for n, nbytes in program.scratch_bytes.items()))
 
 
 def assemble(program: Program, issued: Order) -> Schedule:

@@ -5,7 +5,7 @@ stream all up to some item, so one number per stream and item says it (a vector 
 proportion to the schedule. Shown are
   (i)   every read comes after the one write of what it reads,
   (ii)  two accesses of overlapping bytes, one of them a write, are ordered, and nothing that is still to be
-        read is overwritten,
+        read is overwritten; a reduction may write over its own operand, if nothing else reads that later,
   (iii) the collectives form one chain, which is the same on all ranks: over all communicators and for each,
   (iv)  every event that is waited for was recorded before.
 Control flow that communicates counts as a collective; regions are steps that are proven by themselves.
@@ -25,7 +25,7 @@ from meshgen.runtime.overlaps import Clock, Use, clashes
 from meshgen.runtime.plan import STREAMS, Item, Schedule
 from meshgen.runtime.structure import MAX_FAULTS, structure_faults
 
-IN_PLACE = ("input", "constant", "given")  # buffers that nothing in the step writes
+UNWRITTEN = ("input", "constant", "given")  # buffers that nothing in the step writes
 
 
 def check(plan: Schedule, mesh: Mesh) -> None:
@@ -118,11 +118,19 @@ def _race_faults(plan: Schedule, order: Order) -> list[Diagnostic]:
     faults += [
         Diagnostic("MG0402", f"output buffer {n} '{plan.buffers[n].name}' is never written")
         for n in plan.outputs
-        if plan.buffers[n].kind not in IN_PLACE and plan.buffers[n].storage not in writers
+        if plan.buffers[n].kind not in UNWRITTEN and plan.buffers[n].storage not in writers
     ]
     never = [-1] * STREAMS
     uses = [
-        Use(n, b.offset, b.end, writers.get(n), tuple(touched.get(n, never)), b.kind != "temporary")
+        Use(
+            n,
+            b.offset,
+            b.end,
+            writers.get(n),
+            tuple(touched.get(n, never)),
+            b.kind != "temporary",
+            plan.replaced.get(n),
+        )
         for n, b in enumerate(plan.buffers)
         if b.storage == n and b.end > b.offset and b.kind != "given"
     ]
@@ -137,7 +145,7 @@ def _writers(plan: Schedule, faults: list[Diagnostic]) -> dict[int, int]:
     for number, item in enumerate(plan.items):
         for b in item.writes:
             buffer = plan.buffers[b]
-            if buffer.kind in IN_PLACE:
+            if buffer.kind in UNWRITTEN:
                 faults.append(
                     Diagnostic("MG0402", f"item {number} '{item.label}' overwrites {buffer.kind} {b} '{buffer.name}'")
                 )
@@ -155,7 +163,7 @@ def _writers(plan: Schedule, faults: list[Diagnostic]) -> dict[int, int]:
 def _read_fault(plan: Schedule, order: Order, writers: dict[int, int], number: int, b: int) -> Diagnostic | None:
     """Rule (i) for one operand."""
     buffer, item = plan.buffers[b], plan.items[number]
-    if buffer.kind in IN_PLACE:
+    if buffer.kind in UNWRITTEN:
         return None
     writer = writers.get(buffer.storage)
     if writer is None:

@@ -18,7 +18,7 @@ Clock: TypeAlias = tuple[int, ...]  # the last of some items on each stream; -1:
 class Use:
     """A storage's bytes, who writes it (None: it is in place before the step), and the last items that touch it.
 
-    `stays`: it is not over before the step ends.
+    `stays`: it is not over before the step ends. `replaces`: the storage of the same bytes that its writer reads.
     """
 
     number: int
@@ -27,6 +27,7 @@ class Use:
     writer: int | None
     touched: Clock
     stays: bool
+    replaces: int | None = None
 
 
 def clashes(uses: Sequence[Use], done: Sequence[Clock]) -> Iterator[tuple[Use, Use]]:
@@ -39,7 +40,10 @@ def clashes(uses: Sequence[Use], done: Sequence[Clock]) -> Iterator[tuple[Use, U
     for use in sorted(uses, key=lambda use: (-1 if use.writer is None else use.writer, use.number)):
         before = () if use.writer is None else done[use.writer]
         for other in dict.fromkeys(owners.hand_over(use)):
-            is_over = all(last <= clock for last, clock in zip(other.touched, before, strict=False))
+            ends = other.touched
+            if other.number == use.replaces:
+                ends = tuple(last if last != use.writer else -1 for last in ends)  # it writes when it has read
+            is_over = all(last <= clock for last, clock in zip(ends, before, strict=False))
             if other.stays or use.writer is None or not is_over:
                 yield other, use
 

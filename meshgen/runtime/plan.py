@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from meshgen.ccl.cost import COMMUNICATIONS
@@ -26,6 +27,9 @@ ALIGNMENT = 256  # bytes: what cudaMalloc guarantees, and a multiple of every ve
 
 COLLECTIVES = COMMUNICATIONS  # ops that need other ranks; everything else in a plan is a kernel
 CONTROL = ("while", "if", "case")
+IN_PLACE = (
+    "all_reduce",
+)  # ops that may write their result over their operand: NCCL's reductions, and steps that read before they write
 KINDS = ("input", "constant", "temporary", "output", "given")
 
 
@@ -159,6 +163,16 @@ class Schedule:
     def hidden_seconds(self) -> float:
         inner = sum(r.hidden_seconds * item.times for item in self.items for r in item.regions)
         return sum(e.hidden for e in self.exposures) + inner
+
+    @cached_property
+    def replaced(self) -> Mapping[int, int]:
+        """The storages that are written over another one, and which: its bytes are read by the item that writes them, for the last time."""
+        found: dict[int, int] = {}
+        for item in (item for item in self.items if item.op in IN_PLACE):
+            operand, result = (self.buffers[self.buffers[n].storage] for n in (item.inputs[0], item.outputs[0]))
+            if (operand.offset, operand.end) == (result.offset, result.end):
+                found[self.buffers[item.outputs[0]].storage] = self.buffers[item.inputs[0]].storage
+        return found
 
     def launches(self) -> Iterator[Launched]:
         """Kernels and collectives in the order of issue, those of regions where their item stands."""

@@ -78,6 +78,8 @@ def memory_over_time(part: PartTimes, place: int = 0) -> list[tuple[float, int]]
             storage = plan.buffers[buffer].storage
             begins.setdefault(storage, float(span.start[place]))
             ends[storage] = max(ends.get(storage, 0.0), float(span.end[place]))
+    for result, operand in plan.replaced.items():
+        ends[operand] = begins[result]
     return _totals({n: plan.buffers[n].type.nbytes for n in begins}, begins, ends)
 
 
