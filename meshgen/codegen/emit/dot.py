@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.guards import NEVER, Guards
+from meshgen.codegen.emit.index_maps import read_through
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.ops import NARROW, Code, register_type, rounded, zero
 from meshgen.codegen.emit.plan import spread, where
@@ -250,10 +251,11 @@ class _Dot:
         while (node := producer.get(value)) is not None:
             if node.op not in LAYOUT:
                 return None
-            value, index, conditions, fill = self.evaluator.read_through(node, index)
-            if NEVER in conditions or (conditions and not (fill is None or self._is_zero(fill))):
+            read = read_through(self.evaluator, node, index)
+            value, index, fill = read.value, read.index, read.fill
+            if NEVER in read.conditions or (read.conditions and not (fill is None or self._is_zero(fill))):
                 return None
-            guards = (*guards, *conditions)
+            guards = (*guards, *read.conditions)
         if value.type.dtype != self.problem.dtype:
             return None
         offset = ex.linearize(index, value.type.sizes)

@@ -7,18 +7,21 @@ A value that is asked for twice at the same index is computed once per scope; a 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from meshgen.codegen import expr as ex
-from meshgen.codegen.emit.guards import NEVER, Guard, Guards
+from meshgen.codegen.emit.guards import NEVER, Guard, Guards, Wanted
+from meshgen.codegen.emit.index_maps import emit_layout, needs_of_layout
 from meshgen.codegen.emit.lookup import emit_lookup
 from meshgen.codegen.emit.names import Names
 from meshgen.codegen.emit.ops import NARROW, Code, both, expression, literal, register_type, rounded, unsupported, zero
 from meshgen.codegen.expr import ZERO, Expr, Var
-from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, POINTWISE, Index, backward
+from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, POINTWISE, Index
 from meshgen.errors import CodegenError
 from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.walks import operands_first
 from meshgen.kernels.functions import NEEDS
 from meshgen.mesh import Mesh
 
@@ -113,18 +116,36 @@ class Evaluator:
 
         Raises CodegenError (MG0301) for a value that the kernel has at other places than those it is read at.
         """
+        for needed in operands_first([(value, index, guards)], self._needs):
+            self._one(*needed)
+        return self._one(value, index, guards)
+
+    def _one(self, value: Value, index: Index, guards: Guards) -> Code:
+        """A value at an index where what it needs is there."""
         if value in self.stands:
             place, code = self.stands[value]
             if place != index:
                 raise CodegenError(unsupported(self.producer[value]))
             return code
         key = (value, index, guards)
-        for scope in reversed(self._scopes):
-            if key in scope:
-                return scope[key]
-        code = self._make(value, index, guards)
-        self._scopes[-1][key] = code
+        if (code := self._known(key)) is not None:
+            return code
+        self._scopes[-1][key] = code = self._make(value, index, guards)
         return code
+
+    def _known(self, key: Wanted) -> Code | None:
+        """What was computed in this scope or around it."""
+        return next((scope[key] for scope in reversed(self._scopes) if key in scope), None)
+
+    def _needs(self, wanted: Wanted) -> Sequence[Wanted]:
+        """What is computed before a value; look-ups see to what they read themselves."""
+        value, index, guards = wanted
+        node = self.producer.get(value)
+        if node is None or value in self.stands or self._known(wanted) is not None:
+            return ()
+        if node.op in POINTWISE:
+            return [(v, index if v.type.rank else (), guards) for v in node.operands]
+        return needs_of_layout(self, node, index, guards) if node.op in LAYOUT else ()
 
     def _make(self, value: Value, index: Index, guards: Guards) -> Code:
         node = self.producer.get(value)
@@ -133,7 +154,7 @@ class Evaluator:
         if node.op in POINTWISE:
             return self._pointwise(node, index, guards)
         if node.op in LAYOUT:
-            return self._layout(node, index, guards)
+            return emit_layout(self, node, index, guards)
         makers = {"constant": self._constant, "iota": self._iota, "process_index": self._process_index}
         if node.op in makers:
             return makers[node.op](node, index, guards)
@@ -237,47 +258,7 @@ class Evaluator:
         neutral = literal(neutral_number(node.attrs["kind"], inner.dtype), inner.dtype)
         return Code(self.assign("partial", f"tl.where({where} == 0, {inner.text}, {neutral})"), inner.dtype)
 
-    # ---- index maps
-
-    def _layout(self, node: Node, index: Index, guards: Guards) -> Code:
-        value, inner, conditions, fill = self.read_through(node, index)
-        if not conditions:
-            return self.value(value, inner, guards)
-        if NEVER in conditions:
-            return self._elsewhere(fill, node.result.type.dtype)
-        if isinstance(fill, str) and not guards and value in self.pointer_of:
-            return self.load(value, inner, conditions, other=fill)
-        other = self.value(fill, (), ()).text if isinstance(fill, Value) else fill
-        code = self.value(value, inner, (*guards, *conditions))
-        if other is None:
-            return code
-        inside = both([g.text for g in conditions])
-        return Code(self.assign(node.op, f"tl.where({inside}, {code.text}, {other})"), node.result.type.dtype)
-
-    def _elsewhere(self, fill: Value | str | None, dtype: str) -> Code:
-        """What stands where a layout op reads nothing; None: anything may."""
-        if isinstance(fill, Value):
-            return self.value(fill, ())
-        return Code(fill or literal(0, dtype), dtype)
-
-    def read_through(self, node: Node, index: Index) -> tuple[Value, Index, Guards, Value | str | None]:
-        """What a layout op reads: the operand, at which index, under which conditions, and what stands elsewhere."""
-        source = node.operands[0]
-        if node.op == "pad":
-            inner, guards = self._unpad(node, index)
-            return source, inner, guards, node.operands[1]
-        if node.op == "all_slice":
-            dim = node.attrs["dim"]
-            tile, size = node.result.type.sizes[dim], source.type.sizes[dim]
-            where = self.coordinate(tuple(node.attrs["axes"])) * tile + index[dim]
-            inner = (*index[:dim], where, *index[dim + 1 :])
-            return source, inner, self.within(where, 0, size), None
-        if node.op == "mask_padding":
-            dim = node.attrs["dim"]
-            where = self.coordinate(tuple(node.attrs["axes"])) * source.type.sizes[dim] + index[dim]
-            fill = literal(node.attrs["fill"], source.type.dtype)
-            return source, index, self.within(where, 0, node.attrs["size"]), fill
-        return source, backward(node, index), (), None
+    # ---- conditions
 
     def within(self, where: Expr, low: int, high: int) -> Guards:
         """Conditions for low <= where < high that are not always true; NEVER if they never are."""
@@ -287,19 +268,6 @@ class Evaluator:
         found = [f"{ex.render(where)} >= {low}"] if least < low else []
         found += [f"{ex.render(where)} < {high}"] if most >= high else []
         return tuple(Guard(text, self.over(where)) for text in found)
-
-    def _unpad(self, node: Node, index: Index) -> tuple[Index, Guards]:
-        inner, guards = list[Expr](), list[Guard]()
-        sizes = node.operands[0].type.sizes
-        for d, e in enumerate(index):
-            shifted, step = e - node.attrs["low"][d], node.attrs["interior"][d] + 1
-            hole = shifted % step
-            if hole != ZERO:
-                never = hole.is_constant
-                guards.append(NEVER if never else Guard(f"{ex.render(hole)} == 0", self.over(hole)))
-            guards += self.within(shifted, 0, (sizes[d] - 1) * step + 1)
-            inner.append(shifted // step)
-        return tuple(inner), tuple(guards)
 
     # ---- results
 

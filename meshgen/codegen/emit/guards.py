@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from meshgen.codegen.expr import Var
+from meshgen.codegen.fusion.space import Index
+from meshgen.ir.graph import Value
 
 
 @dataclass(frozen=True)
@@ -15,5 +18,6 @@ class Guard:
     over: tuple[Var, ...]
 
 
-Guards = tuple[Guard, ...]
+Guards: TypeAlias = tuple[Guard, ...]
+Wanted: TypeAlias = tuple[Value, Index, Guards]  # a value, where, and under which conditions
 NEVER = Guard("never", ())  # never holds: what it guards is not asked for at all

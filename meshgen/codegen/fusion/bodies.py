@@ -9,6 +9,7 @@ from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, MADE, POINTWISE
 from meshgen.codegen.splats import attribute_key
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured, rewired_graph
+from meshgen.ir.walks import operands_first
 
 # Telling words first; what is not listed is left out of names.
 _TELLING = (
@@ -34,29 +35,37 @@ class Cutter:
         body, now = Graph(""), dict[Value, Value]()
         inside, reads = set(members), list[Value]()
 
-        def copy(value: Value) -> Value:
-            if value in now:
-                return now[value]
-            node = self._producer.get(value)
-            if node is None or not (node in inside or self._copies(node)):
-                reads.append(value)
-                body.inputs.append(Value(value.type, value.name, loc=value.loc))
-                now[value] = body.inputs[-1]
-                return now[value]
-            operands = [copy(v) for v in node.operands]
-            for outer in captured(node):
-                copy(outer)
-            regions = tuple(rewired_graph(region, now) for region in node.regions)
-            results = [Value(v.type, v.name, loc=v.loc) for v in node.results]
-            body.nodes.append(Node(node.op, operands, results, dict(node.attrs), node.loc, None, regions))
-            now.update(zip(node.results, results, strict=True))
-            return now[value]
+        def copied(value: Value) -> Node | None:
+            """The node that makes a value in the body; None for what the body reads or has already."""
+            node = None if value in now else self._producer.get(value)
+            return node if node is not None and (node in inside or self._copies(node)) else None
 
-        for node in members:
-            for value in node.results:
-                copy(value)
-        body.outputs = [copy(v) for v in outputs]
+        def needs(value: Value) -> Sequence[Value]:
+            node = copied(value)
+            return () if node is None else (*node.operands, *captured(node))
+
+        wanted = [*(value for node in members for value in node.results), *outputs]
+        for value in operands_first(wanted, needs):
+            if value in now:
+                continue
+            if (node := copied(value)) is not None:
+                _copy(node, body, now)
+                continue
+            reads.append(value)
+            now[value] = Value(value.type, value.name, loc=value.loc)
+            body.inputs.append(now[value])
+        body.outputs = [now[v] for v in outputs]
         return body, reads
+
+
+def _copy(node: Node, body: Graph, now: dict[Value, Value]) -> None:
+    """Append a copy of a node over what its operands have become."""
+    regions = tuple(rewired_graph(region, now) for region in node.regions)
+    results = [Value(v.type, v.name, loc=v.loc) for v in node.results]
+    body.nodes.append(
+        Node(node.op, [now[v] for v in node.operands], results, dict(node.attrs), node.loc, None, regions)
+    )
+    now.update(zip(node.results, results, strict=True))
 
 
 class Kernels:

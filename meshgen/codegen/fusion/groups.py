@@ -21,6 +21,8 @@ from meshgen.runtime.plan import COLLECTIVES
 
 # Bounds on what a kernel takes in, so that it stays quick to build and its tiles stay in registers.
 _MOST_MEMBERS = 160
+_MOST_COPIED = 256  # nodes in a row that every reader computes again; the one after them is written
+_MOST_IN_A_ROW = 2048  # members and what they compute again, as if all stood in one row
 MOST_INPUTS = 24
 EPILOGUE_NODES = 64  # ops after a dot
 _MOST_SIBLINGS = 8  # dots of one left operand
@@ -36,6 +38,7 @@ class Group:
         members: the nodes that only this group computes, in the order in which they joined.
         extra: nodes of other groups that this one computes again for itself.
         before, after: groups that it needs, and that need it, directly.
+        length: nodes in a row at most, members and what they compute again.
         reads: values from memory; level: longest way from a group that needs no other.
     """
 
@@ -48,6 +51,7 @@ class Group:
     reads: dict[Value, None] = field(default_factory=dict)
     extra: dict[Node, None] = field(default_factory=dict)
     level: int = 0
+    length: int = 0
 
 
 class Grouping:
@@ -60,11 +64,13 @@ class Grouping:
         self.owner: dict[Value, Group] = {}
         self.groups: list[Group] = []
         self.messages: list[Group] = []  # sends and receives, which keep their order
-        self._sources: dict[Value, tuple[Value, ...]] = {}
+        self._sources: dict[Value, tuple[Value, ...]] = {}  # of free values
+        self._row: dict[Value, int] = {}  # free nodes in a row that end with a value
         self._placed: dict[Value, list[Group]] = {}
         self._multiplied: dict[Value, list[Group]] = {}
         self.must = _must_exist(graph)
         self.forced = self._forced()
+        self._see_through()
         self.readers = self._node_readers()
         for node in graph.nodes:
             self._visit(node)
@@ -84,15 +90,23 @@ class Grouping:
 
     def sources(self, value: Value) -> tuple[Value, ...]:
         """Values in memory that a kernel reads to have this one, unless a group of its own makes them."""
-        if value not in self._sources:
-            node = self.producer.get(value)
-            free = node is not None and self.is_free(node)
-            self._sources[value] = (
-                tuple(dict.fromkeys(s for v in node.operands for s in self.sources(v)))
-                if node is not None and free
-                else (value,)
-            )
-        return self._sources[value]
+        return self._sources.get(value, (value,))
+
+    def _see_through(self) -> None:
+        """Fill the tables of what is free, in program order; very long rows of it are written on the way."""
+        for node in self.graph.nodes:
+            row = self._row_before(node) + 1
+            if row > _MOST_COPIED and node.op != "reshape" and self.is_free(node):
+                self.forced.update(node.results)
+            if not self.is_free(node):
+                continue
+            sources = tuple(dict.fromkeys(s for v in node.operands for s in self.sources(v)))
+            self._sources.update(dict.fromkeys(node.results, sources))
+            self._row.update(dict.fromkeys(node.results, row))
+
+    def _row_before(self, node: Node) -> int:
+        """How many free nodes stand before a node, one behind the other."""
+        return max((self._row.get(v, 0) for v in node.operands), default=0)
 
     def in_memory(self, value: Value) -> bool:
         """Whether a kernel can load the value: an input, an array constant, or what a group makes."""
@@ -184,8 +198,11 @@ class Grouping:
             if value in self.owner:
                 found[self.owner[value]] = None
             found.update(dict.fromkeys(self._placed.get(value, ())))
-        fitting = [g for g in found if g.kind in ("map", "reduce") and len(g.members) < _MOST_MEMBERS]
+        fitting = [g for g in found if g.kind in ("map", "reduce") and self._has_room(g, node)]
         return sorted(fitting, key=lambda g: (g.kind != "reduce", -g.number))
+
+    def _has_room(self, group: Group, node: Node) -> bool:
+        return len(group.members) < _MOST_MEMBERS and group.length + self._row_before(node) < _MOST_IN_A_ROW
 
     def _joins(self, node: Node, group: Group) -> bool:
         """Take the node into the group's space, if that is legal and worthwhile."""
@@ -222,6 +239,7 @@ class Grouping:
     def _take(self, group: Group, node: Node) -> None:
         """Make the node a member: ownership, reads, edges."""
         group.members.append(node)
+        group.length += 1 + self._row_before(node)
         if node.op == "reduce":
             group.kind = "reduce"
         self.owner.update(dict.fromkeys(node.results, group))
@@ -270,7 +288,7 @@ class Grouping:
         space, region = Space(self.copied), {dot: None}
         space.start(dot)
         best, least = 1, dot.result.type.nbytes
-        values, tried = {dot.result}, {dot}
+        values, tried, length = {dot.result}, {dot}, 1 + self._row_before(dot)
         waiting = [(self.position[n], n) for n in self.readers.get(dot.result, ())]
         heapq.heapify(waiting)
         while waiting and len(region) < EPILOGUE_NODES:
@@ -278,9 +296,14 @@ class Grouping:
             if node in tried:
                 continue
             tried.add(node)
-            if not self._extends(node, dot, values) or not space.add(node):
+            if (
+                length + self._row_before(node) >= _MOST_IN_A_ROW
+                or not self._extends(node, dot, values)
+                or not space.add(node)
+            ):
                 continue
             region[node] = None
+            length += 1 + self._row_before(node)
             values.add(node.result)
             for reader in self.readers.get(node.result, ()):
                 heapq.heappush(waiting, (self.position[reader], reader))

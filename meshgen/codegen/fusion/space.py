@@ -197,7 +197,7 @@ class Space:
             return self._add_sibling(node)
         if node.op == "reduce":
             placed = self._reduce_index(node)
-            if placed is None or not self._readable(node.operands[0], self.locate(node.operands[0]) or ()):
+            if placed is None or not self._readable((node.operands[0], self.locate(node.operands[0]) or ())):
                 return False
             self._take_reduce(node, placed)
             self.members.add(node.result)
@@ -231,13 +231,17 @@ class Space:
 
     def locate(self, value: Value) -> Index | None:
         """Where a value stands, seen through layout ops; None if nothing says."""
-        if value in self.index:
-            return self.index[value]
-        node = self._producer(value)
-        if node is None or node.op not in LAYOUT:
-            return None
-        source = self.locate(node.operands[0])
-        return None if source is None else forward(node, source, self.reduced)
+        through: list[Node] = []
+        while value not in self.index:
+            node = self._producer(value)
+            if node is None or node.op not in LAYOUT:
+                return None
+            through.append(node)
+            value = node.operands[0]
+        place: Index | None = self.index[value]
+        for node in reversed(through):
+            place = forward(node, place, self.reduced) if place is not None else None
+        return place
 
     def depends(self, value: Value) -> bool:
         """Whether a value depends on a dot or reduce of this kernel, over nodes that the kernel would copy too."""
@@ -265,24 +269,38 @@ class Space:
 
     def _operands_readable(self, node: Node, index: Index) -> bool:
         if node.op in LAYOUT:
-            return self._readable_through(node, index)
-        return all(self._readable(v, index if v.type.shape == node.result.type.shape else ()) for v in node.operands)
+            needed = self._reads_through(node, index)
+            return needed is not None and self._readable(*needed)
+        shape = node.result.type.shape
+        return self._readable(*((v, index if v.type.shape == shape else ()) for v in node.operands))
 
-    def _readable(self, value: Value, index: Index) -> bool:
-        """Whether the kernel can have the value at an index."""
+    def _readable(self, *wanted: tuple[Value, Index]) -> bool:
+        """Whether the kernel can have values at these indices."""
+        stack, seen = list(wanted), set(wanted)
+        while stack:
+            needed = self._reads_for(*stack.pop())
+            if needed is None:
+                return False
+            stack += [each for each in needed if each not in seen]
+            seen.update(needed)
+        return True
+
+    def _reads_for(self, value: Value, index: Index) -> list[tuple[Value, Index]] | None:
+        """What the kernel must be able to have, and where, to have the value at an index; None if it cannot."""
         if value in self.fixed:
-            return self.index[value] == index
+            return [] if self.index[value] == index else None
         node = self._producer(value)
         if value in self.members or node is None or not self.depends(value):
-            return True
+            return []
         if node.op in POINTWISE:
-            return all(self._readable(v, index if v.type.rank else ()) for v in node.operands)
-        return node.op in LAYOUT and self._readable_through(node, index)
+            return [(v, index if v.type.rank else ()) for v in node.operands]
+        return self._reads_through(node, index) if node.op in LAYOUT else None
 
-    def _readable_through(self, node: Node, index: Index) -> bool:
+    def _reads_through(self, node: Node, index: Index) -> list[tuple[Value, Index]] | None:
+        """The same for the result of a layout op; what has conditions is computed from memory only."""
         if node.op in ("pad", "all_slice"):
-            return not any(self.depends(v) for v in node.operands)
-        return self._readable(node.operands[0], backward(node, index))
+            return None if any(self.depends(v) for v in node.operands) else []
+        return [(node.operands[0], backward(node, index))]
 
     def _reduce_index(self, node: Node) -> Index | None:
         """Where the result of a reduce stands; None if it does not sum out the same variables as the others."""

@@ -1,0 +1,91 @@
+"""Values that are other values seen elsewhere: layout ops become indices, conditions, and what stands where these do not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.emit.guards import NEVER, Guard, Guards, Wanted
+from meshgen.codegen.emit.ops import Code, both, literal
+from meshgen.codegen.expr import ZERO, Expr
+from meshgen.codegen.fusion.space import Index, backward
+from meshgen.ir.graph import Node, Value
+
+if TYPE_CHECKING:
+    from meshgen.codegen.emit.eval import Evaluator
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a layout op reads: a value, at which index, under which conditions, and what stands elsewhere (None: anything)."""
+
+    value: Value
+    index: Index
+    conditions: Guards = ()
+    fill: Value | str | None = None
+
+    def is_one_load(self, evaluator: Evaluator, guards: Guards) -> bool:
+        """Whether a load itself gives what stands where the conditions do not hold."""
+        in_memory = self.value in evaluator.pointer_of
+        return bool(self.conditions) and isinstance(self.fill, str) and not guards and in_memory
+
+
+def emit_layout(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Code:
+    """The result of a layout op at an index."""
+    read = read_through(evaluator, node, index)
+    fill, dtype = read.fill, node.result.type.dtype
+    if not read.conditions:
+        return evaluator.value(read.value, read.index, guards)
+    if NEVER in read.conditions:
+        return evaluator.value(fill, ()) if isinstance(fill, Value) else Code(fill or literal(0, dtype), dtype)
+    if read.is_one_load(evaluator, guards):
+        return evaluator.load(read.value, read.index, read.conditions, other=str(fill))
+    other = evaluator.value(fill, ()).text if isinstance(fill, Value) else fill
+    code = evaluator.value(read.value, read.index, (*guards, *read.conditions))
+    if other is None:
+        return code
+    inside = both([g.text for g in read.conditions])
+    return Code(evaluator.assign(node.op, f"tl.where({inside}, {code.text}, {other})"), dtype)
+
+
+def needs_of_layout(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Sequence[Wanted]:
+    """What `emit_layout` asks the evaluator for, in its order."""
+    read = read_through(evaluator, node, index)
+    fill: list[Wanted] = [(read.fill, (), ())] if isinstance(read.fill, Value) and read.conditions else []
+    if NEVER in read.conditions or read.is_one_load(evaluator, guards):
+        return fill
+    return [*fill, (read.value, read.index, (*guards, *read.conditions))]
+
+
+def read_through(evaluator: Evaluator, node: Node, index: Index) -> Read:
+    """What a layout op reads for its result's `index`."""
+    source = node.operands[0]
+    if node.op == "pad":
+        return _unpad(evaluator, node, index)
+    if node.op == "all_slice":
+        dim = node.attrs["dim"]
+        tile, size = node.result.type.sizes[dim], source.type.sizes[dim]
+        where = evaluator.coordinate(tuple(node.attrs["axes"])) * tile + index[dim]
+        return Read(source, (*index[:dim], where, *index[dim + 1 :]), evaluator.within(where, 0, size))
+    if node.op == "mask_padding":
+        dim = node.attrs["dim"]
+        where = evaluator.coordinate(tuple(node.attrs["axes"])) * source.type.sizes[dim] + index[dim]
+        fill = literal(node.attrs["fill"], source.type.dtype)
+        return Read(source, index, evaluator.within(where, 0, node.attrs["size"]), fill)
+    return Read(source, backward(node, index))
+
+
+def _unpad(evaluator: Evaluator, node: Node, index: Index) -> Read:
+    inner, guards = list[Expr](), list[Guard]()
+    source, fill = node.operands
+    for d, e in enumerate(index):
+        shifted, step = e - node.attrs["low"][d], node.attrs["interior"][d] + 1
+        hole = shifted % step
+        if hole != ZERO:
+            never = hole.is_constant
+            guards.append(NEVER if never else Guard(f"{ex.render(hole)} == 0", evaluator.over(hole)))
+        guards += evaluator.within(shifted, 0, (source.type.sizes[d] - 1) * step + 1)
+        inner.append(shifted // step)
+    return Read(source, tuple(inner), tuple(guards), fill)
