@@ -18,29 +18,40 @@ from meshgen.ir.spread import stored_bytes
 
 def canonical_order(graph: Graph) -> list[Node]:
     """All nodes of a graph (those of regions not), makers before users."""
+    return _ordered(graph, {})
+
+
+def _ordered(graph: Graph, known: dict[Node, list[Value]]) -> list[Node]:
+    """The same; `known` keeps what nodes read, which is asked for at every level around them."""
     makers = graph.producers()
     done: dict[Node, None] = {}
-    _visit(graph.outputs, makers, done)
+    _visit(graph.outputs, makers, done, known)
     left = [node for node in graph.nodes if node not in done]
     if left:
         digests = _Digests(graph)
         for node in sorted(left, key=digests.of_node):
-            _visit(reads(node), makers, done)
+            _visit(_reads(node, known), makers, done, known)
             done[node] = None
     return list(done)
 
 
-def reads(node: Node) -> list[Value]:
+def _reads(node: Node, known: dict[Node, list[Value]]) -> list[Value]:
     """Operands, then what the node's regions use from around them."""
-    found = list(node.operands)
-    for region in node.regions:
-        own = {*region.inputs, *region.producers()}
-        inner = [*(v for each in canonical_order(region) for v in reads(each)), *region.outputs]
-        found += [value for value in inner if value not in own]
-    return found
+    if not node.regions:
+        return node.operands
+    if node not in known:
+        known[node] = [*node.operands, *(value for region in node.regions for value in _captured(region, known))]
+    return known[node]
 
 
-def _visit(values: Iterable[Value], makers: Mapping[Value, Node], done: dict[Node, None]) -> None:
+def _captured(region: Graph, known: dict[Node, list[Value]]) -> list[Value]:
+    """What a region uses from around it."""
+    own = {*region.inputs, *region.producers()}
+    inner = [*(v for each in _ordered(region, known) for v in _reads(each, known)), *region.outputs]
+    return [value for value in dict.fromkeys(inner) if value not in own]
+
+
+def _visit(values: Iterable[Value], makers: Mapping[Value, Node], done: dict[Node, None], known: dict[Node, list[Value]]) -> None:  # fmt: skip
     """Add the makers of values, after the makers of what they read. Programs are deep: no recursion."""
     stack: list[tuple[Node, bool]] = [(makers[v], False) for v in reversed(list(values)) if v in makers]
     open_nodes: set[Node] = set()
@@ -51,7 +62,7 @@ def _visit(values: Iterable[Value], makers: Mapping[Value, Node], done: dict[Nod
         elif node not in done and node not in open_nodes:
             open_nodes.add(node)
             stack.append((node, True))
-            stack += [(makers[v], False) for v in reversed(reads(node)) if v in makers]
+            stack += [(makers[v], False) for v in reversed(_reads(node, known)) if v in makers]
 
 
 class _Digests:

@@ -39,23 +39,33 @@ class Party:
         return f"{self.text} ({place_text(self.loc)})"
 
 
+_LONG_SUFFIX = 60  # characters that say how a value was moved
+
+
 class Names:
     """New names that no value of the program has, and numbers for its edges."""
 
     def __init__(self, taken: Sequence[str]) -> None:
         self._counts = dict.fromkeys(taken, 0)
+        self._origins: dict[str, str] = {}  # of names made here: the name that they began with
         self.edges = itertools.count()
 
     def fresh(self, base: str, suffix: str) -> str:
-        """`base_suffix`, with a count where it is taken; `v4_suffix` of a number; none of no name."""
+        """`base_suffix`, with a count where it is taken; `v4_suffix` of a number; none of no name.
+
+        A copy of copies of copies is at last named after the value itself: names do not grow with the program.
+        """
         if not base:
             return ""
         base = f"v{base}" if base[0].isdecimal() else base
+        origin = self._origins.get(base, base)
+        base = origin if len(base) > len(origin) + _LONG_SUFFIX else base
         name = f"{base}_{suffix}"
         while name in self._counts:
             self._counts[f"{base}_{suffix}"] += 1
             name = f"{base}_{suffix}_{self._counts[f'{base}_{suffix}']}"
         self._counts[name] = 0
+        self._origins[name] = origin
         return name
 
 
@@ -149,16 +159,21 @@ class Copies:
         return order
 
     def _made(self, link: _Link, user: Party) -> Value:
-        """The value of a step, written where it is new."""
-        if link.made is None:
-            origin = self._made(link.origin, user) if link.origin else self.value
-            step, loc = link.step, user.loc or self.producer.loc
-            link.made = Value(
-                self.value.type, self.names.fresh(self.value.name, _SUFFIXES[step.op]), step.sharding, loc
-            )
-            attrs = {**step.attrs, "why": self._why(step, link.plan, link.number, user), "edges": (link.edge,)}
-            self.nodes.append(Node(step.op, [origin], [link.made], attrs, loc))
-        return link.made
+        """The value of a step, written where it is new, behind those that lead to it."""
+        new = [link]
+        while new[-1].made is None and new[-1].origin:
+            new.append(new[-1].origin)
+        value = self.value
+        for each in reversed(new):
+            value = each.made = each.made or self._write(each, value, user)
+        return value
+
+    def _write(self, link: _Link, origin: Value, user: Party) -> Value:
+        step, loc = link.step, user.loc or self.producer.loc
+        made = Value(self.value.type, self.names.fresh(self.value.name, _SUFFIXES[step.op]), step.sharding, loc)
+        attrs = {**step.attrs, "why": self._why(step, link.plan, link.number, user), "edges": (link.edge,)}
+        self.nodes.append(Node(step.op, [origin], [made], attrs, loc))
+        return made
 
     def _why(self, step: Step, plan: ReshardPlan, number: int, user: Party) -> str:
         """Edge, shardings, which step of how many, and what propagation noted on the axes that are moved."""

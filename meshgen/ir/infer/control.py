@@ -112,8 +112,8 @@ def _scatter(site: Site) -> list[TensorType] | None:
 def _check_scatter_dims(site: Site, x: TensorType, indices: TensorType, update: TensorType) -> bool:
     """Whether the dims that a scatter names are there, once and in order."""
     sound = site.unique_dims("update_window_dims", update.rank) and site.is_sorted("update_window_dims")
-    for name in ("inserted_window_dims", "input_batching_dims"):
-        sound &= site.unique_dims(name, x.rank) and site.is_sorted(name)
+    sound &= site.unique_dims("inserted_window_dims", x.rank)
+    sound &= site.is_sorted("inserted_window_dims") & site.is_sorted("input_batching_dims")
     sound &= site.unique_dims("scatter_dims_to_operand_dims", x.rank)
     for name in ("inserted_window_dims", "scatter_dims_to_operand_dims"):
         sound &= site.apart(name, "input_batching_dims")

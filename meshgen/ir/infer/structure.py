@@ -180,8 +180,8 @@ def _gather(site: Site) -> list[TensorType] | None:
 def check_gather_dims(site: Site, operand: TensorType, indices: TensorType) -> bool:
     """Whether the dims that a gather names are there, once and in order."""
     sound = site.is_sorted("offset_dims") & site.unique_dims("start_index_map", operand.rank)
-    for name in ("collapsed_slice_dims", "operand_batching_dims"):
-        sound &= site.unique_dims(name, operand.rank) and site.is_sorted(name)
+    sound &= site.unique_dims("collapsed_slice_dims", operand.rank)
+    sound &= site.is_sorted("collapsed_slice_dims") & site.is_sorted("operand_batching_dims")
     for name in ("collapsed_slice_dims", "start_index_map"):
         sound &= site.apart(name, "operand_batching_dims")
     return sound & check_index_dims(site, operand, indices, "operand_batching_dims", "start_indices_batching_dims")
@@ -190,7 +190,7 @@ def check_gather_dims(site: Site, operand: TensorType, indices: TensorType) -> b
 def check_index_dims(site: Site, x: TensorType, indices: TensorType, of_x: str, of_indices: str) -> bool:
     """Whether the index vectors are along a dim of the indices, and their batching dims are others and those of `x`."""
     vector_dim = site.attrs["index_vector_dim"]
-    sound = site.unique_dims(of_indices, indices.rank)
+    sound = site.unique_dims(of_x, x.rank) & site.unique_dims(of_indices, indices.rank)
     sound &= site.require(
         0 <= vector_dim <= indices.rank, f"index_vector_dim {vector_dim} is not in [0, {indices.rank}]"
     )
@@ -203,8 +203,7 @@ def _check_batching(site: Site, operand: TensorType, indices: TensorType, left: 
         return False
     sound = True
     for a, b in zip(left, right, strict=True):
-        inside = a < operand.rank and b < indices.rank
-        fits = inside and agree(operand.shape[a], indices.shape[b])
+        fits = agree(operand.shape[a], indices.shape[b])
         sound &= site.require(fits, f"batching dim {a} of {operand} does not match dim {b} of {indices}")
     return sound
 
