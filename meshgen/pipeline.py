@@ -291,10 +291,12 @@ def program_faults(module: Module) -> list[Diagnostic]:
     """Everything that is malformed in a program that a user wrote."""
     if module.parts:
         return [fault for part in module.parts for fault in program_faults(part)]
-    from meshgen.ir.infer.limits import input_faults
+    from meshgen.ir.infer import limits
 
+    if faults := limits.program_faults(module):
+        return faults
     is_local = module.stage == "partition" and module.mesh.is_static
-    return input_faults(module.graph.inputs) + node_faults(module, module.mesh if is_local else None)
+    return node_faults(module, module.mesh if is_local else None)
 
 
 def verify_program(module: Module) -> None:

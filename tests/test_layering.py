@@ -60,6 +60,7 @@ TYPED_BACK = {
     ),  # importers are registered, and conversion calls them
     ("meshgen.ir.bridge.reading", "meshgen.ir.bridge.registries"),
     ("meshgen.codegen.emit.eval", "meshgen.codegen.emit.lookup"),  # makers of values ask the evaluator for other values
+    ("meshgen.codegen.emit.eval", "meshgen.codegen.emit.index_maps"),
 }
 
 

@@ -21,7 +21,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from meshgen.ir.graph import DTYPES, TensorType, is_complex, is_float, real_dtype
-from meshgen.ir.infer.limits import size_fault
+from meshgen.ir.infer.limits import MAX_LOCAL_RANK, size_fault
 
 _COMMENT = re.compile(r"//[^\n]*")
 _ELEMENT = re.compile(r"[^\[\],\s]+")
@@ -83,7 +83,7 @@ def read_dense(body: str, type: builtin.TensorType[Any]) -> DenseElements:
     dtype = "i64" if name == "index" else COMPLEX_NAMES.get(name, name)
     if dtype not in DTYPES:
         raise ValueError(f"constants of {dtype} are not supported")
-    if message := size_fault(TensorType(tuple(type.get_shape()), dtype)):
+    if message := size_fault(TensorType(tuple(type.get_shape()), dtype), MAX_LOCAL_RANK):
         raise ValueError(message)
     body, shape = _COMMENT.sub("", body).strip() if "//" in body else body.strip(), type.get_shape()
     if is_complex(dtype) and not body.startswith('"'):

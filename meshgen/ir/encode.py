@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from meshgen.errors import Location
 from meshgen.ir.encode_values import (
-    MAX_DEPTH,
     Json,
     array_from_json,
     array_to_json,
@@ -30,6 +29,7 @@ from meshgen.ir.encode_values import (
     value_to_json,
 )
 from meshgen.ir.graph import Graph, Node, NodeSharding, Value
+from meshgen.ir.infer.limits import MAX_NESTING
 
 __all__ = [
     "array_from_json", "array_to_json", "attrs_from_json", "attrs_to_json", "graph_from_json", "graph_to_json",
@@ -109,8 +109,8 @@ def graph_from_json(value: Json, place: str = "graph") -> Graph:
 
 
 def _read_graph(value: Json, place: str, values: list[Value | None], depth: int) -> Graph:
-    if depth > MAX_DEPTH:
-        raise damaged(place, f"has regions nested more than {MAX_DEPTH} deep")
+    if depth > MAX_NESTING:
+        raise damaged(place, f"has regions nested more than {MAX_NESTING} deep")
 
     def use(number: Json, at: str) -> Value:
         found = values[as_int(number, at, 0, len(values) - 1)]

@@ -19,16 +19,15 @@ import numpy as np
 from meshgen.errors import Diagnostic, MeshgenError, ModuleError
 from meshgen.ir.axis_parts import is_ref
 from meshgen.ir.graph import DTYPES, TensorType, dtype_name
+from meshgen.ir.infer.limits import MAX_BYTES, MAX_LOCAL_RANK, size_fault
 from meshgen.ir.spread import stored_bytes
 from meshgen.mesh import Axis, Mesh
 from meshgen.spec import Sharding
 
 Json = Any  # None, bool, int, float, str, list or dict of these
 T = TypeVar("T")
-# More than any machine holds or NumPy has: a forged file cannot make the reader compute for ever.
-MAX_ELEMENTS = 1 << 40
-MAX_RANK = 60  # NumPy has 64, of which operations take some for themselves
-MAX_DEPTH = 64  # of nested attributes and regions
+MAX_SIZE = MAX_BYTES  # of a dim, and of the sharding of one: a forged file cannot make the reader compute for ever
+MAX_DEPTH = 64  # of nested attributes
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -105,10 +104,11 @@ def type_to_json(type_: TensorType) -> Json:
 
 def type_from_json(value: Json, place: str = "type") -> TensorType:
     dtype, shape = as_list(value, place, 2)
-    sizes = as_tuple(shape, f"{place}[1]", lambda n, p: None if n is None else as_int(n, p, 0, MAX_ELEMENTS))
-    if len(sizes) > MAX_RANK or math.prod(n or 1 for n in sizes) > MAX_ELEMENTS:
-        raise damaged(place, f"a tensor of shape {_shown(list(sizes))} is beyond what a module may hold")
-    return TensorType(sizes, _dtype(dtype, f"{place}[0]"))
+    sizes = as_tuple(shape, f"{place}[1]", lambda n, p: None if n is None else as_int(n, p, 0, MAX_SIZE))
+    kind = TensorType(sizes, _dtype(dtype, f"{place}[0]"))
+    if fault := size_fault(kind, MAX_LOCAL_RANK):
+        raise damaged(place, fault)
+    return kind
 
 
 def _dtype(value: Json, place: str) -> str:
@@ -179,7 +179,7 @@ def _partial(value: Json, place: str) -> tuple[str, str]:
 
 
 def _natural(value: Json, place: str) -> int:
-    return as_int(value, place, 0, MAX_ELEMENTS)
+    return as_int(value, place, 0, MAX_SIZE)
 
 
 def _pair(value: Json, place: str, item: Callable[[Json, str], T]) -> tuple[T, T]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from meshgen.errors import Diagnostic, ProgramError, about, listed
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ir.regions import all_nodes
+from meshgen.ir.infer.limits import MAX_NESTING, too_deep
+from meshgen.ir.regions import all_nodes, nodes_with_depth
 
 MAX_NODES = 200_000  # a program of as many operations takes gigabytes and minutes
 
@@ -21,6 +22,7 @@ def inline_calls(graph: Graph, functions: Mapping[str, Graph]) -> Graph:
     if faults:
         raise ProgramError(*dict.fromkeys(faults))
     _refuse_too_many(graph, functions, order)
+    _refuse_too_deep(graph, functions, order)
     done: dict[str, Graph] = {}
     for name in order:
         done[name] = _inlined(functions[name], done)
@@ -63,6 +65,24 @@ def _refuse_too_many(graph: Graph, functions: Mapping[str, Graph], order: list[s
     message = f"the program has {about(total)} operations when its calls are written out, {about(counts[name])} of them in each @{name}"
     hint = f"{MAX_NODES} can be; write repeated calls as stablehlo.while"
     raise ProgramError(Diagnostic("MG0108", message, most.loc, hint=hint))
+
+
+def _refuse_too_deep(graph: Graph, functions: Mapping[str, Graph], order: list[str]) -> None:
+    """Regions that call functions with regions are nested in each other when the calls are written out."""
+    heights: dict[str, int] = {}
+    for name in order:
+        heights[name] = max((height for _, height in _heights(functions[name], heights)), default=0)
+    node, height = max(_heights(graph, heights), key=lambda row: row[1], default=(None, 0))
+    if node is not None and height > MAX_NESTING:
+        written = " when it is written out" if node.op == "call" else ""
+        message = f"'{node.op}': regions are nested {height} deep{written}"
+        raise ProgramError(too_deep(message, node.loc))
+
+
+def _heights(graph: Graph, heights: Mapping[str, int]) -> Iterator[tuple[Node, int]]:
+    """Nodes with how many regions hold each other around and in each."""
+    for node, depth in nodes_with_depth(graph):
+        yield node, depth + (heights[node.attrs["callee"]] if node.op == "call" else bool(node.regions))
 
 
 def _count(graph: Graph, counts: Mapping[str, int]) -> int:

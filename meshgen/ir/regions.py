@@ -16,6 +16,16 @@ def all_nodes(graph: Graph) -> Iterator[Node]:
             yield from all_nodes(region)
 
 
+def nodes_with_depth(graph: Graph) -> Iterator[tuple[Node, int]]:
+    """All nodes with how many regions stand around each; regions may be nested to any depth."""
+    stack = [(graph, 0)]
+    while stack:
+        inner, depth = stack.pop()
+        for node in inner.nodes:
+            yield node, depth
+            stack += [(region, depth + 1) for region in node.regions]
+
+
 def used_values(graph: Graph) -> Iterator[Value]:
     """Every use of a value, those in regions and as an output included."""
     for node in graph.nodes:

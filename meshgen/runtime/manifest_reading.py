@@ -12,9 +12,9 @@ from typing import Any
 from meshgen.ir.encode import attrs_from_json, graph_from_json, mesh_from_json, sharding_from_json, type_from_json
 from meshgen.ir.graph import Graph, TensorType
 from meshgen.ir.infer.attributes import COMMON, form_faults
+from meshgen.ir.infer.limits import MAX_NESTING
 from meshgen.mesh import Mesh
 from meshgen.runtime.json_values import (
-    MAX_DEPTH,
     each_of,
     get,
     one_of,
@@ -154,8 +154,8 @@ def _steps(v: Any, kernels: Mapping[str, Graph], inputs: tuple[int, ...], output
 
 
 def _region(v: Any, kernels: Mapping[str, Graph], depth: int) -> Schedule:
-    if depth > MAX_DEPTH:
-        raise ValueError(f"regions are nested more than {MAX_DEPTH} deep")
+    if depth > MAX_NESTING:
+        raise ValueError(f"regions are nested more than {MAX_NESTING} deep")
     inputs, outputs = (get(v, side, lambda row: each_of(row, read_count)) for side in ("inputs", "outputs"))
     return _steps(v, kernels, inputs, outputs, depth)
 

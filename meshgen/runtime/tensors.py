@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.encode_values import MAX_RANK
 from meshgen.ir.graph import DTYPES, dtype_name
+from meshgen.ir.infer.limits import MAX_LOCAL_RANK
 from meshgen.runtime.json_values import get, one_of, read_counts, read_json, read_table, read_text, table_of
 
 _NAMES = {
@@ -65,7 +65,7 @@ def decode(content: memoryview) -> dict[str, np.ndarray[Any, Any]]:
 def _view(content: memoryview, entry: Any) -> np.ndarray[Any, Any]:
     dtype = DTYPES[_DTYPES[get(entry, "dtype", lambda name: one_of(name, tuple(_DTYPES)))]]
     shape, span = get(entry, "shape", read_counts), get(entry, "data_offsets", read_counts)
-    if len(shape) > MAX_RANK or len(span) != 2:
+    if len(shape) > MAX_LOCAL_RANK or len(span) != 2:
         raise ValueError(f"{len(shape)} dims, and {len(span)} offsets")
     start, stop = span
     if not start <= stop <= len(content) or stop - start != math.prod(shape) * dtype.itemsize:

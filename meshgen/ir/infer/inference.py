@@ -10,7 +10,7 @@ from meshgen.ir.definitions import definition_faults
 from meshgen.ir.forms import Form
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType
 from meshgen.ir.infer import attributes, contraction, control, elementwise, linalg, sharding, sizes, structure
-from meshgen.ir.infer.limits import size_fault
+from meshgen.ir.infer.limits import MAX_LOCAL_RANK, size_fault
 from meshgen.ir.infer.site import Inference, Site, shapes_agree
 from meshgen.mesh import Mesh
 
@@ -114,7 +114,7 @@ def _inspect(site: Site) -> list[TensorType] | None:
 def _check_sizes(site: Site) -> None:
     """Results; operands are results and inputs."""
     for kind in site.results or ():
-        if message := size_fault(kind):
+        if message := size_fault(kind, MAX_LOCAL_RANK):
             site.faults.append(Diagnostic("MG0108", f"'{site.op}': {message}", site.loc))
 
 
