@@ -13,6 +13,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from meshgen.codegen.fusion.free import FreeNodes
 from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, MADE, POINTWISE, Space
 from meshgen.codegen.unroll import is_message
 from meshgen.ir.graph import Graph, Node, Value
@@ -21,7 +22,6 @@ from meshgen.runtime.plan import COLLECTIVES
 
 # Bounds on what a kernel takes in, so that it stays quick to build and its tiles stay in registers.
 _MOST_MEMBERS = 160
-_MOST_COPIED = 256  # nodes in a row that every reader computes again; the one after them is written
 _MOST_IN_A_ROW = 2048  # members and what they compute again, as if all stood in one row
 MOST_INPUTS = 24
 EPILOGUE_NODES = 64  # ops after a dot
@@ -64,54 +64,20 @@ class Grouping:
         self.owner: dict[Value, Group] = {}
         self.groups: list[Group] = []
         self.messages: list[Group] = []  # sends and receives, which keep their order
-        self._sources: dict[Value, tuple[Value, ...]] = {}  # of free values
-        self._row: dict[Value, int] = {}  # free nodes in a row that end with a value
         self._placed: dict[Value, list[Group]] = {}
         self._multiplied: dict[Value, list[Group]] = {}
-        self.must = _must_exist(graph)
-        self.forced = self._forced()
-        self._see_through()
+        self.must = dict.fromkeys(self.view_root(value) for value in _must_exist(graph))
+        self.free = FreeNodes(graph, self.must)
         self.readers = self._node_readers()
         for node in graph.nodes:
             self._visit(node)
 
-    # ---- what is free
-
-    def is_free(self, node: Node) -> bool:
-        """Whether the node is computed again by whoever needs it."""
-        if node.results and node.results[0] in self.forced:
-            return False
-        if node.op == "constant":
-            return node.attrs["value"].ndim == 0
-        return node.op in MADE or node.op in LAYOUT or (node.op in POINTWISE and not self._from_memory(node))
-
-    def _from_memory(self, node: Node) -> bool:
-        return any(self.sources(v) for v in node.operands)
-
-    def sources(self, value: Value) -> tuple[Value, ...]:
-        """Values in memory that a kernel reads to have this one, unless a group of its own makes them."""
-        return self._sources.get(value, (value,))
-
-    def _see_through(self) -> None:
-        """Fill the tables of what is free, in program order; very long rows of it are written on the way."""
-        for node in self.graph.nodes:
-            row = self._row_before(node) + 1
-            if row > _MOST_COPIED and node.op != "reshape" and self.is_free(node):
-                self.forced.update(node.results)
-            if not self.is_free(node):
-                continue
-            sources = tuple(dict.fromkeys(s for v in node.operands for s in self.sources(v)))
-            self._sources.update(dict.fromkeys(node.results, sources))
-            self._row.update(dict.fromkeys(node.results, row))
-
-    def _row_before(self, node: Node) -> int:
-        """How many free nodes stand before a node, one behind the other."""
-        return max((self._row.get(v, 0) for v in node.operands), default=0)
+    # ---- what is in memory
 
     def in_memory(self, value: Value) -> bool:
         """Whether a kernel can load the value: an input, an array constant, or what a group makes."""
         node = self.producer.get(value)
-        return node is None or value in self.owner or (node.op == "constant" and not self.is_free(node))
+        return node is None or value in self.owner or (node.op == "constant" and not self.free.has(node))
 
     def copied(self, value: Value) -> Node | None:
         """The node that makes the value, where that is computed by whoever needs it."""
@@ -125,33 +91,23 @@ class Grouping:
             node = self.producer.get(value)
         return value
 
-    def _forced(self) -> set[Value]:
-        """Free values that have to be written: operands of collectives, outputs. Reshapes of such are views."""
-        found: set[Value] = set()
-        for value in self.must:
-            node = self.producer.get(self.view_root(value))
-            if node is not None and node.op in MADE | LAYOUT | POINTWISE and node.op != "constant":
-                found.add(self.view_root(value))
-        self.must = dict.fromkeys(self.view_root(v) for v in self.must)
-        return found
-
     def _node_readers(self) -> dict[Value, list[Node]]:
         """Nodes of groups that read a value, through free nodes."""
         table: dict[Value, list[Node]] = {}
         for node in self.graph.nodes:
-            if not self.is_free(node):
+            if not self.free.has(node):
                 for value in self.node_sources(node):
                     table.setdefault(value, []).append(node)
         return table
 
     def node_sources(self, node: Node) -> tuple[Value, ...]:
         operands = (*node.operands, *captured(node)) if node.regions else node.operands
-        return tuple(dict.fromkeys(s for v in operands for s in self.sources(v)))
+        return tuple(dict.fromkeys(s for v in operands for s in self.free.sources(v)))
 
     # ---- growing
 
     def _visit(self, node: Node) -> None:
-        if node.op == "constant" or self.is_free(node) or any(v in self.owner for v in node.results):
+        if node.op == "constant" or self.free.has(node) or any(v in self.owner for v in node.results):
             return
         if node.op == "dot_general":
             self._visit_dot(node)
@@ -180,15 +136,15 @@ class Grouping:
     def _siblings(self, dot: Node) -> list[Group]:
         """Groups of plain dots of the same left operand, if the right one is at hand when they run."""
         left, right = dot.operands
-        if self.sources(right) != (right,) or right in self.sources(left) or not self._at_hand(right, dot):
+        if self.free.sources(right) != (right,) or right in self.free.sources(left) or not self._at_hand(right, dot):
             return []
         maker = self.owner.get(right)
         if maker is not None and (maker.kind == "opaque" or maker.kind == "dot"):
             return []
-        groups = dict.fromkeys(g for v in self.sources(left) for g in self._multiplied.get(v, ()))
+        groups = dict.fromkeys(g for v in self.free.sources(left) for g in self._multiplied.get(v, ()))
         found = [g for g in groups if len(g.members) == len(g.space.dots) < _MOST_SIBLINGS]
-        plain = [g for g in found if all(self.sources(n.operands[1]) == (n.operands[1],) for n in g.members)]
-        plain = [g for g in plain if not any(n.operands[1] in self.sources(left) for n in g.members)]
+        plain = [g for g in found if all(self.free.sources(n.operands[1]) == (n.operands[1],) for n in g.members)]
+        plain = [g for g in plain if not any(n.operands[1] in self.free.sources(left) for n in g.members)]
         return [g for g in plain if maker is None or not self.depends(maker, g)]
 
     def _candidates(self, node: Node) -> list[Group]:
@@ -202,7 +158,7 @@ class Grouping:
         return sorted(fitting, key=lambda g: (g.kind != "reduce", -g.number))
 
     def _has_room(self, group: Group, node: Node) -> bool:
-        return len(group.members) < _MOST_MEMBERS and group.length + self._row_before(node) < _MOST_IN_A_ROW
+        return len(group.members) < _MOST_MEMBERS and group.length + self.free.row_before(node) < _MOST_IN_A_ROW
 
     def _joins(self, node: Node, group: Group) -> bool:
         """Take the node into the group's space, if that is legal and worthwhile."""
@@ -239,7 +195,7 @@ class Grouping:
     def _take(self, group: Group, node: Node) -> None:
         """Make the node a member: ownership, reads, edges."""
         group.members.append(node)
-        group.length += 1 + self._row_before(node)
+        group.length += 1 + self.free.row_before(node)
         if node.op == "reduce":
             group.kind = "reduce"
         self.owner.update(dict.fromkeys(node.results, group))
@@ -288,7 +244,7 @@ class Grouping:
         space, region = Space(self.copied), {dot: None}
         space.start(dot)
         best, least = 1, dot.result.type.nbytes
-        values, tried, length = {dot.result}, {dot}, 1 + self._row_before(dot)
+        values, tried, length = {dot.result}, {dot}, 1 + self.free.row_before(dot)
         waiting = [(self.position[n], n) for n in self.readers.get(dot.result, ())]
         heapq.heapify(waiting)
         while waiting and len(region) < EPILOGUE_NODES:
@@ -297,13 +253,13 @@ class Grouping:
                 continue
             tried.add(node)
             if (
-                length + self._row_before(node) >= _MOST_IN_A_ROW
+                length + self.free.row_before(node) >= _MOST_IN_A_ROW
                 or not self._extends(node, dot, values)
                 or not space.add(node)
             ):
                 continue
             region[node] = None
-            length += 1 + self._row_before(node)
+            length += 1 + self.free.row_before(node)
             values.add(node.result)
             for reader in self.readers.get(node.result, ()):
                 heapq.heappush(waiting, (self.position[reader], reader))

@@ -52,7 +52,7 @@ class _Traffic:
     def _places(self, group: Group) -> dict[Value, int]:
         """At how many indices a group reads each value: once for itself, and once more over each way through other values."""
         operands = dict.fromkeys(v for node in group.members for v in node.operands)
-        ways = [source for v in operands for source in self.of.sources(v) if source in group.reads]
+        ways = [source for v in operands for source in self.of.free.sources(v) if source in group.reads]
         return {value: ways.count(value) for value in dict.fromkeys(ways)}
 
     def _read(self, group: Group, values: Sequence[Value] | dict[Value, None]) -> None:

@@ -1,0 +1,52 @@
+"""Nodes that belong to no kernel: index maps, constants and what is made from them are computed again by every reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from meshgen.codegen.fusion.space import LAYOUT, MADE, POINTWISE
+from meshgen.ir.graph import Graph, Node, Value
+
+_MOST_IN_A_ROW = 256  # free nodes, each of which needs the one before; what comes after them is written
+
+
+class FreeNodes:
+    """The free nodes of a graph, and the values in memory that are read through them.
+
+    `must` are values that have to be in memory: what makes them is not free, nor is what ends a very long row.
+    """
+
+    def __init__(self, graph: Graph, must: Iterable[Value]) -> None:
+        self._written = set(must)
+        self._sources: dict[Value, tuple[Value, ...]] = {}
+        self._row: dict[Value, int] = {}
+        for node in graph.nodes:
+            self._see_through(node)
+
+    def has(self, node: Node) -> bool:
+        """Whether the node is computed again by whoever needs it."""
+        if node.op == "constant":
+            return node.attrs["value"].ndim == 0
+        if node.results and node.results[0] in self._written:
+            return False
+        return node.op in MADE or node.op in LAYOUT or (node.op in POINTWISE and not self._from_memory(node))
+
+    def _from_memory(self, node: Node) -> bool:
+        return any(self.sources(v) for v in node.operands)
+
+    def sources(self, value: Value) -> tuple[Value, ...]:
+        """Values in memory that a kernel reads to have this one, unless a group of its own makes them."""
+        return self._sources.get(value, (value,))
+
+    def row_before(self, node: Node) -> int:
+        """How many free nodes stand before a node, each of which needs the one before."""
+        return max((self._row.get(v, 0) for v in node.operands), default=0)
+
+    def _see_through(self, node: Node) -> None:
+        row = self.row_before(node) + 1
+        if row > _MOST_IN_A_ROW and node.op != "reshape":  # a reshape of what is in memory is a view
+            self._written.update(node.results)
+        if self.has(node):
+            sources = tuple(dict.fromkeys(s for v in node.operands for s in self.sources(v)))
+            self._sources.update(dict.fromkeys(node.results, sources))
+            self._row.update(dict.fromkeys(node.results, row))
