@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from meshgen import api
-from meshgen.ir.graph import Graph, Module, TensorType, Value
+from meshgen.codegen.emit.ops import POINTER_TYPES
+from meshgen.codegen.fuse import fuse
+from meshgen.codegen.triton_source import unsupported_parts
+from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value
 from meshgen.ir.infer.inference import verify_node
 from meshgen.mesh import Mesh
 from meshgen.runtime.simulate import simulate
@@ -292,3 +296,27 @@ def test_large_messages_are_joined_where_the_step_is_shorter() -> None:
 
 def test_what_is_joined_already_is_not_joined_anew() -> None:
     assert combine_larger(combine(_local(Program(x=2).mesh, "f32[8]", "f32[9]"))) is None
+
+
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+def test_what_kernels_cannot_hold_goes_alone(dtype: str) -> None:
+    """A message is packed and cut apart by kernels; the program without it has none."""
+    p = Program(x=2)
+    values = [p.input(f"{dtype}[8]", P("x")) for _ in range(3)]
+    gathered = [p.add("all_gather", [value], f"{dtype}[8]", axes=("x",), dim=0) for value in values]
+    fused = fuse(combine(p.local(*gathered)))
+    assert not [fault for body in fused.kernels.values() for fault in unsupported_parts(body)]
+    assert _collectives(fused) == ["all_gather"] * (1 if dtype in POINTER_TYPES else 3)
+
+
+def test_small_gathers_of_complex_and_four_bit_numbers_compile_for_gpus(tmp_path: Path) -> None:
+    sharded = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}'
+    whole = "{sdy.sharding = #sdy.sharding<@mesh, [{}]>}"
+    types = ["tensor<8xcomplex<f32>>", "tensor<16xcomplex<f32>>", "tensor<8xi4>", "tensor<16xi4>"]
+    inputs = ", ".join(f"%a{n}: {kind} {sharded}" for n, kind in enumerate(types))
+    results = ", ".join(f"{kind} {whole}" for kind in types)
+    text = f'sdy.mesh @mesh = <["x"=4]>\nfunc.func @main({inputs}) -> ({results}) {{\n  return %a0, %a1, %a2, %a3 : {", ".join(types)}\n}}\n'
+    executable = api.compile(text, target="cuda:sm_90")
+    assert [row.kind for row in executable.comms] == ["all_gather"] * 4
+    executable.save(tmp_path / "m.mgx")
+    assert api.load(tmp_path / "m.mgx").ranks == 4

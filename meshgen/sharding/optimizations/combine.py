@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from meshgen.ccl.cost import link_axes
+from meshgen.codegen.emit.ops import POINTER_TYPES
 from meshgen.ir.evaluate.common import bits
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import used_by
@@ -39,7 +40,8 @@ def combine(module: Module) -> Module:
     """Before: `%a = all_reduce %x on t   %b = all_reduce %y on t`, small, `%y` not made from `%a`.
 
     After: `%m = all_reduce (concatenate (reshape %x), (reshape %y)) on t   %a = reshape (slice %m)   %b = ...`;
-    all_gather and reduce_scatter alike. Only among the same axes, kind and dtype (gathers: width of the dtype).
+    all_gather and reduce_scatter alike. Only among the same axes, kind and dtype (gathers: width of the dtype), and of
+    types that kernels hold.
     """
     return replace(module, graph=_combined(module.graph, module.mesh, _SMALL))
 
@@ -117,7 +119,7 @@ def _key(node: Node, mesh: Mesh) -> tuple[Any, ...]:
     dtype, axes = node.result.type.dtype, tuple(node.attrs["axes"])
     if node.op == "all_reduce":
         axes = tuple(sorted(axes, key=mesh.order))  # the order of a group does not matter to it
-    word = bits(dtype) if node.op == "all_gather" and bits(dtype) % 8 == 0 else dtype
+    word = bits(dtype) if node.op == "all_gather" else dtype
     return node.op, axes, node.attrs.get("kind"), word
 
 
@@ -134,8 +136,11 @@ def _limit(node: Node, mesh: Mesh) -> float:
 
 
 def _may_join(node: Node, mesh: Mesh, copied: float) -> bool:
-    """Whether copying the buffers into and out of a message takes less than that part of the latency that it saves."""
-    if not price_of(node, mesh).ring_bytes:
+    """Whether copying the buffers into and out of a message takes less than that part of the latency that it saves.
+
+    Kernels do the copying: what they cannot hold goes alone.
+    """
+    if node.result.type.dtype not in POINTER_TYPES or not price_of(node, mesh).ring_bytes:
         return False
     copies = _COPIES * max(node.operands[0].type.nbytes, node.result.type.nbytes)
     return copies / _COPY_BYTES_PER_SECOND <= copied * _link(node, mesh)[0]
