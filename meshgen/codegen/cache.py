@@ -2,7 +2,8 @@
 
 An entry is one file: the SHA-256 of the rest, a JSON line that holds the key, the cubin. It is written beside its place
 and moved there, so a reader sees all of it or nothing; one that is not what was stored under its key is deleted and
-built again. What it holds runs on GPUs, so nothing is read that another user could have written.
+built again. What it holds runs on GPUs, so nothing is read that another user could have written. What nobody has used
+for long is deleted: kernels that changed, and entries of other versions, whose keys nobody asks for any more.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import json
 import os
 import stat
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +23,9 @@ from meshgen.errors import Diagnostic
 from meshgen.locks import replacing
 
 VARIABLE = "MESHGEN_CACHE_DIR"
+_FOLDER = "kernels"
+_DAY = 24 * 3600  # seconds
+_UNUSED = 30 * _DAY  # what was not read or written for as long is deleted
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -85,6 +91,8 @@ class Cache:
         entry = _decoded(key, content)
         if entry is None:
             self.drop(key)
+        else:
+            _mark_used(place)
         return entry
 
     def put(self, key: str, cubin: bytes, description: dict[str, Any]) -> None:
@@ -96,6 +104,8 @@ class Cache:
             _write(_place(self.directory, key), hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest)
         except OSError as error:
             self._give_up(_reason(error))
+        else:
+            _delete_unused(self.directory / _FOLDER)
 
     def drop(self, key: str) -> None:
         """Forget an entry."""
@@ -111,7 +121,38 @@ def _reason(error: Exception) -> str:
 
 
 def _place(directory: Path, key: str) -> Path:
-    return directory / "kernels" / key[:2] / f"{key}.bin"
+    return directory / _FOLDER / key[:2] / f"{key}.bin"
+
+
+def _mark_used(place: Path) -> None:
+    """Note that a file is in use, once a day: its time of change says when it was used last."""
+    with contextlib.suppress(OSError):
+        if time.time() - place.stat().st_mtime > _DAY:
+            os.utime(place)
+
+
+def _delete_unused(folder: Path) -> None:
+    """Delete the files that nobody has used for long; what cannot be deleted stays.
+
+    They are looked for once a day: the folder's time of change says when, or that a folder in it is new.
+    """
+    now = time.time()
+    with contextlib.suppress(OSError):
+        if now - folder.stat().st_mtime < _DAY:
+            return
+        os.utime(folder)
+        for file in _files(folder):
+            if now - file.stat(follow_symlinks=False).st_mtime > _UNUSED:
+                os.unlink(file)
+
+
+def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """Files in the folders of a folder; what links name is nobody's business."""
+    with os.scandir(folder) as inner:
+        for each in list(inner):
+            if each.is_dir(follow_symlinks=False):
+                with os.scandir(each) as files:
+                    yield from (file for file in list(files) if not file.is_dir(follow_symlinks=False))
 
 
 def _distrust(directory: Path) -> str:

@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -173,3 +174,40 @@ def test_concurrent_writers_leave_a_sound_entry(tmp_path: Path) -> None:
     running = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], env=environment) for _ in range(3)]
     assert [p.wait() for p in running] == [0, 0, 0]
     assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == [f"{'cd' * 32}.bin"]
+
+
+def age(place: Path, days: float) -> None:
+    then = time.time() - days * 24 * 3600
+    os.utime(place, (then, then))
+
+
+def test_what_nobody_uses_is_deleted_whatever_wrote_it(tmp_path: Path) -> None:
+    """An entry of another version is under a key that nobody asks for: it goes when it was not read for a month."""
+    cache, used = Cache(tmp_path), "ef" * 32
+    for key in (KEY, used):
+        cache.put(key, *CONTENT)
+    old = entry_of(cache).with_suffix(".json")
+    old.write_text("{}")
+    for place in (entry_of(cache), entry_of(cache, used), old):
+        age(place, 40)
+    assert cache.get(used) == CONTENT
+    cache.put(OTHER, *CONTENT)
+    assert old.exists(), "looked for once a day"
+    age(tmp_path / "kernels", 2)
+    cache.put(OTHER, *CONTENT)
+    assert not old.exists() and cache.get(KEY) is None
+    assert cache.get(used) == cache.get(OTHER) == CONTENT and cache.warning is None
+
+
+def test_links_in_the_cache_are_not_followed_when_it_is_cleaned(tmp_path: Path) -> None:
+    kept = tmp_path / "own"
+    kept.mkdir()
+    (kept / "file").write_text("x")
+    age(kept / "file", 400)
+    cache = Cache(tmp_path / "cache")
+    (tmp_path / "cache" / "kernels").mkdir()
+    (tmp_path / "cache" / "kernels" / "zz").symlink_to(kept)
+    cache.put(KEY, *CONTENT)
+    age(tmp_path / "cache" / "kernels", 2)
+    cache.put(KEY, *CONTENT)
+    assert (kept / "file").exists() and cache.get(KEY) == CONTENT
