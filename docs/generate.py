@@ -13,7 +13,7 @@ from argparse import ArgumentParser
 from importlib import import_module
 from pathlib import Path
 
-from meshgen.cli import COMMANDS, main
+from meshgen.cli import COMMANDS, JSON_HELP, main
 from meshgen.errors import CODES
 from meshgen.ir import text
 from meshgen.ir.bridge.registries import IMPORTERS
@@ -117,7 +117,7 @@ def command_line() -> str:
     for name, purpose in COMMANDS.items():
         parser = ArgumentParser(prog=f"meshgen {name}", description=purpose)
         import_module(f"meshgen.commands.{name}").add_arguments(parser)
-        parser.add_argument("--json", action="store_true", help="print one JSON document")
+        parser.add_argument("--json", action="store_true", help=JSON_HELP)
         parts.append(
             f"## meshgen {name}\n\n{purpose[:1].upper() + purpose[1:]}.\n\n"
             + _table(["argument", "meaning"], _options(parser))

@@ -7,6 +7,7 @@ missing; 70 internal error, with a reproducer's path; 130 interrupted.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import json
 import shlex
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from meshgen.commands.packages import install_line
-from meshgen.commands.streams import open_missing, write_err, write_out
+from meshgen.commands.streams import only_documents, open_missing, write_err, write_out
 from meshgen.errors import (
     Diagnostic,
     MeshgenError,
@@ -45,6 +46,7 @@ COMMANDS = {
     "bench": "measure kernels and collectives on GPUs",
     "doctor": "check the environment",
 }
+JSON_HELP = "print one JSON document; what a Python program prints goes to stderr"
 INTERNAL_ERROR, INTERRUPTED = 70, 130
 
 
@@ -108,11 +110,12 @@ def _run(command: str, words: list[str]) -> int:
     parser = Parser(prog=f"meshgen {command}", description=COMMANDS[command])
     module = import_module(f"meshgen.commands.{command}")
     module.add_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--json", action="store_true", help=JSON_HELP)
     options = parser.parse_intermixed_args(words)
     from meshgen.commands.output import Output
 
-    return module.run(options, Output(options.json))
+    with only_documents() if options.json else contextlib.nullcontext():
+        return module.run(options, Output(options.json))
 
 
 def _refused(error: MeshgenError, as_json: bool) -> int:

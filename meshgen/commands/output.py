@@ -37,9 +37,12 @@ class Output:
 
     def tables(self, *tables: Table) -> None:
         """Write tables to stdout with an empty line after each, unless a document is asked for."""
+        if self.as_json:
+            return
         from meshgen.answers.tables import WIDTH, render
 
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+        is_terminal = not sys.stdout.closed and sys.stdout.isatty()  # the program that was read may have closed it
+        width = shutil.get_terminal_size().columns if is_terminal else WIDTH
         for table in tables:
             self.text(render(table, width=width) + "\n\n")
 

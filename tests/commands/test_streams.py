@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -141,3 +142,38 @@ def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixt
     assert main(["check", "nowhere\x1b]0;owned\x07.mlir"]) == 2
     err = capsys.readouterr().err
     assert "\x1b" not in err and "\\x1b]0;owned\\x07" in err
+
+
+NOISY = "import os, subprocess, sys\nprint('at import')\ndef f(x):\n    print('print', x)\n    os.write(1, b'descriptor\\n')\n    subprocess.run(['echo', 'child'])\n    sys.__stdout__.write('around\\n')\n    return x\n"
+SAID = ("at import", "print", "descriptor", "child", "around")
+
+
+@pytest.mark.parametrize("words", ["check", "opt", "explain", "compile -o m.mgx --target cpu", "check --mesh a=3,a=3"])
+def test_a_document_stands_alone_whatever_the_program_prints(words: str, place: Path) -> None:
+    (place / "noisy.py").write_text(NOISY)
+    line = f"meshgen {words} noisy:f --arg 'f32[4]' --json" + ("" if "a=3" in words else " --mesh a=2")
+    done = shell(place, line)
+    assert done.returncode == (2 if "a=3" in words else 0), done.stderr
+    assert isinstance(json.loads(done.stdout), dict)
+    assert "a=3" in words or all(text in done.stderr for text in SAID)
+    plain = shell(place, "meshgen check noisy:f --arg 'f32[4]' --mesh a=2")
+    assert all(text in plain.stdout for text in SAID)
+
+
+def test_a_program_prints_to_stderr_in_this_process_too(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    assert main(["check", "says:f", "--arg", "f32[4]", "--mesh", "a=2", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert isinstance(json.loads(out), dict) and err.count("x\n") == 1
+
+
+def test_a_document_that_a_program_closed_stdout_for_is_written(place: Path) -> None:
+    done = shell(place, "meshgen check closes:f --arg 'f32[4]' --mesh a=2 --json")
+    assert done.returncode == 0 and isinstance(json.loads(done.stdout), dict)
+
+
+def test_a_table_for_a_stdout_that_the_program_closed_is_a_failure_of_one_line(place: Path) -> None:
+    done = shell(place, "meshgen check closes:f --arg 'f32[4]' --mesh a=2")
+    assert done.returncode == 2 and done.stderr.startswith("error MG0003: standard output cannot be written: ")
