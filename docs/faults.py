@@ -77,7 +77,8 @@ FAULTS: dict[str, Fault] = {
         _program(),
     ),
     "MG0002": Fault(
-        "The program, an array or a module cannot be read: there is no such file, it may not be read, or it is of another kind.",
+        "The program, an array or a module cannot be read: there is no such file, it may not be read, it is of another kind, or too large: "
+        "a text has at most 2^29 bytes (512 MiB), arrays and modules must fit into the memory that is free, and arrays into their file.",
         "Check the path. Programs are `.mlir` text or `pkg.mod:function`; modules are `.mgx`; arrays are `.npy` and `.npz`.",
         ("meshgen check q.mlir",),
     ),

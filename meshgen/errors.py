@@ -12,6 +12,7 @@ import sysconfig
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path, PurePath
 
 from meshgen.printable import printable
@@ -182,12 +183,15 @@ def _other_places(first: Diagnostic, more: Sequence[Diagnostic]) -> Sequence[tup
 
 
 def _excerpt(loc: Location | None) -> list[str]:
-    """The source line under a caret, where the file can be read."""
+    """The source line under a caret, where the file can be read again: a pipe cannot, and a device may never end."""
     if loc is None or not loc.line:
         return []
     try:
-        line = Path(loc.file).read_text(encoding="utf-8").splitlines()[loc.line - 1]
-    except (OSError, UnicodeDecodeError, IndexError):
+        if not Path(loc.file).is_file():
+            return []
+        with open(loc.file, encoding="utf-8") as file:
+            line = next(islice(file, loc.line - 1, None)).rstrip("\n")
+    except (OSError, ValueError, StopIteration):
         return []
     column = loc.column - 1 if loc.column else len(line) - len(line.lstrip())
     first = max(0, column - 60)  # MLIR lines run to thousands of characters: show a window around the caret

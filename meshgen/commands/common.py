@@ -5,13 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from meshgen import api
 from meshgen.commands.output import Output
@@ -25,7 +21,6 @@ from meshgen.pipeline import Options, Timing, verify_program
 from meshgen.sharding.unknown import nominal_mesh, unknown_axes
 from meshgen.spec import Sharding, parse_sharding
 
-Array = np.ndarray[Any, Any]
 UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
@@ -184,23 +179,6 @@ def specs_option(texts: Sequence[str]) -> dict[str, Sharding]:
     return found
 
 
-def load_arrays(path: str) -> dict[str, Array]:
-    """The arrays of a `.npz`, or the one of a `.npy` under an empty name. Raises UsageError MG0002."""
-    try:
-        with open(path, "rb") as file:  # NumPy would leave it open where it is none of its own
-            content = np.load(file, allow_pickle=False)
-            if isinstance(content, np.ndarray):
-                return {"": content}
-            found = {name: content[name] for name in content.files}
-        if others := [name for name, array in found.items() if not isinstance(array, np.ndarray)]:
-            raise ValueError(f"{', '.join(others)}: no array")
-        return found
-    except (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        why = f": {error.strerror}" if isinstance(error, OSError) and error.strerror else " as arrays"
-        hint = "give a .npy or .npz file"
-        raise UsageError(Diagnostic("MG0002", f"'{path}' cannot be read{why}", hint=hint)) from error
-
-
 def line_or_name(text: str) -> int | str:
     """A line by its number, or a value by its name."""
     number = whole_number(text)
@@ -221,11 +199,6 @@ def positive(text: str) -> int:
     if not number:
         raise argparse.ArgumentTypeError(f"'{text:.40}' is not a whole number from 1 on")
     return number
-
-
-def is_raw(array: Array) -> bool:
-    """Whether a file holds no more than bytes per element, as those of NumPy do of bf16 and 8-bit floats."""
-    return array.dtype.kind == "V" and array.dtype.names is None and array.dtype.subdtype is None
 
 
 def bytes_of(text: str, option: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from meshgen.commands.common import Array, is_raw
+from meshgen.commands.arrays import Array, is_raw
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.graph import TensorType, dtype_name
 

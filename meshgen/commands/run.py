@@ -14,7 +14,8 @@ import numpy as np
 
 from meshgen.answers.tables import table_of
 from meshgen.api import load
-from meshgen.commands.common import Array, is_raw, load_arrays, natural, positive
+from meshgen.commands.arrays import Array, is_raw, load_arrays
+from meshgen.commands.common import natural, positive
 from meshgen.commands.comparison import Expected, compare
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option

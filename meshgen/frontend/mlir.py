@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO, Any
 
 from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
 from meshgen.frontend.trees import canonical
 from meshgen.ir.graph import Module
 from meshgen.ir.text import parse_text
 from meshgen.mesh import Mesh
+
+MAX_TEXT = 1 << 29  # bytes: operations would take hours to read; what is long are constants
+_PIECE = 1 << 20  # bytes that are read at once
 
 _ALIAS = re.compile(r"^(#loc\d*) = (loc\(.*\))$", re.MULTILINE)
 _HEADER = re.compile(r"^ *func\.func (?:private (?=@_wrapped_jax_export_main)|public )@\w+\(%.*$", re.MULTILINE)
@@ -28,11 +32,11 @@ def read_mlir(source: str | Path, meshes: Sequence[Mesh] = (), entry: str = "") 
     where the text is refused (see `parse_text`).
     """
     if source == "-":
-        return _parsed(_read("-", sys.stdin.read), "-", meshes, entry)
+        return _parsed(_read("-", getattr(sys.stdin, "buffer", sys.stdin)), "-", meshes, entry)
     if isinstance(source, str) and ("\n" in source or "{" in source or not source.strip()):
         return _parsed(source, "<text>", meshes, entry)
-    path = Path(source)
-    return _parsed(_read(str(path), lambda: path.read_text(encoding="utf-8")), str(path), meshes, entry)
+    path = str(source)
+    return _parsed(_read(path), path, meshes, entry)
 
 
 def read_generated(text: str) -> Module:
@@ -70,10 +74,13 @@ def _call_inputs(module: Module, named: Mapping[str, str]) -> None:
             value.name = name
 
 
-def _read(name: str, read: Callable[[], str]) -> str:
-    """A text without the mark that some editors put first. Raises as `read_mlir`."""
+def _read(name: str, stream: IO[Any] | None = None) -> str:
+    """The text of a stream or a file, without the mark that some editors put first. Raises as `read_mlir`."""
     try:
-        return read().removeprefix("\ufeff")
+        if stream is not None:
+            return _text(name, stream)
+        with open(name, "rb") as file:
+            return _text(name, file)
     except UnicodeDecodeError as error:
         message = f"byte {error.start} is not UTF-8; MLIR bytecode is not supported"
         hint = "print the module as text (mlir-opt, or as_text() in JAX)"
@@ -82,3 +89,17 @@ def _read(name: str, read: Callable[[], str]) -> str:
         reason = getattr(error, "strerror", None) or error
         hint = "a program is a .mlir file, or pkg.mod:function"
         raise UsageError(Diagnostic("MG0002", f"{name}: {reason}", hint=hint)) from error
+
+
+def _text(name: str, stream: IO[Any]) -> str:
+    """What a stream of bytes or of characters holds, lines ended by line feeds; devices and pipes may never end."""
+    parts: list[Any] = []
+    read = 0
+    while part := stream.read(_PIECE):
+        parts.append(part)
+        read += len(part)
+        if read > MAX_TEXT:
+            hint = "give large constants as arguments, or as weights of the module"
+            raise UsageError(Diagnostic("MG0002", f"{name}: a program is no longer than {MAX_TEXT:,} bytes", hint=hint))
+    text = "".join(parts) if parts and isinstance(parts[0], str) else b"".join(parts).decode()
+    return text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")

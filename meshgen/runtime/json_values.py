@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from meshgen.printable import is_plain
+from meshgen.runtime.host_memory import free_bytes
 
 T = TypeVar("T")
 MAX_NAME = 4096  # characters
 MAX_DEPTH = 64  # of values that are passed on as they are
 MAX_AMOUNT = 1e30
+_EXPANDS = 25  # bytes of memory that a byte of a document takes at most: `{},` is an object of 64 bytes and its place in a list
 
 
 def shown(value: Any) -> str:
@@ -53,7 +55,10 @@ def one_of(value: Any, choices: Sequence[str]) -> str:
 
 
 def read_json(text: bytes) -> Any:
-    """A document; what JSON has no number for is refused, as are numbers that a float does not hold."""
+    """A document; what JSON has no number for is refused, as are numbers that a float does not hold, and what may not fit into memory."""
+    free = free_bytes()
+    if free is not None and _EXPANDS * len(text) > free:
+        raise ValueError(f"{len(text):,} bytes of JSON may take more memory than the {free:,} bytes that are free")
     try:
         return json.loads(text, parse_constant=_finite, parse_float=_finite)
     except RecursionError as error:

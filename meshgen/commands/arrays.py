@@ -1,0 +1,94 @@
+"""Arrays that a user gives in files. What a file claims to hold is compared with what is there, and with the memory that is free."""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+import numpy as np
+
+from meshgen.answers.tables import bytes_text
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.runtime.host_memory import free_bytes
+
+Array = np.ndarray[Any, Any]
+
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_ZIP, _NPY = b"PK", b"\x93NUMPY"
+
+
+def load_arrays(path: str) -> dict[str, Array]:
+    """The arrays of a `.npz`, or the one of a `.npy` under an empty name.
+
+    Raises UsageError MG0002 for what is no such file, for one that claims more than it holds, and for arrays that take
+    more memory than is free.
+    """
+    with _reading(path):
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe or device may never end
+            raise ValueError
+        with open(path, "rb") as file:
+            start = file.read(len(_NPY))
+            file.seek(0)
+            if start.startswith(_ZIP):
+                return _members(path, file)
+            _refuse_too_big(path, _claimed_bytes(file, os.fstat(file.fileno()).st_size))
+            file.seek(0)
+            return {"": np.lib.format.read_array(file, allow_pickle=False)}
+
+
+def is_raw(array: Array) -> bool:
+    """Whether a file holds no more than bytes per element, as those of NumPy do of bf16 and 8-bit floats."""
+    return array.dtype.kind == "V" and array.dtype.names is None and array.dtype.subdtype is None
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """Turns what reading raises into what the user is told."""
+    try:
+        yield
+    except (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        why = f": {error.strerror}" if isinstance(error, OSError) and error.strerror else " as arrays"
+        hint = "give a .npy or .npz file"
+        raise UsageError(Diagnostic("MG0002", f"'{path}' cannot be read{why}", hint=hint)) from error
+
+
+def _members(path: str, file: IO[bytes]) -> dict[str, Array]:
+    """The arrays of a zip; none is unpacked before the sizes of all are known."""
+    with zipfile.ZipFile(file) as archive:
+        entries, total = archive.infolist(), 0
+        for entry in entries:
+            if not entry.filename.endswith(".npy"):
+                raise ValueError
+            with archive.open(entry) as member:
+                total += _claimed_bytes(member, entry.file_size)
+        _refuse_too_big(path, total)
+        found: dict[str, Array] = {}
+        for entry in entries:
+            with archive.open(entry) as member:
+                found[entry.filename.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
+        return found
+
+
+def _claimed_bytes(file: IO[bytes], size: int) -> int:
+    """Bytes of an array by its header. Raises ValueError where a file of `size` bytes cannot hold them."""
+    version: Any = np.lib.format.read_magic(file)
+    if version not in _HEADERS:
+        raise ValueError
+    shape, _, dtype = _HEADERS[version](file)
+    claimed = math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or min(shape, default=0) < 0 or claimed > size:
+        raise ValueError
+    return claimed
+
+
+def _refuse_too_big(path: str, total: int) -> None:
+    free = free_bytes()
+    if free is not None and total > free:
+        text = f"'{path}' cannot be read: its arrays take {bytes_text(total)}, but {bytes_text(free)} are free"
+        raise UsageError(Diagnostic("MG0002", text, hint="give smaller arrays"))
