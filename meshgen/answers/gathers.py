@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from meshgen.answers.collectives import Edge, chains_of, edges_of
 from meshgen.answers.compiled import Compiled
@@ -45,20 +45,25 @@ class Gather:
         return {name: getattr(self, name) for name in fields} | places
 
 
+_Asked: TypeAlias = dict[tuple[Any, ...], list[Sharding]]  # of values, by what they are known by
+
+
 def gathers(executable: Compiled) -> list[Gather]:
     """The gathers that nothing asks for, those that move most first. None where the program came with its collectives."""
     module, entered = executable.stages.get("materialize"), executable.stages.get("import")
     if module is None or entered is None:
         return []
-    asked = list(_wholes(entered.graph))
+    asked: _Asked = {}
+    for value, sharding in _wholes(entered.graph):
+        asked.setdefault(_key(value), []).append(sharding)
     found = [_gather(number, edge, executable, asked) for number, edge in edges_of(module).items()]
     return sorted((each for each in found if each), key=lambda each: (-each.ring_bytes, each.numbers))
 
 
-def _gather(number: int, edge: Edge, executable: Compiled, asked: Sequence[tuple[Value, Sharding]]) -> Gather | None:
+def _gather(number: int, edge: Edge, executable: Compiled, asked: _Asked) -> Gather | None:
     rows = [(at, row) for at, row in enumerate(executable.comms) if number in row.edges and row.kind in GATHERING]
     axes = _lost(edge.source, edge.target, executable.mesh)
-    axes = tuple(axis for axis in axes if not any(_asks(edge.value, axis, *each) for each in asked))
+    axes = tuple(axis for axis in axes if not any(_is_whole(each, axis) for each in asked.get(_key(edge.value), ())))
     if not rows or not axes or not edge.users:  # what is not used is an output, and lies as the user or the plan says
         return None
     return Gather(
@@ -95,10 +100,13 @@ def _wholes(graph: Graph) -> Iterator[tuple[Value, Sharding]]:
             yield from _wholes(region)
 
 
-def _asks(value: Value, axis: str, asked: Value, sharding: Sharding) -> bool:
-    """Whether an annotation asks for the value, whole along the axis."""
-    same = (value.name, value.loc, value.type) == (asked.name, asked.loc, asked.type)
-    return same and not any(overlaps(axis, used) for used in sharding.used_axes)
+def _key(value: Value) -> tuple[Any, ...]:
+    """What a value is known by at all stages."""
+    return value.name, value.loc, value.type
+
+
+def _is_whole(sharding: Sharding, axis: str) -> bool:
+    return not any(overlaps(axis, used) for used in sharding.used_axes)
 
 
 def refuse_gathers(executable: Compiled, strict: Strict, best: Callable[[Sequence[int]], str]) -> None:

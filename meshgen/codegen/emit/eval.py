@@ -7,12 +7,11 @@ A value that is asked for twice at the same index is computed once per scope; a 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from meshgen.codegen import expr as ex
-from meshgen.codegen.emit.guards import NEVER, Guard, Guards, Wanted
-from meshgen.codegen.emit.index_maps import emit_layout, needs_of_layout
+from meshgen.codegen.emit.guards import NEVER, Guard, Guards, Steps
+from meshgen.codegen.emit.index_maps import emit_layout
 from meshgen.codegen.emit.lookup import emit_lookup
 from meshgen.codegen.emit.names import Names
 from meshgen.codegen.emit.ops import NARROW, Code, both, expression, literal, register_type, rounded, unsupported, zero
@@ -21,7 +20,6 @@ from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, POINTWISE, Index
 from meshgen.errors import CodegenError
 from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ir.walks import operands_first
 from meshgen.kernels.functions import NEEDS
 from meshgen.mesh import Mesh
 
@@ -116,51 +114,48 @@ class Evaluator:
 
         Raises CodegenError (MG0301) for a value that the kernel has at other places than those it is read at.
         """
-        for needed in operands_first([(value, index, guards)], self._needs):
-            self._one(*needed)
-        return self._one(value, index, guards)
+        steps: list[Steps] = [self._steps(value, index, guards)]
+        code: Code | None = None
+        while steps:  # rows of operations are longer than Python's stack is deep
+            try:
+                wanted = next(steps[-1]) if code is None else steps[-1].send(code)
+            except StopIteration as done:
+                steps.pop()
+                code = done.value
+            else:
+                steps.append(self._steps(*wanted))
+                code = None
+        assert code is not None
+        return code
 
-    def _one(self, value: Value, index: Index, guards: Guards) -> Code:
-        """A value at an index where what it needs is there."""
+    def _steps(self, value: Value, index: Index, guards: Guards) -> Steps:
         if value in self.stands:
             place, code = self.stands[value]
             if place != index:
                 raise CodegenError(unsupported(self.producer[value]))
             return code
         key = (value, index, guards)
-        if (code := self._known(key)) is not None:
-            return code
-        self._scopes[-1][key] = code = self._make(value, index, guards)
+        for scope in reversed(self._scopes):
+            if key in scope:
+                return scope[key]
+        code = yield from self._make(value, index, guards)
+        self._scopes[-1][key] = code
         return code
 
-    def _known(self, key: Wanted) -> Code | None:
-        """What was computed in this scope or around it."""
-        return next((scope[key] for scope in reversed(self._scopes) if key in scope), None)
-
-    def _needs(self, wanted: Wanted) -> Sequence[Wanted]:
-        """What is computed before a value; look-ups see to what they read themselves."""
-        value, index, guards = wanted
-        node = self.producer.get(value)
-        if node is None or value in self.stands or self._known(wanted) is not None:
-            return ()
-        if node.op in POINTWISE:
-            return [(v, index if v.type.rank else (), guards) for v in node.operands]
-        return needs_of_layout(self, node, index, guards) if node.op in LAYOUT else ()
-
-    def _make(self, value: Value, index: Index, guards: Guards) -> Code:
+    def _make(self, value: Value, index: Index, guards: Guards) -> Steps:
         node = self.producer.get(value)
         if node is None:
             return self.load(value, index, guards)
         if node.op in POINTWISE:
-            return self._pointwise(node, index, guards)
+            return (yield from self._pointwise(node, index, guards))
         if node.op in LAYOUT:
-            return emit_layout(self, node, index, guards)
-        makers = {"constant": self._constant, "iota": self._iota, "process_index": self._process_index}
-        if node.op in makers:
-            return makers[node.op](node, index, guards)
+            return (yield from emit_layout(self, node, index, guards))
         if node.op in LOOKUPS:
-            return emit_lookup(self, node, index, guards)
-        raise CodegenError(unsupported(node))
+            return (yield from emit_lookup(self, node, index, guards))
+        makers = {"constant": self._constant, "iota": self._iota, "process_index": self._process_index}
+        if node.op not in makers:
+            raise CodegenError(unsupported(node))
+        return makers[node.op](node, index, guards)
 
     # ---- leaves
 
@@ -232,10 +227,12 @@ class Evaluator:
 
     # ---- one line each
 
-    def _pointwise(self, node: Node, index: Index, guards: Guards) -> Code:
+    def _pointwise(self, node: Node, index: Index, guards: Guards) -> Steps:
+        args: list[Code] = []
+        for operand in node.operands:
+            args.append((yield operand, index if operand.type.rank else (), guards))
         if node.op == "to_partial":
-            return self._to_partial(node, index, guards)
-        args = [self.value(v, index if v.type.rank else (), guards) for v in node.operands]
+            return self._to_partial(node, args[0])
         if node.op in _CALLS_METHODS:
             args = [self.in_register(a) for a in args]
         text, helpers = expression(node, args)
@@ -250,8 +247,7 @@ class Evaluator:
             return code
         return Code(f"tl.full([], {code.text}, {register_type(code.dtype)})", code.dtype, code.number)
 
-    def _to_partial(self, node: Node, index: Index, guards: Guards) -> Code:
-        inner = self.value(node.operands[0], index, guards)
+    def _to_partial(self, node: Node, inner: Code) -> Code:
         where = self.coordinate(tuple(node.attrs["axes"]))
         if where.is_constant:
             return inner

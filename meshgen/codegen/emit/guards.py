@@ -1,10 +1,12 @@
-"""Conditions under which a kernel asks for a value."""
+"""Conditions under which a kernel asks for a value, and what is asked for on the way to one."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from meshgen.codegen.emit.ops import Code
 from meshgen.codegen.expr import Var
 from meshgen.codegen.fusion.space import Index
 from meshgen.ir.graph import Value
@@ -19,5 +21,8 @@ class Guard:
 
 
 Guards: TypeAlias = tuple[Guard, ...]
-Wanted: TypeAlias = tuple[Value, Index, Guards]  # a value, where, and under which conditions
+Asked: TypeAlias = tuple[Value, Index, Guards]  # for a value, where, and under which conditions
+Steps: TypeAlias = Generator[
+    Asked, Code, Code
+]  # on the way to a value: asks for others, is given them, and returns its own
 NEVER = Guard("never", ())  # never holds: what it guards is not asked for at all

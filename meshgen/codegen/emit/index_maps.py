@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meshgen.codegen import expr as ex
-from meshgen.codegen.emit.guards import NEVER, Guard, Guards, Wanted
+from meshgen.codegen.emit.guards import NEVER, Guard, Guards, Steps
 from meshgen.codegen.emit.ops import Code, both, literal
 from meshgen.codegen.expr import ZERO, Expr
 from meshgen.codegen.fusion.space import Index, backward
@@ -26,37 +25,23 @@ class Read:
     conditions: Guards = ()
     fill: Value | str | None = None
 
-    def is_one_load(self, evaluator: Evaluator, guards: Guards) -> bool:
-        """Whether a load itself gives what stands where the conditions do not hold."""
-        in_memory = self.value in evaluator.pointer_of
-        return bool(self.conditions) and isinstance(self.fill, str) and not guards and in_memory
 
-
-def emit_layout(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Code:
+def emit_layout(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Steps:
     """The result of a layout op at an index."""
     read = read_through(evaluator, node, index)
     fill, dtype = read.fill, node.result.type.dtype
     if not read.conditions:
-        return evaluator.value(read.value, read.index, guards)
+        return (yield read.value, read.index, guards)
     if NEVER in read.conditions:
-        return evaluator.value(fill, ()) if isinstance(fill, Value) else Code(fill or literal(0, dtype), dtype)
-    if read.is_one_load(evaluator, guards):
-        return evaluator.load(read.value, read.index, read.conditions, other=str(fill))
-    other = evaluator.value(fill, ()).text if isinstance(fill, Value) else fill
-    code = evaluator.value(read.value, read.index, (*guards, *read.conditions))
+        return (yield fill, (), ()) if isinstance(fill, Value) else Code(fill or literal(0, dtype), dtype)
+    if isinstance(fill, str) and not guards and read.value in evaluator.pointer_of:
+        return evaluator.load(read.value, read.index, read.conditions, other=fill)
+    other = (yield fill, (), ()).text if isinstance(fill, Value) else fill
+    code = yield read.value, read.index, (*guards, *read.conditions)
     if other is None:
         return code
     inside = both([g.text for g in read.conditions])
     return Code(evaluator.assign(node.op, f"tl.where({inside}, {code.text}, {other})"), dtype)
-
-
-def needs_of_layout(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Sequence[Wanted]:
-    """What `emit_layout` asks the evaluator for, in its order."""
-    read = read_through(evaluator, node, index)
-    fill: list[Wanted] = [(read.fill, (), ())] if isinstance(read.fill, Value) and read.conditions else []
-    if NEVER in read.conditions or read.is_one_load(evaluator, guards):
-        return fill
-    return [*fill, (read.value, read.index, (*guards, *read.conditions))]
 
 
 def read_through(evaluator: Evaluator, node: Node, index: Index) -> Read:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
 from meshgen.codegen import expr as ex
-from meshgen.codegen.emit.guards import NEVER, Guards
+from meshgen.codegen.emit.guards import NEVER, Asked, Guards, Steps
 from meshgen.codegen.emit.ops import Code, both
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.space import Index
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from meshgen.codegen.emit.eval import Evaluator
 
 
-def emit_lookup(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Code:
+def emit_lookup(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Steps:
     """The result of one of `fusion_space.LOOKUPS` at an index."""
     return _MAKERS[node.op](evaluator, node, index, guards)
 
 
-def _concatenate(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Code:
+def _concatenate(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Steps:
     dim, start, found = node.attrs["dim"], 0, ""
     for operand in node.operands:
         size = operand.type.sizes[dim]
@@ -29,7 +29,7 @@ def _concatenate(evaluator: Evaluator, node: Node, index: Index, guards: Guards)
         inner = (*index[:dim], where, *index[dim + 1 :])
         inside = evaluator.within(where, 0, size)
         if NEVER not in inside:
-            part = evaluator.value(operand, inner, guards + inside).text
+            part = (yield operand, inner, guards + inside).text
             first = ex.render(index[dim])
             found = part if not found else evaluator.assign("joined", f"tl.where({first} < {start}, {found}, {part})")
         start += size
@@ -48,7 +48,7 @@ def _data_index(evaluator: Evaluator, code: Code, size: int, index: Index) -> Ex
     return Expr(((var, 1),))
 
 
-def _gather(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Code:
+def _gather(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Steps:
     a, (operand, indices) = node.attrs, node.operands
     offset_dims = tuple(a["offset_dims"])
     batch = [e for d, e in enumerate(index) if d not in offset_dims]
@@ -63,36 +63,37 @@ def _gather(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> C
         where = list(batch)
         if vector < indices.type.rank:
             where.insert(vector, ex.constant(number))
-        code = evaluator.in_register(evaluator.value(indices, tuple(where), guards))
+        code = evaluator.in_register((yield indices, tuple(where), guards))
         room = operand.type.sizes[d] - a["slice_sizes"][d] + 1
         inner[d] = inner[d] + _data_index(evaluator, code, room, tuple(where))
-    return evaluator.value(operand, tuple(inner), guards)
+    return (yield operand, tuple(inner), guards)
 
 
-def _starts(evaluator: Evaluator, starts: Sequence[Value], big: Sequence[int], window: Sequence[int]) -> list[Expr]:
-    return [
-        _data_index(evaluator, evaluator.in_register(evaluator.value(s, ())), b - w + 1, ())
-        for s, b, w in zip(starts, big, window, strict=True)
-    ]
+def _starts(evaluator: Evaluator, starts: Sequence[Value], big: Sequence[int], window: Sequence[int]) -> Generator[Asked, Code, list[Expr]]:  # fmt: skip
+    found: list[Expr] = []
+    for start, b, w in zip(starts, big, window, strict=True):
+        code = evaluator.in_register((yield start, (), ()))
+        found.append(_data_index(evaluator, code, b - w + 1, ()))
+    return found
 
 
-def _dynamic_slice(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Code:
+def _dynamic_slice(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Steps:
     operand = node.operands[0]
-    starts = _starts(evaluator, node.operands[1:], operand.type.sizes, node.result.type.sizes)
-    return evaluator.value(operand, tuple(e + s for e, s in zip(index, starts, strict=True)), guards)
+    starts = yield from _starts(evaluator, node.operands[1:], operand.type.sizes, node.result.type.sizes)
+    return (yield operand, tuple(e + s for e, s in zip(index, starts, strict=True)), guards)
 
 
-def _dynamic_update_slice(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Code:
+def _dynamic_update_slice(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Steps:
     operand, update = node.operands[:2]
-    starts = _starts(evaluator, node.operands[2:], operand.type.sizes, update.type.sizes)
+    starts = yield from _starts(evaluator, node.operands[2:], operand.type.sizes, update.type.sizes)
     inner = tuple(e - s for e, s in zip(index, starts, strict=True))
     inside = tuple(g for e, size in zip(inner, update.type.sizes, strict=True) for g in evaluator.within(e, 0, size))
     if NEVER in inside:
-        return evaluator.value(operand, index, guards)
-    new = evaluator.value(update, inner, guards + inside)
+        return (yield operand, index, guards)
+    new = yield update, inner, guards + inside
     if not inside:
         return new
-    old = evaluator.value(operand, index, guards)
+    old = yield operand, index, guards
     text = both([g.text for g in inside])
     return Code(evaluator.assign("updated", f"tl.where({text}, {new.text}, {old.text})"), new.dtype)
 

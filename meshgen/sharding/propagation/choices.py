@@ -130,7 +130,8 @@ class AxisProblem:
     def _add_edge(self, value: Value, producer: tuple[int, int], uses: list[tuple[int, int]]) -> None:
         made = [label.results[producer[1]] for label in self.labels[producer[0]]]
         wanted = [[label.operands[i] for label in self.labels[site]] for site, i in uses]
-        prices = [self._prices(value, use, self.sites[producer[0]].times, [made, *wanted]) for use in uses]
+        states = tuple(dict.fromkeys(state for side in (made, *wanted) for state in side))
+        prices = [self._prices(value, use, self.sites[producer[0]].times, states) for use in uses]
         copies = self._shared_states(made, wanted)
         weights = [self._weight(self.sites[producer[0]], use) for use in uses]
         if not copies:
@@ -167,16 +168,15 @@ class AxisProblem:
         return times * (SAME_EDGE if use in self.view.moved else 1.0)
 
     def _prices(
-        self, value: Value, use: tuple[int, int], times: float, ends: list[list[State]]
+        self, value: Value, use: tuple[int, int], times: float, states: tuple[State, ...]
     ) -> dict[tuple[State, State], float]:
-        """Seconds between all states that occur at the ends of an edge.
+        """Seconds between all states that occur at the ends of the edges of a value.
 
         What other axes gather on the edge counts in full and what they cut counts as cut: that is what this axis adds.
         To reduce among m devices of other axes and n of this one moves 2 (mn - 1) / mn of the bytes: a share of
         2 (n - 1) / n / m more than without this axis.
         """
         nbytes, is_argument = self.view.used_bytes(use) * times, value in self.placed and not self._is_image(use)
-        states = tuple(dict.fromkeys(state for side in ends for state in side))
         key = nbytes, is_argument, self.view.reduced.get(use, 1), states
         if key not in self.known_prices:
             self.known_prices[key] = self._prices_between(*key)

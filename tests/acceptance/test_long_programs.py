@@ -1,0 +1,142 @@
+"""Programs of any length go through every stage; what is nested too deeply is refused where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.cli import main
+from meshgen.errors import ProgramError
+from meshgen.ir.canonical import canonical_order
+from meshgen.ir.infer.limits import MAX_NESTING
+from meshgen.ir.text import parse_text
+
+LENGTH = 1500  # more than Python's stack has frames
+T, INDEX = "tensor<8x4xf32>", "tensor<i32>"
+HEADS = {"": "", "k": f", %k: {INDEX}", "c": ""}
+LINES = {
+    "element-wise": (f"%N = stablehlo.tanh %P : {T}", ""),
+    "index maps": (f"%N = stablehlo.reverse %P, dims = [0] : {T}", ""),
+    "conditions": (
+        "%tI = stablehlo.slice %P [0:7, 0:4] : (tensor<8x4xf32>) -> tensor<7x4xf32>\n"
+        "%N = stablehlo.pad %tI, %z, low = [1, 0], high = [0, 0], interior = [0, 0] : (tensor<7x4xf32>, tensor<f32>) -> tensor<8x4xf32>",
+        "%z = stablehlo.constant dense<0.0> : tensor<f32>",
+    ),
+    "look-ups": (
+        f"%N = stablehlo.dynamic_slice %P, %k, %k, sizes = [8, 4] : ({T}, {INDEX}, {INDEX}) -> {T}",
+        f"%k = stablehlo.constant dense<0> : {INDEX}",
+    ),
+    "made from nothing": (f"%iI = stablehlo.add %jI, %jI : {INDEX}\n%N = stablehlo.negate %P : {T}", ""),
+    "annotations": (
+        f'%aI = sdy.sharding_constraint %P <@mesh, [{{"x"}}, {{}}]> : {T}\n%tI = stablehlo.tanh %aI : {T}\n'
+        f'%N = sdy.sharding_constraint %tI <@mesh, [{{}}, {{"y"}}]> : {T}',
+        "",
+    ),
+    "collectives": (
+        '%N = "stablehlo.collective_permute"(%P) <{source_target_pairs = dense<[[0,1],[1,2],[2,3],[3,0]]> : tensor<4x2xi64>, '
+        f"channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}}> : ({T}) -> {T}",
+        "",
+    ),
+}  # fmt: skip
+
+
+def chain(line: str, before: str, length: int) -> str:
+    rows = [line.replace("%P", f"%v{n}").replace("%N", f"%v{n + 1}").replace("I ", f"{n} ").replace("I,", f"{n},") for n in range(length)]  # fmt: skip
+    body = "\n".join([before, *rows])
+    mesh = 'sdy.mesh @mesh = <["x"=2, "y"=2]>\n'
+    return f"{mesh}func.func @main(%v0: {T}) -> {T} {{\n{body}\nreturn %v{length} : {T}\n}}\n"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in LINES if kind != "made from nothing"])
+def test_a_row_longer_than_the_stack_is_compiled_and_loads(kind: str, tmp_path: Path) -> None:
+    length = LENGTH // (3 if kind == "annotations" else 1)
+    (tmp_path / "m.mlir").write_text(chain(*LINES[kind], length))
+    module = str(tmp_path / "m.mgx")
+    words = ["--target", "cpu", *(["--mesh", "x=4"] if kind == "collectives" else [])]
+    text = (tmp_path / "m.mlir").read_text()
+    if kind == "collectives":
+        (tmp_path / "m.mlir").write_text(text.partition("\n")[2])
+    assert main(["compile", str(tmp_path / "m.mlir"), "-o", module, *words]) == 0
+    assert main(["run", module]) == 0
+
+
+def test_numbers_made_from_nothing_in_a_row_are_written_on_the_way(tmp_path: Path) -> None:
+    """Each kernel that reads one computes all of them again, up to a length."""
+    rows = [f"%i{n + 1} = stablehlo.add %i{n}, %w : tensor<8xi32>" for n in range(LENGTH)]
+    start = "%i0 = stablehlo.iota dim = 0 : tensor<8xi32>\n%w = stablehlo.iota dim = 0 : tensor<8xi32>\n"
+    end = f"%r = stablehlo.add %x, %i{LENGTH} : tensor<8xi32>\nreturn %r : tensor<8xi32>\n"
+    text = f"func.func @main(%x: tensor<8xi32>) -> tensor<8xi32> {{\n{start}" + "\n".join(rows) + f"\n{end}}}\n"
+    executable = mg.compile(text, {"x": 1}, target="cpu")
+    executable.save(tmp_path / "m.mgx")
+    x = np.arange(8, dtype=np.int32)
+    (found,) = mg.load(tmp_path / "m.mgx").run([x])
+    assert np.array_equal(found, x * (LENGTH + 2))
+
+
+@pytest.mark.parametrize("command", [["check"], ["opt", "--passes", "propagate,materialize,optimize,partition,fuse,schedule"], ["explain"]])
+def test_every_command_takes_a_long_row(command: Sequence[str], tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(chain(*LINES["element-wise"], LENGTH))
+    assert main([command[0], str(tmp_path / "m.mlir"), *command[1:]]) == 0
+
+
+def test_a_long_traced_program_is_compiled() -> None:
+    def model(x: Any) -> Any:
+        for _ in range(LENGTH):
+            x = mg.tanh(x)
+        return x
+
+    executable = mg.compile(model, {"x": 2}, args=["f32[8,4]"], target="cpu")
+    assert len(executable.stages["import"].graph.nodes) == LENGTH
+
+
+def nested(depth: int) -> str:
+    """Branches in each other."""
+    head = '%r{} = "stablehlo.if"(%p) ({{\n'
+    rows = [head.format(n) for n in range(depth)]
+    rows.append(f"%t = stablehlo.tanh %x : {T}\nstablehlo.return %t : {T}\n")
+    for n in reversed(range(depth)):
+        end = "return" if n == 0 else "stablehlo.return"
+        rows.append(f"}}, {{\nstablehlo.return %x : {T}\n}}) : (tensor<i1>) -> {T}\n{end} %r{n} : {T}\n")
+    return f"func.func @main(%p: tensor<i1>, %x: {T}) -> {T} {{\n{''.join(rows)}}}\n"
+
+
+def called(depth: int) -> str:
+    """The same, a function per level."""
+    rows = [
+        f'func.func private @f{n}(%p: tensor<i1>, %x: {T}) -> {T} {{\n%r = "stablehlo.if"(%p) ({{\n'
+        f"%c = func.call @f{n + 1}(%p, %x) : (tensor<i1>, {T}) -> {T}\nstablehlo.return %c : {T}\n}}, {{\n"
+        f"stablehlo.return %x : {T}\n}}) : (tensor<i1>) -> {T}\nreturn %r : {T}\n}}\n"
+        for n in range(depth)
+    ]
+    main_ = f"func.func @main(%p: tensor<i1>, %x: {T}) -> {T} {{\n%r = func.call @f0(%p, %x) : (tensor<i1>, {T}) -> {T}\nreturn %r : {T}\n}}\n"
+    last = f"func.func private @f{depth}(%p: tensor<i1>, %x: {T}) -> {T} {{\n%r = stablehlo.tanh %x : {T}\nreturn %r : {T}\n}}\n"
+    return "".join(["module {\n", main_, *rows, last, "}\n"])
+
+
+@pytest.mark.parametrize("write", [nested, called])
+def test_what_is_nested_as_deeply_as_can_be_compiles_and_loads(write: Callable[[int], str], tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(write(MAX_NESTING))
+    module = str(tmp_path / "m.mgx")
+    assert main(["compile", str(tmp_path / "m.mlir"), "-o", module, "--mesh", "x=2", "--target", "cpu"]) == 0
+    assert main(["run", module]) == 0
+    assert main(["inspect", module, "--schedule"]) == 0
+    assert main(["check", str(tmp_path / "m.mlir"), "--mesh", "x=2"]) == 0
+
+
+@pytest.mark.parametrize("depth", [MAX_NESTING + 1, 200, 3000])
+@pytest.mark.parametrize("write", [nested, called])
+def test_what_is_nested_more_deeply_is_refused_where_it_stands(write: Callable[[int], str], depth: int) -> None:
+    with pytest.raises(ProgramError, match=r"MG0006|nested too deeply") as caught:
+        parse_text(write(depth), "m.mlir")
+    (fault, *_) = caught.value.diagnostics
+    assert fault.loc is not None and fault.loc.line > 0
+
+
+def test_an_order_of_nested_regions_takes_a_step_per_node() -> None:
+    graph = parse_text(nested(60)).graph
+    assert canonical_order(graph) == graph.nodes
