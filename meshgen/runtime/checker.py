@@ -67,7 +67,8 @@ def happens_before(items: Sequence[Item]) -> tuple[Order, list[Diagnostic]]:
     for number, item in enumerate(items):
         sources = [last[item.stream]] if item.stream in last else []
         sources += [recorded[event] for event in item.waits if event in recorded]
-        faults += [_unrecorded(items, number, event) for event in item.waits if event not in recorded][:MAX_FAULTS]
+        unknown = (event for event in item.waits if event not in recorded)
+        faults += [_unrecorded(items, number, event) for event in itertools.islice(unknown, MAX_FAULTS - len(faults))]
         clock = [-1] * STREAMS
         for source in sources:
             clock = list(map(max, clock, done[source]))
@@ -75,12 +76,10 @@ def happens_before(items: Sequence[Item]) -> tuple[Order, list[Diagnostic]]:
         done.append(tuple(clock))
         last[item.stream] = number
         if item.records is not None:
-            if item.records in recorded:
+            if item.records in recorded and len(faults) < MAX_FAULTS:
                 faults.append(_twice(items, recorded[item.records], number))
             recorded[item.records] = number
-        if len(faults) >= MAX_FAULTS:
-            faults = faults[:MAX_FAULTS]
-    return Order(streams, done), faults
+    return Order(streams, done), faults[:MAX_FAULTS]
 
 
 def _twice(items: Sequence[Item], first: int, second: int) -> Diagnostic:

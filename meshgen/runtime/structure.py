@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from meshgen.ccl.between import BETWEEN, Ends
 from meshgen.ccl.collective import Collective
@@ -24,13 +25,15 @@ MAX_FAULTS = 20  # of one kind in one error
 
 def structure_faults(plan: Schedule, mesh: Mesh) -> list[Diagnostic]:
     """Numbers out of range, buffers outside the arena, bad views, unknown ops: checked before anything is used."""
-    return [Diagnostic("MG0402", text) for text in _faults(plan, mesh, "input")[:MAX_FAULTS]]
+    return [Diagnostic("MG0402", text) for text in islice(_faults(plan, mesh, "input"), MAX_FAULTS)]
 
 
-def _faults(plan: Schedule, mesh: Mesh, inputs_are: str) -> list[str]:
-    texts = _buffer_faults(plan)
-    texts += [f"item {n}: {text}" for n, item in enumerate(plan.items) for text in _item_faults(item, plan, mesh)]
-    return texts + _signature_faults(plan, inputs_are)
+def _faults(plan: Schedule, mesh: Mesh, inputs_are: str) -> Iterator[str]:
+    """One after the other: whoever has enough of them stops."""
+    yield from _buffer_faults(plan)
+    for number, item in enumerate(plan.items):
+        yield from (f"item {number}: {text}" for text in _item_faults(item, plan, mesh))
+    yield from _signature_faults(plan, inputs_are)
 
 
 def _signature_faults(plan: Schedule, inputs_are: str) -> list[str]:
@@ -107,7 +110,8 @@ def _flow_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
             found.append(f"'{item.op}' has {room} bytes for a region that needs {region.arena_bytes}")
         if any(inner.op in BETWEEN for inner in region.items):
             found.append(f"'{item.op}' holds a transfer between meshes")
-        found += [f"in '{item.op}': {text}" for text in _faults(region, mesh, "given")]
+        inner = islice(_faults(region, mesh, "given"), MAX_FAULTS)
+        found += [f"in '{item.op}': {text}" for text in inner]
     return found
 
 
@@ -215,8 +219,10 @@ def _kernel_faults(item: Item, plan: Schedule) -> list[str]:
     body = plan.kernels.get(item.kernel)
     if body is None:
         return [f"kernel '{item.kernel}' does not exist"]
-    have = [plan.buffers[n].type for n in (*item.inputs, *item.outputs)]
-    want = [v.type for v in (*body.inputs, *body.outputs)]
-    if have != want or len(item.inputs) != len(body.inputs):
-        return [f"kernel '{item.kernel}' is ({', '.join(map(str, want))}), but gets ({', '.join(map(str, have))})"]
+    for what, numbers, values in (("inputs", item.inputs, body.inputs), ("results", item.outputs, body.outputs)):
+        if len(numbers) != len(values):  # asked first: a forged kernel may take much, and be launched often
+            return [f"kernel '{item.kernel}' has {len(values)} {what}, but gets buffers for {len(numbers)}"]
+        for place, (number, value) in enumerate(zip(numbers, values, strict=True)):
+            if (have := plan.buffers[number].type) != value.type:
+                return [f"kernel '{item.kernel}': number {place} of its {what} is {value.type}, but gets {have}"]
     return []

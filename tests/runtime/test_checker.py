@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from dataclasses import replace
 
 import pytest
@@ -11,8 +12,9 @@ from meshgen.codegen.schedule import schedule
 from meshgen.errors import ScheduleError
 from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.mesh import make_mesh
-from meshgen.runtime.checker import Order, chain_faults, check
+from meshgen.runtime.checker import Order, chain_faults, check, happens_before
 from meshgen.runtime.plan import COMPUTE, Schedule, aligned
+from meshgen.runtime.structure import MAX_FAULTS, structure_faults
 from meshgen.spec import P
 from tests.codegen.programs import body, costs, f32, layers, mixed, module
 
@@ -203,7 +205,7 @@ def test_a_kernel_takes_as_many_values_as_its_body():
     number = next(n for n, i in enumerate(PLAN.items) if i.kernel == "add")
     inputs, outputs = PLAN.items[number].inputs, PLAN.items[number].outputs
     moved = {"inputs": inputs[:1], "outputs": (inputs[1], *outputs)} if len(inputs) > 1 else {"inputs": (), "outputs": (*inputs, *outputs)}  # fmt: skip
-    refused(with_item(PLAN, number, **moved), r"MG0402.*kernel 'add' is \(")
+    refused(with_item(PLAN, number, **moved), r"MG0402.*kernel 'add' has [12] inputs, but gets buffers for")
 
 
 def test_each_collective_comes_after_the_one_before():
@@ -249,3 +251,22 @@ def test_scratch_that_is_missing_small_or_in_use_is_found():
     refused(with_item(plan, 1, scratch=number), "has scratch, but is a kernel", mesh)
     refused(with_buffer(plan, number, offset=plan.buffers[plan.items[0].outputs[0]].offset), "MG0402", mesh)
     refused(with_item(plan, 0, scratch=99), "a buffer that does not exist", mesh)
+
+
+def test_what_is_wrong_everywhere_is_found_in_time_in_proportion_to_the_schedule() -> None:
+    """A forged file has as many items as it likes: of faults without end the first are looked for, and no more."""
+    first = replace(PLAN.items[0], waits=tuple(range(1000, 21000)), records=None)
+    items = [first] * 20_000
+    begin = time.process_time()
+    _, faults = happens_before(items)
+    assert len(faults) == MAX_FAULTS and time.process_time() - begin < 20
+
+
+def test_launches_of_a_kernel_that_takes_much_are_compared_by_count_first() -> None:
+    name = next(item.kernel for item in PLAN.items if item.kernel)
+    body = replace(PLAN.kernels[name], inputs=[Value(TensorType((), "f32"))] * 20_000)
+    number = next(n for n, item in enumerate(PLAN.items) if item.kernel == name)
+    forged = replace(PLAN, kernels={**PLAN.kernels, name: body}, items=(*PLAN.items, *[PLAN.items[number]] * 5_000))
+    begin = time.process_time()
+    assert len(structure_faults(forged, MODULE.mesh)) == MAX_FAULTS
+    assert time.process_time() - begin < 10
