@@ -19,7 +19,7 @@ from meshgen.errors import CodegenError, Diagnostic
 from meshgen.runtime.plan import STREAMS, aligned
 
 Clock = tuple[int, ...]
-MOST_BYTES = 1 << 62  # offsets are signed numbers of 64 bits
+MOST_BYTES = (1 << 62) - 1  # offsets are signed numbers of 64 bits, and modules hold counts below 2^62
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 

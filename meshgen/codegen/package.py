@@ -22,9 +22,10 @@ from meshgen.ir.parts import parts_of
 from meshgen.runtime import container, tensors
 from meshgen.runtime.arguments import array_of
 from meshgen.runtime.checker import check
-from meshgen.runtime.limits import beyond, faults
+from meshgen.runtime.limits import beyond, faults, over, refuse_unreadable
 from meshgen.runtime.manifest import Binary, Binding, Json, Kernel, Manifest, Param, Parts
 from meshgen.runtime.manifest_json import manifest_to_json, parts_to_json
+from meshgen.runtime.manifest_reading import manifest_from_json, parts_from_json
 from meshgen.runtime.plan import Schedule
 from meshgen.spec import Sharding
 
@@ -97,7 +98,9 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
     for fault in faults(described):
         raise beyond(module.name, fault)
     files = {name: hashlib.sha256(members[name]).hexdigest() for name in sorted(members)}
-    return members | sealed(manifest_to_json(described, files)), described
+    manifest = sealed(manifest_to_json(described, files))
+    refuse_unreadable(module.name, manifest["manifest.json"], manifest_from_json)
+    return members | manifest, described
 
 
 def sealed(value: Json) -> dict[str, bytes]:
@@ -118,7 +121,11 @@ def parts_members(module: Module, parts: Sequence[Mapping[str, bytes]], *, stage
         tuple((part.mesh.name, tuple(part.attrs["inputs"]), tuple(part.attrs["outputs"])) for part in module.parts),
         report,
     )
-    return members | sealed(parts_to_json(described, files))
+    for fault in over("meshes", len(described.parts)):
+        raise beyond(module.name, fault)
+    manifest = sealed(parts_to_json(described, files))
+    refuse_unreadable(module.name, manifest["manifest.json"], parts_from_json)
+    return members | manifest
 
 
 def write_plans(path: str | Path, module: Module, plans: Sequence[Schedule]) -> None:

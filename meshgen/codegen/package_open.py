@@ -12,8 +12,8 @@ import numpy as np
 
 from meshgen.codegen.package import code_members, sealed
 from meshgen.runtime import container, tensors
-from meshgen.runtime.limits import beyond, name_faults
-from meshgen.runtime.open_manifest import encode_open
+from meshgen.runtime.limits import beyond, name_faults, open_faults, refuse_unreadable
+from meshgen.runtime.open_manifest import decode_open, encode_open
 from meshgen.runtime.open_program import OpenProgram
 from meshgen.runtime.sizes import Sizes
 
@@ -41,8 +41,12 @@ def write_open(path: str | Path, program: OpenProgram, text: str, held: Mapping[
                 taken.add(digest)
                 members[f"sizes/{number:02}/{name}"] = own[name]
     program = replace(program, held=described)
+    for fault in open_faults(program):
+        raise beyond(program.name, fault)
     files = {name: _digest(members[name]) for name in sorted(members)}
-    container.write(Path(path), members | sealed(encode_open(program, files)))
+    manifest = sealed(encode_open(program, files))
+    refuse_unreadable(program.name, manifest["manifest.json"], decode_open)
+    container.write(Path(path), members | manifest)
     return program
 
 

@@ -5,14 +5,16 @@ Checks take time in proportion to these counts, so a file within them is refused
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
-from meshgen.errors import Diagnostic, ModuleError
+from meshgen.errors import Diagnostic, MeshgenError, ModuleError
 from meshgen.ir.regions import all_nodes
 from meshgen.printable import is_plain
-from meshgen.runtime.json_values import MAX_NAME, shown
+from meshgen.runtime.json_values import MAX_NAME, read_json, shown
 from meshgen.runtime.manifest import Manifest
+from meshgen.runtime.open_program import OpenProgram
 from meshgen.runtime.plan import Schedule
 
 LIMITS = {
@@ -59,6 +61,23 @@ def name_faults(names: Iterable[str]) -> Iterator[str]:
     for name in names:
         if len(name) > MAX_NAME or not is_plain(name):
             yield f"the name {shown(name)} has control characters, or more than {MAX_NAME} characters"
+
+
+def open_faults(program: OpenProgram) -> Iterator[str]:
+    """Every limit that a module with open sizes is beyond, whatever its specialisations are."""
+    yield from over("specialisations", len(program.held))
+    yield from over("inputs", len(program.inputs))
+    yield from over("outputs", len(program.outputs))
+
+
+def refuse_unreadable(name: str, document: bytes, read: Callable[[Any], object]) -> None:
+    """Raises ModuleError MG0504 for a manifest that was written and that `read` would not take again."""
+    try:
+        read(read_json(document))
+    except ValueError as error:
+        raise beyond(name, str(error)[:300]) from error
+    except MeshgenError as error:
+        raise beyond(name, error.diagnostics[0].message) from error
 
 
 def _plans(plan: Schedule, times: int) -> Iterator[tuple[Schedule, int]]:

@@ -164,9 +164,8 @@ def load_open(container: Members, value: Json, specialise: Specialise | None) ->
     path = container.path
     with reading(path):
         program = decode_open(value)
-    for word, things in (("specialisations", program.held), ("inputs", program.inputs), ("outputs", program.outputs)):
-        for fault in limits.over(word, len(things)):
-            raise limits.beyond(path, fault)
+    for fault in limits.open_faults(program):
+        raise limits.beyond(path, fault)
     members = {digest: name for name, digest in value["files"].items()}
     module = OpenModule(container, program, members, specialise)
     weights = {name: (array.shape, dtype_name(array.dtype)) for name, array in module.weights().items()}
