@@ -7,7 +7,7 @@ import os
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import IO, Any
 
@@ -48,7 +48,7 @@ def is_raw(array: Array) -> bool:
 
 
 @contextmanager
-def _reading(path: str) -> Iterator[None]:
+def _reading(path: str) -> Generator[None]:
     """Turns what reading raises into what the user is told."""
     try:
         yield

@@ -78,7 +78,9 @@ def test_numbers_made_from_nothing_in_a_row_are_written_on_the_way(tmp_path: Pat
     assert np.array_equal(found, x * (LENGTH + 2))
 
 
-@pytest.mark.parametrize("command", [["check"], ["opt", "--passes", "propagate,materialize,optimize,partition,fuse,schedule"], ["explain"]])
+@pytest.mark.parametrize(
+    "command", [["check"], ["opt", "--passes", "propagate,materialize,optimize,partition,fuse,schedule"], ["explain"]]
+)
 def test_every_command_takes_a_long_row(command: Sequence[str], tmp_path: Path) -> None:
     (tmp_path / "m.mlir").write_text(chain(*LINES["element-wise"], LENGTH))
     assert main([command[0], str(tmp_path / "m.mlir"), *command[1:]]) == 0
