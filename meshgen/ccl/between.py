@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.ccl.routes import Box, Message, Tiles, dealt, place_of, tile_of
+from meshgen.ccl.wires import Wires
 from meshgen.ir.evaluate.common import Array, poisoned
 from meshgen.ir.graph import Node
 from meshgen.ir.infer.sharding import BETWEEN as BETWEEN
@@ -103,10 +104,29 @@ def deliver(ends: Ends, sent: Sequence[Array], dtype: str) -> list[Array]:
 
 
 class Post:
-    """Values on their way between meshes, by the number of their channel."""
+    """Values on their way between meshes, by the number of their channel: whole ones, or in messages of ranks.
+
+    Attributes:
+        wires: the messages.
+        first_rank: world rank of the first device of each mesh that has joined, by name.
+    """
 
     def __init__(self) -> None:
         self._letters: dict[int, list[Array]] = {}
+        self._sent: set[int] = set()
+        self._ranks = 0
+        self.wires = Wires()
+        self.first_rank: dict[str, int] = {}
+
+    def join(self, mesh: Mesh) -> None:
+        """Give the devices of a mesh their numbers in the world."""
+        if mesh.name not in self.first_rank:
+            self.first_rank[mesh.name] = self._ranks
+            self._ranks += mesh.size
+
+    def announce(self, channel: int) -> None:
+        """All messages of a channel are sent."""
+        self._sent.add(channel)
 
     def send(self, node: Node, shards: Sequence[Array], ranks: int) -> list[Array]:
         """Put a value on its way; the result says that it is sent."""
@@ -114,7 +134,7 @@ class Post:
         return [np.zeros((), np.bool_)] * ranks
 
     def has(self, channel: int) -> bool:
-        return channel in self._letters
+        return channel in self._letters or channel in self._sent
 
     def receive(self, node: Node, mesh: Mesh) -> list[Array]:
         """Take a value that has arrived."""

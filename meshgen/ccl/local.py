@@ -1,37 +1,26 @@
-"""All ranks of a mesh in one process, on lowered steps: each runs until it communicates, then all of them do.
-
-What one rank sends is on its way until another takes it, so that meshes which send to each other need not run at the same time.
-"""
+"""All ranks of a mesh in one process, on lowered steps: each runs until it communicates, then all of them do."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from meshgen.ccl.host import Bytes, HostBuffers, reduced_bytes
 from meshgen.ccl.steps import Group, Lowered, Messages
 from meshgen.ccl.transport import Launch, launches
+from meshgen.ccl.wires import Wires
 from meshgen.errors import Diagnostic, RuntimeFailure
 from meshgen.mesh import Mesh
 
 
-class Wires:
-    """Messages that were sent and not yet received, first in, first out for each pair of world ranks."""
+@dataclass(frozen=True)
+class Pending:
+    """What a rank is about to do on the network, in the buffers of one of its collectives."""
 
-    def __init__(self) -> None:
-        self._waiting: dict[tuple[int, int], deque[Bytes]] = {}
-
-    def send(self, sender: int, receiver: int, content: Bytes) -> None:
-        self._waiting.setdefault((sender, receiver), deque()).append(content.copy())
-
-    def receive(self, sender: int, receiver: int) -> Bytes:
-        """Raises RuntimeFailure MG0604 where nothing is on its way."""
-        if not (letters := self._waiting.get((sender, receiver))):
-            text = f"rank {receiver} waits for a message from rank {sender} that never comes"
-            raise RuntimeFailure(Diagnostic("MG0604", text))
-        return letters.popleft()
+    launch: Launch
+    memory: HostBuffers
 
 
 def run_lowered(
@@ -46,13 +35,20 @@ def run_lowered(
     """
     running = [launches(each, memory) for each, memory in zip(lowered, buffers, strict=True)]
     while any(now := [next(each, None) for each in running]):
-        steps = [launch for launch in now if isinstance(launch, Messages)]
-        if len(steps) == len(now):
-            _deliver(steps, buffers, wires, first_rank)
-            continue
-        for calls in zip(*_agreed(now), strict=True):
-            for members in mesh.groups(calls[0].axes):
-                _run_group([calls[rank] for rank in members], [buffers[rank] for rank in members])
+        pending = [launch and Pending(launch, memory) for launch, memory in zip(now, buffers, strict=True)]
+        communicate(pending, mesh, wires, first_rank)
+
+
+def communicate(now: Sequence[Pending | None], mesh: Mesh, wires: Wires, first_rank: int = 0) -> None:
+    """What all ranks of a mesh are about to do, by rank; None: nothing. As `run_lowered`."""
+    planned, buffers = [each and each.launch for each in now], [each.memory for each in now if each]
+    messages = [launch for launch in planned if isinstance(launch, Messages)]
+    if len(messages) == len(now):
+        _deliver(messages, buffers, wires, first_rank)
+        return
+    for calls in zip(*_agreed(planned), strict=True):
+        for members in mesh.groups(calls[0].axes):
+            _run_group([calls[rank] for rank in members], [buffers[rank] for rank in members])
 
 
 def _agreed(now: Sequence[Launch | None]) -> list[tuple[Group, ...]]:

@@ -1,0 +1,25 @@
+"""What one rank sends is on its way until another takes it, so that meshes which send to each other need not run at the same time."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from meshgen.errors import Diagnostic, RuntimeFailure
+from meshgen.ir.evaluate.common import Array
+
+
+class Wires:
+    """Messages that were sent and not yet received, first in, first out for each pair of world ranks."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[int, int], deque[Array]] = {}
+
+    def send(self, sender: int, receiver: int, content: Array) -> None:
+        self._waiting.setdefault((sender, receiver), deque()).append(content.copy())
+
+    def receive(self, sender: int, receiver: int) -> Array:
+        """Raises RuntimeFailure MG0604 where nothing is on its way."""
+        if not (letters := self._waiting.get((sender, receiver))):
+            text = f"rank {receiver} waits for a message from rank {sender} that never comes"
+            raise RuntimeFailure(Diagnostic("MG0604", text))
+        return letters.popleft()

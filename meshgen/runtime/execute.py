@@ -1,0 +1,150 @@
+"""One rank's part of a step on the host: kernels, lowered collectives and control flow in the rank's arena.
+
+The rank runs until it communicates, and says so to who has the network: all ranks in one process (`reference.py`), or MPI. What a
+collective leaves undefined is poison, as is its scratch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from meshgen.ccl.collective import Collective
+from meshgen.ccl.host import HostBuffers
+from meshgen.ccl.local import Pending
+from meshgen.ccl.lower import lower
+from meshgen.ccl.steps import SCRATCH, BufferRef, Lowered
+from meshgen.ccl.transport import launches
+from meshgen.ir.evaluate.common import poison
+from meshgen.ir.evaluate.control import case_branch
+from meshgen.mesh import Mesh
+from meshgen.runtime.launch import POISON, Launch
+from meshgen.runtime.plan import CONTROL, Item, Schedule
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which way control flow goes that communicates: all ranks must take the same, or wait for each other for ever."""
+
+    item: Item
+    number: int
+
+
+Request: TypeAlias = Pending | Choice  # what a rank needs others for
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A step, or one of a region: its arena, and the arrays of what is given to it, by buffer."""
+
+    plan: Schedule
+    arena: Array
+    given: Mapping[int, Array]
+
+    def view(self, number: int) -> Array:
+        """The bytes of a buffer as an array of its type."""
+        buffer = self.plan.buffers[number]
+        if buffer.kind == "given":
+            return self.given[buffer.storage].reshape(buffer.type.sizes)
+        bytes_ = self.arena[buffer.offset : buffer.end]
+        return bytes_.view(buffer.type.numpy_dtype).reshape(buffer.type.sizes)
+
+    def bytes_of(self, number: int) -> Array:
+        """The same as bytes."""
+        return self.view(number).reshape(-1).view(np.uint8)
+
+    def write(self, numbers: Sequence[int], values: Sequence[Array]) -> None:
+        for number, value in zip(numbers, values, strict=True):
+            self.view(number)[...] = value
+
+    def copies(self, numbers: Sequence[int]) -> list[Array]:
+        return [self.view(number).copy() for number in numbers]
+
+
+class Rank:
+    """A device of the mesh.
+
+    Attributes:
+        frame: its step; the arena is poison until inputs and constants are put in their places.
+    """
+
+    def __init__(
+        self, plan: Schedule, mesh: Mesh, rank: int, launch: Launch, first_rank: Mapping[str, int] | None = None
+    ) -> None:
+        """Args: first_rank: as in `Collective`."""
+        self.frame = Frame(plan, np.full(plan.arena_bytes, POISON, np.uint8), {})
+        self._mesh, self._rank, self._launch, self._first_rank = mesh, rank, launch, first_rank or {}
+        self._lowered: dict[int, Lowered] = {}  # by identity: an item of a loop runs often
+
+    def run(self, item: Item, frame: Frame | None = None) -> Iterator[Request]:
+        """One launch of the step, or of a region in it."""
+        frame = frame or self.frame
+        if item.op == "while":
+            yield from self._loop(frame, item)
+        elif item.op in CONTROL:
+            yield from self._branch(frame, item)
+        elif item.is_collective:
+            yield from self._collective(frame, item)
+        else:
+            operands, types = [frame.view(n) for n in item.inputs], [frame.plan.buffers[n].type for n in item.outputs]
+            frame.write(item.outputs, self._launch(item.kernel, self._rank, operands, types))
+
+    def _collective(self, frame: Frame, item: Item) -> Iterator[Request]:
+        memory = {BufferRef("operand", place): frame.bytes_of(n) for place, n in enumerate(item.inputs)}
+        for place, number in enumerate(item.outputs):
+            frame.view(number)[...] = poison(frame.plan.buffers[number].type.dtype)
+            memory[BufferRef("result", place)] = frame.bytes_of(number)
+        if item.scratch is not None:
+            memory[SCRATCH] = frame.bytes_of(item.scratch)
+            memory[SCRATCH][...] = POISON
+        buffers = HostBuffers(memory)
+        for launch in launches(self._steps(frame, item), buffers):
+            yield Pending(launch, buffers)
+
+    def _steps(self, frame: Frame, item: Item) -> Lowered:
+        if id(item) not in self._lowered:
+            inputs, outputs = (tuple(frame.plan.buffers[n].type for n in ns) for ns in (item.inputs, item.outputs))
+            collective = Collective(item.op, item.attrs, inputs, outputs, self._mesh, self._first_rank)
+            self._lowered[id(item)] = lower(collective, self._rank)
+        return self._lowered[id(item)]
+
+    def _loop(self, frame: Frame, item: Item) -> Iterator[Request]:
+        """The results hold what is carried; what stays the same is handed over where it lies."""
+        count = len(item.outputs)
+        condition, body = item.regions
+        frame.write(item.outputs, frame.copies(item.inputs[:count]))
+        given = [frame.view(n) for n in (*item.outputs, *item.inputs[count:])]
+        while True:
+            inner = yield from self._region(frame, item, condition, given)
+            goes_on = bool(inner.view(condition.outputs[0]))
+            if item.communicates:
+                yield Choice(item, int(goes_on))
+            if not goes_on:
+                return
+            inner = yield from self._region(frame, item, body, given)
+            frame.write(item.outputs, inner.copies(body.outputs))
+
+    def _branch(self, frame: Frame, item: Item) -> Iterator[Request]:
+        choice = frame.view(item.inputs[0])
+        if item.communicates:
+            yield Choice(item, int(choice))
+        number = int(not choice) if item.op == "if" else case_branch(choice, len(item.regions))
+        given = [frame.view(n) for n in item.inputs[1:]]
+        inner = yield from self._region(frame, item, item.regions[number], given)
+        frame.write(item.outputs, inner.copies(item.regions[number].outputs))
+
+    def _region(
+        self, frame: Frame, item: Item, plan: Schedule, given: Sequence[Array]
+    ) -> Generator[Request, None, Frame]:
+        """The step of a region, with its results in its arena."""
+        arena = np.empty(0, np.uint8) if item.scratch is None else frame.view(item.scratch)
+        arena[...] = POISON
+        inner = Frame(plan, arena, dict(zip(plan.inputs, given, strict=True)))
+        for step in plan.items:
+            yield from self.run(step, inner)
+        return inner
