@@ -35,7 +35,7 @@ def run_lowered(
     """
     running = [launches(each, memory) for each, memory in zip(lowered, buffers, strict=True)]
     while any(now := [next(each, None) for each in running]):
-        pending = [launch and Pending(launch, memory) for launch, memory in zip(now, buffers, strict=True)]
+        pending = [Pending(launch, memory) if launch else None for launch, memory in zip(now, buffers, strict=True)]
         communicate(pending, mesh, wires, first_rank)
 
 

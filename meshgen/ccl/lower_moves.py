@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from meshgen.ccl.collective import Collective, leading
 from meshgen.ccl.halo import Part, parts_of
@@ -77,18 +80,18 @@ def all_to_all(collective: Collective, rank: int) -> list[Step]:
     return exchange.steps() if len(members) > 1 else copies(exchange.own)
 
 
-@dataclass(frozen=True)
-class FetchedRows:
-    """Rows that one device gets from a holder: where they lie in the holder's operand, and in the result."""
+class FetchedRows(NamedTuple):
+    """Rows that a device gets from a holder: where they lie in the holder's operand, and in the result."""
 
+    receiver: int
     holder: int
     start: int
     place: int
     rows: int
 
 
-def fetched_by(parts: list[Part], index: int) -> Iterator[FetchedRows]:
-    """All that the device of number `index` gets, its own rows too."""
+def fetched_by(parts: Sequence[Part], index: int) -> Iterator[FetchedRows]:
+    """All that the device of number `index` of a group gets, its own rows too."""
     done = 0
     for part in parts:
         fetch = part.fetch
@@ -97,26 +100,38 @@ def fetched_by(parts: list[Part], index: int) -> Iterator[FetchedRows]:
                 first, last = fetch.held(holder)
                 first, last = max(first, start), min(last, stop)
                 within = part.start + first - holder * fetch.tile
-                yield FetchedRows(holder, within, done + place + first - start, last - first)
+                yield FetchedRows(index, holder, within, done + place + first - start, last - first)
         done += fetch.rows
+
+
+@lru_cache(maxsize=64)
+def _fetched(parts: tuple[Part, ...], count: int) -> tuple[list[list[FetchedRows]], list[list[FetchedRows]]]:
+    """What each device of a group gives, and what each gets."""
+    given: list[list[FetchedRows]] = [[] for _ in range(count)]
+    got = [list(fetched_by(parts, index)) for index in range(count)]
+    for rows in itertools.chain.from_iterable(got):
+        given[rows.holder].append(rows)
+    return given, got
 
 
 def fetch_rows(collective: Collective, rank: int) -> list[Step]:
     operand, result, dim = collective.operand, collective.result, collective.attrs["dim"]
     members, own = collective.members(rank), collective.index(rank)
-    parts = parts_of(collective.attrs, operand.shape[dim], result.shape[dim], len(members))
-    exchange = PointToPoint(collective.axes)
-    for number, peer in enumerate(members):
-        for rows in fetched_by(parts, number):
-            here = operand.rows(dim, rows.start, rows.start + rows.rows)
-            there = result.rows(dim, rows.place, rows.place + rows.rows)
-            if rows.holder == own == number:
-                exchange.own.append((here, there))
-            elif rows.holder == own:
-                exchange.sends.append((peer, here))
-            elif number == own:
-                exchange.receives.append((members[rows.holder], there))
-    return exchange.steps()
+    parts = tuple(parts_of(collective.attrs, operand.shape[dim], result.shape[dim], len(members)))
+    given, got = _fetched(parts, len(members))
+
+    def here(rows: FetchedRows) -> Box:
+        return operand.rows(dim, rows.start, rows.start + rows.rows)
+
+    def there(rows: FetchedRows) -> Box:
+        return result.rows(dim, rows.place, rows.place + rows.rows)
+
+    return PointToPoint(
+        collective.axes,
+        [(members[rows.receiver], here(rows)) for rows in given[own] if rows.receiver != own],
+        [(members[rows.holder], there(rows)) for rows in got[own] if rows.holder != own],
+        [(here(rows), there(rows)) for rows in got[own] if rows.holder == own],
+    ).steps()
 
 
 def gather_to(collective: Collective, rank: int) -> list[Step]:

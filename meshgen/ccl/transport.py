@@ -64,7 +64,12 @@ def launches(lowered: Lowered, device: Device) -> Iterator[Launch]:
 def execute(lowered: Lowered, memory: Memory, transport: Transport[Memory]) -> None:
     """One rank's part of a collective, in its operands, results and scratch."""
     for launch in launches(lowered, memory):
-        if isinstance(launch, Messages):
-            transport.messages(launch, memory)
-        else:
-            transport.groups(launch, memory)
+        perform(launch, memory, transport)
+
+
+def perform(launch: Launch, memory: Memory, transport: Transport[Memory]) -> None:
+    """What a network does at once."""
+    if isinstance(launch, Messages):
+        transport.messages(launch, memory)
+    else:
+        transport.groups(launch, memory)

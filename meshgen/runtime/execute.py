@@ -17,7 +17,7 @@ from meshgen.ccl.host import HostBuffers
 from meshgen.ccl.local import Pending
 from meshgen.ccl.lower import lower
 from meshgen.ccl.steps import SCRATCH, BufferRef, Lowered
-from meshgen.ccl.transport import launches
+from meshgen.ccl.transport import Transport, launches, perform
 from meshgen.ir.evaluate.common import poison
 from meshgen.ir.evaluate.control import case_branch
 from meshgen.mesh import Mesh
@@ -64,6 +64,14 @@ class Frame:
 
     def copies(self, numbers: Sequence[int]) -> list[Array]:
         return [self.view(number).copy() for number in numbers]
+
+
+def run_alone(rank: Rank, transport: Transport[HostBuffers]) -> None:
+    """The step of a rank in a process of its own. Ranks that choose different ways through control flow wait for each other."""
+    for item in rank.frame.plan.items:
+        for request in rank.run(item):
+            if isinstance(request, Pending):
+                perform(request.launch, request.memory, transport)
 
 
 class Rank:

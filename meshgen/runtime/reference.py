@@ -48,7 +48,7 @@ def plan_steps(manifest: Manifest, constants: Mapping[int, Array], args: Sequenc
         post.join(each)
     ranks = [Rank(plan, mesh, rank, launch, post.first_rank) for rank in range(mesh.size)]
     for number, rank in enumerate(ranks):
-        _place_arguments(manifest, constants, args, rank.frame, number)
+        place_arguments(manifest, constants, args, rank.frame, number)
     for number in order if order is not None else range(len(plan.items)):
         item = plan.items[number]
         while item.op == "transfer_recv" and not post.has(item.attrs["channel"]):
@@ -62,7 +62,7 @@ def plan_steps(manifest: Manifest, constants: Mapping[int, Array], args: Sequenc
     ]
 
 
-def _place_arguments(
+def place_arguments(
     manifest: Manifest, constants: Mapping[int, Array], args: Sequence[Array], frame: Frame, rank: int
 ) -> None:
     """Constants and the rank's part of global arguments."""

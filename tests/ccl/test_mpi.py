@@ -13,9 +13,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 
-pytestmark = pytest.mark.skipif(
+needs_mpi = pytest.mark.skipif(
     not MPIEXEC.exists() or importlib.util.find_spec("mpi4py") is None, reason="there is no mpi4py with an MPI library"
 )
+pytestmark = needs_mpi
 
 
 def run(ranks: int, *words: object) -> subprocess.CompletedProcess[str]:
