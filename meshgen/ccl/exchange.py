@@ -27,15 +27,11 @@ _NO_HALO = (0, 0)
 
 @dataclass(frozen=True)
 class Exchange:
-    """The most that one device receives and sends, in elements, and from how many others it receives.
-
-    `holders`: how many devices share the work of sending each tile.
-    """
+    """The most that one device receives and sends, in elements, and from how many others it receives."""
 
     received: int
     sent: int
     peers: int
-    holders: int = 1
 
     @property
     def elements(self) -> int:
@@ -106,8 +102,7 @@ def exchange(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: M
     if not most:
         return Exchange(0, 0, 0)
     own = grid.overlap(wanted, [have.core() for have in held]) if source.halo else kept
-    sent, holders = _sent(grid, held, wanted, source, own)
-    return Exchange(most, sent, _peers(grid, held, wanted, received), holders)
+    return Exchange(most, _sent(grid, held, wanted, source, own), _peers(grid, held, wanted, received))
 
 
 def received_elements(grid: Grid, held: Sequence[Split], wanted: Sequence[Split]) -> int:
@@ -272,10 +267,8 @@ class Grid:
 _ONE: Numbers = np.ones(1, np.int64)
 
 
-def _sent(
-    grid: Grid, held: Sequence[Split], wanted: Sequence[Split], source: Sharding, own: Numbers
-) -> tuple[int, int]:
-    """The most that a holder sends when the holders of a tile share what the others miss of it, and how many they are.
+def _sent(grid: Grid, held: Sequence[Split], wanted: Sequence[Split], source: Sharding, own: Numbers) -> int:
+    """The most that a holder sends when the holders of a tile share what the others miss of it.
 
     Args:
         own: per device the elements that it wants of its own tile.
@@ -290,7 +283,7 @@ def _sent(
     tile = grid.index((*source.split_axes, *groups))
     local = np.bincount(tile, weights=own, minlength=len(demand) * summands)
     missed = (demand if summands == 1 else np.repeat(demand, summands)) * copies - local
-    return math.ceil(float(missed.max()) / holders), holders
+    return math.ceil(float(missed.max()) / holders)
 
 
 def below_bounds(points: Numbers, bounds: Numbers) -> Numbers:

@@ -17,6 +17,8 @@ import numpy as np
 from meshgen.ccl.exchange import Numbers, below_bounds
 from meshgen.ir.graph import FETCH_NUMBERS
 
+_FAR = 2.0**62  # rows: further away than any tensor is long
+
 
 @dataclass(frozen=True)
 class RowFetch:
@@ -51,6 +53,18 @@ class RowFetch:
         head = min(rows, self.limit - first)
         return [(first, first + head), (0, rows - head)]
 
+    def ranges(self) -> tuple[Numbers, Numbers]:
+        """What `wanted` says of all devices: starts and stops, `[device, range]`."""
+        index = np.arange(self.count, dtype=np.int64)
+        if not self.wrap:
+            is_far = np.abs(index * float(self.step) + self.base) > _FAR
+            start = np.where(is_far, self.limit, -(-(index * self.step + self.base) // self.divisor))
+            return np.maximum(start, 0)[:, None], np.minimum(start + self.rows, self.limit)[:, None]
+        first = (index * self.step + self.base % self.limit) % self.limit
+        rows = np.clip(self.limit - index * self.step, 0, self.rows)
+        head = np.minimum(rows, self.limit - first)
+        return np.stack([first, np.zeros_like(first)], 1), np.stack([first + head, rows - head], 1)
+
     def placed(self, index: int) -> list[tuple[int, int, int]]:
         """The same ranges, each with the row of the result at which it begins."""
         ranges = self.wanted(index)
@@ -78,13 +92,18 @@ class RowFetch:
         """Rows that each device receives, and those that each sends."""
         if not self.tile:
             return np.zeros(self.count, np.int64), np.zeros(self.count, np.int64)
-        bounds = np.array([self.wanted(index) for index in range(self.count)], np.int64)
-        starts, stops = bounds[..., 0], np.maximum(bounds[..., 0], np.minimum(bounds[..., 1], self.count * self.tile))
+        starts, stops = self.ranges()
+        stops = np.maximum(starts, np.minimum(stops, self.count * self.tile))
         tiles = np.arange(self.count + 1, dtype=np.int64) * self.tile
         own = np.minimum(stops, tiles[1:, None]) - np.maximum(starts, tiles[:-1, None])
         own = np.maximum(own, 0).sum(axis=1)
         below = below_bounds(tiles, starts.ravel()) - below_bounds(tiles, stops.ravel())
         return (stops - starts).sum(axis=1) - own, np.diff(below) - own
+
+    def most_sent(self) -> int:
+        """A bound on the rows that a device sends: no row is wanted by more devices than begin within the rows of one."""
+        wanted_by = self.count if not self.step else min(self.count, self.rows * self.divisor // abs(self.step) + 3)
+        return self.tile * wanted_by
 
     def moved(self) -> int:
         """The larger of the most rows that a device receives and the most that one sends."""

@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from meshgen.ccl.between import Ends, between
 from meshgen.ccl.collective import Collective, leading
-from meshgen.ccl.cost import transfer_ends, transfer_of
+from meshgen.ccl.cost import transfer_ends
+from meshgen.ccl.exchange import with_summand_dim
 from meshgen.ccl.halo import most_rows, parts_of
 from meshgen.ccl.lower_groups import is_plain_gather, native_of
 from meshgen.ccl.lower_moves import Blocks
-from meshgen.mesh import Mesh
+from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
 
@@ -28,6 +29,9 @@ class Packing(NamedTuple):
 
 
 _NOTHING = Packing(0, 0)
+COUNTED_DEVICES = (
+    1 << 16
+)  # of larger groups what a device sends is bounded, so that a plan is checked in a moment on any mesh
 
 
 def packing(collective: Collective) -> Packing:
@@ -105,7 +109,9 @@ def _fetch_rows(collective: Collective) -> Packing:
     if leading(source.sizes, dim) == 1:
         return Packing(0, 2 * rows * row)
     parts = parts_of(collective.attrs, tile, rows, collective.group_size)
-    received, sent = most_rows([part.fetch for part in parts])
+    fetches = [part.fetch for part in parts]
+    is_small = collective.group_size <= COUNTED_DEVICES
+    received, sent = most_rows(fetches) if is_small else (rows, sum(fetch.most_sent() for fetch in fetches))
     return Packing((received + sent) * row, 2 * (rows + sent) * row)
 
 
@@ -138,14 +144,45 @@ def _transfer(collective: Collective) -> Packing:
     (operand,), (result,) = collective.operands, collective.results
     mesh, shape = collective.mesh, tuple(collective.attrs["shape"])
     source, target = transfer_ends(collective.op, collective.attrs)
-    found = transfer_of(collective.op, collective.attrs, mesh)
-    sent = _most_sent(found.sent, min(found.received, operand.size), found.holders)
+    moved = _Moved.of(*with_summand_dim(source, target, shape, mesh), mesh)
+    sent = _most_sent(moved.sent, min(moved.received, operand.size), moved.holders)
     sender, receiver = _Side(source, mesh, operand.sizes), _Side(target, mesh, result.sizes)
-    packed = 0 if found.holders == 1 and sender.is_contiguous(receiver, shape) else sent
-    unpacked = 0 if found.holders == 1 and receiver.is_contiguous(sender, shape) else found.received
+    packed = 0 if moved.holders == 1 and sender.is_contiguous(receiver, shape) else sent
+    unpacked = 0 if moved.holders == 1 and receiver.is_contiguous(sender, shape) else moved.received
     stays = collective.op == "update_halo" and operand == result
     copied = result.size + packed + (unpacked if stays else 0)
     return Packing((packed + unpacked) * result.numpy_dtype.itemsize, 2 * copied * result.numpy_dtype.itemsize)
+
+
+class _Moved(NamedTuple):
+    """At most so many elements a device sends and receives in a move between shardings, where `holders` share the work of a tile.
+
+    Where the tiles change, a device's own part counts as well: then the numbers are found without a look at all devices.
+    """
+
+    sent: int
+    received: int
+    holders: int
+
+    @staticmethod
+    def of(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> _Moved:
+        stays = (
+            source.dims == target.dims and source.partial == target.partial and not any(source.offsets + target.offsets)
+        )
+        asked = received = own = 1  # of the elements of a tile, by all who want some of them
+        for dim, size in enumerate(shape):
+            held, wanted = (side.tile(dim, size, mesh) for side in (source, target))
+            before, after = target.halo[dim] if target.halo else (0, 0)
+            rows, empty = wanted + before + after, target.parts(dim, mesh) - -(-size // max(wanted, 1))
+            # Empty tiles lie at the end of the dim, and want the rows before it.
+            asked *= rows + before * empty if stays else held * (-(-rows // max(wanted, 1)) + (empty if before else 0))
+            received *= rows
+            own *= held if stays else 0
+        parts = [mesh.group_size(side.split_axes) for side in (source, target)]
+        axes = {split_ref(ref)[0] for ref in (*source.split_axes, *target.split_axes)}
+        summands = mesh.group_size(ref for ref in source.partial_axes if split_ref(ref)[0] in axes)
+        holders = mesh.group_size(axes) // (parts[0] * summands)
+        return _Moved(-(-asked * parts[0] // parts[1]) - own, received - own, holders)
 
 
 def _most_sent(shared: int, piece: int, holders: int) -> int:

@@ -1,0 +1,55 @@
+"""What devices fetch of each other's rows, counted for all at once as for each by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from meshgen.ccl.halo import RowFetch, most_rows, rows_moved
+
+
+def fetch(rng: np.random.Generator) -> RowFetch:
+    count, tile, step, rows = (int(rng.integers(low, 7)) for low in (1, 0, 0, 0))
+    limit, base = int(rng.integers(0, count * tile + 1)), int(rng.integers(-9, 10))
+    if limit and rng.random() < 0.4:
+        return RowFetch(count, tile, base, step, min(rows, limit), limit, wrap=True)
+    return RowFetch(count, tile, base, step, rows, limit, divisor=int(rng.integers(1, 4)))
+
+
+def counted(of: RowFetch) -> tuple[list[int], list[int]]:
+    received, sent = [0] * of.count, [0] * of.count
+    for index in range(of.count):
+        for start, stop in of.wanted(index):
+            for row in range(start, stop):
+                if of.tile and row // of.tile != index:
+                    received[index] += 1
+                    sent[row // of.tile] += 1
+    return received, sent
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_traffic_is_what_is_wanted_of_others(seed: int) -> None:
+    of = fetch(np.random.default_rng(seed))
+    received, sent = of.traffic()
+    assert (received.tolist(), sent.tolist()) == counted(of), of
+    assert most_rows([of]) == (max(received), max(sent))
+    assert max(sent) <= of.most_sent()
+    assert [row for index in range(of.count) for row in of.placed(index) if row[0] < row[1]] == [
+        (start, stop, place) for index in range(of.count) for start, stop, place in places(of, index)
+    ]
+
+
+def places(of: RowFetch, index: int) -> list[tuple[int, int, int]]:
+    """Each range that is not empty, with the row of the result at which it begins."""
+    found, done = list[tuple[int, int, int]](), 0 if of.wrap else max(0, -of.start(index))
+    for start, stop in of.wanted(index):
+        if start < stop:
+            found.append((start, stop, done))
+        done += max(0, stop - start)
+    return found
+
+
+def test_numbers_beyond_all_rows_fetch_nothing() -> None:
+    for base in (2**63 - 1, 2**62, -(2**62)):
+        assert rows_moved([RowFetch(1 << 20, 4, base, 2**63 - 1, 4, 1 << 22)]) == 0
+    assert rows_moved([]) == 0
