@@ -35,7 +35,8 @@ class HostBuffers:
         self.array(step.target)[...] = self.array(step.source)
 
     def fill(self, step: Fill) -> None:
-        self.array(step.target).view(np.uint8)[...] = step.value
+        array = self.array(step.target)
+        array[...] = np.full(array.itemsize, step.value, np.uint8).view(array.dtype)[0]
 
     def reduce(self, step: Reduce) -> None:
         arrays = [self.array(source) for source in step.sources]

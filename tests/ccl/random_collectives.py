@@ -69,6 +69,8 @@ class _Draw:
         self.dim = int(self.rng.integers(rank))
 
     def case(self, op: str) -> Case | None:
+        if op in _WITHOUT_DIMS and self.rng.random() < 0.1:
+            self.shape = []
         return _OPS[op](self, op)
 
     def some_axes(self) -> tuple[str, ...]:
@@ -178,7 +180,7 @@ class _Draw:
         return self.made(op, attrs, self.shape, self.shape)
 
     def sharding(self, mesh: Mesh, *, has_halo: bool = False) -> Sharding:
-        axes = [axis for axis in mesh.names if self.rng.random() < 0.7]
+        axes = [axis for axis in mesh.names if self.shape and self.rng.random() < 0.7]
         dims: list[list[str]] = [[] for _ in self.shape]
         for i in self.rng.permutation(len(axes)):
             _one_of(self.rng, dims).append(axes[i])
@@ -235,6 +237,7 @@ _OPS: dict[str, Callable[[_Draw, str], Case | None]] = {
     "update_halo": _Draw.update_halo,
 }
 OPS = tuple(_OPS)
+_WITHOUT_DIMS = ("all_reduce", "reduce_to", "broadcast", "shift", "permute_pairs", "recv", "retile")
 
 
 def random_bytes(rng: np.random.Generator, kind: TensorType) -> np.ndarray[Any, Any]:
