@@ -62,7 +62,7 @@ def test_the_manifest_says_what_a_launcher_needs(tmp_path):
     write(tmp_path / "m.mgx", **code())
     with zipfile.ZipFile(tmp_path / "m.mgx") as file:
         manifest = json.loads(file.read("manifest.json"))
-    assert manifest["format"] == 1
+    assert manifest["format"] == FORMAT
     assert [i["name"] for i in manifest["inputs"]] == ["a", "s"]
     assert manifest["inputs"][0]["shape"] == [4, 3] and manifest["inputs"][0]["local_shape"] == [2, 3]
     kernel = manifest["kernels"]["scale"]
