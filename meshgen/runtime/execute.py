@@ -22,7 +22,7 @@ from meshgen.ir.evaluate.common import poison
 from meshgen.ir.evaluate.control import case_branch
 from meshgen.mesh import Mesh
 from meshgen.runtime.launch import POISON, Launch
-from meshgen.runtime.plan import CONTROL, Item, Schedule
+from meshgen.runtime.plan import CONTROL, IN_PLACE, Item, Schedule
 
 Array = np.ndarray[Any, Any]
 
@@ -105,7 +105,8 @@ class Rank:
     def _collective(self, frame: Frame, item: Item) -> Iterator[Request]:
         memory = {BufferRef("operand", place): frame.bytes_of(n) for place, n in enumerate(item.inputs)}
         for place, number in enumerate(item.outputs):
-            frame.view(number)[...] = poison(frame.plan.buffers[number].type.dtype)
+            if item.op not in IN_PLACE:  # these write all of their result, which may be their operand
+                frame.view(number)[...] = poison(frame.plan.buffers[number].type.dtype)
             memory[BufferRef("result", place)] = frame.bytes_of(number)
         if item.scratch is not None:
             memory[SCRATCH] = frame.bytes_of(item.scratch)

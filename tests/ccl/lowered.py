@@ -28,17 +28,20 @@ def lowered_on(node: Node, mesh: Mesh) -> list[Lowered]:
     return [lower(collective, rank) for rank in range(mesh.size)]
 
 
-def run(node: Node, mesh: Mesh, lowered: Sequence[Lowered], shards: Sequence[Array]) -> list[Array]:
-    """What all ranks have in their results after the lowered steps."""
+def run(
+    node: Node, mesh: Mesh, lowered: Sequence[Lowered], shards: Sequence[Array], *, in_place: bool = False
+) -> list[Array]:
+    """What all ranks have in their results after the lowered steps; `in_place`, where the operands were."""
     kind = node.result.type
-    results = [np.full(kind.nbytes, JUNK, np.uint8) for _ in shards]
+    operands = [np.frombuffer(bytearray(shard.tobytes()), np.uint8) for shard in shards]
+    results = operands if in_place else [np.full(kind.nbytes, JUNK, np.uint8) for _ in shards]
     buffers = [
         HostBuffers({
-            OPERAND: np.frombuffer(shard.tobytes(), np.uint8),
+            OPERAND: operand,
             RESULT: result,
             SCRATCH: np.full(each.scratch_bytes, JUNK, np.uint8),
         })
-        for shard, result, each in zip(shards, results, lowered, strict=True)
+        for operand, result, each in zip(operands, results, lowered, strict=True)
     ]  # fmt: skip
     run_lowered(lowered, buffers, mesh, Wires())
     return [result.view(kind.numpy_dtype).reshape(kind.sizes) for result in results]

@@ -34,8 +34,8 @@ from meshgen.errors import RuntimeFailure
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.spec import P, Sharding, fit
-from tests.ccl.lowered import faults, lowered_on
-from tests.ccl.random_collectives import OPS, random_case, random_mesh
+from tests.ccl.lowered import faults, lowered_on, run
+from tests.ccl.random_collectives import OPS, random_bytes, random_case, random_mesh
 
 LINE, GRID = make_mesh({"x": 4}), make_mesh({"a": 2, "b": 3})
 
@@ -54,6 +54,19 @@ def test_random_collectives_do_what_they_mean(op: str) -> None:
         rng = np.random.default_rng((5, number))
         case = random_case(rng, op)
         assert faults(case, rng) == [], str(case)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "i16", "i4", "f8E5M2", "c128", "i1"])
+def test_a_sum_may_be_written_over_its_summands(dtype: str) -> None:
+    for number in range(10):
+        rng = np.random.default_rng((6, number))
+        mesh = random_mesh(rng)
+        sums = node("all_reduce", (3, 5), (3, 5), dtype, axes=mesh.names[::-1], kind="sum")
+        shards = [random_bytes(rng, sums.operands[0].type) for _ in range(mesh.size)]
+        lowered = lowered_on(sums, mesh)
+        with np.errstate(all="ignore"):
+            results = [run(sums, mesh, lowered, shards, in_place=in_place) for in_place in (False, True)]
+        assert [a.tobytes() for a in results[0]] == [a.tobytes() for a in results[1]]
 
 
 X = {"axes": ("x",)}

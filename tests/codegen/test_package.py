@@ -13,6 +13,7 @@ from meshgen.codegen.schedule import schedule
 from meshgen.errors import ArgumentError, Location, ScheduleError, UsageError
 from meshgen.runtime import container, tensors
 from meshgen.runtime.container import LINE, PAGE, Entry, layout
+from meshgen.runtime.manifest import FORMAT
 from tests.codegen.programs import costs, layers, mixed
 
 
