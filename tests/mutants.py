@@ -3,7 +3,7 @@
     python -m tests.mutants [--count 10000] [--seed 0] [--keep DIR] [--jax] [FILE ...]
 
 Programs are those of tests/ir/every_op.py, of tests/data, and random ones, or the files given; each mutant (mutator.py) goes
-through `meshgen check`. What crashes, or takes too long, is written to DIR. With --jax the parser of StableHLO and Shardy that
+through `meshgen check`. A third of them are operations that are made up (tests/ir/made_operations.py), as they are or mutated. What crashes, or takes too long, is written to DIR. With --jax the parser of StableHLO and Shardy that
 JAX brings judges too: mutants that it refuses and meshgen accepts are written as well.
 """
 
@@ -28,16 +28,27 @@ from meshgen.cli import INTERNAL_ERROR, INTERRUPTED, main
 from meshgen.ir.text import print_text
 from meshgen.sharding.generate import random_program
 from tests.ir.every_op import NAMES, program
+from tests.ir.made_operations import NAMES as MADE
+from tests.ir.made_operations import made
 from tests.ir.payload import Case
 from tests.mutator import mutant
 
 _DATA = Path(__file__).parent / "data"
 _SECONDS, _BYTES = 30, 8 << 30
-_TESTS = ("test_tosa", "test_tosa_whole_numbers", "test_linalg", "test_stablehlo_written", "test_upstream_structure")
+_TESTS = (
+    "test_tosa",
+    "test_tosa_whole_numbers",
+    "test_linalg",
+    "test_stablehlo_written",
+    "test_upstream_structure",
+    "test_upstream_places",
+    "test_upstream_scalars",
+)
 _RANDOM = 60  # programs of the generator
 VERDICTS = {
     0: "accepted",
     1: "refused",
+    2: "refused",  # a text at a stage that no check goes on from
     3: "numbers differ",
     4: "too big",
     INTERNAL_ERROR: "crashed",
@@ -71,6 +82,14 @@ def _cases(module: ModuleType) -> list[Case]:
     return [each for table in tables for each in table.values() if isinstance(each, Case)]
 
 
+def _text(sources: Sequence[str], number: int, options: argparse.Namespace) -> str:
+    """The mutant of this number."""
+    if number % 3 or options.files or options.jax:
+        return mutant(sources[number % len(sources)], number)
+    text = made(MADE[number // 3 % len(MADE)], number)
+    return text if number % 2 else mutant(text, number)
+
+
 def _judge(use_jax: bool) -> Any:
     """What says why JAX refuses a text; empty where it does not, or is not asked."""
     if not use_jax:
@@ -102,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
     resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.seed, options.seed + options.count):
-            text = mutant(sources[number % len(sources)], number)
+            text = _text(sources, number, options)
             signal.alarm(_SECONDS)
             code, said = checked(text, Path(folder))
             signal.alarm(0)

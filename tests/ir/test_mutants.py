@@ -22,7 +22,7 @@ MUTANTS = {
     "an array of a type that there is not": (f"{X}\n%0 = stablehlo.negate %x {{n = array<i100: 2>}} : tensor<4x6xf32>\nreturn %0 : tensor<4x6xf32>\n}}", "MG0101", "i100"),
     "a branch without a value": (
         f"{X}\n%t = arith.constant true\n%0 = scf.if %t -> (tensor<4x6xf32>) {{\n%1 = math.exp %x : tensor<4x6xf32>\n}} else {{\nscf.yield %x : tensor<4x6xf32>\n}}\nreturn %0 : tensor<4x6xf32>\n}}",
-        "MG0104", "gives 0 values for 1 results",
+        "MG0104", "region 0 gives 0 values instead of 1",
     ),
     "a step that the loop defines": (
         f"{X}\n%a = arith.constant 0 : index\n%b = arith.constant 4 : index\n%0 = scf.for %c = %a to %b step %c iter_args(%t = %x) -> (tensor<4x6xf32>) {{\nscf.yield %t : tensor<4x6xf32>\n}}\nreturn %0 : tensor<4x6xf32>\n}}",

@@ -39,17 +39,6 @@ class Checked:
     def property(self, name: str) -> Attribute | None:
         return self.operation.properties.get(name)
 
-    def counts(self, operands: int, results: int = 1) -> bool:
-        found = len(self.operation.operands), len(self.operation.results)
-        return self.require(
-            found == (operands, results),
-            f"has {found[0]} operands and {found[1]} results instead of {operands} and {results}",
-        )
-
-    def same_count(self) -> bool:
-        found = len(self.operation.operands), len(self.operation.results)
-        return self.require(found[0] == found[1], f"{found[0]} operands, but {found[1]} results")
-
     def region(self, number: int, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> bool:
         """Whether a region takes and gives these types."""
         block: Block = self.operation.regions[number].block
@@ -61,11 +50,6 @@ class Checked:
             texts = (", ".join(map(str, types)) for types in (found, wanted))
             sound &= self.require(same, "region {} {} ({}) instead of ({})".format(number, what, *texts))
         return sound
-
-    def kind(self, name: str, kind: type[Attribute]) -> bool:
-        """Whether a property, where it is written, is an attribute of this kind."""
-        found = self.property(name)
-        return self.require(found is None or isinstance(found, kind), f"{name} is {found}, not {kind.name}")
 
 
 def scalar(kind: TensorType) -> TensorType:

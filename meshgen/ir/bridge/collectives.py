@@ -130,10 +130,6 @@ def is_across(operation: Operation) -> bool:
 
 def emit_each(importer: Importer, operation: Operation, name: str, attrs: Attrs, order: Sequence[int] = ()) -> None:
     """A node per operand, among devices in another order where one is given."""
-    if len(operation.operands) != len(operation.results):
-        message = f"{operation.name}: {len(operation.operands)} operands, but {len(operation.results)} results"
-        importer.fault("MG0104", message, operation)
-        return
     there = tuple(sorted((device, place) for place, device in enumerate(order)))
     back = tuple((place, device) for place, device in enumerate(order))
     for operand, result in zip(operation.operands, operation.results, strict=True):

@@ -9,7 +9,6 @@ from xdsl.dialects import builtin, func
 
 import meshgen.ir.bridge.bufferization
 import meshgen.ir.bridge.collectives
-import meshgen.ir.bridge.counts
 import meshgen.ir.bridge.devices
 import meshgen.ir.bridge.index
 import meshgen.ir.bridge.linalg.named
@@ -44,7 +43,6 @@ from meshgen.ir.bridge import registries
 FAMILIES = (
     meshgen.ir.bridge.bufferization,
     meshgen.ir.bridge.collectives,
-    meshgen.ir.bridge.counts,
     meshgen.ir.bridge.devices,
     meshgen.ir.bridge.index,
     meshgen.ir.bridge.manual,

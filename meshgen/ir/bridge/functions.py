@@ -166,9 +166,6 @@ def _extended_sum(builder: Builder, operands: Sequence[Value]) -> list[Value]:
     return [total, builder.compare("LT", *wide)]
 
 
-FUNCTIONS_OF_TWO = ("maxnumf", "minnumf", "copysign", "fpowi", "floordivsi", "ceildivsi", "ceildivui", "addui_extended",
-                    "mulsi_extended", "mului_extended")  # fmt: skip
-FUNCTIONS_OF_THREE = ("fma", "clampf")
 FUNCTIONS: dict[str, Function] = {
     "fma": one(lambda b, x, y, z: b.apply("add", b.apply("multiply", x, y), z)),
     "exp2": one(lambda b, x: b.apply("power", *b.together([_scalar(b, 2, x), x]))),

@@ -34,6 +34,8 @@ def _mapped(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value
     map = op.properties["map"]
     assert isinstance(map, AffineMapAttr)
     found = [_evaluated(builder, each, operands, map.data.num_dims) for each in map.data.results]
+    if op.name == "affine.apply" and len(found) > 1:
+        builder.importer.fault("MG0104", f"{op.name}: its map has {len(found)} results instead of 1", op)
     kind = "minimum" if op.name == "affine.min" else "maximum"
     return reduce(lambda a, b: builder.apply(kind, a, b), found)
 

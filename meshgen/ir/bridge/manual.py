@@ -131,10 +131,6 @@ def _manual_part(importer: Importer, operation: Operation, sharding: Sharding, a
 def _check_types(importer: Importer, operation: Operation, what: str, outside: Sequence[SSAValue],
                  shardings: Sequence[Sharding], inside: Sequence[Value]) -> None:  # fmt: skip
     """The body's types are those of the tiles, and tiles are even."""
-    if len(outside) != len(inside):
-        message = f"the body has {len(inside)} {what}s, but the operation {len(outside)}"
-        importer.fault("MG0104", message, operation)
-        return
     mesh = importer.reading.module.mesh
     if not mesh.is_static:
         importer.fault(

@@ -18,10 +18,6 @@ from meshgen.ir.replica_groups import find_shift, moving_axes, pair_faults
 
 @imports("stablehlo.collective_permute")
 def _import_permute(importer: Importer, operation: Operation) -> None:
-    if len(operation.operands) != len(operation.results):
-        message = f"{operation.name}: {len(operation.operands)} operands, but {len(operation.results)} results"
-        importer.fault("MG0104", message, operation)
-        return
     _send(importer, operation, operation.properties["source_target_pairs"], operation.operands, operation.results)
 
 

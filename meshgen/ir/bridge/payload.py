@@ -32,9 +32,6 @@ def kind_of(importer: Importer, attribute: Attribute) -> TensorType:
 
 def finish(importer: Importer, op: Operation, value: Value) -> None:
     """Bind the only result of an operation, with the location and encoding of its type."""
-    if len(op.results) != 1:
-        importer.fault("MG0104", f"{op.name} has {len(op.results)} results instead of 1", op)
-        return
     importer.bind(op.results[0], value)
 
 
@@ -67,9 +64,11 @@ class Builder:
         )
 
     def bits(self, value: Value, dtype: str) -> Value:
-        """The same bits as another element type of the same width."""
+        """The same bits as another element type of the same width; there is no unsigned one of truth values."""
         kind = TensorType(value.type.shape, dtype)
-        return value if value.type.dtype == dtype else self.node("bitcast_convert", [value], kind)
+        return (
+            value if value.type.dtype == dtype or dtype not in DTYPES else self.node("bitcast_convert", [value], kind)
+        )
 
     def broadcast(self, value: Value, shape: Sequence[int | None], dims: Sequence[int] = ()) -> Value:
         """The value as a tensor of `shape` whose dims `dims` are its own."""
@@ -153,11 +152,6 @@ def mnemonic(op: Operation) -> str:
     """Name without the dialect; of index what arith calls it."""
     dialect, _, name = op.name.partition(".")
     return AS_ARITH.get(name, name) if dialect == "index" else name
-
-
-def attribute_of(op: Operation, name: str) -> Attribute | None:
-    """An attribute or property."""
-    return op.attributes.get(name) or op.properties.get(name)
 
 
 def scalar_of(attribute: Attribute | None) -> float | int | None:

@@ -13,9 +13,10 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
 from meshgen.ir.bridge.conversion import Importer
-from meshgen.ir.bridge.functions import FUNCTIONS, FUNCTIONS_OF_THREE, FUNCTIONS_OF_TWO
-from meshgen.ir.bridge.payload import LAZY, Builder, attribute_of, kind_of, mnemonic, scalar_of
+from meshgen.ir.bridge.functions import FUNCTIONS
+from meshgen.ir.bridge.payload import LAZY, Builder, kind_of, mnemonic, scalar_of
 from meshgen.ir.dense import DenseElements
+from meshgen.ir.dialects.signature import attribute_of
 from meshgen.ir.dialects.upstream.plain import ROUNDING
 from meshgen.ir.graph import TensorType, Value
 
@@ -59,8 +60,6 @@ def apply_operation(builder: Builder, op: Operation, operands: Sequence[Value]) 
     _check_rounding(builder, op)
     if op.name in BY_NAME:
         return [BY_NAME[op.name](builder, op, operands)]
-    if len(operands) != COUNTS.get(name, 1):
-        return None
     if name in UNARY and len(operands) == 1:
         return [builder.apply(UNARY[name], *operands) if UNARY[name] else operands[0]]
     if name in OF_BITS and operands[0].type.dtype == "i1":
@@ -213,13 +212,6 @@ SPECIAL: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = {
     **dict.fromkeys(("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui",
                      "index_cast", "index_castui", "bitcast"), _cast),
 }  # fmt: skip
-
-
-COUNTS = {
-    **dict.fromkeys((*BINARY, *UNSIGNED, *TOSA_COMPARE, *FUNCTIONS_OF_TWO), 2), **dict.fromkeys(FUNCTIONS_OF_THREE, 3),
-    "cmpf": 2, "cmpi": 2, "arithmetic_right_shift": 2, "select": 3, "apply_scale": 3, "constant": 0,
-}  # fmt: skip
-"""How many operands an operation takes, where it is not one."""
 
 
 def import_elementwise(importer: Importer, op: Operation) -> None:

@@ -84,13 +84,6 @@ def import_while(importer: Importer, op: Operation) -> None:
     The results are what the first region hands on when it ends the loop, so it is computed once more behind it.
     """
     assert isinstance(op, scf.WhileOp)
-    handed_on = op.before_region.block.last_op
-    counts = (len(op.before_region.block.args), len(op.after_region.block.args), len(op.results))
-    wanted = (len(op.arguments), *[len(handed_on.operands) - 1 if handed_on else 0] * 2)
-    if counts != wanted:
-        message = f"scf.while: its regions take {counts[:2]} values and it gives {counts[2]}, instead of {wanted[:2]} and {wanted[2]}"
-        importer.fault("MG0104", message, op)
-        return
     (before, after), captured = read_blocks(importer, [op.before_region.block, op.after_region.block])
     count = len(op.arguments)
     operands = [*importer.values(op.arguments), *captured]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import builtin, func, scf, tensor
+from xdsl.dialects import builtin, func, tensor
 from xdsl.ir import Operation, SSAValue
 from xdsl.parser.core import ForwardDeclaredValue
 from xdsl.utils.exceptions import VerifyException
@@ -10,8 +10,8 @@ from xdsl.utils.exceptions import VerifyException
 from meshgen.errors import ProgramError
 from meshgen.ir.bridge.reading import Reading
 from meshgen.ir.bridge.registries import IMPORTERS, MODULE_OPS, VERIFIERS
+from meshgen.ir.dialects.signature_table import SIGNATURES
 
-_BRANCHES = ("scf.if", "scf.index_switch", "scf.execute_region")
 _STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return", "sdy.return")
 
 
@@ -78,21 +78,17 @@ def _verify_place(parent: Operation, operation: Operation, reading: Reading) -> 
 
 
 def _verify_one(operation: Operation, reading: Reading) -> None:
-    if isinstance(operation, func.CallOp):  # what it calls is checked when it is inlined
-        if not isinstance(operation.properties.get("callee"), builtin.SymbolRefAttr):
-            reading.fault("MG0104", "func.call: needs the property callee = @name", operation)
-        return
+    """What its definition says, and its signature where that leaves something open."""
     try:
-        operation.verify(verify_nested_ops=False)
+        if not isinstance(operation, func.CallOp):  # what it calls is checked when it is inlined
+            operation.verify(verify_nested_ops=False)
         _verify_indices(operation)
     except Exception as error:  # xDSL's verifiers raise VerifyException, some of them also plain ones
         message = (str(error).strip() or type(error).__name__).splitlines()[-1]
         reading.fault("MG0104", f"{operation.name}: {message}", operation)
-    regions = operation.regions[:1] if isinstance(operation, scf.IfOp) else operation.regions  # no else is needed
-    if not isinstance(operation, func.FuncOp) and any(len(region.blocks) != 1 for region in regions):
-        reading.fault("MG0104", f"{operation.name}: a region has one block", operation)
-    elif operation.name in _BRANCHES:
-        _verify_branches(operation, reading)
+    signature = SIGNATURES.get(operation.name)
+    for message in signature.faults(operation) if signature is not None else ():
+        reading.fault("MG0104", f"{operation.name}: {message}", operation)
 
 
 def _verify_indices(operation: Operation) -> None:
@@ -101,12 +97,3 @@ def _verify_indices(operation: Operation) -> None:
         have, rank = len(operation.indices), kind.get_num_dims()
         if have != rank:
             raise VerifyException(f"it has {have} indices for {rank} dims")
-
-
-def _verify_branches(operation: Operation, reading: Reading) -> None:
-    """Each branch that there is gives a value for each result."""
-    ends = [region.block.last_op for region in operation.regions if region.blocks]
-    counts = {0 if end is None else len(end.operands) for end in ends} - {len(operation.results)}
-    if counts:
-        message = f"{operation.name}: a branch gives {min(counts)} values for {len(operation.results)} results"
-        reading.fault("MG0104", message, operation)

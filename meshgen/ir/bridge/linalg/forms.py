@@ -14,6 +14,7 @@ from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from meshgen.ir.dialects.signature_table import SIGNATURES
 from meshgen.ir.dialects.upstream.scalar import ARITH, MATH
 from meshgen.ir.dialects.upstream.tosa import TOSA
 
@@ -50,9 +51,11 @@ class Scalars:
     block: Block
 
     def apply(self, name: str, *operands: SSAValue, result: Attribute | None = None) -> SSAValue:
-        """The result of an operation of arith or math, or of tosa where those have none."""
+        """The result of an operation of arith or math, or of tosa where those have none. Raises NoForm where its signature is another."""
         cls = next(OPERATIONS[full] for full in (f"arith.{name}", f"math.{name}", f"tosa.{name}") if full in OPERATIONS)
         operation = cls.create(operands=operands, result_types=[result or operands[-1].type])
+        if faults := SIGNATURES[operation.name].faults(operation):
+            raise NoForm(f"with {operation.name} {faults[0]}")
         self.block.add_op(operation)
         return operation.results[0]
 
@@ -92,7 +95,11 @@ def _width(kind: Attribute) -> int:
     return 64 if isinstance(kind, Float64Type) else getattr(kind, "bitwidth", 0)
 
 
-def block_of(kinds: Sequence[Attribute], body: Callable[[Scalars, Sequence[SSAValue]], SSAValue]) -> Block:
+Write = Callable[[Scalars, Sequence[SSAValue]], SSAValue]
+"""What a body yields for one element of each operand."""
+
+
+def block_of(kinds: Sequence[Attribute], body: Write) -> Block:
     """A block over one element of each operand, the last of which is the output, that yields what `body` makes."""
     block = Block(arg_types=kinds)
     result = body(Scalars(block), block.args)
@@ -100,7 +107,7 @@ def block_of(kinds: Sequence[Attribute], body: Callable[[Scalars, Sequence[SSAVa
     return block
 
 
-def product(is_unsigned: bool) -> Callable[[Scalars, Sequence[SSAValue]], SSAValue]:
+def product(is_unsigned: bool) -> Write:
     """`output + input * input`, in the output's type; two more inputs are zero points."""
 
     def body(scalars: Scalars, arguments: Sequence[SSAValue]) -> SSAValue:
@@ -114,7 +121,7 @@ def product(is_unsigned: bool) -> Callable[[Scalars, Sequence[SSAValue]], SSAVal
     return body
 
 
-def pooled(word: str) -> Callable[[Scalars, Sequence[SSAValue]], SSAValue]:
+def pooled(word: str) -> Write:
     """`word(output, input)`; the window is only there for its shape."""
 
     def body(scalars: Scalars, arguments: Sequence[SSAValue]) -> SSAValue:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, IntegerAttr, StringAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 from xdsl.ir.affine import AffineMap
 
 from meshgen.ir.bridge.conversion import Importer
@@ -13,7 +13,7 @@ from meshgen.ir.bridge.linalg.forms import (
     CONTRACTIONS,
     OPERATIONS,
     NoForm,
-    Scalars,
+    Write,
     block_of,
     convolution_maps,
     letter_maps,
@@ -22,8 +22,9 @@ from meshgen.ir.bridge.linalg.forms import (
 )
 from meshgen.ir.bridge.linalg.spread import transposed
 from meshgen.ir.bridge.linalg.structured import refuse, structured
-from meshgen.ir.bridge.payload import Builder, attribute_of, finish
+from meshgen.ir.bridge.payload import Builder, finish
 from meshgen.ir.bridge.registries import IMPORTERS, imports
+from meshgen.ir.dialects.signature import attribute_of
 from meshgen.ir.dialects.stablehlo.attributes import integers
 from meshgen.ir.dialects.upstream import linalg
 from meshgen.ir.evaluate.common import neutral
@@ -64,7 +65,7 @@ def import_product(importer: Importer, op: Operation) -> None:
     maps = _own_maps(op) or (letter_maps(CONTRACTIONS[word].split()) if word in CONTRACTIONS else [])
     if len(maps) == 3 and len(op.operands) == 5:
         maps[2:2] = [AffineMap(maps[0].num_dims, 0, ())] * 2
-    structured(importer, op, block_of(_elements(op), product(_is_unsigned(op))), maps, input_count(op))
+    _spelled(importer, op, maps, product(_is_unsigned(op)))
 
 
 def import_window(importer: Importer, op: Operation) -> None:
@@ -74,15 +75,13 @@ def import_window(importer: Importer, op: Operation) -> None:
         strides = numbers(op, "strides") or (1,) * count
         dilations = numbers(op, "dilations") or (1,) * count
         maps, fold = convolution_maps(op.name.partition(".")[2], strides, dilations)
-        body = product(_is_unsigned(op)) if fold == "product" else pooled(fold)
-        if len(op.operands) == 5:
-            maps[2:2] = [AffineMap(maps[0].num_dims, 0, ())] * 2
-        block = block_of(_elements(op), body)
     except NoForm as error:
         importer.fault("MG0104", f"{op.name} {error}", op)
         refuse(importer, op)
         return
-    structured(importer, op, block, maps, input_count(op))
+    if len(op.operands) == 5:
+        maps[2:2] = [AffineMap(maps[0].num_dims, 0, ())] * 2
+    _spelled(importer, op, maps, product(_is_unsigned(op)) if fold == "product" else pooled(fold))
 
 
 def _spatial_rank(op: Operation) -> int:
@@ -101,16 +100,9 @@ def import_elementwise(importer: Importer, op: Operation) -> None:
     ]
     types = _elements(op)
     if word == "copy":
-        block = block_of(types, lambda scalars, arguments: scalars.cast(arguments[0], types[-1], _is_unsigned(op)))
-        structured(importer, op, block, maps, count)
+        _spelled(importer, op, maps, lambda scalars, arguments: scalars.cast(arguments[0], types[-1], _is_unsigned(op)))
         return
-    try:
-        block = block_of(types, lambda scalars, arguments: scalars.named(word, *arguments[:count]))
-    except NoForm as error:
-        importer.fault("MG0104", f"{op.name} {error}", op)
-        refuse(importer, op)
-        return
-    structured(importer, op, block, maps, count)
+    _spelled(importer, op, maps, lambda scalars, arguments: scalars.named(word, *arguments[:count]))
 
 
 @imports("linalg.fill")
@@ -152,7 +144,7 @@ def import_body(importer: Importer, op: Operation) -> None:
     whole = AffineMap.identity(rank)
     kept = AffineMap(rank, 0, tuple(x for d, x in enumerate(whole.results) if d not in folded))
     maps = [whole if n < count else kept for n in range(len(op.operands))]
-    if op.regions:
+    if op.regions and op.regions[0].blocks:
         structured(importer, op, op.regions[0].block, maps, count)
         return
     combiner = attribute_of(op, "combiner")
@@ -163,12 +155,18 @@ def import_body(importer: Importer, op: Operation) -> None:
         return
     takes = slice(None) if op.name == "linalg.reduce" else slice(count)
     name = word.partition(".")[2]
-    block = block_of(_elements(op), lambda scalars, arguments: _combined(scalars, name, arguments[takes]))
-    structured(importer, op, block, maps, count)
+    _spelled(importer, op, maps, lambda scalars, arguments: scalars.apply(name, *arguments[takes]))
 
 
-def _combined(scalars: Scalars, name: str, arguments: Sequence[SSAValue]) -> SSAValue:
-    return scalars.apply(name, *arguments)
+def _spelled(importer: Importer, op: Operation, maps: Sequence[AffineMap], body: Write) -> None:
+    """Convert an operation with the body that `body` writes; a fault where there is none."""
+    try:
+        block = block_of(_elements(op), body)
+    except NoForm as error:
+        importer.fault("MG0104", f"{op.name} {error}", op)
+        refuse(importer, op)
+        return
+    structured(importer, op, block, maps, input_count(op))
 
 
 @imports("linalg.softmax")

@@ -9,8 +9,9 @@ from xdsl.ir import Operation
 
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.linalg.structured import refuse
-from meshgen.ir.bridge.payload import Builder, attribute_of, finish
+from meshgen.ir.bridge.payload import Builder, finish
 from meshgen.ir.bridge.registries import imports
+from meshgen.ir.dialects.signature import attribute_of
 from meshgen.ir.dialects.stablehlo.attributes import integers
 from meshgen.ir.graph import TensorType, Value
 

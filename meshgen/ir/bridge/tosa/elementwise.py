@@ -12,10 +12,11 @@ from meshgen.ir.bridge import registries
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.functions import ignoring_nan
 from meshgen.ir.bridge.linalg.structured import refuse
-from meshgen.ir.bridge.payload import Builder, attribute_of, finish, mnemonic, scalar_of
+from meshgen.ir.bridge.payload import Builder, finish, mnemonic, scalar_of
 from meshgen.ir.bridge.registries import IMPORTERS, imports
 from meshgen.ir.bridge.scalar import BINARY, TOSA_COMPARE, UNARY, apply_operation
 from meshgen.ir.dense import DenseElements
+from meshgen.ir.dialects.signature import attribute_of
 from meshgen.ir.dialects.stablehlo.attributes import integers
 from meshgen.ir.dialects.upstream.tosa import TOSA
 from meshgen.ir.evaluate.common import integer_range, neutral
@@ -98,6 +99,10 @@ def import_mul(importer: Importer, op: Operation) -> None:
         refuse(importer, op)
         return
     amount, scalar = int(shift.flat[0]), TensorType((), "i64")
+    if not 0 < amount < 64:
+        importer.fault("MG0104", f"tosa.mul: the shift is {amount}, not from 1 to 63", op)
+        refuse(importer, op)
+        return
     product = builder.apply("multiply", *(builder.convert(x, "i64") for x in values))
     rounded = builder.apply("add", product, builder.constant(1 << (amount - 1), scalar))
     found = builder.apply("shift_right_arithmetic", rounded, builder.constant(amount, scalar))

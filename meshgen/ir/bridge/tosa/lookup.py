@@ -8,10 +8,11 @@ from xdsl.ir import Operation
 
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.linalg.structured import refuse
-from meshgen.ir.bridge.payload import Builder, attribute_of, finish, scalar_of
+from meshgen.ir.bridge.payload import Builder, finish, scalar_of
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.scalar import scaled
 from meshgen.ir.bridge.tosa.elementwise import axis_of, fits, ignores_nan, not_a_number_as, shape_of
+from meshgen.ir.dialects.signature import attribute_of
 from meshgen.ir.evaluate.common import integer_range, neutral
 from meshgen.ir.graph import Graph, TensorType, Value, is_float
 
@@ -162,14 +163,8 @@ def _taken(builder: Builder, value: Value, dim: int, places: np.ndarray) -> Valu
 @imports("tosa.table")
 def import_table(importer: Importer, op: Operation) -> None:
     """Of i8 the entry of each number; of i16 between the entries of its upper bits, by its 7 lower ones."""
-    if len(op.operands) != 2:
-        importer.fault("MG0104", f"tosa.table has {len(op.operands)} operands instead of 2", op)
-        return
-    builder, (value, table), kind = (
-        Builder(importer, op),
-        importer.values(op.operands[:2]),
-        importer.type(op.results[0]),
-    )
+    builder, (value, table) = Builder(importer, op), importer.values(op.operands)
+    kind = importer.type(op.results[0])
     entries = {"i8": 256, "i16": 513}.get(value.type.dtype)
     if table.type.shape != (entries,):
         importer.fault("MG0104", f"tosa.table: {table.type} is no table for {value.type}", op)
@@ -209,13 +204,7 @@ def import_fft(importer: Importer, op: Operation) -> None:
     """Over the last two dims, of parts and to parts; the inverse is not scaled down."""
     kinds = [importer.type(x) for x in op.operands]
     is_real = op.name == "tosa.rfft2d"
-    if (
-        not kinds
-        or len(kinds) != 2 - is_real
-        or {*kinds} != {kinds[0]}
-        or kinds[0].rank != 3
-        or kinds[0].dtype != "f32"
-    ):
+    if {*kinds} != {kinds[0]} or kinds[0].rank != 3 or kinds[0].dtype != "f32":
         importer.fault("MG0104", f"{op.name}: ({', '.join(map(str, kinds))}) are no batches of planes of f32", op)
         refuse(importer, op)
         return
@@ -235,10 +224,6 @@ def import_fft(importer: Importer, op: Operation) -> None:
 def import_rescale(importer: Importer, op: Operation) -> None:
     """(x - zero) * multiplier / 2^shift, rounded, plus the other zero, within the result's range."""
     builder, kind = Builder(importer, op), importer.type(op.results[0])
-    if len(op.operands) != 5:
-        importer.fault("MG0103", "tosa.rescale without its five operands is not supported", op)
-        refuse(importer, op)
-        return
     operands = importer.values(op.operands)
     for number, side in ((0, "input"), (3, "input"), (4, "output")):
         if scalar_of(attribute_of(op, f"{side}_unsigned")):

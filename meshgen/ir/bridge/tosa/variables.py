@@ -8,10 +8,11 @@ from xdsl.ir import Attribute, Operation
 from meshgen.ir.bridge import registries
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.linalg.structured import refuse
-from meshgen.ir.bridge.payload import Builder, attribute_of, finish
+from meshgen.ir.bridge.payload import Builder, finish
 from meshgen.ir.bridge.reading import Reading
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.dense import DenseElements
+from meshgen.ir.dialects.signature import attribute_of
 
 _WRITES = ("tosa.variable.write", "tosa.variable_write")
 
@@ -24,9 +25,6 @@ def import_variable(importer: Importer, op: Operation) -> None:
 
 @imports("tosa.variable.read", "tosa.variable_read")
 def import_read(importer: Importer, op: Operation) -> None:
-    if len(op.results) != 1:
-        importer.fault("MG0104", f"{op.name} has {len(op.results)} results instead of 1", op)
-        return
     top, name = op, _symbol(attribute_of(op, "name"))
     while (parent := top.parent_op()) is not None:
         top = parent

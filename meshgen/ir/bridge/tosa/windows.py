@@ -9,9 +9,10 @@ from xdsl.ir import Operation, TypeAttribute
 
 from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.linalg.windows import fold_region
-from meshgen.ir.bridge.payload import Builder, attribute_of, finish
+from meshgen.ir.bridge.payload import Builder, finish
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.tosa.elementwise import fits, ignores_nan, is_zero, not_a_number_as, without_zero
+from meshgen.ir.dialects.signature import attribute_of
 from meshgen.ir.dialects.stablehlo.attributes import integers
 from meshgen.ir.evaluate.common import integer_range, neutral
 from meshgen.ir.graph import TensorType, Value, is_float

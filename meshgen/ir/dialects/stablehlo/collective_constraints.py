@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation
 
 from meshgen.ir.bridge.checked import Checked, scalar
@@ -10,7 +9,6 @@ from meshgen.ir.bridge.collectives import is_across
 from meshgen.ir.bridge.reading import Reading
 from meshgen.ir.bridge.registries import verifies
 from meshgen.ir.dense import DenseElements
-from meshgen.ir.dialects.stablehlo.attributes import ChannelHandle
 from meshgen.ir.graph import TensorType
 
 _GROUPED = tuple(
@@ -26,14 +24,8 @@ def _verify_grouped(reading: Reading, operation: Operation) -> None:
     found.require(
         _is_matrix(groups), "replica_groups is no matrix of device numbers, dense<[[0, 1]]> : tensor<1x2xi64>"
     )
-    found.kind("channel_handle", ChannelHandle)
-    found.kind("use_global_device_ids", builtin.UnitAttr)
     is_global = found.property("use_global_device_ids") is not None
     found.require(not is_global or is_across(operation), "use_global_device_ids is for groups on a channel from 1 on")
-    for name in ("all_gather_dim", "scatter_dimension", "split_dimension", "concat_dimension", "split_count"):
-        found.kind(name, builtin.IntegerAttr)
-    if not found.same_count() or not found.require(bool(operation.operands), "has no operands"):
-        return
     if operation.name in _REDUCING:
         dtypes = dict.fromkeys(kind.dtype for kind in found.operands)
         if found.require(len(dtypes) == 1, f"its operands have the element types {', '.join(dtypes)}"):
@@ -46,8 +38,6 @@ def _verify_permute(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
     pairs = found.property("source_target_pairs")
     found.require(_is_matrix(pairs, 2), "source_target_pairs is no list of pairs, dense<[[0, 1]]> : tensor<1x2xi64>")
-    found.kind("channel_handle", ChannelHandle)
-    found.same_count()
 
 
 def _is_matrix(attribute: Attribute | None, columns: int | None = None) -> bool:
@@ -64,7 +54,6 @@ def _verify_crossing(reading: Reading, operation: Operation) -> None:
     tokens = operation.operands if operation.name == "stablehlo.recv" else operation.operands[-1:]
     is_token = len(tokens) == 1 and tokens[0].type.name == "stablehlo.token"
     found.require(is_token, "its last operand is no token")
-    found.kind("channel_handle", ChannelHandle)
     ends = operation.results[-1:]
     found.require(len(ends) == 1 and ends[0].type.name == "stablehlo.token", "its last result is no token")
 

@@ -73,7 +73,6 @@ class Mapped(IRDLOperation):
     """`affine_map<(d0)[s0] -> (d0 + s0)>(%i)[%s]`"""
 
     mapOperands = var_operand_def(IndexType)
-    map = prop_def(AffineMapAttr)
     result = result_def(IndexType)
     traits = traits_def(Pure())
 

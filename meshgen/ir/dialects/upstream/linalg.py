@@ -37,9 +37,8 @@ from xdsl.irdl import (
     var_result_def,
 )
 from xdsl.parser import Parser
-from xdsl.utils.exceptions import VerifyException
 
-from meshgen.ir.dialects.stablehlo.attributes import IntegersConstraint, integers
+from meshgen.ir.dialects.stablehlo.attributes import IntegersConstraint
 from meshgen.ir.dialects.upstream.plain import define, entries
 from meshgen.ir.parser import TextParser
 
@@ -68,7 +67,6 @@ ELEMENTWISE = (
     "copy add sub mul div div_unsigned max min powf exp log abs ceil floor negf reciprocal round sqrt rsqrt square "
     "tanh erf select elementwise"
 )
-PLAIN = ("fill", "transpose", "broadcast", "softmax")
 OTHERS = "fill transpose broadcast reduce map softmax"
 
 
@@ -82,28 +80,6 @@ class Structured(IRDLOperation):
     arguments = var_operand_def(AnyAttr())
     regions_ = var_region_def()
     results_ = var_result_def(AnyAttr())
-    operandSegmentSizes = opt_prop_def(AnyAttr())
-    indexing_maps = opt_prop_def(AnyAttr())
-    iterator_types = opt_prop_def(AnyAttr())
-    dimensions = opt_prop_def(IntegersConstraint())
-    dimension = opt_prop_def(AnyAttr())
-    permutation = opt_prop_def(IntegersConstraint())
-    strides = opt_prop_def(IntegersConstraint())
-    dilations = opt_prop_def(IntegersConstraint())
-    cast = opt_prop_def(AnyAttr())
-    kind = opt_prop_def(AnyAttr())
-    combiner = opt_prop_def(AnyAttr())
-
-    def verify_(self) -> None:
-        """Counts of operands; what they must be like stands with the importers."""
-        word = self.name.partition(".")[2]
-        folds = word in f"{CONVOLUTIONS} {POOLINGS} {CONTRACTIONS}".split()
-        count, wanted = len(self.operands), (3, 5) if folds else (2,) if word in PLAIN else ()
-        if (wanted and count not in wanted) or not count or not self.results:
-            raise VerifyException(f"has {count} operands and {len(self.results)} results")
-        sizes = integers(self.operandSegmentSizes)
-        if self.operandSegmentSizes is not None and (len(sizes) != 2 or sum(sizes) != count or min(sizes) < 0):
-            raise VerifyException(f"operandSegmentSizes {list(sizes)} are not inputs and outputs of {count} operands")
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:

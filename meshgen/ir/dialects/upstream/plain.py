@@ -23,6 +23,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.traits import Pure
 
+from meshgen.ir.dialects.signature_table import SIGNATURES
 from meshgen.ir.parser import TextParser
 
 _FLAGS = re.compile(r"<[^>]*>")
@@ -35,10 +36,6 @@ class Plain(IRDLOperation):
 
     arguments = var_operand_def(AnyAttr())
     outputs = var_result_def(AnyAttr())
-    fastmath = opt_prop_def(AnyAttr())
-    overflowFlags = opt_prop_def(AnyAttr())
-    roundingmode = opt_prop_def(AnyAttr())
-    predicate = opt_prop_def(AnyAttr())
     traits = traits_def(Pure())
 
     @classmethod
@@ -149,12 +146,13 @@ class Select(Plain):
         return [condition, kind, kind], [kind]
 
 
-def define(base: type[IRDLOperation], dialect: str, names: str, properties: str = "") -> list[type[Operation]]:
-    """Operations of one form, by the words of `names`; each may have any of the `properties`."""
+def define(base: type[IRDLOperation], dialect: str, names: str) -> list[type[Operation]]:
+    """Operations of one form, by the words of `names`; each may have the properties of its signature."""
     found: list[type[Operation]] = []
     for name in names.split():
         body: dict[str, Any] = {"name": f"{dialect}.{name}", "__module__": base.__module__}
-        body |= {word: opt_prop_def(AnyAttr()) for word in properties.split()}
+        properties = SIGNATURES[f"{dialect}.{name}"].properties
+        body |= {each.name: opt_prop_def(AnyAttr()) for each in properties if each.name not in body}
         found.append(irdl_op_definition(type(f"{dialect}_{name}", (base,), body)))
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntAttr, IntegerAttr, StringAttr, TensorType, i1
+from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, i1
 from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, Region, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AnyAttr,
@@ -20,9 +20,7 @@ from xdsl.irdl import (
 from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure
-from xdsl.utils.exceptions import VerifyException
 
-from meshgen.ir.dialects.stablehlo.attributes import is_integers
 from meshgen.ir.dialects.upstream.plain import Plain, define, entries
 from meshgen.ir.parser import TextParser
 
@@ -30,28 +28,8 @@ CONDITION = TensorType(i1, [])
 WORDS = ("PROPAGATE", "IGNORE", "SINGLE_ROUND", "DOUBLE_ROUND", "INEXACT_ROUND", "NEAREST_NEIGHBOR", "BILINEAR")
 
 
-PROPERTIES = (
-    "axis perms value values min_val max_val min_fp max_fp min_int max_int nan_mode pad stride dilation kernel out_pad "
-    "acc_type local_bound new_shape multiples start size shift round mode rounding_mode double_round scale32 "
-    "per_channel input_unsigned output_unsigned inverse"
-)
-
-
-LISTS = ("perms", "pad", "stride", "dilation", "kernel", "out_pad", "new_shape", "multiples", "start", "size", "padding", "scale", "offset")  # fmt: skip
-
-
 class Functional(Plain):
     """`%a, %b {attributes} : (types) -> types`; without operands `: () -> type`"""
-
-    def verify_(self) -> None:
-        """Attributes that would not be read are of a wrong kind."""
-        for name, attribute in (*self.properties.items(), *self.attributes.items()):
-            if name in LISTS and not is_integers(attribute):
-                raise VerifyException(f"{name} is {attribute}, not a list of integers")
-            if name == "axis" and not isinstance(attribute, IntegerAttr):
-                raise VerifyException(f"axis is {attribute}, not an integer")
-            if name.endswith("mode") and not (isinstance(attribute, StringAttr) and attribute.data in WORDS):
-                raise VerifyException(f"{name} is {attribute}, none of {', '.join(WORDS)}")
 
     @classmethod
     def _head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], dict[str, Attribute]]:
@@ -269,7 +247,6 @@ TOSA = Dialect(
             "max_pool2d fully_connected reduce_sum reduce_max reduce_min reduce_product reduce_prod reduce_any "
             "reduce_all argmax transpose reshape concat reverse slice pad tile gather scatter rescale apply_scale resize table fft2d "
             "rfft2d",
-            PROPERTIES,
         ),
     ],
     [TosaShapeType],
