@@ -1,4 +1,5 @@
-"""Slips of the pen in programs: an operand, result, region or argument dropped, doubled or replaced, another type or number.
+"""Slips of the pen in programs: an operand, result, region or argument dropped, doubled or replaced, another type, number,
+attribute or operation, a line doubled or moved.
 
 They are made in what xDSL reads and printed in generic form, which can say what the pretty form cannot.
 """
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineMap
 from xdsl.printer import Printer
 
 from meshgen.ir.bridge.families import dialects
@@ -21,16 +23,17 @@ from meshgen.ir.parser import TextParser
 _NUMBER = re.compile(r"(?<![\w%.$])-?\d+(?![\w.])|(?<=[x<])\d+(?=x)")
 _AXIS = re.compile(r'"([a-z]\w{0,2})"(?!\s*=)')
 _AXES = re.compile(r"\{[^{}=:\n]*\}(?=[\],}])")
+_TYPE = re.compile(r"tensor<[^<>]*>")
+_ELEMENT = re.compile(r"\b(?:f32|f64|bf16|i1|i8|i32|i64|index)\b(?=>)")
 _NUMBERS = (0, -1, 1, 2, 3, 7, 64, 2**31, 2**40, 2**63, 2**70)
 _ELEMENTS: tuple[Attribute, ...] = (
-    builtin.f32,
-    builtin.f64,
-    builtin.bf16,
-    builtin.i1,
-    builtin.i32,
-    builtin.i64,
-    builtin.ComplexType(builtin.f32),
-)
+    builtin.f32, builtin.f64, builtin.bf16, builtin.i1, builtin.i32, builtin.i64, builtin.ComplexType(builtin.f32),
+)  # fmt: skip
+_ATTRIBUTES: tuple[Attribute, ...] = (
+    builtin.UnitAttr(), builtin.StringAttr("?"), builtin.IntegerAttr(1, 64), builtin.FloatAttr(0.5, 32), builtin.i1,
+    builtin.ArrayAttr([]), builtin.ArrayAttr([builtin.UnitAttr()]), builtin.SymbolRefAttr("main"), builtin.DictionaryAttr({}),
+    builtin.DenseArrayBase.from_list(builtin.i64, [0, 1]), builtin.AffineMapAttr(AffineMap.identity(2)),
+)  # fmt: skip
 
 
 def _generic(top: Operation) -> str:
@@ -48,8 +51,8 @@ class Mutator:
     def mutate(self, text: str, slips: int) -> str:
         """A program with so many slips, in generic form; one in a number of the text may come last."""
         top = TextParser(dialects(), text, "-").parse_module()
-        if self.chance(0.3):
-            return self.misnumbered(_generic(top))
+        if self.chance(0.4):
+            return self.misnumbered(_generic(top)) if self.chance(0.7) else self.retyped(_generic(top))
         if _AXIS.search(text) and self.chance(0.6):
             return self.misnamed(text)
         for _ in range(slips):
@@ -73,6 +76,18 @@ class Mutator:
             return text
         match = self.pick(found)
         return f"{text[: match.start()]}{self.number(int(match[0]))}{text[match.end() :]}"
+
+    def retyped(self, text: str) -> str:
+        """The text with another type, size or element type in the place of one, everywhere."""
+        types = sorted(set(_TYPE.findall(text)))
+        if not types:
+            return text
+        old, elements = self.pick(types), _ELEMENT.findall("".join(types))
+        if elements and self.chance(0.5):
+            element, other = self.pick(elements), self.pick(("f32", "i32", "i1", "i8", "index", "bf16", "ui8"))
+            return re.sub(rf"\b{element}\b(?=>)", other, text)
+        sized = re.sub(r"\d+(?=x)", lambda match: str(self.pick((match[0], 0, 1, 2, int(match[0]) + 1))), old)
+        return text.replace(old, self.pick((*types, sized, sized, re.sub(r"\d+(?=x)", "?", old, count=1))))
 
     def misnamed(self, text: str) -> str:
         """The text with another axis, or a list of axes emptied or filled, somewhere in a sharding."""
@@ -127,9 +142,11 @@ class Mutator:
         return builtin.TensorType(element, shape, kind.encoding)
 
     def attribute(self, attribute: Attribute) -> Attribute:
+        if self.chance(0.15):
+            return self.pick(_ATTRIBUTES)
         if isinstance(attribute, builtin.IntegerAttr):
-            width = getattr(attribute.type, "bitwidth", 64)
-            return builtin.IntegerAttr(self.number(attribute.value.data) % (1 << width - 1), attribute.type)
+            half = 1 << getattr(attribute.type, "bitwidth", 64) - 1
+            return builtin.IntegerAttr((self.number(attribute.value.data) + half) % (2 * half) - half, attribute.type)
         if isinstance(attribute, builtin.DenseArrayBase):
             values = self.changed(list(attribute.get_values()), lambda n: self.pick((0, -1, int(n) + 1, 9, 2**40)))
             return builtin.DenseArrayBase.from_list(builtin.i64, [int(n) for n in values])
@@ -137,10 +154,11 @@ class Mutator:
             return builtin.ArrayAttr(self.changed(attribute.data, self.attribute))
         if isinstance(attribute, builtin.StringAttr):
             return builtin.StringAttr(attribute.data[1:])
-        return self.pick((builtin.UnitAttr(), builtin.StringAttr("?"), builtin.IntegerAttr(1, 64), builtin.i1))
+        return self.pick(_ATTRIBUTES)
 
     def rebuilt(self, operation: Operation, *, operands: Sequence[SSAValue] | None = None, types: Sequence[Attribute] | None = None,
-                properties: dict[str, Attribute] | None = None, regions: Sequence[Region] | None = None) -> None:  # fmt: skip
+                properties: dict[str, Attribute] | None = None, regions: Sequence[Region] | None = None,
+                kind: type[Operation] | None = None) -> None:  # fmt: skip
         """Put a changed copy in the place of an operation; uses of results that it lacks take another value."""
         block = operation.parent
         if block is None:
@@ -148,7 +166,7 @@ class Mutator:
         found = list(operation.regions) if regions is None else list(regions)
         for region in operation.regions:
             operation.detach_region(region)
-        new = type(operation).create(
+        new = (kind or type(operation)).create(
             operands=list(operation.operands) if operands is None else operands,
             result_types=list(operation.result_types) if types is None else types,
             properties=dict(operation.properties) if properties is None else properties,
@@ -181,8 +199,11 @@ def _properties(mutator: Mutator, operation: Operation) -> None:
         return
     name, properties = mutator.pick(names), dict(operation.properties)
     properties[name] = mutator.attribute(properties[name])
+    other = mutator.pick(names)
     if mutator.chance(0.2):
         del properties[name]
+    elif mutator.chance(0.2):
+        properties[name] = operation.properties[other]
     mutator.rebuilt(operation, properties=properties)
 
 
@@ -222,6 +243,36 @@ def _order(mutator: Mutator, operation: Operation) -> None:
         after.parent.insert_op_after(operation, after)  # pyright: ignore[reportOptionalMemberAccess]
 
 
+def _exchange(mutator: Mutator, operation: Operation) -> None:
+    """The name of another operation of the dialect."""
+    dialect = operation.name.partition(".")[0]
+    mutator.rebuilt(
+        operation, kind=mutator.pick([each for each in dialects().loaded_ops if each.name.startswith(f"{dialect}.")])
+    )
+
+
+def _double(mutator: Mutator, operation: Operation) -> None:
+    if operation.parent is not None:
+        operation.parent.insert_op_after(operation.clone(), operation)
+
+
+def _move(mutator: Mutator, operation: Operation) -> None:
+    """To the start of another block, around it or beside."""
+    top = operation
+    while (outer := top.parent_op()) is not None:
+        top = outer
+    own = [block for each in operation.walk() for region in each.regions for block in region.blocks]
+    blocks = [block for each in top.walk() for region in each.regions for block in region.blocks]
+    others = [block for block in blocks if block is not operation.parent and not any(block is each for each in own)]
+    if operation.parent is not None and others:
+        target = mutator.pick(others)
+        operation.detach()
+        if target.first_op is None:
+            target.add_op(operation)
+        else:
+            target.insert_op_before(operation, target.first_op)
+
+
 def _drop(mutator: Mutator, operation: Operation) -> None:
     values = [value for value in mutator.visible(operation) if value not in operation.results]
     if values and operation.parent is not None:
@@ -232,7 +283,8 @@ def _drop(mutator: Mutator, operation: Operation) -> None:
 
 
 _SLIPS: tuple[Callable[[Mutator, Operation], None], ...] = (
-    _operands, _operands, _results, _properties, _properties, _properties, _attributes, _regions, _arguments, _order, _drop,
+    _operands, _operands, _results, _properties, _properties, _properties, _attributes, _regions, _arguments, _order, _drop, _exchange,
+    _exchange, _double, _move,
 )  # fmt: skip
 
 
