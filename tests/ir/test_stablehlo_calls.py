@@ -51,6 +51,15 @@ WRITTEN: dict[str, tuple[tuple[str, ...], str, Any]] = {
         ),
         "tensor<4x6xi1>", X > ROW,
     ),
+    "broadcast_compare as CHLO writes it": (
+        (
+            "%0 = chlo.broadcast_compare %x, %y {compare_type = #chlo<comparison_type FLOAT>, "
+            f"comparison_direction = #chlo<comparison_direction GT>}} : ({F}, {V}) -> tensor<4x6xi1>",
+            "return %0 : tensor<4x6xi1>",
+        ),
+        "tensor<4x6xi1>", X > ROW,
+    ),
+    "chlo.constant": ((f"%c = chlo.constant dense<2.0> : {F}", f"%0 = stablehlo.add %x, %c : {F}", f"return %0 : {F}"), F, X + 2),
     "is_inf": (
         (
             f"%z = stablehlo.subtract %x, %x : {F}",

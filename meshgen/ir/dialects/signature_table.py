@@ -46,6 +46,7 @@ _ROWS: dict[str, dict[str, str]] = {
     },
     "bufferization": {"_ -> 1": "alloc_tensor", "2 -> 0..1": "materialize_in_destination"},
     "chlo": {
+        "0 -> 1 <value: any>": "constant",
         "1 -> 1": "acos acosh asin asinh atan atanh conj cosh sinh square tan",
         "1 float -> 1": "bessel_i1e digamma erf erf_inv erfc is_inf is_neg_inf is_pos_inf lgamma",
         "1 -> 1 <value: number|elements>": "constant_like",

@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects import builtin
-from xdsl.ir import Operation
-from xdsl.irdl import operand_def, result_def, var_operand_def
+from xdsl.ir import Attribute, Operation
+from xdsl.irdl import AnyOf, AttrConstraint, BaseAttr, irdl_attr_definition, operand_def, result_def, var_operand_def
 from xdsl.parser import UnresolvedOperand
 from xdsl.printer import Printer
 
@@ -20,7 +20,7 @@ from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.payload import Builder, finish
 from meshgen.ir.bridge.registries import imports
 from meshgen.ir.dense import DenseElements
-from meshgen.ir.dialects.stablehlo.attributes import ComparisonDirection, ComparisonType, integer_of
+from meshgen.ir.dialects.stablehlo.attributes import ATTRIBUTES, ComparisonDirection, ComparisonType, Word, integer_of
 from meshgen.ir.dialects.stablehlo.base import HloOperation, Properties, define, define_node, values_of
 from meshgen.ir.dialects.stablehlo.fields import Field, listed, number, word
 from meshgen.ir.dialects.stablehlo.types import ARROW, TypesForm
@@ -38,6 +38,10 @@ BROADCASTS = (
 )  # fmt: skip
 
 
+def _either(*kinds: type[Attribute]) -> AttrConstraint[Attribute]:
+    return AnyOf([BaseAttr(kind) for kind in kinds])
+
+
 class Function(HloOperation):
     """`chlo.erf %x : tensor<4xf32> -> tensor<4xf32>`, `chlo.zeta %x, %q : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>`"""
 
@@ -52,11 +56,30 @@ class Broadcast(Function):
     FIELDS: ClassVar[tuple[Field, ...]] = (replace(listed("broadcast_dimensions", "dims"), is_required=False),)
 
 
+@irdl_attr_definition
+class ChloDirection(Word):
+    name = "chlo.comparison_direction"
+
+
+@irdl_attr_definition
+class ChloType(Word):
+    name = "chlo.comparison_type"
+
+
+ATTRIBUTES.extend((ChloDirection, ChloType))
+
+
 class Comparison(Broadcast):
+    """Words are CHLO's own, `#chlo<comparison_direction EQ>`; those of StableHLO are read too."""
+
     FIELDS: ClassVar[tuple[Field, ...]] = (
         *Broadcast.FIELDS,
-        word("comparison_direction", ComparisonDirection, "direction", is_required=False),
-        word("compare_type", ComparisonType, "compare_type", is_required=False),
+        replace(
+            word("comparison_direction", ChloDirection, "direction"), kind=_either(ChloDirection, ComparisonDirection)
+        ),
+        replace(
+            word("compare_type", ChloType, "compare_type", is_required=False), kind=_either(ChloType, ComparisonType)
+        ),
     )
 
 

@@ -21,7 +21,7 @@ _PRECISIONS = ("DEFAULT", "HIGH", "HIGHEST")
 _PARTS_OF_SIZES = {"stablehlo.dynamic_pad": 3, "stablehlo.real_dynamic_slice": 3, "stablehlo.dynamic_gather": 1}
 
 
-@verifies("stablehlo.constant")
+@verifies("stablehlo.constant", "chlo.constant")
 def _verify_constant(reading: Reading, operation: Operation) -> None:
     found, value = Checked(reading, operation), operation.properties["value"]
     (result,) = found.results

@@ -116,6 +116,7 @@ class Slice(HloOperation):
 
 
 CONSTANT = define(Constant, "stablehlo.constant")
+define(Constant, "chlo.constant")
 for _name, _kind in (
     ("broadcast_in_dim", BroadcastInDim), ("transpose", Transpose), ("reverse", Reverse), ("slice", Slice), ("pad", Pad),
     ("dynamic_slice", DynamicSlice), ("iota", Iota), ("concatenate", Concatenate), ("reshape", Movement),
@@ -124,7 +125,7 @@ for _name, _kind in (
     define_node(_kind, f"stablehlo.{_name}")
 
 
-@imports("stablehlo.constant")
+@imports("stablehlo.constant", "chlo.constant")
 def _import_constant(importer: Importer, operation: Operation) -> None:
     value = operation.properties["value"]
     if not isinstance(value, DenseElements):
