@@ -12,10 +12,14 @@ from meshgen.errors import ProgramError
 from meshgen.ir.dialects.schedule import Place, Slot
 from meshgen.ir.encode import graph_to_json
 from meshgen.ir.graph import Annotation, Graph, Module, TensorType
+from meshgen.ir.regions import all_nodes, captured
 from meshgen.ir.text import parse_text, print_text
 from meshgen.mesh import Axis, Mesh, make_mesh
+from meshgen.sharding.generate import random_program
+from meshgen.sharding.generators import WIDE
 from meshgen.sharding.materialize import materialize
 from meshgen.sharding.optimize import optimize
+from meshgen.sharding.oracle import check
 from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
 from meshgen.spec import P, Sharding
@@ -153,3 +157,15 @@ def test_schedule_on_launches() -> None:
     again = parse_text(print_text(module))
     for found, expected in zip(again.graph.nodes, module.graph.nodes, strict=True):
         assert (found.attrs["slot"], found.attrs["places"]) == (expected.attrs["slot"], expected.attrs["places"])
+
+
+@pytest.mark.parametrize(
+    ("seed", "same"), [(7, True), (17, True), (69, False), (75, False)], ids=["while", "two captures", "if", "case"]
+)
+def test_loops_and_branches_that_use_what_is_around_them_read_back(seed: int, same: bool) -> None:
+    """Built without text, what a region uses from around it is no operand; read, it is one of a branch."""
+    module = propagate(random_program(seed, WIDE))
+    assert any(captured(node) for node in all_nodes(module.graph) if node.op in ("while", "if", "case"))
+    read = parse_text(print_text(module))
+    assert (print_text(read) == print_text(module)) == same
+    assert check(read, pipeline=lambda found: partition(materialize(found)), seed=seed).ok

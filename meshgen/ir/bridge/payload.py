@@ -50,7 +50,10 @@ class Builder:
         return value
 
     def constant(self, number: float, kind: TensorType) -> Value:
-        """A tensor of one number."""
+        """A tensor of one number; a fault where 64 bits do not hold an integer: text may have any, of indices and in maps."""
+        if isinstance(number, int) and not -(1 << 63) <= number < 1 << 64:
+            self.importer.fault("MG0104", f"{self.source.name}: {number} does not fit into 64 bits", self.source)
+            number = 0
         scalar = np.asarray(number).astype(kind.numpy_dtype)
         if None in kind.shape:
             return self.broadcast(self.constant(number, kind.with_shape(())), kind.shape)

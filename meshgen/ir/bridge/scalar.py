@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
@@ -91,14 +90,7 @@ def constant(builder: Builder, op: Operation, operands: Sequence[Value]) -> Valu
     value, kind = op.properties["value"], kind_of(builder.importer, op.results[0].type)
     if isinstance(value, DenseElements):
         return builder.node("constant", [], kind, value=value.data.array, **{LAZY: True})
-    number = scalar_of(value)
-    if number is None:
-        builder.importer.fault("MG0103", "this constant is not supported", op, "write a number or dense<...>")
-    if isinstance(number, int) and not -(1 << 63) <= number < 1 << 64:  # an index has no width that the parser checks
-        builder.importer.fault("MG0104", f"{op.name}: {number} does not fit into 64 bits", op)
-        number = 0
-    array = np.asarray(0 if number is None else number)
-    return builder.node("constant", [], kind, value=array.astype(kind.numpy_dtype), **{LAZY: True})
+    return builder.constant(scalar_of(value) or 0, kind)
 
 
 def _cast(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:

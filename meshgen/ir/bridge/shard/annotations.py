@@ -41,7 +41,7 @@ from meshgen.ir.bridge.shard.sharding import (
 )
 from meshgen.ir.dialects.shard.attributes import PlanAttr, named
 from meshgen.ir.dialects.shard.dialect import SHARD, GetShardingOp, ShardingOp
-from meshgen.ir.graph import Annotation, Node, NodeSharding
+from meshgen.ir.graph import Annotation, Node, NodeSharding, Value
 from meshgen.ir.partial_kinds import kind_faults
 from meshgen.spec import Sharding
 
@@ -243,10 +243,24 @@ def read_plan(importer: Importer, op: Operation, attribute: Attribute) -> None:
     results = tuple(named(sharding, mesh) for sharding in plan.results)
     if not operands and not results:
         operands, results = typed(node.operands), typed(node.results)
+    if node.op in ("case", "if") and len(operands) < len(node.operands):  # its text names no operand but the first
+        operands = (*operands[:1], *(_made(importer, value) for value in node.operands[1:]))
     if (len(operands), len(results)) != (len(node.operands), len(node.results)):
         message = f"shard.plan has {len(operands)} operands and {len(results)} results, but {node.op} has {len(node.operands)} and {len(node.results)}"
         importer.fault("MG0104", message, op)
     node.sharding = NodeSharding(operands, results, named(Sharding(plan.option), mesh).dims, plan.why)
+
+
+def _made(importer: Importer, value: Value) -> Sharding:
+    """How a value lies where it is made; what an operation around takes is whole."""
+    graph, inputs = importer.graph, importer.reading.module.in_shardings
+    number = graph.inputs.index(value) if value in graph.inputs and importer.outer is None else len(inputs)
+    if number < len(inputs):
+        return inputs[number]
+    for node in graph.nodes:
+        if value in node.results and node.sharding is not None:
+            return node.sharding.results[node.results.index(value)]
+    return Sharding.replicated(value.type.rank)
 
 
 def _node_of(importer: Importer, op: Operation) -> Node:

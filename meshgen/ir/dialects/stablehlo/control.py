@@ -160,10 +160,10 @@ def _fresh(value: Value) -> Value:
 
 @imports("stablehlo.while")
 def _import_while(importer: Importer, operation: Operation) -> None:
-    """A loop that carries what it uses from outside, so that shardings reach it; with kernels it stays outside."""
+    """A loop that carries what it uses from outside, so that propagation sees it; behind that it stays outside, as it was printed."""
     (condition, body), captured = _regions(importer, operation)
     operands, outside = importer.values(operation.operands), importer.values(captured)
-    if importer.reading.module.stage in ("fuse", "schedule"):
+    if importer.reading.module.stage != "import":
         taken = [dict(zip(region.inputs[len(operands) :], outside, strict=True)) for region in (condition, body)]
         condition, body = (with_outside(region, t) for region, t in zip((condition, body), taken, strict=True))
     else:
