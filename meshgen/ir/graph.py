@@ -66,6 +66,10 @@ def real_dtype(dtype: str) -> str:
     return COMPLEX_PARTS.get(dtype, dtype)
 
 
+class OpenSizeError(ValueError):
+    """The sizes of a tensor were asked for, and one is unknown until load."""
+
+
 @dataclass(frozen=True)
 class TensorType:
     """Shape (a size is None where it is unknown until load) and element type of a tensor."""
@@ -79,10 +83,10 @@ class TensorType:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The shape where all sizes are known. Raises ValueError otherwise."""
+        """The shape where all sizes are known. Raises OpenSizeError otherwise."""
         known = tuple(size for size in self.shape if size is not None)
         if len(known) != len(self.shape):
-            raise ValueError(f"{self} has sizes that are unknown until load")
+            raise OpenSizeError(f"{self} has sizes that are unknown until load")
         return known
 
     @property

@@ -55,3 +55,32 @@ def test_counts_that_are_not_those_of_the_operation(name: str) -> None:
     with pytest.raises(ProgramError, match=r"MG010[34]") as caught:
         parse_text(f'"builtin.module"() ({{\n  {FORMS[name]}\n}}) : () -> ()')
     assert all(fault.loc is not None for fault in caught.value.diagnostics)
+
+
+POOL = """"func.func"() <{sym_name = "f", function_type = (tensor<IN>) -> tensor<OUT>}> ({
+  ^bb0(%x: tensor<IN>):
+    %r = "tosa.max_pool2d"(%x) <{kernel = array<i64: 2, 2>, stride = array<i64: 1, 1>, pad = array<i64: 0, 0, 0, 0>}> : (tensor<IN>) -> tensor<OUT>
+    "func.return"(%r) : (tensor<OUT>) -> ()
+  }) : () -> ()"""
+MAP = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %k = arith.constant 1 : index
+  %l = affine.apply affine_map<(d0) -> (d0 + 1180591620717411303424)>(%k)
+  return %x : tensor<4xf32>
+}"""
+DECONVOLVED = """func.func @main(%x: tensor<1x4x4x2xf32>, %k: tensor<?x3x2x2xf32>, %b: tensor<3xf32>) -> tensor<1x6x5x3xf32> {
+  %r = tosa.transpose_conv2d %x, %k, %b {out_pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>} : (tensor<1x4x4x2xf32>, tensor<?x3x2x2xf32>, tensor<3xf32>) -> tensor<1x6x5x3xf32>
+  return %r : tensor<1x6x5x3xf32>
+}"""
+OTHERS = {
+    "a result of another rank": (POOL.replace("IN", "1x4x4x2xf32").replace("OUT", "f32"), "MG0104", "-> f32[] are not of the ranks [4] -> 4"),
+    "a number that no integer holds": (MAP, "MG0104", "1180591620717411303424 does not fit into 64 bits"),
+    "a size that is asked for and open": (DECONVOLVED, "MG0208", "f32[?,3,2,2] has sizes that are unknown until load"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_values_that_no_count_rules_out(name: str) -> None:
+    text, code, message = OTHERS[name]
+    with pytest.raises(ProgramError) as caught:
+        parse_text(text)
+    assert any(each.code == code and message in each.message and each.loc for each in caught.value.diagnostics)

@@ -26,6 +26,7 @@ from meshgen.ir.graph import (
     Graph,
     Module,
     Node,
+    OpenSizeError,
     TensorType,
     Value,
     is_complex,
@@ -138,7 +139,10 @@ class Importer:
         for operation in operations:
             known = len(self.reading.faults)
             with self._on_mesh_of(operation):
-                IMPORTERS[operation.name](self, operation)
+                try:
+                    IMPORTERS[operation.name](self, operation)
+                except OpenSizeError as error:
+                    self.fault("MG0208", f"{operation.name}: {error}", operation, "give them with --shape")
                 if len(self.reading.faults) > known:
                     self._bind_refused(operation)
                 for name, attribute in operation.attributes.items():

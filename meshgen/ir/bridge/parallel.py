@@ -12,7 +12,7 @@ from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.known import constant
 from meshgen.ir.bridge.linalg.structured import refuse
 from meshgen.ir.bridge.payload import Builder
-from meshgen.ir.bridge.registries import IMPORTERS, imports
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.bridge.scf import while_loop
 from meshgen.ir.bridge.tensor_slices import inserted
 from meshgen.ir.dialects.upstream.parallel import ForallOp, InParallelOp, ParallelInsertSliceOp, ParallelOp, ReduceOp
@@ -72,7 +72,7 @@ def import_parallel(importer: Importer, op: Operation) -> None:
         for before, ssa, region in zip(carried, last.args, last.reductions, strict=True):
             for argument, value in zip(region.block.args, (before, inner.value(ssa)), strict=True):
                 inner.bind(argument, value)
-            found += _converted(inner, list(region.block.ops))
+            found += inner.values(inner.operations(region.block))
         return found
 
     _loop(importer, op, [_numbers(each) for each in (op.lowerBound, op.upperBound, op.step)], list(op.initVals), ends)
@@ -125,19 +125,11 @@ def _body(importer: Importer, op: Operation, ranges: Sequence[Range], counts: Se
         inner.bind(argument, place)
     for argument, value in zip(block.args[len(ranges) :], carried, strict=False):
         inner.bind(argument, value)
-    _converted(inner, list(block.ops))
+    inner.operations(block)
     outputs = ends(inner, carried)
     inner.graph.outputs = [builder.apply("add", number, builder.constant(1, INDEX)), *outputs]
     inner.graph.inputs += [inner.taken(ssa) for ssa in inner.captures]
     return inner.graph, inner.captures
-
-
-def _converted(importer: Importer, operations: list[Operation]) -> list[Value]:
-    """Converts all operations but the last, which ends their block; returns what that has."""
-    *inside, last = operations
-    for operation in inside:
-        IMPORTERS[operation.name](importer, operation)
-    return importer.values(last.operands) if last.name == "scf.reduce.return" else []
 
 
 def _digits(builder: Builder, number: Value, counts: Sequence[int]) -> list[Value]:

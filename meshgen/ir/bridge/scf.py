@@ -12,7 +12,7 @@ from meshgen.ir.bridge.conversion import Importer
 from meshgen.ir.bridge.known import constant
 from meshgen.ir.bridge.linalg.structured import refuse
 from meshgen.ir.bridge.payload import Builder
-from meshgen.ir.bridge.registries import IMPORTERS, imports
+from meshgen.ir.bridge.registries import imports
 from meshgen.ir.dialects.upstream.structure import SCF
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.ir.inline import copy_nodes
@@ -140,10 +140,7 @@ def import_switch(importer: Importer, op: Operation) -> None:
 def import_execute_region(importer: Importer, op: Operation) -> None:
     """A region that runs once, in place."""
     assert isinstance(op, scf.ExecuteRegionOp)
-    *operations, last = op.region.block.ops
-    for operation in operations:
-        IMPORTERS[operation.name](importer, operation)
-    for result, ssa in zip(op.results, last.operands, strict=True):
+    for result, ssa in zip(op.results, importer.operations(op.region.block), strict=True):
         importer.bind(result, importer.value(ssa))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
@@ -137,16 +137,13 @@ def _sum_of(builder: Builder, values: Sequence[Value]) -> Value:
     return first
 
 
-def fits(importer: Importer, op: Operation, *ranks: int, lists: Mapping[str, int] | None = None) -> bool:
-    """Whether the first operands have these ranks and attributes as many numbers as `lists` says; a fault where not."""
-    kinds = [importer.type(operand) for operand in op.operands[: len(ranks)]]
-    given = {name: a for name in lists or {} if (a := attribute_of(op, name)) is not None}
-    lengths = {name: len(integers(attribute)) for name, attribute in given.items()}
-    wrong = [f"{name} has {n} numbers" for name, n in lengths.items() if lists and n != lists[name]]
-    if [kind.rank for kind in kinds] == list(ranks) and not wrong:
+def fits(importer: Importer, op: Operation, *ranks: int) -> bool:
+    """Whether the first operands have these ranks, and the result that of the first; a fault where not."""
+    kinds = [importer.type(value) for value in (*op.operands[: len(ranks)], *op.results)]
+    if [kind.rank for kind in kinds] == [*ranks, ranks[0]]:
         return True
-    found = ", ".join([*map(str, kinds), *wrong])
-    importer.fault("MG0104", f"{op.name}: ({found}) are not operands of the ranks {list(ranks)}", op)
+    message = f"{op.name}: ({', '.join(map(str, kinds[:-1]))}) -> {kinds[-1]} are not of the ranks {list(ranks)} -> {ranks[0]}"
+    importer.fault("MG0104", message, op)
     refuse(importer, op)
     return False
 

@@ -17,9 +17,6 @@ from meshgen.ir.dialects.stablehlo.attributes import integers
 from meshgen.ir.evaluate.common import integer_range, neutral
 from meshgen.ir.graph import TensorType, Value, is_float
 
-PLANE = {"pad": 4, "stride": 2, "dilation": 2, "kernel": 2, "out_pad": 4}
-"""Numbers in the attributes of an operation on planes."""
-
 
 def numbers(op: Operation, name: str, default: Sequence[int]) -> tuple[int, ...]:
     """A list of integers."""
@@ -69,7 +66,7 @@ def _convolve(importer: Importer, op: Operation, image: Value, kernel: Value, wi
 def import_convolution(importer: Importer, op: Operation) -> None:
     """Kernels are output channels, spatial dims, input channels."""
     count = 3 if op.name.endswith("3d") else 2
-    if not fits(importer, op, count + 2, count + 2, 1, lists={"pad": 2 * count, "stride": count, "dilation": count}):
+    if not fits(importer, op, count + 2, count + 2, 1):
         return
     image, kernel = importer.values(op.operands[:2])
     low, high = _sides(numbers(op, "pad", [0] * 2 * count))
@@ -83,7 +80,7 @@ def import_convolution(importer: Importer, op: Operation) -> None:
 @imports("tosa.depthwise_conv2d")
 def import_depthwise(importer: Importer, op: Operation) -> None:
     """Kernels are height, width, input channels, results per channel."""
-    if not fits(importer, op, 4, 4, 1, lists=PLANE):
+    if not fits(importer, op, 4, 4, 1):
         return
     image, kernel = importer.values(op.operands[:2])
     height, width, channels, times = kernel.type.sizes
@@ -96,7 +93,7 @@ def import_depthwise(importer: Importer, op: Operation) -> None:
 @imports("tosa.transpose_conv2d")
 def import_transposed(importer: Importer, op: Operation) -> None:
     """The image with rows put between its own, walked by the kernel turned round."""
-    if not fits(importer, op, 4, 4, 1, lists=PLANE):
+    if not fits(importer, op, 4, 4, 1):
         return
     image, kernel = importer.values(op.operands[:2])
     low, high = _sides(numbers(op, "out_pad", [0] * 4))
@@ -113,7 +110,7 @@ def import_transposed(importer: Importer, op: Operation) -> None:
 @imports("tosa.max_pool2d", "tosa.avg_pool2d")
 def import_pool(importer: Importer, op: Operation) -> None:
     """The greatest, or the mean of those elements of a window that are not padding."""
-    if not fits(importer, op, 4, lists=PLANE):
+    if not fits(importer, op, 4):
         return
     builder, value, kind = Builder(importer, op), importer.value(op.operands[0]), importer.type(op.results[0])
     is_mean = op.name == "tosa.avg_pool2d"
