@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,11 +16,6 @@ from meshgen.mesh import Mesh
 MAX_TEXT = 1 << 29  # bytes: operations would take hours to read; what is long are constants
 _PIECE = 1 << 20  # bytes that are read at once
 
-_ALIAS = re.compile(r"^(#loc\d*) = (loc\(.*\))$", re.MULTILINE)
-_HEADER = re.compile(r"^ *func\.func (?:private (?=@_wrapped_jax_export_main)|public )@\w+\(%.*$", re.MULTILINE)
-_ARGUMENT = re.compile(r'%arg(\d+): [^%]*? (loc\((?:"(?:[^"\\]|\\.)*"|#loc\d*)\))')
-_NAME = re.compile(r'loc\("((?:[^"\\]|\\.)*)"\)')
-
 
 def read_mlir(source: str | Path, meshes: Sequence[Mesh] = (), entry: str = "") -> Module:
     """The module of MLIR text: `source` is the text itself, a path, or `-` for stdin.
@@ -32,46 +26,17 @@ def read_mlir(source: str | Path, meshes: Sequence[Mesh] = (), entry: str = "") 
     where the text is refused (see `parse_text`).
     """
     if source == "-":
-        return _parsed(_read("-", getattr(sys.stdin, "buffer", sys.stdin)), "-", meshes, entry)
+        text = _read("-", getattr(sys.stdin, "buffer", sys.stdin))
+        return parse_text(text, "-", meshes, entry, called=canonical)
     if isinstance(source, str) and ("\n" in source or "{" in source or not source.strip()):
-        return _parsed(source, "<text>", meshes, entry)
+        return parse_text(source, "<text>", meshes, entry, called=canonical)
     path = str(source)
-    return _parsed(_read(path), path, meshes, entry)
+    return parse_text(_read(path), path, meshes, entry, called=canonical)
 
 
 def read_generated(text: str) -> Module:
     """The module of a text that a compiler printed and no user has seen: its places are those that it names."""
-    return _parsed(text, "<text>", (), "", is_written=False)
-
-
-def _parsed(text: str, file: str, meshes: Sequence[Mesh], entry: str, is_written: bool = True) -> Module:
-    """The module, its inputs by the names that locations give them; where two would be alike, by those in the text.
-
-    JAX exports a program whose sizes are symbols as a function around the one that has the names.
-    """
-    module = parse_text(text, file, meshes, entry, is_written)
-    headers = _HEADER.findall(text) if " loc(" in text else []
-    if headers and sum("func public" in header for header in headers) == 1:
-        found = _ALIAS.findall(text) if "loc(#" in headers[-1] else []
-        aliases = {f"loc({alias})": location for alias, location in found}
-        first = len(re.findall(r"%arg\d+:", headers[-1])) - len(module.graph.inputs)  # behind sizes that are symbols
-        named = {int(arg) - first: _name_in(aliases.get(loc, loc)) for arg, loc in _ARGUMENT.findall(headers[-1])}
-        _call_inputs(module, {f"arg{number}": name for number, name in named.items()})
-    return module
-
-
-def _name_in(location: str) -> str:
-    """The name that a location is, as names are shown: `params.w1` of `loc("params['w1']")`; empty for any other."""
-    match = _NAME.fullmatch(location)
-    return canonical(match[1].replace('\\"', '"')) if match else ""
-
-
-def _call_inputs(module: Module, named: Mapping[str, str]) -> None:
-    """Give inputs other names, from those that they have in the text, unless two would then be alike."""
-    names = [named.get(value.name) or value.name for value in module.graph.inputs]
-    if len({*names}) == len(names):
-        for value, name in zip(module.graph.inputs, names, strict=True):
-            value.name = name
+    return parse_text(text, "<text>", is_written=False, called=canonical)
 
 
 def _read(name: str, stream: IO[Any] | None = None) -> str:

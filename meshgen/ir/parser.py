@@ -38,6 +38,7 @@ _RESOURCE_NAME = re.compile(r'<\s*"?([^<>"]*?)"?\s*>')
 _RESOURCE = re.compile(r'([\w$.-]+|"[^"]*")\s*:\s*"0x([0-9A-Fa-f]*)"')
 _INTEGERS = re.compile(r"\[([-\d,\s]*)\]")
 _LOCATION_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)[^\S\n]*$", re.MULTILINE)
+_LOCATION_NAME = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)\b')
 _NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|->|[()\[\]{}<>]')
 _OPENING = {")": "(", "]": "[", "}": "{", ">": "<"}
@@ -96,6 +97,12 @@ class TextParser(Parser):
         """Where the `loc` of an operation or argument says that it stands."""
         location = item.location if isinstance(item, Operation | BlockArgument) else None
         return self._resolve(location.desc.data) if isinstance(location, NameLoc) else None
+
+    def location_name(self, argument: BlockArgument) -> str:
+        """What the `loc` of an argument calls it, as `loc("x")`; empty where it says anything else."""
+        text = argument.location.desc.data if isinstance(argument.location, NameLoc) else ""
+        match = _LOCATION_NAME.fullmatch(self._location_aliases.get(text, text))
+        return match[1].replace('\\"', '"') if match else ""
 
     def _resolve(self, text: str, depth: int = 0) -> Location | None:
         """The first file position that a location's text names, through aliases (at most 100 deep)."""

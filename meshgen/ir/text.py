@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from xdsl.context import Context
-from xdsl.dialects import builtin
+from xdsl.dialects import builtin, func
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from meshgen.collector import rarely_collecting
@@ -29,6 +29,8 @@ _OPERATION = re.compile(
     r'^[^\S\n]*(?:%[\w$.:, %-]+=[^\S\n]*)?(?:"(\w+\.[\w.]+)"[^\S\n]*\(|(?!module\b)(\w+\.[\w.]+)(?=[\s(<])(?![^\S\n]*=))', re.MULTILINE
 )  # fmt: skip
 
+_WRAPPED = "_wrapped_jax_export_main"
+_UNNAMED = re.compile(r"arg\d+")
 _CALL = re.compile(
     r'^[^\n/]*\bcustom_call\b(?:[^\S\n]+@([\w.]+)|[^\n]*\bcall_target_name[^\S\n]*=[^\S\n]*"([^"\n]+)")', re.MULTILINE
 )
@@ -42,10 +44,12 @@ _HINTS = {"cf": "write scf.if, scf.for or scf.while: mlir-opt --lift-cf-to-scf m
 
 @rarely_collecting()
 def parse_text(
-    text: str, file: str = "-", meshes: Sequence[Mesh] = (), entry: str = "", is_written: bool = True
-) -> Module:
+    text: str, file: str = "-", meshes: Sequence[Mesh] = (), entry: str = "", is_written: bool = True,
+    called: Callable[[str], str] | None = None,
+) -> Module:  # fmt: skip
     """The module that `text` says. `file` is its name in diagnostics; `meshes` have sizes that the text leaves open.
 
+    `called` makes the name of an input of what the `loc` of an argument `%arg0` calls it; without it that says nothing.
     Of a text that is not written by a user (`is_written`) only what has a `loc` has a place.
     `entry` names the function to take, if not @main or the only public one; what it calls is inlined. Raises UsageError
     (MG0001) where there is no such function, ProgramError: MG0102 for an empty text,
@@ -67,9 +71,29 @@ def parse_text(
     source = Source(parser.locate if is_written else parser.named_location, parser.name_of)
     inner = [operation for operation in top.ops if isinstance(operation, builtin.ModuleOp)]
     if not inner:
-        return _complete(top, source, meshes, entry=entry)
+        module = _complete(top, source, meshes, entry=entry)
+        if called is not None:
+            _call_inputs(module, top, parser, called)
+        return module
     module = import_parts(top, inner, source)
     return read_parts(module, [_complete(each, source, meshes, is_part=True) for each in inner])
+
+
+def _call_inputs(module: Module, top: builtin.ModuleOp, parser: TextParser, called: Callable[[str], str]) -> None:
+    """Give inputs the names that locations of arguments are, unless two would then be alike.
+
+    JAX exports a program whose sizes are symbols as a function around the one that has the names, which takes sizes first.
+    """
+    functions = {each.sym_name.data: each for each in top.ops if isinstance(each, func.FuncOp)}
+    told, inputs = functions.get(_WRAPPED, functions[module.graph.name]), module.graph.inputs
+    arguments = list(told.args)[len(told.args) - len(inputs) :]
+    names = [value.name for value in inputs]
+    for number, argument in enumerate(arguments):
+        if _UNNAMED.fullmatch(parser.name_of(argument)) and (name := parser.location_name(argument)):
+            names[number] = called(name)
+    if len({*names}) == len(names):
+        for value, name in zip(inputs, names, strict=True):
+            value.name = name
 
 
 def _complete(
