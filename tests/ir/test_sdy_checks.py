@@ -69,6 +69,9 @@ COLLECTIVES: dict[str, tuple[str, str, str]] = {
     "reduces and moves": ('{"x"}, {}', 'all_reduce {"y"} %a out_sharding=<@m, [{}, {"x"}]>', "dim 0 of the operand"),
     "scatters to another dim": ('{}, {}', 'reduce_scatter [{"x"}, {}] %a out_sharding=<@m, [{}, {"x"}]>', "of the operand"),
     "a part that is all": ('{"x"}, {}', 'all_gather [{"x":(1)2}, {}] %a out_sharding=<@m, [{}, {}]>', "no part of mesh axis 'x'"),
+    "an operand of which nothing is said": ("", 'all_gather [{"y"}, {}] %a out_sharding=<@m, [{}, {}]>', "its operand has no sharding"),
+    "a permutation of what is whole": ("", "collective_permute %a out_sharding=<@m, [{}, {}]>", "its operand has no sharding"),
+    "a reduction of what is whole": ("", 'all_reduce {"y"} %a out_sharding=<@m, [{"x"}, {}]>', "out_sharding cannot be"),
     "a list of something else": ('{"x"}, {}', 'all_gather [{?}, {}] %a out_sharding=<@m, [{}, {}]>', "lists no axes"),
 }  # fmt: skip
 
@@ -90,7 +93,8 @@ def test_a_collective_makes_its_out_sharding(name: str) -> None:
         ('{"x", "y"}, {}', 'all_to_all [{"y"}: 0->1] %a out_sharding=<@m, [{"x"}, {"y"}]>'),
         ('{"x"}, {"y"}', 'collective_permute %a out_sharding=<@m, [{"y":(1)2}, {"x", "y":(2)2}]>'),
         ("", 'all_slice [{}, {"y"}] %a out_sharding=<@m, [{}, {"y"}]>'),
-        ("", 'all_gather [{"y"}, {}] %a out_sharding=<@m, [{}, {}]>'),  # of the operand nothing is said
+        ("", 'all_reduce {"y"} %a out_sharding=<@m, [{}, {}]>'),
+        ("", 'reduce_scatter [{"y"}, {}] %a out_sharding=<@m, [{"y"}, {}]>'),
     ],
 )
 def test_sound_collectives_are_read(argument: str, collective: str) -> None:
@@ -140,6 +144,9 @@ RULES = {
     "([i, k], [k])->([i, j]) {i=4, j=6, k=8}": r"operand 1 has 1 dims, but the tensor is f32[8,6]",
     "([i, k], [k, j])->([i, l]) {i=4, j=6, k=8}": "names factor l, but gives no size",
     "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8, l=2}": "factor l a size, but no dim has it",
+    "([i, i], [k, j])->([i, j]) {i=4, j=6, k=8}": "operand 0 has factor i twice",
+    "([i, ], [k, j])->([i, j]) {i=4, j=6, k=8}": "operand 0 has a dim without a factor",
+    "([i, kl], [k, j])->([i, j]) {i=4, j=6, k=8, l=1}": "operand 0 has factor l of size 1 beside others",
     "([i, k], [k, j])->([i, j]) {i=4, j=6, k=0}": "factor k has size 0",
     "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8} reduction={m}": "reduction has factor m",
     "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8} reduction={k} permutation={k}": "factor k is in reduction and in permutation",

@@ -1,7 +1,7 @@
 """What Shardy asks of its collectives: `out_sharding` is what the axes that they list make of the operand's sharding.
 
 all_gather          operand's dims = out's dims, then the gathered axes
-all_slice           out's dims = operand's dims, then the slicing axes
+all_slice           out's dims = operand's dims, then the slicing axes; an operand without a sharding is whole here
 reduce_scatter      the same; the operand may be unreduced along them
 all_to_all          the same axes are behind one dim of the operand and another one of out
 all_reduce          the same dims; the reduced axes are in none
@@ -27,6 +27,7 @@ from meshgen.spec import Sharding
 
 REDUCES = "reduces"  # attribute of the annotation that a reduction becomes: the axes that it is over
 Axes = tuple[str, ...]
+_FROM_WHOLE = ("all_slice", "all_reduce", "reduce_scatter")  # an operand without a sharding is whole
 _LIST = re.compile(r"\{([^{}]*)\}")
 _LISTED = re.compile(r'"[^"]+"(?:\s*:\s*\(\d+\)\s*\d+)?|:\s*\d+\s*->\s*\d+|[\[\]{},\s]')
 _PARAM = re.compile(r"\{([^{}]*)\}\s*:\s*(\d+)\s*->\s*(\d+)")
@@ -41,6 +42,12 @@ def check_collective(importer: Importer, operation: Operation, after: Spelled) -
         return {}
     before = spelled_of(operation.operands[0])
     given = _sharding(before) if before is not None and before.mesh == symbol else None
+    if before is None and _says_nothing(operation.operands[0]):
+        if op not in _FROM_WHOLE:
+            hint = "state it: sdy.sharding on the operation that makes it, or on the argument"
+            importer.fault("MG0204", f"{operation.name}: its operand has no sharding", operation, hint)
+            return {}
+        given = Sharding.replicated(len(after.dims))
     try:
         message = collective_fault(op, text, given, _sharding(after), mesh)
     except ValueError as error:
@@ -69,11 +76,16 @@ def spelled_of(value: SSAValue) -> Spelled | None:
         return None
 
 
+def _says_nothing(value: SSAValue) -> bool:
+    """Whether a value is made by an operation, or is an argument of the program: how others lie is said around them."""
+    return not isinstance(value.owner, Block) or isinstance(value.owner.parent_op(), func.FuncOp)
+
+
 def _of_result(value: SSAValue, owner: Operation) -> str:
     stated = owner.properties.get("out_sharding") or owner.properties.get("sharding")
     if isinstance(stated, ShardingAttr):
         return stated.data
-    each = owner.attributes.get("sdy.sharding")
+    each = owner.properties.get("out_shardings") or owner.attributes.get("sdy.sharding")
     bodies = each.data if isinstance(each, ShardingPerValueAttr) else ()
     return bodies[owner.results.index(value)] if len(bodies) == len(owner.results) else ""
 
@@ -97,8 +109,6 @@ def collective_fault(op: str, text: str, before: Sharding | None, after: Shardin
     lists = listed_axes(text)
     if rest := _LISTED.sub("", text):
         return f"'{rest[:20]}' in its list of axes is no axis"
-    if op == "all_slice" and before is None:  # nothing splits it then
-        before = Sharding.replicated(after.rank)
     if message := _axes_fault([axis for axes in lists for axis in axes], mesh):
         return message
     if op in ("all_gather", "all_slice", "reduce_scatter", "sharded_to_unreduced") and len(lists) != after.rank:

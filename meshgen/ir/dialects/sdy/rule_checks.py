@@ -8,7 +8,7 @@ Rules of known operations are meshgen's own; a user's rule is looked at, so that
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.ir import Attribute, Operation
 
@@ -41,6 +41,8 @@ def rule_fault(rule: str, operands: Sequence[TensorType], results: Sequence[Tens
         for number, (dims, kind) in enumerate(zip(tensors, types, strict=True)):
             if len(dims) != kind.rank:
                 return f"{what} {number} has {len(dims)} dims, but the tensor is {kind}"
+            if message := _dims_fault(dims, sizes):
+                return f"{what} {number} {message}"
             used.update(factor for factors in dims for factor in factors)
     return _factor_fault(used, sizes, parts["rest"] or "")
 
@@ -48,6 +50,17 @@ def rule_fault(rule: str, operands: Sequence[TensorType], results: Sequence[Tens
 def _dims(text: str) -> list[list[str]]:
     """The factors of each dim, major to minor: `ij, k`."""
     return [_FACTOR.findall(word) for word in text.split(",")] if text.strip() else []
+
+
+def _dims_fault(dims: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> str:
+    """Sizes need not be those of the dims: a slice has the factors of what it is cut from."""
+    seen = [factor for factors in dims for factor in factors]
+    if not all(dims):
+        return "has a dim without a factor"
+    if again := next((factor for factor in seen if seen.count(factor) > 1), ""):
+        return f"has factor {again} twice"
+    one = next((f for factors in dims if len(factors) > 1 for f in factors if sizes.get(f) == 1), "")
+    return f"has factor {one} of size 1 beside others in a dim" if one else ""
 
 
 def _factor_fault(used: set[str], sizes: dict[str, int], rest: str) -> str:
