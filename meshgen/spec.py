@@ -21,6 +21,7 @@ from meshgen.mesh import Mesh
 
 PARTIAL_KINDS = ("sum", "max", "min", "product", "and", "or", "xor")
 Halo = tuple[int, int]
+_MOST_ROWS = 1 << 40  # elements of a value: `MAX_ELEMENTS` of meshgen/ir/encode_values.py
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,11 @@ class Sharding:
                 found.append(Diagnostic("MG0204", f"dim {dim} has a halo of ({before}, {after}) but is not split"))
             if before < 0 or after < 0:
                 found.append(Diagnostic("MG0204", f"dim {dim} has a negative halo ({before}, {after})"))
+            if max(before, after) > _MOST_ROWS:
+                message = (
+                    f"dim {dim} has a halo of ({before}, {after}) rows, but a value has {_MOST_ROWS} elements at most"
+                )
+                found.append(Diagnostic("MG0204", message))
         for dim, offsets in enumerate(self.offsets):
             if not offsets:
                 continue

@@ -185,7 +185,7 @@ class Mutator:
 
 
 def _operands(mutator: Mutator, operation: Operation) -> None:
-    values = mutator.visible(operation)
+    values = mutator.visible(operation) or operation.operands
     mutator.rebuilt(operation, operands=mutator.changed(operation.operands, lambda _: mutator.pick(values)))
 
 

@@ -60,6 +60,7 @@ def test_offsets_give_unequal_shards() -> None:
         (P(None, partial={"x": "mean"}), (4,), "MG0204", "'mean' is no kind"),
         (Sharding(((),), halo=((1, 0),)), (4,), "MG0204", "but is not split"),
         (Sharding((("x",),), halo=((-1, 0),)), (4,), "MG0204", "negative halo"),
+        (Sharding((("x",),), halo=((0, 1 << 63),)), (4,), "MG0204", "1099511627776 elements at most"),
         (Sharding((("x",),), halo=((1, 0),), offsets=((0, 1, 2, 3, 4),)), (4,), "MG0204", "not both"),
         (Sharding((("x",),), offsets=((0, 2, 4),)), (4,), "MG0204", "needs 5 offsets, but has 3"),
         (Sharding((("x",),), offsets=((0, 3, 2, 4, 4),)), (4,), "MG0204", "do not rise from 0"),
