@@ -71,7 +71,13 @@ DECONVOLVED = """func.func @main(%x: tensor<1x4x4x2xf32>, %k: tensor<?x3x2x2xf32
   %r = tosa.transpose_conv2d %x, %k, %b {out_pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>} : (tensor<1x4x4x2xf32>, tensor<?x3x2x2xf32>, tensor<3xf32>) -> tensor<1x6x5x3xf32>
   return %r : tensor<1x6x5x3xf32>
 }"""
+NOTHING = """"func.func"() <{sym_name = "f", function_type = (tensor<4xf32>) -> tensor<4xf32>}> ({
+  ^bb0(%x: tensor<4xf32>):
+    %r = "linalg.map"(%x) <{combiner = "arith.addf", operandSegmentSizes = array<i32: 0, 1>}> : (tensor<4xf32>) -> tensor<4xf32>
+    "func.return"(%r) : (tensor<4xf32>) -> ()
+  }) : () -> ()"""
 OTHERS = {
+    "a function of nothing": (NOTHING, "MG0104", "linalg.map with arith.addf of no elements"),
     "a result of another rank": (POOL.replace("IN", "1x4x4x2xf32").replace("OUT", "f32"), "MG0104", "-> f32[] are not of the ranks [4] -> 4"),
     "a number that no integer holds": (MAP, "MG0104", "1180591620717411303424 does not fit into 64 bits"),
     "a size that is asked for and open": (DECONVOLVED, "MG0208", "f32[?,3,2,2] has sizes that are unknown until load"),

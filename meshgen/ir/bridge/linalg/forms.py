@@ -53,6 +53,8 @@ class Scalars:
     def apply(self, name: str, *operands: SSAValue, result: Attribute | None = None) -> SSAValue:
         """The result of an operation of arith or math, or of tosa where those have none. Raises NoForm where its signature is another."""
         cls = next(OPERATIONS[full] for full in (f"arith.{name}", f"math.{name}", f"tosa.{name}") if full in OPERATIONS)
+        if not operands:
+            raise NoForm(f"with {cls.name} of no elements")
         operation = cls.create(operands=operands, result_types=[result or operands[-1].type])
         if faults := SIGNATURES[operation.name].faults(operation):
             raise NoForm(f"with {operation.name} {faults[0]}")
