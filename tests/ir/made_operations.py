@@ -23,12 +23,11 @@ from xdsl.irdl import (
     OpDef,
     OperandDef,
     OptPropertyDef,
-    RangeConstraint,
     ResultDef,
 )
 from xdsl.printer import Printer
 
-import meshgen.ir.text  # noqa: F401  registers all importers
+import meshgen.ir.bridge.module  # noqa: F401  # pyright: ignore[reportUnusedImport]  # registers the importer of calls
 from meshgen.ir.bridge.families import dialects
 from meshgen.ir.bridge.registries import DIALECTS, IMPORTERS
 from meshgen.ir.dialects.signature import KINDS, Body, Count, Letters, Property, Signature
@@ -91,7 +90,7 @@ def is_taken(groups: Groups, number: int, kind: Attribute) -> bool:
     if not groups:
         return True
     constraint = groups[min(number, len(groups) - 1)][1].constr
-    return constraint.verifies([kind]) if isinstance(constraint, RangeConstraint) else constraint.verifies(kind)
+    return constraint.verifies([kind])
 
 
 @functools.cache

@@ -39,7 +39,7 @@ BROADCASTS = (
 
 
 def _either(*kinds: type[Attribute]) -> AttrConstraint[Attribute]:
-    return AnyOf([BaseAttr(kind) for kind in kinds])
+    return AnyOf(tuple(BaseAttr(kind) for kind in kinds))
 
 
 class Function(HloOperation):
