@@ -63,9 +63,9 @@ class Collective:
         first = self.first_rank.get(self.mesh.name, 0)
         return tuple(first + member for member in group_of(self.mesh, rank, axes))
 
-    def place(self, key: str) -> int:
+    def place(self, key: str, default: int | None = None) -> int:
         """The number in the group of the device that an attribute names by coordinates along the axes, or by that number."""
-        place = self.attrs[key]
+        place = default if self.attrs.get(key) is None else self.attrs[key]
         if isinstance(place, int):
             return place
         number = 0

@@ -207,5 +207,5 @@ def send(collective: Collective, rank: int) -> list[Step]:
 def recv(collective: Collective, rank: int) -> list[Step]:
     """From the sender's operand, which is what was sent, to the one receiver."""
     members, own = collective.members(rank), collective.index(rank)
-    source = collective.place("source") if collective.attrs.get("source") is not None else 0
-    return _sent_whole(collective, members[own], [(members[source], members[collective.place("destination")])]).steps()
+    source, destination = collective.place("source", 0), collective.place("destination")
+    return _sent_whole(collective, members[own], [(members[source], members[destination])]).steps()

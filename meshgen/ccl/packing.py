@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from meshgen.ccl.between import Ends, between
+from meshgen.ccl.between import BETWEEN, Ends, between
 from meshgen.ccl.collective import Collective, leading
 from meshgen.ccl.cost import transfer_ends
 from meshgen.ccl.exchange import with_summand_dim
@@ -29,9 +29,7 @@ class Packing(NamedTuple):
 
 
 _NOTHING = Packing(0, 0)
-COUNTED_DEVICES = (
-    1 << 16
-)  # of larger groups what a device sends is bounded, so that a plan is checked in a moment on any mesh
+COUNTED_DEVICES = 1 << 16  # in larger groups what a device sends is bounded: a plan is checked in a moment on any mesh
 
 
 def packing(collective: Collective) -> Packing:
@@ -139,6 +137,11 @@ def _send(collective: Collective) -> Packing:
     return _copied(collective) if collective.results else _NOTHING
 
 
+def _recv(collective: Collective) -> Packing:
+    source, destination = collective.place("source", 0), collective.place("destination")
+    return _copied(collective) if source == destination else _NOTHING
+
+
 def _transfer(collective: Collective) -> Packing:
     """A permute, retile or halo exchange."""
     (operand,), (result,) = collective.operands, collective.results
@@ -210,35 +213,23 @@ class _Side(NamedTuple):
         return size % self.sharding.parts(dim, self.mesh) == 0 and tiles[1] % max(tiles[0], 1) == 0
 
 
-def _transfer_send(collective: Collective) -> Packing:
+def _between(collective: Collective) -> Packing:
+    """One side of a transfer to another mesh, and the turn of the next one, a byte."""
     ends = Ends.of(collective.op, collective.attrs, collective.mesh)
-    shares = between(ends)
-    sender, receiver = _ends(ends)
-    holders = ends.sender.size // math.prod(ends.source.parts(dim, ends.sender) for dim in range(len(ends.shape)))
-    if holders == 1 and sender.is_contiguous(receiver, ends.shape):
-        return Packing(0, 1)
-    sent = _most_sent(shares[0], min(shares[1], collective.operands[0].size), holders)
-    return Packing(
-        sent * collective.operands[0].numpy_dtype.itemsize, 2 * sent * collective.operands[0].numpy_dtype.itemsize + 1
-    )
-
-
-def _transfer_recv(collective: Collective) -> Packing:
-    ends = Ends.of(collective.op, collective.attrs, collective.mesh)
-    _, received = between(ends)
-    sender, receiver = _ends(ends)
-    holders = ends.sender.size // math.prod(ends.source.parts(dim, ends.sender) for dim in range(len(ends.shape)))
-    if holders == 1 and receiver.is_contiguous(sender, ends.shape):
-        return Packing(0, 1)
-    moved = received * collective.results[0].numpy_dtype.itemsize
-    return Packing(moved, 2 * moved + 1)
-
-
-def _ends(ends: Ends) -> tuple[_Side, _Side]:
-    return (
-        _Side(ends.source, ends.sender, ends.source.local_shape(ends.shape, ends.sender)),
-        _Side(ends.target, ends.receiver, ends.target.local_shape(ends.shape, ends.receiver)),
-    )
+    sides = [
+        _Side(sharding, mesh, sharding.local_shape(ends.shape, mesh))
+        for sharding, mesh in ((ends.source, ends.sender), (ends.target, ends.receiver))
+    ]
+    sends = collective.op == "transfer_send"
+    here, there = sides if sends else sides[::-1]
+    kind = collective.operands[0] if sends else collective.results[0]
+    holders = ends.sender.size // ends.sender.group_size(ends.source.split_axes)
+    sent, received = between(ends)
+    moved = _most_sent(sent, min(received, kind.size), holders) if sends else received
+    if holders == 1 and here.is_contiguous(there, ends.shape):
+        moved = 0
+    nbytes = moved * kind.numpy_dtype.itemsize
+    return Packing(nbytes, 2 * nbytes + 1)
 
 
 _PACKINGS: dict[str, Callable[[Collective], Packing]] = {
@@ -254,8 +245,7 @@ _PACKINGS: dict[str, Callable[[Collective], Packing]] = {
     "shift": _shift,
     "permute_pairs": _permute_pairs,
     "send": _send,
-    "recv": _copied,
+    "recv": _recv,
     **dict.fromkeys(("permute", "retile", "update_halo"), _transfer),
-    "transfer_send": _transfer_send,
-    "transfer_recv": _transfer_recv,
+    **dict.fromkeys(BETWEEN, _between),
 }

@@ -216,6 +216,35 @@ def test_messages_without_their_other_side_are_seen() -> None:
     assert check_lowered([Lowered((outside[0],), 0) for _ in range(6)], GRID)
 
 
+def mutated(rng: np.random.Generator, step: Messages) -> Messages:
+    """Messages of which one is lost, doubled, cut, or goes to somebody else."""
+    side = "sends" if step.sends and (not step.receives or rng.random() < 0.5) else "receives"
+    listed = list(getattr(step, side))
+    number = int(rng.integers(len(listed)))
+    message, choice = listed[number], int(rng.integers(4))
+    box = message.box.rows(0, 0, message.box.shape[0] - 1) if message.box.shape else replace(message.box, dtype="c128")
+    changes = [[], [message, message], [replace(message, box=box)], [replace(message, peer=message.peer + 1)]]
+    listed[number : number + 1] = changes[choice]
+    return replace(step, **{side: tuple(listed)})
+
+
+def test_random_changes_of_messages_are_seen() -> None:
+    seen = 0
+    for number in range(300):
+        rng = np.random.default_rng((8, number))
+        case = random_case(rng)
+        lowered = lowered_on(case.node, case.mesh)
+        places = [(rank, place) for rank, each in enumerate(lowered) for place, step in enumerate(each.steps)
+                  if isinstance(step, Messages) and (step.sends or step.receives)]  # fmt: skip
+        if places:
+            rank, place = places[int(rng.integers(len(places)))]
+            step = lowered[rank].steps[place]
+            assert isinstance(step, Messages)
+            assert check_lowered(changed(lowered, rank, place, mutated(rng, step)), case.mesh), str(case)
+            seen += 1
+    assert seen > 100
+
+
 def test_boxes_of_other_shapes_and_operands_that_are_written_are_seen() -> None:
     box, other = dense(OPERAND, "f32", (4,)), dense(RESULT, "f32", (4,))
     for step in (Copy(box.rows(0, 0, 3), other), Fill(box, 0), Reduce((other.rows(0, 0, 3),), other, "sum")):
