@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from meshgen.ccl.collective import Collective, leading
-from meshgen.ccl.packed import PointToPoint, Scratch, copies
+from meshgen.ccl.point_to_point import PointToPoint, Scratch, copies
 from meshgen.ccl.steps import Box, Copy, Group, GroupKind, Reduce, Step, dense
 from meshgen.ir.graph import COMPLEX_PARTS, is_complex
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from meshgen.ccl.collective import Collective, leading
 from meshgen.ccl.halo import Part, parts_of
 from meshgen.ccl.lower_groups import BYTES, rows_of
-from meshgen.ccl.packed import PointToPoint, copies
+from meshgen.ccl.point_to_point import PointToPoint, copies
 from meshgen.ccl.steps import Box, Fill, Group, Step
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from meshgen.ccl import between, routes
 from meshgen.ccl.collective import Collective
 from meshgen.ccl.cost import transfer_ends
-from meshgen.ccl.packed import PointToPoint
+from meshgen.ccl.point_to_point import PointToPoint
 from meshgen.ccl.routes import Message, place_of
 from meshgen.ccl.steps import Box, BufferRef, Fill, Step, whole
 from meshgen.mesh import Mesh
