@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from meshgen.ccl.steps import Box, Copy, Fill, Group, Lowered, Messages, Reduce, Step
+from meshgen.ccl.steps import Box, Copy, Group, Lowered, Messages, Reduce, Step, read_and_written
 from meshgen.mesh import Mesh
 
 Sizes = dict[tuple[int, int], list[tuple[str, int]]]  # of sender and receiver: element type and bytes of each message
@@ -105,7 +105,7 @@ def _unequal(sent: Sizes, received: Sizes) -> Iterator[str]:
 def _memory_faults(rank: int, lowered: Lowered) -> Iterator[str]:
     """Boxes that lie outside of scratch, copies between boxes that differ, operands that are written."""
     for step in lowered.steps:
-        read, written = _boxes(step)
+        read, written = read_and_written(step)
         for box in (*read, *written):
             if box.buffer.kind == "scratch" and box.byte_end > lowered.scratch_bytes:
                 yield f"rank {rank} uses {box.byte_end} bytes of {lowered.scratch_bytes} of scratch"
@@ -115,16 +115,3 @@ def _memory_faults(rank: int, lowered: Lowered) -> Iterator[str]:
             yield f"rank {rank} sends or receives memory that is not contiguous"
         if isinstance(step, (Copy, Reduce)) and any(box.shape != step.target.shape for box in read):
             yield f"rank {rank} copies or reduces boxes of different shapes"
-
-
-def _boxes(step: Step) -> tuple[tuple[Box, ...], tuple[Box, ...]]:
-    """What a step reads, and what it writes."""
-    match step:
-        case Fill():
-            return (), (step.target,)
-        case Reduce():
-            return step.sources, (step.target,)
-        case Messages():
-            return tuple(m.box for m in step.sends), tuple(m.box for m in step.receives)
-        case _:
-            return (step.source,), (step.target,)

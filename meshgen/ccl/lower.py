@@ -15,7 +15,7 @@ from collections.abc import Callable
 from meshgen.ccl import lower_groups, lower_moves, lower_transfers
 from meshgen.ccl.collective import Collective
 from meshgen.ccl.packing import packing
-from meshgen.ccl.steps import Copy, Fill, Group, Lowered, Reduce, Step
+from meshgen.ccl.steps import Copy, Fill, Group, Lowered, Reduce, Step, boxes_of
 
 _LOWERINGS: dict[str, Callable[[Collective, int], list[Step]]] = {
     "all_reduce": lower_groups.all_reduce,
@@ -44,8 +44,11 @@ def lower(collective: Collective, rank: int) -> Lowered:
 
     The collective must be a sound one (`structure_faults`). What it leaves undefined is not written.
     """
-    steps = _LOWERINGS[collective.op](collective, rank)
-    return Lowered(tuple(step for step in steps if _does_something(step)), packing(collective).scratch_bytes)
+    steps = tuple(filter(_does_something, _LOWERINGS[collective.op](collective, rank)))
+    scratch_bytes = packing(collective).scratch_bytes
+    used = max((b.byte_end for step in steps for b in boxes_of(step) if b.buffer.kind == "scratch"), default=0)
+    assert used <= scratch_bytes, f"{collective.op} uses {used} bytes of {scratch_bytes} of scratch on rank {rank}"
+    return Lowered(steps, scratch_bytes)
 
 
 def _does_something(step: Step) -> bool:

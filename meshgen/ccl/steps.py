@@ -194,6 +194,25 @@ Communication: TypeAlias = Group | Messages
 Step: TypeAlias = Copy | Fill | Reduce | Communication
 
 
+def read_and_written(step: Step) -> tuple[tuple[Box, ...], tuple[Box, ...]]:
+    """What a step reads, and what it writes."""
+    match step:
+        case Fill():
+            return (), (step.target,)
+        case Reduce():
+            return step.sources, (step.target,)
+        case Messages():
+            return tuple(m.box for m in step.sends), tuple(m.box for m in step.receives)
+        case _:
+            return (step.source,), (step.target,)
+
+
+def boxes_of(step: Step) -> tuple[Box, ...]:
+    """All that a step reads and writes."""
+    read, written = read_and_written(step)
+    return (*read, *written)
+
+
 @dataclass(frozen=True)
 class Lowered:
     """The steps of one rank, and the bytes of scratch that they may use: the same number on all ranks of the mesh."""

@@ -8,19 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from meshgen.ccl.agreement import check_between, check_lowered
-from meshgen.ccl.between import Post
-from meshgen.ccl.collective import Collective, group_of
+from meshgen.ccl.agreement import check_lowered
+from meshgen.ccl.collective import group_of
 from meshgen.ccl.host import HostBuffers
 from meshgen.ccl.local import Wires, run_lowered
-from meshgen.ccl.lower import lower
 from meshgen.ccl.lower_groups import native_reduction
 from meshgen.ccl.steps import (
     OPERAND,
     RESULT,
     SCRATCH,
     Box,
-    BufferRef,
     Copy,
     Fill,
     Group,
@@ -32,8 +29,7 @@ from meshgen.ccl.steps import (
 )  # fmt: skip
 from meshgen.errors import RuntimeFailure
 from meshgen.ir.graph import Node, TensorType, Value
-from meshgen.mesh import Mesh, make_mesh
-from meshgen.spec import P, Sharding, fit
+from meshgen.mesh import make_mesh
 from tests.ccl.lowered import faults, lowered_on, run
 from tests.ccl.random_collectives import OPS, random_bytes, random_case, random_mesh
 
@@ -129,50 +125,6 @@ def test_groups_are_those_of_the_mesh(seed: int) -> None:
     for count in range(len(refs) + 1):
         for group in mesh.groups(refs[:count]):
             assert all(tuple(group_of(mesh, rank, refs[:count])) == group for rank in group)
-
-
-# Transfers between meshes --------------------------------------------------------------------------------------
-
-
-def sides(shape: tuple[int, ...], source: Sharding, target: Sharding, first: Mesh, second: Mesh) -> tuple[Node, Node]:
-    ends = {"channel": 0, "shape": shape, "source": source, "target": target}
-    turn = TensorType((), "i1")
-    sent, got = (TensorType(s.local_shape(shape, m), "bf16") for s, m in ((source, first), (target, second)))
-    send = Node("transfer_send", [Value(sent)], [Value(turn)], ends | {"peer": second})
-    return send, Node("transfer_recv", [Value(turn)], [Value(got), Value(turn)], ends | {"peer": first})
-
-
-@pytest.mark.parametrize(
-    "source, target",
-    [(P("x"), P("y")), (P("x"), P(None, "y")), (P(None, "x"), P()), (P(), P("y")), (P(), P(None, "y"))],
-    ids=str,
-)
-@pytest.mark.parametrize("sizes", [(2, 3), (4, 2), (3, 1)], ids=str)
-def test_a_value_crosses_to_another_mesh(source: Sharding, target: Sharding, sizes: tuple[int, int]) -> None:
-    first, second = make_mesh({"x": sizes[0], "r": 2}, "first"), make_mesh({"y": sizes[1]}, "second")
-    shape, starts = (7, 6), {"first": 0, "second": first.size}
-    send, recv = sides(shape, fit(source, 2), fit(target, 2), first, second)
-    gone = [lower(Collective.of(send, first, starts), rank) for rank in range(first.size)]
-    come = [lower(Collective.of(recv, second, starts), rank) for rank in range(second.size)]
-    assert check_lowered(gone, first) == check_lowered(come, second, first.size) == []
-    assert check_between(gone, come, (0, first.size)) == []
-    rng, wires, post = np.random.default_rng(3), Wires(), Post()
-    shards = [rng.normal(size=send.operands[0].type.sizes).astype(send.operands[0].type.numpy_dtype) for _ in gone]
-    run_lowered(gone, [buffers(send, [shard], each) for shard, each in zip(shards, gone, strict=True)], first, wires)
-    there = [buffers(recv, [np.zeros((), np.bool_)], each) for each in come]
-    run_lowered(come, there, second, wires, first.size)
-    post.send(send, shards, first.size)
-    kind = recv.results[0].type
-    for have, want in zip(there, post.receive(recv, second), strict=True):
-        found, mask = have.array(dense(RESULT, kind.dtype, kind.sizes)), ~np.isnan(want.astype(np.float32))
-        assert (found[mask] == want[mask]).all()
-        assert not have.array(dense(BufferRef("result", 1), "i1", ())).any()
-
-
-def buffers(collective: Node, operands: list[Any], lowered: Lowered) -> HostBuffers:
-    found = {BufferRef("operand", n): np.frombuffer(a.tobytes(), np.uint8) for n, a in enumerate(operands)}
-    found |= {BufferRef("result", n): np.full(v.type.nbytes, 7, np.uint8) for n, v in enumerate(collective.results)}
-    return HostBuffers(found | {SCRATCH: np.full(lowered.scratch_bytes, 7, np.uint8)})
 
 
 # What does not fit together is seen -------------------------------------------------------------------------------
