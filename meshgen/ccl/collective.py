@@ -65,7 +65,7 @@ class Collective:
 
     def place(self, key: str, default: int | None = None) -> int:
         """The number in the group of the device that an attribute names by coordinates along the axes, or by that number."""
-        place = default if self.attrs.get(key) is None else self.attrs[key]
+        place: Any = default if self.attrs.get(key) is None else self.attrs[key]
         if isinstance(place, int):
             return place
         number = 0
