@@ -169,8 +169,12 @@ def _gathered_by_messages(collective: Collective, rank: int) -> list[Step]:
 
 def rows_of(index: int, tile: int, joined: Box, dim: int) -> Box:
     """The rows of the tile of number `index` in the joined tensor; those behind its end are left out."""
-    size = joined.shape[dim]
-    return joined.rows(dim, min(index * tile, size), min((index + 1) * tile, size))
+    return joined.rows(dim, *tile_rows(index, tile, joined.shape[dim]))
+
+
+def tile_rows(index: int, tile: int, size: int) -> tuple[int, int]:
+    """Rows [start, stop) of a tile of a dim of this size; the last tiles may be short or empty."""
+    return min(index * tile, size), min((index + 1) * tile, size)
 
 
 def reduce_scatter(collective: Collective, rank: int) -> list[Step]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from meshgen.ccl.collective import Collective, leading
 from meshgen.ccl.halo import Part, parts_of
-from meshgen.ccl.lower_groups import BYTES, rows_of
+from meshgen.ccl.lower_groups import BYTES, rows_of, tile_rows
 from meshgen.ccl.point_to_point import PointToPoint, copies
 from meshgen.ccl.steps import Box, Fill, Group, Step
 
@@ -56,13 +56,14 @@ class Blocks:
 
     def received(self, sender: int, receiver: int) -> Box:
         """Where the block lies in the receiver's result."""
-        rows = rows_of(receiver, self.rows, self.operand, self.split).shape[self.split]
+        start, stop = tile_rows(receiver, self.rows, self.operand.shape[self.split])
         box = rows_of(sender, self.width, self.result, self.concat)
-        return box.rows(self.split, 0, min(rows, box.shape[self.split]))
+        return box.rows(self.split, 0, min(stop - start, box.shape[self.split]))
 
     def _kept(self, sender: int) -> int:
         """Rows of the sender's block that are in the result."""
-        return rows_of(sender, self.width, self.result, self.concat).shape[self.concat]
+        start, stop = tile_rows(sender, self.width, self.result.shape[self.concat])
+        return stop - start
 
 
 def all_to_all(collective: Collective, rank: int) -> list[Step]:

@@ -59,5 +59,36 @@ def _staged(boxes: Iterable[Box], scratch: Scratch) -> dict[Box, Box]:
 
 
 def copies(pairs: Iterable[tuple[Box, Box]]) -> list[Step]:
-    """Copies of the boxes that have elements."""
-    return [Copy(source, target) for source, target in pairs if source.size]
+    """Copies of the boxes that have elements; those at equal distances from each other are one copy, which is one launch."""
+    found: list[Step] = []
+    row: list[tuple[Box, Box]] = []
+    for pair in pairs:
+        if not pair[0].size:
+            continue
+        if row and not _continues(row, pair):
+            found.append(_joined(row))
+            row = []
+        row.append(pair)
+    return [*found, _joined(row)] if row else found
+
+
+def _continues(row: Sequence[tuple[Box, Box]], pair: tuple[Box, Box]) -> bool:
+    """Whether both boxes are like those of the row, and as far from its last as these are from each other."""
+    for number, box in enumerate(pair):
+        last = row[-1][number]
+        if (last.buffer, last.shape, last.strides) != (box.buffer, box.shape, box.strides):
+            return False
+        if len(row) > 1 and box.offset - last.offset != last.offset - row[-2][number].offset:
+            return False
+    return True
+
+
+def _joined(row: Sequence[tuple[Box, Box]]) -> Copy:
+    """One copy of boxes with the number of the box as one more dim in front."""
+    if len(row) == 1:
+        return Copy(*row[0])
+    boxes: list[Box] = []
+    for first, second in zip(*row[:2], strict=True):
+        strides = (second.offset - first.offset, *first.strides)
+        boxes.append(Box(first.buffer, first.dtype, first.offset, (len(row), *first.shape), strides))
+    return Copy(*boxes)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
 from meshgen.ir.graph import DTYPES, TensorType
@@ -72,7 +71,7 @@ class Box:
         last = sum((count - 1) * stride for count, stride in zip(self.shape, self.strides, strict=True))
         return (self.offset + last + 1) * self.itemsize
 
-    @cached_property
+    @property
     def is_contiguous(self) -> bool:
         """Whether its elements lie one behind the other in row-major order."""
         expected = 1
@@ -89,8 +88,10 @@ class Box:
 
     def rows(self, dim: int, start: int, stop: int) -> Box:
         """Rows [start, stop) of one dim, and all of the others."""
-        whole = [(0, count) for count in self.shape]
-        return self.part([*whole[:dim], (start, stop), *whole[dim + 1 :]])
+        if (start, stop) == (0, self.shape[dim]):
+            return self
+        shape = (*self.shape[:dim], stop - start, *self.shape[dim + 1 :])
+        return Box(self.buffer, self.dtype, self.offset + start * self.strides[dim], shape, self.strides)
 
     def flat(self, start: int, stop: int) -> Box:
         """Elements [start, stop) of a contiguous box."""

@@ -87,7 +87,7 @@ X = {"axes": ("x",)}
         (node("reduce_scatter", (2, 19), (2, 5), **X, dim=1, kind="sum"), ["Copy", "Copy", "reduce_scatter"]),
         (node("reduce_scatter", (8, 5), (2, 5), "i16", **X, dim=0, kind="sum"), ["Messages", "Reduce"]),
         (node("all_to_all", (8, 5), (8, 5), **X, split_dim=0, concat_dim=0), ["all_to_all"]),
-        (node("all_to_all", (8, 5), (2, 20), **X, split_dim=0, concat_dim=1), ["Copy", "Messages", *["Copy"] * 3]),
+        (node("all_to_all", (8, 5), (2, 20), **X, split_dim=0, concat_dim=1), ["Copy", "Messages", "Copy"]),
         (node("broadcast", (8, 5), (8, 5), **X, root=(1,)), ["broadcast"]),
         (node("shift", (8, 5), (8, 5), **X, shift_axis="x", offset=1, rotate=True), ["Messages"]),
         (node("permute_pairs", (8, 5), (8, 5), **X, pairs=((0, 1), (1, 0), (3, 3))), ["Messages"]),
