@@ -48,23 +48,35 @@ def native_of(collective: Collective) -> Native | None:
 
 
 def all_reduce(collective: Collective, rank: int) -> list[Step]:
-    return _reduced(collective, rank, "all_reduce", None)
+    if collective.group_size == 1:
+        return converted(collective, collective.operand, collective.result)
+    if native := native_of(collective):
+        return [_call(collective, native, "all_reduce", 0)]
+    return _reduced_in_parts(collective, rank)
 
 
 def reduce_to(collective: Collective, rank: int) -> list[Step]:
-    return _reduced(collective, rank, "reduce", collective.place("root"))
-
-
-def _reduced(collective: Collective, rank: int, kind: GroupKind, root: int | None) -> list[Step]:
-    """The operands of a group reduced, for all of it or for its device `root`."""
-    source, target = collective.operand, collective.result
+    """Only the root's result is written. What NCCL cannot reduce goes to the root, which reduces it."""
+    root = collective.place("root")
     if collective.group_size == 1:
-        return converted(collective, source, target)
+        return converted(collective, collective.operand, collective.result)
     if native := native_of(collective):
-        call = Group(kind, native.reduction, native.dtype, source.size * native.parts, source, target,
-                     collective.axes, root or 0)  # fmt: skip
-        return [call]
-    return _reduced_in_parts(collective, rank, root)
+        return [_call(collective, native, "reduce", root)]
+    members, source = collective.members(rank), collective.operand
+    if rank != members[root]:
+        return PointToPoint(collective.axes, [(members[root], source)]).steps()
+    scratch = Scratch()
+    summands = [source if peer == rank else scratch.take(source.dtype, source.shape) for peer in members]
+    others = [(peer, summand) for peer, summand in zip(members, summands, strict=True) if peer != rank]
+    reduce = Reduce(tuple(summands), collective.result, collective.attrs["kind"])
+    return [*PointToPoint(collective.axes, [], others).steps(), reduce]
+
+
+def _call(collective: Collective, native: Native, kind: GroupKind, root: int) -> Group:
+    """A reduction of NCCL of the whole operand."""
+    source, target = collective.operand, collective.result
+    count = source.size * native.parts
+    return Group(kind, native.reduction, native.dtype, count, source, target, collective.axes, root)
 
 
 def converted(collective: Collective, source: Box, target: Box) -> list[Step]:
@@ -74,8 +86,8 @@ def converted(collective: Collective, source: Box, target: Box) -> list[Step]:
     return [Reduce((source,), target, collective.attrs["kind"])]
 
 
-def _reduced_in_parts(collective: Collective, rank: int, root: int | None) -> list[Step]:
-    """Device i of the group reduces the i-th part of all operands, which then go to who wants them."""
+def _reduced_in_parts(collective: Collective, rank: int) -> list[Step]:
+    """Device i of the group reduces the i-th part of all operands, which then go to all of it."""
     members, own = collective.members(rank), collective.index(rank)
     source, target = _flat(collective.operand), _flat(collective.result)
     length = -(-source.size // len(members))
@@ -90,8 +102,8 @@ def _reduced_in_parts(collective: Collective, rank: int, root: int | None) -> li
     reduce = Reduce(tuple(summands[i] for i in range(len(members))), done, collective.attrs["kind"])
     second = PointToPoint(
         collective.axes,
-        [(peer, done) for i, peer in others if root in (None, i)],
-        [(peer, target.flat(*ends[i])) for i, peer in others if root in (None, own)],
+        [(peer, done) for _, peer in others],
+        [(peer, target.flat(*ends[i])) for i, peer in others],
     )
     return [*first.steps(), *([reduce] if done.size else []), *second.steps()]
 

@@ -42,8 +42,8 @@ def _copied(collective: Collective) -> Packing:
     return Packing(0, collective.operands[0].nbytes + collective.results[0].nbytes)
 
 
-def _reduced(collective: Collective) -> Packing:
-    """An all_reduce or reduce_to: in parts where NCCL cannot reduce."""
+def _all_reduce(collective: Collective) -> Packing:
+    """In parts where NCCL cannot reduce."""
     count, (source,), (target,) = collective.group_size, collective.operands, collective.results
     if count == 1:
         return _copied(collective)
@@ -52,6 +52,16 @@ def _reduced(collective: Collective) -> Packing:
     part = -(-source.size // count)
     summand, total = (part * kind.numpy_dtype.itemsize for kind in (source, target))
     return Packing((count - 1) * summand, count * summand + total)
+
+
+def _reduce_to(collective: Collective) -> Packing:
+    """At the root, which has all operands, where NCCL cannot reduce."""
+    count, (source,), (target,) = collective.group_size, collective.operands, collective.results
+    if count == 1:
+        return _copied(collective)
+    if native_of(collective):
+        return _NOTHING
+    return Packing((count - 1) * source.nbytes, count * source.nbytes + target.nbytes)
 
 
 def _all_gather(collective: Collective) -> Packing:
@@ -233,8 +243,8 @@ def _between(collective: Collective) -> Packing:
 
 
 _PACKINGS: dict[str, Callable[[Collective], Packing]] = {
-    "all_reduce": _reduced,
-    "reduce_to": _reduced,
+    "all_reduce": _all_reduce,
+    "reduce_to": _reduce_to,
     "all_gather": _all_gather,
     "reduce_scatter": _reduce_scatter,
     "broadcast": _broadcast,

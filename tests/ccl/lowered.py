@@ -20,6 +20,7 @@ from meshgen.mesh import Mesh
 from tests.ccl.random_collectives import Case, random_bytes
 
 Array = np.ndarray[Any, Any]
+ROOTED = ("gather_to", "reduce_to", "shift", "recv")  # they leave the results of some ranks as they are
 JUNK = 0xC3  # what lies in results and scratch before
 
 
@@ -82,6 +83,8 @@ def faults(case: Case, rng: np.random.Generator) -> list[str]:
     for rank, (have, want, mask) in enumerate(zip(results, wanted, defined(node, mesh), strict=True)):
         if not same(have[mask], want[mask], moves="kind" not in node.attrs):
             found.append(f"rank {rank} has {have.tolist()}, which is to be {want.tolist()}")
+        if not mask.any() and node.op in ROOTED and set(have.tobytes()) - {JUNK}:
+            found.append(f"rank {rank} writes a result that is undefined: {have.tolist()}")
     return found
 
 
