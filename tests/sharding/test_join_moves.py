@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from meshgen.cli import main
 from meshgen.ir.text import parse_text
 from meshgen.sharding.optimizations.join_moves import join_moves
 
@@ -52,6 +55,12 @@ def test_kept_apart(first: str, middle: str, second: str, end: str, why: str) ->
 
 def test_kept_apart_where_the_first_one_is_used_too() -> None:
     assert len(join_moves(parse_text(program(*GATHERS, kept=True))).graph.nodes) == 2
+
+
+def test_tiles_change_places_where_all_of_them_are_gathered(tmp_path: Path) -> None:
+    """Of six tiles of two rows, eight rows are four tiles: the last two devices have rows that are none of the tensor's."""
+    (tmp_path / "p.mlir").write_text(program(*JOINED[-1][:4]).replace("shape = 2x2", "shape = 2x?"))
+    assert main(["check", str(tmp_path / "p.mlir")]) == 0
 
 
 @pytest.mark.parametrize(("size", "tiles", "left"), [(10, (5, 3), 2), (12, (6, 3), 1)])

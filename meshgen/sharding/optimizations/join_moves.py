@@ -69,7 +69,7 @@ def _exchanged(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
     is_other_order = gathered != sliced and sorted(gathered) == sorted(sliced)
     if not is_local or not is_other_order or node.attrs["dim"] != inner.attrs["dim"]:
         return None
-    if inner.operands[0].type != node.result.type:
+    if inner.operands[0].type != node.result.type or not _nests(node, inner, walk):
         return None
     groups = walk.mesh.groups(gathered)
     pairs = sorted((group[walk.mesh.index(target, sliced)], target) for group in groups for target in group)
