@@ -42,7 +42,8 @@ _LOWERINGS: dict[str, Callable[[Collective, int], list[Step]]] = {
 def lower(collective: Collective, rank: int) -> Lowered:
     """What the device `rank` of the collective's mesh does.
 
-    The collective must be a sound one (`structure_faults`). What it leaves undefined is not written.
+    The collective must be a sound one (`structure_faults`). The result of a device for which it defines nothing is not
+    written; padding in others may be.
     """
     steps = tuple(filter(_does_something, _LOWERINGS[collective.op](collective, rank)))
     scratch_bytes = packing(collective).scratch_bytes

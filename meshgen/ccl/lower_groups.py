@@ -62,12 +62,12 @@ def reduce_to(collective: Collective, rank: int) -> list[Step]:
         return converted(collective, collective.operand, collective.result)
     if native := native_of(collective):
         return [_call(collective, native, "reduce", root)]
-    members, source = collective.members(rank), collective.operand
-    if rank != members[root]:
+    members, own, source = collective.members(rank), collective.index(rank), collective.operand
+    if own != root:
         return PointToPoint(collective.axes, [(members[root], source)]).steps()
     scratch = Scratch()
-    summands = [source if peer == rank else scratch.take(source.dtype, source.shape) for peer in members]
-    others = [(peer, summand) for peer, summand in zip(members, summands, strict=True) if peer != rank]
+    summands = [source if i == root else scratch.take(source.dtype, source.shape) for i in range(len(members))]
+    others = [(peer, summands[i]) for i, peer in enumerate(members) if i != root]
     reduce = Reduce(tuple(summands), collective.result, collective.attrs["kind"])
     return [*PointToPoint(collective.axes, [], others).steps(), reduce]
 

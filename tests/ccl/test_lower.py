@@ -30,7 +30,7 @@ from meshgen.ccl.steps import (
 from meshgen.errors import RuntimeFailure
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mesh import make_mesh
-from tests.ccl.lowered import faults, lowered_on, run
+from tests.ccl.lowered import FIRST_RANK, faults, lowered_on, run
 from tests.ccl.random_collectives import OPS, random_bytes, random_case, random_mesh
 
 LINE, GRID = make_mesh({"x": 4}), make_mesh({"a": 2, "b": 3})
@@ -144,9 +144,9 @@ def test_calls_that_differ_between_ranks_are_seen() -> None:
         replace(call, count=call.count - 1), replace(call, dtype="i8"), replace(call, kind="all_to_all"), replace(call, root=4),
         replace(call, axes=()), replace(call, target=call.target.rows(0, 0, 3)), replace(call, source=call.source.rows(1, 0, 2)), None,
     ]  # fmt: skip
-    assert check_lowered(lowered, LINE) == []
+    assert check_lowered(lowered, LINE, FIRST_RANK) == []
     for step in wrong:
-        assert check_lowered(changed(lowered, 2, 0, step), LINE), step
+        assert check_lowered(changed(lowered, 2, 0, step), LINE, FIRST_RANK), step
     assert check_lowered([replace(lowered[0], scratch_bytes=999), *lowered[1:]], LINE)
     small = [replace(each, scratch_bytes=each.scratch_bytes - 1) for each in lowered]
     assert "of scratch" in check_lowered(small, LINE)[0]
@@ -155,7 +155,7 @@ def test_calls_that_differ_between_ranks_are_seen() -> None:
 def test_messages_without_their_other_side_are_seen() -> None:
     lowered = lowered_on(node("shift", (8, 5), (8, 5), **X, shift_axis="x", offset=1, rotate=True), LINE)
     messages = lowered[1].steps[0]
-    assert isinstance(messages, Messages) and check_lowered(lowered, LINE) == []
+    assert isinstance(messages, Messages) and check_lowered(lowered, LINE, FIRST_RANK) == []
     (sent,), (got,) = messages.sends, messages.receives
     wrong = [
         replace(messages, sends=()), replace(messages, receives=()), replace(messages, sends=(replace(sent, peer=3),)),
@@ -163,7 +163,7 @@ def test_messages_without_their_other_side_are_seen() -> None:
         replace(messages, axes=()), replace(messages, receives=(replace(got, box=replace(got.box, buffer=OPERAND)),)), None,
     ]  # fmt: skip
     for step in wrong:
-        assert check_lowered(changed(lowered, 1, 0, step), LINE), step
+        assert check_lowered(changed(lowered, 1, 0, step), LINE, FIRST_RANK), step
     outside = [replace(messages, axes=("b",)) for messages in [messages]]
     assert check_lowered([Lowered((outside[0],), 0) for _ in range(6)], GRID)
 
@@ -192,7 +192,7 @@ def test_random_changes_of_messages_are_seen() -> None:
             rank, place = places[int(rng.integers(len(places)))]
             step = lowered[rank].steps[place]
             assert isinstance(step, Messages)
-            assert check_lowered(changed(lowered, rank, place, mutated(rng, step)), case.mesh), str(case)
+            assert check_lowered(changed(lowered, rank, place, mutated(rng, step)), case.mesh, FIRST_RANK), str(case)
             seen += 1
     assert seen > 100
 
