@@ -64,6 +64,7 @@ CODES: dict[str, str] = {
     "MG0605": "numbers differ",
     "MG0606": "not enough memory to check",
     "MG0607": "narrow floats are widened by an array (a warning)",
+    "MG0608": "a kernel is at fault on the emulated GPU",
 }
 
 

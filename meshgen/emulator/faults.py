@@ -1,0 +1,38 @@
+"""What an emulated GPU refuses: a kernel that does what a GPU would punish, hide or leave undefined."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from meshgen.errors import Diagnostic, Location, RuntimeFailure
+
+Kind = Literal["address", "alignment", "race", "barrier", "async copy", "opcode", "shared memory", "time"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+class DeviceFault(RuntimeFailure):
+    """A fault of a kernel, MG0608.
+
+    Attributes:
+        kind: one of `KINDS`.
+        reason: what happened, with the numbers.
+        kernel: its name; empty outside of a launch.
+        source: the file and line of its Triton source, from `.loc`; None where the PTX has none.
+        instruction: the PTX instruction.
+    """
+
+    def __init__(
+        self, kind: Kind, reason: str, source: Location | None = None, *, kernel: str = "", instruction: str = ""
+    ) -> None:
+        self.kind: Kind = kind
+        self.reason = reason
+        self.source = source
+        self.kernel = kernel
+        self.instruction = instruction
+        where = f"kernel '{kernel}': " if kernel else ""
+        at = f" (in {instruction!r})" if instruction else ""
+        super().__init__(Diagnostic("MG0608", f"{where}{kind}: {reason}{at}", source))
+
+    def located(self, kernel: str, source: Location | None, instruction: str) -> DeviceFault:
+        """The same fault of a kernel, at a place in its source and PTX."""
+        return DeviceFault(self.kind, self.reason, source, kernel=kernel, instruction=instruction)

@@ -1,0 +1,80 @@
+"""Operands of PTX instructions from their text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from meshgen.emulator.faults import DeviceFault
+from meshgen.emulator.program import Address, Immediate, Negated, Operand, Pair, Register, Sink, Special, Symbol, Vector
+
+_INTEGER = re.compile(r"-?(0[xX][0-9a-fA-F]+|\d+)U?")
+_FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})")
+_OFFSET = re.compile(r"^(.*?)\s*\+\s*(-?(?:0[xX][0-9a-fA-F]+|\d+))$")
+_OPEN, _CLOSE = "{[", "}]"
+
+Names = Callable[[str], Register | str | None]  # what a name stands for where it is read
+
+
+def split_operands(text: str) -> Iterator[str]:
+    """The parts between commas that are in no brackets."""
+    depth, begin = 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter in _OPEN) - (letter in _CLOSE)
+        if letter == "," and depth == 0:
+            yield text[begin:place].strip()
+            begin = place + 1
+    if text[begin:].strip():
+        yield text[begin:].strip()
+
+
+def operand_of(text: str, names: Names, instruction: str) -> Operand:
+    """One operand. Raises DeviceFault for what is none."""
+    if text.startswith("{"):
+        return Vector(tuple(operand_of(part, names, instruction) for part in split_operands(text[1:-1])))
+    if text.startswith("["):
+        return _address(text[1:-1].strip(), names, instruction)
+    if text.startswith("!"):
+        return Negated(_register(text[1:].strip(), names, instruction))
+    if "|" in text:
+        first, second = (part.strip() for part in text.split("|"))
+        return Pair(_destination(first, names, instruction), _destination(second, names, instruction))
+    return _scalar(text, names, instruction)
+
+
+def _scalar(text: str, names: Names, instruction: str) -> Operand:
+    if text == "_":
+        return Sink()
+    found = names(text)
+    if isinstance(found, Register):
+        return found
+    if _INTEGER.fullmatch(text):
+        return Immediate(int(text.rstrip("U"), 0))
+    if real := _FLOAT.fullmatch(text):
+        return Immediate(int(real[1], 16), 4) if real[1] else Immediate(int(real[2], 16), 8)
+    if text.startswith("%"):
+        return Special(text)
+    if re.fullmatch(r"[\w$]+", text):
+        return Symbol(found or text)
+    if offset := _OFFSET.match(text):
+        return Symbol(offset[1], int(offset[2], 0))
+    raise DeviceFault("opcode", f"cannot read the operand '{text}' of {instruction!r}")
+
+
+def _address(text: str, names: Names, instruction: str) -> Address:
+    base, *more = split_operands(text)
+    coordinates = operand_of(more[0], names, instruction) if more else None
+    if offset := _OFFSET.match(base):
+        return Address(_scalar(offset[1].strip(), names, instruction), int(offset[2], 0), coordinates)
+    return Address(_scalar(base, names, instruction), 0, coordinates)
+
+
+def _register(text: str, names: Names, instruction: str) -> Register:
+    found = names(text)
+    if not isinstance(found, Register):
+        raise DeviceFault("opcode", f"'{text}' is no register in {instruction!r}")
+    return found
+
+
+def _destination(text: str, names: Names, instruction: str) -> Register | Sink:
+    return Sink() if text == "_" else _register(text, names, instruction)

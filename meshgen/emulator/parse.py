@@ -1,0 +1,218 @@
+"""PTX text to a program. Takes the PTX that LLVM and Triton write: entry points, no device functions.
+
+Names of registers and labels in `{ ... }` hold inside it only, so each gets the number of its scope.
+Source: PTX ISA 8.7, chapters "Syntax", "State Spaces, Types, and Variables", "Directives".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from meshgen.emulator.faults import DeviceFault
+from meshgen.emulator.operands import operand_of, split_operands
+from meshgen.emulator.program import Entry, Instruction, Negated, Parameter, Program, Register, Variable
+from meshgen.errors import Location
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.M)
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', re.M)
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(([^)]*)\)([^{]*)\{")
+_THREADS = re.compile(r"\.(maxntid|reqntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
+_VARIABLE = re.compile(
+    r"\.(?P<space>shared|local|global|const)\s+(?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>[a-z]+\d+)\s+"
+    r"(?P<name>[\w$]+)\s*(?P<array>\[\s*(?P<count>\d*)\s*\])?\s*(?:=\s*(?:\{(?P<list>[^}]*)\}|(?P<value>[^;{]+)))?\s*;"
+)
+_PARAMETER = re.compile(r"\.([busf]\d+|pred)\b")
+_STATEMENT = re.compile(
+    r"\s*(?:(?P<brace>[{}])|(?P<loc>\.loc\s[^\n]*)|(?P<label>[$%\w]+)\s*:(?!:)|(?P<statement>(?:[^;{}]|\{[^{}]*\})*);)"
+)
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
+_INSTRUCTION = re.compile(r"(?:@(!?)(%?[\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)$", re.S)
+_REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+(.*)$", re.S)
+
+Place = tuple[int, int, int]  # file, line, column
+
+
+def parse(text: str) -> Program:
+    """The program. Raises DeviceFault of kind "opcode" for text that is no PTX that is understood here."""
+    files = {int(number): name for number, name in _FILE.findall(text)}
+    text = _COMMENT.sub(" ", text)
+    text = text.split("\n\t.section")[0]
+    target = _TARGET.search(text)
+    if target is None:
+        raise DeviceFault("opcode", "the text has no .target: it is no PTX")
+    entries: dict[str, Entry] = {}
+    outside = text
+    for head in _ENTRY.finditer(text):
+        body = _body(text, head.end())
+        outside = outside.replace(text[head.start() : head.end() + len(body)], "")
+        entries[head[1]] = _entry(head, body, files, text[: head.start()])
+    return Program(target[1], entries)
+
+
+def _body(text: str, start: int) -> str:
+    """The text up to the brace that closes an entry."""
+    depth = 1
+    for brace in re.compile(r"[{}]").finditer(text, start):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return text[start : brace.start()]
+    raise DeviceFault("opcode", "an entry has no end")
+
+
+def _entry(head: re.Match[str], body: str, files: dict[int, str], before: str) -> Entry:
+    reader = _Reader(files)
+    for found in _VARIABLE.finditer(before):
+        reader.variable(found)
+    reader.read(body)
+    threads = _THREADS.search(head[3])
+    parameters = tuple(_parameters(head[2]))
+    last = parameters[-1] if parameters else None
+    counts = [int(n) for n in threads.groups()[1:] if n] if threads else []
+    most = 1
+    for count in counts:
+        most *= count
+    return Entry(
+        name=head[1], parameters=parameters, max_threads=most if threads else None,
+        exact_threads=threads is not None and threads[1] == "reqntid",
+        shared_bytes=_shared_bytes(reader.variables), parameter_bytes=last.offset + last.size if last else 0,
+        code=tuple(reader.code), labels=reader.labels, tables=reader.tables, variables=reader.variables,
+    )  # fmt: skip
+
+
+def _shared_bytes(variables: dict[str, Variable]) -> int:
+    """Static shared memory of all variables, each at its alignment, in order."""
+    place = 0
+    for each in variables.values():
+        if each.space == "shared":
+            place = -(-place // each.alignment) * each.alignment + each.size
+    return place
+
+
+def _parameters(text: str) -> Iterator[Parameter]:
+    place = 0
+    for part in filter(str.strip, text.split(",")):
+        kind = _PARAMETER.search(part)
+        name = re.search(r"([\w$]+)\s*(?:\[(\d+)\])?\s*$", part)
+        if kind is None or name is None:
+            raise DeviceFault("opcode", f"cannot read the parameter '{part.strip()}'")
+        size = int(kind[1][1:]) // 8
+        align = re.search(r"(?<!global )\.align\s+(\d+)", part) if name[2] else None
+        alignment = int(align[1]) if align else size
+        size *= int(name[2] or 1)
+        place = -(-place // alignment) * alignment
+        yield Parameter(name[1], kind[1], place, size, alignment)
+        place += size
+
+
+@dataclass
+class _Reader:
+    """What was read of an entry so far."""
+
+    files: dict[int, str]
+    code: list[Instruction] = field(default_factory=list[Instruction])
+    labels: dict[str, int] = field(default_factory=dict[str, int])
+    tables: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
+    scopes: list[dict[str, Register | str]] = field(default_factory=lambda: [{}])
+    opened: int = 0  # scopes so far
+    source: Location | None = None
+    inlined: dict[Place, Place] = field(default_factory=dict[Place, Place])
+
+    def read(self, body: str) -> None:
+        """All statements of a body."""
+        place = 0
+        for found in iter(lambda: _STATEMENT.match(body, place), None):
+            place = found.end()
+            if found["brace"] == "{":
+                self.open(body[place:])
+            elif found["brace"] == "}":
+                self.scopes.pop()
+            elif found["loc"]:
+                self.locate(found["loc"])
+            elif found["label"]:
+                self.labels[self.label(found["label"])] = len(self.code)
+            else:
+                self.statement(" ".join(found["statement"].split()))
+        if rest := body[place:].strip():
+            raise DeviceFault("opcode", f"cannot read {rest[:60]!r}")
+
+    def open(self, rest: str) -> None:
+        """A scope: its labels are known before they are reached."""
+        self.opened += 1
+        inside = rest[: rest.find("}")]
+        names = re.findall(r"^\s*([$%\w]+)\s*:(?!:)", inside, re.M)
+        self.scopes.append({name: f"{name}@{self.opened}" for name in names})
+
+    def label(self, name: str) -> str:
+        found = next((scope[name] for scope in reversed(self.scopes) if name in scope), name)
+        return found if isinstance(found, str) else name
+
+    def register(self, name: str) -> Register | str | None:
+        """What a name stands for in the innermost scope that has it."""
+        return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
+
+    def locate(self, text: str) -> None:
+        """A `.loc`: of inlined code the place in the kernel that called for it."""
+        found = _LOC.match(text)
+        if found is None:
+            return
+        place: Place = (int(found[1]), int(found[2]), int(found[3]))
+        if found[4]:
+            self.inlined[place] = (int(found[4]), int(found[5]), int(found[6]))
+        else:
+            self.inlined.pop(place, None)
+        seen = {place}
+        while place in self.inlined and self.inlined[place] not in seen:
+            place = self.inlined[place]
+            seen.add(place)
+        self.source = Location(self.files.get(place[0], ""), place[1], place[2])
+
+    def statement(self, text: str) -> None:
+        if not text or text.startswith(".pragma"):
+            return
+        if found := _REGISTERS.match(text):
+            self.declare(found[1], found[2])
+        elif found := _VARIABLE.match(f"{text};"):
+            self.variable(found)
+        elif text.startswith(".branchtargets"):
+            name = next(label for label, at in reversed(self.labels.items()) if at == len(self.code))
+            self.tables[name] = tuple(self.label(part.strip()) for part in text.split(None, 1)[1].split(","))
+        else:
+            self.instruction(text)
+
+    def declare(self, kind: str, names: str) -> None:
+        """`.reg .b32 %r<9>, %x`"""
+        width = 0 if kind == "pred" else int(kind[1:]) // 8
+        for name in map(str.strip, names.split(",")):
+            many = re.fullmatch(r"(%?[\w$]+)<(\d+)>", name)
+            for each in [f"{many[1]}{n}" for n in range(int(many[2]))] if many else [name]:
+                unique = each if len(self.scopes) == 1 else f"{each}@{self.opened}"
+                self.scopes[-1][each] = Register(unique, width)
+
+    def variable(self, found: re.Match[str]) -> None:
+        width = int(found["type"][1:]) // 8
+        values = [part for part in (found["list"] or found["value"] or "").split(",") if part.strip()]
+        count = int(found["count"] or 0) if found["array"] else 1
+        initial = b"".join((int(v, 0) % (1 << 8 * width)).to_bytes(width, "little") for v in values)
+        size = max(count * width, len(initial))
+        self.variables[found["name"]] = Variable(
+            found["name"], found["space"], size, int(found["align"] or width), initial.ljust(size, b"\0") if initial else b""
+        )
+
+    def instruction(self, text: str) -> None:
+        found = _INSTRUCTION.match(text)
+        if found is None:
+            raise DeviceFault("opcode", f"cannot read {text[:80]!r}", self.source)
+        guard = self.guard(found[2], bool(found[1]), text) if found[2] else None
+        opcode, *modifiers = found[3].split(".")
+        operands = tuple(operand_of(part, self.register, text) for part in split_operands(found[4]))
+        self.code.append(Instruction(opcode, tuple(modifiers), operands, guard, text, self.source))
+
+    def guard(self, name: str, negated: bool, text: str) -> Register | Negated:
+        register = self.register(name)
+        if not isinstance(register, Register):
+            raise DeviceFault("opcode", f"'{name}' is no register in {text!r}", self.source)
+        return Negated(register) if negated else register
