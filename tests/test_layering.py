@@ -22,6 +22,7 @@ LAYERS = (
     ("pipeline",),
     ("frontend", "sharding", "codegen", "simulator"),
     ("runtime",),
+    ("emulator",),
     ("ccl", "kernels"),
     ("ir",),
     ("spec",),
@@ -33,7 +34,7 @@ LAYERS = (
     ("printable",),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
-LIGHT = ["meshgen", "meshgen.api", "meshgen.runtime.module", "meshgen.runtime.loading", "meshgen.runtime.open_module", "meshgen.runtime.simulate", "meshgen.ccl.cost", "meshgen.ccl.simulated", "meshgen.ir.graph",
+LIGHT = ["meshgen", "meshgen.api", "meshgen.runtime.module", "meshgen.runtime.loading", "meshgen.runtime.open_module", "meshgen.runtime.simulate", "meshgen.emulator.launch", "meshgen.ccl.cost", "meshgen.ccl.simulated", "meshgen.ir.graph",
          "meshgen.ir.infer.inference", "meshgen.ir.evaluate.evaluator", "meshgen.ir.encode", "meshgen.commands.run", "meshgen.commands.inspect", "meshgen.cli"]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.operands import operand_of, split_operands
-from meshgen.emulator.program import Entry, Instruction, Negated, Parameter, Program, Register, Variable
+from meshgen.emulator.program import Entry, Instruction, Negated, Parameter, Program, Register, Variable, shared_layout
 from meshgen.errors import Location
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
@@ -77,18 +77,9 @@ def _entry(head: re.Match[str], body: str, files: dict[int, str], before: str) -
     return Entry(
         name=head[1], parameters=parameters, max_threads=most if threads else None,
         exact_threads=threads is not None and threads[1] == "reqntid",
-        shared_bytes=_shared_bytes(reader.variables), parameter_bytes=last.offset + last.size if last else 0,
+        shared_bytes=shared_layout(reader.variables.values())[1], parameter_bytes=last.offset + last.size if last else 0,
         code=tuple(reader.code), labels=reader.labels, tables=reader.tables, variables=reader.variables,
     )  # fmt: skip
-
-
-def _shared_bytes(variables: dict[str, Variable]) -> int:
-    """Static shared memory of all variables, each at its alignment, in order."""
-    place = 0
-    for each in variables.values():
-        if each.space == "shared":
-            place = -(-place // each.alignment) * each.alignment + each.size
-    return place
 
 
 def _parameters(text: str) -> Iterator[Parameter]:
@@ -124,7 +115,7 @@ class _Reader:
     def read(self, body: str) -> None:
         """All statements of a body."""
         place = 0
-        for found in iter(lambda: _STATEMENT.match(body, place), None):
+        while found := _STATEMENT.match(body, place):
             place = found.end()
             if found["brace"] == "{":
                 self.open(body[place:])
@@ -199,7 +190,11 @@ class _Reader:
         initial = b"".join((int(v, 0) % (1 << 8 * width)).to_bytes(width, "little") for v in values)
         size = max(count * width, len(initial))
         self.variables[found["name"]] = Variable(
-            found["name"], found["space"], size, int(found["align"] or width), initial.ljust(size, b"\0") if initial else b""
+            found["name"],
+            found["space"],
+            size,
+            int(found["align"] or width),
+            initial.ljust(size, b"\0") if initial else b"",
         )
 
     def instruction(self, text: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from meshgen.errors import Location
@@ -99,7 +99,7 @@ def registers_of(operand: Operand | None) -> Iterator[Register]:
             return
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Instruction:
     """`@%p1 add.s32 %r1, %r2, 4;`
 
@@ -141,7 +141,18 @@ class Variable:
     initial: bytes = b""
 
 
-@dataclass(frozen=True)
+def shared_layout(variables: Iterable[Variable]) -> tuple[dict[str, int], int]:
+    """The offset of each shared variable, and bytes of them all; what has no size (dynamic memory) comes last."""
+    found: dict[str, int] = {}
+    place = 0
+    for each in sorted((v for v in variables if v.space == "shared"), key=lambda v: v.size == 0):
+        place = -(-place // each.alignment) * each.alignment
+        found[each.name] = place
+        place += each.size
+    return found, place
+
+
+@dataclass(frozen=True, eq=False)
 class Entry:
     """A kernel.
 
@@ -167,7 +178,7 @@ class Entry:
     variables: Mapping[str, Variable] = field(default_factory=dict[str, Variable])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
     """A PTX file. `target` is its architecture, `sm_90a`."""
 

@@ -1,0 +1,3 @@
+from meshgen.emulator.table import MAKERS
+
+__all__ = ["MAKERS"]

@@ -1,0 +1,150 @@
+"""Launches a kernel on the emulated GPU: as many blocks at once as make good use of NumPy, wave after wave."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from meshgen.emulator.execute import Execution, steps_of
+from meshgen.emulator.faults import DeviceFault
+from meshgen.emulator.global_memory import GlobalMemory, Range
+from meshgen.emulator.memory import Memory
+from meshgen.emulator.program import Entry, Vector, shared_layout
+from meshgen.emulator.shared_memory import BASE, SharedMemory
+from meshgen.emulator.types import TYPES, Array
+from meshgen.emulator.wave import WARP, Wave, initial_registers
+
+LANES = 1 << 14  # threads that run at once: their registers fit the cache of a core (measured, demo kernels)
+MOST_THREADS = 1024  # of a block, on every architecture
+ISSUES = 20_000_000  # instructions of a wave before it is taken for endless
+PARAMETERS = 0x6_0000_0000_0000  # where the parameter block lies among addresses
+
+Shape = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What is checked beyond what a GPU itself refuses.
+
+    Attributes:
+        races: accesses to shared memory that no barrier orders.
+        operands: (first address, bytes, whether writable) of all that the kernel may touch; None: all that is allocated.
+        issues: instructions that a wave of blocks may issue before the launch is given up.
+    """
+
+    races: bool = False
+    operands: Sequence[Range] | None = None
+    issues: int = ISSUES
+
+
+NO_CHECKS = Checks()
+
+
+def launch(entry: Entry, grid: Shape, block: Shape, shared_bytes: int, parameters: bytes, memory: Memory, *,
+           checks: Checks = NO_CHECKS) -> None:  # fmt: skip
+    """Run all blocks of the grid; the order of blocks is that of their numbers, as far as there is one.
+
+    Args:
+        shared_bytes: dynamic shared memory of a block.
+        parameters: the block of parameters, each at its offset.
+    Raises:
+        DeviceFault: MG0608, the kernel does what a GPU would punish, hide or leave undefined.
+    """
+    _check_shape(entry, grid, block, parameters)
+    steps = steps_of(entry)
+    threads = math.prod(block)
+    total = math.prod(grid)
+    at_once = max(1, LANES // threads)
+    added = [(memory.allocate(v.size, v.name), v) for v in entry.variables.values() if v.space in ("global", "const")]
+    try:
+        for address, variable in added:
+            memory.view(address, variable.size)[:] = np.frombuffer(variable.initial or bytes(variable.size), np.uint8)
+        constants = [(address, variable.size, False) for address, variable in added]
+        operands = None if checks.operands is None else [*checks.operands, *constants]
+        places = {variable.name: address for address, variable in added}
+        whole = GlobalMemory(memory, operands)
+        with np.errstate(all="ignore"):
+            for start in range(0, total, at_once):
+                numbers = np.arange(start, min(total, start + at_once))
+                wave = _wave(entry, grid, block, numbers, shared_bytes, parameters, whole, checks, places)
+                Execution(wave, steps, checks.issues).run()
+    finally:
+        for address, _ in added:
+            memory.free(address)
+
+
+def _check_shape(entry: Entry, grid: Shape, block: Shape, parameters: bytes) -> None:
+    """Raises DeviceFault where a driver would refuse the launch."""
+    threads = math.prod(block)
+    if min(*grid, *block) < 1 or threads > MOST_THREADS:
+        raise DeviceFault("opcode", f"a grid of {grid} with blocks of {block} cannot be launched", kernel=entry.name)
+    fits = entry.max_threads is None or (
+        threads == entry.max_threads if entry.exact_threads else threads <= entry.max_threads
+    )
+    if not fits or threads % WARP:
+        word = "exactly" if entry.exact_threads else "at most"
+        raise DeviceFault("opcode", f"a block has {threads} threads, not {word} {entry.max_threads}", kernel=entry.name)
+    if len(parameters) < entry.parameter_bytes:
+        reason = f"{len(parameters)} bytes of parameters were given, but it takes {entry.parameter_bytes}"
+        raise DeviceFault("opcode", reason, kernel=entry.name)
+
+
+def _wave(entry: Entry, grid: Shape, block: Shape, numbers: Array, shared_bytes: int, parameters: bytes,
+          memory: GlobalMemory, checks: Checks, places: dict[str, int]) -> Wave:  # fmt: skip
+    """Blocks before their first instruction."""
+    nbytes = entry.shared_bytes + shared_bytes
+    warps = math.prod(block) // WARP
+    shared = SharedMemory(len(numbers), warps, nbytes, _grain(entry), races=checks.races)
+    wave = Wave(entry, grid, block, numbers, parameters, memory, shared, dict(_registers(entry)))
+    wave.specials = _specials(wave) | _symbols(entry, places)
+    return wave
+
+
+@functools.lru_cache(maxsize=256)
+def _registers(entry: Entry) -> dict[str, Array]:
+    return initial_registers(entry.code)
+
+
+@functools.lru_cache(maxsize=256)
+def _grain(entry: Entry) -> int:
+    """Bytes of the smallest access to shared memory in the code: what is followed as one; at most 4."""
+    smallest = 4
+    for each in entry.code:
+        if each.opcode in ("ld", "st", "atom", "red") and any(m.startswith("shared") for m in each.modifiers):
+            many = 1
+            for operand in each.operands:
+                many = max(many, len(operand.parts) if isinstance(operand, Vector) else 1)
+            smallest = min(smallest, many * TYPES.get(each.modifiers[-1], np.dtype(np.uint8)).itemsize)
+    return smallest
+
+
+def _specials(wave: Wave) -> dict[str, Array]:
+    """Special registers, as arrays that broadcast to [blocks, threads]."""
+    (gx, gy, gz), (bx, by, bz) = wave.grid, wave.block
+    thread, number = np.arange(wave.threads)[None, :], wave.numbers[:, None]
+
+    def u32(value: Array | int) -> Array:
+        return np.asarray(value, np.uint32).reshape(np.shape(value) or (1, 1))
+
+    return {
+        "%tid.x": u32(thread % bx), "%tid.y": u32(thread // bx % by), "%tid.z": u32(thread // (bx * by)),
+        "%ctaid.x": u32(number % gx), "%ctaid.y": u32(number // gx % gy), "%ctaid.z": u32(number // (gx * gy)),
+        "%ntid.x": u32(bx), "%ntid.y": u32(by), "%ntid.z": u32(bz),
+        "%nctaid.x": u32(gx), "%nctaid.y": u32(gy), "%nctaid.z": u32(gz),
+        "%laneid": u32(thread % WARP), "%warpid": u32(thread // WARP), "%nwarpid": u32(wave.warps),
+        "%clusterid.x": u32(number % gx), "%cluster_ctaid.x": u32(0), "%cluster_ctarank": u32(0),
+        "%cluster_nctaid.x": u32(1), "%cluster_nctarank": u32(1),
+        "%lanemask_eq": u32(np.uint32(1) << u32(thread % WARP)), "%dynamic_smem_size": u32(wave.shared.nbytes),
+    }  # fmt: skip
+
+
+def _symbols(entry: Entry, places: dict[str, int]) -> dict[str, Array]:
+    """Addresses of variables and parameters, as u64."""
+    shared, _ = shared_layout(entry.variables.values())
+    found = dict(places) | {name: BASE + offset for name, offset in shared.items()}
+    found |= {each.name: PARAMETERS + each.offset for each in entry.parameters}
+    return {name: np.full((1, 1), address, np.uint64) for name, address in found.items()}

@@ -1,0 +1,132 @@
+"""The shared memory of the blocks of a wave, with what asynchronous copies and matrix units have under way in it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshgen.emulator.faults import DeviceFault
+from meshgen.emulator.global_memory import WORDS
+from meshgen.emulator.memory import POISON
+from meshgen.emulator.races import Races
+from meshgen.emulator.types import Array
+
+BASE = 1024  # the first address: that many bytes of each block belong to the system (CUDA C++ guide, compute capability 8.0)
+GRAIN = 16  # bytes: blocks are padded to a multiple of the widest access
+
+
+class SharedMemory:
+    """`nbytes` for each of `blocks`. Addresses begin at `BASE` in every block; a place counts bytes through all blocks.
+
+    Args:
+        grain: bytes of the smallest access, by which accesses are followed.
+        races: whether accesses are checked for races between the `warps` of a block.
+    """
+
+    def __init__(self, blocks: int, warps: int, nbytes: int, grain: int, *, races: bool) -> None:
+        self.nbytes = nbytes
+        self.grain = grain
+        self.stride = -(-max(nbytes, 1) // GRAIN) * GRAIN
+        self._bytes = np.full(blocks * self.stride, POISON, np.uint8)
+        self.first = (np.arange(blocks, dtype=np.int64) * self.stride)[:, None]
+        words = self.stride // grain
+        self.races = Races(blocks, warps, words) if races else None
+        self.incoming = np.zeros(blocks * words, np.bool_)  # copies that have not been waited for
+        self.copying = 0  # how many copies are under way: while none is, `incoming` need not be looked at
+        self._read_by = np.zeros(blocks * words, np.int32)  # the last operation of a matrix unit that reads a word
+        self.reading = 0  # the first of them that is under way, 0 for none
+
+    def places(self, addresses: Array, blocks: Array | None, size: int, alignment: int | None = None) -> Array:
+        """Where addresses lie. Raises DeviceFault "shared memory" or "alignment".
+
+        Args:
+            addresses: [blocks, threads], or a list of them with the block of each.
+        """
+        offsets = addresses.astype(np.int64) - BASE
+        if offsets.size and (int(offsets.min()) < 0 or int(offsets.max()) + size > self.nbytes):
+            bad = offsets[(offsets < 0) | (offsets + size > self.nbytes)]
+            reason = f"{size} bytes at offset {int(bad.flat[0])}, but a block has {self.nbytes} bytes"
+            raise DeviceFault("shared memory", f"{bad.size} of {offsets.size} threads access {reason}")
+        alignment = alignment or size
+        if offsets.size and int(np.bitwise_or.reduce(offsets, axis=None)) % alignment:
+            raise DeviceFault(
+                "alignment", f"{size} bytes of shared memory are accessed at an offset that they do not divide"
+            )
+        return offsets + (self.first if blocks is None else blocks * self.stride)
+
+    def load(self, places: Array, size: int, warps: Array) -> Array:
+        """`size` bytes at each place as one number; `warps` that read are those of their block."""
+        self._follow_read(places, size, warps)
+        return self._bytes.view(WORDS[size])[places // size]
+
+    def store(self, places: Array, values: Array, warps: Array) -> None:
+        """Write one number at each place."""
+        size = values.dtype.itemsize
+        self._follow_write(places, size, warps)
+        elements = self._bytes.view(values.dtype)
+        elements[places // size] = values
+        if self.races:
+            bits = np.dtype(f"V{size}")
+            found = elements[places // size]
+            self.races.same_values(
+                np.ascontiguousarray(np.broadcast_to(values, found.shape)).view(bits), found.view(bits)
+            )
+
+    def words(self, places: Array, size: int, *others: Array) -> tuple[Array, ...]:
+        """The words that `size` bytes at each place cover, flat, and what is said of each place beside them."""
+        many = max(1, size // self.grain)
+        words = (places[..., None] // self.grain + np.arange(many)).ravel()
+        return words, *(np.repeat(np.broadcast_to(each, places.shape).ravel(), many) for each in others)
+
+    def _follow_read(self, places: Array, size: int, warps: Array) -> None:
+        if not self.copying and self.races is None:
+            return
+        words, by = self.words(np.broadcast_to(places, np.broadcast_shapes(places.shape, warps.shape)), size, warps)
+        if self.copying and self.incoming[words].any():
+            raise DeviceFault("async copy", "shared memory is read while a copy to it has not been waited for")
+        if self.races:
+            self.races.read(words, by)
+
+    def _follow_write(self, places: Array, size: int, warps: Array) -> None:
+        if not self.copying and not self.reading and self.races is None:
+            return
+        words, by = self.words(np.broadcast_to(places, np.broadcast_shapes(places.shape, warps.shape)), size, warps)
+        self.refuse_overwriting(words)
+        if self.races:
+            self.races.write(words, by)
+
+    def refuse_overwriting(self, words: Array) -> None:
+        """Raises DeviceFault "async copy" where words are being copied to, or read by a matrix unit."""
+        if self.copying and self.incoming[words].any():
+            raise DeviceFault("async copy", "shared memory is written while a copy to it has not been waited for")
+        if self.reading and (self._read_by[words] >= self.reading).any():
+            raise DeviceFault("async copy", "shared memory is written while a matrix unit may still read it")
+
+    def begin_copy(self, words: Array, warps: Array) -> None:
+        """Words are the destination of an asynchronous copy from now on, and poisoned until it has been waited for."""
+        self.refuse_overwriting(words)
+        if self.races:
+            self.races.may_write(words, warps)
+        self.incoming[words] = True
+        self.copying += 1
+
+    def end_copy(self, places: Array, values: Array, warps: Array, *, generic: bool, last: bool) -> None:
+        """What was copied arrives. `last`: the whole of what one `begin_copy` announced is there now."""
+        size = values.dtype.itemsize
+        words, by = self.words(places, size, warps)
+        self.incoming[words] = False
+        self.copying -= last
+        if self.races:
+            self.races.write(words, by, generic=generic)
+        self._bytes.view(values.dtype)[places // size] = values
+
+    def unit_reads(self, places: Array, size: int, warps: Array, operation: int) -> Array:
+        """What a matrix unit reads; until operation number `operation` is over nobody may write there."""
+        words, by = self.words(places, size, warps)
+        if self.copying and self.incoming[words].any():
+            raise DeviceFault("async copy", "a matrix unit reads shared memory to which a copy has not been waited for")
+        if self.races:
+            self.races.read_by_unit(words)
+            self.races.read(words, by)
+        self._read_by[words] = operation
+        self.reading = self.reading or operation
+        return self._bytes.view(WORDS[size])[places // size]

@@ -1,0 +1,55 @@
+"""The scalar types of PTX as NumPy's, and numbers as the bits that registers hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from meshgen.emulator.faults import DeviceFault
+from meshgen.emulator.program import Immediate, Instruction
+
+Array = np.ndarray[Any, Any]
+DType = np.dtype[Any]
+
+TYPES: dict[str, DType] = {
+    "u8": np.dtype(np.uint8), "s8": np.dtype(np.int8), "b8": np.dtype(np.uint8),
+    "u16": np.dtype(np.uint16), "s16": np.dtype(np.int16), "b16": np.dtype(np.uint16),
+    "u32": np.dtype(np.uint32), "s32": np.dtype(np.int32), "b32": np.dtype(np.uint32),
+    "u64": np.dtype(np.uint64), "s64": np.dtype(np.int64), "b64": np.dtype(np.uint64),
+    "f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16), "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64), "tf32": np.dtype(np.float32), "pred": np.dtype(np.bool_),
+    "e4m3": np.dtype(ml_dtypes.float8_e4m3fn), "e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    "f16x2": np.dtype(np.uint32), "bf16x2": np.dtype(np.uint32),
+}  # fmt: skip
+PACKED = {"f16x2": "f16", "bf16x2": "bf16", "e4m3x2": "e4m3", "e5m2x2": "e5m2"}  # two of a type in one register
+BITS = {0: np.dtype(np.bool_), **{n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}}  # registers by width in bytes
+WIDER = {np.dtype(f"{sign}{n}"): np.dtype(f"{sign}{2 * n}") for sign in "ui" for n in (1, 2, 4)}
+FLOATS = frozenset(TYPES[name] for name in ("f16", "bf16", "f32", "f64", "e4m3", "e5m2"))
+
+
+def type_of(instruction: Instruction, place: int = -1) -> DType:
+    """The type that a modifier names, by default the last. Raises DeviceFault where it is none."""
+    name = instruction.modifiers[place] if instruction.modifiers else ""
+    if name not in TYPES:
+        raise unknown(instruction)
+    return TYPES[name]
+
+
+def unknown(instruction: Instruction) -> DeviceFault:
+    """The fault of an instruction that the emulator does not have."""
+    name = ".".join((instruction.opcode, *instruction.modifiers))
+    return DeviceFault("opcode", f"the emulated GPU has no instruction '{name}'", instruction.source)
+
+
+def constant(value: Immediate, kind: DType) -> Array:
+    """A number as one element [1, 1] of a type."""
+    if kind == np.bool_:
+        return np.full((1, 1), bool(value.bits))
+    width = kind.itemsize
+    bits = value.bits % (1 << 8 * width)
+    if value.width and value.width != width:  # a float of another width stands for its value
+        raw = np.array(value.bits, BITS[value.width]).view(TYPES[f"f{8 * value.width}"])
+        return raw.astype(kind).reshape(1, 1)
+    return np.array(bits, BITS[width]).view(kind).reshape(1, 1)

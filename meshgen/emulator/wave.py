@@ -1,0 +1,95 @@
+"""The blocks that run at once: their registers, shared memory, and which of their threads still live.
+
+A value of all threads is an array that broadcasts to [blocks, threads]: what is equal in all blocks is [1, threads], what is
+equal in a block is [blocks, 1]. Registers hold bits: unsigned integers of their width, or booleans.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from meshgen.emulator.global_memory import GlobalMemory
+from meshgen.emulator.program import Entry, Instruction, Operand, Register, Sink, registers_of
+from meshgen.emulator.shared_memory import SharedMemory
+from meshgen.emulator.types import BITS, Array
+
+WARP = 32
+Mask = Array | None  # which threads; None for all
+Action = Callable[["Wave", Mask], None]
+
+
+@dataclass
+class Wave:
+    """Blocks of one launch that run together.
+
+    Attributes:
+        numbers: of the blocks, in the order of the grid.
+        alive: the threads that have not ended; None while all live.
+        pending: registers that an asynchronous operation still writes, with its number.
+        issued: instructions so far.
+    """
+
+    entry: Entry
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    numbers: Array
+    parameters: bytes
+    memory: GlobalMemory
+    shared: SharedMemory
+    registers: dict[str, Array]
+    specials: dict[str, Array] = field(default_factory=dict[str, Array])
+    alive: Mask = None
+    pending: dict[str, int] = field(default_factory=dict[str, int])
+    issued: int = 0
+
+    @property
+    def blocks(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def threads(self) -> int:
+        return math.prod(self.block)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.blocks, self.threads
+
+    @property
+    def warps(self) -> int:
+        return self.threads // WARP
+
+    def full(self, value: Array) -> Array:
+        """A value with an element for every thread."""
+        return np.broadcast_to(value, self.shape)
+
+    def by_warp(self, value: Array) -> Array:
+        """A value as [blocks, warps, 32]."""
+        return self.full(value).reshape(self.blocks, self.warps, WARP)
+
+    def lanes(self, mask: Mask) -> Array:
+        """The mask as [blocks, threads], threads that have ended left out."""
+        whole = self.alive if mask is None else mask
+        return np.ones(self.shape, np.bool_) if whole is None else np.broadcast_to(whole, self.shape)
+
+    def is_all(self, mask: Mask) -> bool:
+        """Whether the mask has every thread that lives."""
+        return mask is None or mask is self.alive
+
+    def put(self, register: Operand, bits: Array, mask: Mask) -> None:
+        """Write bits of the register's width."""
+        if isinstance(register, Sink):
+            return
+        assert isinstance(register, Register)
+        if not self.is_all(mask):
+            bits = np.where(mask, bits, self.registers[register.name])  # type: ignore[arg-type]
+        self.registers[register.name] = bits
+
+
+def initial_registers(code: Sequence[Instruction]) -> dict[str, Array]:
+    """All registers of a program, with every bit set: what nobody wrote is NaN."""
+    found = {r for i in code for operand in (*i.operands, i.guard) for r in registers_of(operand)}
+    return {r.name: np.full((1, 1), True if r.width == 0 else (1 << 8 * r.width) - 1, BITS[r.width]) for r in found}
