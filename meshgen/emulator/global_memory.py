@@ -36,6 +36,10 @@ class GlobalMemory:
         size = values.dtype.itemsize
         self._memory.elements(values.dtype)[self.places(addresses, size, size, write=True)] = values
 
+    def elements(self, kind: DType) -> Array:
+        """All memory as elements of a type, by `places`."""
+        return self._memory.elements(kind)
+
     def bytes_at(self, address: int, nbytes: int, *, write: bool = False) -> Array:
         """A range by itself. Raises as `load`."""
         self.places(np.array([address], np.uint64), nbytes, 1, write=write)

@@ -9,19 +9,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from meshgen.emulator.addresses import LOCAL, PARAMETERS, SHARED_BASE
+from meshgen.emulator.asynchronous import nothing_under_way
 from meshgen.emulator.execute import Execution, steps_of
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.global_memory import GlobalMemory, Range
-from meshgen.emulator.memory import Memory
+from meshgen.emulator.memory import POISON, Memory
 from meshgen.emulator.program import Entry, Vector, shared_layout
-from meshgen.emulator.shared_memory import BASE, SharedMemory
+from meshgen.emulator.shared_memory import SharedMemory
 from meshgen.emulator.types import TYPES, Array
 from meshgen.emulator.wave import WARP, Wave, initial_registers
 
 LANES = 1 << 14  # threads that run at once: their registers fit the cache of a core (measured, demo kernels)
 MOST_THREADS = 1024  # of a block, on every architecture
 ISSUES = 20_000_000  # instructions of a wave before it is taken for endless
-PARAMETERS = 0x6_0000_0000_0000  # where the parameter block lies among addresses
+
 
 Shape = tuple[int, int, int]
 
@@ -99,7 +101,19 @@ def _wave(entry: Entry, grid: Shape, block: Shape, numbers: Array, shared_bytes:
     nbytes = entry.shared_bytes + shared_bytes
     warps = math.prod(block) // WARP
     shared = SharedMemory(len(numbers), warps, nbytes, _grain(entry), races=checks.races)
-    wave = Wave(entry, grid, block, numbers, parameters, memory, shared, dict(_registers(entry)))
+    local = np.full((len(numbers) * warps * WARP, _local_bytes(entry)), POISON, np.uint8)
+    wave = Wave(
+        entry,
+        grid,
+        block,
+        numbers,
+        parameters,
+        memory,
+        shared,
+        dict(_registers(entry)),
+        local,
+        nothing_under_way(len(numbers), warps * WARP),
+    )
     wave.specials = _specials(wave) | _symbols(entry, places)
     return wave
 
@@ -107,6 +121,12 @@ def _wave(entry: Entry, grid: Shape, block: Shape, numbers: Array, shared_bytes:
 @functools.lru_cache(maxsize=256)
 def _registers(entry: Entry) -> dict[str, Array]:
     return initial_registers(entry.code)
+
+
+@functools.lru_cache(maxsize=256)
+def _local_bytes(entry: Entry) -> int:
+    """Bytes of the arrays that each thread has for itself, padded for the widest access."""
+    return -(-sum(each.size for each in entry.variables.values() if each.space == "local") // 16) * 16
 
 
 @functools.lru_cache(maxsize=256)
@@ -145,6 +165,7 @@ def _specials(wave: Wave) -> dict[str, Array]:
 def _symbols(entry: Entry, places: dict[str, int]) -> dict[str, Array]:
     """Addresses of variables and parameters, as u64."""
     shared, _ = shared_layout(entry.variables.values())
-    found = dict(places) | {name: BASE + offset for name, offset in shared.items()}
+    found = dict(places) | {name: SHARED_BASE + offset for name, offset in shared.items()}
+    found |= {each.name: LOCAL for each in entry.variables.values() if each.space == "local"}
     found |= {each.name: PARAMETERS + each.offset for each in entry.parameters}
     return {name: np.full((1, 1), address, np.uint64) for name, address in found.items()}

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.emulator.addresses import GLOBAL
 from meshgen.emulator.faults import DeviceFault
 
 Array = np.ndarray[Any, Any]
-BASE = 0x7_0000_0000_0000  # the first address; like a real one, it needs more than 32 bits
+BASE = GLOBAL  # the first address; like a real one, it needs more than 32 bits
 ALIGNMENT = 512  # bytes, of every allocation: as cuMemAlloc gives them
 GUARD = 512  # bytes in front of and behind each allocation at least
 POISON = 0xFF  # as every byte: NaN in any float type

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from meshgen.emulator.addresses import SHARED_BASE
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.global_memory import WORDS
 from meshgen.emulator.memory import POISON
 from meshgen.emulator.races import Races
-from meshgen.emulator.types import Array
+from meshgen.emulator.types import Array, DType
 
-BASE = 1024  # the first address: that many bytes of each block belong to the system (CUDA C++ guide, compute capability 8.0)
 GRAIN = 16  # bytes: blocks are padded to a multiple of the widest access
 
 
 class SharedMemory:
-    """`nbytes` for each of `blocks`. Addresses begin at `BASE` in every block; a place counts bytes through all blocks.
+    """`nbytes` for each of `blocks`. Addresses begin at `SHARED_BASE` in every block; places count bytes through all blocks.
 
     Args:
         grain: bytes of the smallest access, by which accesses are followed.
@@ -33,7 +33,8 @@ class SharedMemory:
         self.incoming = np.zeros(blocks * words, np.bool_)  # copies that have not been waited for
         self.copying = 0  # how many copies are under way: while none is, `incoming` need not be looked at
         self._read_by = np.zeros(blocks * words, np.int32)  # the last operation of a matrix unit that reads a word
-        self.reading = 0  # the first of them that is under way, 0 for none
+        self.reading = 0  # how many of them are under way
+        self._busy = np.zeros(64, np.bool_)  # by operation: whether it is under way
 
     def places(self, addresses: Array, blocks: Array | None, size: int, alignment: int | None = None) -> Array:
         """Where addresses lie. Raises DeviceFault "shared memory" or "alignment".
@@ -41,7 +42,7 @@ class SharedMemory:
         Args:
             addresses: [blocks, threads], or a list of them with the block of each.
         """
-        offsets = addresses.astype(np.int64) - BASE
+        offsets = addresses.astype(np.int64) - SHARED_BASE
         if offsets.size and (int(offsets.min()) < 0 or int(offsets.max()) + size > self.nbytes):
             bad = offsets[(offsets < 0) | (offsets + size > self.nbytes)]
             reason = f"{size} bytes at offset {int(bad.flat[0])}, but a block has {self.nbytes} bytes"
@@ -71,6 +72,10 @@ class SharedMemory:
                 np.ascontiguousarray(np.broadcast_to(values, found.shape)).view(bits), found.view(bits)
             )
 
+    def elements(self, kind: DType) -> Array:
+        """The shared memory of all blocks as elements of a type."""
+        return self._bytes.view(kind)
+
     def words(self, places: Array, size: int, *others: Array) -> tuple[Array, ...]:
         """The words that `size` bytes at each place cover, flat, and what is said of each place beside them."""
         many = max(1, size // self.grain)
@@ -98,26 +103,37 @@ class SharedMemory:
         """Raises DeviceFault "async copy" where words are being copied to, or read by a matrix unit."""
         if self.copying and self.incoming[words].any():
             raise DeviceFault("async copy", "shared memory is written while a copy to it has not been waited for")
-        if self.reading and (self._read_by[words] >= self.reading).any():
+        if self.reading and self._busy[self._read_by[words]].any():
             raise DeviceFault("async copy", "shared memory is written while a matrix unit may still read it")
 
     def begin_copy(self, words: Array, warps: Array) -> None:
-        """Words are the destination of an asynchronous copy from now on, and poisoned until it has been waited for."""
+        """Words are the destination of an asynchronous copy from now on: nobody may touch them before it has been waited for."""
         self.refuse_overwriting(words)
         if self.races:
             self.races.may_write(words, warps)
         self.incoming[words] = True
         self.copying += 1
 
-    def end_copy(self, places: Array, values: Array, warps: Array, *, generic: bool, last: bool) -> None:
-        """What was copied arrives. `last`: the whole of what one `begin_copy` announced is there now."""
+    def end_copy(self, places: Array, values: Array, warps: Array, *, generic: bool = True) -> None:
+        """What was copied arrives; `generic` as of `Races.write`."""
         size = values.dtype.itemsize
         words, by = self.words(places, size, warps)
         self.incoming[words] = False
-        self.copying -= last
         if self.races:
             self.races.write(words, by, generic=generic)
         self._bytes.view(values.dtype)[places // size] = values
+
+    def begin_operation(self, operation: int) -> None:
+        """A matrix unit begins operation number `operation`, counted from 1."""
+        if operation >= len(self._busy):
+            self._busy = np.concatenate([self._busy, np.zeros_like(self._busy)])
+        self._busy[operation] = True
+        self.reading += 1
+
+    def end_operation(self, operation: int) -> None:
+        """It has been waited for."""
+        self._busy[operation] = False
+        self.reading -= 1
 
     def unit_reads(self, places: Array, size: int, warps: Array, operation: int) -> Array:
         """What a matrix unit reads; until operation number `operation` is over nobody may write there."""
@@ -128,5 +144,4 @@ class SharedMemory:
             self.races.read_by_unit(words)
             self.races.read(words, by)
         self._read_by[words] = operation
-        self.reading = self.reading or operation
         return self._bytes.view(WORDS[size])[places // size]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from meshgen.emulator.asynchronous import UnderWay
 from meshgen.emulator.global_memory import GlobalMemory
 from meshgen.emulator.program import Entry, Instruction, Operand, Register, Sink, registers_of
 from meshgen.emulator.shared_memory import SharedMemory
@@ -29,6 +30,7 @@ class Wave:
     Attributes:
         numbers: of the blocks, in the order of the grid.
         alive: the threads that have not ended; None while all live.
+        local: bytes of local memory [blocks * threads, bytes].
         pending: registers that an asynchronous operation still writes, with its number.
         issued: instructions so far.
     """
@@ -41,6 +43,8 @@ class Wave:
     memory: GlobalMemory
     shared: SharedMemory
     registers: dict[str, Array]
+    local: Array
+    under_way: UnderWay
     specials: dict[str, Array] = field(default_factory=dict[str, Array])
     alive: Mask = None
     pending: dict[str, int] = field(default_factory=dict[str, int])
@@ -67,8 +71,17 @@ class Wave:
         return np.broadcast_to(value, self.shape)
 
     def by_warp(self, value: Array) -> Array:
-        """A value as [blocks, warps, 32]."""
-        return self.full(value).reshape(self.blocks, self.warps, WARP)
+        """A value as an array that broadcasts to [blocks, warps, 32]."""
+        return value[..., None] if value.shape[1] == 1 else value.reshape(len(value), self.warps, WARP)
+
+    def lanes_by_warp(self, mask: Mask) -> Array:
+        """The threads of a group [blocks, warps, 32]."""
+        return self.lanes(mask).reshape(self.blocks, self.warps, WARP)
+
+    def from_warps(self, value: Array) -> Array:
+        """What `by_warp` was given; `value` broadcasts to [blocks, warps, 32]."""
+        whole = np.broadcast_to(value, (len(value), self.warps, WARP))
+        return whole.reshape(len(value), self.threads)
 
     def lanes(self, mask: Mask) -> Array:
         """The mask as [blocks, threads], threads that have ended left out."""

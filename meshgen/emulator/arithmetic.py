@@ -1,0 +1,325 @@
+"""Arithmetic: integers that wrap, floats as PTX rounds them.
+
+Add, subtract, multiply, `fma`, `div.rn`, `rcp.rn` and `sqrt.rn` are exactly rounded, as on a GPU. The approximate functions
+(`ex2.approx`, `rsqrt.approx`, `div.full`, ...) are exactly rounded here, a GPU is off by up to 2 units in the last place:
+PTX ISA 8.7 says of each how much. Tensor cores: see `matrix_units.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from meshgen.emulator.program import Instruction
+from meshgen.emulator.rounding import MODES, flushed, fma32, lost, rounded, to_odd
+from meshgen.emulator.table import elementwise, opcode, reader, writer
+from meshgen.emulator.types import BITS, FLOATS, PACKED, TYPES, WIDER, Array, DType, type_of, unknown
+from meshgen.emulator.wave import Action, Mask, Wave
+
+Function = Callable[..., Array]
+_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def words(instruction: Instruction, *allowed: str, last: int = 1) -> set[str]:
+    """The modifiers in front of the type. Raises DeviceFault for one that is not among those allowed."""
+    found = set(instruction.modifiers[: len(instruction.modifiers) - last])
+    if not found <= set(allowed):
+        raise unknown(instruction)
+    return found
+
+
+def _mode(found: set[str], instruction: Instruction) -> str:
+    modes = [mode for mode in MODES if mode in found]
+    if len(modes) > 1:
+        raise unknown(instruction)
+    return modes[0] if modes else "rn"
+
+
+def float_function(instruction: Instruction, exact: Function, allowed: tuple[str, ...] = ()) -> Action:
+    """A function of floats, with `.ftz` and `.sat`; packed types by their halves.
+
+    Args:
+        exact: takes the operands as the type itself or wider and gives the correctly rounded result in the type.
+    """
+    found = words(instruction, "ftz", "sat", *allowed)
+    name = instruction.modifiers[-1]
+    if name in PACKED:
+        return _packed(instruction, TYPES[PACKED[name]], exact)
+    kind = type_of(instruction)
+    function = exact
+    if "ftz" in found and kind == _F32:
+        function = _flushing(function)
+    if "sat" in found:
+        function = _saturating(function)
+    return elementwise(instruction, kind, function)
+
+
+def _packed(instruction: Instruction, kind: DType, function: Function) -> Action:
+    """Two numbers of 16 bits in each register."""
+    sources = [reader(each, np.dtype(np.uint32), instruction) for each in instruction.operands[1:]]
+    put = writer(instruction.operands[0], np.dtype(np.uint32), instruction)
+
+    def run(wave: Wave, mask: Mask) -> None:
+        values = [source(wave) for source in sources]
+        low = function(*((v & np.uint32(0xFFFF)).astype(np.uint16).view(kind) for v in values))
+        high = function(*((v >> np.uint32(16)).astype(np.uint16).view(kind) for v in values))
+        put(wave, low.view(np.uint16).astype(np.uint32) | high.view(np.uint16).astype(np.uint32) << np.uint32(16), mask)
+
+    return run
+
+
+def _flushing(function: Function) -> Function:
+    return lambda *values: flushed(function(*(flushed(value) for value in values)))
+
+
+def _saturating(function: Function) -> Function:
+    def run(*values: Array) -> Array:
+        result = function(*values)
+        one = result.dtype.type(1)
+        return np.where(result > 0, np.minimum(result, one), result.dtype.type(0))
+
+    return run
+
+
+def _is_float(instruction: Instruction) -> bool:
+    name = instruction.modifiers[-1]
+    return name in PACKED or TYPES.get(name) in FLOATS
+
+
+def _plain(instruction: Instruction, function: np.ufunc, wide: Callable[[Array, Array, str, DType], Array]) -> Action:
+    """`add`, `sub`, `mul` of floats: NumPy rounds f32 and f64 to the nearest itself."""
+    mode = _mode(words(instruction, "ftz", "sat", *MODES), instruction)
+    name = instruction.modifiers[-1]
+    kind = TYPES[PACKED.get(name, name)]
+    if mode == "rn" and kind in (_F32, _F64):
+        return float_function(instruction, function, MODES)
+    if kind == _F64:
+        raise unknown(instruction)
+    return float_function(instruction, lambda a, b: wide(a, b, mode, kind), MODES)
+
+
+def _wide_add(a: Array, b: Array, mode: str, kind: DType) -> Array:
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    total = x + y
+    return rounded(to_odd(total, lost(x, y, total)), kind, mode)
+
+
+def _wide_subtract(a: Array, b: Array, mode: str, kind: DType) -> Array:
+    return _wide_add(a, -b, mode, kind)
+
+
+def _wide_multiply(a: Array, b: Array, mode: str, kind: DType) -> Array:
+    return rounded(a.astype(np.float64) * b.astype(np.float64), kind, mode)
+
+
+@opcode("add")
+def _add(instruction: Instruction) -> Action:
+    if _is_float(instruction):
+        return _plain(instruction, np.add, _wide_add)
+    words(instruction)
+    return elementwise(instruction, type_of(instruction), np.add)
+
+
+@opcode("sub")
+def _sub(instruction: Instruction) -> Action:
+    if _is_float(instruction):
+        return _plain(instruction, np.subtract, _wide_subtract)
+    words(instruction)
+    return elementwise(instruction, type_of(instruction), np.subtract)
+
+
+@opcode("mul")
+def _mul(instruction: Instruction) -> Action:
+    if _is_float(instruction):
+        return _plain(instruction, np.multiply, _wide_multiply)
+    (part,) = words(instruction, "lo", "hi", "wide")
+    kind = type_of(instruction)
+    if part == "wide":
+        return elementwise(instruction, kind, _wide_product, WIDER[kind])
+    return elementwise(instruction, kind, np.multiply if part == "lo" else _high_product)
+
+
+def _wide_product(a: Array, b: Array) -> Array:
+    wide = WIDER[a.dtype]
+    return a.astype(wide) * b.astype(wide)
+
+
+def _high_product(a: Array, b: Array) -> Array:
+    kind = a.dtype
+    if kind.itemsize < 8:
+        wide = WIDER[kind]
+        return (a.astype(wide) * b.astype(wide) >> wide.type(8 * kind.itemsize)).astype(kind)
+    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    x, y = a.view(np.uint64), b.view(np.uint64)
+    middle = (x & low) * (y & low) >> half
+    first = (x >> half) * (y & low) + middle
+    second = (x & low) * (y >> half) + (first & low)
+    high = (x >> half) * (y >> half) + (first >> half) + (second >> half)
+    if kind.kind == "i":
+        high = high - np.where(a < 0, y, np.uint64(0)) - np.where(b < 0, x, np.uint64(0))
+    return high.view(kind)
+
+
+@opcode("mad")
+def _mad(instruction: Instruction) -> Action:
+    if _is_float(instruction):
+        return _fma(instruction)
+    (part,) = words(instruction, "lo", "hi", "wide")
+    kind = type_of(instruction)
+    if part != "wide":
+        product: Function = np.multiply if part == "lo" else _high_product
+        return elementwise(instruction, kind, lambda a, b, c: product(a, b) + c)
+    left, right = (reader(each, kind, instruction) for each in instruction.operands[1:3])
+    addend = reader(instruction.operands[3], WIDER[kind], instruction)
+    put = writer(instruction.operands[0], WIDER[kind], instruction)
+    return lambda wave, mask: put(wave, _wide_product(left(wave), right(wave)) + addend(wave), mask)
+
+
+@opcode("fma")
+def _fma(instruction: Instruction) -> Action:
+    mode = _mode(words(instruction, "ftz", "sat", "relu", *MODES), instruction)
+    name = instruction.modifiers[-1]
+    kind = TYPES[PACKED.get(name, name)]
+    if "relu" in instruction.modifiers or (mode != "rn" and kind == _F64):
+        raise unknown(instruction)
+    if kind == _F64:
+        return float_function(instruction, _fma64, MODES)
+    if kind == _F32 and mode == "rn":
+        return float_function(instruction, fma32, MODES)
+
+    def exact(a: Array, b: Array, c: Array) -> Array:
+        product, addend = a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)
+        total = product + addend
+        return rounded(to_odd(total, lost(product, addend, total)), kind, mode)
+
+    return float_function(instruction, exact, MODES)
+
+
+def _fma64(a: Array, b: Array, c: Array) -> Array:
+    """a * b + c in f64, rounded once but for the rare ties of what was lost twice.
+
+    The product's error is exact (Dekker); beyond about 1e300 it is left out.
+    """
+    product = a * b
+    split = 134217729.0  # 2^27 + 1
+    high_a, high_b = a * split - (a * split - a), b * split - (b * split - b)
+    low_a, low_b = a - high_a, b - high_b
+    error = ((high_a * high_b - product) + high_a * low_b + low_a * high_b) + low_a * low_b
+    total = product + c
+    rest = lost(product, c, total) + error
+    return np.where(np.isfinite(rest), total + rest, total)
+
+
+@opcode("div")
+def _div(instruction: Instruction) -> Action:
+    if not _is_float(instruction):
+        words(instruction)
+        return elementwise(instruction, type_of(instruction), _quotient)
+    found = words(instruction, "ftz", "approx", "full", *MODES)
+    if "approx" in found:
+        return float_function(instruction, _approximate_quotient, ("approx",))
+    if found & {"rz", "rm", "rp"}:
+        mode = _mode(found, instruction)
+        return float_function(instruction, lambda a, b: rounded(a.astype(np.float64) / b, _F32, mode), MODES)
+    return float_function(instruction, np.divide, ("full", *MODES))
+
+
+def _approximate_quotient(a: Array, b: Array) -> Array:
+    """a times a flushed reciprocal: 0 for 2^126 < |b| < 2^128 (PTX ISA, `div.approx`)."""
+    large = (np.abs(b) > np.float32(2.0**126)) & np.isfinite(b)
+    return np.where(large, np.where(np.isinf(a), np.float32(np.nan), np.float32(0)), a / b)
+
+
+def _quotient(a: Array, b: Array) -> Array:
+    """Integers divided towards zero; by zero all bits are set, as GPUs give."""
+    unsigned = BITS[a.dtype.itemsize]
+    top, bottom = _magnitude(a), _magnitude(b)
+    quotient = top // np.where(bottom == 0, unsigned.type(1), bottom)
+    if a.dtype.kind == "i":
+        quotient = np.where((a < 0) != (b < 0), np.uint8(0) - quotient, quotient).astype(unsigned)
+    return np.where(b == 0, ~unsigned.type(0), quotient).astype(unsigned).view(a.dtype)
+
+
+def _magnitude(value: Array) -> Array:
+    bits = value.view(BITS[value.dtype.itemsize])
+    return bits if value.dtype.kind == "u" else np.where(value < 0, ~bits + bits.dtype.type(1), bits)
+
+
+@opcode("rem")
+def _rem(instruction: Instruction) -> Action:
+    words(instruction)
+    return elementwise(instruction, type_of(instruction), lambda a, b: np.where(b == 0, a, a - _quotient(a, b) * b))
+
+
+@opcode("neg")
+def _neg(instruction: Instruction) -> Action:
+    return float_function(instruction, np.negative) if _is_float(instruction) else _integer(instruction, np.negative)
+
+
+@opcode("abs")
+def _abs(instruction: Instruction) -> Action:
+    return float_function(instruction, np.abs) if _is_float(instruction) else _integer(instruction, np.abs)
+
+
+def _integer(instruction: Instruction, function: Function) -> Action:
+    words(instruction)
+    return elementwise(instruction, type_of(instruction), function)
+
+
+@opcode("min")
+def _min(instruction: Instruction) -> Action:
+    return _extremum(instruction, np.fmin, np.minimum, np.bitwise_or)
+
+
+@opcode("max")
+def _max(instruction: Instruction) -> Action:
+    return _extremum(instruction, np.fmax, np.maximum, np.bitwise_and)
+
+
+def _extremum(instruction: Instruction, numbers: np.ufunc, any_nan: np.ufunc, of_equal: np.ufunc) -> Action:
+    """Of NaN and a number the number, or NaN with `.NaN`; of zeros, -0 is the smaller."""
+    if not _is_float(instruction):
+        return _integer(instruction, any_nan)
+    choose = any_nan if "NaN" in words(instruction, "ftz", "NaN") else numbers
+
+    def exact(a: Array, b: Array) -> Array:
+        bits = BITS[a.dtype.itemsize]
+        return np.where(a == b, of_equal(a.view(bits), b.view(bits)).view(a.dtype), choose(a, b))
+
+    return float_function(instruction, exact, ("NaN",))
+
+
+@opcode("copysign")
+def _copysign(instruction: Instruction) -> Action:
+    """The second operand with the sign of the first."""
+    return float_function(instruction, lambda sign, value: np.copysign(value, sign))
+
+
+def _reciprocal_root(value: Array) -> Array:
+    return (1.0 / np.sqrt(value.astype(np.float64))).astype(value.dtype)
+
+
+def _through_f64(function: Function) -> Function:
+    """Rounded from f64: within half a unit in the last place of f32 but for a few in 10^8."""
+    return lambda value: function(value.astype(np.float64)).astype(value.dtype)
+
+
+APPROXIMATE: dict[str, Function] = {
+    "ex2": _through_f64(np.exp2),
+    "lg2": _through_f64(np.log2),
+    "sin": _through_f64(np.sin),
+    "cos": _through_f64(np.cos),
+    "tanh": _through_f64(np.tanh),
+    "rsqrt": _reciprocal_root,
+    "rcp": lambda value: (1.0 / value.astype(np.float64)).astype(value.dtype),
+    "sqrt": np.sqrt,
+}
+
+
+@opcode(*APPROXIMATE)
+def _approximate(instruction: Instruction) -> Action:
+    found = words(instruction, "approx", "rn", "ftz")
+    if "rn" in found and instruction.opcode not in ("rcp", "sqrt"):
+        raise unknown(instruction)
+    return float_function(instruction, APPROXIMATE[instruction.opcode], ("approx", "rn"))

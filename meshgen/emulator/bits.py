@@ -1,0 +1,267 @@
+"""Moves, logic, shifts, bit fields and bytes of registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from meshgen.emulator.arithmetic import words
+from meshgen.emulator.program import Immediate, Instruction, Vector
+from meshgen.emulator.table import elementwise, opcode, reader, readers, writer
+from meshgen.emulator.types import BITS, TYPES, Array, type_of, unknown
+from meshgen.emulator.wave import Action, Mask, Wave
+
+_U32, _U64 = np.dtype(np.uint32), np.dtype(np.uint64)
+
+
+@opcode("mov")
+def _mov(instruction: Instruction) -> Action:
+    words(instruction)
+    kind = type_of(instruction)
+    target, source = instruction.operands
+    if isinstance(target, Vector):
+        return _unpack(instruction, target)
+    if isinstance(source, Vector):
+        return _pack(instruction, source)
+    if kind != np.bool_:
+        kind = BITS[kind.itemsize]
+    read, put = reader(source, kind, instruction), writer(target, kind, instruction)
+    names = [getattr(each, "name", "") for each in (source, target)]
+
+    def run(wave: Wave, mask: Mask) -> None:
+        put(wave, read(wave), mask)
+        if wave.pending:  # a register that a matrix unit still writes has another name from now on
+            _rename(wave.pending, *names)
+
+    return run
+
+
+def _rename(pending: dict[str, int], source: str, target: str) -> None:
+    if source in pending:
+        pending[target] = pending[source]
+    else:
+        pending.pop(target, None)
+
+
+def _unpack(instruction: Instruction, target: Vector) -> Action:
+    kind = BITS[type_of(instruction).itemsize]
+    part = BITS[kind.itemsize // len(target.parts)]
+    read = reader(instruction.operands[1], kind, instruction)
+    puts = [writer(each, part, instruction) for each in target.parts]
+
+    def run(wave: Wave, mask: Mask) -> None:
+        value = read(wave)
+        for number, put in enumerate(puts):
+            put(wave, (value >> kind.type(8 * part.itemsize * number)).astype(part), mask)
+
+    return run
+
+
+def _pack(instruction: Instruction, source: Vector) -> Action:
+    kind = BITS[type_of(instruction).itemsize]
+    part = BITS[kind.itemsize // len(source.parts)]
+    reads = [reader(each, part, instruction) for each in source.parts]
+    put = writer(instruction.operands[0], kind, instruction)
+
+    def run(wave: Wave, mask: Mask) -> None:
+        value = reads[0](wave).astype(kind)
+        for number, read in enumerate(reads[1:], 1):
+            value = value | read(wave).astype(kind) << kind.type(8 * part.itemsize * number)
+        put(wave, value, mask)
+
+    return run
+
+
+LOGIC: dict[str, Callable[..., Array]] = {
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.bitwise_not,
+    "cnot": lambda value: (value == 0).astype(value.dtype),
+}  # fmt: skip
+
+
+@opcode(*LOGIC)
+def _logic(instruction: Instruction) -> Action:
+    words(instruction)
+    return elementwise(instruction, type_of(instruction), LOGIC[instruction.opcode])
+
+
+@opcode("lop3")
+def _lop3(instruction: Instruction) -> Action:
+    """Any function of three bits: bit number 4 a + 2 b + c of the table."""
+    words(instruction)
+    table = instruction.operands[4]
+    if not isinstance(table, Immediate):
+        raise unknown(instruction)
+    a, b, c = (reader(each, _U32, instruction) for each in instruction.operands[1:4])
+    put = writer(instruction.operands[0], _U32, instruction)
+
+    def run(wave: Wave, mask: Mask) -> None:
+        values = [read(wave) for read in (a, b, c)]
+        result = np.zeros((1, 1), np.uint32)
+        for row in range(8):
+            if table.bits >> row & 1:
+                x, y, z = (v if row >> place & 1 else ~v for v, place in zip(values, (2, 1, 0), strict=True))
+                result = result | x & y & z
+        put(wave, result, mask)
+
+    return run
+
+
+@opcode("shl", "shr")
+def _shift(instruction: Instruction) -> Action:
+    """By more bits than there are, all are shifted out; `shr` of signed numbers copies the sign."""
+    words(instruction)
+    kind = type_of(instruction)
+    bits = 8 * kind.itemsize
+    value, by = reader(instruction.operands[1], kind, instruction), reader(instruction.operands[2], _U32, instruction)
+    put = writer(instruction.operands[0], kind, instruction)
+    shift = np.left_shift if instruction.opcode == "shl" else np.right_shift
+    keeps_sign = kind.kind == "i" and instruction.opcode == "shr"
+    amount = instruction.operands[2]
+    if isinstance(amount, Immediate) and 0 <= amount.bits < bits:
+        fixed = kind.type(amount.bits)
+        return lambda wave, mask: put(wave, shift(value(wave), fixed), mask)
+
+    def run(wave: Wave, mask: Mask) -> None:
+        count = by(wave)
+        result = shift(value(wave), np.minimum(count, bits - 1).astype(kind))
+        put(wave, result if keeps_sign else np.where(count < bits, result, kind.type(0)), mask)
+
+    return run
+
+
+@opcode("shf")
+def _funnel_shift(instruction: Instruction) -> Action:
+    direction, kind = instruction.modifiers[:2]
+    if direction not in ("l", "r") or kind not in ("clamp", "wrap"):
+        raise unknown(instruction)
+    low, high, by = readers(instruction, _U32)
+    put = writer(instruction.operands[0], _U32, instruction)
+
+    def run(wave: Wave, mask: Mask) -> None:
+        both = high(wave).astype(np.uint64) << np.uint64(32) | low(wave)
+        count = by(wave).astype(np.uint64)
+        count = count & np.uint64(31) if kind == "wrap" else np.minimum(count, np.uint64(32))
+        result = both >> count if direction == "r" else both << count >> np.uint64(32)
+        put(wave, result.astype(np.uint32), mask)
+
+    return run
+
+
+@opcode("bfe")
+def _bit_field_extract(instruction: Instruction) -> Action:
+    """Bits from a place on; what lies behind the top is the sign of the field (0 for unsigned)."""
+    words(instruction)
+    kind = type_of(instruction)
+    bits = 8 * kind.itemsize
+    value = reader(instruction.operands[1], kind, instruction)
+    place, length = (reader(each, _U32, instruction) for each in instruction.operands[2:])
+    put = writer(instruction.operands[0], kind, instruction)
+
+    def run(wave: Wave, mask: Mask) -> None:
+        source, first, many = value(wave), place(wave) & np.uint32(255), length(wave) & np.uint32(255)
+        last = np.minimum(first.astype(np.int64) + many - 1, bits - 1)
+        top = np.maximum(last, 0).astype(kind)
+        shifted = source << (kind.type(bits - 1) - top)  # the field's last bit is the top one now
+        width = np.clip(last - first + 1, 0, bits)
+        result = shifted >> np.clip(bits - width, 0, bits - 1).astype(kind)
+        sign = (source >> top) & kind.type(1)
+        empty = np.where(kind.kind == "i", kind.type(0) - sign, kind.type(0)).astype(kind)
+        put(wave, np.where(many == 0, kind.type(0), np.where(width == 0, empty, result)).astype(kind), mask)
+
+    return run
+
+
+@opcode("bfi")
+def _bit_field_insert(instruction: Instruction) -> Action:
+    words(instruction)
+    kind = type_of(instruction)
+    bits = 8 * kind.itemsize
+    field, base = (reader(each, kind, instruction) for each in instruction.operands[1:3])
+    place, length = (reader(each, _U32, instruction) for each in instruction.operands[3:])
+    put = writer(instruction.operands[0], kind, instruction)
+
+    def run(wave: Wave, mask: Mask) -> None:
+        first, many = (read(wave) & np.uint32(255) for read in (place, length))
+        ones = np.where(
+            many >= bits, ~kind.type(0), (kind.type(1) << np.minimum(many, bits - 1).astype(kind)) - kind.type(1)
+        )
+        by = np.minimum(first, bits - 1).astype(kind)
+        chosen = np.where(first < bits, ones << by, kind.type(0))
+        put(wave, base(wave) & ~chosen | field(wave) << by & chosen, mask)
+
+    return run
+
+
+@opcode("prmt")
+def _permute_bytes(instruction: Instruction) -> Action:
+    """Each byte of the result is one of eight, or the sign of it where bit 3 of its selector is set."""
+    if instruction.modifiers != ("b32",):
+        raise unknown(instruction)
+    low, high, selector = readers(instruction, _U32)
+    put = writer(instruction.operands[0], _U32, instruction)
+
+    def run(wave: Wave, mask: Mask) -> None:
+        both = high(wave).astype(np.uint64) << np.uint64(32) | low(wave)
+        choice = selector(wave).astype(np.uint64)
+        result = np.zeros((1, 1), np.uint64)
+        for number in range(4):
+            each = choice >> np.uint64(4 * number)
+            byte = both >> ((each & np.uint64(7)) << np.uint64(3)) & np.uint64(255)
+            sign = np.where(byte & np.uint64(128), np.uint64(255), np.uint64(0))
+            result = result | np.where(each & np.uint64(8), sign, byte) << np.uint64(8 * number)
+        put(wave, result.astype(np.uint32), mask)
+
+    return run
+
+
+def _leading_zeros(value: Array) -> Array:
+    """By halves: how far the highest bit is from the top."""
+    bits = 8 * value.dtype.itemsize
+    left, count = value, np.zeros(value.shape, np.uint32)
+    for half in (32, 16, 8, 4, 2, 1):
+        if half < bits:
+            empty = (left >> value.dtype.type(bits - half)) == 0
+            count = count + np.where(empty, np.uint32(half), np.uint32(0))
+            left = np.where(empty, left << value.dtype.type(half), left)
+    return (count + (left >> value.dtype.type(bits - 1) == 0)).astype(np.uint32)
+
+
+def _reversed_bits(value: Array) -> Array:
+    bits = np.unpackbits(np.ascontiguousarray(value)[..., None].view(np.uint8), axis=-1, bitorder="little")
+    return np.packbits(bits[..., ::-1], axis=-1, bitorder="little").view(value.dtype)[..., 0]
+
+
+COUNTS: dict[str, Callable[[Array], Array]] = {
+    "popc": lambda value: np.bitwise_count(value).astype(np.uint32),
+    "clz": _leading_zeros,
+}
+
+
+@opcode(*COUNTS)
+def _count(instruction: Instruction) -> Action:
+    words(instruction)
+    return elementwise(instruction, type_of(instruction), COUNTS[instruction.opcode], TYPES["u32"])
+
+
+@opcode("brev")
+def _reverse(instruction: Instruction) -> Action:
+    words(instruction)
+    return elementwise(instruction, type_of(instruction), _reversed_bits)
+
+
+@opcode("bfind")
+def _find(instruction: Instruction) -> Action:
+    """The place of the highest bit that differs from the sign; all ones where there is none."""
+    found = words(instruction, "shiftamt")
+    kind = type_of(instruction)
+    unsigned = BITS[kind.itemsize]
+
+    def place(value: Array) -> Array:
+        bits = value.view(unsigned)
+        bits = np.where(value < 0, ~bits, bits) if kind.kind == "i" else bits
+        zeros = _leading_zeros(bits)
+        result = zeros if "shiftamt" in found else np.uint32(8 * kind.itemsize - 1) - zeros
+        return np.where(bits == 0, np.uint32(0xFFFFFFFF), result)
+
+    return elementwise(instruction, kind, place, TYPES["u32"])

@@ -1,0 +1,213 @@
+"""`cvt`: between integers, between floats, and from one to the other.
+
+Source: PTX ISA 8.7, "Data Movement and Conversion Instructions: cvt".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import ml_dtypes
+import numpy as np
+
+from meshgen.emulator.addresses import SHARED_WINDOW
+from meshgen.emulator.program import Instruction
+from meshgen.emulator.rounding import MODES, flushed, rounded
+from meshgen.emulator.table import opcode, reader, writer
+from meshgen.emulator.types import BITS, FLOATS, PACKED, TYPES, Array, DType, unknown
+from meshgen.emulator.wave import Action, Mask, Wave
+
+Function = Callable[[Array], Array]
+_TO_INTEGER: dict[str, Function] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+_F32, _U32 = np.dtype(np.float32), np.dtype(np.uint32)
+_NARROW = tuple(TYPES[name] for name in ("e4m3", "e5m2"))
+_WORDS = {*MODES, *_TO_INTEGER, "rna", "ftz", "sat", "satfinite", "relu"}
+
+
+@opcode("cvt")
+def _cvt(instruction: Instruction) -> Action:
+    *found, to, origin = instruction.modifiers
+    if not set(found) <= _WORDS or "relu" in found:
+        raise unknown(instruction)
+    if to == "tf32":
+        return _tf32(instruction, found)
+    if to in PACKED:
+        return _to_packed(instruction, found, to, origin)
+    if to not in TYPES or origin not in TYPES:
+        raise unknown(instruction)
+    target, source = TYPES[to], TYPES[origin]
+    convert = conversion(target, source, found, instruction)
+    read, put = (
+        reader(instruction.operands[1], source, instruction),
+        writer(instruction.operands[0], target, instruction),
+    )
+    return lambda wave, mask: put(wave, convert(read(wave)), mask)
+
+
+def conversion(target: DType, source: DType, found: list[str], instruction: Instruction) -> Function:
+    """How values of one type become those of another."""
+    mode = next((each for each in found if each in MODES), "rn")
+    whole = next((_TO_INTEGER[each] for each in found if each in _TO_INTEGER), None)
+    if source in FLOATS and target not in FLOATS:
+        if whole is None:
+            raise unknown(instruction)
+        return _flushing(lambda value: _to_integer(value, target, whole), found, source)
+    if source in FLOATS:
+        return _flushing(_between_floats(target, source, mode, whole, found), found, source, target)
+    if target in FLOATS:
+        return lambda value: _from_integer(value, target, mode)
+    if "sat" in found:
+        info = np.iinfo(target)
+        low, high = max(info.min, np.iinfo(source).min), min(info.max, np.iinfo(source).max)
+        return lambda value: np.clip(value, source.type(low), source.type(high)).astype(target)
+    return lambda value: value.astype(target)
+
+
+def _flushing(function: Function, found: list[str], *kinds: DType) -> Function:
+    """With `.ftz`: subnormal f32, in and out, are zeros."""
+    if "ftz" not in found:
+        return function
+    source, target = kinds[0], kinds[-1]
+
+    def run(value: Array) -> Array:
+        result = function(flushed(value) if source == _F32 else value)
+        return flushed(result) if target == _F32 and len(kinds) > 1 else result
+
+    return run
+
+
+def _to_integer(value: Array, target: DType, whole: Function) -> Array:
+    """Rounded, and cut to the range; NaN is 0, or the lowest of 64 bits where f64 or 64 bits take part."""
+    info = np.iinfo(target)
+    wide = whole(value.astype(np.float64))
+    low, high = float(info.min), float(info.max)
+    inside = (wide > low) & (wide < high)
+    exact = np.where(inside, wide, 0).astype(target)
+    result = np.where(inside, exact, np.where(wide >= high, target.type(info.max), target.type(info.min)))
+    is_large = value.dtype.itemsize == 8 or target.itemsize == 8
+    bits = BITS[target.itemsize]
+    nan = np.array(1 << (8 * target.itemsize - 1) if is_large else 0, bits).view(target)
+    return np.where(np.isnan(wide), nan, result)
+
+
+def _from_integer(value: Array, target: DType, mode: str) -> Array:
+    if value.dtype.itemsize < 8:
+        return rounded(value.astype(np.float64), target, mode)
+    if target == np.float64 and mode == "rn":
+        return value.astype(np.float64)
+    if target == np.float64:
+        return rounded_up_or_down(value, mode)
+    # More than 53 bits: the low ones only say whether there is anything.
+    magnitude = np.abs(value.view(np.int64)).view(np.uint64) if value.dtype.kind == "i" else value
+    sticky = (magnitude & np.uint64(0xFFF)) != 0
+    odd = np.where(
+        magnitude >> np.uint64(52), magnitude >> np.uint64(12) << np.uint64(12) | sticky * np.uint64(1 << 12), magnitude
+    )
+    wide = odd.astype(np.float64)
+    return rounded(np.where(value < 0, -wide, wide), target, mode)
+
+
+def rounded_up_or_down(value: Array, mode: str) -> Array:
+    """64-bit integers as f64, in a direction."""
+    near = value.astype(np.float64)
+    back = np.array([int(each) for each in near.ravel()], object).reshape(near.shape)
+    exact = np.array([int(each) for each in value.ravel()], object).reshape(near.shape)
+    low, high = back < exact, back > exact
+    if mode == "rz":
+        low, high = low & (value < 0), high & (value > 0)
+    up = np.where(low.astype(np.bool_) & (mode != "rm"), np.nextafter(near, np.inf), near)
+    return np.where(high.astype(np.bool_) & (mode != "rp"), np.nextafter(near, -np.inf), up)
+
+
+def _between_floats(target: DType, source: DType, mode: str, whole: Function | None, found: list[str]) -> Function:
+    def convert(value: Array) -> Array:
+        if whole is not None:
+            value = whole(value.astype(np.float64)).astype(source)
+        if target == source:
+            result = value
+        elif mode == "rn" and source == _F32:
+            result = value.astype(target)
+        else:
+            result = rounded(value.astype(np.float64), target, mode)
+        return np.clip(result, target.type(0), target.type(1)) if "sat" in found else result
+
+    if "satfinite" in found:
+        return lambda value: saturated(value, target)
+    return convert
+
+
+def saturated(value: Array, target: DType) -> Array:
+    """To the nearest; what is too large becomes the largest finite number."""
+    top = float(ml_dtypes.finfo(target).max)
+    wide = value.astype(np.float32)
+    return np.where(np.isnan(wide), np.float32(np.nan), np.clip(wide, -top, top)).astype(target)
+
+
+def _tf32(instruction: Instruction, found: list[str]) -> Action:
+    """f32 with 10 bits behind the point: ties away from zero (`rna`), or to even."""
+    if found not in (["rna"], ["rn"], ["rna", "satfinite"], ["rn", "satfinite"]):
+        raise unknown(instruction)
+    read, put = (reader(instruction.operands[1], _U32, instruction), writer(instruction.operands[0], _U32, instruction))
+
+    def run(wave: Wave, mask: Mask) -> None:
+        bits = read(wave)
+        half = np.uint32(0x1000) if "rna" in found else np.uint32(0xFFF) + (bits >> np.uint32(13) & np.uint32(1))
+        finite = bits & np.uint32(0x7F800000) != np.uint32(0x7F800000)
+        put(wave, np.where(finite, bits + half & np.uint32(0xFFFFE000), bits), mask)
+
+    return run
+
+
+def _to_packed(instruction: Instruction, found: list[str], to: str, origin: str) -> Action:
+    """Two numbers into one register: the second operand is the low half. From a pair, or from two f32."""
+    target = TYPES[PACKED[to]]
+    out = BITS[2 * target.itemsize]
+    put = writer(instruction.operands[0], out, instruction)
+    narrow = target in _NARROW
+    if narrow and "satfinite" not in found:
+        raise unknown(instruction)
+    mode = next((each for each in found if each in MODES), "rn")
+
+    def convert(value: Array) -> Array:
+        if "satfinite" in found:
+            return saturated(value, target)
+        return value.astype(target) if mode == "rn" else rounded(value.astype(np.float64), target, mode)
+
+    halves = _halves(instruction, origin)
+
+    def run(wave: Wave, mask: Mask) -> None:
+        high, low = (convert(half).view(BITS[target.itemsize]).astype(out) for half in halves(wave))
+        put(wave, high << out.type(8 * target.itemsize) | low, mask)
+
+    return run
+
+
+def _halves(instruction: Instruction, origin: str) -> Callable[[Wave], tuple[Array, Array]]:
+    """The two numbers that are converted, the high one first, as f32."""
+    if origin == "f32":
+        high, low = (reader(each, _F32, instruction) for each in instruction.operands[1:3])
+        return lambda wave: (high(wave), low(wave))
+    if origin not in PACKED or len(instruction.operands) != 2:
+        raise unknown(instruction)
+    source = TYPES[PACKED[origin]]
+    both, part = BITS[2 * source.itemsize], BITS[source.itemsize]
+    read = reader(instruction.operands[1], both, instruction)
+
+    def halves(wave: Wave) -> tuple[Array, Array]:
+        value = read(wave)
+        high = (value >> both.type(8 * source.itemsize)).astype(part).view(source)
+        return high.astype(np.float32), value.astype(part).view(source).astype(np.float32)
+
+    return halves
+
+
+@opcode("cvta")
+def _cvta(instruction: Instruction) -> Action:
+    """Generic addresses are those of their space, which lie apart here; only shared memory has a window."""
+    shared = any(word.startswith("shared") for word in instruction.modifiers)
+    offset = np.uint64(SHARED_WINDOW if shared else 0)
+    if "to" in instruction.modifiers:
+        offset = np.uint64(0) - offset
+    read = reader(instruction.operands[1], TYPES["u64"], instruction)
+    put = writer(instruction.operands[0], TYPES["u64"], instruction)
+    return lambda wave, mask: put(wave, read(wave) + offset, mask)

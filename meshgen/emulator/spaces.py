@@ -1,0 +1,116 @@
+"""State spaces: how threads of a wave load and store in global, shared and local memory."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from meshgen.emulator.addresses import GLOBAL, LOCAL, PARAMETERS, SHARED_WINDOW
+from meshgen.emulator.faults import DeviceFault
+from meshgen.emulator.global_memory import WORDS
+from meshgen.emulator.types import Array, DType
+from meshgen.emulator.wave import WARP, Wave
+
+
+class Space(Protocol):
+    """A state space. `lanes` [blocks, threads] says whose the addresses are; None: they broadcast to all threads."""
+
+    def load(self, wave: Wave, addresses: Array, lanes: Array | None, size: int) -> Array:
+        """`size` bytes at each address, as one number."""
+        ...
+
+    def store(self, wave: Wave, addresses: Array, lanes: Array | None, values: Array) -> None: ...
+
+    def keys(self, wave: Wave, addresses: Array, lanes: Array, size: int) -> Array:
+        """Checked addresses as places among `elements` of `size` bytes, for a write."""
+        ...
+
+    def elements(self, wave: Wave, kind: DType) -> Array: ...
+
+
+class _Global:
+    def load(self, wave: Wave, addresses: Array, lanes: Array | None, size: int) -> Array:
+        return wave.memory.load(addresses, size)
+
+    def store(self, wave: Wave, addresses: Array, lanes: Array | None, values: Array) -> None:
+        shape = np.broadcast_shapes(addresses.shape, values.shape)
+        wave.memory.store(np.broadcast_to(addresses, shape), np.broadcast_to(values, shape))
+
+    def keys(self, wave: Wave, addresses: Array, lanes: Array, size: int) -> Array:
+        return wave.memory.places(addresses, size, size, write=True)
+
+    def elements(self, wave: Wave, kind: DType) -> Array:
+        return wave.memory.elements(kind)
+
+
+class _Shared:
+    def load(self, wave: Wave, addresses: Array, lanes: Array | None, size: int) -> Array:
+        return wave.shared.load(self._places(wave, addresses, lanes, size), size, _warps(wave, lanes))
+
+    def store(self, wave: Wave, addresses: Array, lanes: Array | None, values: Array) -> None:
+        places = self._places(wave, addresses, lanes, values.dtype.itemsize)
+        shape = np.broadcast_shapes(places.shape, values.shape)
+        wave.shared.store(np.broadcast_to(places, shape), values, _warps(wave, lanes))
+
+    def keys(self, wave: Wave, addresses: Array, lanes: Array, size: int) -> Array:
+        return self._places(wave, addresses, lanes, size) // size
+
+    def elements(self, wave: Wave, kind: DType) -> Array:
+        return wave.shared.elements(kind)
+
+    def _places(self, wave: Wave, addresses: Array, lanes: Array | None, size: int) -> Array:
+        offsets = np.where(addresses >= np.uint64(SHARED_WINDOW), addresses - np.uint64(SHARED_WINDOW), addresses)
+        return wave.shared.places(offsets, None if lanes is None else np.nonzero(lanes)[0], size)
+
+
+class _Local:
+    """Each thread's own bytes."""
+
+    def load(self, wave: Wave, addresses: Array, lanes: Array | None, size: int) -> Array:
+        whole = np.ones(wave.shape, np.bool_) if lanes is None else lanes
+        places = self.keys(wave, wave.full(addresses)[whole] if lanes is None else addresses, whole, size)
+        found = self.elements(wave, WORDS[size])[places]
+        return found.reshape(wave.shape) if lanes is None else found
+
+    def store(self, wave: Wave, addresses: Array, lanes: Array | None, values: Array) -> None:
+        whole = np.ones(wave.shape, np.bool_) if lanes is None else lanes
+        if lanes is None:
+            addresses, values = wave.full(addresses)[whole], wave.full(values)[whole]
+        self.elements(wave, values.dtype)[self.keys(wave, addresses, whole, values.dtype.itemsize)] = values
+
+    def keys(self, wave: Wave, addresses: Array, lanes: Array, size: int) -> Array:
+        offsets = addresses.astype(np.int64) - LOCAL
+        stride = wave.local.shape[1]
+        if ((offsets < 0) | (offsets + size > stride)).any():
+            raise DeviceFault("address", f"{size} bytes are accessed outside of the {stride} bytes of local memory")
+        if (offsets % size).any():
+            raise DeviceFault(
+                "alignment", f"{size} bytes of local memory are accessed at an offset that they do not divide"
+            )
+        return (np.flatnonzero(lanes) * stride + offsets) // size
+
+    def elements(self, wave: Wave, kind: DType) -> Array:
+        return wave.local.reshape(-1).view(kind)
+
+
+SPACES: dict[str, Space] = {"global": _Global(), "const": _Global(), "shared": _Shared(), "local": _Local()}
+_WINDOWS = ((GLOBAL, 1 << 64, "global"), (LOCAL, PARAMETERS, "local"), (SHARED_WINDOW, LOCAL, "shared"))
+
+
+def space_named(name: str, addresses: Array) -> Space:
+    """A space; the one that generic addresses are in. Raises DeviceFault "address" where they are in none."""
+    if name != "generic":
+        return SPACES[name]
+    first = int(addresses.flat[0]) if addresses.size else GLOBAL
+    found = next((each for start, stop, each in _WINDOWS if start <= first < stop), None)
+    if found is None:
+        raise DeviceFault("address", f"{first:#x} is in no state space")
+    return SPACES[found]
+
+
+def _warps(wave: Wave, lanes: Array | None) -> Array:
+    """The warp of each thread, of its block."""
+    if lanes is None:
+        return (np.arange(wave.threads) // WARP)[None, :]
+    return np.nonzero(lanes)[1] // WARP

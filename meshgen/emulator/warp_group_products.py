@@ -1,0 +1,233 @@
+"""`wgmma`: products of the four warps of a warp group, by units that read shared memory beside the threads.
+
+Sums are those of `matrices.py`. fp8 products are summed like all others: a GPU keeps about 14 bits of their sums.
+Source: PTX ISA 8.7, "Asynchronous Warpgroup Level Matrix Instructions", with the layouts of fragments and of descriptors.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from meshgen.emulator.addresses import SHARED_BASE
+from meshgen.emulator.asynchronous import Product
+from meshgen.emulator.faults import DeviceFault
+from meshgen.emulator.matrices import (
+    GROUP,
+    INSIDE,
+    Accumulators,
+    Layout,
+    Warps,
+    as_numbers,
+    gathering,
+    layout_a,
+    of_warps,
+    whole_warps,
+)
+from meshgen.emulator.program import Immediate, Instruction, Vector, registers_of
+from meshgen.emulator.table import opcode, reader, vector_of
+from meshgen.emulator.types import TYPES, Array, unknown
+from meshgen.emulator.wave import WARP, Action, Mask, Wave
+
+WARPS = 4  # of a warp group
+_U32, _U64 = np.dtype(np.uint32), np.dtype(np.uint64)
+_SHAPE = re.compile(r"m64n(\d+)k(\d+)")
+_SPANS = (16, 128, 64, 32)  # bytes of a row that a swizzle mixes, by its number in a descriptor
+Operand = Callable[[Wave, Warps, int], Array]  # a matrix as f64 [warp groups, rows, k]
+
+
+def warp_groups(wave: Wave, mask: Mask) -> Warps:
+    """The warps of whole warp groups. Raises DeviceFault "barrier" where only a part of one is there."""
+    chosen = whole_warps(wave, mask)
+    first = chosen.warps[::WARPS]
+    complete = wave.warps % WARPS == 0 and len(chosen.warps) % WARPS == 0 and not (first % WARPS).any()
+    if not complete or not np.array_equal(chosen.warps, np.repeat(first, WARPS) + np.arange(len(chosen.warps)) % WARPS):
+        raise DeviceFault("barrier", "not all threads of a warp group take part in what the whole group does")
+    return chosen
+
+
+def _numbers(wave: Wave, chosen: Warps) -> Array:
+    """The warp groups, numbered through all blocks."""
+    return chosen.blocks[::WARPS] * (wave.warps // WARPS) + chosen.warps[::WARPS] // WARPS
+
+
+@opcode("wgmma")
+def _wgmma(instruction: Instruction) -> Action:
+    match instruction.modifiers:
+        case ("mma_async", *_):
+            return _mma_async(instruction)
+        case ("fence", "sync", "aligned"):
+            return lambda wave, mask: None
+        case ("commit_group", "sync", "aligned"):
+            return _commit
+        case ("wait_group", "sync", "aligned"):
+            left = instruction.operands[0]
+            if not isinstance(left, Immediate):
+                raise unknown(instruction)
+            return lambda wave, mask: _wait(wave, mask, left.bits)
+        case _:
+            raise unknown(instruction)
+
+
+def _commit(wave: Wave, mask: Mask) -> None:
+    wave.under_way.product_groups[_numbers(wave, warp_groups(wave, mask))] += 1
+
+
+def _wait(wave: Wave, mask: Mask, left: int) -> None:
+    """Until no more than `left` groups of the warp groups' products are under way."""
+    state = wave.under_way
+    here = np.zeros(len(state.product_groups), np.bool_)
+    here[_numbers(wave, warp_groups(wave, mask))] = True
+    rest: list[Product] = []
+    for product in state.products:
+        over = here[product.warp_groups] & (product.group < state.product_groups[product.warp_groups] - left)
+        if over.all():
+            wave.shared.end_operation(product.number)
+        else:
+            rest.append(Product(product.number, product.warp_groups[~over], product.group[~over]))
+    state.products = rest
+    busy = {product.number for product in rest}
+    for name in [name for name, number in wave.pending.items() if number not in busy]:
+        del wave.pending[name]
+
+
+def _mma_async(instruction: Instruction) -> Action:
+    found = list(instruction.modifiers)
+    shape = next((match for word in found if (match := _SHAPE.fullmatch(word))), None)
+    if shape is None or set(found) != {"mma_async", "sync", "aligned", shape[0], *found[-3:]}:
+        raise unknown(instruction)
+    columns, depth = int(shape[1]), int(shape[2])
+    to, left, right = found[-3:]
+    if depth * TYPES[left].itemsize != 32 or columns % 8 or not 8 <= columns <= 256:
+        raise unknown(instruction)
+    d, a, b, keep, *rest = instruction.operands
+    signs, transposes = [_flag(each, instruction) for each in rest[:2]], [_flag(each, instruction) for each in rest[2:]]
+    in_registers = isinstance(a, Vector)
+    flips = {0: [0, 0], 1: [0, *transposes], 2: transposes}[len(transposes)]
+    x = (
+        _held(instruction, a, depth, left)
+        if isinstance(a, Vector)
+        else _described(instruction, a, 64, depth, left, flips[0])
+    )
+    y = _described(instruction, b, columns, depth, right, flips[1])
+    sums = Accumulators(instruction, vector_of(d), vector_of(d), TYPES[to])
+    adds = reader(keep, np.dtype(np.bool_), instruction)
+    layout = _layout(columns)
+    scale = float(np.prod(signs)) if signs else 1.0
+    targets = [r.name for r in registers_of(d)]
+    inputs = [r.name for r in registers_of(a)] if in_registers else []
+
+    def run(wave: Wave, mask: Mask) -> None:
+        _refuse_busy(wave, [*inputs, *(r.name for o in (b, keep) for r in registers_of(o))])
+        chosen = warp_groups(wave, mask)
+        number = _begin(wave, chosen)
+        products = x(wave, chosen, number) @ y(wave, chosen, number).swapaxes(1, 2) * scale
+        total = products[:, layout[0], layout[1]].reshape(-1, WARP, layout[0].shape[1])
+        kept = np.where(of_warps(wave, adds(wave), chosen)[..., None], sums.get(wave, chosen), 0)
+        sums.put(wave, total + kept, chosen, mask)
+        wave.pending.update(dict.fromkeys(targets, number))
+
+    return run
+
+
+def _flag(operand: object, instruction: Instruction) -> int:
+    if not isinstance(operand, Immediate):
+        raise unknown(instruction)
+    return operand.bits
+
+
+def _refuse_busy(wave: Wave, names: list[str]) -> None:
+    if wave.pending and any(name in wave.pending for name in names):
+        raise DeviceFault("async copy", "a register is read before the matrix unit that writes it was waited for")
+
+
+def _begin(wave: Wave, chosen: Warps) -> int:
+    """A new operation of the matrix units, in the open group of its warp groups."""
+    state = wave.under_way
+    state.products_begun += 1
+    numbers = _numbers(wave, chosen)
+    state.products.append(Product(state.products_begun, numbers, state.product_groups[numbers]))
+    wave.shared.begin_operation(state.products_begun)
+    return state.products_begun
+
+
+@functools.cache
+def _layout(columns: int) -> Layout:
+    """Row and column of each sum, [128, sums]: 16 rows for each warp, as `mma` has them."""
+    thread, element = np.arange(WARPS * WARP)[:, None], np.arange(columns // 2)
+    group, inside = np.tile(GROUP, WARPS)[:, None], np.tile(INSIDE, WARPS)[:, None]
+    return thread // WARP * 16 + group + 8 * (element // 2 % 2), 8 * (element // 4) + 2 * inside + element % 2
+
+
+def _held(instruction: Instruction, operand: Vector, depth: int, kind: str) -> Operand:
+    """The left matrix in registers: 16 rows in each warp."""
+    reads = [reader(each, _U32, instruction) for each in operand.parts]
+    places = gathering(layout_a(16, depth, 4 // TYPES[kind].itemsize), (16, depth))
+
+    def get(wave: Wave, chosen: Warps, number: int) -> Array:
+        bits = np.stack([of_warps(wave, read(wave), chosen) for read in reads], -1)
+        values = as_numbers(bits, kind).reshape(len(bits), -1)
+        return values[:, places].reshape(-1, 64, depth)
+
+    return get
+
+
+def _described(instruction: Instruction, operand: object, rows: int, depth: int, kind: str, transposed: int) -> Operand:
+    """A matrix in shared memory, by its descriptor: rows of m or n, columns of k, read 16 bytes at a time."""
+    read = reader(operand, _U64, instruction)  # type: ignore[arg-type]
+    itemsize = TYPES[kind].itemsize
+    each = 16 // itemsize
+
+    def get(wave: Wave, chosen: Warps, number: int) -> Array:
+        descriptors = of_warps(wave, read(wave), chosen)[::WARPS, 0]
+        if transposed:
+            offsets = _across_k(descriptors, np.arange(0, rows, each)[:, None], np.arange(depth)[None, :], itemsize)
+        else:
+            offsets = _along_k(descriptors, np.arange(rows)[:, None], np.arange(0, depth, each)[None, :], itemsize)
+        places = wave.shared.places(offsets, chosen.blocks[::WARPS, None, None], 16)
+        raw = wave.shared.unit_reads(places, 16, chosen.warps[::WARPS, None, None], number)
+        held = np.uint32 if kind == "tf32" else np.uint8
+        values = as_numbers(np.ascontiguousarray(raw)[..., None].view(held), kind)
+        if transposed:  # [groups, rows / each, k, each]
+            return values.swapaxes(2, 3).reshape(len(descriptors), rows, depth)
+        return values.reshape(len(descriptors), rows, depth)
+
+    return get
+
+
+def _field(descriptors: Array, bit: int) -> Array:
+    """A number of 14 bits that counts 16 bytes, as bytes [warp groups, 1, 1]."""
+    return (descriptors >> np.uint64(bit) & np.uint64(0x3FFF)).astype(np.int64)[:, None, None] << 4
+
+
+def _span(descriptors: Array) -> int:
+    swizzles = np.unique(descriptors >> np.uint64(62))
+    if len(swizzles) != 1:
+        raise DeviceFault("opcode", "warp groups differ in the swizzle of a matrix")
+    return _SPANS[int(swizzles[0])]
+
+
+def _along_k(descriptors: Array, row: Array, column: Array, itemsize: int) -> Array:
+    """Addresses where k is contiguous: atoms of 8 rows of `span` bytes."""
+    span, byte = _span(descriptors), column * itemsize
+    offset = row % 8 * span + byte % span + row // 8 * _field(descriptors, 32) + byte // span * _field(descriptors, 16)
+    return _swizzled(offset + _field(descriptors, 0), span)
+
+
+def _across_k(descriptors: Array, row: Array, column: Array, itemsize: int) -> Array:
+    """Addresses where m or n is contiguous: atoms of `span` bytes for each of 8 k."""
+    span, byte = _span(descriptors), row * itemsize
+    leading, stride = _field(descriptors, 16), _field(descriptors, 32)
+    if span == 16:
+        leading, stride = stride, leading
+    offset = column % 8 * span + byte % span + byte // span * leading + column // 8 * stride
+    return _swizzled(offset + _field(descriptors, 0), span)
+
+
+def _swizzled(address: Array, span: int) -> Array:
+    """Units of 16 bytes trade places within 8 rows of a span, by the number of the row."""
+    assert SHARED_BASE % 1024 == 0, "patterns repeat every 1024 bytes of the address"
+    return address ^ (address >> 7 & (span // 16 - 1)) << 4
