@@ -313,4 +313,11 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "Numbers of Python, and scalars such as `np.sqrt(8)`, widen nothing.",
         "Make the array with the tensor's type, as `np.ones(4, x.dtype)` does, or convert it with `astype`.",
     ),
+    "MG0608": Fault(
+        "The emulated GPU refuses what a kernel does: it touches memory outside its operands or at a misaligned address (`address`, "
+        "`alignment`, `shared memory`), warps race in shared memory (`race`), threads wait for each other for ever (`barrier`), what is "
+        "copied or computed beside the threads is used before it was waited for (`async copy`), an instruction is not known "
+        "(`opcode`), or no end is in sight (`time`). The message names the kernel, the line of its Triton source and the PTX instruction.",
+        "It is a fault of meshgen, or of whoever changed the module; please report it with the module.",
+    ),
 }

@@ -1,6 +1,6 @@
 """Triton source to cubins, ahead of time and without a GPU: cached, in parallel, with what each kernel needs.
 
-The same source gives the same bytes: line information is off, options are explicit, and the cache's key
+The same source gives the same bytes: cubins have no line information, PTX only numbers of lines, options are explicit, and the cache's key
 holds the source, launch options, architecture and the versions of Triton and ptxas.
 """
 
@@ -27,7 +27,7 @@ from meshgen.errors import CodegenError, Diagnostic, Location, MissingError, Usa
 from meshgen.ir.graph import Graph
 from meshgen.reproducers import keep_reproducer
 
-FORMAT = 2  # of the cache's entries
+FORMAT = 3  # of the cache's entries
 DIVISOR = 16  # bytes: buffers are aligned to more, and vector loads need no more
 MAX_REGISTERS = 65536  # per block, on every architecture from sm_80 on
 LESS_SHARED = {
@@ -185,10 +185,10 @@ def _built(
         if "error" in reply:
             faults[key] = _compile_fault(request, arch, reply)
         else:
-            cubin, description = describe(reply, arch)
-            kernel = built_kernel(cubin, description, request.entry, arch, cached=False)
+            code, description = describe(reply, arch)
+            kernel = built_kernel(code, description, request.entry, arch, cached=False)
             assert kernel, f"'{request.name}': the compiler gave {description}"
-            cache.put(key, cubin, description)
+            cache.put(key, code, description)
             found[key] = kernel
         tell(key)
 

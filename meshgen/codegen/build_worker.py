@@ -20,8 +20,10 @@ import time
 import types
 from typing import IO, Any
 
+from meshgen.codegen.ptx_text import portable_ptx
+
 _KEPT = ("name", "shared", "num_warps", "num_ctas", "global_scratch_size", "global_scratch_align",
-         "profile_scratch_size", "tmem_size", "launch_cooperative_grid", "launch_pdl")  # fmt: skip
+         "profile_scratch_size", "profile_scratch_align", "tmem_size", "launch_cooperative_grid", "launch_pdl")  # fmt: skip
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
 
@@ -79,9 +81,15 @@ def _compile(request: dict[str, Any]) -> dict[str, Any]:
     }
     source = ASTSource(kernel, signature, constexprs=constants, attrs=hints)
     target = GPUTarget("cuda", int(request["arch"].removeprefix("sm_")), 32)
-    built: Any = triton.compile(source, target=target, options=request["options"])
+    # Lines of the source go into the PTX, not into the cubin.
+    options = request["options"] | {"ptx_options": "-suppress-debug-info"}
+    built: Any = triton.compile(source, target=target, options=options)
     metadata = {name: getattr(built.metadata, name) for name in _KEPT if hasattr(built.metadata, name)}
-    return {"cubin": base64.b64encode(built.asm["cubin"]).decode(), "metadata": metadata}
+    return {
+        "cubin": base64.b64encode(built.asm["cubin"]).decode(),
+        "ptx": portable_ptx(built.asm["ptx"]),
+        "metadata": metadata,
+    }
 
 
 def _load(text: str) -> types.ModuleType:

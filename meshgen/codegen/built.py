@@ -1,4 +1,4 @@
-"""A built kernel: its cubin and what it needs, as a compiler process replies it and as the cache keeps it."""
+"""A built kernel: its cubin, its PTX and what it needs, as a compiler process replies it and as the cache keeps it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class BuiltKernel:
     """A cubin and what it needs.
 
     Attributes:
+        ptx: what the cubin was assembled from, as `ptx_text.portable_ptx` leaves it.
         regs: registers per thread.
         spill_bytes: bytes of spill stores and loads per thread that ptxas reports.
         stack_bytes: stack frame per thread.
@@ -39,15 +40,17 @@ class BuiltKernel:
     metadata: dict[str, Any]
     seconds: float
     cached: bool
+    ptx: bytes = b""
 
 
 def describe(reply: dict[str, Any], arch: str) -> tuple[bytes, dict[str, Any]]:
-    """The cubin of a compiler process's reply, and all that is stored beside it."""
+    """The code of a compiler process's reply, cubin and PTX in one, and all that is stored beside it."""
     cubin, metadata = base64.b64decode(reply["cubin"]), reply["metadata"]
     resources = read_resources(cubin, metadata["name"])
     spills = reply["spill_bytes"]
-    return cubin, {
+    return cubin + reply["ptx"].encode(), {
         "arch": arch,
+        "cubin_bytes": len(cubin),
         "regs": resources.registers,
         "stack_bytes": resources.stack_bytes,
         "spill_bytes": resources.stack_bytes if spills is None else spills,
@@ -58,11 +61,14 @@ def describe(reply: dict[str, Any], arch: str) -> tuple[bytes, dict[str, Any]]:
 
 
 def built_kernel(
-    cubin: bytes, description: dict[str, Any], entry: str, arch: str, *, cached: bool = True
+    code: bytes, description: dict[str, Any], entry: str, arch: str, *, cached: bool = True
 ) -> BuiltKernel | None:
     """The kernel that is described; None where the description is malformed, or that of another kernel than `entry`."""
-    fields = {"arch", "instructions", "metadata", "seconds", *_COUNTS}
-    if set(description) != fields or description["arch"] != arch or not has_kernel(cubin, entry):
+    fields = {"arch", "cubin_bytes", "instructions", "metadata", "seconds", *_COUNTS}
+    if set(description) != fields or description["arch"] != arch or type(description["cubin_bytes"]) is not int:
+        return None
+    cubin, ptx = code[: description["cubin_bytes"]], code[description["cubin_bytes"] :]
+    if not has_kernel(cubin, entry) or f".entry {entry}(".encode() not in ptx:
         return None
     metadata, instructions, seconds = (description[name] for name in ("metadata", "instructions", "seconds"))
     if not isinstance(metadata, dict) or not isinstance(instructions, dict) or type(seconds) not in (int, float):
@@ -77,7 +83,7 @@ def built_kernel(
     if launch.get("name") != entry or not all(type(number) is int and number >= 0 for number in numbers):
         return None
     return BuiltKernel(
-        cubin=cubin, entry=entry, shared=launch["shared"], num_warps=launch["num_warps"], cached=cached,
+        cubin=cubin, ptx=ptx, entry=entry, shared=launch["shared"], num_warps=launch["num_warps"], cached=cached,
         threads=WARP * launch["num_warps"], metadata=launch, instructions=counts, seconds=seconds,
         **{name: description[name] for name in _COUNTS},
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """A directory of built kernels, keyed by content: safe under concurrent processes, self-healing, private.
 
-An entry is one file: the SHA-256 of the rest, a JSON line that holds the key, the cubin. It is written beside its place
+An entry is one file: the SHA-256 of the rest, a JSON line that holds the key, the code (cubin and PTX). It is written beside its place
 and moved there, so a reader sees all of it or nothing; one that is not what was stored under its key is deleted and
 built again. What it holds runs on GPUs, so nothing is read that another user could have written. What nobody has used
 for long is deleted: kernels that changed, and entries of other versions, whose keys nobody asks for any more.
@@ -80,7 +80,7 @@ class Cache:
         self.directory = None
 
     def get(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
-        """The cubin and its description, or None if there is no sound entry."""
+        """The code and its description, or None if there is no sound entry."""
         if self.directory is None:
             return None
         place = _place(self.directory, key)
@@ -95,11 +95,11 @@ class Cache:
             _mark_used(place)
         return entry
 
-    def put(self, key: str, cubin: bytes, description: dict[str, Any]) -> None:
+    def put(self, key: str, code: bytes, description: dict[str, Any]) -> None:
         """Store an entry; the last of several writers wins, with the same bytes."""
         if self.directory is None:
             return
-        rest = json.dumps({"key": key, "description": description}, sort_keys=True).encode() + b"\n" + cubin
+        rest = json.dumps({"key": key, "description": description}, sort_keys=True).encode() + b"\n" + code
         try:
             _write(_place(self.directory, key), hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest)
         except OSError as error:
@@ -187,7 +187,7 @@ def _decoded(key: str, content: bytes) -> tuple[bytes, dict[str, Any]] | None:
     digest, _, rest = content.partition(b"\n")
     if digest != hashlib.sha256(rest).hexdigest().encode():
         return None
-    head, _, cubin = rest.partition(b"\n")
+    head, _, code = rest.partition(b"\n")
     try:
         value = json.loads(head)
     except (ValueError, RecursionError):
@@ -198,7 +198,7 @@ def _decoded(key: str, content: bytes) -> tuple[bytes, dict[str, Any]] | None:
     description = document.get("description")
     if set(document) != {"key", "description"} or document["key"] != key or not isinstance(description, dict):
         return None
-    return cubin, cast("dict[str, Any]", description)
+    return code, cast("dict[str, Any]", description)
 
 
 def _write(place: Path, content: bytes) -> None:

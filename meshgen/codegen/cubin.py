@@ -36,8 +36,8 @@ class Resources:
 def read_resources(cubin: bytes, entry: str) -> Resources:
     """Resources of kernel `entry`. Raises ValueError unless the bytes are a cubin with such a kernel."""
     try:
-        sections = dict(_sections(cubin))
-        code, attributes = sections[f".text.{entry}"], list(_attributes(sections[".nv.info"]))
+        found = dict(sections(cubin))
+        code, attributes = found[f".text.{entry}"], list(_attributes(found[".nv.info"]))
     except (struct.error, KeyError, IndexError, ValueError, OverflowError) as error:
         raise ValueError(f"no cubin with a kernel '{entry}'") from error
     counts = Counter(_OPCODES.get(word & 0xFFF, "other") for word, _ in struct.iter_unpack("<QQ", code))
@@ -51,7 +51,7 @@ def read_resources(cubin: bytes, entry: str) -> Resources:
 def has_kernel(cubin: bytes, entry: str) -> bool:
     """Whether the bytes are a cubin with kernel `entry`."""
     try:
-        return any(name == f".text.{entry}" for name, _ in _sections(cubin))
+        return any(name == f".text.{entry}" for name, _ in sections(cubin))
     except (struct.error, KeyError, IndexError, ValueError, OverflowError):
         return False
 
@@ -60,7 +60,7 @@ def _largest(attributes: list[tuple[int, bytes]], kind: int) -> int:
     return max((struct.unpack("<II", value)[1] for k, value in attributes if k == kind and len(value) == 8), default=0)
 
 
-def _sections(elf: bytes) -> Iterator[tuple[str, bytes]]:
+def sections(elf: bytes) -> Iterator[tuple[str, bytes]]:
     """Name and contents of each section that has bytes in the file."""
     if elf[:6] != b"\x7fELF\x02\x01":
         raise KeyError("magic")

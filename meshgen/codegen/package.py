@@ -1,4 +1,4 @@
-"""Writes the deployable module: manifest, stages, kernel sources, cubins, constants and weights in one file.
+"""Writes the deployable module: manifest, stages, kernel sources, cubins, PTX, constants and weights in one file.
 
 The same program gives the same bytes: nothing that depends on time, place or process goes in.
 """
@@ -148,15 +148,18 @@ def code_members(sources: Mapping[str, LaunchedSource], stages: Mapping[str, str
 def _add_binaries(
     members: dict[str, bytes], built: Mapping[tuple[str, str], BuiltKernel]
 ) -> dict[tuple[str, str], Binary]:
-    """Add each distinct cubin once, under the name of the first kernel that has it."""
+    """Add each distinct cubin and PTX once, under the name of the first kernel that has it."""
     place: dict[bytes, str] = {}
     found: dict[tuple[str, str], Binary] = {}
     for (name, arch), kernel in built.items():
         file = place.setdefault(kernel.cubin, f"cubins/{arch}/{name}.cubin")
         members[file] = kernel.cubin
+        ptx = place.setdefault(kernel.ptx, f"ptx/{arch}/{name}.ptx") if kernel.ptx else ""
+        if ptx:
+            members[ptx] = kernel.ptx
         found[name, arch] = Binary(
             file, kernel.regs, kernel.spill_bytes, kernel.stack_bytes, kernel.shared, kernel.threads, kernel.instructions,
-            kernel.metadata,
+            kernel.metadata, ptx,
         )  # fmt: skip
     return found
 

@@ -41,7 +41,6 @@ class Worker:
             "TMPDIR": place,
             "TRITON_CACHE_DIR": os.path.join(place, "cache"),
             "TRITON_ALWAYS_COMPILE": "1",
-            "TRITON_DISABLE_LINE_INFO": "1",
             "TRITON_DUMP_PTXAS_LOG": "1",
         }
         self._process = subprocess.Popen(

@@ -1,42 +1,70 @@
-"""Each distinct kernel of a module by itself: its Triton code in the interpreter against its body in NumPy."""
+"""Each distinct kernel of a module by itself, against its body in NumPy: its Triton code interpreted, or its PTX emulated."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from meshgen.emulator.faults import DeviceFault
 from meshgen.ir.evaluate.evaluator import Evaluator
 from meshgen.ir.tolerance.bounds import error_bound
-from meshgen.runtime.launch import evaluated, interpreted
+from meshgen.runtime.emulate import Emulation
+from meshgen.runtime.launch import Launch, emulated, evaluated, interpreted
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.random_arrays import random_array
 from meshgen.runtime.simulate import rank_handlers
 
 
-def check_kernels(module: LoadedModule, seed: int) -> list[dict[str, Any]]:
-    """A record per kernel: largest error, what is allowed there, and whether all elements are within it.
+def check_kernels(module: LoadedModule, seed: int, emulation: Emulation | None = None) -> list[dict[str, Any]]:
+    """A record per kernel, and with `emulation` per architecture, all if it names none.
 
-    Kernels run as the last rank does, which is the one with padding.
+    It says the largest error, what is allowed there, whether all elements are within it, and what took how long; `fault` is
+    what the emulated GPU says of a kernel. Kernels run as the last rank does, which is the one with padding.
     """
     if len(module.parts) > 1:
         return [
             row | {"name": f"{part.mesh.name}/{row['name']}"}
             for part in module.parts
-            for row in check_kernels(part, seed)
+            for row in check_kernels(part, seed, emulation)
         ]
+    ways = _ways(module, emulation)
+    return [row for number in range(len(module.schedule.kernels)) for row in _checked(module, number, ways, seed)]
+
+
+def _ways(module: LoadedModule, emulation: Emulation | None) -> dict[str, Launch]:
+    """How kernels run, by architecture."""
+    if emulation is None:
+        return {"": interpreted(module.manifest, {name: module.source(name) for name in module.manifest.kernels})}
+    found = dict.fromkeys(arch for kernel in module.manifest.kernels.values() for arch in kernel.binaries)
+    archs = [emulation.arch] if emulation.arch else list(found) or [""]  # without any, the module says what is missing
+    return {a: emulated(module.manifest, module.emulated_kernels(a), races=emulation.races) for a in archs}
+
+
+def _checked(module: LoadedModule, number: int, ways: Mapping[str, Launch], seed: int) -> list[dict[str, Any]]:
+    """One kernel in all ways on the same random operands, and as its body."""
+    name, body = list(module.schedule.kernels.items())[number]
     rank = module.mesh.size - 1
-    sources = {name: module.source(name) for name in module.manifest.kernels}
-    reference, interpreter = evaluated(module.manifest), interpreted(module.manifest, sources)
+    operands = [random_array(value.type, [seed, number, i]) for i, value in enumerate(body.inputs)]
+    types = [value.type for value in body.outputs]
+    wanted = evaluated(module.manifest)(name, rank, operands, types)
+    bounds = error_bound(body, operands, evaluator=Evaluator(rank_handlers(module.mesh, rank)))
     rows: list[dict[str, Any]] = []
-    for number, (name, body) in enumerate(module.schedule.kernels.items()):
-        operands = [random_array(value.type, [seed, number, i]) for i, value in enumerate(body.inputs)]
-        types = [value.type for value in body.outputs]
-        wanted, found = reference(name, rank, operands, types), interpreter(name, rank, operands, types)
-        bounds = error_bound(body, operands, evaluator=Evaluator(rank_handlers(module.mesh, rank)))
-        worst = [worst_error(*each) for each in zip(found, wanted, bounds, strict=True)]
+    for arch, way in ways.items():
+        begin = time.perf_counter()
+        try:
+            found = way(name, rank, operands, types)
+            worst = [worst_error(*each) for each in zip(found, wanted, bounds, strict=True)]
+            fault = None
+        except DeviceFault as error:
+            worst, fault = [(np.inf, 0.0)], error.diagnostics[0]
+        seconds = time.perf_counter() - begin
         error, allowed = max(worst, key=lambda pair: pair[0] / pair[1] if pair[1] else pair[0])
-        rows.append({"name": name, "error": error, "tolerance": allowed, "ok": all(e <= a for e, a in worst)})
+        is_right = all(e <= a for e, a in worst)
+        row = {"error": error, "tolerance": allowed, "ok": is_right, "seconds": seconds, "fault": fault}
+        rows.append({"name": name, "arch": arch} | row)
     return rows
 
 

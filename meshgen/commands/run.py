@@ -20,9 +20,10 @@ from meshgen.commands.comparison import Expected, compare
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option
 from meshgen.commands.time_limit import add_time_limit, time_limit
-from meshgen.errors import ArgumentError, Diagnostic, NumbersDiffer, UsageError
+from meshgen.errors import ArgumentError, Diagnostic, NumbersDiffer, RuntimeFailure, UsageError
 from meshgen.executables.open_sizes import AT_LOAD
 from meshgen.ir.graph import TensorType, dtype_name
+from meshgen.runtime.emulate import Emulation
 from meshgen.runtime.files import write_file
 from meshgen.runtime.module import DEVICES, LoadedModule
 from meshgen.runtime.random_arrays import random_array
@@ -35,8 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--device",
         choices=DEVICES,
         default="reference",
-        help="NumPy, the module's Triton kernels on the CPU, or GPUs (default: %(default)s)",
+        help="NumPy, the module's Triton kernels on the CPU, its PTX on an emulated GPU, or GPUs (default: %(default)s)",
     )
+    parser.add_argument(
+        "--arch", metavar="sm_NN", help="of the emulated GPU (default: the first, with --kernels all, of the module)"
+    )
+    parser.add_argument("--races", action="store_true", help="refuse races in shared memory on the emulated GPU")
     add_sizes(parser)
     parser.add_argument(
         "--devices",
@@ -52,7 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a .npy for one input, or a .npz with several; the rest is random",
     )
     parser.add_argument(
-        "--kernels", action="store_true", help="run each distinct kernel in Triton's interpreter against NumPy instead"
+        "--kernels",
+        action="store_true",
+        help="run each distinct kernel against NumPy instead: in Triton's interpreter, or with --device emulate as PTX",
     )
     parser.add_argument("--output", metavar="FILE.npz", help="write the results here, by name")
     parser.add_argument(
@@ -85,26 +92,54 @@ def run(options: argparse.Namespace, output: Output) -> int:
     made = module.report.get("specialised", {})
     if made.get("made") == AT_LOAD:
         output.note(f"note: compiled now: {options.module} was not compiled ahead of time for {sizes_text(made)}")
+    if (options.arch or options.races) and options.device != "emulate":
+        option = "--arch" if options.arch else "--races"
+        raise UsageError(Diagnostic("MG0001", f"{option} is for the emulated GPU", hint="add --device emulate"))
     with time_limit(options.time_limit):
         if options.kernels:
-            return run_kernels(module, options.seed, output)
+            return run_kernels(module, options, output)
         return run_step(module, given, options, output)
 
 
-def run_kernels(module: LoadedModule, seed: int, output: Output) -> int:
-    """Each distinct kernel by itself."""
+def run_kernels(module: LoadedModule, options: argparse.Namespace, output: Output) -> int:
+    """Each distinct kernel by itself. Raises RuntimeFailure MG0608 with all that the emulated GPU refuses."""
     from meshgen.commands.kernel_check import check_kernels
 
     module.require_sizes()
     module.require_memory()
     begin = time.perf_counter()
-    rows = check_kernels(module, seed)
+    emulation = Emulation(options.arch or "", options.races) if options.device == "emulate" else None
+    rows = check_kernels(module, options.seed, emulation)
     seconds = time.perf_counter() - begin
-    table = [(r["name"], "ok" if r["ok"] else "DIFFERS", f"{r['error']:.3g}", f"{r['tolerance']:.3g}") for r in rows]
-    title = f"{len(rows)} distinct kernels, Triton's interpreter against NumPy: {seconds:.1f} s"
-    output.tables(table_of(title, ("kernel", "", "error", "allowed"), table))
-    output.document({"device": "interpret", "seconds": seconds, "kernel_checks": rows})
+    if faults := [row["fault"] for row in rows if row["fault"]]:
+        raise RuntimeFailure(*faults)
+    what = f"PTX on the emulated GPU{', races refused,' * options.races}" if emulation else "Triton's interpreter"
+    kernels = len({row["name"] for row in rows})
+    title = f"{kernels} distinct kernels, {what} against NumPy: {seconds:.1f} s"
+    output.tables(_checks_table(title, rows))
+    device = "emulate" if emulation else "interpret"
+    output.document({"device": device, "seconds": seconds, "kernel_checks": [_without_fault(row) for row in rows]})
     return 0 if all(row["ok"] for row in rows) else NumbersDiffer.exit_code
+
+
+def _checks_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Any:
+    """A line per kernel and architecture."""
+    table = [
+        (
+            r["name"],
+            r["arch"],
+            "ok" if r["ok"] else "DIFFERS",
+            f"{r['error']:.3g}",
+            f"{r['tolerance']:.3g}",
+            f"{r['seconds']:.2f}",
+        )
+        for r in rows
+    ]
+    return table_of(title, ("kernel", "arch", "", "error", "allowed", "seconds"), table)
+
+
+def _without_fault(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "fault"}
 
 
 def run_step(module: LoadedModule, given: Mapping[str, Array], options: argparse.Namespace, output: Output) -> int:
@@ -114,7 +149,8 @@ def run_step(module: LoadedModule, given: Mapping[str, Array], options: argparse
     args = arguments(module, given, options.seed)
     expected = expectation(module, options.expect, args) if options.expect else Expected({})
     begin = time.perf_counter()
-    results = module.run(args, options.device)
+    emulation = Emulation(options.arch or "", options.races)
+    results = module.run(args, emulation if options.device == "emulate" else options.device)
     seconds = time.perf_counter() - begin
     names = [b.name for b in module.outputs]
     if options.output:

@@ -19,11 +19,13 @@ class DeviceFault(RuntimeFailure):
         kernel: its name; empty outside of a launch.
         source: the file and line of its Triton source, from `.loc`; None where the PTX has none.
         instruction: the PTX instruction.
+        line: the text of the line of its source, where it is known.
     """
 
     def __init__(
-        self, kind: Kind, reason: str, source: Location | None = None, *, kernel: str = "", instruction: str = ""
-    ) -> None:
+        self, kind: Kind, reason: str, source: Location | None = None, *, kernel: str = "", instruction: str = "",
+        line: str = "",
+    ) -> None:  # fmt: skip
         self.kind: Kind = kind
         self.reason = reason
         self.source = source
@@ -31,7 +33,9 @@ class DeviceFault(RuntimeFailure):
         self.instruction = instruction
         where = f"kernel '{kernel}': " if kernel else ""
         at = f" (in {instruction!r})" if instruction else ""
-        super().__init__(Diagnostic("MG0608", f"{where}{kind}: {reason}{at}", source))
+        self.line = line
+        notes = ((line, None),) if line else ()
+        super().__init__(Diagnostic("MG0608", f"{where}{kind}: {reason}{at}", source, notes))
 
     def located(self, kernel: str, source: Location | None, instruction: str) -> DeviceFault:
         """The same fault of a kernel, at a place in its source and PTX."""

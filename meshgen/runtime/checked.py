@@ -101,7 +101,7 @@ def _check_members(container: Members, path: Path, files: Mapping[str, str]) -> 
             raise damaged(path, f"the digest of '{name}' is wrong")
         if name.startswith("stages/") and not _STAGE.fullmatch(name):
             raise damaged(path, f"'{name}' is no stage")
-        if name.endswith((".mlir", ".py")):
+        if name.endswith((".mlir", ".py", ".ptx")):
             _check_text(path, name, content)
 
 
@@ -131,7 +131,10 @@ def _check_contents(path: Path, container: Members, manifest: Manifest, constant
     for kernel in manifest.kernels.values():
         if kernel.source and not (kernel.source.startswith("kernels/") and kernel.source.endswith(".py")):
             raise damaged(path, f"{shown(kernel.source)} is no source of a kernel")
-        for file in (kernel.source, *(b.file for b in kernel.binaries.values())):
+        for ptx in (binary.ptx for binary in kernel.binaries.values()):
+            if ptx and not (ptx.startswith("ptx/") and ptx.endswith(".ptx")):
+                raise damaged(path, f"{shown(ptx)} is no PTX of a kernel")
+        for file in (kernel.source, *(file for b in kernel.binaries.values() for file in (b.file, b.ptx))):
             if file and file not in container:
                 raise damaged(path, f"it has no member {shown(file)}")
     for name, body in manifest.plan.kernels.items():

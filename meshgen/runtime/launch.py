@@ -1,4 +1,4 @@
-"""Ways to run one kernel on the CPU: its body on NumPy, or its Triton source in the interpreter."""
+"""Ways to run one kernel on the CPU: its body on NumPy, its Triton source in the interpreter, its PTX on the emulated GPU."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from meshgen.ir.evaluate.evaluator import Evaluator
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
+from meshgen.runtime.emulate import EmulatedKernel
 from meshgen.runtime.manifest import Kernel, Manifest
 from meshgen.runtime.simulate import rank_handlers
 
@@ -46,6 +47,22 @@ def interpreted(manifest: Manifest, sources: Mapping[str, str]) -> Launch:
         results = [poisoned(t) for t in types]
         how = manifest.kernels[name]
         kernels[name].launch(how.grid, arguments(how, manifest.mesh, rank, operands, results), how.constants)
+        return results
+
+    return launch
+
+
+def emulated(manifest: Manifest, codes: Mapping[str, EmulatedKernel], *, races: bool = False) -> Launch:
+    """Kernels as the machine code that ships: their PTX, on the emulated GPU. A kernel without code runs as its body."""
+    by_body = evaluated(manifest)
+
+    def launch(name: str, rank: int, operands: Sequence[Array], types: Sequence[TensorType]) -> Sequence[Array]:
+        if name not in codes:
+            return by_body(name, rank, operands, types)
+        results = [poisoned(t) for t in types]
+        how = manifest.kernels[name]
+        args = arguments(how, manifest.mesh, rank, operands, results)
+        codes[name].launch(args, [param.kind == "result" for param in how.params], races=races)
         return results
 
     return launch

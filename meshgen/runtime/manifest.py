@@ -38,7 +38,10 @@ class Binding:
 
 @dataclass(frozen=True)
 class Binary:
-    """A cubin: the member that holds it, and what a launch needs to know of it (bytes, per thread or block)."""
+    """A cubin: the member that holds it, and what a launch needs to know of it (bytes, per thread or block).
+
+    `ptx` is the member with what it was assembled from; empty in modules that have none.
+    """
 
     file: str
     regs: int
@@ -48,6 +51,7 @@ class Binary:
     threads: int
     instructions: Mapping[str, int] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    ptx: str = ""
 
 
 @dataclass(frozen=True)

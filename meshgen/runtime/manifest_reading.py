@@ -241,4 +241,5 @@ def _binary(v: Any) -> Binary:
         threads=get(v, "threads", read_count),
         instructions=get(v, "instructions", lambda table: table_of(table, read_count)),
         metadata=get(v, "metadata", lambda table: table_of(table, read_plain)),
+        ptx=read_text(v.get("ptx", "")),
     )

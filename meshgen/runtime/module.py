@@ -14,9 +14,10 @@ from meshgen.ir.graph import Node
 from meshgen.mesh import Mesh
 from meshgen.runtime.arguments import Arguments, Shapes, arrays_of, by_name, shapes_given
 from meshgen.runtime.checker import check
+from meshgen.runtime.emulate import EmulatedKernel, Emulation, first_arch
 from meshgen.runtime.footprint import out_of_memory, require_memory
-from meshgen.runtime.launch import Launch, evaluated, interpreted
-from meshgen.runtime.manifest import Binding, Kernel, Manifest
+from meshgen.runtime.launch import Launch, emulated, evaluated, interpreted
+from meshgen.runtime.manifest import Binary, Binding, Kernel, Manifest
 from meshgen.runtime.members import Members
 from meshgen.runtime.open_program import Argument
 from meshgen.runtime.plan import Schedule
@@ -24,7 +25,7 @@ from meshgen.runtime.reference import plan_steps, run_plan
 from meshgen.runtime.sizes import Given, bound, refuse_other_count
 
 Array = np.ndarray[Any, Any]
-DEVICES = ("reference", "interpret", "cuda")
+DEVICES = ("reference", "interpret", "emulate", "cuda")
 
 
 class LoadedModule:
@@ -120,6 +121,16 @@ class LoadedModule:
 
     def cubin(self, kernel: str, arch: str) -> bytes:
         """Binary of a kernel. Raises as `source`, and MissingError MG0602 if it has none for the architecture."""
+        return bytes(self._container[self._binary(kernel, arch).file])
+
+    def ptx(self, kernel: str, arch: str) -> str:
+        """What the binary of a kernel was assembled from. Raises as `cubin`."""
+        if not (file := self._binary(kernel, arch).ptx):
+            text = f"the module has no PTX of kernel '{kernel}'"
+            raise MissingError(Diagnostic("MG0602", text, hint="compile it again: older modules have cubins only"))
+        return bytes(self._container[file]).decode()
+
+    def _binary(self, kernel: str, arch: str) -> Binary:
         binaries = self._kernel(kernel).binaries
         if arch not in binaries:
             raise MissingError(
@@ -129,7 +140,7 @@ class LoadedModule:
                     hint=f"compile again with --target cuda:{arch}",
                 )
             )
-        return bytes(self._container[binaries[arch].file])
+        return binaries[arch]
 
     def _kernel(self, name: str) -> Kernel:
         if name not in self.manifest.kernels:
@@ -174,18 +185,18 @@ class LoadedModule:
             check(self.manifest.plan, own)
         return LoadedModule(self._container, replace(self.manifest, mesh=own), self._constants, self._weights)
 
-    def run(self, args: Arguments, device: str = "reference") -> list[Array]:
+    def run(self, args: Arguments, device: str | Emulation = "reference") -> list[Array]:
         """Run one step on all ranks in this process.
 
         Args:
             args: global arrays in the order of `inputs`, or by name.
             device: `reference` evaluates kernels with NumPy; `interpret` runs their Triton source, which is
-                code from the module, on the CPU.
+                code from the module, on the CPU; `emulate`, or an `Emulation`, their PTX on the emulated GPU.
         Raises:
             ArgumentError: MG0601, with everything that does not fit.
             MissingError: MG0602, the device is not there.
             ShardingError: MG0201, the size of a mesh axis is unknown.
-            RuntimeFailure: MG0604, it does not fit into memory.
+            RuntimeFailure: MG0604, it does not fit into memory; MG0608, a kernel is at fault.
         """
         self.require_sizes()
         arrays = self._arguments(args)
@@ -197,7 +208,7 @@ class LoadedModule:
         """Raises RuntimeFailure MG0604 where a step does not fit into this machine's memory."""
         require_memory(part.manifest for part in self.parts)
 
-    def steps(self, args: Mapping[str, Any], device: str, post: Post) -> Generator[Node, None, list[Array]]:
+    def steps(self, args: Mapping[str, Any], device: str | Emulation, post: Post) -> Generator[Node, None, list[Array]]:
         """As `run`, step by step, as a part of a program on several meshes (see `plan_steps`)."""
         arrays = self._arguments(args)
         return plan_steps(self.manifest, self._constants, arrays, self._launcher(device), post)
@@ -219,7 +230,17 @@ class LoadedModule:
         arrays = arrays_of(self.inputs, args)
         return [self._weights[b.name] if b.stored else arrays[b.name] for b in self.manifest.inputs]
 
-    def _launcher(self, device: str) -> Launch:
+    def emulated_kernels(self, arch: str = "") -> dict[str, EmulatedKernel]:
+        """The kernels that have code, for the emulated GPU; `arch` as of `Emulation`. Raises as `ptx`, and MG0608."""
+        kernels = self.manifest.kernels
+        arch = arch or first_arch(kernels)
+        coded = [name for name, kernel in kernels.items() if kernel.source]
+        return {name: EmulatedKernel(kernels[name], arch, self.ptx(name, arch), self.source(name)) for name in coded}
+
+    def _launcher(self, device: str | Emulation) -> Launch:
+        if isinstance(device, Emulation) or device == "emulate":
+            how = device if isinstance(device, Emulation) else Emulation()
+            return emulated(self.manifest, self.emulated_kernels(how.arch), races=how.races)
         if device == "reference":
             return evaluated(self.manifest)
         if device == "interpret":  # only here, where the user asks for it by name, is code of the module executed

@@ -15,6 +15,7 @@ from meshgen.runtime import limits
 from meshgen.runtime.arguments import Arguments, Shapes, array_of, by_name
 from meshgen.runtime.checked import reading
 from meshgen.runtime.container import WEIGHTS
+from meshgen.runtime.emulate import Emulation
 from meshgen.runtime.manifest import Json, Manifest
 from meshgen.runtime.members import Held, Members, damaged
 from meshgen.runtime.module import LoadedModule
@@ -98,7 +99,7 @@ class OpenModule(LoadedModule):
     def input_names(self) -> list[str]:
         return [each.name for each in self.program.inputs if not each.stored]
 
-    def run(self, args: Arguments, device: str = "reference") -> list[Array]:
+    def run(self, args: Arguments, device: str | Emulation = "reference") -> list[Array]:
         """As `LoadedModule.run`, on the specialisation for these arguments; raises what `at` raises too."""
         given = {name: array_of(name, value) for name, value in by_name(self.input_names, args).items()}
         if faults := [Diagnostic("MG0601", fault) for _, fault in given.values() if fault]:

@@ -13,6 +13,7 @@ from meshgen.runtime import limits
 from meshgen.runtime.arguments import Arguments, arrays_of
 from meshgen.runtime.checked import checked_manifest, load_part, reading
 from meshgen.runtime.checker_parts import check_parts
+from meshgen.runtime.emulate import Emulation
 from meshgen.runtime.footprint import out_of_memory
 from meshgen.runtime.manifest import Binding, Parts
 from meshgen.runtime.manifest_reading import parts_from_json
@@ -101,7 +102,7 @@ class LoadedProgram(LoadedModule):
     def kernel_names(self) -> list[str]:
         return [f"{part.mesh.name}/{name}" for part in self.parts for name in part.kernel_names]
 
-    def run(self, args: Arguments, device: str = "reference") -> list[Array]:
+    def run(self, args: Arguments, device: str | Emulation = "reference") -> list[Array]:
         """Run one step on all ranks of all meshes in this process; as `LoadedModule.run`."""
         given = arrays_of(self.inputs, args)
         self.require_memory()

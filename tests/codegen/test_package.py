@@ -30,7 +30,8 @@ class Written:
 
 
 def built(cubin: bytes) -> BuiltKernel:
-    return BuiltKernel(cubin, "k", 20, 0, 0, 0, 128, 4, {"total": 10}, {"name": "k", "shared": 0}, 0.1, False)
+    metadata = {"name": "k", "shared": 0}
+    return BuiltKernel(cubin, "k", 20, 0, 0, 0, 128, 4, {"total": 10}, metadata, 0.1, False, b"// of " + cubin)
 
 
 def write(path, module=None, **options):
@@ -57,6 +58,8 @@ def test_any_zip_reader_can_read_it(tmp_path):
             "cubins/sm_80/add.cubin",
             "cubins/sm_90/add.cubin",
         ]
+        assert [n for n in file.namelist() if n.startswith("ptx/")] == ["ptx/sm_80/add.ptx", "ptx/sm_90/add.ptx"]
+        assert file.read("ptx/sm_90/add.ptx") == b"// of same"
 
 
 def test_the_manifest_says_what_a_launcher_needs(tmp_path):
@@ -74,7 +77,7 @@ def test_the_manifest_says_what_a_launcher_needs(tmp_path):
     ]
     binary = kernel["binaries"]["sm_90"]
     assert binary["sha256"] == manifest["files"][binary["file"]]
-    assert (binary["regs"], binary["threads"]) == (20, 128)
+    assert (binary["regs"], binary["threads"], binary["ptx"]) == (20, 128, "ptx/sm_90/add.ptx")
     assert {"offset", "bytes", "dtype", "shape", "name"} <= set(manifest["buffers"][0])
     assert {"op", "kernel", "attrs", "inputs", "outputs", "stream", "waits", "records", "seconds", "start"} <= set(
         manifest["schedule"][0]
