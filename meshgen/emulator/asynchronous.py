@@ -45,22 +45,32 @@ class Product:
 
 @dataclass
 class BulkCopy:
-    """A copy of a box of one block, to or from shared memory.
+    """Boxes of tensors that threads copy to shared memory, one each.
 
     Attributes:
-        sources, targets: places in shared memory and addresses, one of them the source, of each element.
-        inside: which elements lie inside the tensor.
-        nbytes: what an mbarrier is told when it is over.
+        blocks, warps: of each thread; the warp is that of its block.
+        places, addresses: of each element [threads, elements], in shared and in global memory.
+        inside: which elements lie inside the tensor; the others become `fill`.
+        nbytes: what an mbarrier is told when a box is there.
     """
 
-    block: int
-    warp: int
-    shared: Array
+    blocks: Array
+    warps: Array
+    places: Array
     addresses: Array
     inside: Array
     itemsize: int
+    fill: int
     nbytes: int
-    reduction: str = ""
+
+
+@dataclass
+class BulkStore:
+    """Boxes that threads copy to global memory: operation `number` reads shared memory until they have waited for it."""
+
+    number: int
+    threads: Array
+    group: Array
 
 
 @dataclass
@@ -86,6 +96,13 @@ class Mbarrier:
     copies: list[BulkCopy] = field(default_factory=list[BulkCopy])
 
 
+def no_mbarriers(blocks: int, warps: int) -> Mbarrier:
+    """An address where no block has an mbarrier yet."""
+    expected, missing, nbytes, phase = (np.zeros(blocks, np.int64) for _ in range(4))
+    arriving, known = (np.zeros((blocks, warps), np.int32) for _ in range(2))
+    return Mbarrier(expected, missing, nbytes, phase, arriving, known)
+
+
 @dataclass
 class UnderWay:
     """All of it.
@@ -93,9 +110,8 @@ class UnderWay:
     Attributes:
         copy_groups: of each thread, how many groups of copies it has committed.
         product_groups: of each warp group, how many groups of products it has committed.
-        products_begun: how many products there were so far.
-        bulk_stores: copies from shared to global memory: the thread of each, its group, and whether its source was read.
-        bulk_groups: of each thread, how many groups of those it has committed.
+        operations: how many products and bulk stores there were so far.
+        bulk_groups: of each thread, how many groups of bulk stores it has committed.
     """
 
     copy_groups: Array
@@ -103,9 +119,9 @@ class UnderWay:
     bulk_groups: Array
     copies: list[Copy] = field(default_factory=list[Copy])
     products: list[Product] = field(default_factory=list[Product])
-    products_begun: int = 0
+    operations: int = 0
     mbarriers: dict[int, Mbarrier] = field(default_factory=dict[int, Mbarrier])
-    bulk_stores: list[tuple[int, int, BulkCopy]] = field(default_factory=list[tuple[int, int, BulkCopy]])
+    bulk_stores: list[BulkStore] = field(default_factory=list[BulkStore])
 
 
 def nothing_under_way(blocks: int, threads: int) -> UnderWay:

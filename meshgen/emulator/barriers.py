@@ -118,7 +118,7 @@ class Barriers:
         """Threads have met."""
         wave = self._wave
         if wave.shared.races:
-            wave.shared.races.meet(lanes.reshape(wave.blocks, wave.warps, WARP).any(2))
+            wave.shared.races.meet(wave.warps_of(lanes))
 
     def _refuse_parts_of_warps(self, lanes: Array) -> None:
         wave = self._wave

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from meshgen.emulator.program import Immediate, Instruction, Pair
+from meshgen.emulator.program import Immediate, Instruction, Operand, Pair
 from meshgen.emulator.rounding import flushed
 from meshgen.emulator.table import Reader, opcode, reader, writer
 from meshgen.emulator.types import BITS, FLOATS, TYPES, Array, type_of, unknown
@@ -94,7 +94,7 @@ def _selp(instruction: Instruction) -> Action:
     return lambda wave, mask: put(wave, np.where(which(wave), yes(wave), no(wave)), mask)
 
 
-def _as_bits(operand: object, instruction: Instruction) -> object:
+def _as_bits(operand: Operand, instruction: Instruction) -> Operand:
     """A float constant by its bits."""
     if isinstance(operand, Immediate) and operand.width:
         if operand.width != type_of(instruction).itemsize:

@@ -5,8 +5,7 @@ All threads see each other's writes at once here, so only the fence between thre
 
 from __future__ import annotations
 
-import numpy as np
-
+from meshgen.emulator.bulk_copies import bulk
 from meshgen.emulator.copies import commit_group, copy_async, wait_group
 from meshgen.emulator.program import Instruction
 from meshgen.emulator.table import nothing, opcode
@@ -43,7 +42,7 @@ def _fence(instruction: Instruction) -> Action:
 def _fence_async(wave: Wave, mask: Mask) -> None:
     """What the warps wrote is visible to units that read shared memory beside them."""
     if wave.shared.races:
-        wave.shared.races.fence(np.asarray(wave.lanes_by_warp(mask).any(2)))
+        wave.shared.races.fence(wave.warps_of(wave.lanes(mask)))
 
 
 @opcode("cp")
@@ -53,6 +52,8 @@ def _cp(instruction: Instruction) -> Action:
             return commit_group
         case ("async", "wait_group" | "wait_all"):
             return wait_group(instruction)
+        case ("async", "bulk", *_) | ("reduce", "async", "bulk", *_):
+            return bulk(instruction)
         case ("async", "ca" | "cg", *_):
             return copy_async(instruction)
         case _:

@@ -5,16 +5,30 @@ from __future__ import annotations
 from meshgen.emulator import (
     arithmetic,
     bits,
+    bulk_copies,
     comparisons,
     conversions,
     fences,
     loads,
     matrices,
+    mbarriers,
     warp_group_products,
     warps,
 )
 from meshgen.emulator.table import MAKERS
 
-FAMILIES = (arithmetic, bits, comparisons, conversions, fences, loads, matrices, warp_group_products, warps)
+FAMILIES = (
+    arithmetic,
+    bits,
+    bulk_copies,
+    comparisons,
+    conversions,
+    fences,
+    loads,
+    matrices,
+    mbarriers,
+    warp_group_products,
+    warps,
+)
 
 __all__ = ["FAMILIES", "MAKERS"]

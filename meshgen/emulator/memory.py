@@ -119,8 +119,8 @@ def _reserved(nbytes: int) -> Array:
     """Bytes that the system backs with memory when they are touched; fewer where it refuses so many."""
     while True:
         try:
-            if hasattr(mmap, "MAP_NORESERVE"):
-                flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_NORESERVE
+            if no_reserve := getattr(mmap, "MAP_NORESERVE", 0):
+                flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve
                 return np.frombuffer(mmap.mmap(-1, nbytes, flags=flags), np.uint8)
             return np.empty(nbytes, np.uint8)
         except (OSError, ValueError, MemoryError):

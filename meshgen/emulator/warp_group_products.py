@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from meshgen.emulator.addresses import SHARED_BASE
 from meshgen.emulator.asynchronous import Product
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.matrices import (
@@ -28,6 +27,7 @@ from meshgen.emulator.matrices import (
     whole_warps,
 )
 from meshgen.emulator.program import Immediate, Instruction, Vector, registers_of
+from meshgen.emulator.swizzles import swizzled
 from meshgen.emulator.table import opcode, reader, vector_of
 from meshgen.emulator.types import TYPES, Array, unknown
 from meshgen.emulator.wave import WARP, Action, Mask, Wave
@@ -35,7 +35,7 @@ from meshgen.emulator.wave import WARP, Action, Mask, Wave
 WARPS = 4  # of a warp group
 _U32, _U64 = np.dtype(np.uint32), np.dtype(np.uint64)
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)")
-_SPANS = (16, 128, 64, 32)  # bytes of a row that a swizzle mixes, by its number in a descriptor
+SPANS = (16, 128, 64, 32)  # bytes of a row that a swizzle mixes, by its number in a descriptor
 Operand = Callable[[Wave, Warps, int], Array]  # a matrix as f64 [warp groups, rows, k]
 
 
@@ -147,11 +147,11 @@ def _refuse_busy(wave: Wave, names: list[str]) -> None:
 def _begin(wave: Wave, chosen: Warps) -> int:
     """A new operation of the matrix units, in the open group of its warp groups."""
     state = wave.under_way
-    state.products_begun += 1
+    state.operations += 1
     numbers = _numbers(wave, chosen)
-    state.products.append(Product(state.products_begun, numbers, state.product_groups[numbers]))
-    wave.shared.begin_operation(state.products_begun)
-    return state.products_begun
+    state.products.append(Product(state.operations, numbers, state.product_groups[numbers]))
+    wave.shared.begin_operation(state.operations)
+    return state.operations
 
 
 @functools.cache
@@ -207,14 +207,14 @@ def _span(descriptors: Array) -> int:
     swizzles = np.unique(descriptors >> np.uint64(62))
     if len(swizzles) != 1:
         raise DeviceFault("opcode", "warp groups differ in the swizzle of a matrix")
-    return _SPANS[int(swizzles[0])]
+    return SPANS[int(swizzles[0])]
 
 
 def _along_k(descriptors: Array, row: Array, column: Array, itemsize: int) -> Array:
     """Addresses where k is contiguous: atoms of 8 rows of `span` bytes."""
     span, byte = _span(descriptors), column * itemsize
     offset = row % 8 * span + byte % span + row // 8 * _field(descriptors, 32) + byte // span * _field(descriptors, 16)
-    return _swizzled(offset + _field(descriptors, 0), span)
+    return swizzled(offset + _field(descriptors, 0), span)
 
 
 def _across_k(descriptors: Array, row: Array, column: Array, itemsize: int) -> Array:
@@ -224,10 +224,4 @@ def _across_k(descriptors: Array, row: Array, column: Array, itemsize: int) -> A
     if span == 16:
         leading, stride = stride, leading
     offset = column % 8 * span + byte % span + byte // span * leading + column // 8 * stride
-    return _swizzled(offset + _field(descriptors, 0), span)
-
-
-def _swizzled(address: Array, span: int) -> Array:
-    """Units of 16 bytes trade places within 8 rows of a span, by the number of the row."""
-    assert SHARED_BASE % 1024 == 0, "patterns repeat every 1024 bytes of the address"
-    return address ^ (address >> 7 & (span // 16 - 1)) << 4
+    return swizzled(offset + _field(descriptors, 0), span)

@@ -84,9 +84,9 @@ def _source(mode: str, by: Array, limits: Array) -> tuple[Array, Array]:
 
 
 VOTES: dict[str, Callable[[Array, Array], Array]] = {
-    "any": lambda value, here: (value & here).any(2, keepdims=True),
-    "all": lambda value, here: (value | ~here).all(2, keepdims=True),
-    "uni": lambda value, here: (value | ~here).all(2, keepdims=True) | ~(value & here).any(2, keepdims=True),
+    "any": lambda value, here: np.any(value & here, 2, keepdims=True),
+    "all": lambda value, here: np.all(value | ~here, 2, keepdims=True),
+    "uni": lambda value, here: np.all(value | ~here, 2, keepdims=True) | ~np.any(value & here, 2, keepdims=True),
     "ballot": lambda value, here: _ballot(value & here),
 }
 
@@ -133,11 +133,9 @@ def _redux(instruction: Instruction) -> Action:
     neutral = {"min": info.max, "max": info.min, "and": -1 if kind.kind == "i" else info.max}.get(operation, 0)
 
     def run(wave: Wave, mask: Mask) -> None:
-        here = members(wave, mask, who(wave))
-        found = ufunc.reduce(
-            np.where(here, wave.by_warp(value(wave)), kind.type(neutral)), 2, dtype=kind, keepdims=True
-        )
-        put(wave, np.broadcast_to(found, here.shape).reshape(wave.shape), mask)
+        here = _everyone(wave, members(wave, mask, who(wave)))
+        given = np.where(here, wave.by_warp(value(wave)), kind.type(neutral))
+        put(wave, wave.from_warps(ufunc.reduce(given, 2, dtype=kind, keepdims=True)), mask)
 
     return run
 

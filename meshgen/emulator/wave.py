@@ -78,6 +78,10 @@ class Wave:
         """The threads of a group [blocks, warps, 32]."""
         return self.lanes(mask).reshape(self.blocks, self.warps, WARP)
 
+    def warps_of(self, lanes: Array) -> Array:
+        """Which warps [blocks, warps] have one of these threads [blocks, threads] at least."""
+        return np.asarray(lanes.reshape(self.blocks, self.warps, WARP).any(2))
+
     def from_warps(self, value: Array) -> Array:
         """What `by_warp` was given; `value` broadcasts to [blocks, warps, 32]."""
         whole = np.broadcast_to(value, (len(value), self.warps, WARP))

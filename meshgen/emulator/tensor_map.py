@@ -1,0 +1,78 @@
+"""Tensor maps: 128 bytes that say where a tensor lies and which boxes of it are copied.
+
+A GPU's encoding is not published; this one is the emulator's own. `tensormap.replace` and the emulated driver write it.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from meshgen.emulator.faults import DeviceFault
+
+NBYTES = 128
+ALIGNMENT = 64  # bytes, of a map in memory
+MOST_DIMS = 5
+_LAYOUT = struct.Struct("<QBBBBB3x5I5I4Q5I")
+# Element types by number, with their bytes: u8 u16 u32 s32 u64 s64 f16 f32 f32.ftz f64 bf16 tf32 tf32.ftz
+ITEM_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 4, 8, 2, 4, 4)
+SPANS = (16, 32, 64, 128)  # bytes of a row that a swizzle mixes, by its number
+FIELDS = {  # where `tensormap.replace` writes: offset and bytes of a field, and of the next of a list
+    "global_address": (0, 8), "rank": (8, 1), "elemtype": (9, 1), "interleave_layout": (10, 1), "swizzle_mode": (11, 1),
+    "fill_mode": (12, 1), "box_dim": (16, 4), "global_dim": (36, 4), "global_stride": (56, 8), "element_stride": (88, 4),
+}  # fmt: skip
+LISTS = {"box_dim": 5, "global_dim": 5, "global_stride": 4, "element_stride": 5}
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A tensor in global memory; dims are innermost first.
+
+    Attributes:
+        element: the number of its type.
+        box: sizes of what one copy moves.
+        strides: bytes from one index to the next, of all dims but the first, whose elements are neighbours.
+        swizzle: number of the pattern in shared memory.
+        fills_nan: whether elements outside are NaN, and not zero.
+    """
+
+    address: int
+    element: int
+    box: tuple[int, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    swizzle: int = 0
+    fills_nan: bool = False
+
+    @property
+    def item_bytes(self) -> int:
+        return ITEM_BYTES[self.element]
+
+
+def encode(value: TensorMap) -> bytes:
+    """The map as bytes."""
+    rank = len(value.box)
+    padding = (0,) * (MOST_DIMS - rank)
+    return _LAYOUT.pack(
+        value.address, rank - 1, value.element, 0, value.swizzle, value.fills_nan, *value.box, *padding, *value.sizes, *padding,
+        *value.strides, *(0,) * (MOST_DIMS - 1 - len(value.strides)), *(1,) * MOST_DIMS,
+    ).ljust(NBYTES, b"\0")  # fmt: skip
+
+
+def decode(content: bytes) -> TensorMap:
+    """The map of bytes. Raises DeviceFault "opcode" for what a GPU refuses or the emulator does not have."""
+    address, rank, element, interleave, swizzle, fill, *rest = _LAYOUT.unpack(content[: _LAYOUT.size])
+    rank += 1
+    box, sizes, strides, steps = rest[:5], rest[5:10], rest[10:14], rest[14:]
+    is_known = rank <= MOST_DIMS and element < len(ITEM_BYTES) and swizzle < len(SPANS) and fill < 2 and not interleave
+    if not is_known or set(steps[:rank]) != {1}:
+        raise DeviceFault("opcode", "a tensor map is malformed, or of a kind that the emulated GPU does not have")
+    if address % 16 or any(stride % 16 for stride in strides[: rank - 1]):
+        raise DeviceFault("alignment", "the address or a stride of a tensor map is no multiple of 16 bytes")
+    if not all(0 < each <= 256 for each in box[:rank]) or box[0] * ITEM_BYTES[element] % 16:
+        raise DeviceFault(
+            "opcode", f"a tensor map has boxes of {box[:rank]} elements: 1 to 256, and rows of whole 16 bytes"
+        )
+    return TensorMap(
+        address, element, tuple(box[:rank]), tuple(sizes[:rank]), tuple(strides[: rank - 1]), swizzle, bool(fill)
+    )
