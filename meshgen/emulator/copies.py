@@ -1,6 +1,7 @@
 """`cp.async`: copies from global to shared memory that are over when their thread has waited for them.
 
-A copy is made as late as it may be: when it is waited for. Until then nobody may touch its destination.
+A copy is made as late as it may be: when it is waited for. Until then nobody may touch its destination. Matrix units may read
+what was copied without a proxy fence, as Triton's and CUTLASS's pipelines do, though the PTX ISA asks for one.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _arrive(wave: Wave, copy: Copy) -> None:
     if (partial := some & (copy.real < copy.size)).any():
         octets = values.view(np.uint8).reshape(-1, copy.size)
         octets[partial] *= np.arange(copy.size) < copy.real[partial][:, None]
-    wave.shared.end_copy(copy.places, values, copy.threads % wave.threads // WARP)
+    wave.shared.end_copy(copy.places, values, copy.threads % wave.threads // WARP, generic=False)
 
 
 def copy_async(instruction: Instruction) -> Action:
