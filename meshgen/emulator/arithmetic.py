@@ -84,7 +84,7 @@ def _saturating(function: Function) -> Function:
 
 def _is_float(instruction: Instruction) -> bool:
     name = instruction.modifiers[-1]
-    return name in PACKED or TYPES.get(name) in FLOATS
+    return TYPES.get(PACKED.get(name, name)) in FLOATS
 
 
 def _plain(instruction: Instruction, function: np.ufunc, wide: Callable[[Array, Array, str, DType], Array]) -> Action:
@@ -117,16 +117,14 @@ def _wide_multiply(a: Array, b: Array, mode: str, kind: DType) -> Array:
 def _add(instruction: Instruction) -> Action:
     if _is_float(instruction):
         return _plain(instruction, np.add, _wide_add)
-    words(instruction)
-    return elementwise(instruction, type_of(instruction), np.add)
+    return _integer(instruction, np.add)
 
 
 @opcode("sub")
 def _sub(instruction: Instruction) -> Action:
     if _is_float(instruction):
         return _plain(instruction, np.subtract, _wide_subtract)
-    words(instruction)
-    return elementwise(instruction, type_of(instruction), np.subtract)
+    return _integer(instruction, np.subtract)
 
 
 @opcode("mul")
@@ -137,7 +135,7 @@ def _mul(instruction: Instruction) -> Action:
     kind = type_of(instruction)
     if part == "wide":
         return elementwise(instruction, kind, _wide_product, WIDER[kind])
-    return elementwise(instruction, kind, np.multiply if part == "lo" else _high_product)
+    return elementwise(instruction, kind, np.multiply if part == "lo" else high_product)
 
 
 def _wide_product(a: Array, b: Array) -> Array:
@@ -145,7 +143,8 @@ def _wide_product(a: Array, b: Array) -> Array:
     return a.astype(wide) * b.astype(wide)
 
 
-def _high_product(a: Array, b: Array) -> Array:
+def high_product(a: Array, b: Array) -> Array:
+    """The upper half of a product of integers."""
     kind = a.dtype
     if kind.itemsize < 8:
         wide = WIDER[kind]
@@ -168,7 +167,7 @@ def _mad(instruction: Instruction) -> Action:
     (part,) = words(instruction, "lo", "hi", "wide")
     kind = type_of(instruction)
     if part != "wide":
-        product: Function = np.multiply if part == "lo" else _high_product
+        product: Function = np.multiply if part == "lo" else high_product
         return elementwise(instruction, kind, lambda a, b, c: product(a, b) + c)
     left, right = (reader(each, kind, instruction) for each in instruction.operands[1:3])
     addend = reader(instruction.operands[3], WIDER[kind], instruction)
@@ -264,6 +263,8 @@ def _abs(instruction: Instruction) -> Action:
 
 def _integer(instruction: Instruction, function: Function) -> Action:
     words(instruction)
+    if instruction.modifiers[-1] in PACKED:
+        return _packed(instruction, TYPES[PACKED[instruction.modifiers[-1]]], function)
     return elementwise(instruction, type_of(instruction), function)
 
 

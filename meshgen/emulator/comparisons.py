@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from meshgen.emulator.program import Immediate, Instruction, Operand, Pair
+from meshgen.emulator.program import Immediate, Instruction, Operand, Pair, Sink
 from meshgen.emulator.rounding import flushed
-from meshgen.emulator.table import Reader, opcode, reader, writer
-from meshgen.emulator.types import BITS, FLOATS, TYPES, Array, type_of, unknown
+from meshgen.emulator.table import opcode, reader, writer
+from meshgen.emulator.types import BITS, FLOATS, PACKED, TYPES, Array, DType, type_of, unknown
 from meshgen.emulator.wave import Action, Mask, Wave
 
 Comparison = Callable[[Array, Array], Array]
@@ -35,40 +35,51 @@ FLOATING: dict[str, Comparison] = {
 COMBINED: dict[str, np.ufunc] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
-def _comparison(instruction: Instruction) -> tuple[Callable[[Wave], Array], Reader | None]:
-    """What `setp` compares, and what it combines the result with."""
+def _compare(instruction: Instruction, kind: DType) -> Comparison:
+    """What `setp` compares, of the element type."""
     name, *rest = instruction.modifiers
-    kind = type_of(instruction)
     table = ORDERED | FLOATING if kind in FLOATS else ORDERED
-    flush = "ftz" in rest and kind == np.float32
     if name not in table or not set(rest[:-1]) <= {"ftz", *COMBINED}:
         raise unknown(instruction)
-    compare = table[name]
-    left, right = (reader(each, kind, instruction) for each in instruction.operands[1:3])
-    third = reader(instruction.operands[3], _BOOL, instruction) if len(instruction.operands) > 3 else None
-    if flush:
-        return lambda wave: compare(flushed(left(wave)), flushed(right(wave))), third
-    return lambda wave: compare(left(wave), right(wave)), third
+    function = table[name]
+    if "ftz" in rest and kind == np.float32:
+        return lambda a, b: function(flushed(a), flushed(b))
+    return function
 
 
 @opcode("setp")
 def _setp(instruction: Instruction) -> Action:
-    compare, third = _comparison(instruction)
+    """`setp.lt.and.f32 %p1|%p2, a, b, %p3`: the second predicate is the comparison's opposite; of packed types the upper half's."""
+    packed = PACKED.get(instruction.modifiers[-1])
+    kind = TYPES[packed] if packed else type_of(instruction)
+    compare = _compare(instruction, kind)
     combine = next((COMBINED[each] for each in instruction.modifiers if each in COMBINED), None)
-    if (third is None) != (combine is None):
+    target, left, right, *more = instruction.operands
+    if (combine is None) != (not more):
         raise unknown(instruction)
-    target = instruction.operands[0]
-    first, second = (target.first, target.second) if isinstance(target, Pair) else (target, None)
-    put = writer(first, _BOOL, instruction)
-    put_not = writer(second, _BOOL, instruction) if second else None
+    held = np.dtype(np.uint32) if packed else kind
+    a, b = reader(left, held, instruction), reader(right, held, instruction)
+    third = reader(more[0], _BOOL, instruction) if more else None
+    first, second = (target.first, target.second) if isinstance(target, Pair) else (target, Sink())
+    put, put_second = writer(first, _BOOL, instruction), writer(second, _BOOL, instruction)
 
     def run(wave: Wave, mask: Mask) -> None:
-        value, other = compare(wave), third(wave) if third else None
-        put(wave, value if combine is None else combine(value, other), mask)
-        if put_not:
-            put_not(wave, ~value if combine is None else combine(~value, other), mask)
+        x, y = a(wave), b(wave)
+        if packed:
+            low, high = (compare(_half(x, half, kind), _half(y, half, kind)) for half in (0, 16))
+        else:
+            low = compare(x, y)
+            high = ~low
+        other = third(wave) if third else None
+        put(wave, low if combine is None else combine(low, other), mask)
+        put_second(wave, high if combine is None else combine(high, other), mask)
 
     return run
+
+
+def _half(value: Array, shift: int, kind: DType) -> Array:
+    """16 bits of a register as a number."""
+    return (value >> np.uint32(shift)).astype(np.uint16).view(kind)
 
 
 @opcode("set")
@@ -76,11 +87,12 @@ def _set(instruction: Instruction) -> Action:
     """As `setp`, into a number: all bits, or 1.0."""
     name, *_, to, kind = instruction.modifiers
     inner = Instruction("setp", (name, kind), instruction.operands, None, instruction.text, instruction.source)
-    compare, _third = _comparison(inner)
+    compare = _compare(inner, type_of(inner))
+    a, b = (reader(each, type_of(inner), instruction) for each in instruction.operands[1:3])
     target = TYPES[to]
     yes = np.array(1, target) if target in FLOATS else np.array(-1).astype(target)
     put = writer(instruction.operands[0], target, instruction)
-    return lambda wave, mask: put(wave, np.where(compare(wave), yes, target.type(0)), mask)
+    return lambda wave, mask: put(wave, np.where(compare(a(wave), b(wave)), yes, target.type(0)), mask)
 
 
 @opcode("selp")

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 
-from meshgen.emulator.addresses import SHARED_WINDOW
-from meshgen.emulator.program import Instruction
+from meshgen.emulator.addresses import LOCAL_WINDOW, SHARED_WINDOW
+from meshgen.emulator.program import Instruction, Register
 from meshgen.emulator.rounding import MODES, flushed, rounded
 from meshgen.emulator.table import opcode, reader, writer
 from meshgen.emulator.types import BITS, FLOATS, PACKED, TYPES, Array, DType, unknown
@@ -203,11 +203,20 @@ def _halves(instruction: Instruction, origin: str) -> Callable[[Wave], tuple[Arr
 
 @opcode("cvta")
 def _cvta(instruction: Instruction) -> Action:
-    """Generic addresses are those of their space, which lie apart here; only shared memory has a window."""
-    shared = any(word.startswith("shared") for word in instruction.modifiers)
-    offset = np.uint64(SHARED_WINDOW if shared else 0)
+    """Generic addresses of shared and local memory are in windows; those of other spaces are the space's own."""
+    windows = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "local": LOCAL_WINDOW}
+    spaces = [word for word in instruction.modifiers if word in (*windows, "global", "const", "param")]
+    if len(spaces) != 1 or not set(instruction.modifiers) <= {spaces[0], "to", "u64", "u32"}:
+        raise unknown(instruction)
+    offset = np.uint64(windows.get(spaces[0], 0))
     if "to" in instruction.modifiers:
         offset = np.uint64(0) - offset
-    read = reader(instruction.operands[1], TYPES["u64"], instruction)
-    put = writer(instruction.operands[0], TYPES["u64"], instruction)
-    return lambda wave, mask: put(wave, read(wave) + offset, mask)
+    target, source = (
+        TYPES["u32"] if isinstance(each, Register) and each.width == 4 else TYPES["u64"]
+        for each in instruction.operands
+    )
+    read, put = (
+        reader(instruction.operands[1], source, instruction),
+        writer(instruction.operands[0], target, instruction),
+    )
+    return lambda wave, mask: put(wave, (read(wave).astype(np.uint64) + offset).astype(target), mask)

@@ -13,7 +13,7 @@ import numpy as np
 
 from meshgen.emulator.barriers import Barriers, BarrierStep, barrier_step
 from meshgen.emulator.faults import DeviceFault
-from meshgen.emulator.instructions import MAKERS
+from meshgen.emulator.instructions import MAKERS, maker_of
 from meshgen.emulator.program import Entry, Instruction, Symbol, registers_of
 from meshgen.emulator.table import Reader, reader
 from meshgen.emulator.types import Array, unknown
@@ -79,7 +79,7 @@ def _known(instruction: Instruction, entry: Entry) -> Step:
         case "bar" | "barrier" if instruction.modifiers[:1] != ("warp",):
             return Step(instruction, None, guard, reads, barrier=barrier_step(instruction))
         case opcode if opcode in MAKERS:
-            action = MAKERS[opcode](instruction)
+            action = maker_of(instruction)(instruction)
             name = f"{opcode}.{instruction.modifiers[0]}" if instruction.modifiers else opcode
             waits = next(iter(registers_of(instruction.operands[0]))).name if name in _WAITS else ""
             knows = opcode in ("wgmma",) or (opcode == "mov" and len(instruction.operands) == 2)

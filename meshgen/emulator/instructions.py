@@ -15,7 +15,11 @@ from meshgen.emulator import (
     warp_group_products,
     warps,
 )
-from meshgen.emulator.table import MAKERS
+from meshgen.emulator.carries import with_carry
+from meshgen.emulator.program import Instruction
+from meshgen.emulator.table import MAKERS, Maker
+
+MAKERS.update(dict.fromkeys(("addc", "subc", "madc"), with_carry))
 
 FAMILIES = (
     arithmetic,
@@ -31,4 +35,10 @@ FAMILIES = (
     warps,
 )
 
-__all__ = ["FAMILIES", "MAKERS"]
+
+def maker_of(instruction: Instruction) -> Maker:
+    """Who reads an instruction of a known opcode."""
+    return with_carry if "cc" in instruction.modifiers else MAKERS[instruction.opcode]
+
+
+__all__ = ["FAMILIES", "MAKERS", "maker_of"]

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meshgen.emulator.addresses import LOCAL, PARAMETERS, SHARED_BASE
+from meshgen.emulator.addresses import LOCAL_BASE, PARAMETERS, SHARED_BASE
 from meshgen.emulator.asynchronous import nothing_under_way
 from meshgen.emulator.execute import Execution, steps_of
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.global_memory import GlobalMemory, Range
 from meshgen.emulator.memory import POISON, Memory
-from meshgen.emulator.program import Entry, Vector, shared_layout
+from meshgen.emulator.program import Entry, Vector, layout
 from meshgen.emulator.shared_memory import SharedMemory
 from meshgen.emulator.types import TYPES, Array
 from meshgen.emulator.wave import WARP, Wave, initial_registers
@@ -126,7 +126,7 @@ def _registers(entry: Entry) -> dict[str, Array]:
 @functools.lru_cache(maxsize=256)
 def _local_bytes(entry: Entry) -> int:
     """Bytes of the arrays that each thread has for itself, padded for the widest access."""
-    return -(-sum(each.size for each in entry.variables.values() if each.space == "local") // 16) * 16
+    return -(-layout(entry.variables.values(), "local")[1] // 16) * 16
 
 
 @functools.lru_cache(maxsize=256)
@@ -164,8 +164,8 @@ def _specials(wave: Wave) -> dict[str, Array]:
 
 def _symbols(entry: Entry, places: dict[str, int]) -> dict[str, Array]:
     """Addresses of variables and parameters, as u64."""
-    shared, _ = shared_layout(entry.variables.values())
-    found = dict(places) | {name: SHARED_BASE + offset for name, offset in shared.items()}
-    found |= {each.name: LOCAL for each in entry.variables.values() if each.space == "local"}
+    found = dict(places)
+    for space, base in (("shared", SHARED_BASE), ("local", LOCAL_BASE)):
+        found |= {name: base + offset for name, offset in layout(entry.variables.values(), space)[0].items()}
     found |= {each.name: PARAMETERS + each.offset for each in entry.parameters}
     return {name: np.full((1, 1), address, np.uint64) for name, address in found.items()}

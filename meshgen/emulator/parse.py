@@ -12,7 +12,19 @@ from dataclasses import dataclass, field
 
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.operands import operand_of, split_operands
-from meshgen.emulator.program import Entry, Instruction, Negated, Parameter, Program, Register, Variable, shared_layout
+from meshgen.emulator.program import (
+    Address,
+    Entry,
+    Instruction,
+    Negated,
+    Operand,
+    Parameter,
+    Program,
+    Register,
+    Symbol,
+    Variable,
+    layout,
+)
 from meshgen.errors import Location
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
@@ -24,10 +36,15 @@ _VARIABLE = re.compile(
     r"\.(?P<space>shared|local|global|const)\s+(?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>[a-z]+\d+)\s+"
     r"(?P<name>[\w$]+)\s*(?P<array>\[\s*(?P<count>\d*)\s*\])?\s*(?:=\s*(?:\{(?P<list>[^}]*)\}|(?P<value>[^;{]+)))?\s*;"
 )
+_FUNCTION = re.compile(r"\.func\s+(?:\(([^)]*)\))?\s*([\w$]+)\s*\(([^)]*)\)[^{;]*\{")
+_CALL = re.compile(r"call(?:\.uni)?\s*(?:\(([^)]*)\)\s*,)?\s*([\w$]+)\s*(?:,\s*\(([^)]*)\))?$")
+_DEEPEST = 16  # calls inside each other; code is written out where it is called, so none can call itself
 _PARAMETER = re.compile(r"\.([busf]\d+|pred)\b")
 _STATEMENT = re.compile(
     r"\s*(?:(?P<brace>[{}])|(?P<loc>\.loc\s[^\n]*)|(?P<label>[$%\w]+)\s*:(?!:)|(?P<statement>(?:[^;{}]|\{[^{}]*\})*);)"
 )
+_LABELS = re.compile(r"^\s*([$%\w]+)\s*:(?!:)", re.M)
+_MOST_REGISTERS = 1 << 20  # of one declaration
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
 _INSTRUCTION = re.compile(r"(?:@(!?)(%?[\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)$", re.S)
 _REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+(.*)$", re.S)
@@ -43,13 +60,28 @@ def parse(text: str) -> Program:
     target = _TARGET.search(text)
     if target is None:
         raise DeviceFault("opcode", "the text has no .target: it is no PTX")
-    entries: dict[str, Entry] = {}
-    outside = text
-    for head in _ENTRY.finditer(text):
-        body = _body(text, head.end())
-        outside = outside.replace(text[head.start() : head.end() + len(body)], "")
-        entries[head[1]] = _entry(head, body, files, text[: head.start()])
+    functions = {head[2]: _function(head, _body(text, head.end())) for head in _FUNCTION.finditer(text)}
+    entries = {
+        head[1]: _entry(head, _body(text, head.end()), files, text[: head.start()], functions)
+        for head in _ENTRY.finditer(text)
+    }
     return Program(target[1], entries)
+
+
+@dataclass(frozen=True)
+class _Function:
+    """A device function: names of its results and parameters, and its code."""
+
+    results: tuple[str, ...]
+    parameters: tuple[str, ...]
+    body: str
+
+
+def _function(head: re.Match[str], body: str) -> _Function:
+    results, parameters = (
+        tuple(part.split()[-1] for part in (text or "").split(",") if part.strip()) for text in (head[1], head[3])
+    )
+    return _Function(results, parameters, body)
 
 
 def _body(text: str, start: int) -> str:
@@ -62,8 +94,10 @@ def _body(text: str, start: int) -> str:
     raise DeviceFault("opcode", "an entry has no end")
 
 
-def _entry(head: re.Match[str], body: str, files: dict[int, str], before: str) -> Entry:
-    reader = _Reader(files)
+def _entry(
+    head: re.Match[str], body: str, files: dict[int, str], before: str, functions: dict[str, _Function]
+) -> Entry:
+    reader = _Reader(files, functions)
     for found in _VARIABLE.finditer(before):
         reader.variable(found)
     reader.read(body)
@@ -77,7 +111,7 @@ def _entry(head: re.Match[str], body: str, files: dict[int, str], before: str) -
     return Entry(
         name=head[1], parameters=parameters, max_threads=most if threads else None,
         exact_threads=threads is not None and threads[1] == "reqntid",
-        shared_bytes=shared_layout(reader.variables.values())[1], parameter_bytes=last.offset + last.size if last else 0,
+        shared_bytes=layout(reader.variables.values(), "shared")[1], parameter_bytes=last.offset + last.size if last else 0,
         code=tuple(reader.code), labels=reader.labels, tables=reader.tables, variables=reader.variables,
     )  # fmt: skip
 
@@ -103,12 +137,15 @@ class _Reader:
     """What was read of an entry so far."""
 
     files: dict[int, str]
+    functions: dict[str, _Function]
     code: list[Instruction] = field(default_factory=list[Instruction])
     labels: dict[str, int] = field(default_factory=dict[str, int])
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
     scopes: list[dict[str, Register | str]] = field(default_factory=lambda: [{}])
+    numbers: list[int] = field(default_factory=lambda: [0])  # of the scopes
     opened: int = 0  # scopes so far
+    ends: list[str] = field(default_factory=list[str])  # where the calls that are read return to
     source: Location | None = None
     inlined: dict[Place, Place] = field(default_factory=dict[Place, Place])
 
@@ -120,7 +157,7 @@ class _Reader:
             if found["brace"] == "{":
                 self.open(body[place:])
             elif found["brace"] == "}":
-                self.scopes.pop()
+                self.close()
             elif found["loc"]:
                 self.locate(found["loc"])
             elif found["label"]:
@@ -133,9 +170,15 @@ class _Reader:
     def open(self, rest: str) -> None:
         """A scope: its labels are known before they are reached."""
         self.opened += 1
+        self.numbers.append(self.opened)
         inside = rest[: rest.find("}")]
-        names = re.findall(r"^\s*([$%\w]+)\s*:(?!:)", inside, re.M)
-        self.scopes.append({name: f"{name}@{self.opened}" for name in names})
+        self.scopes.append({name: f"{name}@{self.opened}" for name in _LABELS.findall(inside)})
+
+    def close(self) -> None:
+        if len(self.scopes) < 2:
+            raise DeviceFault("opcode", "a brace closes that none opened", self.source)
+        self.scopes.pop()
+        self.numbers.pop()
 
     def label(self, name: str) -> str:
         found = next((scope[name] for scope in reversed(self.scopes) if name in scope), name)
@@ -168,6 +211,10 @@ class _Reader:
             self.declare(found[1], found[2])
         elif found := _VARIABLE.match(f"{text};"):
             self.variable(found)
+        elif text.startswith(".param"):
+            self.parameter(text)
+        elif text.startswith("call") or re.match(r"@!?%?[\w$]+\s+call", text):
+            self.call(text)
         elif text.startswith(".branchtargets"):
             name = next(label for label, at in reversed(self.labels.items()) if at == len(self.code))
             self.tables[name] = tuple(self.label(part.strip()) for part in text.split(None, 1)[1].split(","))
@@ -179,8 +226,10 @@ class _Reader:
         width = 0 if kind == "pred" else int(kind[1:]) // 8
         for name in map(str.strip, names.split(",")):
             many = re.fullmatch(r"(%?[\w$]+)<(\d+)>", name)
+            if many and int(many[2]) > _MOST_REGISTERS:
+                raise DeviceFault("opcode", f"{many[2]} registers are declared at once", self.source)
             for each in [f"{many[1]}{n}" for n in range(int(many[2]))] if many else [name]:
-                unique = each if len(self.scopes) == 1 else f"{each}@{self.opened}"
+                unique = f"{each}@{self.numbers[-1]}" if self.numbers[-1] else each
                 self.scopes[-1][each] = Register(unique, width)
 
     def variable(self, found: re.Match[str]) -> None:
@@ -197,6 +246,42 @@ class _Reader:
             initial.ljust(size, b"\0") if initial else b"",
         )
 
+    def parameter(self, text: str) -> None:
+        """`.param .b64 param0`: what is passed to a function, or comes back, is a register here."""
+        found = re.fullmatch(r"\.param\s+\.(\w\d+)\s+([\w$]+)", text)
+        if found is None:
+            raise DeviceFault("opcode", f"only numbers are passed to functions, not {text!r}", self.source)
+        self.declare(found[1], found[2])
+
+    def call(self, text: str) -> None:
+        """The code of a function is written out where it is called."""
+        guarded = re.match(r"@(!?)(%?[\w$]+)\s+(.*)$", text)
+        found = _CALL.match(guarded[3] if guarded else text)
+        function = self.functions.get(found[2]) if found else None
+        if found is None or function is None or len(self.ends) >= _DEEPEST:
+            raise DeviceFault("opcode", f"the emulated GPU cannot call what {text!r} calls", self.source)
+        given = [part.strip() for group in (found[1], found[3]) for part in (group or "").split(",") if part.strip()]
+        names = [*function.results, *function.parameters]
+        passed = [self.register(name) for name in given]
+        if len(names) != len(given) or not all(isinstance(each, Register) for each in passed):
+            raise DeviceFault("opcode", f"{text!r} passes what the function does not take", self.source)
+        self.opened += 1
+        end = f"return@{self.opened}"
+        if guarded:
+            self.jump(end, self.guard(guarded[2], not guarded[1], text))
+        labels = {name: f"{name}@{self.opened}" for name in _LABELS.findall(function.body)}
+        outside = self.scopes, self.numbers
+        inside: dict[str, Register | str] = labels | {n: r for n, r in zip(names, passed, strict=True) if r}
+        self.scopes, self.numbers = [inside], [self.opened]
+        self.ends.append(end)
+        self.read(function.body)
+        self.ends.pop()
+        self.scopes, self.numbers = outside
+        self.labels[end] = len(self.code)
+
+    def jump(self, label: str, guard: Register | Negated | None) -> None:
+        self.code.append(Instruction("bra", ("uni",), (Symbol(label),), guard, f"bra {label}", self.source))
+
     def instruction(self, text: str) -> None:
         found = _INSTRUCTION.match(text)
         if found is None:
@@ -204,6 +289,11 @@ class _Reader:
         guard = self.guard(found[2], bool(found[1]), text) if found[2] else None
         opcode, *modifiers = found[3].split(".")
         operands = tuple(operand_of(part, self.register, text) for part in split_operands(found[4]))
+        if opcode == "ret" and self.ends:
+            self.jump(self.ends[-1], guard)
+            return
+        if opcode in ("ld", "st") and modifiers[:1] == ["param"]:
+            opcode, modifiers, operands = _passed(opcode, modifiers, operands)
         self.code.append(Instruction(opcode, tuple(modifiers), operands, guard, text, self.source))
 
     def guard(self, name: str, negated: bool, text: str) -> Register | Negated:
@@ -211,3 +301,14 @@ class _Reader:
         if not isinstance(register, Register):
             raise DeviceFault("opcode", f"'{name}' is no register in {text!r}", self.source)
         return Negated(register) if negated else register
+
+
+def _passed(
+    opcode: str, modifiers: list[str], operands: tuple[Operand, ...]
+) -> tuple[str, list[str], tuple[Operand, ...]]:
+    """`ld.param`, `st.param` of what is passed to a function: a move between registers."""
+    place = operands[1 if opcode == "ld" else 0]
+    if not isinstance(place, Address) or not isinstance(place.base, Register) or place.offset or len(modifiers) != 2:
+        return opcode, modifiers, operands
+    pair = (operands[0], place.base) if opcode == "ld" else (place.base, operands[1])
+    return "mov", modifiers[1:], pair

@@ -141,11 +141,11 @@ class Variable:
     initial: bytes = b""
 
 
-def shared_layout(variables: Iterable[Variable]) -> tuple[dict[str, int], int]:
-    """The offset of each shared variable, and bytes of them all; what has no size (dynamic memory) comes last."""
+def layout(variables: Iterable[Variable], space: str) -> tuple[dict[str, int], int]:
+    """The offset of each variable of a space, and bytes of them all; what has no size (dynamic memory) comes last."""
     found: dict[str, int] = {}
     place = 0
-    for each in sorted((v for v in variables if v.space == "shared"), key=lambda v: v.size == 0):
+    for each in sorted((v for v in variables if v.space == space), key=lambda v: v.size == 0):
         place = -(-place // each.alignment) * each.alignment
         found[each.name] = place
         place += each.size

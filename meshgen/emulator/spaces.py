@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from meshgen.emulator.addresses import GLOBAL, LOCAL, PARAMETERS, SHARED_WINDOW
+from meshgen.emulator.addresses import GLOBAL, LOCAL_BASE, LOCAL_WINDOW, PARAMETERS, SHARED_WINDOW
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.global_memory import WORDS
 from meshgen.emulator.types import Array, DType
@@ -60,7 +60,8 @@ class _Shared:
         return wave.shared.elements(kind)
 
     def _places(self, wave: Wave, addresses: Array, lanes: Array | None, size: int) -> Array:
-        offsets = np.where(addresses >= np.uint64(SHARED_WINDOW), addresses - np.uint64(SHARED_WINDOW), addresses)
+        window = np.uint64(SHARED_WINDOW)
+        offsets = np.where((addresses >= window) & (addresses < np.uint64(LOCAL_WINDOW)), addresses - window, addresses)
         return wave.shared.places(offsets, None if lanes is None else np.nonzero(lanes)[0], size)
 
 
@@ -80,7 +81,7 @@ class _Local:
         self.elements(wave, values.dtype)[self.keys(wave, addresses, whole, values.dtype.itemsize)] = values
 
     def keys(self, wave: Wave, addresses: Array, lanes: Array, size: int) -> Array:
-        offsets = addresses.astype(np.int64) - LOCAL
+        offsets = (addresses & np.uint64(0xFFFFFFFF)).astype(np.int64) - LOCAL_BASE
         stride = wave.local.shape[1]
         if ((offsets < 0) | (offsets + size > stride)).any():
             raise DeviceFault("address", f"{size} bytes are accessed outside of the {stride} bytes of local memory")
@@ -95,7 +96,7 @@ class _Local:
 
 
 SPACES: dict[str, Space] = {"global": _Global(), "const": _Global(), "shared": _Shared(), "local": _Local()}
-_WINDOWS = ((GLOBAL, 1 << 64, "global"), (LOCAL, PARAMETERS, "local"), (SHARED_WINDOW, LOCAL, "shared"))
+_WINDOWS = ((GLOBAL, 1 << 64, "global"), (LOCAL_WINDOW, PARAMETERS, "local"), (SHARED_WINDOW, LOCAL_WINDOW, "shared"))
 
 
 def space_named(name: str, addresses: Array) -> Space:

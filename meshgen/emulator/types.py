@@ -21,9 +21,16 @@ TYPES: dict[str, DType] = {
     "f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16), "f32": np.dtype(np.float32),
     "f64": np.dtype(np.float64), "tf32": np.dtype(np.float32), "pred": np.dtype(np.bool_),
     "e4m3": np.dtype(ml_dtypes.float8_e4m3fn), "e5m2": np.dtype(ml_dtypes.float8_e5m2),
-    "f16x2": np.dtype(np.uint32), "bf16x2": np.dtype(np.uint32),
+    **{name: np.dtype(np.uint32) for name in ("f16x2", "bf16x2", "s16x2", "u16x2")},
 }  # fmt: skip
-PACKED = {"f16x2": "f16", "bf16x2": "bf16", "e4m3x2": "e4m3", "e5m2x2": "e5m2"}  # two of a type in one register
+PACKED = {
+    "f16x2": "f16",
+    "bf16x2": "bf16",
+    "s16x2": "s16",
+    "u16x2": "u16",
+    "e4m3x2": "e4m3",
+    "e5m2x2": "e5m2",
+}  # two of a type in one register
 BITS = {0: np.dtype(np.bool_), **{n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}}  # registers by width in bytes
 WIDER = {np.dtype(f"{sign}{n}"): np.dtype(f"{sign}{2 * n}") for sign in "ui" for n in (1, 2, 4)}
 FLOATS = frozenset(TYPES[name] for name in ("f16", "bf16", "f32", "f64", "e4m3", "e5m2"))

@@ -19,6 +19,7 @@ from meshgen.emulator.shared_memory import SharedMemory
 from meshgen.emulator.types import BITS, Array
 
 WARP = 32
+CARRY = "%cc"  # the name of the carry among registers
 Mask = Array | None  # which threads; None for all
 Action = Callable[["Wave", Mask], None]
 
@@ -109,4 +110,7 @@ class Wave:
 def initial_registers(code: Sequence[Instruction]) -> dict[str, Array]:
     """All registers of a program, with every bit set: what nobody wrote is NaN."""
     found = {r for i in code for operand in (*i.operands, i.guard) for r in registers_of(operand)}
-    return {r.name: np.full((1, 1), True if r.width == 0 else (1 << 8 * r.width) - 1, BITS[r.width]) for r in found}
+    carry = {CARRY: np.zeros((1, 1), np.bool_)}
+    return carry | {
+        r.name: np.full((1, 1), True if r.width == 0 else (1 << 8 * r.width) - 1, BITS[r.width]) for r in found
+    }
