@@ -210,19 +210,22 @@ def _check_archs(archs: Sequence[str], requests: Sequence[Request]) -> None:
     """Triton's compiler would crash on what it does not know."""
     if faults := [fault for arch in archs for fault in architecture_faults(arch)]:
         raise UsageError(*faults)
-    if lacking := [_lacks_type(each, arch) for each in requests for arch in archs if _uses_lacking(each, arch)]:
+    if lacking := [_lacks_type(each, arch, lacks) for each in requests for arch in archs for lacks in _lacking(each, arch)]:
         raise CodegenError(*lacking)
 
 
-def _uses_lacking(request: Request, arch: str) -> bool:
-    """Whether the kernel holds numbers of the 8-bit float that came with sm_89."""
+def _lacking(request: Request, arch: str) -> list[str]:
+    """What the kernel does with 8-bit floats that came with sm_89: f8E4M3FN at all, rounding to f8E5M2."""
+    if int(arch.removeprefix("sm_")) >= 89:
+        return []
     types = [kind for _, kind in request.signature]
-    return int(arch.removeprefix("sm_")) < 89 and ("*fp8e4nv" in types or "tl.float8e4nv" in request.text)
+    found = ["element type f8E4M3FN"] if "*fp8e4nv" in types or "tl.float8e4nv" in request.text else []
+    return found + (["rounding to f8E5M2"] if ".to(tl.float8e5" in request.text else [])
 
 
-def _lacks_type(request: Request, arch: str) -> Diagnostic:
+def _lacks_type(request: Request, arch: str, lacks: str) -> Diagnostic:
     hint = "compile for sm_89 or newer, or with --target cpu: it runs on the reference device"
-    return Diagnostic("MG0301", f"kernel '{request.name}' needs element type f8E4M3FN, which {arch} lacks", hint=hint)
+    return Diagnostic("MG0301", f"kernel '{request.name}' needs {lacks}, which {arch} lacks", hint=hint)
 
 
 def _compile_fault(request: Request, arch: str, reply: Reply) -> Diagnostic:

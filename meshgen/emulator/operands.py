@@ -52,7 +52,7 @@ def _scalar(text: str, names: Names, instruction: str) -> Operand:
         return Immediate(int(text.rstrip("U"), 0))
     if real := _FLOAT.fullmatch(text):
         return Immediate(int(real[1], 16), 4) if real[1] else Immediate(int(real[2], 16), 8)
-    if text.startswith("%"):
+    if re.fullmatch(r"%[\w.]+", text):
         return Special(text)
     if re.fullmatch(r"[\w$]+", text):
         return Symbol(found or text)

@@ -43,7 +43,7 @@ _PARAMETER = re.compile(r"\.([busf]\d+|pred)\b")
 _STATEMENT = re.compile(
     r"\s*(?:(?P<brace>[{}])|(?P<loc>\.loc\s[^\n]*)|(?P<label>[$%\w]+)\s*:(?!:)|(?P<statement>(?:[^;{}]|\{[^{}]*\})*);)"
 )
-_LABELS = re.compile(r"^\s*([$%\w]+)\s*:(?!:)", re.M)
+_LABELS = re.compile(r"(?:^|[;{}])\s*([$%\w]+)\s*:(?!:)")
 _MOST_REGISTERS = 1 << 20  # of one declaration
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
 _INSTRUCTION = re.compile(r"(?:@(!?)(%?[\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)$", re.S)

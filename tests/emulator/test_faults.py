@@ -1,0 +1,125 @@
+"""What the emulated GPU refuses, each kind of fault in a few instructions, and the mended form that it takes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from meshgen.emulator.faults import KINDS, DeviceFault
+from tests.emulator.snippets import run
+
+WORDS = np.arange(64, dtype=np.uint32)
+PLACE = "mul.wide.u32 %rd1, %r61, 4;\nadd.s64 %rd1, %rd1, %rd50;\nmov.b32 %r9, global_smem;\nshl.b32 %r8, %r61, 2;\nadd.s32 %r8, %r8, %r9;\n"  # fmt: skip
+SHARED = 1024
+COPY = PLACE + "cp.async.ca.shared.global [%r8], [%rd1], 4;\ncp.async.commit_group;\n{wait}\n{barrier}\nld.shared.b32 %r1, [{from_}];\nst.global.b32 [%rd1], %r1;"  # fmt: skip
+# Writes 64 words to shared memory, and reads those of the other warp.
+EXCHANGE = PLACE + "ld.global.b32 %r1, [%rd1];\nst.shared.b32 [%r8], %r1;\n{barrier}\nxor.b32 %r7, %r8, 128;\nld.shared.b32 %r2, [%r7];\nst.global.b32 [%rd1], %r2;"  # fmt: skip
+FAULTS = {
+    "behind an operand": ("address", PLACE + "ld.global.b32 %r1, [%rd1+4];", {}),
+    "in front of an operand": ("address", PLACE + "st.global.b32 [%rd1+-4], %r61;", {}),
+    "written though only read": ("address", PLACE + "st.global.b32 [%rd1], %r61;", {"writable": [False]}),
+    "no pointer at all": ("address", "mov.b64 %rd1, 0;\nld.global.b32 %r1, [%rd1];", {}),
+    "a misaligned vector": ("alignment", PLACE + "ld.global.v2.b32 {%r1, %r2}, [%rd50+4];", {}),
+    "a misaligned shared address": ("alignment", PLACE + "ld.shared.b32 %r1, [%r9+2];", {}),
+    "behind shared memory": ("shared memory", PLACE + "st.shared.b32 [%r8+1020], %r61;", {}),
+    "in front of shared memory": ("shared memory", PLACE + "ld.shared.b32 %r1, [%r8+-4];", {}),
+    "a dropped barrier": ("race", EXCHANGE.format(barrier=""), {}),
+    "two values at once": ("race", PLACE + "st.shared.b32 [%r9], %r61;", {}),
+    "read, then written": ("race", PLACE + "st.shared.b32 [%r8], 0;\nbar.sync 0;\nxor.b32 %r7, %r8, 128;\nld.shared.b32 %r2, [%r7];\nst.shared.b32 [%r8], %r2;", {}),
+    "a barrier for some": ("barrier", "setp.lt.u32 %p1, %r61, 32;\n@%p1 bar.sync 0;\n@!%p1 bar.sync 1;", {}),
+    "a barrier for a part of a warp": ("barrier", "setp.lt.u32 %p1, %r61, 8;\n@%p1 bar.sync 0;", {}),
+    "a barrier that does not exist": ("barrier", "bar.sync 16, 64;", {}),
+    "a shuffle with who is not there": ("barrier", "setp.lt.u32 %p1, %r61, 8;\n@%p1 shfl.sync.bfly.b32 %r1, %r61, 1, 31, -1;", {}),
+    "no mbarrier": ("barrier", "mov.b32 %r9, global_smem;\nmbarrier.arrive.shared.b64 _, [%r9];", {}),
+    "an mbarrier that nobody completes": ("barrier", "mov.b32 %r9, global_smem;\nsetp.eq.s32 %p1, %r61, 0;\n@%p1 mbarrier.init.shared.b64 [%r9], 1;\nbar.sync 0;\nwait: mbarrier.try_wait.parity.shared.b64 %p2, [%r9], 0;\n@!%p2 bra wait;", {}),
+    "read before the copy is there": ("async copy", COPY.format(wait="", barrier="bar.sync 0;", from_="%r8"), {}),
+    "too few groups waited for": ("async copy", COPY.format(wait="cp.async.wait_group 1;", barrier="bar.sync 0;", from_="%r8"), {}),
+    "overwritten while copied": ("async copy", COPY.format(wait="st.shared.b32 [%r8], 0;", barrier="", from_="%r8"), {}),
+    "an instruction that there is not": ("opcode", "frobnicate.f32 %r1, %r2;", {}),
+    "a modifier that there is not": ("opcode", "add.rn.approx.f32 %r1, %r2, %r3;", {}),
+    "an operand of another width": ("opcode", "add.s64 %rd1, %r1, %rd2;", {}),
+    "a trap": ("opcode", "trap;", {}),
+    "no end": ("time", "again: bra again;", {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_are_told(name: str) -> None:
+    kind, body, options = FAULTS[name]
+    with pytest.raises(DeviceFault) as caught:
+        run(body, WORDS, threads=64, shared=SHARED, **options)
+    assert (caught.value.kind, caught.value.kernel) == (kind, "snippet")
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "MG0608" and "kernel 'snippet'" in fault.message and caught.value.exit_code == 4
+    assert caught.value.instruction.split()[0] in body
+
+
+def test_all_kinds_are_told() -> None:
+    assert {kind for kind, _, _ in FAULTS.values()} == set(KINDS)
+
+
+@pytest.mark.parametrize(
+    "barrier", ["bar.sync 0;", "barrier.sync.aligned 0;", "bar.sync 3, 64;", "bar.arrive 1, 64;\nbar.sync 0;"]
+)
+def test_a_barrier_orders_warps(barrier: str) -> None:
+    (found,) = run(EXCHANGE.format(barrier=barrier), WORDS, threads=64, shared=SHARED)
+    np.testing.assert_array_equal(found, np.roll(WORDS, 32))
+
+
+def test_without_the_check_a_race_goes_on() -> None:
+    (found,) = run(EXCHANGE.format(barrier=""), WORDS, threads=64, shared=SHARED, races=False)
+    np.testing.assert_array_equal(found, np.roll(WORDS, 32))
+
+
+def test_a_copy_that_is_waited_for_is_there() -> None:
+    text = COPY.format(wait="cp.async.wait_group 0;", barrier="bar.sync 0;", from_="%r8")
+    np.testing.assert_array_equal(run(text, WORDS, threads=64, shared=SHARED)[0], WORDS)
+
+
+def test_a_copy_is_there_for_its_own_warp_only() -> None:
+    own = COPY.format(wait="cp.async.wait_all;", barrier="", from_="%r8")
+    np.testing.assert_array_equal(run(own, WORDS, threads=64, shared=SHARED)[0], WORDS)
+    other = COPY.format(wait="cp.async.wait_all;\nxor.b32 %r8, %r8, 128;", barrier="", from_="%r8")
+    with pytest.raises(DeviceFault, match="warp") as caught:
+        run(other, WORDS, threads=64, shared=SHARED)
+    assert caught.value.kind == "race"
+
+
+def test_warps_hand_over_by_named_barriers() -> None:
+    """The first warp produces, the second consumes, and only they meet."""
+    text = (
+        PLACE
+        + """setp.ge.u32 %p1, %r61, 32;
+        @%p1 bra consumer;
+        st.shared.b32 [%r8], %r61;
+        bar.arrive 1, 64;
+        ret;
+        consumer: bar.sync 1, 64;
+        ld.shared.b32 %r1, [%r8+-128];
+        st.global.b32 [%rd1], %r1;"""
+    )
+    (found,) = run(text, np.zeros(64, np.uint32), threads=64, shared=SHARED)
+    np.testing.assert_array_equal(found, np.r_[np.zeros(32), np.arange(32)])
+
+
+def test_warps_hand_over_by_an_mbarrier() -> None:
+    text = (
+        PLACE
+        + """setp.eq.u32 %p2, %r61, 0;
+        @%p2 mbarrier.init.shared::cta.b64 [%r9+512], 32;
+        bar.sync 0;
+        setp.ge.u32 %p1, %r61, 32;
+        @%p1 bra consumer;
+        st.shared.b32 [%r8], %r61;
+        ARRIVE
+        ret;
+        consumer: wait: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r9+512], 0;
+        @!%p3 bra wait;
+        ld.shared.b32 %r1, [%r8+-128];
+        st.global.b32 [%rd1], %r1;"""
+    )
+    arrive = "mbarrier.arrive.shared::cta.b64 _, [%r9+512];"
+    (found,) = run(text.replace("ARRIVE", arrive), np.zeros(64, np.uint32), threads=64, shared=SHARED)
+    np.testing.assert_array_equal(found, np.r_[np.zeros(32), np.arange(32)])
+    with pytest.raises(DeviceFault, match="wait for ever"):
+        run(text.replace("ARRIVE", ""), np.zeros(64, np.uint32), threads=64, shared=SHARED)

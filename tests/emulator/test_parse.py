@@ -1,0 +1,124 @@
+"""PTX as text: what is read of it, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshgen.emulator.faults import DeviceFault
+from meshgen.emulator.parse import parse
+from meshgen.emulator.program import Address, Immediate, Pair, Register, Symbol, Vector
+from tests.emulator.snippets import ptx
+
+ENTRY = """.version 8.7
+.target sm_80
+.address_size 64
+.extern .shared .align 16 .b8 global_smem[];
+.shared .align 8 .b8 static_smem[24];
+.global .align 4 .b8 table[8] = {1, 2, 3, 4, 5};
+.visible .entry add(
+	.param .u64 .ptr .global .align 1 add_param_0,
+	.param .u32 add_param_1,
+	.param .align 64 .b8 add_param_2[128],
+	.param .u64 add_param_3
+)
+.reqntid 128
+{
+	.local .align 8 .b8 __local_depot0[40];
+	.reg .pred %p<3>;
+	.reg .b32 %r<5>;
+	.loc	1 7 3
+	@!%p1 ld.global.v2.b32 {%r1, %r2}, [%r3+-8];
+	shfl.sync.bfly.b32 %r1|%p2, %r2, 16, 31, -1;
+	{ .reg .b32 %r1; mov.u32 %r1, 0x10; loop: @%p1 bra loop; }
+	{ .reg .b32 %r1; mov.u32 %r1, 0f3F800000; loop: @%p1 bra loop; }
+	mov.b32 %r4, global_smem+16;
+	ret;
+}
+	.file	1 "kernel.py"
+"""
+
+
+def test_an_entry_says_how_it_is_launched() -> None:
+    program = parse(ENTRY)
+    entry = program.entries["add"]
+    assert program.target == "sm_80"
+    places = [(p.name, p.type, p.offset, p.size, p.alignment) for p in entry.parameters]
+    assert places == [("add_param_0", "u64", 0, 8, 8), ("add_param_1", "u32", 8, 4, 4), ("add_param_2", "b8", 64, 128, 64),
+                      ("add_param_3", "u64", 192, 8, 8)]  # fmt: skip
+    # The dynamic array follows the static one, at its alignment.
+    assert (entry.parameter_bytes, entry.max_threads, entry.exact_threads, entry.shared_bytes) == (200, 128, True, 32)
+    assert entry.variables["table"].initial == bytes([1, 2, 3, 4, 5, 0, 0, 0])
+    assert entry.variables["__local_depot0"].size == 40
+
+
+def test_instructions_have_guards_operands_and_lines() -> None:
+    code = parse(ENTRY).entries["add"].code
+    load, shuffle, first, _, second, _, address, _ = code
+    assert (load.opcode, load.modifiers) == ("ld", ("global", "v2", "b32")) and str(load.source) == "kernel.py:7"
+    assert load.operands == (Vector((Register("%r1", 4), Register("%r2", 4))), Address(Register("%r3", 4), -8))
+    assert shuffle.operands[0] == Pair(Register("%r1", 4), Register("%p2", 0))
+    assert first.operands[1] == Immediate(16) and second.operands[1] == Immediate(0x3F800000, 4)
+    assert address.operands[1] == Symbol("global_smem", 16)
+
+
+def test_names_hold_inside_their_braces() -> None:
+    """Registers and labels of two blocks of inline assembly that have one name."""
+    entry = parse(ENTRY).entries["add"]
+    outer, first, second = (entry.code[n].operands[0] for n in (0, 2, 4))
+    assert isinstance(outer, Vector) and len({outer.parts[0], first, second}) == 3
+    jumps = [each for each in entry.code if each.opcode == "bra"]
+    assert [entry.labels[each.operands[0].name] for each in jumps] == [3, 5]
+
+
+FUNCTION = """.version 8.7
+.target sm_80
+.visible .entry main(.param .u64 p0)
+.reqntid 32
+{
+	.reg .b64 %rd<9>;
+	ld.param.b64 %rd1, [p0];
+	{
+	.param .b64 param0;
+	.param .b64 retval0;
+	st.param.b64 [param0], %rd1;
+	call.uni (retval0), twice, (param0);
+	ld.param.b64 %rd2, [retval0];
+	}
+	st.global.b64 [%rd1], %rd2;
+	ret;
+}
+.func (.param .b64 func_retval0) twice(.param .b64 twice_param_0)
+{
+	.reg .b64 %rd<3>;
+	ld.param.b64 %rd1, [twice_param_0];
+	add.s64 %rd2, %rd1, %rd1;
+	st.param.b64 [func_retval0], %rd2;
+	ret;
+}
+"""
+
+
+def test_functions_are_written_out_where_they_are_called() -> None:
+    code = parse(FUNCTION).entries["main"].code
+    assert [each.opcode for each in code] == ["ld", "mov", "mov", "add", "mov", "bra", "mov", "st", "ret"]
+    inner = code[3].operands[0]
+    assert isinstance(inner, Register) and inner.name != "%rd2"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [("call.uni (retval0), twice", "call.uni (retval0), thrice", "cannot call"),
+     ("add.s64 %rd2, %rd1, %rd1;", "call.uni (func_retval0), twice, (twice_param_0);", "cannot call"),
+     ("call.uni (retval0), twice, (param0)", "call.uni (retval0), twice", "does not take"),
+     (".target sm_80", "", "no PTX"), ("\tret;\n}\n.func", "\tret;\n\n.func", "no end"),
+     ("%rd<9>", "%rd<99999999>", "declared at once"), ("[%rd1], %rd2", "[%rd1 * 4], %rd2", "cannot read")],
+)  # fmt: skip
+def test_what_is_no_ptx_is_refused(before: str, after: str, text: str) -> None:
+    assert before in FUNCTION
+    with pytest.raises(DeviceFault, match=text) as caught:
+        parse(FUNCTION.replace(before, after, 1))
+    assert caught.value.kind == "opcode" and caught.value.diagnostics[0].code == "MG0608"
+
+
+def test_the_snippets_of_these_tests_are_ptx() -> None:
+    assert parse(ptx("", 2, 64)).entries["snippet"].max_threads == 64
