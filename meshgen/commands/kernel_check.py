@@ -70,7 +70,8 @@ def _checked(module: LoadedModule, number: int, ways: Mapping[str, Launch], seed
 
 def worst_error(found: Any, wanted: Any, bound: Any) -> tuple[float, float]:
     """Error and bound where the error is largest in units of the bound."""
-    left, right = np.asarray(found, np.float64), np.asarray(wanted, np.float64)
+    with np.errstate(all="ignore"):  # a NaN may be a signalling one
+        left, right = np.asarray(found, np.float64), np.asarray(wanted, np.float64)
     if not left.size:
         return 0.0, 0.0
     same = (left == right) | (np.isnan(left) & np.isnan(right))

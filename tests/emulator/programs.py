@@ -1,0 +1,99 @@
+"""The kernels of programs as PTX, with operands and what they must give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from meshgen import api
+from meshgen.codegen.build import BuiltKernel, build_kernels, request_of
+from meshgen.codegen.triton_source import KernelSource
+from meshgen.commands.kernel_check import worst_error
+from meshgen.errors import CodegenError
+from meshgen.ir.evaluate.evaluator import Evaluator
+from meshgen.ir.graph import Graph
+from meshgen.ir.tolerance.bounds import error_bound
+from meshgen.mesh import Mesh
+from meshgen.runtime.emulate import EmulatedKernel
+from meshgen.runtime.launch import poisoned
+from meshgen.runtime.manifest import Binary, Kernel, Param
+from meshgen.runtime.random_arrays import random_array
+from meshgen.runtime.simulate import rank_handlers
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Case:
+    """A kernel for one architecture; `allowed` are the bounds of its errors, element by element."""
+
+    name: str
+    arch: str
+    source: KernelSource
+    built: BuiltKernel
+    body: Graph
+    coordinates: dict[tuple[str, ...], int]
+    operands: list[Array]
+    wanted: list[Array]
+    allowed: list[Array]
+
+    @property
+    def ptx(self) -> str:
+        return self.built.ptx.decode()
+
+    def run(self, ptx: str = "", *, races: bool = True) -> list[Array]:
+        """Its results on the emulated GPU. Raises DeviceFault."""
+        results = [poisoned(value.type) for value in self.body.outputs]
+        values = {"operand": self.operands, "result": results, "coordinate": self.coordinates}
+        args = [values[kind][what] for kind, what in self.source.params]
+        kernel = EmulatedKernel(_launch(self.source, self.built, self.arch), self.arch, ptx or self.ptx, self.source.text)
+        kernel.launch(args, [kind == "result" for kind, _ in self.source.params], races=races)
+        return results
+
+    def excess(self, results: Sequence[Array]) -> float:
+        """The largest error in units of what is allowed there: at most 1 where all is right."""
+        worst = [worst_error(*each) for each in zip(results, self.wanted, self.allowed, strict=True)]
+        return max((error / bound if bound else float(error > 0) * np.inf for error, bound in worst if error), default=0.0)
+
+
+def _launch(source: KernelSource, built: BuiltKernel, arch: str) -> Kernel:
+    """How the kernel is launched, as the manifest of a module says it."""
+    grid = (*source.grid, 1, 1, 1)[:3]
+    params = tuple(Param(k, axes=tuple(w)) if k == "coordinate" else Param(k, w) for k, w in source.params)
+    binary = Binary("", built.regs, 0, 0, built.shared, built.threads, {}, built.metadata, "ptx")
+    return Kernel("kernel.py", source.entry, params, (int(grid[0]), int(grid[1]), int(grid[2])), binaries={arch: binary})
+
+
+def case_of(source: KernelSource, body: Graph, mesh: Mesh, arch: str, seed: Sequence[int] = (0,), operands: Sequence[Array] = ()) -> Case:  # fmt: skip
+    """A kernel that was generated, built for an architecture; operands are random unless they are given."""
+    (built,) = build_kernels([request_of(body.name, source, body)], [arch]).values()
+    rank = mesh.size - 1
+    evaluator = Evaluator(rank_handlers(mesh, rank))
+    given = list(operands) or [random_array(value.type, [*seed, n]) for n, value in enumerate(body.inputs)]
+    wanted = [np.asarray(each) for each in evaluator.graph(body, given)]
+    bounds = [np.asarray(each) for each in error_bound(body, given, evaluator=evaluator)]
+    coordinates = {what: mesh.index(rank, what) for kind, what in source.params if kind == "coordinate"}
+    return Case(body.name, arch, source, built, body, coordinates, given, wanted, bounds)
+
+
+def cases_of(path: Path, archs: Sequence[str], seed: int = 0) -> Iterator[Case]:
+    """All distinct kernels of a program. Raises CodegenError where one cannot be generated."""
+    for arch in archs:
+        program = api.plan(str(path), target=f"cuda:{arch}")
+        bodies = program.plan.kernels
+        requests = [request_of(name, source, bodies[name]) for name, source in program.sources.items()]
+        build_kernels(requests, [arch])  # all at once: in parallel, and cached
+        for number, (name, source) in enumerate(program.sources.items()):
+            yield case_of(source, bodies[name], program.mesh, arch, [seed, number])
+
+
+def programs_in(folder: Path, count: int) -> list[Path]:
+    """The programs of a folder, the shortest first: at most `count`."""
+    return sorted(folder.glob("*.shardy.mlir"), key=lambda path: (path.stat().st_size, path.name))[:count]
+
+
+__all__ = ["Case", "CodegenError", "case_of", "cases_of", "programs_in"]
