@@ -58,7 +58,13 @@ def _step(instruction: Instruction, entry: Entry) -> Step:
         return _known(instruction, entry)
     except DeviceFault as fault:
         raise fault.located(entry.name, instruction.source, instruction.text) from None
-    except (IndexError, KeyError, ValueError):  # an operand is missing, or none that the instruction takes
+    except (
+        IndexError,
+        KeyError,
+        ValueError,
+        AssertionError,
+        AttributeError,
+    ):  # an operand is missing, or none that the instruction takes
         raise unknown(instruction).located(entry.name, instruction.source, instruction.text) from None
 
 

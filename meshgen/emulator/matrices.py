@@ -185,7 +185,11 @@ def _mma(instruction: Instruction) -> Action:
     element = TYPES[kinds[1]]
     held = np.dtype(np.uint64) if element.itemsize == 8 else _U32
     left, right = ([reader(each, held, instruction) for each in part] for part in (a, b))
+    packed = max(1, 4 // element.itemsize)
+    if (len(a) * packed * WARP, len(b) * packed * WARP) != (product.a.size, product.b.size):
+        raise unknown(instruction)
     sums = Accumulators(instruction, d, c, TYPES[kinds[0]])
+    sums.require(product.c[0].size // WARP, instruction)
     saturates = "satfinite" in instruction.modifiers
 
     def run(wave: Wave, mask: Mask) -> None:
@@ -238,6 +242,12 @@ class Accumulators:
         self._held = BITS[max(4, kind.itemsize)]
         self._reads = [reader(each, self._held, instruction) for each in sources]  # type: ignore[arg-type]
         self._puts = [writer(each, self._held, instruction) for each in targets]  # type: ignore[arg-type]
+
+    def require(self, count: int, instruction: Instruction) -> None:
+        """Raises DeviceFault where the registers of a thread do not hold `count` sums."""
+        held = len(self._puts) * self._held.itemsize // self._kind.itemsize
+        if held != count or len(self._reads) != len(self._puts):
+            raise unknown(instruction)
 
     def get(self, wave: Wave, chosen: Warps) -> Array:
         """As f64 [warps, 32, elements]."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.program import (
     Address,
     Immediate,
@@ -56,9 +57,7 @@ def reader(operand: Operand, kind: DType, instruction: Instruction) -> Reader:
         case Special(name):
             return _special_reader(name, kind, instruction)
         case Symbol(name, offset):
-            return lambda wave: (
-                (wave.specials[name] + np.uint64(offset % (1 << 64))).astype(BITS[kind.itemsize]).view(kind)
-            )
+            return _symbol_reader(name, offset, kind, instruction)
         case _:
             raise unknown(instruction)
 
@@ -74,6 +73,19 @@ def _register_reader(name: str, width: int, kind: DType, instruction: Instructio
     if width < kind.itemsize:
         raise unknown(instruction)
     return lambda wave: wave.registers[name].astype(bits).view(kind)
+
+
+def _symbol_reader(name: str, offset: int, kind: DType, instruction: Instruction) -> Reader:
+    if kind.itemsize not in (4, 8):
+        raise unknown(instruction)
+    behind = np.uint64(offset % (1 << 64))
+
+    def read(wave: Wave) -> Array:
+        if name not in wave.specials:
+            raise DeviceFault("opcode", f"there is no variable '{name}'")
+        return (wave.specials[name] + behind).astype(BITS[kind.itemsize]).view(kind)
+
+    return read
 
 
 def _special_reader(name: str, kind: DType, instruction: Instruction) -> Reader:

@@ -114,6 +114,7 @@ def _mma_async(instruction: Instruction) -> Action:
     )
     y = _described(instruction, b, columns, depth, right, flips[1])
     sums = Accumulators(instruction, vector_of(d), vector_of(d), TYPES[to])
+    sums.require(columns // 2, instruction)
     adds = reader(keep, np.dtype(np.bool_), instruction)
     layout = _layout(columns)
     scale = float(np.prod(signs)) if signs else 1.0
@@ -165,6 +166,8 @@ def _layout(columns: int) -> Layout:
 def _held(instruction: Instruction, operand: Vector, depth: int, kind: str) -> Operand:
     """The left matrix in registers: 16 rows in each warp."""
     reads = [reader(each, _U32, instruction) for each in operand.parts]
+    if len(reads) * WARP * 4 != 16 * depth * TYPES[kind].itemsize:
+        raise unknown(instruction)
     places = gathering(layout_a(16, depth, 4 // TYPES[kind].itemsize), (16, depth))
 
     def get(wave: Wave, chosen: Warps, number: int) -> Array:

@@ -71,7 +71,10 @@ KINDS: dict[str, tuple[str, Change]] = {
     "predicate changed": (r"@!?%\w+ (ld|st|cp|bra)|setp\.(lt|le|gt|ge|eq|ne)\.", predicate),
     "operands swapped": (r"(sub|div\.full|shl|shr|selp|prmt)\.\S+\s+%\w+, %\w+, [^,]+", operands),
     "shuffle changed": (r"shfl\.sync\.\w+\.b32 .*, \d+, \d+, -1;", shuffle),
-    "constant changed": (r"(add\.s32|add\.s64|and\.b32|or\.b32|xor\.b32|shl\.b32|shr\.u32|mad\.wide\S+|mul\.wide\S+|bfe\S+)\s.*, -?\d+;$", constant),  # fmt: skip
+    "constant changed": (
+        r"(add\.s32|add\.s64|and\.b32|or\.b32|xor\.b32|shl\.b32|shr\.u32|mad\.wide\S+|mul\.wide\S+|bfe\S+)\s.*, -?\d+;$",
+        constant,
+    ),  # fmt: skip
     "matrix transposed": (r"ldmatrix", transposed),
 }
 
@@ -131,7 +134,10 @@ def main() -> int:
     for case, kind, number, seen in campaign(cases, options.count, options.seed):
         table[kind, seen] += 1
         if seen == "silent" and kind.endswith("dropped"):
-            print(f"silent: {kind}: {case.name} {case.arch}: line {number + 1}: {case.ptx.splitlines()[number].strip()}", flush=True)
+            print(
+                f"silent: {kind}: {case.name} {case.arch}: line {number + 1}: {case.ptx.splitlines()[number].strip()}",
+                flush=True,
+            )
     total, silent = sum(table.values()), sum(n for (_, seen), n in table.items() if seen == "silent")
     for kind in KINDS:
         row = {seen: n for (k, seen), n in sorted(table.items()) if k == kind}

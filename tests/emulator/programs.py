@@ -50,14 +50,18 @@ class Case:
         results = [poisoned(value.type) for value in self.body.outputs]
         values = {"operand": self.operands, "result": results, "coordinate": self.coordinates}
         args = [values[kind][what] for kind, what in self.source.params]
-        kernel = EmulatedKernel(_launch(self.source, self.built, self.arch), self.arch, ptx or self.ptx, self.source.text)
+        kernel = EmulatedKernel(
+            _launch(self.source, self.built, self.arch), self.arch, ptx or self.ptx, self.source.text
+        )
         kernel.launch(args, [kind == "result" for kind, _ in self.source.params], races=races)
         return results
 
     def excess(self, results: Sequence[Array]) -> float:
         """The largest error in units of what is allowed there: at most 1 where all is right."""
         worst = [worst_error(*each) for each in zip(results, self.wanted, self.allowed, strict=True)]
-        return max((error / bound if bound else float(error > 0) * np.inf for error, bound in worst if error), default=0.0)
+        return max(
+            (error / bound if bound else float(error > 0) * np.inf for error, bound in worst if error), default=0.0
+        )
 
 
 def _launch(source: KernelSource, built: BuiltKernel, arch: str) -> Kernel:
@@ -65,7 +69,9 @@ def _launch(source: KernelSource, built: BuiltKernel, arch: str) -> Kernel:
     grid = (*source.grid, 1, 1, 1)[:3]
     params = tuple(Param(k, axes=tuple(w)) if k == "coordinate" else Param(k, w) for k, w in source.params)
     binary = Binary("", built.regs, 0, 0, built.shared, built.threads, {}, built.metadata, "ptx")
-    return Kernel("kernel.py", source.entry, params, (int(grid[0]), int(grid[1]), int(grid[2])), binaries={arch: binary})
+    return Kernel(
+        "kernel.py", source.entry, params, (int(grid[0]), int(grid[1]), int(grid[2])), binaries={arch: binary}
+    )
 
 
 def case_of(source: KernelSource, body: Graph, mesh: Mesh, arch: str, seed: Sequence[int] = (0,), operands: Sequence[Array] = ()) -> Case:  # fmt: skip
