@@ -12,7 +12,7 @@ BLOCK := examples/transformer_block.mlir
 demo: .venv/core.stamp
 	$(BIN)/meshgen compile $(BLOCK) --target cuda:sm_90,sm_80 -o block.mgx
 	$(BIN)/meshgen run block.mgx --expect $(BLOCK)
-	$(BIN)/meshgen run block.mgx --kernels
+	$(BIN)/meshgen run block.mgx --kernels --device emulate
 
 test: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto --dist worksteal

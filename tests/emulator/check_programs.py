@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from meshgen.emulator.faults import DeviceFault
-from tests.emulator.programs import CodegenError, cases_of, programs_in
+from tests.emulator.programs import CodegenError, cases_of, programs_in, say
 
 
 def main() -> int:
@@ -37,11 +37,11 @@ def main() -> int:
                 worst = max(worst, excess)
                 wrong += bool(said)
                 if said:
-                    print(f"{file.name} {case.name} {case.arch}: {said}", flush=True)
+                    say(f"{file.name} {case.name} {case.arch}: {said}")
         except CodegenError as error:
             refused += 1
-            print(f"{file.name}: no code: {error.diagnostics[0].message[:120]}", flush=True)
-    print(f"{len(files)} programs, {refused} without code; {kernels} kernels, {wrong} wrong, largest error {worst:.2g} of what "
+            say(f"{file.name}: no code: {error.diagnostics[0].message[:120]}")
+    say(f"{len(files)} programs, {refused} without code; {kernels} kernels, {wrong} wrong, largest error {worst:.2g} of what "
           f"is allowed, {seconds:.1f} s emulated")  # fmt: skip
     return int(wrong > 0)
 

@@ -7,6 +7,7 @@ are listed: each must be one that nothing depends on.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import re
 import sys
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from meshgen.emulator.faults import DeviceFault
-from tests.emulator.programs import Case, cases_of, programs_in
+from tests.emulator.programs import Case, CodegenError, cases_of, programs_in, say
 
 Change = Callable[[str, random.Random], str]
 COMPARISONS = {"lt": "le", "le": "lt", "gt": "ge", "ge": "gt", "eq": "ne", "ne": "eq"}
@@ -74,7 +75,7 @@ KINDS: dict[str, tuple[str, Change]] = {
     "constant changed": (
         r"(add\.s32|add\.s64|and\.b32|or\.b32|xor\.b32|shl\.b32|shr\.u32|mad\.wide\S+|mul\.wide\S+|bfe\S+)\s.*, -?\d+;$",
         constant,
-    ),  # fmt: skip
+    ),
     "matrix transposed": (r"ldmatrix", transposed),
 }
 
@@ -119,6 +120,13 @@ def campaign(cases: Sequence[Case], count: int, seed: int) -> Iterator[tuple[Cas
                 yield case, kind, number, verdict(case, text)
 
 
+def with_code(file: Path, archs: Sequence[str]) -> list[Case]:
+    """The kernels of a program; none where one of them cannot be generated."""
+    with contextlib.suppress(CodegenError):
+        return list(cases_of(file, archs))
+    return []
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", type=Path, nargs="+", help="files, or folders of .shardy.mlir files")
@@ -128,21 +136,18 @@ def main() -> int:
     parser.add_argument("--archs", default="sm_80,sm_90")
     options = parser.parse_args()
     files = [f for each in options.programs for f in (programs_in(each, options.files) if each.is_dir() else [each])]
-    cases = [case for file in files for case in cases_of(file, options.archs.split(","))]
+    cases = [case for file in files for case in with_code(file, options.archs.split(","))]
     begin = time.perf_counter()
     table: Counter[tuple[str, str]] = Counter()
     for case, kind, number, seen in campaign(cases, options.count, options.seed):
         table[kind, seen] += 1
         if seen == "silent" and kind.endswith("dropped"):
-            print(
-                f"silent: {kind}: {case.name} {case.arch}: line {number + 1}: {case.ptx.splitlines()[number].strip()}",
-                flush=True,
-            )
+            say(f"silent: {kind}: {case.name} {case.arch}: line {number + 1}: {case.ptx.splitlines()[number].strip()}")
     total, silent = sum(table.values()), sum(n for (_, seen), n in table.items() if seen == "silent")
     for kind in KINDS:
         row = {seen: n for (k, seen), n in sorted(table.items()) if k == kind}
-        print(f"{kind:20} {', '.join(f'{seen} {n}' for seen, n in row.items())}")
-    print(f"{total} mutants of {len(cases)} kernels, seed {options.seed}: {1 - silent / max(1, total):.1%} seen, "
+        say(f"{kind:20} {', '.join(f'{seen} {n}' for seen, n in row.items())}")
+    say(f"{total} mutants of {len(cases)} kernels, seed {options.seed}: {1 - silent / max(1, total):.1%} seen, "
           f"{time.perf_counter() - begin:.0f} s")  # fmt: skip
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,9 +98,15 @@ def cases_of(path: Path, archs: Sequence[str], seed: int = 0) -> Iterator[Case]:
             yield case_of(source, bodies[name], program.mesh, arch, [seed, number])
 
 
+def say(text: str) -> None:
+    """A line of a campaign, at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 def programs_in(folder: Path, count: int) -> list[Path]:
     """The programs of a folder, the shortest first: at most `count`."""
     return sorted(folder.glob("*.shardy.mlir"), key=lambda path: (path.stat().st_size, path.name))[:count]
 
 
-__all__ = ["Case", "CodegenError", "case_of", "cases_of", "programs_in"]
+__all__ = ["Case", "CodegenError", "case_of", "cases_of", "programs_in", "say"]

@@ -1,0 +1,127 @@
+"""`meshgen run --device emulate`: the code that ships, without a GPU."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from meshgen import api
+from meshgen.cli import main
+from meshgen.errors import MissingError, RuntimeFailure
+from meshgen.runtime.emulate import Emulation
+from meshgen.runtime.loading import load
+
+pytest.importorskip("triton")
+
+MLP = """
+sdy.mesh @mesh = <["x"=2]>
+func.func public @main(%a: tensor<6x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %w: tensor<64x32xf32>) -> tensor<6x32xf32> {
+  %d = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<6x64xf32>, tensor<64x32xf32>) -> tensor<6x32xf32>
+  %t = stablehlo.tanh %d : tensor<6x32xf32>
+  return %t : tensor<6x32xf32>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("emulated")
+    (folder / "mlp.mlir").write_text(MLP)
+    assert (
+        main(["compile", str(folder / "mlp.mlir"), "--target", "cuda:sm_90,sm_80", "-o", str(folder / "mlp.mgx")]) == 0
+    )
+    return folder
+
+
+def document(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, dict[str, Any], str]:
+    capsys.readouterr()
+    code = main([*map(str, words), "--json"])
+    out, err = capsys.readouterr()
+    return code, json.loads(out or "{}"), err
+
+
+def test_each_kernel_is_checked_for_each_architecture(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, got, _ = document(capsys, "run", place / "mlp.mgx", "--kernels", "--device", "emulate", "--races")
+    rows = got["kernel_checks"]
+    assert code == 0 and got["device"] == "emulate" and all(row["ok"] for row in rows)
+    assert {row["arch"] for row in rows} == {"sm_80", "sm_90"} and len(rows) == 2 * len({row["name"] for row in rows})
+    code, got, _ = document(capsys, "run", place / "mlp.mgx", "--kernels", "--device", "emulate", "--arch", "sm_80")
+    assert code == 0 and {row["arch"] for row in got["kernel_checks"]} == {"sm_80"}
+
+
+def test_the_table_shows_error_architecture_and_seconds(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(place / "mlp.mgx"), "--kernels", "--device", "emulate"]) == 0
+    out = capsys.readouterr().out
+    assert "PTX on the emulated GPU against NumPy" in out and all(word in out for word in ("arch", "seconds", "sm_90"))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_a_module_runs_as_ptx(place: Path, arch: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--device", "emulate", "--arch", arch, "--races", "--expect", place / "mlp.mlir")
+    code, got, _ = document(capsys, "run", place / "mlp.mgx", *words)
+    assert code == 0 and got["device"] == "emulate" and all(row["ok"] for row in got["compared"])
+
+
+def test_options_of_the_emulated_gpu_are_for_it_alone(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--arch", "sm_80"], ["--races"]):
+        assert main(["run", str(place / "mlp.mgx"), *words]) == 2
+        assert "MG0001" in capsys.readouterr().err
+
+
+def test_what_was_not_compiled_is_missing(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(place / "mlp.mgx"), "--device", "emulate", "--arch", "sm_100"]) == 5
+    assert "MG0602" in capsys.readouterr().err
+    exe = api.compile(MLP, target="cpu")
+    exe.save(tmp_path / "cpu.mgx")
+    with pytest.raises(MissingError, match="was not compiled"):
+        load(tmp_path / "cpu.mgx").run([np.zeros((6, 64), np.float32), np.zeros((64, 32), np.float32)], "emulate")
+
+
+def forged(place: Path, monkeypatch: pytest.MonkeyPatch, before: str, after: str) -> Any:
+    """The module with other PTX, as a compiler that is wrong would write it."""
+    module = load(place / "mlp.mgx")
+    original = type(module).ptx
+
+    def ptx(self: Any, kernel: str, arch: str) -> str:
+        text = original(self, kernel, arch)
+        assert before in text
+        return text.replace(before, after)
+
+    monkeypatch.setattr(type(module), "ptx", ptx)
+    return module
+
+
+ARGUMENTS = [np.ones((6, 64), np.float32), np.ones((64, 32), np.float32)]
+
+
+def test_a_fault_names_the_kernel_its_line_and_the_instruction(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = forged(place, monkeypatch, "bar.sync", "// bar.sync")
+    with pytest.raises(RuntimeFailure) as caught:
+        module.run(ARGUMENTS, Emulation("sm_90", races=True))
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "MG0608" and "race" in fault.message and "sm_90" in fault.message
+    assert fault.loc and fault.loc.file.startswith("kernels/") and fault.loc.line
+    name = fault.loc.file.removeprefix("kernels/").removesuffix(".py")
+    assert fault.notes[0][0] == module.source(name).splitlines()[fault.loc.line - 1].strip()
+
+
+def test_a_kernel_that_is_at_fault_ends_the_check(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    forged(place, monkeypatch, "fma.rn.f32", "frobnicate.f32")
+    assert main(["run", str(place / "mlp.mgx"), "--kernels", "--device", "emulate"]) == 4
+    err = capsys.readouterr().err
+    assert "MG0608" in err and "frobnicate" in err
+
+
+def test_a_wrong_kernel_differs(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forged(place, monkeypatch, "fma.rn.f32", "fma.rz.f32")
+    assert main(["run", str(place / "mlp.mgx"), "--kernels", "--device", "emulate"]) == 0, "within the bound"
+    forged(place, monkeypatch, "fma.rz.f32", "sub.f32 %r1, %r1, %r1; //")
+    capsys.readouterr()
+    assert main(["run", str(place / "mlp.mgx"), "--kernels", "--device", "emulate"]) == 3
+    assert "DIFFERS" in capsys.readouterr().out

@@ -1,0 +1,99 @@
+"""Generated kernels as PTX: equal to their bodies without a fault, and mutants of them are seen."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable
+
+import pytest
+
+from meshgen.codegen.triton_source import kernel_source
+from meshgen.ir.graph import Graph
+from tests.codegen.bodies import ONE, Body
+from tests.emulator.mutate_ptx import campaign, mutant, sites, verdict
+from tests.emulator.programs import Case, case_of
+
+pytest.importorskip("triton")
+
+
+def softmax() -> Graph:
+    body = Body("bf16[64,700]", name="softmax")
+    (x,) = body.inputs
+    shifted = body.op("exponential", body.op("subtract", x, body.wide(body.reduce("maximum", x, 1), x, (0,))))
+    return body.done(body.op("divide", shifted, body.wide(body.reduce("add", shifted, 1), x, (0,))))
+
+
+def product() -> Graph:
+    body = Body("bf16[128,256]", "bf16[256,128]", "bf16[128,128]", name="product")
+    x, w, bias = body.inputs
+    return body.done(body.op("add", body.op("tanh", body.dot(x, w, ((1,), (0,)))), bias))
+
+
+def squares() -> Graph:
+    """A sum over rows that several warps hold."""
+    body = Body("f32[64,1500]", name="squares")
+    (x,) = body.inputs
+    return body.done(body.reduce("add", body.op("multiply", x, x), 1))
+
+
+def plain_product() -> Graph:
+    body = Body("bf16[128,256]", "bf16[256,128]", name="plain_product")
+    return body.done(body.dot(*body.inputs, ((1,), (0,))))
+
+
+def exact_product() -> Graph:
+    body = Body("f32[64,96]", "f32[96,48]", name="exact_product")
+    return body.done(body.dot(*body.inputs, ((1,), (0,))))
+
+
+def transposed_sum() -> Graph:
+    body = Body("f32[70,50]", "f32[50,70]", name="transposed_sum")
+    x, y = body.inputs
+    return body.done(body.op("add", x, body.op("transpose", y, perm=(1, 0))))
+
+
+@functools.cache
+def case(make: Callable[[], Graph], arch: str) -> Case:
+    body = make()
+    return case_of(kernel_source(body.name, body, ONE, f"cuda:{arch}"), body, ONE, arch)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("make", [softmax, product, exact_product, transposed_sum])
+def test_kernels_are_their_bodies(make: Callable[[], Graph], arch: str) -> None:
+    found = case(make, arch)
+    assert found.excess(found.run()) <= 1
+
+
+def test_mutants_are_seen() -> None:
+    """Of a fixed choice of each kind; `python -m tests.emulator.mutate_ptx` makes many more."""
+    cases = [case(make, arch) for make in (squares, exact_product, plain_product) for arch in ("sm_80", "sm_90")]
+    verdicts = [(kind, seen) for _, kind, _, seen in campaign(cases, 66, seed=3)]
+    silent = [kind for kind, seen in verdicts if seen == "silent"]
+    assert len(verdicts) == 66 and len({kind for kind, _ in verdicts}) >= 10
+    assert len(silent) <= 0.2 * len(verdicts), silent
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_barriers_are_needed(arch: str) -> None:
+    """All behind the first wait but one, in front of which each thread reads and behind which it writes its own place only.
+
+    Those in front of the first wait order copies to buffers that nobody has touched.
+    """
+    found = case(product, arch)
+    lines = found.ptx.splitlines()
+    first = next(number for number, line in enumerate(lines) if "cp.async.wait_group" in line)
+    barriers = [number for kind, number in sites(found.ptx) if kind == "barrier dropped" and number > first]
+    verdicts = [verdict(found, mutant(found.ptx, "barrier dropped", number, random.Random(0))) for number in barriers]
+    assert len(barriers) >= 5 and verdicts.count("silent") <= 1
+    assert set(verdicts) <= {"silent", "fault: race"}
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_waits_and_commits_are_needed(arch: str) -> None:
+    found = case(plain_product, arch)
+    places = [(kind, number) for kind, number in sites(found.ptx) if kind in ("wait dropped", "fence dropped")]
+    verdicts = {kind: verdict(found, mutant(found.ptx, kind, number, random.Random(0))) for kind, number in places}
+    assert verdicts["wait dropped"] == "fault: async copy"
+    assert verdicts.get("fence dropped", "fault: race") == "fault: race"

@@ -1,0 +1,178 @@
+"""Matrix units: products of every element type on three architectures, and kernels that copy boxes of tensors."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from meshgen.emulator.faults import DeviceFault
+from meshgen.emulator.launch import Checks, launch
+from meshgen.emulator.memory import Memory
+from meshgen.emulator.parse import parse
+from meshgen.emulator.tensor_map import TensorMap, decode, encode
+
+triton = pytest.importorskip("triton")
+import triton.language as tl  # noqa: E402
+from triton.backends.compiler import GPUTarget  # noqa: E402
+from triton.compiler import ASTSource  # noqa: E402
+
+from tests.emulator import dot_kernels  # noqa: E402
+
+TYPES = {
+    "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "fp32": np.float32, "i8": np.int8, "fp8e4nv": ml_dtypes.float8_e4m3fn,
+    "fp8e5": ml_dtypes.float8_e5m2, "fp64": np.float64,
+}  # fmt: skip
+SUMS = {"fp32": (tl.float32, np.float32), "i32": (tl.int32, np.int32), "fp64": (tl.float64, np.float64), "fp16": (tl.float16, np.float16)}  # fmt: skip
+
+
+def compiled(function: Any, signature: dict[str, str], constants: dict[str, Any], arch: int, warps: int = 4) -> Any:
+    hints = {(n,): [["tt.divisibility", 16]] for n, kind in enumerate(signature.values()) if kind[0] in "*i"}
+    source = ASTSource(function, signature | dict.fromkeys(constants, "constexpr"), constexprs=constants, attrs=hints)
+    return triton.compile(source, target=GPUTarget("cuda", arch, 32), options={"num_warps": warps, "num_stages": 3})
+
+
+class Device:
+    """Memory with arrays, and what a launch may touch of it."""
+
+    def __init__(self) -> None:
+        self.memory = Memory(1 << 28)
+        self.ranges: list[tuple[int, int, bool]] = []
+
+    def put(self, array: np.ndarray, *, writable: bool = False) -> int:
+        place = self.memory.allocate(array.nbytes)
+        self.memory.view(place, array.nbytes)[:] = array.reshape(-1).view(np.uint8)
+        self.ranges.append((place, array.nbytes, writable))
+        return place
+
+    def launch(self, built: Any, ptx: str, grid: tuple[int, int, int], values: list[int | bytes]) -> None:
+        entry = parse(ptx).entries[built.metadata.name]
+        block = b""
+        for parameter, value in zip(entry.parameters, values, strict=True):
+            content = value if isinstance(value, bytes) else value.to_bytes(parameter.size, "little")
+            block = block.ljust(parameter.offset, b"\0") + content
+        checks = Checks(races=True, operands=self.ranges)
+        threads = built.metadata.num_warps * 32
+        launch(entry, grid, (threads, 1, 1), built.metadata.shared, block, self.memory, checks=checks)
+
+    def get(self, place: int, like: np.ndarray) -> np.ndarray:
+        return self.memory.view(place, like.nbytes).view(like.dtype).reshape(like.shape)
+
+
+def random(rng: np.random.Generator, kind: Any, *shape: int) -> np.ndarray:
+    if kind is np.int8:
+        return rng.integers(-128, 128, shape).astype(np.int8)
+    return rng.standard_normal(shape).astype(kind)
+
+
+PRODUCTS = [
+    *[(arch, kind, "tf32", "") for arch in (80, 89, 90) for kind in TYPES if kind != "fp8e4nv" or arch > 80],
+    (90, "fp32", "ieee", ""), (80, "fp32", "tf32x3", ""), (80, "fp16", "ieee", "fp16"), (90, "fp16", "ieee", "fp16"),
+]  # fmt: skip
+UNITS = {80: r"mma\.sync", 89: r"mma\.sync", 90: r"wgmma\.mma_async"}
+
+
+@pytest.mark.parametrize(("arch", "kind", "precision", "sums"), PRODUCTS)
+def test_products(arch: int, kind: str, precision: str, sums: str) -> None:
+    """All within the bound of sums of exact products in the accumulator's type; tf32 keeps 10 bits of each factor."""
+    m = n = k = 64
+    sums = sums or {"i8": "i32", "fp64": "fp64"}.get(kind, "fp32")
+    transposed = arch == 90 and kind in ("i8", "fp8e4nv", "fp8e5")
+    signature = {"a_ptr": f"*{kind}", "b_ptr": f"*{kind}", "c_ptr": f"*{sums}", "M": "i32", "N": "i32", "K": "i32"}
+    constants = {"BM": 64, "BN": 32, "BK": 32, "PRECISION": precision, "SUMS": SUMS[sums][0], "TRANSPOSED": transposed}
+    built = compiled(dot_kernels.pointers, signature, constants, arch)
+    rng, device = np.random.default_rng(5), Device()
+    a, b, c = random(rng, TYPES[kind], m, k), random(rng, TYPES[kind], k, n), np.zeros((m, n), SUMS[sums][1])
+    stored = np.ascontiguousarray(b.T) if transposed else b
+    places = [device.put(a), device.put(stored), device.put(c, writable=True)]
+    device.launch(built, built.asm["ptx"], (m // 64, n // 32, 1), [*places, m, n, k, 0, 0])
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    size = np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64))
+    unit = {"i32": 0.0, "fp64": 2.0**-52, "fp16": 2.0**-10}.get(sums, 2.0**-23) * k
+    unit += 2.0**-9 if kind == "fp32" and precision == "tf32" else 0
+    assert (np.abs(device.get(places[2], c) - exact) <= unit * size).all()
+    if kind not in ("fp64",) and precision != "ieee":
+        assert re.search(UNITS[arch], built.asm["ptx"])
+
+
+SHAPES = [
+    (256, 128, 192),
+    (200, 136, 320),
+]  # the second is no multiple of the boxes: what lies outside is zero, or not written
+
+
+def boxes(specialised: bool, warps: int = 4) -> Any:
+    signature = {"a_ptr": "*bf16", "b_ptr": "*bf16", "c_ptr": "*bf16", "M": "i32", "N": "i32", "K": "i32"}
+    constants = {"BM": 128, "BN": 64, "BK": 64, "SPECIALISED": specialised}
+    return compiled(dot_kernels.descriptors, signature, constants, 90, warps)
+
+
+def operands(device: Device, m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
+    rng = np.random.default_rng(6)
+    a, b, c = (random(rng, ml_dtypes.bfloat16, *shape) for shape in ((m, k), (k, n), (m, n)))
+    return a, b, c, [device.put(a), device.put(b), device.put(c, writable=True)]
+
+
+def multiply(built: Any, ptx: str, m: int, n: int, k: int) -> None:
+    """Runs a kernel that makes its descriptors in scratch memory; raises AssertionError for a wrong number."""
+    device = Device()
+    a, b, c, places = operands(device, m, n, k)
+    grid = (-(-m // 128), -(-n // 64), 1)
+    scratch = np.zeros(grid[0] * grid[1] * built.metadata.global_scratch_size, np.uint8)
+    values = [*places, m, n, k, device.put(scratch, writable=True), 0]
+    device.launch(built, ptx, grid, values)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    assert (np.abs(device.get(places[2], c).astype(np.float64) - exact) <= 2.0**-7 * np.abs(exact) + 1e-3).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("specialised", [False, True])
+def test_boxes_are_copied(specialised: bool, shape: tuple[int, int, int]) -> None:
+    """Also where some warps only copy, and others only multiply."""
+    built = boxes(specialised)
+    assert "cp.async.bulk.tensor" in built.asm["ptx"] and ("setmaxnreg" in built.asm["ptx"]) == specialised
+    multiply(built, built.asm["ptx"], *shape)
+
+
+DROPPED = [
+    (r"\n[^\n]*fence\.proxy\.async[^\n]*", "race"), (r"\n[^\n]*wgmma\.wait_group[^\n]*", "async copy"),
+    (r"\n[^\n]*mbarrier\.arrive\.expect_tx[^\n]*", "barrier"), (r"\n[^\n]*mbarrier\.try_wait[^\n]*\n[^\n]*bra\.uni waitLoop[^\n]*", "async copy"),
+    (r"\n[^\n]*cp\.async\.bulk\.tensor\.2d\.shared[^\n]*", "barrier"), (r"\n[^\n]*mbarrier\.init[^\n]*", "barrier"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pattern", "kind"), DROPPED)
+def test_what_orders_copies_is_needed(pattern: str, kind: str) -> None:
+    built = boxes(False)
+    text = re.sub(pattern, "", built.asm["ptx"])
+    assert text != built.asm["ptx"]
+    with pytest.raises(DeviceFault) as caught:
+        multiply(built, text, *SHAPES[1])
+    assert caught.value.kind == kind, str(caught.value)
+
+
+def test_descriptors_are_parameters() -> None:
+    """As a driver encodes them; the kernel takes shapes and strides beside each."""
+    signature = {
+        "a": "tensordesc<bf16[128, 64]>",
+        "b": "tensordesc<bf16[64, 64]>",
+        "c": "tensordesc<bf16[128, 64]>",
+        "K": "i32",
+    }
+    built = compiled(dot_kernels.parameters, signature, {"BM": 128, "BN": 64, "BK": 64}, 90)
+    m, n, k = SHAPES[1]
+    device = Device()
+    a, b, c, places = operands(device, m, n, k)
+    values: list[int | bytes] = []
+    for place, (rows, columns), box in zip(
+        places, ((m, k), (k, n), (m, n)), ((64, 128), (64, 64), (64, 128)), strict=True
+    ):
+        described = TensorMap(place, 10, box, (columns, rows), (2 * columns,), swizzle=3)
+        assert decode(encode(described)) == described
+        values += [encode(described), rows, columns, columns, 1]
+    device.launch(built, built.asm["ptx"], (2, 3, 1), [*values, k, 0, 0])
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    assert (np.abs(device.get(places[2], c).astype(np.float64) - exact) <= 2.0**-7 * np.abs(exact) + 1e-3).all()
