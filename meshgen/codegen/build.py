@@ -210,7 +210,9 @@ def _check_archs(archs: Sequence[str], requests: Sequence[Request]) -> None:
     """Triton's compiler would crash on what it does not know."""
     if faults := [fault for arch in archs for fault in architecture_faults(arch)]:
         raise UsageError(*faults)
-    if lacking := [_lacks_type(each, arch, lacks) for each in requests for arch in archs for lacks in _lacking(each, arch)]:
+    if lacking := [
+        _lacks_type(each, arch, lacks) for each in requests for arch in archs for lacks in _lacking(each, arch)
+    ]:
         raise CodegenError(*lacking)
 
 
