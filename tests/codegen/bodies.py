@@ -1,18 +1,22 @@
-"""Builds kernel bodies op by op, and runs them both ways: generated kernel interpreted, and NumPy reference."""
+"""Builds kernel bodies op by op, and runs them as generated kernels, emulated or interpreted, and as NumPy reference."""
 
 from __future__ import annotations
 
+import os
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from meshgen.codegen.build import build_kernels, request_of
 from meshgen.codegen.triton_source import KernelSource, kernel_source
 from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
 from meshgen.ir.infer.inference import infer_types
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.runtime.interpret import InterpretedKernel
+from tests.emulator.programs import emulate
 
 ONE = make_mesh({"x": 1})
 
@@ -103,12 +107,28 @@ def launch(source: KernelSource, body: Graph, args: Sequence[np.ndarray[Any, Any
     return results
 
 
+def emulated(source: KernelSource, body: Graph, args: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    """Run the kernel's PTX on the emulated GPU, with all checks, for one of two architectures; MESHGEN_BOTH=1: for both.
+
+    Which one follows from the text, so that each kernel always runs on the same and all together on both.
+    """
+    archs = ["sm_80", "sm_90"] if not any("f8" in v.type.dtype for v in (*body.inputs, *body.outputs)) else ["sm_90"]
+    if not os.environ.get("MESHGEN_BOTH"):
+        archs = [archs[zlib.crc32(source.text.encode()) % len(archs)]]
+    typed = [np.asarray(arg, value.type.numpy_dtype) for arg, value in zip(args, body.inputs, strict=True)]
+    results: list[np.ndarray[Any, Any]] = []
+    for arch in archs:
+        (built,) = build_kernels([request_of(body.name, source, body)], [arch]).values()
+        results = emulate(source, built, arch, body, typed, {})
+    return results
+
+
 def check(body: Graph, *, args: Sequence[np.ndarray[Any, Any]] | None = None, ulps: float = 8, length: int = 1,
           mesh: Mesh = ONE, target: str = "cuda:sm_90") -> KernelSource:  # fmt: skip
     """The kernel equals the reference within `ulps` units of the result type, of a sum of `length` terms."""
     args = random_args(body) if args is None else args
     source = kernel_source(body.name, body, mesh, target)
-    found, expected = launch(source, body, args), evaluate(body, list(args))
+    found, expected = emulated(source, body, args), evaluate(body, list(args))
     for number, (got, want) in enumerate(zip(found, expected, strict=True)):
         dtype = body.outputs[number].type.dtype
         if not dtype.startswith(("f", "bf")):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,14 +48,7 @@ class Case:
 
     def run(self, ptx: str = "", *, races: bool = True) -> list[Array]:
         """Its results on the emulated GPU. Raises DeviceFault."""
-        results = [poisoned(value.type) for value in self.body.outputs]
-        values = {"operand": self.operands, "result": results, "coordinate": self.coordinates}
-        args = [values[kind][what] for kind, what in self.source.params]
-        kernel = EmulatedKernel(
-            _launch(self.source, self.built, self.arch), self.arch, ptx or self.ptx, self.source.text
-        )
-        kernel.launch(args, [kind == "result" for kind, _ in self.source.params], races=races)
-        return results
+        return emulate(self.source, self.built, self.arch, self.body, self.operands, self.coordinates, ptx, races=races)
 
     def excess(self, results: Sequence[Array]) -> float:
         """The largest error in units of what is allowed there: at most 1 where all is right."""
@@ -63,6 +56,17 @@ class Case:
         return max(
             (error / bound if bound else float(error > 0) * np.inf for error, bound in worst if error), default=0.0
         )
+
+
+def emulate(source: KernelSource, built: BuiltKernel, arch: str, body: Graph, operands: Sequence[Array],
+            coordinates: Mapping[tuple[str, ...], int], ptx: str = "", *, races: bool = True) -> list[Array]:  # fmt: skip
+    """The results of a kernel on the emulated GPU; its own PTX unless another is given. Raises DeviceFault."""
+    results = [poisoned(value.type) for value in body.outputs]
+    values = {"operand": operands, "result": results, "coordinate": coordinates}
+    args = [values[kind][what] for kind, what in source.params]
+    kernel = EmulatedKernel(_launch(source, built, arch), arch, ptx or built.ptx.decode(), source.text)
+    kernel.launch(args, [kind == "result" for kind, _ in source.params], races=races)
+    return results
 
 
 def _launch(source: KernelSource, built: BuiltKernel, arch: str) -> Kernel:
