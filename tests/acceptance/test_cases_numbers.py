@@ -41,10 +41,10 @@ def test_both_forms_are_one_program(name: str, capsys: pytest.CaptureFixture[str
     assert {key: pretty[key] for key in keys} == {key: generic[key] for key in keys}
 
 
-def run_case(name: str, device: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def run_case(name: str, device: str, place: Path, capsys: pytest.CaptureFixture[str], target: str = "cpu") -> None:
     """Compile the program, run the module, and compare with what JAX computed."""
     module, inputs = place / f"{name}.mgx", place / "inputs.npz"
-    code, got = document(capsys, "compile", small(name), "--target", "cpu", "-o", module)
+    code, got = document(capsys, "compile", small(name), "--target", target, "-o", module)
     assert code == 0, got["stderr"]
     names = [binding.name for binding in load(module).inputs]
     np.savez(inputs, allow_pickle=False, **dict(zip(names, arguments(name), strict=True)))
@@ -59,10 +59,19 @@ def test_the_module_gives_the_numbers_of_jax(name: str, tmp_path: Path, capsys: 
     run_case(name, "reference", tmp_path, capsys)
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", ["block_dp_tp", "block_dp_tp_bf16", "softmax_sharded"])
-def test_its_kernels_give_the_numbers_of_jax(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_kernels_give_the_numbers_of_jax(
+    name: str, arch: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The PTX that ships, on all ranks."""
     pytest.importorskip("triton")
-    run_case(name, "interpret", tmp_path, capsys)
+    run_case(name, "emulate", tmp_path, capsys, f"cuda:{arch}")
+
+
+def test_its_interpreted_kernels_give_the_numbers_of_jax(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("triton")
+    run_case("softmax_sharded", "interpret", tmp_path, capsys)
 
 
 def test_wrong_arguments_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
