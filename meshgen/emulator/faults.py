@@ -6,12 +6,14 @@ from typing import Literal, get_args
 
 from meshgen.errors import Diagnostic, Location, RuntimeFailure
 
-Kind = Literal["address", "alignment", "race", "barrier", "async copy", "opcode", "shared memory", "time"]
+Kind = Literal[
+    "address", "alignment", "race", "barrier", "async copy", "opcode", "shared memory", "time", "deadlock", "collective"
+]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class DeviceFault(RuntimeFailure):
-    """A fault of a kernel, MG0608.
+    """A fault of a kernel or of other work of a device, MG0608.
 
     Attributes:
         kind: one of `KINDS`.

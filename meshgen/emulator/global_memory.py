@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -11,15 +11,20 @@ from meshgen.emulator.memory import BASE, Memory
 from meshgen.emulator.types import Array, DType
 
 Range = tuple[int, int, bool]  # first address, bytes, whether it may be written
+Touch = Callable[[Array, int, bool], None]  # addresses, bytes at each, whether they are written
 WORDS: dict[int, DType] = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)} | {
     16: np.dtype(np.complex128)
 }  # moved as they are
 
 
 class GlobalMemory:
-    """The memory of a device, within ranges: the operands of the launch, or all that is allocated."""
+    """The memory of a device, within ranges: the operands of the launch, or all that is allocated.
 
-    def __init__(self, memory: Memory, operands: Sequence[Range] | None) -> None:
+    `touch` is told of every access.
+    """
+
+    def __init__(self, memory: Memory, operands: Sequence[Range] | None, touch: Touch | None = None) -> None:
+        self._touch = touch
         ranges = operands if operands is not None else [(start, nbytes, True) for start, nbytes in memory.live]
         self._memory = memory
         self._what = "operands" if operands is not None else "allocations"
@@ -58,6 +63,8 @@ class GlobalMemory:
             bad = addresses[addresses % np.uint64(alignment) != 0]
             many = f"{bad.size} of {addresses.size} threads"
             raise DeviceFault("alignment", f"{many} access {nbytes} bytes at an address like {int(bad.flat[0]):#x}")
+        if self._touch:
+            self._touch(addresses, nbytes, write)
         return ((addresses - np.uint64(BASE)) // np.uint64(alignment)).astype(np.int64)
 
     def _check_each(self, addresses: Array, nbytes: int, write: bool) -> None:

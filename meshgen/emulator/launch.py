@@ -13,7 +13,7 @@ from meshgen.emulator.addresses import LOCAL_BASE, PARAMETERS, SHARED_BASE
 from meshgen.emulator.asynchronous import nothing_under_way
 from meshgen.emulator.execute import Execution, steps_of
 from meshgen.emulator.faults import DeviceFault
-from meshgen.emulator.global_memory import GlobalMemory, Range
+from meshgen.emulator.global_memory import GlobalMemory, Range, Touch
 from meshgen.emulator.memory import POISON, Memory
 from meshgen.emulator.program import Entry, Vector, layout
 from meshgen.emulator.shared_memory import SharedMemory
@@ -35,11 +35,13 @@ class Checks:
     Attributes:
         races: accesses to shared memory that no barrier orders.
         operands: (first address, bytes, whether writable) of all that the kernel may touch; None: all that is allocated.
+        touch: is told of every access to global memory.
         issues: instructions that a wave of blocks may issue before the launch is given up.
     """
 
     races: bool = False
     operands: Sequence[Range] | None = None
+    touch: Touch | None = None
     issues: int = ISSUES
 
 
@@ -68,7 +70,7 @@ def launch(entry: Entry, grid: Shape, block: Shape, shared_bytes: int, parameter
         constants = [(address, variable.size, False) for address, variable in added]
         operands = None if checks.operands is None else [*checks.operands, *constants]
         places = {variable.name: address for address, variable in added}
-        whole = GlobalMemory(memory, operands)
+        whole = GlobalMemory(memory, operands, checks.touch)
         with np.errstate(all="ignore"):
             for start in range(0, total, at_once):
                 numbers = np.arange(start, min(total, start + at_once))

@@ -1,0 +1,215 @@
+"""Stream capture and graphs: fork and join, what is illegal meanwhile, launches and updates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from meshgen.emulator.cuda.types import CUresult
+from tests.emulator.rig import COUNT, NBYTES, Rig, ok
+
+GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
+VALUES = np.arange(COUNT, dtype=np.float32)
+
+
+def begin(rig: Rig, stream: int, mode: int = THREAD_LOCAL) -> None:
+    ok(rig.driver.cuStreamBeginCapture(stream, mode))
+
+
+def copy(rig: Rig, target: int, source: int, stream: int) -> tuple[Any, ...]:
+    return rig.driver.cuMemcpyDtoDAsync(target, source, NBYTES, stream)
+
+
+def executable(rig: Rig, stream: int) -> int:
+    return ok(rig.driver.cuGraphInstantiate(ok(rig.driver.cuStreamEndCapture(stream)), 0))
+
+
+def test_a_captured_step_runs_when_it_is_launched_as_often_as_that() -> None:
+    rig = Rig()
+    stream, x, y = rig.stream(), rig.array(VALUES), rig.room()
+    begin(rig, stream)
+    ok(copy(rig, y, x, stream))
+    graph = executable(rig, stream)
+    ok(rig.driver.cuStreamSynchronize(stream))
+    assert np.isnan(rig.read(y)).all()
+    for factor in (1, 2):
+        values = factor * VALUES
+        ok(rig.driver.cuMemcpyHtoD(x, values.ctypes.data, NBYTES))
+        ok(rig.driver.cuGraphLaunch(graph, stream))
+        ok(rig.driver.cuStreamSynchronize(stream))
+        assert (rig.read(y) == values).all()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_forked_streams_run_in_the_order_of_the_graph(seed: int) -> None:
+    """x -> a in one stream, a -> b in another, b -> c in the first: forked and joined by events."""
+    rig = Rig(seed=seed, races=True)
+    first, second = rig.stream(), rig.stream()
+    x, a, b, c = rig.array(VALUES), rig.room(), rig.room(), rig.room()
+    begin(rig, first)
+    ok(copy(rig, a, x, first))
+    rig.order(first, second)
+    ok(copy(rig, b, a, second))
+    rig.order(second, first)
+    ok(copy(rig, c, b, first))
+    graph = ok(rig.driver.cuStreamEndCapture(first))
+    assert ok(rig.driver.cuGraphGetNodes(graph))[1] == 3
+    launched = ok(rig.driver.cuGraphInstantiate(graph, 0))
+    for _ in range(3):  # launches of one graph do not overlap
+        ok(rig.driver.cuGraphLaunch(launched, first))
+    ok(rig.driver.cuStreamSynchronize(first))
+    assert (rig.read(c) == VALUES).all()
+
+
+def test_a_graph_with_an_edge_too_few_is_a_race() -> None:
+    rig = Rig(races=True)
+    first, second = rig.stream(), rig.stream()
+    x, a = rig.array(VALUES), rig.room()
+    begin(rig, first)
+    rig.order(first, second)
+    ok(copy(rig, a, x, first))
+    ok(copy(rig, a, x, second))
+    rig.order(second, first)
+    ok(rig.driver.cuGraphLaunch(executable(rig, first), first))
+    rig.driver.cuStreamSynchronize(first)
+    assert "race" in str(rig.machine.fault)
+
+
+def test_a_fork_that_is_not_joined() -> None:
+    rig = Rig()
+    first, second, x = rig.stream(), rig.stream(), rig.array(VALUES)
+    begin(rig, first)
+    rig.order(first, second)
+    ok(copy(rig, rig_room(rig), x, second))
+    assert rig.driver.cuStreamEndCapture(first) == (CUresult.CUDA_ERROR_STREAM_CAPTURE_UNJOINED, None)
+    assert ok(rig.driver.cuStreamIsCapturing(second)) == 0  # it is over for all
+
+
+def rig_room(rig: Rig) -> int:
+    """Memory that is there although a capture is under way."""
+    return rig.machine.memory.live[0][0]
+
+
+ILLEGAL = {
+    "allocation": lambda rig, stream: rig.driver.cuMemAlloc(16),
+    "free": lambda rig, stream: rig.driver.cuMemFree(rig_room(rig)),
+    "copy that waits": lambda rig, stream: rig.driver.cuMemcpyHtoD(rig_room(rig), VALUES.ctypes.data, NBYTES),
+    "synchronisation": lambda rig, stream: rig.driver.cuStreamSynchronize(stream),
+    "query": lambda rig, stream: rig.driver.cuStreamQuery(stream),
+    "context": lambda rig, stream: rig.driver.cuCtxSynchronize(),
+    "module": lambda rig, stream: rig.driver.cuModuleLoadData(b""),
+    "other stream": lambda rig, stream: rig.driver.cuStreamSynchronize(rig.stream()),
+}
+
+
+@pytest.mark.parametrize("what", ILLEGAL)
+def test_illegal_calls_are_refused_and_spoil_the_capture(what: str) -> None:
+    rig = Rig()
+    stream, x, y = rig.stream(), rig.array(VALUES), rig.room()
+    begin(rig, stream)
+    assert ILLEGAL[what](rig, stream)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+    assert ok(rig.driver.cuStreamIsCapturing(stream)) == 2
+    assert copy(rig, y, x, stream)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+    assert rig.driver.cuStreamEndCapture(stream)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+    ok(copy(rig, y, x, stream))  # and it is over
+    ok(rig.driver.cuStreamSynchronize(stream))
+
+
+def test_a_relaxed_capture_allows_allocation_but_no_wait_for_its_streams() -> None:
+    rig = Rig()
+    stream = rig.stream()
+    begin(rig, stream, RELAXED)
+    rig.room()
+    assert ok(rig.driver.cuStreamIsCapturing(stream)) == 1
+    assert rig.driver.cuStreamSynchronize(stream)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+
+
+def test_captures_begin_and_end_in_one_stream() -> None:
+    rig = Rig()
+    first, second = rig.stream(), rig.stream()
+    assert rig.driver.cuStreamEndCapture(first)[0] == CUresult.CUDA_ERROR_ILLEGAL_STATE
+    assert rig.driver.cuStreamBeginCapture(0, GLOBAL)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+    begin(rig, first)
+    assert rig.driver.cuStreamBeginCapture(first, GLOBAL)[0] == CUresult.CUDA_ERROR_ILLEGAL_STATE
+    rig.order(first, second)
+    assert rig.driver.cuStreamEndCapture(second)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_UNMATCHED
+
+
+def test_dependencies_do_not_cross_the_border_of_a_capture() -> None:
+    rig = Rig()
+    first, second, event = rig.stream(), rig.stream(), rig.event()
+    ok(rig.driver.cuEventRecord(event, second))
+    begin(rig, first)
+    assert rig.driver.cuStreamWaitEvent(first, event, 0)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_ISOLATION
+    assert rig.driver.cuStreamEndCapture(first)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+    begin(rig, first)
+    ok(rig.driver.cuEventRecord(event, first))
+    ok(rig.driver.cuStreamEndCapture(first))
+    assert rig.driver.cuStreamWaitEvent(second, event, 0)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_ISOLATION
+
+
+def test_two_captures_do_not_merge() -> None:
+    rig = Rig()
+    first, second, event = rig.stream(), rig.stream(), rig.event()
+    begin(rig, first)
+    begin(rig, second)
+    ok(rig.driver.cuEventRecord(event, first))
+    assert rig.driver.cuStreamWaitEvent(second, event, 0)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_MERGE
+
+
+def test_events_of_a_capture_are_not_waited_for_by_the_host() -> None:
+    rig = Rig()
+    stream, event = rig.stream(), rig.event()
+    begin(rig, stream)
+    ok(rig.driver.cuEventRecord(event, stream))
+    assert rig.driver.cuEventSynchronize(event)[0] == CUresult.CUDA_ERROR_CAPTURED_EVENT
+
+
+def test_the_legacy_stream_does_not_wait_for_a_captured_blocking_one() -> None:
+    rig = Rig()
+    blocking, x = ok(rig.driver.cuStreamCreate(0)), rig.array(VALUES)
+    begin(rig, blocking)
+    assert copy(rig, x, x, 0)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
+
+
+def test_a_graph_is_not_launched_into_a_capture() -> None:
+    rig = Rig()
+    stream = rig.stream()
+    begin(rig, stream)
+    graph = executable(rig, stream)
+    begin(rig, stream)
+    assert rig.driver.cuGraphLaunch(graph, stream)[0] == CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+
+
+def captured_copies(rig: Rig, stream: int, pairs: list[tuple[int, int]]) -> int:
+    begin(rig, stream)
+    for target, source in pairs:
+        ok(copy(rig, target, source, stream))
+    return ok(rig.driver.cuStreamEndCapture(stream))
+
+
+def test_an_update_changes_operands_but_no_order() -> None:
+    rig = Rig()
+    stream, x, y, z = rig.stream(), rig.array(VALUES), rig.room(), rig.room()
+    launched = ok(rig.driver.cuGraphInstantiate(captured_copies(rig, stream, [(y, x)]), 0))
+    ok(rig.driver.cuGraphExecUpdate(launched, captured_copies(rig, stream, [(z, x)])))
+    ok(rig.driver.cuGraphLaunch(launched, stream))
+    ok(rig.driver.cuStreamSynchronize(stream))
+    assert np.isnan(rig.read(y)).all() and (rig.read(z) == VALUES).all()
+    longer = captured_copies(rig, stream, [(z, x), (y, x)])
+    assert rig.driver.cuGraphExecUpdate(launched, longer)[0] == CUresult.CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
+
+
+def test_destroyed_graphs_are_gone() -> None:
+    rig = Rig()
+    stream = rig.stream()
+    begin(rig, stream)
+    graph = ok(rig.driver.cuStreamEndCapture(stream))
+    launched = ok(rig.driver.cuGraphInstantiate(graph, 0))
+    ok(rig.driver.cuGraphDestroy(graph))
+    ok(rig.driver.cuGraphLaunch(launched, stream))  # an executable graph stands by itself
+    ok(rig.driver.cuStreamSynchronize(stream))
+    ok(rig.driver.cuGraphExecDestroy(launched))
+    assert rig.driver.cuGraphLaunch(launched, stream)[0] == CUresult.CUDA_ERROR_INVALID_HANDLE

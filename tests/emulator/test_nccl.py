@@ -1,0 +1,302 @@
+"""The emulated NCCL: what collectives compute, in what order they run, and what is said where ranks do not meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from meshgen.ccl.nccl_types import DATA_TYPES, NO_COLOR, REDUCTIONS, Result
+from meshgen.ccl.simulated import reduce_arrays
+from tests.emulator.rig import Array, Rig, ok
+
+F32, SUM = DATA_TYPES["f32"], REDUCTIONS["sum"]
+
+
+class Ranks(Rig):
+    """A device, a stream, a communicator and two buffers per rank."""
+
+    def __init__(self, ranks: int, seed: int = 0, races: bool = False, values: list[Array] | None = None) -> None:
+        super().__init__(ranks, seed, races)
+        self.ranks = range(ranks)
+        self.values = values or [np.arange(8, dtype=np.float32) + 100 * rank for rank in self.ranks]
+        uid = ok(self.nccl.ncclGetUniqueId())
+        ok(self.nccl.ncclGroupStart())
+        self.comms, self.streams, self.sources, self.targets = [], [], [], []
+        for rank in self.ranks:
+            self.use(rank)
+            self.comms.append(ok(self.nccl.ncclCommInitRank(ranks, uid, rank, "world")))
+            self.streams.append(self.stream())
+            self.sources.append(self.array(self.values[rank]))
+            self.targets.append(self.room(self.values[rank].nbytes * ranks))
+        ok(self.nccl.ncclGroupEnd())
+
+    def each(self, call: Callable[[int], tuple[Any, ...]], ranks: Any = None) -> None:
+        """A group of one call of each rank."""
+        ok(self.nccl.ncclGroupStart())
+        for rank in self.ranks if ranks is None else ranks:
+            ok(call(rank))
+        ok(self.nccl.ncclGroupEnd())
+
+    def finish(self) -> None:
+        for stream in self.streams:
+            ok(self.driver.cuStreamSynchronize(stream))
+
+    def result(self, rank: int, count: int, dtype: Any = np.float32) -> Array:
+        self.use(rank)
+        return self.read(self.targets[rank], count, dtype)
+
+    def all_reduce(self, rank: int, count: int = 8, dtype: int = F32, op: int = SUM) -> tuple[Any, ...]:
+        return self.nccl.ncclAllReduce(
+            self.sources[rank], self.targets[rank], count, dtype, op, self.comms[rank], self.streams[rank]
+        )
+
+
+@pytest.mark.parametrize("kind", REDUCTIONS)
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16", "i32", "ui8", "f8E4M3FN"])
+def test_reductions_have_the_bits_of_the_simulated_ranks(kind: str, dtype: str) -> None:
+    numpy = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32, "i32": np.int32, "ui8": np.uint8,
+             "f8E4M3FN": ml_dtypes.float8_e4m3fn}[dtype]  # fmt: skip
+    rng = np.random.default_rng(0)
+    values = [
+        np.asarray(rng.standard_normal(8) * 3 if numpy not in (np.uint8,) else rng.integers(0, 9, 8)).astype(numpy)
+        for _ in range(3)
+    ]
+    ranks = Ranks(3, values=values)
+    ranks.each(lambda rank: ranks.all_reduce(rank, 8, DATA_TYPES[dtype], REDUCTIONS[kind]))
+    ranks.finish()
+    want = reduce_arrays(values, kind, dtype)
+    for rank in ranks.ranks:
+        assert ranks.result(rank, 8, numpy).tobytes() == want.tobytes()
+
+
+def test_gathers_scatters_and_roots() -> None:
+    ranks = Ranks(2)
+    api, values = ranks.nccl, ranks.values
+    ranks.each(
+        lambda r: api.ncclAllGather(ranks.sources[r], ranks.targets[r], 8, F32, ranks.comms[r], ranks.streams[r])
+    )
+    ranks.finish()
+    assert (ranks.result(1, 16) == np.concatenate(values)).all()
+    ranks.each(
+        lambda r: api.ncclReduceScatter(
+            ranks.sources[r], ranks.targets[r], 4, F32, SUM, ranks.comms[r], ranks.streams[r]
+        )
+    )
+    ranks.finish()
+    assert (ranks.result(1, 4) == (values[0] + values[1])[4:]).all()
+    ranks.each(
+        lambda r: api.ncclBroadcast(ranks.sources[r], ranks.targets[r], 8, F32, 1, ranks.comms[r], ranks.streams[r])
+    )
+    ranks.finish()
+    assert (ranks.result(0, 8) == values[1]).all()
+    before = ranks.result(0, 8)
+    ranks.each(
+        lambda r: api.ncclReduce(ranks.sources[r], ranks.targets[r], 8, F32, SUM, 1, ranks.comms[r], ranks.streams[r])
+    )
+    ranks.finish()
+    assert (ranks.result(1, 8) == values[0] + values[1]).all() and (ranks.result(0, 8) == before).all()
+
+
+def exchange(ranks: Ranks, rank: int) -> None:
+    """An all-to-all of one rank by messages."""
+    for peer in ranks.ranks:
+        comm, stream = ranks.comms[rank], ranks.streams[rank]
+        ok(ranks.nccl.ncclSend(ranks.sources[rank] + 16 * peer, 4, F32, peer, comm, stream))
+        ok(ranks.nccl.ncclRecv(ranks.targets[rank] + 16 * peer, 4, F32, peer, comm, stream))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_grouped_messages_make_an_all_to_all(seed: int) -> None:
+    ranks = Ranks(2, seed, races=True)
+    ok(ranks.nccl.ncclGroupStart())
+    for rank in ranks.ranks:
+        exchange(ranks, rank)
+    ok(ranks.nccl.ncclGroupEnd())
+    ranks.finish()
+    assert ranks.result(1, 8).tolist() == [*ranks.values[0][4:], *ranks.values[1][4:]]
+
+
+def test_collectives_are_captured_and_repeated() -> None:
+    ranks = Ranks(2, races=True)
+    origin, event = ranks.streams[0], None
+    ranks.use(0)
+    event = ranks.event()
+    ok(ranks.driver.cuStreamBeginCapture(origin, 1))
+    ok(ranks.driver.cuEventRecord(event, origin))
+    ok(ranks.driver.cuStreamWaitEvent(ranks.streams[1], event, 0))
+    ranks.each(ranks.all_reduce)
+    ranks.use(1)
+    ranks.order(ranks.streams[1], origin)
+    graph = ok(ranks.driver.cuGraphInstantiate(ok(ranks.driver.cuStreamEndCapture(origin)), 0))
+    for _ in range(2):
+        ok(ranks.driver.cuGraphLaunch(graph, origin))
+    ok(ranks.driver.cuStreamSynchronize(origin))
+    assert (ranks.result(1, 8) == sum(ranks.values)).all()
+
+
+def fault(ranks: Ranks) -> str:
+    for stream in ranks.streams:
+        ranks.driver.cuStreamSynchronize(stream)
+    assert ranks.machine.fault
+    return str(ranks.machine.fault)
+
+
+def test_a_rank_that_does_not_come_is_named() -> None:
+    ranks = Ranks(3)
+    ranks.each(ranks.all_reduce, [0, 2])
+    message = fault(ranks)
+    assert "all_reduce (sum) of 8 f32 by rank 0 of world waits for rank 1 in collective 0 of world" in message
+    assert "deadlock" in message
+
+
+@pytest.mark.parametrize("change, said", [
+    ({"count": 4}, "rank 1: all_reduce (sum) of 4 f32"),
+    ({"dtype": DATA_TYPES["i32"]}, "rank 1: all_reduce (sum) of 8 i32"),
+    ({"op": REDUCTIONS["max"]}, "rank 1: all_reduce (max) of 8 f32"),
+])  # fmt: skip
+def test_ranks_that_disagree_are_named(change: dict[str, int], said: str) -> None:
+    ranks = Ranks(3)
+    ranks.each(lambda rank: ranks.all_reduce(rank, **(change if rank == 1 else {})))
+    message = fault(ranks)
+    assert "collective 0 of world disagree: ranks 0, 2: all_reduce (sum) of 8 f32" in message and said in message
+
+
+def test_collectives_in_another_order_are_seen() -> None:
+    ranks = Ranks(2)
+
+    def gather(rank: int) -> tuple[Any, ...]:
+        return ranks.nccl.ncclAllGather(
+            ranks.sources[rank], ranks.targets[rank], 8, F32, ranks.comms[rank], ranks.streams[rank]
+        )
+
+    ok(ranks.all_reduce(0))
+    ok(gather(0))
+    ok(gather(1))
+    ok(ranks.all_reduce(1))
+    assert "rank 0: all_reduce (sum) of 8 f32; rank 1: all_gather of 8 f32" in fault(ranks)
+
+
+def test_a_message_without_its_receive() -> None:
+    ranks = Ranks(2)
+    ok(ranks.nccl.ncclSend(ranks.sources[0], 4, F32, 1, ranks.comms[0], ranks.streams[0]))
+    assert "send of 4 f32 to rank 1 by rank 0 of world waits for rank 1 in message 0 of world" in fault(ranks)
+
+
+def test_messages_that_wait_for_each_other_outside_of_a_group() -> None:
+    ranks = Ranks(2)
+    for rank in ranks.ranks:
+        comm, stream = ranks.comms[rank], ranks.streams[rank]
+        ok(ranks.nccl.ncclSend(ranks.sources[rank], 4, F32, 1 - rank, comm, stream))
+        ok(ranks.nccl.ncclRecv(ranks.targets[rank], 4, F32, 1 - rank, comm, stream))
+    assert "deadlock" in fault(ranks)
+
+
+def test_messages_of_different_sizes() -> None:
+    ranks = Ranks(2)
+    ok(ranks.nccl.ncclSend(ranks.sources[0], 4, F32, 1, ranks.comms[0], ranks.streams[0]))
+    ok(ranks.nccl.ncclRecv(ranks.targets[1], 5, F32, 0, ranks.comms[1], ranks.streams[1]))
+    assert "rank 0: send of 4 f32 to rank 1; rank 1: recv of 5 f32 from rank 0" in fault(ranks)
+
+
+def split(ranks: Ranks, color: Callable[[int], int], key: Callable[[int], int]) -> list[Any]:
+    ok(ranks.nccl.ncclGroupStart())
+    found = [ok(ranks.nccl.ncclCommSplit(ranks.comms[r], color(r), key(r), "part")) for r in ranks.ranks]
+    ok(ranks.nccl.ncclGroupEnd())
+    return found
+
+
+def test_splits_make_communicators_by_color_ordered_by_key() -> None:
+    ranks = Ranks(4)
+    found = split(ranks, lambda rank: rank % 2 if rank < 3 else NO_COLOR, lambda rank: -rank)
+    assert [ok(ranks.nccl.ncclCommCount(comm)) for comm in found[:3]] == [2, 1, 2]
+    assert [ok(ranks.nccl.ncclCommUserRank(comm)) for comm in found[:3]] == [1, 0, 0]
+    assert found[3].value is None
+    assert ok(ranks.nccl.ncclCommCuDevice(found[2])) == 2
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_communicators_in_another_order_on_two_devices_deadlock(seed: int) -> None:
+    """NCCL's kernels hold multiprocessors while they wait: each rank is in another collective."""
+    ranks = Ranks(2, seed)
+    other = split(ranks, lambda rank: 0, lambda rank: rank)
+    for rank in ranks.ranks:
+        both = [ranks.comms[rank], other[rank]]
+        for comm in both if rank else both[::-1]:
+            ok(
+                ranks.nccl.ncclAllReduce(
+                    ranks.sources[rank], ranks.targets[rank], 8, F32, SUM, comm, ranks.streams[rank]
+                )
+            )
+    message = fault(ranks)
+    assert "deadlock" in message and "in collective 0 of part" in message and "in collective 0 of world" in message
+
+
+def test_an_abort_ends_what_waits_and_peers_are_told() -> None:
+    ranks = Ranks(2)
+    ok(ranks.all_reduce(0))
+    ok(ranks.nccl.ncclCommAbort(ranks.comms[0]))
+    ok(ranks.driver.cuStreamSynchronize(ranks.streams[0]))
+    assert ok(ranks.nccl.ncclCommGetAsyncError(ranks.comms[1])) == Result.ncclRemoteError
+    assert ok(ranks.nccl.ncclCommGetAsyncError(ranks.comms[0])) == Result.ncclSuccess
+    assert ranks.all_reduce(0)[0] == Result.ncclInvalidUsage
+
+
+def test_communicators_are_destroyed_when_they_are_idle() -> None:
+    ranks = Ranks(2)
+    ranks.each(ranks.all_reduce)
+    assert ranks.nccl.ncclCommDestroy(ranks.comms[0])[0] == Result.ncclInvalidUsage
+    for rank in ranks.ranks:
+        ok(ranks.nccl.ncclCommFinalize(ranks.comms[rank]))
+        ok(ranks.nccl.ncclCommDestroy(ranks.comms[rank]))
+    assert ranks.all_reduce(0)[0] == Result.ncclInvalidArgument
+
+
+def test_communicators_that_cannot_be() -> None:
+    rig = Rig(2)
+    uid = ok(rig.nccl.ncclGetUniqueId())
+    assert rig.nccl.ncclCommInitRank(2, uid, 2)[0] == Result.ncclInvalidArgument
+    ok(rig.nccl.ncclGroupStart())
+    for rank in range(2):
+        ok(rig.nccl.ncclCommInitRank(2, uid, rank))
+    assert rig.nccl.ncclGroupEnd()[0] == Result.ncclInvalidUsage
+    assert "several ranks are using the same GPU" in rig.nccl.ncclGetLastError()
+    assert rig.nccl.ncclGroupEnd()[0] == Result.ncclInvalidUsage
+    rig.nccl.ncclCommInitRank(2, ok(rig.nccl.ncclGetUniqueId()), 0)
+    assert "waits for ranks 1" in str(rig.machine.fault)
+
+
+@pytest.mark.parametrize("call", [
+    lambda r: r.nccl.ncclAllReduce(r.sources[0], r.targets[0], 8, 99, SUM, r.comms[0], r.streams[0]),
+    lambda r: r.nccl.ncclAllReduce(r.sources[0], r.targets[0], 8, F32, 99, r.comms[0], r.streams[0]),
+    lambda r: r.nccl.ncclAllReduce(r.sources[0], r.targets[0], -1, F32, SUM, r.comms[0], r.streams[0]),
+    lambda r: r.nccl.ncclAllReduce(r.sources[0], r.sources[0] + 4, 4, F32, SUM, r.comms[0], r.streams[0]),
+    lambda r: r.nccl.ncclSend(r.sources[0], 4, F32, 7, r.comms[0], r.streams[0]),
+])  # fmt: skip
+def test_arguments_that_nccl_refuses(call: Callable[[Ranks], tuple[Any, ...]]) -> None:
+    assert call(Ranks(2))[0] == Result.ncclInvalidArgument
+
+
+def test_streams_belong_to_the_device_of_the_rank() -> None:
+    ranks = Ranks(2)
+    outcome = ranks.nccl.ncclAllReduce(
+        ranks.sources[0], ranks.targets[0], 8, F32, SUM, ranks.comms[0], ranks.streams[1]
+    )
+    assert outcome[0] == Result.ncclInvalidUsage
+    assert ranks.nccl.ncclGetErrorString(outcome[0]) == "invalid usage"
+
+
+def test_in_place_gathers_and_empty_calls() -> None:
+    ranks = Ranks(2, races=True)
+    for rank in ranks.ranks:
+        ranks.use(rank)
+        values = ranks.values[rank]
+        ok(ranks.driver.cuMemcpyHtoD(ranks.targets[rank] + 32 * rank, values.ctypes.data, values.nbytes))
+    own = [target + 32 * rank for rank, target in enumerate(ranks.targets)]
+    ranks.each(lambda r: ranks.nccl.ncclAllGather(own[r], ranks.targets[r], 8, F32, ranks.comms[r], ranks.streams[r]))
+    ranks.each(lambda r: ranks.all_reduce(r, count=0), [0])  # of nothing: nobody waits
+    ranks.finish()
+    assert (ranks.result(0, 16) == np.concatenate(ranks.values)).all()
