@@ -21,15 +21,38 @@ WARP = 32
 
 @dataclass(frozen=True)
 class Emulation:
-    """How a module runs on the emulated GPU.
+    """How a module runs on emulated GPUs.
 
     Attributes:
         arch: whose PTX, `sm_90`; empty: the first that the module was compiled for.
-        races: whether accesses to shared memory that no barrier orders are refused; takes about twice the time.
+        races: whether accesses are refused that nothing orders: to shared memory without a barrier between them, to global
+            memory without a stream, event or graph edge; takes about twice the time.
+        order: seed of the random order in which work runs that streams and events do not order.
     """
 
     arch: str = ""
     races: bool = False
+    order: int = 0
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """The Triton source of a kernel that was compiled for an architecture."""
+
+    how: Kernel
+    arch: str
+    text: str
+
+    def told(self, fault: DeviceFault) -> DeviceFault:
+        """The fault at the line of the kernel's source that the module keeps."""
+        place = fault.source
+        if place is None:
+            return fault
+        lines = self.text.splitlines()
+        line = lines[place.line - 1].strip() if 0 < place.line <= len(lines) else ""
+        where = replace(place, file=self.how.source or place.file, column=0)
+        return DeviceFault(fault.kind, fault.reason, where, kernel=f"{self.how.entry} ({self.arch})",
+                           instruction=fault.instruction, line=line)  # fmt: skip
 
 
 class EmulatedKernel:
@@ -37,7 +60,7 @@ class EmulatedKernel:
 
     def __init__(self, how: Kernel, arch: str, ptx: str, source: str = "") -> None:
         """`source`: its Triton source, lines of which faults show. Raises DeviceFault MG0608 where the PTX is none."""
-        self._how, self._source = how, source.splitlines()
+        self._how, self._source = how, KernelSource(how, arch, source)
         self._binary: Binary = how.binaries[arch]
         self.arch = arch
         entries = parse(ptx).entries
@@ -67,7 +90,7 @@ class EmulatedKernel:
             parameters = _block(self._entry, [*passed, *scratch])
             launch(self._entry, self._how.grid, block, self._binary.shared, parameters, memory, checks=checks)
         except DeviceFault as fault:
-            raise self._told(fault) from None
+            raise self._source.told(fault) from None
         for arg, (address, nbytes, is_written) in zip([a for a in args if not isinstance(a, int)], ranges, strict=True):
             if is_written and isinstance(arg, np.ndarray):
                 arg[...] = memory.view(address, nbytes).view(arg.dtype).reshape(arg.shape)
@@ -82,16 +105,6 @@ class EmulatedKernel:
             found.append(memory.allocate(nbytes, name.removesuffix("_size")) if nbytes else 0)
             ranges += [(found[-1], nbytes, True)] if nbytes else []
         return found, ranges
-
-    def _told(self, fault: DeviceFault) -> DeviceFault:
-        """The fault at the line of the kernel's source that the module keeps."""
-        place = fault.source
-        if place is None:
-            return fault
-        text = self._source[place.line - 1].strip() if 0 < place.line <= len(self._source) else ""
-        where = replace(place, file=self._how.source or place.file, column=0)
-        return DeviceFault(fault.kind, fault.reason, where, kernel=f"{self._how.entry} ({self.arch})",
-                           instruction=fault.instruction, line=text)  # fmt: skip
 
 
 def _placed(

@@ -1,0 +1,122 @@
+"""Kernels that reduce several arrays element by element, as PTX: what devices reduce themselves because NCCL cannot.
+
+As `meshgen.ccl.simulated.reduce_arrays` defines it: each element is converted to the target's type first; 16-bit floats add up
+in f32 and round once; integers wrap; a NaN stays one.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from meshgen.errors import Diagnostic, MissingError
+from meshgen.kernels.ptx import PtxKernel, threads_kernel
+
+_FLOATS = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}  # bytes
+_INTEGERS = {"i1": 1, "i8": 1, "ui8": 1, "i16": 2, "ui16": 2, "i32": 4, "ui32": 4, "i64": 8, "ui64": 8}
+_BOOLEAN = {"sum": "or", "max": "or", "or": "or", "product": "and", "min": "and", "and": "and", "xor": "xor"}
+_ARITHMETIC = {"sum": "add", "product": "mul", "max": "max", "min": "min"}
+_BITWISE = ("and", "or", "xor")
+
+
+@functools.cache
+def reduce_kernel(kind: str, source: str, target: str, count: int) -> PtxKernel:
+    """Reduces `count` arrays of element type `source` to one of type `target`.
+
+    Parameters: the target's address, the sources' addresses, the number of elements.
+    Raises:
+        MissingError: MG0602, for element types that it does not compute with.
+    """
+    if not _is_known(kind, source, target):
+        text = f"no kernel reduces {source} to {target} by {kind} on a device"
+        raise MissingError(
+            Diagnostic("MG0602", text, hint="--device reference does; or reduce in another element type")
+        )
+    size = (_FLOATS | _INTEGERS)[source]
+    body = [
+        ".reg .b64 %wide, %place, %la, %lb;",
+        ".reg .b32 %ia, %ib;",
+        ".reg .b16 %h;",
+        ".reg .f32 %fa, %fb;",
+        ".reg .f64 %da, %db, %dc;",
+        ".reg .pred %nan;",
+        "cvt.u64.u32 %wide, %number;",
+    ]
+    for number in range(count):
+        body += [f"mad.lo.u64 %place, %wide, {size}, %source{number};"]
+        body += _loaded(source, target, "a" if number == 0 else "b")
+        body += _combined(kind, target) if number else []
+    body += [f"mad.lo.u64 %place, %wide, {(_FLOATS | _INTEGERS)[target]}, %target;", *_stored(target)]
+    parameters = [("target", "u64"), *((f"source{n}", "u64") for n in range(count)), ("count", "u32")]
+    return threads_kernel(f"reduce_{kind}_{source.lower()}_{target.lower()}_{count}", parameters, body)
+
+
+def _is_known(kind: str, source: str, target: str) -> bool:
+    if source in _FLOATS and target in _FLOATS:
+        return kind in _ARITHMETIC
+    return source in _INTEGERS and source == target and (kind in _ARITHMETIC or kind in _BITWISE)
+
+
+def _loaded(source: str, target: str, name: str) -> list[str]:
+    """An element of the source at `%place`, in the register `name` of the type that the target is computed in."""
+    if source in _INTEGERS:
+        register = f"%l{name}" if _INTEGERS[source] == 8 else f"%i{name}"
+        return [f"ld.global.{_word(source)} {register}, [%place];"]
+    lines = {
+        "f16": ["ld.global.b16 %h, [%place];", f"cvt.f32.f16 %f{name}, %h;"],
+        "bf16": [
+            f"ld.global.u16 %i{name}, [%place];",
+            f"shl.b32 %i{name}, %i{name}, 16;",
+            f"mov.b32 %f{name}, %i{name};",
+        ],
+        "f32": [f"ld.global.f32 %f{name}, [%place];"],
+        "f64": [f"ld.global.f64 %d{name}, [%place];"],
+    }[source]
+    if source == "f64" and target != "f64":
+        lines += [f"cvt.rn.f32.f64 %f{name}, %d{name};"]
+    if target == "f64" and source != "f64":
+        lines += [f"cvt.f64.f32 %d{name}, %f{name};"]
+    return lines + (_rounded(target, name) if source != target else [])
+
+
+def _rounded(target: str, name: str) -> list[str]:
+    """The value as an element of the target has it."""
+    if target == "f16":
+        return [f"cvt.rn.f16.f32 %h, %f{name};", f"cvt.f32.f16 %f{name}, %h;"]
+    if target == "bf16":
+        return [f"cvt.rn.bf16.f32 %h, %f{name};", f"cvt.u32.u16 %i{name}, %h;", f"shl.b32 %i{name}, %i{name}, 16;",
+                f"mov.b32 %f{name}, %i{name};"]  # fmt: skip
+    return []
+
+
+def _combined(kind: str, target: str) -> list[str]:
+    """Register a becomes a and b reduced."""
+    if target == "i1":
+        return [f"{_BOOLEAN[kind]}.b32 %ia, %ia, %ib;"]
+    if target in _INTEGERS:
+        r, bits = ("l", 64) if _INTEGERS[target] == 8 else ("i", 32)
+        if kind in _BITWISE:
+            return [f"{kind}.b{bits} %{r}a, %{r}a, %{r}b;"]
+        sign = "u" if target.startswith("ui") else "s"
+        low = ".lo" if kind == "product" else ""
+        return [f"{_ARITHMETIC[kind]}{low}.{sign}{bits} %{r}a, %{r}a, %{r}b;"]
+    if target != "f64":
+        way = {"sum": "add.rn", "product": "mul.rn", "max": "max.NaN", "min": "min.NaN"}[kind]
+        return [f"{way}.f32 %fa, %fa, %fb;"]
+    if kind in ("sum", "product"):
+        return [f"{_ARITHMETIC[kind]}.rn.f64 %da, %da, %db;"]
+    return ["setp.nan.f64 %nan, %da, %db;", "add.rn.f64 %dc, %da, %db;", f"{_ARITHMETIC[kind]}.f64 %da, %da, %db;",
+            "selp.f64 %da, %dc, %da, %nan;"]  # fmt: skip
+
+
+def _stored(target: str) -> list[str]:
+    if target in _INTEGERS:
+        register = "%la" if _INTEGERS[target] == 8 else "%ia"
+        return [f"st.global.{_word(target)} [%place], {register};"]
+    if target in ("f16", "bf16"):
+        return [f"cvt.rn.{target}.f32 %h, %fa;", "st.global.b16 [%place], %h;"]
+    return ["st.global.f32 [%place], %fa;" if target == "f32" else "st.global.f64 [%place], %da;"]
+
+
+def _word(dtype: str) -> str:
+    sign = "u" if dtype.startswith("ui") or dtype == "i1" else "s"
+    return f"{sign}{8 * _INTEGERS[dtype]}"

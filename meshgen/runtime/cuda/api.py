@@ -1,0 +1,152 @@
+"""The CUDA driver and NCCL, real or emulated, behind one interface: the executor does not know which it has.
+
+    real()                    NVIDIA's `cuda.bindings.driver`, and libnccl
+    emulated(devices, ...)    Python objects with the same functions
+
+A function is called by name; what it returns besides its result code comes back, and a code other than success is an error.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from meshgen.emulator.cuda.driver import EmulatedDriver
+from meshgen.emulator.cuda.machine import DEVICE_KINDS, Machine
+from meshgen.emulator.cuda.nccl import EmulatedNccl
+from meshgen.emulator.global_memory import Range
+from meshgen.errors import Diagnostic, MissingError, RuntimeFailure
+from meshgen.runtime.cuda.nccl import load_nccl
+from meshgen.runtime.emulate import KernelSource
+
+NOT_READY = 600  # CUDA_ERROR_NOT_READY
+OLDEST_DRIVER = 12_000  # of CUDA 12.0: cubins are made by ptxas 12.8, which all later drivers of CUDA 12 accept
+
+
+class Api:
+    """The two libraries.
+
+    Attributes:
+        driver: has the functions, enumerations and structures of `cuda.bindings.driver`.
+        machine: what is emulated; None: nothing is.
+        sources: Triton source of kernels by their entry, for what emulated devices say of them.
+    """
+
+    def __init__(self, driver: Any, machine: Machine | None = None, nccl: Any = None) -> None:
+        self.driver, self.machine, self._nccl = driver, machine, nccl
+        self.sources: dict[str, KernelSource] = {}
+
+    @cached_property
+    def nccl(self) -> Any:
+        """NCCL; the real one is loaded when it is first needed. Raises MissingError MG0602."""
+        return load_nccl() if self._nccl is None else self._nccl
+
+    def cuda(self, name: str, *args: Any) -> Any:
+        """Call a function of the driver.
+
+        Raises:
+            RuntimeFailure: MG0604 with CUDA's number and text; MG0608, what went wrong on an emulated device.
+        """
+        result, *values = getattr(self.driver, name)(*args)
+        if result:
+            raise self._failure(name, int(result), self._text_of(result))
+        return values[0] if len(values) == 1 else tuple(values)
+
+    def comm(self, name: str, *args: Any) -> Any:
+        """Call a function of NCCL. Raises as `cuda`."""
+        result, *values = getattr(self.nccl, name)(*args)
+        if result:
+            last = self.nccl.ncclGetLastError()
+            text = self.nccl.ncclGetErrorString(int(result)) + (f"; {last.strip()}" if last else "")
+            raise self._failure(name, int(result), text)
+        return values[0] if values else None
+
+    def is_idle(self, stream: int) -> bool:
+        """Whether all work in a stream is done. Raises as `cuda`."""
+        (result,) = self.driver.cuStreamQuery(stream)
+        if result and int(result) != NOT_READY:
+            raise self._failure("cuStreamQuery", int(result), self._text_of(result))
+        return not result
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether emulated devices can do nothing more of what they have been given."""
+        return self.machine is not None and self.machine.timeline.is_stuck
+
+    def name_memory(self, address: int, nbytes: int, text: str) -> None:
+        """What messages of an emulated device call these bytes."""
+        if self.machine:
+            self.machine.name(address, nbytes, text)
+
+    def limit_launch(self, parameters: int, ranges: Sequence[Range]) -> None:
+        """Say what a launch with these parameters may touch (see `Machine.limit`): emulated devices check it."""
+        if self.machine:
+            self.machine.limit(parameters, ranges)
+
+    def _failure(self, name: str, number: int, text: str) -> RuntimeFailure:
+        if self.machine and (fault := self.machine.fault):
+            source = self.sources.get(fault.kernel)
+            return source.told(fault) if source else fault
+        return RuntimeFailure(Diagnostic("MG0604", f"{name} fails with {number}: {text}"))
+
+    def _text_of(self, result: Any) -> str:
+        _, name = self.driver.cuGetErrorName(result)
+        _, text = self.driver.cuGetErrorString(result)
+        return f"{(name or b'unknown').decode()}, {(text or b'unknown').decode()}"
+
+
+def emulated(devices: int, arch: str, *, seed: int = 0, races: bool = False) -> Api:
+    """Emulated GPUs.
+
+    Args:
+        arch: of the GPUs, as `sm_90`. Raises MissingError MG0602 for one that is not emulated.
+        seed: of the random order in which work runs.
+        races: check that accesses to the same bytes are ordered.
+    """
+    if arch not in DEVICE_KINDS:
+        hint = f"emulated GPUs are {', '.join(DEVICE_KINDS)}"
+        raise MissingError(Diagnostic("MG0602", f"no GPU of architecture {arch} is emulated", hint=hint))
+    machine = Machine(devices, DEVICE_KINDS[arch], seed=seed, races=races)
+    driver = EmulatedDriver(machine)
+    api = Api(driver, machine, EmulatedNccl(driver))
+    api.cuda("cuInit", 0)
+    return api
+
+
+def real(devices: int) -> Api:
+    """The GPUs of this machine.
+
+    Args:
+        devices: how many are needed.
+    Raises:
+        MissingError: MG0602, cuda-bindings or the driver is missing, the driver is too old, or there are too few GPUs (MG0603).
+    """
+    try:
+        driver = importlib.import_module("cuda.bindings.driver")
+    except ImportError as error:
+        hint = "pip install 'meshgen[cuda12]' or 'meshgen[cuda13]', as the driver is; --device emulate needs no GPU"
+        raise MissingError(Diagnostic("MG0602", "the package cuda-bindings is not installed", hint=hint)) from error
+    api = Api(driver)
+    require_driver(api)
+    count = int(api.cuda("cuDeviceGetCount"))
+    if count < devices:
+        hint = "--device emulate needs no GPU"
+        raise MissingError(Diagnostic("MG0603", f"the module needs {devices} GPUs, but there are {count}", hint=hint))
+    return api
+
+
+def require_driver(api: Api) -> None:
+    """Raises MissingError MG0602: there is no driver of NVIDIA that works, or none that is new enough."""
+    hint = "install NVIDIA's driver 525 or later; --device emulate needs no GPU"
+    try:
+        api.cuda("cuInit", 0)
+        version = int(api.cuda("cuDriverGetVersion"))
+    except RuntimeError as error:  # of cuda-bindings: it finds no libcuda
+        raise MissingError(Diagnostic("MG0602", f"NVIDIA's driver is missing: {error}", hint=hint)) from error
+    except RuntimeFailure as failure:  # of the driver: no device, or it does not fit the kernel module
+        raise MissingError(Diagnostic("MG0602", failure.diagnostics[0].message, hint=hint)) from failure
+    if version < OLDEST_DRIVER:
+        release = f"{version // 1000}.{version % 1000 // 10}"
+        raise MissingError(Diagnostic("MG0602", f"NVIDIA's driver is for CUDA {release}: too old", hint=hint))

@@ -1,0 +1,129 @@
+"""Lowered collectives on the devices of this process: copies by kernels, everything else by NCCL, all in the item's stream.
+
+What ranks do together is one NCCL group, so that one thread can issue it for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from meshgen.ccl.nccl_types import DATA_TYPES, REDUCTIONS
+from meshgen.ccl.steps import Box, BufferRef, Copy, Fill, Group, Lowered, Messages, Reduce
+from meshgen.ccl.transport import launches
+from meshgen.ir.graph import DTYPES
+from meshgen.kernels.ptx import THREADS, PtxKernel, copy_kernel
+from meshgen.kernels.reduce_ptx import reduce_kernel
+from meshgen.runtime.cuda.api import Api
+from meshgen.runtime.cuda.boxes import Run, copies
+from meshgen.runtime.cuda.communicators import Communicators
+from meshgen.runtime.cuda.device import Device, Launch, ParameterBlock
+
+
+class RankWork:
+    """What one rank does for a collective in its own memory. Launches are made once, and issued as often as wanted."""
+
+    def __init__(self, device: Device, stream: int, lowered: Lowered, start_of: Callable[[BufferRef], int]) -> None:
+        """`start_of`: the address of each buffer of the collective. Raises MissingError MG0602: a reduction has no kernel."""
+        self._device, self.stream, self.lowered, self._start_of = device, stream, lowered, start_of
+        self._parts = {step: list(self._prepared(step)) for step in lowered.steps if isinstance(step, (Copy, Reduce))}
+
+    def address(self, box: Box) -> int:
+        """Of the first element of a box."""
+        return self._start_of(box.buffer) + box.byte_offset
+
+    def copy(self, step: Copy) -> None:
+        self._issue(step)
+
+    def reduce(self, step: Reduce) -> None:
+        self._issue(step)
+
+    def fill(self, step: Fill) -> None:
+        """Zeros, in a contiguous box: nothing else is lowered to."""
+        assert step.target.is_contiguous and step.value == 0
+        self._device.api.cuda("cuMemsetD8Async", self.address(step.target), 0, step.target.nbytes, self.stream)
+
+    def _issue(self, step: Copy | Reduce) -> None:
+        for part in self._parts[step]:
+            if isinstance(part, Run):
+                self._device.api.cuda("cuMemcpyDtoDAsync", part.target, part.source, part.nbytes, self.stream)
+            else:
+                self._device.launch(part, self.stream)
+
+    def _prepared(self, step: Copy | Reduce) -> Iterator[Run | Launch]:
+        if isinstance(step, Reduce):
+            kernel = reduce_kernel(step.kind, step.sources[0].dtype, step.target.dtype, len(step.sources))
+            values = (self.address(step.target), *map(self.address, step.sources), step.target.size)
+            yield self._launch(kernel, -(-step.target.size // THREADS), values)
+            return
+        starts = (self._start_of(box.buffer) for box in (step.target, step.source))
+        for part in copies(step.target, step.source, *starts):
+            yield part if isinstance(part, Run) else self._launch(copy_kernel(part.itemsize), part.blocks, part.values)
+
+    def _launch(self, kernel: PtxKernel, blocks: int, values: Sequence[int]) -> Launch:
+        function = self._device.function(kernel.text.encode(), kernel.name, 0)
+        parameters = ParameterBlock(list(zip(values, kernel.parameters, strict=True)))
+        return Launch(function, (blocks, 1, 1), THREADS, 0, parameters)
+
+
+def run_lowered(api: Api, comms: Communicators, works: Mapping[int, RankWork]) -> None:
+    """Issue one collective on all ranks, by rank: each by itself up to where it communicates, then all together."""
+    left = {rank: launches(work.lowered, work) for rank, work in works.items()}
+    while True:
+        now = {rank: launch for rank, steps in left.items() if (launch := next(steps, None))}
+        if not now:
+            return
+        api.comm("ncclGroupStart")
+        for rank, launch in now.items():
+            if isinstance(launch, Messages):
+                _send_and_receive(api, comms, rank, launch, works[rank])
+                continue
+            for step in launch:
+                _call(api, comms, rank, step, works[rank])
+        api.comm("ncclGroupEnd")
+
+
+def _call(api: Api, comms: Communicators, rank: int, step: Group, work: RankWork) -> None:
+    source, target = work.address(step.source), work.address(step.target)
+    dtype, comm = DATA_TYPES[step.dtype], comms.of(step.axes, rank)
+    reduction = REDUCTIONS.get(step.reduction, 0)
+    match step.kind:
+        case "all_reduce":
+            api.comm("ncclAllReduce", source, target, step.count, dtype, reduction, comm, work.stream)
+        case "all_gather":
+            api.comm("ncclAllGather", source, target, step.count, dtype, comm, work.stream)
+        case "reduce_scatter":
+            api.comm("ncclReduceScatter", source, target, step.count, dtype, reduction, comm, work.stream)
+        case "broadcast":
+            api.comm("ncclBroadcast", source, target, step.count, dtype, step.root, comm, work.stream)
+        case "reduce":
+            api.comm("ncclReduce", source, target, step.count, dtype, reduction, step.root, comm, work.stream)
+        case "all_to_all":  # NCCL has it since 2.28, by sends and receives as well
+            part = step.count * DTYPES[step.dtype].itemsize
+            for peer in range(step.source.nbytes // part):
+                api.comm("ncclSend", source + peer * part, step.count, dtype, peer, comm, work.stream)
+                api.comm("ncclRecv", target + peer * part, step.count, dtype, peer, comm, work.stream)
+
+
+def _send_and_receive(api: Api, comms: Communicators, rank: int, step: Messages, work: RankWork) -> None:
+    """In the communicator of all ranks, whose numbers the messages have; elements travel as bytes."""
+    byte = DATA_TYPES["ui8"]
+    for message in step.sends:
+        api.comm(
+            "ncclSend",
+            work.address(message.box),
+            message.box.nbytes,
+            byte,
+            message.peer,
+            comms.world[rank],
+            work.stream,
+        )
+    for message in step.receives:
+        api.comm(
+            "ncclRecv",
+            work.address(message.box),
+            message.box.nbytes,
+            byte,
+            message.peer,
+            comms.world[rank],
+            work.stream,
+        )

@@ -1,0 +1,129 @@
+"""One rank's GPU: its memory, kernels, streams and events. All of it is made before a step; a step allocates nothing."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from meshgen.runtime.cuda.api import Api
+from meshgen.runtime.plan import STREAMS
+
+Array = np.ndarray[Any, Any]
+CELLS = {4: ctypes.c_uint32, 8: ctypes.c_uint64}  # by bytes of a launch parameter
+STATIC_SHARED_BYTES = 49_152  # dynamic shared memory that needs no opt-in, on every architecture
+
+
+class ParameterBlock:
+    """The values of a launch's parameters, and the array of pointers to them that `cuLaunchKernel` takes."""
+
+    def __init__(self, values: Sequence[tuple[int, int]]) -> None:
+        """`values`: each value and its size in bytes."""
+        self._cells = [CELLS[nbytes](value) for value, nbytes in values]
+        self._pointers = (ctypes.c_void_p * max(1, len(values)))(*map(ctypes.addressof, self._cells))
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self._pointers)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel with everything that its launch needs."""
+
+    function: int
+    grid: tuple[int, int, int]
+    threads: int
+    shared_bytes: int
+    parameters: ParameterBlock
+
+
+class Device:
+    """A GPU that one rank has for itself. Every method makes its context current."""
+
+    def __init__(self, api: Api, ordinal: int) -> None:
+        self.api, self.ordinal = api, ordinal
+        self._context = api.cuda("cuDevicePrimaryCtxRetain", api.cuda("cuDeviceGet", ordinal))
+        self._modules: dict[bytes, int] = {}
+        self._allocations: list[int] = []
+        self._events: dict[object, int] = {}
+        self.use()
+        flags = api.driver.CUstream_flags.CU_STREAM_NON_BLOCKING
+        # a lower number is a higher priority: what communicates gets multiprocessors first
+        self.streams = [int(api.cuda("cuStreamCreateWithPriority", int(flags), -n)) for n in range(STREAMS)]
+
+    def use(self) -> None:
+        self.api.cuda("cuCtxSetCurrent", self._context)
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """Major and minor number of the compute capability."""
+        names, device = self.api.driver.CUdevice_attribute, self.api.cuda("cuDeviceGet", self.ordinal)
+        major = names.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+        minor = names.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
+        return tuple(int(self.api.cuda("cuDeviceGetAttribute", each, device)) for each in (major, minor))  # type: ignore[return-value]
+
+    def allocate(self, nbytes: int, name: str) -> int:
+        """The address of memory that stays until `close`, aligned to 256 bytes. Raises RuntimeFailure MG0604."""
+        self.use()
+        address = int(self.api.cuda("cuMemAlloc", max(nbytes, 1)))
+        self._allocations.append(address)
+        self.api.name_memory(address, max(nbytes, 1), name)
+        return address
+
+    def upload(self, address: int, array: Array) -> None:
+        """Copy an array to the device; it is there when this returns."""
+        whole = np.ascontiguousarray(array)
+        if whole.nbytes:
+            self.use()
+            self.api.cuda("cuMemcpyHtoD", address, whole.ctypes.data, whole.nbytes)
+
+    def download(self, address: int, array: Array) -> Array:
+        """Fill a contiguous array from the device, whose work on it must be done."""
+        if array.nbytes:
+            self.use()
+            self.api.cuda("cuMemcpyDtoH", array.ctypes.data, address, array.nbytes)
+        return array
+
+    def function(self, image: bytes, entry: str, shared_bytes: int) -> int:
+        """A kernel of a cubin or PTX text, allowed so much dynamic shared memory."""
+        self.use()
+        if image not in self._modules:
+            self._modules[image] = int(self.api.cuda("cuModuleLoadData", image))
+        found = int(self.api.cuda("cuModuleGetFunction", self._modules[image], entry.encode()))
+        if shared_bytes > STATIC_SHARED_BYTES:
+            name = self.api.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self.api.cuda("cuFuncSetAttribute", found, name, shared_bytes)
+        return found
+
+    def launch(self, launch: Launch, stream: int) -> None:
+        self.api.cuda("cuLaunchKernel", launch.function, *launch.grid, launch.threads, 1, 1, launch.shared_bytes, stream,
+                      launch.parameters.address, 0)  # fmt: skip
+
+    def event(self, key: object) -> int:
+        """The event of this name; made when it is first asked for."""
+        if key not in self._events:
+            self.use()
+            flags = self.api.driver.CUevent_flags.CU_EVENT_DISABLE_TIMING
+            self._events[key] = int(self.api.cuda("cuEventCreate", int(flags)))
+        return self._events[key]
+
+    def record(self, key: object, stream: int) -> None:
+        self.api.cuda("cuEventRecord", self.event(key), stream)
+
+    def close(self) -> None:
+        """Give everything back."""
+        self.use()
+        for stream in self.streams:
+            self.api.cuda("cuStreamSynchronize", stream)
+            self.api.cuda("cuStreamDestroy", stream)
+        for event in self._events.values():
+            self.api.cuda("cuEventDestroy", event)
+        for module in self._modules.values():
+            self.api.cuda("cuModuleUnload", module)
+        for address in self._allocations:
+            self.api.cuda("cuMemFree", address)
+        self.api.cuda("cuDevicePrimaryCtxRelease", self.api.cuda("cuDeviceGet", self.ordinal))

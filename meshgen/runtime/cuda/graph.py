@@ -1,0 +1,77 @@
+"""Steps of several devices captured in one CUDA graph, so that one call of the host launches all of it.
+
+The capture begins in one stream; all others fork from it and join it again, so every stream of every rank takes part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from meshgen.runtime.cuda.api import Api
+from meshgen.runtime.cuda.device import Device
+
+
+def fork(origin: tuple[Device, int], others: Sequence[tuple[Device, int]], key: object) -> None:
+    """Streams of devices go on after what the origin has to do until now."""
+    device, stream = origin
+    device.record(key, stream)
+    for other, its_stream in others:
+        other.api.cuda("cuStreamWaitEvent", its_stream, device.event(key), 0)
+
+
+def join(origin: tuple[Device, int], others: Sequence[tuple[Device, int]], key: object) -> None:
+    """The origin goes on after what all the others have to do until now."""
+    device, stream = origin
+    for number, (other, its_stream) in enumerate(others):
+        other.record((key, number), its_stream)
+        device.api.cuda("cuStreamWaitEvent", stream, other.event((key, number)), 0)
+
+
+class StepGraph:
+    """A captured step. Pointers are part of it: where they change, `capture` again."""
+
+    def __init__(self, api: Api, streams: Sequence[tuple[Device, int]], issue: Callable[[], None]) -> None:
+        """`streams`: all that `issue` gives work to, each with its device; the first is the origin."""
+        self._api, self._streams, self._issue = api, streams, issue
+        self._executable = 0
+        self.nodes = 0
+        self.capture()
+
+    def capture(self) -> None:
+        """Record what `issue` does, and make it ready to be launched: in place of the last one if its form is the same."""
+        graph = self._recorded()
+        self.nodes = int(self._api.cuda("cuGraphGetNodes", graph)[1])
+        if not (self._executable and self._is_updated(graph)):
+            self._destroy()
+            self._executable = int(self._api.cuda("cuGraphInstantiate", graph, 0))
+        self._api.cuda("cuGraphDestroy", graph)
+
+    def launch(self) -> None:
+        """One step, in the origin."""
+        self._api.cuda("cuGraphLaunch", self._executable, self._streams[0][1])
+
+    def close(self) -> None:
+        self._destroy()
+
+    def _recorded(self) -> int:
+        """The graph of a capture. Other threads (NCCL has some) may call what they like meanwhile."""
+        origin, *others = self._streams
+        mode = self._api.driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        self._api.cuda("cuStreamBeginCapture", origin[1], mode)
+        try:
+            fork(origin, others, "fork")
+            self._issue()
+            join(origin, others, "join")
+        except BaseException:
+            self._api.driver.cuStreamEndCapture(origin[1])
+            raise
+        return int(self._api.cuda("cuStreamEndCapture", origin[1]))
+
+    def _is_updated(self, graph: int) -> bool:
+        result, *_ = self._api.driver.cuGraphExecUpdate(self._executable, graph)
+        return not result
+
+    def _destroy(self) -> None:
+        if self._executable:
+            self._api.cuda("cuGraphExecDestroy", self._executable)
+            self._executable = 0

@@ -1,0 +1,181 @@
+"""What is said where CUDA or NCCL is missing, too old or fails; and the table of NCCL's prototypes against its header."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from meshgen.ccl.nccl_types import DATA_TYPES, REDUCTIONS, Result
+from meshgen.emulator.cuda.driver import EmulatedDriver
+from meshgen.emulator.cuda.nccl import EmulatedNccl
+from meshgen.errors import MissingError, RuntimeFailure
+from meshgen.runtime.cuda import api, nccl
+from meshgen.runtime.cuda.api import Api, emulated
+from meshgen.runtime.cuda.device import Device
+from meshgen.runtime.cuda.nccl import PROTOTYPES, Nccl, load_nccl
+
+
+def bindings(monkeypatch: pytest.MonkeyPatch, driver: Any) -> None:
+    """Let `import cuda.bindings.driver` give this; an exception is raised."""
+
+    def found(name: str) -> Any:
+        if isinstance(driver, ImportError):
+            raise driver
+        return driver
+
+    monkeypatch.setattr(importlib, "import_module", found)
+
+
+def test_cuda_bindings_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    bindings(monkeypatch, ImportError("no module"))
+    with pytest.raises(
+        MissingError, match=r"(?s)MG0602: the package cuda-bindings is not installed.*meshgen\[cuda12\]"
+    ):
+        api.real(1)
+
+
+def test_a_driver_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(flags: int) -> Any:
+        raise RuntimeError("cuda is an NVIDIA driver library and can only be found via system search")
+
+    bindings(monkeypatch, SimpleNamespace(cuInit=missing))
+    with pytest.raises(
+        MissingError, match=r"(?s)MG0602: NVIDIA's driver is missing: cuda is.*install NVIDIA's driver 525"
+    ):
+        api.real(1)
+
+
+def test_a_machine_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {
+        "cuGetErrorName": lambda result: (0, b"CUDA_ERROR_NO_DEVICE"),
+        "cuGetErrorString": lambda result: (0, b"no device"),
+    }
+    bindings(monkeypatch, SimpleNamespace(cuInit=lambda flags: (100,), **texts))
+    with pytest.raises(MissingError, match="MG0602: cuInit fails with 100: CUDA_ERROR_NO_DEVICE, no device"):
+        api.real(1)
+
+
+def test_a_driver_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    bindings(monkeypatch, SimpleNamespace(cuInit=lambda flags: (0,), cuDriverGetVersion=lambda: (0, 11_080)))
+    with pytest.raises(MissingError, match=r"MG0602: NVIDIA's driver is for CUDA 11\.8: too old"):
+        api.real(1)
+
+
+def test_too_few_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    bindings(monkeypatch, emulated(2, "sm_90").driver)
+    assert api.real(2).cuda("cuDeviceGetCount") == 2
+    with pytest.raises(MissingError, match="MG0603: the module needs 4 GPUs, but there are 2"):
+        api.real(4)
+
+
+def test_architectures_that_are_not_emulated() -> None:
+    with pytest.raises(
+        MissingError, match=r"(?s)MG0602: no GPU of architecture sm_75 is emulated.*sm_80, sm_90, sm_100"
+    ):
+        emulated(1, "sm_75")
+
+
+def test_calls_that_fail_say_cudas_number_and_text() -> None:
+    gpus = emulated(1, "sm_80")
+    with pytest.raises(
+        RuntimeFailure, match="MG0604: cuMemAlloc fails with 201: CUDA_ERROR_INVALID_CONTEXT, invalid device"
+    ):
+        gpus.cuda("cuMemAlloc", 16)
+    device = Device(gpus, 0)
+    with pytest.raises(RuntimeFailure, match="fails with 2: CUDA_ERROR_OUT_OF_MEMORY, out of memory"):
+        device.allocate(1 << 40, "too much")
+    with pytest.raises(RuntimeFailure, match="MG0604: ncclGroupEnd fails with 5: invalid usage; ncclGroupEnd without"):
+        gpus.comm("ncclGroupEnd")
+
+
+def test_faults_of_emulated_devices_are_what_went_wrong() -> None:
+    device = Device(emulated(1, "sm_80"), 0)
+    address = device.allocate(8, "small")
+    with pytest.raises(RuntimeFailure, match="MG0608: address: 16 bytes at"):
+        device.api.cuda("cuMemsetD8Async", address, 0, 16, device.streams[0])
+        device.api.cuda("cuStreamSynchronize", device.streams[0])
+
+
+def test_nccl_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nccl, "_packaged", lambda: "/nowhere/libnccl.so.2")
+    with pytest.raises(MissingError, match=r"(?s)MG0602: NCCL is missing or too old: .*nowhere.*meshgen"):
+        load_nccl()
+    with pytest.raises(MissingError):
+        Api(emulated(1, "sm_80").driver).comm("ncclGroupStart")
+
+
+def test_nccl_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nccl.ctypes, "CDLL", lambda path: None)
+    monkeypatch.setattr(nccl, "Nccl", lambda library: SimpleNamespace(ncclGetVersion=lambda: (0, 21_805)))
+    with pytest.raises(MissingError, match=r"MG0602: NCCL 2\.18\.5 is too old: 2\.28\.0 or later is needed"):
+        load_nccl()
+
+
+def test_both_nccls_have_the_same_functions() -> None:
+    """`InitRank` takes a name in both, which the real one passes on in the configuration."""
+    emulated_names = {name for name in dir(EmulatedNccl) if name.startswith("nccl")}
+    real_names = set(PROTOTYPES) - {"ncclCommInitRankConfig"} | {n for n in dir(Nccl) if n.startswith("nccl")}
+    assert emulated_names == real_names
+    assert all(hasattr(EmulatedDriver, name) for name in ("cuLaunchKernel", "cuGraphLaunch"))
+
+
+def header() -> str:
+    """`nccl.h` of the installed package; the test is skipped where there is none."""
+    spec = importlib.util.find_spec("nvidia.nccl") if importlib.util.find_spec("nvidia") else None
+    places = [Path(place) / "include" / "nccl.h" for place in (spec.submodule_search_locations or [] if spec else [])]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        pytest.skip("the package nvidia-nccl is not installed")
+    return found.read_text()
+
+
+C_KINDS = {"c_int": "int", "c_ulong": "size_t", "c_void_p": "pointer", "UniqueId": "id"}
+
+
+def kind_of(parameter: str) -> str:
+    if "*" in parameter or "ncclComm_t" in parameter or "cudaStream_t" in parameter:
+        return "pointer"
+    if "ncclUniqueId" in parameter:
+        return "id"
+    return "size_t" if "size_t" in parameter else "int"
+
+
+@pytest.mark.parametrize("name", PROTOTYPES)
+def test_prototypes_are_those_of_the_header(name: str) -> None:
+    match = re.search(rf"^ncclResult_t\s+{name}\(([^)]*)\);", header(), re.MULTILINE)
+    assert match, name
+    theirs = [kind_of(each) for each in match[1].split(",") if each.strip() not in ("", "void")]
+    assert theirs == [C_KINDS.get(each.__name__, "pointer") for each in PROTOTYPES[name]]
+
+
+def test_numbers_are_those_of_the_header() -> None:
+    text = header()
+
+    def number(name: str) -> int:
+        match = re.search(rf"\b{name}\s*=\s*(\d+)", text)
+        assert match, name
+        return int(match[1])
+
+    names = {"i8": "ncclInt8", "ui8": "ncclUint8", "i32": "ncclInt32", "ui32": "ncclUint32", "i64": "ncclInt64", "ui64": "ncclUint64",
+             "f16": "ncclFloat16", "f32": "ncclFloat32", "f64": "ncclFloat64", "bf16": "ncclBfloat16",
+             "f8E4M3FN": "ncclFloat8e4m3", "f8E5M2": "ncclFloat8e5m2"}  # fmt: skip
+    assert {dtype: number(name) for dtype, name in names.items()} == DATA_TYPES
+    reductions = {"sum": "ncclSum", "product": "ncclProd", "max": "ncclMax", "min": "ncclMin"}
+    assert {kind: number(name) for kind, name in reductions.items()} == REDUCTIONS
+    assert {each.name: number(each.name) for each in Result} == {each.name: int(each) for each in Result}
+
+
+def test_the_real_library_takes_our_calls() -> None:
+    """As far as it goes without a GPU: version, identifiers, and a communicator that fails for want of a driver."""
+    header()
+    library = load_nccl()
+    assert library.ncclGetVersion()[1] >= nccl.OLDEST
+    result, id_ = library.ncclGetUniqueId()
+    assert result == Result.ncclSuccess and len(id_) == 128
+    assert library.ncclGetErrorString(Result.ncclInvalidUsage).startswith("invalid usage")

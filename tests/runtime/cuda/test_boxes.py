@@ -1,0 +1,130 @@
+"""Copies of boxes and reductions within a device, run as PTX and compared with NumPy; and assembled by ptxas where there is one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from meshgen.ccl.host import HostBuffers
+from meshgen.ccl.simulated import reduce_arrays
+from meshgen.ccl.steps import OPERAND, RESULT, Box, Copy, Lowered, Reduce, dense
+from meshgen.errors import MissingError
+from meshgen.ir.graph import DTYPES
+from meshgen.kernels.ptx import PtxKernel, copy_kernel
+from meshgen.kernels.reduce_ptx import reduce_kernel
+from meshgen.runtime.cuda.api import emulated
+from meshgen.runtime.cuda.boxes import Run, copies
+from meshgen.runtime.cuda.collectives import RankWork
+from meshgen.runtime.cuda.device import Device
+
+Array = np.ndarray[Any, Any]
+
+
+def on_device(lowered: Lowered, operands: list[Array], result: Array) -> Array:
+    """The result's bytes after the steps on an emulated GPU with race checks."""
+    device = Device(emulated(1, "sm_80", races=True), 0)
+    arrays = [*operands, result]
+    addresses = [device.allocate(array.nbytes, f"array {n}") for n, array in enumerate(arrays)]
+    for address, array in zip(addresses, arrays, strict=True):
+        device.upload(address, array)
+    work = RankWork(device, device.streams[0], lowered, lambda ref: addresses[-1 if ref == RESULT else ref.number])
+    for step in lowered.steps:
+        work.copy(step) if isinstance(step, Copy) else work.reduce(step)
+    device.api.cuda("cuStreamSynchronize", device.streams[0])
+    return device.download(addresses[-1], np.empty_like(result))
+
+
+def random_boxes(rng: np.random.Generator, dtype: str) -> tuple[Box, Box]:
+    """Two boxes of one shape in arrays of other sizes, with up to five dims."""
+    rank = int(rng.integers(0, 6))
+    shape = rng.integers(1, 5, rank)
+    found = []
+    for buffer in (OPERAND, RESULT):
+        around = shape + rng.integers(0, 3, rank)
+        start = [int(rng.integers(0, free + 1)) for free in around - shape]
+        ranges = [(s, s + int(n)) for s, n in zip(start, shape, strict=True)]
+        found.append(dense(buffer, dtype, tuple(map(int, around))).part(ranges))
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_copies_are_those_of_numpy(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dtype = ["i8", "bf16", "f32", "f64", "c128"][seed % 5]
+    source, target = random_boxes(rng, dtype)
+    operand = rng.integers(0, 256, max(source.byte_end, 16), np.uint8)
+    result = rng.integers(0, 256, max(target.byte_end, 16), np.uint8)
+    want = result.copy()
+    step = Copy(source, target)
+    HostBuffers({OPERAND: operand, RESULT: want}).copy(step)
+    assert (on_device(Lowered((step,), 0), [operand], result) == want).all()
+
+
+def test_what_is_contiguous_is_one_copy_and_rows_move_in_wide_words() -> None:
+    whole, rows = dense(OPERAND, "bf16", (4, 64)), dense(OPERAND, "bf16", (4, 80)).part([(0, 4), (0, 64)])
+    assert list(copies(whole, whole, 0, 4096)) == [Run(0, 4096, 512)]
+    (call,) = copies(whole, rows, 0, 4096)
+    assert call.itemsize == 16 and call.values[2] == 32  # of 256 elements of two bytes
+    (odd,) = copies(whole, rows, 0, 4098)
+    assert odd.itemsize == 2 and odd.values[2] == 256
+
+
+REDUCTIONS = [
+    *((kind, dtype, dtype) for kind in ("sum", "product", "max", "min") for dtype in ("f32", "bf16", "f16", "f64", "i32", "ui8", "i64", "i16")),
+    *((kind, dtype, dtype) for kind in ("and", "or", "xor") for dtype in ("i32", "ui64", "i8", "i1")),
+    *(("sum", source, target) for source, target in (("bf16", "f32"), ("f32", "bf16"), ("f16", "f64"), ("f64", "f16"))),
+    ("xor", "i1", "i1"), ("sum", "i1", "i1"), ("min", "i1", "i1"),
+]  # fmt: skip
+
+
+def operands_of(dtype: str, count: int, size: int) -> list[Array]:
+    rng, kind = np.random.default_rng(7), DTYPES[dtype]
+    if dtype in ("f16", "bf16", "f32", "f64"):
+        found = [(rng.standard_normal(size) * 4).astype(kind) for _ in range(count)]
+        found[1][3] = np.nan
+        return found
+    return [rng.integers(0, 2 if dtype == "i1" else 120, size).astype(kind) for _ in range(count)]
+
+
+@pytest.mark.parametrize("kind, source, target", REDUCTIONS)
+def test_reductions_have_the_bits_of_the_meaning(kind: str, source: str, target: str) -> None:
+    arrays = operands_of(source, 3, 300)
+    boxes = tuple(dense(OPERAND._replace(number=n), source, (300,)) for n in range(3))
+    step = Reduce(boxes, dense(RESULT, target, (300,)), kind)
+    found = on_device(Lowered((step,), 0), arrays, np.zeros(300, DTYPES[target]))
+    want = reduce_arrays(arrays, kind, target)
+    assert found.dtype == want.dtype
+    nan = (
+        np.isnan(want.astype(np.float64))
+        if want.dtype.kind in "fV" or want.dtype == ml_dtypes.bfloat16
+        else np.zeros(300, bool)
+    )
+    assert found[~nan].tobytes() == want[~nan].tobytes()
+    assert np.isnan(found[nan].astype(np.float64)).all()
+
+
+@pytest.mark.parametrize(
+    "kind, source, target", [("sum", "f8E4M3FN", "f8E4M3FN"), ("product", "c64", "c64"), ("xor", "f32", "f32")]
+)
+def test_reductions_without_a_kernel_are_refused(kind: str, source: str, target: str) -> None:
+    with pytest.raises(MissingError, match=f"MG0602: no kernel reduces {source} to {target} by {kind}"):
+        reduce_kernel(kind, source, target, 2)
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="no ptxas")
+@pytest.mark.parametrize(
+    "kernel", [*map(copy_kernel, (1, 2, 4, 8, 16)), *(reduce_kernel(*r, 3) for r in REDUCTIONS)], ids=lambda k: k.name
+)
+def test_ptxas_takes_them(kernel: PtxKernel, tmp_path: Path) -> None:
+    file = tmp_path / "kernel.ptx"
+    file.write_text(kernel.text)
+    outcome = subprocess.run(
+        ["ptxas", "-arch=sm_90", str(file), "-o", str(tmp_path / "out")], capture_output=True, text=True
+    )
+    assert outcome.returncode == 0, outcome.stderr + outcome.stdout
