@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from meshgen.ccl.between import Post
 from meshgen.errors import ArgumentError, Diagnostic, MissingError, ShardingError, UsageError
-from meshgen.ir.graph import Node
 from meshgen.mesh import Mesh
 from meshgen.runtime.arguments import Arguments, Shapes, arrays_of, by_name, shapes_given
 from meshgen.runtime.checker import check
 from meshgen.runtime.emulate import EmulatedKernel, Emulation, first_arch
+from meshgen.runtime.engines import ENGINES, Loaded, Run
 from meshgen.runtime.footprint import out_of_memory, require_memory
-from meshgen.runtime.launch import Launch, emulated, evaluated, interpreted
 from meshgen.runtime.manifest import Binary, Binding, Kernel, Manifest
 from meshgen.runtime.members import Members
 from meshgen.runtime.open_program import Argument
 from meshgen.runtime.plan import Schedule
-from meshgen.runtime.reference import plan_steps, run_plan
 from meshgen.runtime.sizes import Given, bound, refuse_other_count
 
 Array = np.ndarray[Any, Any]
-DEVICES = ("reference", "interpret", "emulate", "cuda")
+DEVICES = tuple(ENGINES)
 
 
 class LoadedModule:
@@ -191,7 +188,7 @@ class LoadedModule:
         Args:
             args: global arrays in the order of `inputs`, or by name.
             device: `reference` evaluates kernels with NumPy; `interpret` runs their Triton source, which is
-                code from the module, on the CPU; `emulate`, or an `Emulation`, their PTX on the emulated GPU.
+                code from the module, on the CPU; `emulate`, or an `Emulation`, runs what ships on emulated GPUs; `cuda` on GPUs.
         Raises:
             ArgumentError: MG0601, with everything that does not fit.
             MissingError: MG0602, the device is not there.
@@ -199,19 +196,31 @@ class LoadedModule:
             RuntimeFailure: MG0604, it does not fit into memory; MG0608, a kernel is at fault.
         """
         self.require_sizes()
-        arrays = self._arguments(args)
+        given = arrays_of(self.inputs, args)
         self.require_memory()
+        name, emulation = ("emulate", device) if isinstance(device, Emulation) else (device, Emulation())
+        if name not in ENGINES:
+            raise UsageError(Diagnostic("MG0001", f"unknown device '{name}'", hint=f"use one of {', '.join(DEVICES)}"))
+        run = Run(self, [part.loaded for part in self.parts], [part.filled(given) for part in self.parts], emulation)
         with out_of_memory():
-            return run_plan(self.manifest, self._constants, arrays, self._launcher(device))
+            return self._in_order(ENGINES[name](run))
+
+    @property
+    def loaded(self) -> Loaded:
+        """What engines run, of a module of one mesh."""
+        return Loaded(self.manifest, self._constants, lambda name: bytes(self._container[name]))
+
+    def filled(self, given: Mapping[str, Array]) -> list[Array]:
+        """All arguments of the plan, stored ones included, of those that callers pass to the program."""
+        return [self._weights[b.name] if b.stored else given[b.name] for b in self.manifest.inputs]
+
+    def _in_order(self, results: Sequence[list[Array]]) -> list[Array]:
+        """The results of all meshes in the order of the program's."""
+        return results[0]
 
     def require_memory(self) -> None:
         """Raises RuntimeFailure MG0604 where a step does not fit into this machine's memory."""
         require_memory(part.manifest for part in self.parts)
-
-    def steps(self, args: Mapping[str, Any], device: str | Emulation, post: Post) -> Generator[Node, None, list[Array]]:
-        """As `run`, step by step, as a part of a program on several meshes (see `plan_steps`)."""
-        arrays = self._arguments(args)
-        return plan_steps(self.manifest, self._constants, arrays, self._launcher(device), post)
 
     def require_sizes(self) -> None:
         """Raises ShardingError MG0201 while the number of devices along an axis is unknown."""
@@ -225,31 +234,12 @@ class LoadedModule:
                 )
             )
 
-    def _arguments(self, args: Arguments) -> list[Array]:
-        """All inputs of the plan, stored ones included."""
-        arrays = arrays_of(self.inputs, args)
-        return [self._weights[b.name] if b.stored else arrays[b.name] for b in self.manifest.inputs]
-
     def emulated_kernels(self, arch: str = "") -> dict[str, EmulatedKernel]:
         """The kernels that have code, for the emulated GPU; `arch` as of `Emulation`. Raises as `ptx`, and MG0608."""
         kernels = self.manifest.kernels
         arch = arch or first_arch(kernels)
         coded = [name for name, kernel in kernels.items() if kernel.source]
         return {name: EmulatedKernel(kernels[name], arch, self.ptx(name, arch), self.source(name)) for name in coded}
-
-    def _launcher(self, device: str | Emulation) -> Launch:
-        if isinstance(device, Emulation) or device == "emulate":
-            how = device if isinstance(device, Emulation) else Emulation()
-            return emulated(self.manifest, self.emulated_kernels(how.arch), races=how.races)
-        if device == "reference":
-            return evaluated(self.manifest)
-        if device == "interpret":  # only here, where the user asks for it by name, is code of the module executed
-            return interpreted(self.manifest, {name: self.source(name) for name in self.manifest.kernels})
-        if device == "cuda":
-            raise MissingError(
-                Diagnostic("MG0602", "this version runs modules on the CPU only", hint="use device='reference'")
-            )
-        raise UsageError(Diagnostic("MG0001", f"unknown device '{device}'", hint=f"use one of {', '.join(DEVICES)}"))
 
 
 def no_kernel(name: str, names: Sequence[str]) -> UsageError:

@@ -8,18 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ccl.between import Post
 from meshgen.runtime import limits
-from meshgen.runtime.arguments import Arguments, arrays_of
 from meshgen.runtime.checked import checked_manifest, load_part, reading
 from meshgen.runtime.checker_parts import check_parts
-from meshgen.runtime.emulate import Emulation
-from meshgen.runtime.footprint import out_of_memory
 from meshgen.runtime.manifest import Binding, Parts
 from meshgen.runtime.manifest_reading import parts_from_json
 from meshgen.runtime.members import Folder, Members, damaged
 from meshgen.runtime.module import LoadedModule, no_kernel
-from meshgen.runtime.simulate import together
 from meshgen.runtime.sizes import Given, bound, refuse_other_count
 
 Array = np.ndarray[Any, Any]
@@ -102,16 +97,10 @@ class LoadedProgram(LoadedModule):
     def kernel_names(self) -> list[str]:
         return [f"{part.mesh.name}/{name}" for part in self.parts for name in part.kernel_names]
 
-    def run(self, args: Arguments, device: str | Emulation = "reference") -> list[Array]:
-        """Run one step on all ranks of all meshes in this process; as `LoadedModule.run`."""
-        given = arrays_of(self.inputs, args)
-        self.require_memory()
-        post = Post()
-        steps = [part.steps({b.name: given[b.name] for b in part.inputs}, device, post) for part in self.parts]
+    def _in_order(self, results: Sequence[list[Array]]) -> list[Array]:
         table: dict[int, Array] = {}
-        with out_of_memory():
-            for (_, _, numbers), results in zip(self.described.parts, together(steps, post), strict=True):
-                table.update(zip(numbers, results, strict=True))
+        for (_, _, numbers), own in zip(self.described.parts, results, strict=True):
+            table.update(zip(numbers, own, strict=True))
         return [table[number] for number in sorted(table)]
 
 

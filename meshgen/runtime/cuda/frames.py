@@ -1,0 +1,120 @@
+"""A step, or one of a region, made ready for devices: where its buffers lie, and everything that its items launch.
+
+Addresses do not change from step to step, so launches are made once, with their parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from meshgen.ccl.collective import Collective
+from meshgen.ccl.lower import lower
+from meshgen.ccl.steps import BufferRef, Group
+from meshgen.mesh import Mesh
+from meshgen.runtime.cuda.code import Launcher
+from meshgen.runtime.cuda.collectives import RankWork
+from meshgen.runtime.cuda.device import Device, Launch
+from meshgen.runtime.plan import CONTROL, Item, Schedule
+
+Addresses = Mapping[int, int]  # by rank
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A step on some ranks.
+
+    Attributes:
+        path: of a region, the numbers of its item and of itself in that, from the whole step on.
+        ranks: that run it, in the world of all meshes; the addresses are those of all ranks of its mesh.
+        arenas, given: addresses of the arena, and of each buffer that is given to a region.
+        launches, works: by item, the launch of a kernel and the work of a collective on each rank.
+        regions: by item, the frames of its regions.
+    """
+
+    path: tuple[int, ...]
+    plan: Schedule
+    ranks: tuple[int, ...]
+    arenas: Addresses
+    given: Mapping[int, Addresses]
+    launches: dict[int, dict[int, Launch | None]] = field(default_factory=dict[int, dict[int, Launch | None]])
+    works: dict[int, dict[int, RankWork]] = field(default_factory=dict[int, dict[int, RankWork]])
+    regions: dict[int, tuple[Frame, ...]] = field(default_factory=dict[int, tuple["Frame", ...]])
+
+    def address(self, number: int, rank: int) -> int:
+        """Where a buffer begins on a rank."""
+        buffer = self.plan.buffers[number]
+        return self.given[buffer.storage][rank] if buffer.kind == "given" else self.arenas[rank] + buffer.offset
+
+    def addresses(self, number: int) -> Addresses:
+        return {rank: self.address(number, rank) for rank in self.arenas}
+
+    def alone(self, rank: int) -> Frame:
+        """The same step on one rank."""
+        regions = {number: tuple(each.alone(rank) for each in frames) for number, frames in self.regions.items()}
+        return replace(self, ranks=(rank,), regions=regions)
+
+
+class FrameMaker:
+    """Makes frames for all ranks of a mesh."""
+
+    def __init__(self, mesh: Mesh, firsts: Mapping[str, int], devices: Sequence[Device], launcher: Launcher) -> None:
+        """`firsts`: rank in the world of the first device of each mesh; `devices`: of the whole world."""
+        self._mesh, self._firsts, self._devices, self._launcher = mesh, firsts, devices, launcher
+
+    @property
+    def _first(self) -> int:
+        return self._firsts[self._mesh.name]
+
+    def frame(self, plan: Schedule, arenas: Addresses) -> Frame:
+        """The whole step. Raises MissingError MG0602: there is no code for something in it."""
+        return self._prepared(Frame((), plan, tuple(arenas), arenas, {}))
+
+    def _prepared(self, frame: Frame) -> Frame:
+        for number, item in enumerate(frame.plan.items):
+            if item.op in CONTROL:
+                frame.regions[number] = self._regions(frame, number, item)
+            elif item.is_collective:
+                frame.works[number] = {rank: self._work(frame, item, rank) for rank in frame.ranks}
+            else:
+                frame.launches[number] = {rank: self._launch(frame, item, rank) for rank in frame.ranks}
+        return frame
+
+    def _launch(self, frame: Frame, item: Item, rank: int) -> Launch | None:
+        addresses = [frame.address(n, rank) for n in (*item.inputs, *item.outputs)]
+        return self._launcher.launch(self._devices[rank], rank - self._first, item, frame.plan, addresses)
+
+    def _work(self, frame: Frame, item: Item, rank: int) -> RankWork:
+        device = self._devices[rank]
+        operands, results = (
+            tuple(frame.plan.buffers[n].type for n in numbers) for numbers in (item.inputs, item.outputs)
+        )
+        lowered = lower(
+            Collective(item.op, item.attrs, operands, results, self._mesh, self._firsts), rank - self._first
+        )
+
+        def start_of(ref: BufferRef) -> int:
+            if ref.kind == "scratch":
+                assert item.scratch is not None, "what packs has scratch"
+                return frame.address(item.scratch, rank)
+            return frame.address((item.inputs if ref.kind == "operand" else item.outputs)[ref.number], rank)
+
+        return RankWork(device, device.streams[item.stream], lowered, start_of)
+
+    def _regions(self, frame: Frame, number: int, item: Item) -> tuple[Frame, ...]:
+        """A loop gives its results and the operands that stay; a branch all operands but the first."""
+        outer = (*item.outputs, *item.inputs[len(item.outputs) :]) if item.op == "while" else item.inputs[1:]
+        arenas = dict.fromkeys(frame.ranks, 0) if item.scratch is None else frame.addresses(item.scratch)
+        found: list[Frame] = []
+        for place, plan in enumerate(item.regions):
+            given = {own: frame.addresses(other) for own, other in zip(plan.inputs, outer, strict=True)}
+            inner = Frame((*frame.path, number, place), plan, frame.ranks, arenas, given)
+            found.append(self._prepared(inner))
+        return tuple(found)
+
+
+def axes_of(frame: Frame) -> set[tuple[str, ...]]:
+    """The axes of all calls of NCCL in a step."""
+    works = [work for by_rank in frame.works.values() for work in by_rank.values()]
+    found = {step.axes for work in works for step in work.lowered.steps if isinstance(step, Group)}
+    return found.union(*(axes_of(inner) for frames in frame.regions.values() for inner in frames))

@@ -1,0 +1,96 @@
+"""What control flow needs on devices: which items can be issued without the host's decision, and what regions hand over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from meshgen.runtime.cuda.frames import Frame
+from meshgen.runtime.plan import CONTROL, Item, Schedule, aligned
+
+Numbers = tuple[int, ...]  # of items of a plan
+
+
+class Copy(NamedTuple):
+    """Bytes from one place of a device to another: addresses by rank."""
+
+    source: Mapping[int, int]
+    target: Mapping[int, int]
+    nbytes: int
+
+
+def stretches(plan: Schedule) -> Iterator[Numbers | int]:
+    """Items that can be issued together, in order; or by itself the number of one that the host decides about."""
+    together: list[int] = []
+    for number, item in enumerate(plan.items):
+        if is_decided(item):
+            together.append(number)
+            continue
+        if together:
+            yield tuple(together)
+        together = []
+        yield number
+    if together:
+        yield tuple(together)
+
+
+def is_decided(item: Item) -> bool:
+    """Whether what it does is known before it runs: no control flow but loops whose trips are."""
+    if item.op not in CONTROL:
+        return True
+    inner = (each for region in item.regions for each in region.items)
+    return "trips" in item.attrs and all(map(is_decided, inner))
+
+
+def streams_of(plan: Schedule) -> set[int]:
+    """The streams that its items run on."""
+    inner = (streams_of(region) for item in plan.items for region in item.regions)
+    return {item.stream for item in plan.items}.union(*inner)
+
+
+def staged_bytes(plan: Schedule) -> int:
+    """The most bytes that control flow hands over at once."""
+    found = 0
+    for item in plan.items:
+        if item.op in CONTROL:
+            own = sum(aligned(plan.buffers[n].type.nbytes) for n in item.outputs)
+            found = max(found, own, *map(staged_bytes, item.regions))
+    return found
+
+
+def carried(frame: Frame, item: Item) -> list[Copy]:
+    """What a loop carries, before its first trip."""
+    pairs = zip(item.inputs, item.outputs, strict=False)
+    return [Copy(frame.addresses(a), frame.addresses(b), frame.plan.buffers[b].type.nbytes) for a, b in pairs]
+
+
+def given_back(frame: Frame, item: Item, region: Frame) -> list[Copy]:
+    """The results of a region become those of its item."""
+    pairs = zip(region.plan.outputs, item.outputs, strict=True)
+    return [Copy(region.addresses(a), frame.addresses(b), frame.plan.buffers[b].type.nbytes) for a, b in pairs]
+
+
+def in_order(copies: Sequence[Copy], rank: int, staging: int) -> Iterator[tuple[int, int, int]]:
+    """Source, target and bytes of copies on a rank that do, one after the other, what all would do at once.
+
+    They go through `staging` where one writes what another one reads.
+    """
+    own = [(source[rank], target[rank], nbytes) for source, target, nbytes in copies if nbytes]
+    moved = [copy for copy in own if copy[0] != copy[1]]
+    if not any(_is_read_by_another(moved, number) for number in range(len(moved))):
+        yield from moved
+        return
+    places: list[int] = []
+    for source, _, nbytes in moved:
+        places.append(staging)
+        yield source, staging, nbytes
+        staging += aligned(nbytes)
+    for place, (_, target, nbytes) in zip(places, moved, strict=True):
+        yield place, target, nbytes
+
+
+def _is_read_by_another(copies: Sequence[tuple[int, int, int]], number: int) -> bool:
+    """Whether the target of a copy has bytes of the source of another one."""
+    _, target, nbytes = copies[number]
+    others = (copy for place, copy in enumerate(copies) if place != number)
+    return any(source < target + nbytes and target < source + size for source, _, size in others)

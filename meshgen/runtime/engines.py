@@ -1,0 +1,117 @@
+"""What runs a loaded module, by the name that users give: an entry of `ENGINES` each."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from meshgen.ccl.between import Post
+from meshgen.errors import RuntimeFailure
+from meshgen.runtime.cuda import api
+from meshgen.runtime.cuda.code import code_of
+from meshgen.runtime.cuda.execute import Executor, Program
+from meshgen.runtime.emulate import Emulation, first_arch
+from meshgen.runtime.launch import Launch, evaluated, interpreted
+from meshgen.runtime.manifest import Manifest
+from meshgen.runtime.reference import plan_steps
+from meshgen.runtime.simulate import together
+
+Array = np.ndarray[Any, Any]
+DEFAULT_ARCH = "sm_80"  # of emulated GPUs, for a module without code for any
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A module of one mesh: its manifest, its constants by buffer, and its files."""
+
+    manifest: Manifest
+    constants: Mapping[int, Array]
+    member: Callable[[str], bytes]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One step of a program.
+
+    Attributes:
+        owner: what the program belongs to; an engine that keeps devices ready keeps them as long as that.
+        parts, args: of each mesh its module, and the arguments of its plan.
+        emulation: how GPUs are emulated.
+    """
+
+    owner: object
+    parts: Sequence[Loaded]
+    args: Sequence[Sequence[Array]]
+    emulation: Emulation
+
+
+Results = list[list[Array]]  # of each mesh
+
+
+def on_host(launch_of: Callable[[Loaded], Launch], run: Run) -> Results:
+    """All ranks in lock-step on NumPy; kernels as the launcher runs them."""
+    post = Post()
+    steps = [
+        plan_steps(part.manifest, part.constants, args, launch_of(part), post)
+        for part, args in zip(run.parts, run.args, strict=True)
+    ]
+    return together(steps, post)
+
+
+def _evaluated(part: Loaded) -> Launch:
+    return evaluated(part.manifest)
+
+
+def _interpreted(part: Loaded) -> Launch:
+    """Only here, where the user asks for it by name, is code of the module executed as Python."""
+    kernels = part.manifest.kernels.items()
+    return interpreted(part.manifest, {n: part.member(k.source).decode() if k.source else "" for n, k in kernels})
+
+
+def on_emulated_gpus(run: Run) -> Results:
+    """What runs on GPUs, on emulated ones that are new for each step. Raises RuntimeFailure MG0608 for what they refuse."""
+    how = run.emulation
+    arch = how.arch or next(filter(None, (first_arch(part.manifest.kernels) for part in run.parts)), DEFAULT_ARCH)
+    gpus = api.emulated(_ranks(run), arch, seed=how.order, races=how.races)
+    executor = _executor(run, gpus)
+    results = executor.run(run.args)
+    executor.close()
+    return results
+
+
+_EXECUTORS: weakref.WeakKeyDictionary[object, Executor] = weakref.WeakKeyDictionary()
+
+
+def on_gpus(run: Run) -> Results:
+    """GPUs of this machine, which are made ready by the first step."""
+    if run.owner not in _EXECUTORS:
+        executor = _executor(run, api.real(_ranks(run)))
+        _EXECUTORS[run.owner] = executor
+        weakref.finalize(run.owner, executor.close)
+    try:
+        return _EXECUTORS[run.owner].run(run.args)
+    except RuntimeFailure:
+        del _EXECUTORS[run.owner]  # after a failure a device is of no use
+        raise
+
+
+def _executor(run: Run, gpus: api.Api) -> Executor:
+    programs = [Program(p.manifest, p.constants, code_of(p.manifest.kernels, p.member, gpus)) for p in run.parts]
+    return Executor(programs, gpus)
+
+
+def _ranks(run: Run) -> int:
+    return sum(part.manifest.mesh.size for part in run.parts)
+
+
+ENGINES: Mapping[str, Callable[[Run], Results]] = {
+    "reference": partial(on_host, _evaluated),
+    "interpret": partial(on_host, _interpreted),
+    "emulate": on_emulated_gpus,
+    "cuda": on_gpus,
+}

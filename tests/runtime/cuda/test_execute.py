@@ -1,0 +1,176 @@
+"""Whole programs on emulated GPUs: all ranks in one graph, in random orders with race checks, equal to the reference bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.api import plan
+from meshgen.errors import MissingError
+from meshgen.runtime.cuda.api import Api
+from meshgen.runtime.cuda.execute import Executor, Program
+from meshgen.runtime.manifest import Kernel
+from tests.programs import mlp
+from tests.runtime.cuda.steps import arguments, assert_same_bits, filled, gpus, on_gpus, planned, programs
+from tests.runtime.test_control_flow import BRANCH, HALVES, SCALE, SUMS, A
+
+MLIR = Path(__file__).parents[2] / "data" / "mlir"
+FILES = [
+    "a06_mlp_sequence_parallel", "a09_mlp_dp_tp", "b06_k_scatter_cols", "b11_summa", "b12b_uneven_k", "c08_swap", "c16_gather_both_one_dim",
+    "c17_move_both", "c22_uneven_gather", "c30_even_to_offsets", "c37_three_cycle", "h06b_reduce_scatter_order",
+    "h07c_all_to_all_two_axes", "h10f_shift_whole_turn", "h14_send_recv", "h15b_update_halo_2d",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_programs_have_the_bits_of_the_reference_in_every_order(name: str, tmp_path: Path) -> None:
+    module = planned(str(MLIR / f"{name}.mlir"), tmp_path)
+    given = arguments(module)
+    want = module.run(given)
+    for seed in range(3):
+        assert_same_bits(on_gpus(module, given, seed), want)
+
+
+@pytest.mark.parametrize("specs", [
+    {"x": ("x", ""), "w1": ("", "y"), "w2": ("y", ""), "y": ("x", "")},  # all_reduce
+    {"x": ("x", ""), "w1": ("", "y"), "w2": ("y", ""), "y": ("x", "y")},  # reduce_scatter along columns
+    {"x": ("", "x"), "w1": ("x", "y"), "w2": ("y", "x"), "y": ("", "")},  # and gathers
+])  # fmt: skip
+def test_a_whole_step_of_all_ranks_is_one_graph(specs: dict[str, tuple[str, str]], tmp_path: Path) -> None:
+    module = planned(mlp(**specs), tmp_path)
+    given, want = arguments(module), module.run(arguments(module))
+    executor = Executor(programs(module), gpus(module))
+    for _ in range(3):
+        assert_same_bits(executor.run(filled(module, given))[0], want)
+    (graph,) = executor.parts[0].graphs.values()
+    launches = sum(item.op == "kernel" for item in module.schedule.items)
+    assert graph.nodes >= module.ranks * len(module.schedule.items) >= module.ranks * launches
+    executor.close()
+
+
+def test_without_graphs_the_results_are_the_same(tmp_path: Path) -> None:
+    module = planned(mlp(), tmp_path)
+    given = arguments(module)
+    assert_same_bits(on_gpus(module, given, steps=2, use_graphs=False), module.run(given))
+
+
+def test_all_memory_is_given_back(tmp_path: Path) -> None:
+    module = planned(mlp(), tmp_path)
+    api = gpus(module)
+    executor = Executor(programs(module), api)
+    executor.run(filled(module, arguments(module)))
+    executor.close()
+    assert api.machine and api.machine.memory.live == () and api.machine.used == [0] * module.ranks
+
+
+def test_a_step_allocates_nothing_and_waits_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = planned(mlp(), tmp_path)
+    given = filled(module, arguments(module))
+    executor = Executor(programs(module), gpus(module))
+    executor.run(given)
+    calls: list[str] = []
+    cuda = Api.cuda
+    monkeypatch.setattr(Api, "cuda", lambda self, name, *args: (calls.append(name), cuda(self, name, *args))[1])
+    executor.run(given)
+    moved = {"cuMemcpyHtoD", "cuMemcpyDtoH", "cuCtxSetCurrent"}  # arguments and results
+    assert [name for name in calls if name not in moved] == ["cuGraphLaunch", "cuStreamSynchronize"]
+
+
+# --- control flow --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 50])
+def test_a_loop_that_the_host_follows(most: int, tmp_path: Path) -> None:
+    module = planned(SUMS, tmp_path)
+    given = {"a": A, "scale": SCALE, "most": np.int32(most)}
+    given = dict(zip(module.input_names, given.values(), strict=True))
+    want = module.run(given)
+    for seed in range(3):
+        assert_same_bits(on_gpus(module, given, seed, steps=2), want)
+
+
+def test_ranks_go_their_own_way_where_nothing_is_exchanged(tmp_path: Path) -> None:
+    module = planned(HALVES, tmp_path, in_specs={"a": mg.P("x")})
+    rows = np.array([[1.0], [4.0], [0.1], [30.0]], np.float32)
+    given = {module.input_names[0]: np.repeat(rows, 8, axis=1)}
+    assert_same_bits(on_gpus(module, given), module.run(given))
+
+
+LOOP = """func.func @main(%a: tensor<8x4xf32>, %b: tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<8x4xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %r:3 = stablehlo.while(%x = %a, %y = %b, %i = %zero) : tensor<8x4xf32>, tensor<8x4xf32>, tensor<i32>
+  cond {
+    %n = stablehlo.constant dense<TRIPS> : tensor<i32>
+    %go = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %go : tensor<i1>
+  } do {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    %t = stablehlo.tanh %x : tensor<8x4xf32>
+    stablehlo.return %y, %t, %next : tensor<8x4xf32>, tensor<8x4xf32>, tensor<i32>
+  }
+  func.return %r#0, %r#1 : tensor<8x4xf32>, tensor<8x4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("trips", [0, 1, 2, 7])
+def test_a_loop_whose_trips_are_known_is_in_the_graph(trips: int, tmp_path: Path) -> None:
+    """What it carries changes places in every trip."""
+    module = planned(
+        LOOP.replace("TRIPS", str(trips)), tmp_path, mesh={"x": 2}, in_specs={"a": mg.P("x"), "b": mg.P("x")}
+    )
+    given = arguments(module)
+    executor = Executor(programs(module), gpus(module))
+    (found,) = executor.run(filled(module, given))
+    assert_same_bits(found, module.run(given))
+    if trips > 1:  # the compiler says so of none and one trip as well only where it writes them out
+        assert len(executor.parts[0].graphs) == 1
+
+
+@pytest.mark.parametrize(
+    "op, kind, which", [("if", "i1", True), ("if", "i1", False), ("case", "i32", 0), ("case", "i32", 9)]
+)
+def test_a_branch_that_the_host_takes(op: str, kind: str, which: int, tmp_path: Path) -> None:
+    """One of the branches holds a loop that the host follows, with a collective in it."""
+    module = planned(BRANCH.replace("OP", op).replace("TYPE", kind), tmp_path)
+    chosen = np.array(which, np.bool_ if op == "if" else np.int32)
+    given = dict(zip(module.input_names, (A, np.int32(3), chosen), strict=True))
+    assert_same_bits(on_gpus(module, given), module.run(given))
+
+
+# --- several meshes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_program_on_two_meshes(seed: int, tmp_path: Path) -> None:
+    from tests.sharding.meshes.meshes_programs import MESHES, TYPES, two_stages
+
+    compiled = plan(two_stages, MESHES, args=TYPES, in_specs={"x": mg.P("dp", mesh="a")}, target="cpu")
+    compiled.save(tmp_path / "two.mgx")
+    module = mg.load(tmp_path / "two.mgx")
+    given = arguments(module)
+    assert_same_bits(on_gpus(module, given, seed, steps=2), module.run(given))
+
+
+# --- what is missing -----------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_without_code_runs_on_emulated_devices_only(tmp_path: Path) -> None:
+    module = planned(mlp(), tmp_path)
+    api = gpus(module)
+    with pytest.raises(MissingError, match=r"MG0602: kernel '.*' has no code for any GPU"):
+        Executor(programs(module), Api(api.driver, None, api.nccl))
+
+
+def test_code_for_other_devices_is_told(tmp_path: Path) -> None:
+    from meshgen.runtime.cuda.code import code_of
+
+    module = planned(mlp(), tmp_path)
+    kernels = {name: Kernel(source="kernel.py") for name in module.kernel_names}
+    program = Program(module.manifest, {}, code_of(kernels, lambda name: b"", gpus(module)))
+    with pytest.raises(MissingError, match="compiled for no GPU; the device is sm_90"):
+        Executor([program], gpus(module))
