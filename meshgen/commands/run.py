@@ -36,12 +36,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--device",
         choices=DEVICES,
         default="reference",
-        help="NumPy, the module's Triton kernels on the CPU, its PTX on an emulated GPU, or GPUs (default: %(default)s)",
+        help="NumPy, the module's Triton kernels on the CPU, what ships on emulated GPUs, or GPUs (default: %(default)s)",
     )
     parser.add_argument(
         "--arch", metavar="sm_NN", help="of the emulated GPU (default: the first, with --kernels all, of the module)"
     )
-    parser.add_argument("--races", action="store_true", help="refuse races in shared memory on the emulated GPU")
+    parser.add_argument(
+        "--races",
+        action="store_true",
+        help="refuse races on emulated GPUs: in shared memory, and between launches that no stream or event orders",
+    )
+    parser.add_argument(
+        "--order",
+        type=natural,
+        default=0,
+        metavar="SEED",
+        help="of the random order, among those that streams and events allow, in which emulated GPUs work (default: %(default)s)",
+    )
     add_sizes(parser)
     parser.add_argument(
         "--devices",
@@ -92,8 +103,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     made = module.report.get("specialised", {})
     if made.get("made") == AT_LOAD:
         output.note(f"note: compiled now: {options.module} was not compiled ahead of time for {sizes_text(made)}")
-    if (options.arch or options.races) and options.device != "emulate":
-        option = "--arch" if options.arch else "--races"
+    if (options.arch or options.races or options.order) and options.device != "emulate":
+        option = "--arch" if options.arch else "--races" if options.races else "--order"
         raise UsageError(Diagnostic("MG0001", f"{option} is for the emulated GPU", hint="add --device emulate"))
     with time_limit(options.time_limit):
         if options.kernels:
@@ -149,7 +160,7 @@ def run_step(module: LoadedModule, given: Mapping[str, Array], options: argparse
     args = arguments(module, given, options.seed)
     expected = expectation(module, options.expect, args) if options.expect else Expected({})
     begin = time.perf_counter()
-    emulation = Emulation(options.arch or "", options.races)
+    emulation = Emulation(options.arch or "", options.races, options.order)
     results = module.run(args, emulation if options.device == "emulate" else options.device)
     seconds = time.perf_counter() - begin
     names = [b.name for b in module.outputs]

@@ -1,0 +1,68 @@
+"""Runs a module on cuda-bindings in front of the emulated driver: `python -m tests.emulator.on_cuda_bindings MODULE LIBRARY`.
+
+Prints how often each function of the driver was called, and ends with an error where results are not those of the reference.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from meshgen.api import load
+from meshgen.errors import RuntimeFailure
+from meshgen.runtime.cuda.api import Api, emulated, require_driver
+from meshgen.runtime.cuda.code import code_of
+from meshgen.runtime.cuda.execute import Executor, Program
+from meshgen.runtime.random_arrays import random_array
+from tests.emulator.libcuda import LibCuda
+
+
+class Counted:
+    """The module `cuda.bindings.driver`, with its calls counted."""
+
+    def __init__(self, driver: Any) -> None:
+        self._driver, self.calls = driver, Counter[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._driver, name)
+        if name.startswith("cu") and callable(found):
+            self.calls[name] += 1
+        return found
+
+
+def main(path: str, library: str) -> None:
+    """All of the executor's calls go through NVIDIA's bindings; the driver behind them, NCCL and kernels are emulated."""
+    module = load(path)
+    behind = emulated(module.ranks, "sm_80", seed=1, races=True)
+    thunks = LibCuda(behind.driver)
+    thunks.install(ctypes.CDLL(library))
+    from cuda.bindings import driver
+
+    counted = Counted(driver)
+    api = Api(counted, None, behind.nccl)
+    require_driver(api)
+    kernels, member = module.manifest.kernels, module.loaded.member
+    for name in kernels:
+        code_of(kernels, member, behind)(name, (8, 0))  # tells the emulated driver the PTX of the cubins
+    arguments = {b.name: random_array(b.type, [0, n]) for n, b in enumerate(module.inputs)}
+    program = Program(module.manifest, module.loaded.constants, code_of(kernels, member, api))
+    executor = Executor([program], api)
+    for _ in range(2):
+        (found,) = executor.run([module.filled(arguments)])
+    executor.close()
+    for name, count in sorted(counted.calls.items()):
+        sys.stdout.write(f"{name} {count}\n")
+    for own, want in zip(found, module.run(arguments), strict=True):
+        np.testing.assert_allclose(own, want, rtol=1e-5, atol=1e-5)
+    try:
+        api.cuda("cuMemAlloc", 16)
+    except RuntimeFailure as failure:
+        sys.stdout.write(f"{failure}\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
