@@ -84,19 +84,21 @@ def on_emulated_gpus(run: Run) -> Results:
     return results
 
 
-_EXECUTORS: weakref.WeakKeyDictionary[object, Executor] = weakref.WeakKeyDictionary()
+_EXECUTORS: weakref.WeakKeyDictionary[object, tuple[Executor, weakref.finalize[..., Any]]] = weakref.WeakKeyDictionary()
 
 
 def on_gpus(run: Run) -> Results:
-    """GPUs of this machine, which are made ready by the first step."""
+    """GPUs of this machine, which the first step makes ready; they are given back with the owner."""
     if run.owner not in _EXECUTORS:
         executor = _executor(run, api.real(_ranks(run)))
-        _EXECUTORS[run.owner] = executor
-        weakref.finalize(run.owner, executor.close)
+        _EXECUTORS[run.owner] = executor, weakref.finalize(run.owner, executor.close)
+    executor, release = _EXECUTORS[run.owner]
     try:
-        return _EXECUTORS[run.owner].run(run.args)
-    except RuntimeFailure:
-        del _EXECUTORS[run.owner]  # after a failure a device is of no use
+        return executor.run(run.args)
+    except RuntimeFailure:  # after a failure a device is of no use: the next step makes it ready again
+        release.detach()
+        del _EXECUTORS[run.owner]
+        executor.abort()
         raise
 
 

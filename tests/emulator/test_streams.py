@@ -121,6 +121,17 @@ def test_a_wait_is_for_the_last_record_before_it() -> None:
         assert (rig.read(z) == VALUES + 2).all()
 
 
+def test_a_stream_that_waits_is_not_idle_before_the_event() -> None:
+    for seed in range(8):
+        rig = Rig(seed=seed, races=True)
+        x, y, function, first, second = rig.array(VALUES), rig.room(), rig.function(), rig.stream(), rig.stream()
+        rig.add_one(function, x, y, first)
+        rig.order(first, second)
+        while rig.driver.cuStreamQuery(second)[0]:
+            pass
+        assert (rig.read(y) == VALUES + 1).all()  # the host knows that the kernel is done: this is no race
+
+
 def test_queries_say_whether_work_is_done() -> None:
     rig = Rig()
     stream, event = rig.stream(), rig.event()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from meshgen.emulator.cuda.capture import Capture, Node, Operation
 from meshgen.emulator.cuda.machine import Functions, Machine, call
@@ -17,7 +17,6 @@ class Stream:
     Attributes:
         is_blocking: whether it and the device's legacy stream wait for each other.
         tail: the last piece of work in it.
-        waits: what the next piece of work comes after as well.
         capture: the capture that notes what it is given; None: it is done.
     """
 
@@ -25,7 +24,6 @@ class Stream:
     device: int
     is_blocking: bool
     tail: Work | None = None
-    waits: list[Work] = field(default_factory=list)
     capture: Capture | None = None
 
 
@@ -71,9 +69,9 @@ class Streams:
         else:
             self.append(stream, operation.make())
 
-    def append(self, stream: Stream, work: Work) -> Work:
-        """Put work into a stream that is not captured."""
-        stream.tail = self._machine.timeline.issue(work, self.before_next(stream))
+    def append(self, stream: Stream, work: Work, *after: Work) -> Work:
+        """Put work into a stream that is not captured; it comes after other work as well."""
+        stream.tail = self._machine.timeline.issue(work, [*after, *self.before_next(stream)])
         return stream.tail
 
     def before_next(self, stream: Stream) -> list[Work]:
@@ -82,9 +80,7 @@ class Streams:
         for peer in peers:
             if peer.capture:
                 raise peer.capture.spoil(CUresult.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
-        found = [*stream.waits, *(peer.tail for peer in (stream, *peers) if peer.tail)]
-        stream.waits = []
-        return found
+        return [peer.tail for peer in (stream, *peers) if peer.tail]
 
     def _legacy_peers(self, stream: Stream) -> list[Stream]:
         if not stream.is_blocking:
@@ -149,7 +145,7 @@ class StreamFunctions(Functions):
         elif stream.capture and event.work:
             raise stream.capture.spoil(CUresult.CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
         elif event.work:  # an event that was never recorded is no wait, as on a GPU
-            stream.waits.append(event.work)
+            self.streams.append(stream, Work("a wait for an event"), event.work)
 
     def _wait_in_capture(self, stream: Stream, event: Event, capture: Capture) -> None:
         if capture not in self.machine.captures:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from meshgen.ccl.collective import group_of
-from meshgen.ccl.nccl_types import NO_COLOR
+from meshgen.ccl.nccl_types import NO_COLOR, Result
+from meshgen.errors import Diagnostic, RuntimeFailure
 from meshgen.mesh import Mesh
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.device import Device
@@ -34,14 +35,27 @@ class Communicators:
         """The communicator of a rank's group along the axes."""
         return self._by_axes[axes, rank]
 
+    def look(self) -> None:
+        """Raises RuntimeFailure MG0604 where NCCL has noticed that a peer is lost; what is under way is ended then."""
+        for comm in self._all():
+            result = Result(self._api.comm("ncclCommGetAsyncError", comm))
+            if result not in (Result.ncclSuccess, Result.ncclInProgress):
+                self.abort()
+                raise RuntimeFailure(
+                    Diagnostic("MG0604", f"NCCL has lost a peer: {self._api.nccl.ncclGetErrorString(result)}")
+                )
+
     def close(self) -> None:
-        for comm in (*self._by_axes.values(), *self.world):
+        for comm in self._all():
             self._api.comm("ncclCommDestroy", comm)
 
     def abort(self) -> None:
-        """End what is under way."""
-        for comm in (*self._by_axes.values(), *self.world):
+        """End what is under way; nothing else may be called then."""
+        for comm in self._all():
             self._api.comm("ncclCommAbort", comm)
+
+    def _all(self) -> list[Any]:
+        return [*self._by_axes.values(), *self.world]
 
     def _made(self, devices: Sequence[Device]) -> list[Any]:
         id_ = self._api.comm("ncclGetUniqueId")

@@ -21,6 +21,7 @@ from meshgen.runtime.plan import Schedule
 from meshgen.runtime.simulate import assemble, shard_array
 
 Array = np.ndarray[Any, Any]
+LOOK_SECONDS = 0.01  # how long the host waits before it asks NCCL again whether a peer is lost
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Executor:
         for program, part, arrays in zip(self._programs, self.parts, args, strict=True):
             for binding, value in zip(program.manifest.inputs, arrays, strict=True):
                 self._upload(part.frame, binding.buffer, shards_of(program.manifest, binding, value))
-        together(self._api, [part.step() for part in self.parts])
+        together(self._api, self._comms, [part.step() for part in self.parts])
         return [self._results(program, part.frame) for program, part in zip(self._programs, self.parts, strict=True)]
 
     @property
@@ -83,6 +84,10 @@ class Executor:
         self._comms.close()
         for device in self.devices:
             device.close()
+
+    def abort(self) -> None:
+        """End what is under way after a failure: nothing of it can be used any more."""
+        self._comms.abort()
 
     def _frame(self, program: Program, first: int) -> Frame:
         manifest, plan = program.manifest, program.manifest.plan
@@ -123,20 +128,25 @@ def shards_of(manifest: Manifest, binding: Binding, value: Array) -> list[Array]
     return [shard_array(value, binding.sharding, manifest.mesh, rank) for rank in ranks]
 
 
-def together(api: Api, parts: Sequence[Waits]) -> None:
-    """Run the steps of several meshes, none of which may keep the host while another one has something to issue."""
+def together(api: Api, comms: Communicators, parts: Sequence[Waits]) -> None:
+    """Run the steps of several meshes, none of which may keep the host while another one has something to issue.
+
+    Raises:
+        RuntimeFailure: MG0604, the driver or NCCL fails, or a peer is lost; MG0608, emulated devices wait for ever.
+    """
     waiting: dict[Iterator[int], int] = {}
     for part in parts:
         _resume(part, waiting)
+    next_look = time.monotonic() + LOOK_SECONDS
     while waiting:
-        done = [part for part, stream in waiting.items() if len(waiting) > 1 and api.is_idle(stream)]
-        if not done and (len(waiting) == 1 or api.is_stuck):
-            done = [next(iter(waiting))]
-            api.cuda("cuStreamSynchronize", waiting[done[0]])
+        done = [part for part, stream in waiting.items() if api.is_idle(stream)]
         for part in done:
             _resume(part, waiting)
-        if not done:
-            time.sleep(0)
+        if not done and api.is_stuck:
+            api.cuda("cuStreamSynchronize", next(iter(waiting.values())))  # says what waits for what
+        if not done and time.monotonic() > next_look:
+            comms.look()
+            next_look = time.monotonic() + LOOK_SECONDS
 
 
 def _resume(part: Iterator[int], waiting: dict[Iterator[int], int]) -> None:
