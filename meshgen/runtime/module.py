@@ -208,7 +208,8 @@ class LoadedModule:
     @property
     def loaded(self) -> Loaded:
         """What engines run, of a module of one mesh."""
-        return Loaded(self.manifest, self._constants, lambda name: bytes(self._container[name]))
+        container = self._container  # not the module: engines may keep this as long as that lives
+        return Loaded(self.manifest, self._constants, lambda name: bytes(container[name]))
 
     def filled(self, given: Mapping[str, Array]) -> list[Array]:
         """All arguments of the plan, stored ones included, of those that callers pass to the program."""

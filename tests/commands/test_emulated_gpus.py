@@ -1,0 +1,51 @@
+"""`run --device emulate`: whole modules on emulated GPUs from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from meshgen.cli import main
+from tests.programs import mlp
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("emulated")
+    (folder / "mlp.mlir").write_text(mlp())
+    assert main(["compile", str(folder / "mlp.mlir"), "--target", "cuda:sm_80", "-o", str(folder / "mlp.mgx")]) == 0
+    return folder / "mlp.mgx"
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--races"], ["--order", "7", "--races", "--arch", "sm_80"], ["--arch", "sm_90"]]
+)
+def test_results_are_those_of_the_program(options: list[str], module: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`sm_90` has no cubin here: its driver compiles the PTX for sm_80."""
+    program = str(module.with_suffix(".mlir"))
+    code = main(["run", str(module), "--device", "emulate", *options, "--expect", program, "--json"])
+    record = json.loads(capsys.readouterr().out)
+    assert code == 0 and record["device"] == "emulate" and record["ranks"] == 4
+    assert all(row["ok"] for row in record["compared"])
+
+
+def test_orders_give_the_same_file(module: Path, tmp_path: Path) -> None:
+    for order in ("0", "1"):
+        output = str(tmp_path / f"{order}.npz")
+        assert main(["run", str(module), "--device", "emulate", "--order", order, "--output", output]) == 0
+    assert (tmp_path / "0.npz").read_bytes() == (tmp_path / "1.npz").read_bytes()
+
+
+@pytest.mark.parametrize("options, code, number, said", [
+    (["--order", "3"], 2, "MG0001", "--order is for the emulated GPU"),
+    (["--races"], 2, "MG0001", "--races is for the emulated GPU"),
+    (["--device", "emulate", "--arch", "sm_75"], 5, "MG0602", "no GPU of architecture sm_75 is emulated"),
+    (["--device", "emulate", "--order", "-1"], 2, "MG0001", "-1"),
+])  # fmt: skip
+def test_what_is_refused(options: list[str], code: int, number: str, said: str, module: Path,
+                         capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    assert main(["run", str(module), *options]) == code
+    message = capsys.readouterr().err
+    assert number in message and said in message
