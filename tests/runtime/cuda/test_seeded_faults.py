@@ -19,6 +19,7 @@ from meshgen.runtime.cuda.execute import Executor
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.plan import Item, Schedule
 from tests.programs import mlp
+from tests.runtime.cuda import seed_faults
 from tests.runtime.cuda.steps import arguments, filled, gpus, planned, programs
 from tests.runtime.cuda.test_execute import MLIR
 
@@ -208,3 +209,8 @@ def test_a_copy_that_is_left_out(tmp_path: Path) -> None:
     (found,) = executor.run(filled(module, arguments(module)))
     want = module.run(arguments(module))
     assert any(own.tobytes() != other.tobytes() for own, other in zip(found, want, strict=True))
+
+
+def test_random_faults_are_seen(tmp_path: Path) -> None:
+    found = seed_faults.run(40, 1, tmp_path)
+    assert not [fault for fault, verdict in found if verdict == "unseen"]

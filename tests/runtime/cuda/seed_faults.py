@@ -1,0 +1,204 @@
+"""Random faults in plans, lowered collectives, launches and captures: `python -m tests.runtime.cuda.seed_faults --count 200`.
+
+Each must end in an error or in other results. Left-out waits may also be proven needless by the checker of plans.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from meshgen.ccl.steps import Group, Lowered, Messages, Step
+from meshgen.errors import MeshgenError, ScheduleError
+from meshgen.runtime.checker import check
+from meshgen.runtime.cuda import graph
+from meshgen.runtime.cuda.collectives import RankWork
+from meshgen.runtime.cuda.device import ParameterBlock
+from meshgen.runtime.cuda.execute import Executor
+from meshgen.runtime.module import LoadedModule
+from meshgen.runtime.plan import Schedule
+from tests.programs import mlp
+from tests.runtime.cuda.steps import arguments, filled, gpus, planned, programs
+
+MLIR = Path(__file__).parents[2] / "data" / "mlir"
+PROGRAMS = ["a06_mlp_sequence_parallel", "a09_mlp_dp_tp", "b06_k_scatter_cols", "b11_summa", "b12b_uneven_k", "c08_swap",
+            "c17_move_both", "c22_uneven_gather", "c30_even_to_offsets", "c37_three_cycle", "h06b_reduce_scatter_order",
+            "h15b_update_halo_2d"]  # fmt: skip
+
+
+class NotHere(Exception):
+    """The program has nothing that this fault could be put into."""
+
+
+def one_of(rng: random.Random, things: Sequence[Any]) -> Any:
+    if not things:
+        raise NotHere
+    return rng.choice(things)
+
+
+def works_of(executor: Executor, kind: type) -> list[RankWork]:
+    """The work of every rank for collectives that have a step of this kind."""
+    works = [work for by_rank in executor.parts[0].frame.works.values() for work in by_rank.values()]
+    return [work for work in works if any(isinstance(step, kind) for step in work.lowered.steps)]
+
+
+def change_step(rng: random.Random, executor: Executor, kind: type, change: Callable[[Any], Step | None]) -> None:
+    """Change one step of one rank, or leave it out."""
+    work: RankWork = one_of(rng, works_of(executor, kind))
+    steps = list(work.lowered.steps)
+    place = one_of(rng, [n for n, step in enumerate(steps) if isinstance(step, kind)])
+    changed = change(steps[place])
+    steps[place : place + 1] = [] if changed is None else [changed]
+    work.lowered = Lowered(tuple(steps), work.lowered.scratch_bytes)
+
+
+def wrong_count(rng: random.Random, executor: Executor) -> None:
+    change_step(rng, executor, Group, lambda step: replace(step, count=step.count - 1))
+
+
+def wrong_type(rng: random.Random, executor: Executor) -> None:
+    change_step(rng, executor, Group, lambda step: replace(step, dtype="i8"))
+
+
+def left_out_call(rng: random.Random, executor: Executor) -> None:
+    change_step(rng, executor, Group, lambda step: None)
+
+
+def changed_messages(rng: random.Random, executor: Executor, change: Callable[[Any], list[Any]]) -> None:
+    def messages(step: Messages) -> Messages:
+        if not step.sends:
+            raise NotHere
+        place = rng.randrange(len(step.sends))
+        return replace(step, sends=(*step.sends[:place], *change(step.sends[place]), *step.sends[place + 1 :]))
+
+    change_step(rng, executor, Messages, messages)
+
+
+def wrong_peer(rng: random.Random, executor: Executor) -> None:
+    count = len(executor.devices)
+    changed_messages(rng, executor, lambda m: [replace(m, peer=(m.peer + rng.randrange(1, count)) % count)])
+
+
+def left_out_message(rng: random.Random, executor: Executor) -> None:
+    changed_messages(rng, executor, lambda message: [])
+
+
+def short_message(rng: random.Random, executor: Executor) -> None:
+    def shortened(message: Any) -> list[Any]:
+        if message.box.size < 2:
+            raise NotHere
+        return [replace(message, box=message.box.flat(0, message.box.size - 1))]
+
+    changed_messages(rng, executor, shortened)
+
+
+def swapped_collectives(rng: random.Random, executor: Executor) -> None:
+    """Two calls in one communicator change places on one rank."""
+    frame = executor.parts[0].frame
+    calls = {n: next((s for s in w[0].lowered.steps if isinstance(s, Group)), None) for n, w in frame.works.items()}
+    pairs = [
+        (a, b) for a, left in calls.items() for b, right in calls.items()
+        if a < b and left and right and left.axes == right.axes and (left.kind, left.count) != (right.kind, right.count)
+    ]  # fmt: skip
+    first, second = one_of(rng, pairs)
+    rank = one_of(rng, frame.ranks)
+    frame.works[first][rank], frame.works[second][rank] = frame.works[second][rank], frame.works[first][rank]
+
+
+def wrong_pointer(rng: random.Random, executor: Executor) -> None:
+    """A parameter of one launch points 256 bytes further."""
+    launches = [
+        launch for by_rank in executor.parts[0].frame.launches.values() for launch in by_rank.values() if launch
+    ]
+    block: ParameterBlock = one_of(rng, launches).parameters
+    one_of(rng, block._cells).value += 256
+
+
+LATE = {f.__name__: f for f in (wrong_count, wrong_type, left_out_call, wrong_peer, left_out_message, short_message,
+                                swapped_collectives, wrong_pointer)}  # fmt: skip
+
+
+def left_out_wait(rng: random.Random, plan: Schedule) -> Schedule:
+    number = one_of(rng, [n for n, item in enumerate(plan.items) if item.waits])
+    items = list(plan.items)
+    kept = list(items[number].waits)
+    kept.remove(one_of(rng, kept))
+    items[number] = replace(items[number], waits=tuple(kept))
+    return replace(plan, items=tuple(items))
+
+
+def short_arena(rng: random.Random, plan: Schedule) -> Schedule:
+    """By one byte of the last buffer in it that is more than scratch, of which some ranks may need less."""
+    whole = {n for item in plan.items for n in (*item.inputs, *item.outputs) if plan.buffers[n].type.nbytes}
+    return replace(plan, arena_bytes=max(plan.buffers[n].end for n in whole) - 1)
+
+
+EARLY = {f.__name__: f for f in (left_out_wait, short_arena)}
+CAPTURE = ("fork", "join")
+
+
+def verdict(rng: random.Random, module: LoadedModule, fault: str) -> str:
+    """What becomes of a fault: `seen`, `needless` (a wait that the checker proves so) or `unseen`."""
+    given = arguments(module)
+    plan = EARLY[fault](rng, module.schedule) if fault in EARLY else module.schedule
+    kept = {name: getattr(graph, name) for name in CAPTURE}
+    try:
+        executor = Executor(programs(module, lambda _: plan), gpus(module, rng.randrange(99)))
+        if fault in LATE:
+            LATE[fault](rng, executor)
+        if fault in CAPTURE:
+            setattr(graph, fault, lambda *args: None)
+        results = executor.run(filled(module, given))[0]
+    except MeshgenError:
+        return "seen"
+    finally:
+        for name, function in kept.items():
+            setattr(graph, name, function)
+    if any(not np.array_equal(own, want) for own, want in zip(results, module.run(given), strict=True)):
+        return "seen"
+    return "needless" if fault == "left_out_wait" and is_proven(module, plan) else "unseen"
+
+
+def is_proven(module: LoadedModule, plan: Schedule) -> bool:
+    try:
+        check(plan, module.mesh)
+    except ScheduleError:
+        return False
+    return True
+
+
+def run(count: int, seed: int, folder: Path) -> Counter[tuple[str, str]]:
+    """Verdicts on random faults, by kind of fault."""
+    rng, found = random.Random(seed), Counter[tuple[str, str]]()
+    modules = [planned(mlp(y=("x", "y")), folder), *(planned(str(MLIR / f"{name}.mlir"), folder) for name in PROGRAMS)]
+    kinds = [*LATE, *EARLY, *CAPTURE]
+    while sum(found.values()) < count:
+        fault = rng.choice(kinds)
+        try:
+            found[fault, verdict(rng, rng.choice(modules), fault)] += 1
+        except NotHere:
+            continue
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        for (fault, what), number in sorted(run(options.count, options.seed, Path(folder)).items()):
+            sys.stdout.write(f"{fault:24}{what:12}{number}\n")
+
+
+if __name__ == "__main__":
+    main()
