@@ -283,7 +283,7 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "Pass global arrays as the signature in the message says.",
     ),
     "MG0602": Fault(
-        "A Python package, a GPU or a kernel's binary for its architecture is not there, or a module with open sizes was not compiled for these "
+        "A Python package, NVIDIA's driver (CUDA 12.0 or later), NCCL (2.28 or later), a GPU or a kernel's code for its architecture is not there, or a module with open sizes was not compiled for these "
         "ahead of time and there is no compiler that could do it now.",
         "`meshgen doctor` shows what is missing and how to install it; `--device reference` needs none of it.",
     ),
@@ -294,8 +294,8 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         _program(),
     ),
     "MG0604": Fault(
-        "Something failed while a module ran: memory is too small, a kernel touched memory outside its arguments, ranks would wait for each other, or the operating system refused a file or process.",
-        "Use fewer simulated ranks or smaller inputs; report kernels that fail, with the module.",
+        "Something failed while a module ran: memory is too small, a kernel touched memory outside its arguments, ranks would wait for each other, a call of CUDA or NCCL failed (the message has its number and text), or the operating system refused a file or process.",
+        "Use fewer simulated ranks or smaller inputs; report kernels that fail, with the module. After a failure of a GPU the next step makes it ready again.",
     ),
     "MG0605": Fault(
         "Results differ from what was expected by more than rounding explains.",
@@ -314,10 +314,12 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "Make the array with the tensor's type, as `np.ones(4, x.dtype)` does, or convert it with `astype`.",
     ),
     "MG0608": Fault(
-        "The emulated GPU refuses what a kernel does: it touches memory outside its operands or at a misaligned address (`address`, "
+        "An emulated GPU refuses what a kernel or a step does. A kernel touches memory outside its operands or at a misaligned address (`address`, "
         "`alignment`, `shared memory`), warps race in shared memory (`race`), threads wait for each other for ever (`barrier`), what is "
         "copied or computed beside the threads is used before it was waited for (`async copy`), an instruction is not known "
-        "(`opcode`), or no end is in sight (`time`). The message names the kernel, the line of its Triton source and the PTX instruction.",
+        "(`opcode`), or no end is in sight (`time`). Launches of a step touch the same bytes and no stream, event or graph edge orders "
+        "them (`race`), ranks call NCCL differently (`collective`), or wait for each other for ever (`deadlock`). The message names the "
+        "kernel, the line of its Triton source and the PTX instruction; or both launches and the buffers; or the ranks and what they wait for.",
         "It is a fault of meshgen, or of whoever changed the module; please report it with the module.",
     ),
 }

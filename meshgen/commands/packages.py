@@ -13,7 +13,9 @@ NEEDS = {
     "scipy": ("factorisations of matrices (LU, QR, eigenvalues)", "pip install scipy"),
 }
 EXTRAS = {
-    "cupy-cuda12x": ("running on GPUs", "pip install 'meshgen[cuda12]'"),
+    "cuda-bindings": ("running on GPUs", "pip install 'meshgen[cuda12]'"),
+    "nvidia-nccl-cu12": ("running on several GPUs", "pip install 'meshgen[cuda12]'"),
+    "cupy-cuda12x": ("measuring kernels and collectives on GPUs", "pip install 'meshgen[cuda12]'"),
     "jax": ("programs lowered in process", "pip install 'meshgen[jax]'"),
     "mpi4py": ("several processes on CPUs", "pip install 'meshgen[mpi]'"),
 }
