@@ -104,7 +104,7 @@ def on_gpus(run: Run) -> Results:
 
 def _executor(run: Run, gpus: api.Api) -> Executor:
     programs = [Program(p.manifest, p.constants, code_of(p.manifest.kernels, p.member, gpus)) for p in run.parts]
-    return Executor(programs, gpus)
+    return Executor(programs, gpus, warm_up=gpus.machine is None)
 
 
 def _ranks(run: Run) -> int:

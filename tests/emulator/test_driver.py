@@ -210,8 +210,12 @@ def test_handles_of_other_things_are_refused() -> None:
     assert rig.driver.cuModuleGetFunction(module, b"other")[0] == CUresult.CUDA_ERROR_NOT_FOUND
 
 
-def test_a_function_belongs_to_its_device() -> None:
+def test_a_launch_needs_its_device_to_be_that_of_function_and_stream_and_current() -> None:
     rig = Rig(devices=2)
-    function = rig.function()
+    function, x, y, stream = rig.function(), rig.room(), rig.room(), rig.stream()
     rig.use(1)
-    assert rig.launch(function, rig.room(), rig.room(), rig.stream())[0] == CUresult.CUDA_ERROR_INVALID_HANDLE
+    assert rig.launch(function, x, y, rig.stream())[0] == CUresult.CUDA_ERROR_INVALID_HANDLE
+    assert rig.launch(function, x, y, stream)[0] == CUresult.CUDA_ERROR_INVALID_HANDLE
+    assert rig.driver.cuMemsetD8Async(x, 0, 4, stream)[0] == CUresult.CUDA_ERROR_INVALID_HANDLE
+    rig.use(0)
+    ok(rig.launch(function, x, y, stream))

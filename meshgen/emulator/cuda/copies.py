@@ -160,6 +160,8 @@ class MemoryFunctions(Functions):
 
     def _set(self, target: int, value: Array, count: int, handle: int) -> None:
         stream, content = self.streams.find(handle), np.repeat(value, count).view(np.uint8)
+        if stream.device != self.machine.device:
+            raise CallFailed(CUresult.CUDA_ERROR_INVALID_HANDLE)
         if target % value.itemsize:
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_VALUE)
 

@@ -6,6 +6,7 @@ A cubin holds machine code that nothing here executes: the PTX that it was made 
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import itertools
 from collections.abc import Callable, Sequence
@@ -107,7 +108,7 @@ class ModuleFunctions(Functions):
             return self.machine.handle(Module(self.machine.device, Program("sm_80", {entry.name: entry}), body))
         text = self._ptx_of_cubin(content) if content.startswith(ELF) else content.rstrip(b"\0").decode()
         try:
-            program = parse(text)
+            program = _parsed(text)
         except DeviceFault as fault:
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_PTX) from fault
         if not content.startswith(ELF) and not fits(program.target, self.machine.kind.capability):
@@ -165,7 +166,7 @@ class ModuleFunctions(Functions):
         """`kernelParams`: address of an array of pointers, one to the value of each parameter; they are read now."""
         function, stream = self.machine.find(f, Function), self.streams.find(hStream)
         grid, block = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)
-        if function.device != stream.device:
+        if not function.device == stream.device == self.machine.device:  # a launch needs its device to be current
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_HANDLE)
         if extra or not all(0 < n < 2**31 for n in grid) or max(grid[1:]) > 65_535 or min(block) < 1:
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_VALUE)
@@ -218,6 +219,12 @@ def _parameters(entry: Entry, pointers: int) -> bytes:
             table[number] or 0, parameter.size
         )
     return bytes(block)
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(text: str) -> Program:
+    """Devices of one machine load the same modules."""
+    return parse(text)
 
 
 def image_at(address: int) -> bytes:

@@ -40,12 +40,12 @@ class RankWork:
     def fill(self, step: Fill) -> None:
         """Zeros, in a contiguous box: nothing else is lowered to."""
         assert step.target.is_contiguous and step.value == 0
-        self._device.api.cuda("cuMemsetD8Async", self.address(step.target), 0, step.target.nbytes, self.stream)
+        self._device.clear(self.address(step.target), step.target.nbytes, self.stream)
 
     def _issue(self, step: Copy | Reduce) -> None:
         for part in self._parts[step]:
             if isinstance(part, Run):
-                self._device.api.cuda("cuMemcpyDtoDAsync", part.target, part.source, part.nbytes, self.stream)
+                self._device.copy(part.target, part.source, part.nbytes, self.stream)
             else:
                 self._device.launch(part, self.stream)
 

@@ -100,6 +100,7 @@ class Device:
         return found
 
     def launch(self, launch: Launch, stream: int) -> None:
+        self.use()
         self.api.cuda("cuLaunchKernel", launch.function, *launch.grid, launch.threads, 1, 1, launch.shared_bytes, stream,
                       launch.parameters.address, 0)  # fmt: skip
 
@@ -111,7 +112,19 @@ class Device:
             self._events[key] = int(self.api.cuda("cuEventCreate", int(flags)))
         return self._events[key]
 
+    def copy(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        """Bytes within the device."""
+        self.use()
+        self.api.cuda("cuMemcpyDtoDAsync", target, source, nbytes, stream)
+
+    def clear(self, address: int, nbytes: int, stream: int) -> None:
+        """Make bytes zero."""
+        self.use()
+        self.api.cuda("cuMemsetD8Async", address, 0, nbytes, stream)
+
     def record(self, key: object, stream: int) -> None:
+        """Record the event of this name."""
+        self.use()
         self.api.cuda("cuEventRecord", self.event(key), stream)
 
     def close(self) -> None:

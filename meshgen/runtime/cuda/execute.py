@@ -36,11 +36,14 @@ class Program:
 class Executor:
     """A program on devices. Memory, kernels and communicators are made here; a step allocates nothing."""
 
-    def __init__(self, programs: Sequence[Program], api: Api, *, use_graphs: bool = True) -> None:
+    def __init__(
+        self, programs: Sequence[Program], api: Api, *, use_graphs: bool = True, warm_up: bool = False
+    ) -> None:
         """One program for each mesh; devices are those of the meshes one after the other.
 
         Args:
             use_graphs: a step is captured in CUDA graphs the first time that it runs, and launched from then on.
+            warm_up: not the first time but the second: the first use of kernels and of NCCL's connections allocates memory.
         Raises:
             MissingError: MG0602, a kernel or a reduction has no code for the device, or NCCL is missing.
             RuntimeFailure: MG0604, a call fails, also for lack of memory.
@@ -57,9 +60,17 @@ class Executor:
         ]
         comms = self._comms = Communicators(api, self.devices, calls)
         self.parts = [
-            Part(api, frame, {rank: self.devices[rank] for rank in frame.ranks}, comms, use_graphs=use_graphs)
+            Part(
+                api,
+                frame,
+                {rank: self.devices[rank] for rank in frame.ranks},
+                comms,
+                use_graphs=use_graphs,
+                warm_up=warm_up,
+            )
             for frame in frames
         ]
+        self._weights: dict[tuple[Part, int], Array] = {}  # stored arguments that are on the devices
         for program, part in zip(programs, self.parts, strict=True):
             for number, value in program.constants.items():
                 self._upload(part.frame, number, [value] * len(part.frame.ranks))
@@ -68,7 +79,10 @@ class Executor:
         """One step: for each mesh its global results for its global arguments. Raises RuntimeFailure MG0604."""
         for program, part, arrays in zip(self._programs, self.parts, args, strict=True):
             for binding, value in zip(program.manifest.inputs, arrays, strict=True):
-                self._upload(part.frame, binding.buffer, shards_of(program.manifest, binding, value))
+                if not (binding.stored and self._weights.get((part, binding.buffer)) is value):
+                    self._upload(part.frame, binding.buffer, shards_of(program.manifest, binding, value))
+                if binding.stored:
+                    self._weights[part, binding.buffer] = value
         together(self._api, self._comms, [part.step() for part in self.parts])
         return [self._results(program, part.frame) for program, part in zip(self._programs, self.parts, strict=True)]
 

@@ -31,9 +31,11 @@ class Part:
     """The steps of one mesh. Ranks are numbered in the world of all meshes of the program."""
 
     def __init__(self, api: Api, frame: Frame, devices: Mapping[int, Device], comms: Communicators, *,
-                 use_graphs: bool) -> None:  # fmt: skip
-        """`use_graphs`: capture stretches in graphs; otherwise everything is issued every time."""
-        self.frame, self._api, self._devices, self._comms, self._use_graphs = frame, api, devices, comms, use_graphs
+                 use_graphs: bool, warm_up: bool) -> None:  # fmt: skip
+        """See `Executor`."""
+        self.frame, self._api, self._devices, self._comms = frame, api, devices, comms
+        self._use_graphs, self._warm_up = use_graphs, warm_up
+        self._warm: set[object] = set()  # stretches that have run
         self._staged_bytes = staged_bytes(frame.plan)
         self._staging = {
             rank: device.allocate(self._staged_bytes * STREAMS, f"staging of rank {rank}")
@@ -61,12 +63,14 @@ class Part:
     def _launch(self, place: object, ranks: Sequence[int], issue: Callable[[], None]) -> int:
         """Issue work, by its graph if there is one; the stream that is idle when it is done."""
         streams = [(self._devices[rank], stream) for rank in ranks for stream in self._devices[rank].streams]
-        if not self._use_graphs:
+        key = (place, tuple(ranks))
+        if not self._use_graphs or (self._warm_up and key not in self._warm):
+            self._warm.add(key)
             fork(streams[0], streams[1:], "fork")
             issue()
             join(streams[0], streams[1:], "join")
             return streams[0][1]
-        if (key := (place, tuple(ranks))) not in self.graphs:
+        if key not in self.graphs:
             self.graphs[key] = StepGraph(self._api, streams, issue)
         self.graphs[key].launch()
         return streams[0][1]
@@ -166,4 +170,4 @@ class Part:
         for rank in ranks:
             device, staging = self._devices[rank], self._staging[rank] + stream * self._staged_bytes
             for source, target, nbytes in in_order(copies, rank, staging):
-                self._api.cuda("cuMemcpyDtoDAsync", target, source, nbytes, device.streams[stream])
+                device.copy(target, source, nbytes, device.streams[stream])

@@ -57,6 +57,34 @@ def test_without_graphs_the_results_are_the_same(tmp_path: Path) -> None:
     assert_same_bits(on_gpus(module, given, steps=2, use_graphs=False), module.run(given))
 
 
+def test_a_first_step_may_warm_up_before_it_is_captured(tmp_path: Path) -> None:
+    module = planned(mlp(), tmp_path)
+    given, want = filled(module, arguments(module)), module.run(arguments(module))
+    executor = Executor(programs(module), gpus(module), warm_up=True)
+    for graphs in (0, 1, 1):
+        assert_same_bits(executor.run(given)[0], want)
+        assert len(executor.parts[0].graphs) == graphs
+
+
+def test_stored_arguments_are_uploaded_once(tmp_path: Path) -> None:
+    (tmp_path / "mlp.mlir").write_text(mlp())
+    weights = {"w1": np.ones((12, 16), np.float32), "w2": np.ones((16, 12), np.float32)}
+    plan(tmp_path / "mlp.mlir", target="cpu").save(tmp_path / "mlp.mgx", weights=weights)
+    module = mg.load(tmp_path / "mlp.mgx")
+    assert module.input_names == ["x"]
+    executor = Executor(programs(module), gpus(module))
+    uploads: list[int] = []
+    for step in range(3):
+        given = arguments(module, seed=step)
+        before = [device.upload for device in executor.devices]
+        for device, upload in zip(executor.devices, before, strict=True):
+            device.upload = lambda address, array, upload=upload: (uploads.append(address), upload(address, array))[1]
+        assert_same_bits(executor.run(filled(module, given))[0], module.run(given))
+        for device, upload in zip(executor.devices, before, strict=True):
+            device.upload = upload
+    assert len(uploads) == 4 * (3 + 2)  # of four ranks: x in every step, both weights in the first
+
+
 def test_all_memory_is_given_back(tmp_path: Path) -> None:
     module = planned(mlp(), tmp_path)
     api = gpus(module)

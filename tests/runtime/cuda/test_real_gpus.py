@@ -1,0 +1,51 @@
+"""The executor on real GPUs, where there are any: the same modules as on emulated ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.errors import MissingError
+from meshgen.runtime.cuda.api import real
+from tests.programs import mlp
+from tests.runtime.cuda.steps import arguments
+
+pytestmark = pytest.mark.gpu
+
+
+def require_gpus(count: int) -> None:
+    try:
+        real(count)
+    except MissingError as error:
+        pytest.skip(str(error))
+
+
+def test_one_gpu(tmp_path: Path) -> None:
+    require_gpus(1)
+    mg.compile("tests.runtime.cuda.test_real_gpus:layers", {"x": 1}, args=["f32[64,48]", "f32[48,32]"],
+               target="cuda:sm_80,sm_90").save(tmp_path / "one.mgx")  # fmt: skip
+    assert_runs(tmp_path / "one.mgx")
+
+
+def test_four_gpus(tmp_path: Path) -> None:
+    require_gpus(4)
+    (tmp_path / "mlp.mlir").write_text(mlp(y=("x", "y")))
+    mg.compile(tmp_path / "mlp.mlir", target="cuda:sm_80,sm_90").save(tmp_path / "four.mgx")
+    assert_runs(tmp_path / "four.mgx")
+
+
+def layers(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
+    return mg.softmax(mg.tanh(x @ w))
+
+
+def assert_runs(path: Path) -> None:
+    """Three steps: issued, captured, and launched again; the results of the CPU, in f32 that GPUs may multiply as tf32."""
+    module = mg.load(path)
+    given = arguments(module)
+    want = module.run(given)
+    for _ in range(3):
+        for own, other in zip(module.run(given, "cuda"), want, strict=True):
+            np.testing.assert_allclose(own, other, rtol=2e-3, atol=2e-3)
