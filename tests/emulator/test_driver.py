@@ -219,3 +219,24 @@ def test_a_launch_needs_its_device_to_be_that_of_function_and_stream_and_current
     assert rig.driver.cuMemsetD8Async(x, 0, 4, stream)[0] == CUresult.CUDA_ERROR_INVALID_HANDLE
     rig.use(0)
     ok(rig.launch(function, x, y, stream))
+
+
+def test_a_launch_touches_only_what_it_may() -> None:
+    """Memory of the device, but not of the launch."""
+    rig = Rig()
+    x, y, stream, function = rig.array(VALUES), rig.room(2 * NBYTES), rig.stream(), rig.function()
+    parameters = rig.parameters(x, y + 4)
+    rig.machine.limit(parameters, [(x, NBYTES, False), (y, NBYTES, True)])
+    ok(rig.driver.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, parameters, 0))
+    assert rig.driver.cuStreamSynchronize(stream)[0] == CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
+    assert "1 of 32 threads write 4 bytes" in str(rig.machine.fault)
+
+
+def test_a_kernel_of_one_device_does_not_touch_another_ones_memory() -> None:
+    rig = Rig(devices=2)
+    x = rig.array(VALUES)
+    rig.use(1)
+    stream = rig.stream()
+    rig.add_one(rig.function(), x, rig.room(), stream)
+    assert rig.driver.cuStreamSynchronize(stream)[0] == CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
+    assert "32 of 32 threads read 4 bytes" in str(rig.machine.fault)

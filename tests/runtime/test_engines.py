@@ -94,6 +94,24 @@ def test_after_a_failure_gpus_are_made_ready_again(module: LoadedModule, monkeyp
     assert len(gpus.made) == 2
 
 
+def test_faults_are_told_at_the_line_of_the_kernels_source(
+    module: LoadedModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Launches that may touch the first byte of their operands only."""
+    limit = api.Api.limit_launch
+
+    def narrowed(self: api.Api, parameters: int, ranges: Any) -> None:
+        limit(self, parameters, [(address, 1, writable) for address, _, writable in ranges])
+
+    monkeypatch.setattr(api.Api, "limit_launch", narrowed)
+    with pytest.raises(RuntimeFailure) as caught:
+        module.run(arguments(module), Emulation("sm_80"))
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.code == "MG0608" and diagnostic.loc
+    assert diagnostic.loc.file in {kernel.source for kernel in module.manifest.kernels.values()}
+    assert "(sm_80)" in diagnostic.message and "tl.load" in str(caught.value)
+
+
 def test_a_peer_that_is_lost_is_told(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another rank has aborted: NCCL knows it, and the host asks while it waits."""
     from meshgen.runtime.cuda import execute
