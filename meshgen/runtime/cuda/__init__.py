@@ -1,0 +1,1 @@
+"""A module on GPUs, real or emulated."""
