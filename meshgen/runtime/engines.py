@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from meshgen.ccl.between import Post
-from meshgen.errors import RuntimeFailure
 from meshgen.runtime.cuda import api
 from meshgen.runtime.cuda.code import code_of
 from meshgen.runtime.cuda.execute import Executor, Program
@@ -95,7 +94,7 @@ def on_gpus(run: Run) -> Results:
     executor, release = _EXECUTORS[run.owner]
     try:
         return executor.run(run.args)
-    except RuntimeFailure:  # after a failure a device is of no use: the next step makes it ready again
+    except BaseException:  # after a failure or an interrupt a device is of no use: the next step makes it ready again
         release.detach()
         del _EXECUTORS[run.owner]
         executor.abort()

@@ -53,6 +53,9 @@ def main(path: str, library: str) -> None:
     executor = Executor([program], api)
     for _ in range(2):
         (found,) = executor.run([module.filled(arguments)])
+    for graph in executor.parts[0].graphs.values():
+        graph.capture()  # again, into the same graph
+    (found,) = executor.run([module.filled(arguments)])
     executor.close()
     for name, count in sorted(counted.calls.items()):
         sys.stdout.write(f"{name} {count}\n")
