@@ -138,11 +138,15 @@ def changed_message(step: Step, change: Callable[[Messages], Messages]) -> Step:
     return change(step) if isinstance(step, Messages) and step.sends else step
 
 
+def other_first(step: Messages, **changes: object) -> Messages:
+    """The first message that is sent, otherwise."""
+    return replace(step, sends=(replace(step.sends[0], **changes), *step.sends[1:]))
+
+
 @pytest.mark.parametrize("what, change, said", [
-    ("peer", lambda step: replace(step, sends=(step.sends[0]._replace(peer=0), *step.sends[1:])) if hasattr(step.sends[0], "_replace")
-     else replace(step, sends=(replace(step.sends[0], peer=0), *step.sends[1:])), "waits for rank"),
+    ("peer", lambda step: other_first(step, peer=0), "waits for rank"),
     ("none", lambda step: replace(step, sends=step.sends[1:]), "waits for rank"),
-    ("size", lambda step: replace(step, sends=(replace(step.sends[0], box=step.sends[0].box.flat(0, 1)), *step.sends[1:])), "disagree"),
+    ("size", lambda step: other_first(step, box=step.sends[0].box.flat(0, 1)), "disagree"),
 ], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
 def test_messages_that_nobody_expects(
     what: str, change: Callable[[Messages], Messages], said: str, tmp_path: Path
