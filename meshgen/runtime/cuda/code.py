@@ -127,23 +127,24 @@ class Launcher:
             return self._body(device, rank, item, plan, addresses)
         if 0 in kernel.grid:
             return None
-        values: list[tuple[int, int]] = []
-        for param in kernel.params:
-            if param.kind == "coordinate":
-                values.append((self.mesh.index(rank, param.axes), COORDINATE))
-            else:
-                values.append((addresses[param.index + (len(item.inputs) if param.kind == "result" else 0)], POINTER))
         function = device.function(code.image, code.entry, code.shared_bytes)
-        scratch = [(device.allocate(n, f"scratch of '{item.kernel}'") if n else 0, POINTER) for n in code.scratch_bytes]
-        block = ParameterBlock([*values, *scratch])
-        numbers = (*item.inputs, *item.outputs)
-        ranges = [
-            (address, plan.buffers[n].type.nbytes, place >= len(item.inputs))
-            for place, (address, n) in enumerate(zip(addresses, numbers, strict=True))
-        ]
-        more = [(start, n, True) for (start, _), n in zip(scratch, code.scratch_bytes, strict=True) if n]
-        self.api.limit_launch(block.address, [*ranges, *more])
+        scratch = [(device.allocate(n, f"scratch of '{item.kernel}'") if n else 0, n) for n in code.scratch_bytes]
+        block = ParameterBlock(
+            [*self._values(kernel, rank, item, addresses), *((start, POINTER) for start, _ in scratch)]
+        )
+        more = [(start, nbytes, True) for start, nbytes in scratch if nbytes]
+        self.api.limit_launch(block.address, [*_ranges(item, plan, addresses), *more])
         return Launch(function, kernel.grid, code.threads, code.shared_bytes, block)
+
+    def _values(self, kernel: Kernel, rank: int, item: Item, addresses: Sequence[int]) -> list[tuple[int, int]]:
+        """Of the parameters that the module lists: each with its size in bytes."""
+        first = {"operand": 0, "result": len(item.inputs)}
+        return [
+            (self.mesh.index(rank, param.axes), COORDINATE)
+            if param.kind == "coordinate"
+            else (addresses[first[param.kind] + param.index], POINTER)
+            for param in kernel.params
+        ]
 
     def _body(self, device: Device, rank: int, item: Item, plan: Schedule, addresses: Sequence[int]) -> Launch:
         """A kernel without a form for GPUs runs as its body, where devices are emulated."""
@@ -156,6 +157,15 @@ class Launcher:
         image = self.api.driver.define(item.kernel, sizes, _evaluated(self.api, evaluator, body, operands, results))
         function = device.function(image, item.kernel, 0)
         return Launch(function, (1, 1, 1), 1, 0, ParameterBlock([(address, POINTER) for address in addresses]))
+
+
+def _ranges(item: Item, plan: Schedule, addresses: Sequence[int]) -> list[tuple[int, int, bool]]:
+    """What a kernel may touch: its operands, and its results, which it writes."""
+    numbers = (*item.inputs, *item.outputs)
+    return [
+        (address, plan.buffers[number].type.nbytes, place >= len(item.inputs))
+        for place, (address, number) in enumerate(zip(addresses, numbers, strict=True))
+    ]
 
 
 def _evaluated(api: Api, evaluator: Evaluator, body: Graph, operands: Sequence[TensorType],
