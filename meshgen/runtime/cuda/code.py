@@ -61,7 +61,8 @@ def code_of(kernels: Mapping[str, Kernel], member: Callable[[str], bytes], api: 
             ptx = member(binary.ptx).decode() if binary.ptx else ""
             if runs_on(arch, capability):
                 cubin = member(binary.file)
-                if api.machine and ptx:  # nothing here executes a cubin: its PTX stands for it
+                if api.machine:  # nothing here executes a cubin: its PTX stands for it
+                    _require_ptx(name, ptx)
                     api.driver.register(cubin, ptx)
                 return Code(cubin, kernel.entry, binary.threads, binary.shared, _scratch(kernel, binary))
             if ptx and compiles_on(target_of(ptx), capability):
@@ -71,6 +72,12 @@ def code_of(kernels: Mapping[str, Kernel], member: Callable[[str], bytes], api: 
         raise MissingError(Diagnostic("MG0602", text, hint=f"compile again with --target cuda:{own}"))
 
     return find
+
+
+def _require_ptx(name: str, ptx: str) -> None:
+    if not ptx:
+        text = f"the module has no PTX of kernel '{name}', which emulated GPUs execute"
+        raise MissingError(Diagnostic("MG0602", text, hint="compile it again: older modules have cubins only"))
 
 
 def number_of(arch: str) -> int:

@@ -202,3 +202,15 @@ def test_code_for_other_devices_is_told(tmp_path: Path) -> None:
     program = Program(module.manifest, {}, code_of(kernels, lambda name: b"", gpus(module)))
     with pytest.raises(MissingError, match="compiled for no GPU; the device is sm_90"):
         Executor([program], gpus(module))
+
+
+def test_emulated_gpus_need_the_ptx(tmp_path: Path) -> None:
+    from meshgen.runtime.cuda.code import code_of
+    from meshgen.runtime.manifest import Binary
+
+    module = planned(mlp(), tmp_path)
+    binaries = {"sm_90": Binary("kernel.cubin", 32, 0, 0, 0, 128)}
+    kernels = {name: Kernel(source="kernel.py", binaries=binaries) for name in module.kernel_names}
+    program = Program(module.manifest, {}, code_of(kernels, lambda name: b"", gpus(module)))
+    with pytest.raises(MissingError, match=r"(?s)no PTX of kernel '.*', which emulated GPUs execute.*compile it again"):
+        Executor([program], gpus(module))
