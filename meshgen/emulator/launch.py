@@ -22,6 +22,10 @@ from meshgen.emulator.wave import WARP, Wave, initial_registers
 
 LANES = 1 << 14  # threads that run at once: their registers fit the cache of a core (measured, demo kernels)
 MOST_THREADS = 1024  # of a block, on every architecture
+MOST_SHARED = (
+    227 * 1024
+)  # bytes of a block on sm_90, more than on any other (CUDA C++ guide, "Technical Specifications")
+MOST_LOCAL = 512 * 1024  # bytes of a thread, on every architecture
 ISSUES = 20_000_000  # instructions of a wave before it is taken for endless
 
 
@@ -59,6 +63,7 @@ def launch(entry: Entry, grid: Shape, block: Shape, shared_bytes: int, parameter
         DeviceFault: MG0608, the kernel does what a GPU would punish, hide or leave undefined.
     """
     _check_shape(entry, grid, block, parameters)
+    _check_memory(entry, shared_bytes)
     steps = steps_of(entry)
     threads = math.prod(block)
     total = math.prod(grid)
@@ -95,6 +100,18 @@ def _check_shape(entry: Entry, grid: Shape, block: Shape, parameters: bytes) -> 
     if len(parameters) < entry.parameter_bytes:
         reason = f"{len(parameters)} bytes of parameters were given, but it takes {entry.parameter_bytes}"
         raise DeviceFault("opcode", reason, kernel=entry.name)
+
+
+def _check_memory(entry: Entry, shared_bytes: int) -> None:
+    """Raises DeviceFault for a block that needs more memory than any GPU has."""
+    shared, local = entry.shared_bytes + shared_bytes, _local_bytes(entry)
+    if shared > MOST_SHARED:
+        reason = f"a block needs {shared} bytes, but has {MOST_SHARED} at most"
+        raise DeviceFault("shared memory", reason, kernel=entry.name)
+    if local > MOST_LOCAL:
+        raise DeviceFault(
+            "address", f"a thread needs {local} bytes of local memory, but has {MOST_LOCAL} at most", kernel=entry.name
+        )
 
 
 def _wave(entry: Entry, grid: Shape, block: Shape, numbers: Array, shared_bytes: int, parameters: bytes,

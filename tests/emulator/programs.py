@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,11 @@ class Case:
     def run(self, ptx: str = "", *, races: bool = True) -> list[Array]:
         """Its results on the emulated GPU. Raises DeviceFault."""
         return emulate(self.source, self.built, self.arch, self.body, self.operands, self.coordinates, ptx, races=races)
+
+    @functools.cached_property
+    def results(self) -> list[Array]:
+        """Of its own PTX."""
+        return self.run(races=False)
 
     def excess(self, results: Sequence[Array]) -> float:
         """The largest error in units of what is allowed there: at most 1 where all is right."""

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from meshgen.emulator.faults import KINDS, DeviceFault
-from tests.emulator.snippets import run
+from meshgen.emulator.launch import launch
+from meshgen.emulator.memory import Memory
+from meshgen.emulator.parse import parse
+from tests.emulator.snippets import ptx, run
 
 WORDS = np.arange(64, dtype=np.uint32)
 PLACE = "mul.wide.u32 %rd1, %r61, 4;\nadd.s64 %rd1, %rd1, %rd50;\nmov.b32 %r9, global_smem;\nshl.b32 %r8, %r61, 2;\nadd.s32 %r8, %r8, %r9;\n"  # fmt: skip
@@ -52,6 +55,19 @@ def test_faults_are_told(name: str) -> None:
     (fault,) = caught.value.diagnostics
     assert fault.code == "MG0608" and "kernel 'snippet'" in fault.message and caught.value.exit_code == 4
     assert caught.value.instruction.split()[0] in body
+
+
+def test_launches_that_no_gpu_takes_are_refused() -> None:
+    with pytest.raises(DeviceFault, match="has 232448 at most") as caught:
+        run("", WORDS, shared=1 << 40)
+    assert caught.value.kind == "shared memory"
+    with pytest.raises(DeviceFault, match="bytes of local memory"):
+        run(".local .align 8 .b8 depot[99999999];", WORDS)
+    with pytest.raises(DeviceFault, match="exactly 32"):
+        entry = parse(ptx("", 0)).entries["snippet"]
+        launch(entry, (1, 1, 1), (64, 1, 1), 0, b"", Memory(1 << 20))
+    with pytest.raises(DeviceFault, match="0 bytes of parameters were given, but it takes 8"):
+        launch(parse(ptx("", 1)).entries["snippet"], (1, 1, 1), (32, 1, 1), 0, b"", Memory(1 << 20))
 
 
 def test_all_kinds_are_told() -> None:
