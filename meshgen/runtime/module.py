@@ -238,7 +238,7 @@ class LoadedModule:
     def emulated_kernels(self, arch: str = "") -> dict[str, EmulatedKernel]:
         """The kernels that have code, for the emulated GPU; `arch` as of `Emulation`. Raises as `ptx`, and MG0608."""
         kernels = self.manifest.kernels
-        arch = arch or first_arch(kernels)
+        arch = arch or first_arch(kernels) or "sm_90"  # without any, the error names one to compile for
         coded = [name for name, kernel in kernels.items() if kernel.source]
         return {name: EmulatedKernel(kernels[name], arch, self.ptx(name, arch), self.source(name)) for name in coded}
 

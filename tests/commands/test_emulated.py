@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from meshgen import api
 from meshgen.cli import main
-from meshgen.errors import MissingError, RuntimeFailure
+from meshgen.commands.kernel_check import check_kernels
+from meshgen.errors import MissingError
 from meshgen.runtime.emulate import Emulation
 from meshgen.runtime.loading import load
 
@@ -73,12 +73,12 @@ def test_options_of_the_emulated_gpu_are_for_it_alone(place: Path, capsys: pytes
 
 
 def test_what_was_not_compiled_is_missing(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", str(place / "mlp.mgx"), "--device", "emulate", "--arch", "sm_100"]) == 5
+    assert main(["run", str(place / "mlp.mgx"), "--device", "emulate", "--kernels", "--arch", "sm_100"]) == 5
     assert "MG0602" in capsys.readouterr().err
     exe = api.compile(MLP, target="cpu")
     exe.save(tmp_path / "cpu.mgx")
     with pytest.raises(MissingError, match="was not compiled"):
-        load(tmp_path / "cpu.mgx").run([np.zeros((6, 64), np.float32), np.zeros((64, 32), np.float32)], "emulate")
+        load(tmp_path / "cpu.mgx").emulated_kernels()
 
 
 def forged(place: Path, monkeypatch: pytest.MonkeyPatch, before: str, after: str) -> Any:
@@ -95,14 +95,10 @@ def forged(place: Path, monkeypatch: pytest.MonkeyPatch, before: str, after: str
     return module
 
 
-ARGUMENTS = [np.ones((6, 64), np.float32), np.ones((64, 32), np.float32)]
-
-
 def test_a_fault_names_the_kernel_its_line_and_the_instruction(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = forged(place, monkeypatch, "bar.sync", "// bar.sync")
-    with pytest.raises(RuntimeFailure) as caught:
-        module.run(ARGUMENTS, Emulation("sm_90", races=True))
-    (fault,) = caught.value.diagnostics
+    faults = [row["fault"] for row in check_kernels(module, 0, Emulation("sm_90", races=True)) if row["fault"]]
+    fault = faults[0]
     assert fault.code == "MG0608" and "race" in fault.message and "sm_90" in fault.message
     assert fault.loc and fault.loc.file.startswith("kernels/") and fault.loc.line
     name = fault.loc.file.removeprefix("kernels/").removesuffix(".py")
