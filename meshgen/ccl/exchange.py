@@ -63,13 +63,19 @@ def splits_of(sharding: Sharding, shape: Sequence[int]) -> list[Split]:
 def summand_axes(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """The partial axes of both ends between which a transfer moves the summands, one to one; those of both come first.
 
-    None where it cannot: summands of several kinds stay where they are, and their number stays the same.
+    None where it cannot: summands of several kinds stay where they are, and their number stays the same. Axes of one device
+    have nothing to move.
     """
     if source.partial == target.partial:
         return source.partial_axes, target.partial_axes
-    common = tuple(axis for axis, _ in source.partial if axis in target.partial_axes)
-    left, right = ((*common, *(axis for axis in end.partial_axes if axis not in common)) for end in (source, target))
-    one_kind = len({kind for _, kind in (*source.partial, *target.partial)}) == 1
+    before, after = ([pair for pair in end.partial if mesh.axis_size(pair[0]) > 1] for end in (source, target))
+    if before == after:
+        axes = tuple(axis for axis, _ in before)
+        return axes, axes
+    of_both = {axis for axis, _ in before} & {axis for axis, _ in after}
+    common = tuple(axis for axis, _ in before if axis in of_both)
+    left, right = ((*common, *(axis for axis, _ in end if axis not in of_both)) for end in (before, after))
+    one_kind = len({kind for _, kind in (*before, *after)}) == 1
     return (left, right) if one_kind and mesh.group_size(left) == mesh.group_size(right) else None
 
 

@@ -196,6 +196,15 @@ def test_retile_keeps_summands_apart_and_never_reduces() -> None:
         collective("retile", shards, MESH, (6,), source=source, target=P(None), shape=(6,))
 
 
+def test_axes_of_one_device_hold_no_summands_of_their_own() -> None:
+    """Whatever a value is partial over there, in several kinds too, is whole."""
+    mesh = make_mesh({"y": 6, "v": 1, "u": 1})
+    source, target = P("y", partial={"v": "min", "u": "sum"}), P("y:(3)2")
+    shards = shard_all(np.arange(2.0), P("y"), mesh)
+    found = collective("retile", shards, mesh, (1,), source=source, target=target, shape=(2,))
+    assert (assemble(found, target, (2,), mesh) == np.arange(2.0)).all()
+
+
 @pytest.mark.parametrize("size", [10, 8, 3])
 @pytest.mark.parametrize("halo", [(1, 1), (0, 2), (5, 0)])
 def test_update_halo_fetches_from_owners_and_leaves_the_outside(size: int, halo: tuple[int, int]) -> None:

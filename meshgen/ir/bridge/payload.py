@@ -16,6 +16,7 @@ from meshgen.ir.dense import DenseElements
 from meshgen.ir.dialects.upstream.index import AS_ARITH
 from meshgen.ir.evaluate.elementwise import LIFTABLE
 from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
+from meshgen.ir.regions import needed_nodes
 
 LAZY = "lazy"  # attribute of nodes that are dropped again where nothing uses them
 MOVEMENT = ("constant", "broadcast_in_dim", "convert", "reshape", "transpose", "iota", "bitcast_convert")
@@ -140,7 +141,7 @@ def lifted(builder: Builder, body: Graph, operands: Sequence[Value]) -> Value | 
     """What a region of scalar operations makes of whole arrays of one shape; else the operation that cannot be taken so."""
     shape = operands[0].type.shape
     values = dict(zip(body.inputs, operands, strict=True))
-    for node in body.nodes:
+    for node in needed_nodes(body.nodes, body.outputs, lambda _: False):
         if node.op not in LIFTABLE:
             return node.op
         kind = TensorType(shape, node.result.type.dtype)

@@ -15,6 +15,7 @@ from meshgen.ir.evaluate.common import Array, Handler, RunRegion, narrow, ufunc_
 from meshgen.ir.evaluate.elementwise import LIFTABLE
 from meshgen.ir.evaluate.structure import add_batching, pad, window_positions, window_starts
 from meshgen.ir.graph import Graph, Node
+from meshgen.ir.regions import needed_nodes
 
 FOLDS = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
 
@@ -34,9 +35,10 @@ def apply_region(region: Graph, args: list[Array], run: RunRegion) -> list[Array
 
 def fold_kind(region: Graph) -> str | None:
     """The reduce kind that a region of one binary op computes, if it is that plain."""
-    if len(region.nodes) != 1 or len(region.inputs) != 2:
+    needed = needed_nodes(region.nodes, region.outputs, lambda _: False)
+    if len(needed) != 1 or len(region.inputs) != 2:
         return None
-    (node,) = region.nodes
+    (node,) = needed
     plain = set(map(id, node.operands)) == set(map(id, region.inputs)) and region.outputs == node.results
     return node.op if plain and node.op in FOLDS else None
 

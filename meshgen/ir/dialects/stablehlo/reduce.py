@@ -120,10 +120,10 @@ def fold_region(mnemonic: str, type: Attribute) -> Region:
 def applied_op(region: Region) -> Operation | None:
     """The only operation of a region that combines its two arguments, in either order where that is the same.
 
-    Sharding constraints, which JAX writes into regions too, mean nothing on scalars.
+    Sharding constraints, which JAX writes into regions too, mean nothing on scalars; nor does what nobody uses.
     """
     block = region.block
-    operations = [operation for operation in block.ops if operation.name != _CONSTRAINT]
+    operations = [operation for operation in _used(block) if operation.name != _CONSTRAINT]
     if len(operations) != 2 or len(block.args) != 2:
         return None
     operation, _ = operations
@@ -132,6 +132,16 @@ def applied_op(region: Region) -> Operation | None:
     if not is_plain or {*combined} != {*block.args} or given != list(operation.results):
         return None
     return operation
+
+
+def _used(block: Block) -> list[Operation]:
+    """The operations of a block that its terminator needs, itself included."""
+    kept: list[Operation] = []
+    for operation in reversed(list(block.ops)):
+        users = {use.operation for result in operation.results for use in result.uses}
+        if not kept or not users.isdisjoint(kept):
+            kept.append(operation)
+    return kept[::-1]
 
 
 def _unconstrained(ssa: SSAValue) -> SSAValue:
