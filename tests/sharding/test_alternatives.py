@@ -40,6 +40,15 @@ def partitioned(module: Module) -> Module:
     return run_stages(module, Options("cpu"), Timing(), "partition")["partition"]
 
 
+def test_a_slice_of_everything_is_a_use_of_the_whole() -> None:
+    module = fused(8, (None, "x"))
+    graph = module.graph
+    (dot,) = (node for node in graph.nodes if node.op == "dot_general")
+    everything = {"start": (0, 0), "limit": (8, 64), "stride": (1, 1)}
+    graph.outputs.append(graph.add("slice", [dot.result], [dot.result.type], everything).result)
+    assert alternatives(module) == []
+
+
 def test_the_moved_program_computes_the_same() -> None:
     module = fused(8, (None, "x"))
     (other,) = alternatives(module)

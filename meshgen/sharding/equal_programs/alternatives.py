@@ -47,10 +47,10 @@ def _cut_place(node: Node, users: list[Node]) -> tuple[int, int] | None:
     """The operand and its dim that at least two slices, the only users, cut; None if there is none."""
     if len(users) < 2 or any(user.op != "slice" for user in users):
         return None
-    cut = {d for user in users for d in _cut_dims(user)}
-    if len(cut) != 1:
+    cuts = [_cut_dims(user) for user in users]
+    if len(cuts[0]) != 1 or any(cut != cuts[0] for cut in cuts):
         return None
-    dim, attrs = cut.pop(), node.attrs
+    (dim,), attrs = cuts[0], node.attrs
     free = [
         (number, d)
         for number, side in enumerate(("lhs", "rhs"))
