@@ -45,7 +45,7 @@ class Ends:
         found = [f"@{mesh.name}: {d.message}" for each, mesh in sides for d in each.faults(self.shape, mesh)]
         if self.source.partial or self.target.partial:
             found.append("a partial value cannot go to another mesh: reduce it first")
-        if self.source.halo or self.target.halo:
+        if any(rows != (0, 0) for rows in (*self.source.halo, *self.target.halo)):
             found.append("a transfer does not carry halos: exchange them on the mesh that needs them")
         return found
 

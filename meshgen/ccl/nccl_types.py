@@ -12,7 +12,7 @@ DATA_TYPES = {
     "f8E4M3FN": 10, "f8E5M2": 11,
 }  # fmt: skip
 REDUCTIONS = {"sum": 0, "product": 1, "max": 2, "min": 3}
-UNIQUE_ID_BYTES = 128
+UNIQUE_ID_BYTES = 128  # NCCL_UNIQUE_ID_BYTES in nccl.h
 NO_COLOR = -1  # of a rank that no new communicator of a split has
 
 

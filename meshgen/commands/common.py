@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 from collections.abc import Sequence
@@ -191,6 +192,17 @@ def natural(text: str) -> int:
     if number is None:
         raise argparse.ArgumentTypeError(f"'{text:.40}' is not a whole number from 0 on")
     return number
+
+
+def not_negative(text: str) -> float:
+    """The number of an option that takes any from 0 on."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text:.40}' is no number from 0 on, such as 0.05")
+    return value
 
 
 def positive(text: str) -> int:

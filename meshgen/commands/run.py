@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import time
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ import numpy as np
 from meshgen.answers.tables import table_of
 from meshgen.api import load
 from meshgen.commands.arrays import Array, is_raw, load_arrays
-from meshgen.commands.common import natural, positive
+from meshgen.commands.common import natural, not_negative, positive
 from meshgen.commands.comparison import Expected, compare
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option
@@ -32,27 +31,7 @@ from meshgen.runtime.sizes import sizes_text
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("module", metavar="OUT.mgx")
-    parser.add_argument(
-        "--device",
-        choices=DEVICES,
-        default="reference",
-        help="NumPy, the module's Triton kernels on the CPU, what ships on emulated GPUs, or GPUs (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--arch", metavar="sm_NN", help="of the emulated GPU (default: the first, with --kernels all, of the module)"
-    )
-    parser.add_argument(
-        "--races",
-        action="store_true",
-        help="refuse races on emulated GPUs: in shared memory, and between launches that no stream or event orders",
-    )
-    parser.add_argument(
-        "--order",
-        type=natural,
-        default=0,
-        metavar="SEED",
-        help="of the random order, among those that streams and events allow, in which emulated GPUs work (default: %(default)s)",
-    )
+    _add_engine(parser)
     add_sizes(parser)
     parser.add_argument(
         "--devices",
@@ -78,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tolerance",
-        type=_tolerance,
+        type=not_negative,
         help="largest error relative to the largest expected value (default: what rounding explains, for a program; half "
         "of the digits of the type, for a file)",
     )
@@ -86,14 +65,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_time_limit(parser)
 
 
-def _tolerance(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number from 0 on, such as 1e-5")
-    return value
+def _add_engine(parser: argparse.ArgumentParser) -> None:
+    """On what it runs."""
+    parser.add_argument(
+        "--device",
+        choices=DEVICES,
+        default="reference",
+        help="NumPy, the module's Triton kernels on the CPU, what ships on emulated GPUs, or GPUs (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--arch", metavar="sm_NN", help="of the emulated GPU (default: the first, with --kernels all, of the module)"
+    )
+    parser.add_argument(
+        "--races",
+        action="store_true",
+        help="refuse races on emulated GPUs: in shared memory, and between launches that no stream or event orders",
+    )
+    parser.add_argument(
+        "--order",
+        type=natural,
+        default=0,
+        metavar="SEED",
+        help="of the random order, among those that streams and events allow, in which emulated GPUs work (default: %(default)s)",
+    )
 
 
 def run(options: argparse.Namespace, output: Output) -> int:

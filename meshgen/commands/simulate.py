@@ -11,7 +11,7 @@ from typing import Any
 
 from meshgen.answers.tables import Table, bytes_text, seconds_text, table_of
 from meshgen.api import load, simulate
-from meshgen.commands.common import natural
+from meshgen.commands.common import natural, not_negative
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option
 from meshgen.runtime.files import write_text
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
     parser.add_argument(
         "--jitter",
-        type=_share,
+        type=not_negative,
         default=0.0,
         help="spread of a kernel's time over devices, such as 0.05 (default: none)",
     )
@@ -66,16 +66,6 @@ def _factor(text: str) -> tuple[int, float]:
     if not equals or not 0 < found[1] < math.inf:
         raise argparse.ArgumentTypeError(f"'{text}' is not RANK=FACTOR, such as 3=1.5")
     return found
-
-
-def _share(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number from 0 on, such as 0.05")
-    return value
 
 
 def run(options: argparse.Namespace, output: Output) -> int:

@@ -96,6 +96,9 @@ def machine_of(given: str | Path | Machine) -> Machine:
     """
     if isinstance(given, Machine):
         return given
+    if not isinstance(cast("Any", given), str | Path):
+        hint = f"use one of {', '.join(MACHINES)}, or the path of a profile.json"
+        raise UsageError(Diagnostic("MG0001", f"{given!r:.60} is no machine", hint=hint))
     if str(given) in MACHINES:
         return MACHINES[str(given)]
     path = Path(given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Item, Schedule
 from meshgen.simulator.machine import DEFAULT, Machine, machine_of
 from meshgen.simulator.network import between_seconds, packing_seconds
-from meshgen.simulator.timeline import Conditions, Span, Timeline
+from meshgen.simulator.timeline import Conditions, Span, Timeline, is_rank
 
 Array = np.ndarray[Any, Any]
 
@@ -76,6 +76,8 @@ def simulate(parts: Sequence[Scheduled], machine: str | Path | Machine = DEFAULT
         UsageError: MG0001, a rank that is not there, or what `machine_of` raises.
     """
     profile, conditions = machine_of(machine), conditions or Conditions()
+    if faults := conditions.faults():
+        raise UsageError(*(Diagnostic("MG0001", fault) for fault in faults))
     _refuse_unknown_ranks(parts, conditions, watch or ())
     timelines: list[Timeline] = []
     first = 0
@@ -98,6 +100,8 @@ def _times(timeline: Timeline) -> PartTimes:
 
 def _refuse_unknown_ranks(parts: Sequence[Scheduled], conditions: Conditions, watch: Sequence[int]) -> None:
     count = sum(part.mesh.size for part in parts)
+    if not isinstance(cast("Any", watch), Sequence) or not all(is_rank(rank) for rank in watch):
+        raise UsageError(Diagnostic("MG0001", f"watch={watch!r:.60}: ranks are whole numbers from 0 on"))
     named = {*conditions.slow_devices, *conditions.slow_links, *watch}
     if unknown := sorted(rank for rank in named if not 0 <= rank < count):
         raise UsageError(Diagnostic("MG0001", f"there is no rank {unknown[0]}: the ranks are 0 to {count - 1}"))

@@ -5,6 +5,7 @@ Times are arrays [ranks], so that 16,384 ranks take as many steps of this progra
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,6 +36,25 @@ class Conditions:
     slow_links: Mapping[int, float] = field(default_factory=dict)
     jitter: float = 0.0
     seed: int = 0
+
+    def faults(self) -> list[str]:
+        """What is no condition."""
+        found: list[str] = []
+        for name, given in (("slow_devices", self.slow_devices), ("slow_links", self.slow_links)):
+            if not all(is_rank(rank) and _is_number(factor) and factor > 0 for rank, factor in given.items()):
+                found.append(f"{name}={given!r:.60}: ranks have factors above 0")
+        if not _is_number(self.jitter) or self.jitter < 0:
+            found.append(f"jitter={self.jitter!r:.60} is no number from 0 on")
+        return found
+
+
+def is_rank(value: Any) -> bool:
+    """Whether it is a whole number; whether there is such a rank depends on the mesh."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 @dataclass(frozen=True, eq=False)

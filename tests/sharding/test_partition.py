@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from meshgen.ir.graph import DTYPES
-from meshgen.spec import P
+from meshgen.spec import P, Sharding
 from tests.sharding.local_programs import Program, node_of, ops, whole_numbers
 
 SIZES = [1, 2, 10, 13]  # over 4 devices: one row, empty tiles, a short tile, a tile of one
@@ -222,3 +222,13 @@ def test_global_arguments_with_offsets_and_halos() -> None:
     for got, x in zip(p.run(args, *outputs, arguments="global"), args, strict=True):
         assert_array_equal(got, -x)
     assert p.local(*outputs).graph.inputs[0].type.shape == (4,)
+
+
+def test_halos_of_no_rows_are_none() -> None:
+    """A value whose halo is written out as zeros gets its rows from where it lies, on axes of one device too."""
+    p = Program(y=2, z=1, w=1)
+    a = p.input("f32[2,6]", Sharding((("z",), ()), (), ((0, 0), (0, 0))))
+    wide = Sharding(((), ("w",)), (), ((0, 0), (2, 2)))
+    halo = p.add("update_halo", [a], "f32[2,6]", wide, sharding=wide, shape=(2, 6))
+    x = whole_numbers("f32[2,6]")
+    assert_array_equal(p.run([x], p.add("negate", [halo], "f32[2,6]", wide))[0], -x)

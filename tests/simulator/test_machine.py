@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +63,8 @@ def test_malformed_profiles_are_refused(tmp_path: Path, value: Any, says: str) -
 def test_what_is_no_profile_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"MG0001.*unknown machine 'dgx'"):
         machine_of("dgx")
+    with pytest.raises(UsageError, match=r"MG0001.*3 is no machine"):
+        machine_of(3)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="MG0002"):
         machine_of(tmp_path / "none.json")
     (tmp_path / "own.json").write_text("[" * 100_000)
@@ -109,4 +110,3 @@ def test_files_without_measurements_are_refused(tmp_path: Path) -> None:
         read_records(path)
     with pytest.raises(UsageError, match="MG0002"):
         read_records(tmp_path / "none")
-    assert replace(H100).links == H100.links

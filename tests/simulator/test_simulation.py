@@ -208,6 +208,12 @@ def test_ranks_that_are_not_there_are_refused(conditions: Conditions) -> None:
     with pytest.raises(UsageError, match=r"MG0001.*the ranks are 0 to 3") as error:
         step(part(mlp()), conditions=conditions)
     assert error.value.exit_code == 2
+    for malformed in (Conditions(jitter=-1), Conditions(slow_links={0: 0.0}), Conditions(slow_devices={"a": 2.0})):  # type: ignore[dict-item]
+        with pytest.raises(UsageError, match="MG0001"):
+            step(part(mlp()), conditions=malformed)
+    for ranks in (["a"], 3, [True]):
+        with pytest.raises(UsageError, match="ranks are whole numbers"):
+            simulate([part(mlp())], IDEAL, watch=ranks)  # type: ignore[arg-type]
     watch: Sequence[int] = [9]
     with pytest.raises(UsageError, match="there is no rank 9"):
         simulate([part(mlp())], IDEAL, watch=watch)

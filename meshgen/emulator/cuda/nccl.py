@@ -20,7 +20,7 @@ from meshgen.emulator.cuda.streams import Stream
 from meshgen.emulator.cuda.types import CallFailed
 from meshgen.emulator.faults import DeviceFault
 
-NCCL_VERSION = 23203
+NCCL_VERSION = 23203  # what ncclGetVersion says: 2.32.3, whose nccl.h the table of prototypes was compared with
 Handle = ctypes.c_void_p
 Outcome = tuple[Any, ...]
 

@@ -47,7 +47,7 @@ def move(site: Site) -> list[Value]:
 def update_halo(site: Site) -> list[Value]:
     """The operand has the halo rows to be refreshed, or none yet."""
     wide = site.node.attrs["sharding"]
-    start = wide if site.sharding(0).halo else replace(wide, halo=())
+    start = wide if site.sharding(0).canonical(site.mesh).halo else replace(wide, halo=())
     source, target = _ends(site, start, wide)
     if source == target:  # the rows that it has may be stale
         return site.clone()

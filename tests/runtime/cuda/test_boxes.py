@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+import triton
 
 from meshgen.ccl.host import HostBuffers
 from meshgen.ccl.simulated import reduce_arrays
@@ -24,6 +24,7 @@ from meshgen.runtime.cuda.collectives import RankWork
 from meshgen.runtime.cuda.device import Device
 
 Array = np.ndarray[Any, Any]
+PTXAS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
 
 
 def on_device(lowered: Lowered, operands: list[Array], result: Array) -> Array:
@@ -117,7 +118,6 @@ def test_reductions_without_a_kernel_are_refused(kind: str, source: str, target:
         reduce_kernel(kind, source, target, 2)
 
 
-@pytest.mark.skipif(shutil.which("ptxas") is None, reason="no ptxas")
 @pytest.mark.parametrize(
     "kernel", [*map(copy_kernel, (1, 2, 4, 8, 16)), *(reduce_kernel(*r, 3) for r in REDUCTIONS)], ids=lambda k: k.name
 )
@@ -125,6 +125,6 @@ def test_ptxas_takes_them(kernel: PtxKernel, tmp_path: Path) -> None:
     file = tmp_path / "kernel.ptx"
     file.write_text(kernel.text)
     outcome = subprocess.run(
-        ["ptxas", "-arch=sm_90", str(file), "-o", str(tmp_path / "out")], capture_output=True, text=True
+        [PTXAS, "-arch=sm_90", str(file), "-o", str(tmp_path / "out")], capture_output=True, text=True
     )
     assert outcome.returncode == 0, outcome.stderr + outcome.stdout
