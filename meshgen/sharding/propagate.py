@@ -27,6 +27,7 @@ from meshgen.sharding.equal_programs.compare import CHOOSING, Seconds, planned_s
 from meshgen.sharding.equal_programs.frame_rewrite import in_one_frame
 from meshgen.sharding.equal_programs.idle_moves import without_idle_moves
 from meshgen.sharding.equal_programs.own_rows import own_rows
+from meshgen.sharding.equal_programs.places_at_zero import places_at_zero
 from meshgen.sharding.equal_programs.sums_of_pads import sums_of_pads
 from meshgen.sharding.propagation.axes import USUAL, Axes, Decision, Start, view_of
 from meshgen.sharding.propagation.axis_cuts import axis_cuts
@@ -107,7 +108,7 @@ def _cheapest(solved: Sequence[Solved]) -> Solved:
 def solve(module: Module) -> Solved:
     """The cheapest program with its decisions; all sizes must be known. Raises as `propagate` does."""
     graph = module.graph
-    for rewrite in (without_idle_moves, sums_of_pads, own_rows):
+    for rewrite in (without_idle_moves, sums_of_pads, own_rows, places_at_zero):
         graph = everywhere(rewrite)(graph) or graph
     module = merge_common_values(replace(module, graph=graph))
     best = _solve(module)

@@ -180,3 +180,15 @@ def test_products_in_another_order_may_underflow() -> None:
     found = [np.prod(order, dtype=np.float32) for order in (small, np.sort(small)[::-1])]
     assert found[0] != found[1]
     assert abs(found[0] - found[1]) <= float(error_bound(graph, [small])[0])
+
+
+def test_an_update_of_a_tensor_of_no_dims_has_the_bound_of_the_update() -> None:
+    """The errors of such a tensor may be NumPy scalars, which cannot be written."""
+    scalar = TensorType((), "f32")
+    graph = Graph("update", [Value(scalar), Value(scalar)])
+    left, right = (graph.add("tanh", [value], [scalar]).result for value in graph.inputs)
+    graph.outputs = [graph.add("dynamic_update_slice", [left, right], [scalar]).result]
+    args = [np.array(x, np.float32) for x in (0.1, 0.5)]
+    (bound,), (expected,) = error_bound(graph, args), evaluate(graph, args)
+    assert expected == np.tanh(np.float32(0.5))
+    assert 0 < bound < 1e-5

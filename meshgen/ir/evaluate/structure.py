@@ -106,7 +106,7 @@ def _dynamic_slice(node: Node, args: list[Array]) -> Array:
 
 
 def _dynamic_update_slice(node: Node, args: list[Array]) -> Array:
-    result = args[0].copy()
+    result = np.array(args[0])  # the copy of a NumPy scalar, too, is an array that can be written
     result[_window(result.shape, args[1].shape, args[2:])] = args[1]
     return result
 

@@ -11,7 +11,8 @@ from meshgen.ir.evaluate.evaluator import Evaluator
 from meshgen.ir.evaluate.window import fold_kind
 from meshgen.ir.graph import Node, Value
 
-_FOLDED = ("constant", "broadcast_in_dim", "concatenate", "reshape", "convert", "iota", "add", "select", "compare")
+_FOLDED = ("constant", "broadcast_in_dim", "concatenate", "reshape", "convert", "iota", "add", "select", "compare", "slice",
+           "minimum", "clamp")  # fmt: skip
 _DEPTH = 8  # indices are made in a few steps
 _MADE_FROM = ("broadcast_in_dim", "convert", "reshape")
 

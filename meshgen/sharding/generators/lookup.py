@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from meshgen.ir.graph import TensorType, Value
 from meshgen.sharding.generators.writer import MAX_ELEMENTS, MAX_SIZE, Writer, binary_body, changed, floats, has_type
 
@@ -91,6 +93,26 @@ def scatter_in_rows(writer: Writer) -> None:
         writer.add("scatter", [value, places, updates], None, attrs, regions=(body,), rounds=floats(value))
 
 
+def scatter_windows(writer: Writer) -> None:
+    """Windows added at places of all dims, of which those that a window covers may be held at 0."""
+    if value := writer.pick(writer.numbers(rank=1, most=3)):
+        sizes, rank, count = value.type.sizes, value.type.rank, writer.integer(1, 4)
+        window = _window(writer, value)
+        places = writer.new_input(TensorType((count, rank), "i32"))
+        if writer.integer(0, 2):
+            most = np.broadcast_to(np.subtract(sizes, window).astype(np.int32), places.type.sizes)
+            last = writer.add("constant", [], places.type, {"value": most})
+            places = writer.add("clamp", [writer.scalar(0, "i32"), places, last])
+        attrs = {
+            "update_window_dims": tuple(range(1, 1 + rank)), "inserted_window_dims": (), "input_batching_dims": (),
+            "scatter_indices_batching_dims": (), "scatter_dims_to_operand_dims": tuple(range(rank)),
+            "index_vector_dim": 1, "indices_are_sorted": False, "unique_indices": False,
+        }  # fmt: skip
+        operands = [value, places, writer.new_input(TensorType((count, *window), value.type.dtype))]
+        body = binary_body("add", value.type.dtype)
+        writer.add("scatter", operands, None, attrs, regions=(body,), rounds=floats(value))
+
+
 def _window(writer: Writer, value: Value) -> tuple[int, ...]:
     dim, sizes = writer.integer(0, value.type.rank), value.type.sizes
     return changed(sizes, dim, writer.integer(1, sizes[dim] + 1))
@@ -109,5 +131,5 @@ def dynamic_update_slice(writer: Writer) -> None:
         writer.add("dynamic_update_slice", [value, update, *starts])
 
 
-OPS = (look_up, look_up, look_up_in_rows, look_up_windows, scatter, scatter_in_rows, dynamic_slice,
-       dynamic_update_slice)  # fmt: skip
+OPS = (look_up, look_up, look_up_in_rows, look_up_windows, scatter, scatter_in_rows, scatter_windows,
+       dynamic_slice, dynamic_update_slice)  # fmt: skip

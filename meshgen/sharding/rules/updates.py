@@ -70,7 +70,7 @@ def reduce_region(node: Node) -> Rule:
 
 @sharding_rule("scatter")
 def scatter(node: Node) -> Rule:
-    """Window dims that an update covers whole and batching dims are tied.
+    """Batching dims, and window dims that every update covers from their first row on, are tied.
 
     Of a dim in which single places are written, a device writes those that it has. Updates that are split make a
     partial result where the region is one op that is also a reduction.
@@ -101,8 +101,9 @@ def scatter(node: Node) -> Rule:
                 whole.append(places[place])
             continue
         origin = next(kept)
-        covered = update.shape[dim] == operand.shape[origin]  # at any index but 0 it is dropped, from tiles too
-        is_row = update.shape[dim] == 1 and origin in attrs["scatter_dims_to_operand_dims"]
+        is_placed = origin in attrs["scatter_dims_to_operand_dims"]  # its rows go to others at any index but 0
+        covered = update.shape[dim] == operand.shape[origin] and not is_placed
+        is_row = update.shape[dim] == 1 and is_placed
         window.append(data[origin] if covered else "1" if is_row else f"w{dim}")
         whole += [] if covered or is_row else [data[origin], f"w{dim}"]
     sides = [_words(data)] * count + [_words(places)] + [_words(window)] * count
