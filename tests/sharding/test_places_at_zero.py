@@ -13,6 +13,7 @@ from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
 from meshgen.sharding.equal_programs.places_at_zero import places_at_zero, range_of
 from meshgen.sharding.oracle import check
+from meshgen.sharding.rules.registry import rule_of
 
 HEADS = '{sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"x"}]>}'
 CLAMPED = """
@@ -121,3 +122,19 @@ def test_ranges_of_integers(text: str, row: tuple[int, int] | None, expected: tu
     )
     graph = module.graph
     assert range_of(graph.outputs[0], graph.producers(), row) == expected
+
+
+def test_what_was_turned_is_written_too() -> None:
+    """NumPy turns by other strides: the elements are not in order in memory."""
+    graph = program(UNKNOWN, "stablehlo.minimum %a, %b : tensor<f32>").graph
+    cache = np.asfortranarray(np.ones((16, 8, 4), np.float32))
+    (found,) = evaluate(graph, [cache, np.zeros((3, 1), np.int32), np.full((3, 1, 8, 4), -1, np.float32)])
+    assert (found[0] == -1).all() and (found[1:] == 1).all()
+
+
+def test_an_option_of_the_user_counts_the_loops_of_the_scatter_as_it_stands() -> None:
+    module = program(CLAMPED)
+    (scatter,) = (node for node in module.graph.nodes if node.op == "scatter")
+    scatter.attrs["sharding_option"] = ((),) * len(rule_of(scatter).factors)
+    assert places_at_zero(module.graph) is None
+    assert check(module, pipeline=partitioned).ok

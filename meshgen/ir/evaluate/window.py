@@ -164,7 +164,7 @@ def _scatter(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     for position, size in zip(positions, shape, strict=True):
         inside &= (position >= 0) & (position < size)
         flat = flat * size + position
-    results = [np.array(x) for x in operands]
+    results = [np.array(x, order="C") for x in operands]  # so that `reshape` below is a view
     _scatter_into([r.reshape(-1) for r in results], flat.reshape(-1), inside.reshape(-1),
                   [u.reshape(-1) for u in updates], node.regions[0], run)  # fmt: skip
     return results
