@@ -1,7 +1,8 @@
 """Whole programs on emulated GPUs in random orders: `python -m tests.runtime.cuda.check_orders FILE_OR_FOLDER...`.
 
 All ranks of a step are one graph; its results must have the same bits in all orders, and be those of one device within the stated
-bounds. Prints each program that is wrong or at fault, those without code, and the sums.
+bounds. Kernels run as their bodies (`tests.emulator.check_programs` compares their PTX with these), with --ptx as what ships, which
+takes hours where matrices have thousands of rows. Prints how each program did, and the sums.
 """
 
 from __future__ import annotations
@@ -17,28 +18,33 @@ from typing import Any
 import numpy as np
 
 import meshgen as mg
+from meshgen.api import plan
 from meshgen.errors import CodegenError, MeshgenError
 from meshgen.ir.text import parse_text
 from meshgen.runtime.emulate import Emulation
-from meshgen.runtime.random_arrays import random_array
 from meshgen.sharding.oracle import compare, meaning, whole
 from tests.emulator.programs import programs_in, say
+from tests.runtime.cuda.steps import arguments, on_gpus
 
 Array = np.ndarray[Any, Any]
 
 
-def verdict(file: Path, arch: str, orders: int, races: bool) -> str:
+def verdict(file: Path, options: argparse.Namespace) -> str:
     """`right`, or what is the matter. Raises CodegenError where a kernel cannot be generated."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "program.mgx"
-        mg.compile(str(file), target=f"cuda:{arch}").save(path)
+        path, target = Path(folder) / "program.mgx", f"cuda:{options.arch}"
+        (mg.compile(str(file), target=target) if options.ptx else plan(str(file), target=target)).save(path)
         module = mg.load(path)
-    given = [random_array(binding.type, [0, number]) for number, binding in enumerate(module.inputs)]
+    given = arguments(module)
     program = parse_text(file.read_text())
-    wanted, bounds = meaning(whole(program), given, program.mesh)
+    wanted, bounds = meaning(whole(program), list(given.values()), program.mesh)
     first: list[Array] = []
-    for seed in range(orders):
-        found = module.run(given, Emulation(arch, races=races and not seed, order=seed))
+    for seed in range(options.orders):
+        races = options.races and not seed
+        if options.ptx:
+            found = module.run(given, Emulation(options.arch, races=races, order=seed))
+        else:
+            found = on_gpus(module, given, seed, races=races)
         if first and any(a.tobytes() != b.tobytes() for a, b in zip(first, found, strict=True)):
             return f"order {seed} has other bits than order 0"
         first = first or found
@@ -54,6 +60,7 @@ def main() -> int:
     parser.add_argument("programs", type=Path, nargs="+", help="files, or folders of .shardy.mlir files")
     parser.add_argument("--arch", default="sm_90")
     parser.add_argument("--orders", type=int, default=5)
+    parser.add_argument("--ptx", action="store_true", help="kernels as the PTX that ships")
     parser.add_argument("--races", action="store_true", help="check accesses that nothing orders, in the first order")
     options = parser.parse_args()
     files = [f for each in options.programs for f in (programs_in(each, 10**6) if each.is_dir() else [each])]
@@ -61,7 +68,7 @@ def main() -> int:
     for file in files:
         begin = time.perf_counter()
         try:
-            said = verdict(file, options.arch, options.orders, options.races)
+            said = verdict(file, options)
             kind = "right" if said == "right" else "wrong"
         except CodegenError as error:
             said, kind = f"no code: {error.diagnostics[0].message[:120]}", "without code"

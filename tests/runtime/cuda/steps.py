@@ -52,10 +52,10 @@ def filled(module: LoadedModule, given: dict[str, Array]) -> list[list[Array]]:
 
 
 def on_gpus(
-    module: LoadedModule, given: dict[str, Array], seed: int = 0, steps: int = 1, **options: Any
+    module: LoadedModule, given: dict[str, Array], seed: int = 0, steps: int = 1, races: bool = True, **options: Any
 ) -> list[Array]:
-    """Global results of the last of some steps on emulated GPUs with race checks."""
-    executor = Executor(programs(module), gpus(module, seed), **options)
+    """Global results of the last of some steps on emulated GPUs."""
+    executor = Executor(programs(module), gpus(module, seed, races), **options)
     for _ in range(steps):
         results = executor.run(filled(module, given))
     executor.close()
