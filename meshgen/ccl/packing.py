@@ -163,7 +163,8 @@ def _transfer(collective: Collective) -> Packing:
     packed = 0 if moved.holders == 1 and sender.is_contiguous(receiver, shape) else sent
     unpacked = 0 if moved.holders == 1 and receiver.is_contiguous(sender, shape) else moved.received
     stays = collective.op == "update_halo" and operand == result
-    copied = result.size + packed + (unpacked if stays else 0)
+    own = math.prod(map(min, zip(operand.sizes, result.sizes, strict=True)))  # of what is in both tiles
+    copied = packed + (result.size if unpacked else own) + (unpacked if stays else 0)
     return Packing((packed + unpacked) * result.numpy_dtype.itemsize, 2 * copied * result.numpy_dtype.itemsize)
 
 

@@ -16,7 +16,9 @@ def default_costs(target: str) -> Costs:
     device = device_of(target)
 
     def seconds(node: Node, mesh: Mesh) -> float:
-        return _link_seconds(node, mesh) + memory_seconds(packing(Collective.of(node, mesh)).local_bytes, device)
+        copied = packing(Collective.of(node, mesh)).local_bytes
+        launched = device.launch_seconds if copied else 0.0  # copies are kernels too, on the collective's stream
+        return _link_seconds(node, mesh) + launched + memory_seconds(copied, device)
 
     return Costs(kernel=lambda body: kernel_seconds(body, target), collective=seconds)
 

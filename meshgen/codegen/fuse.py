@@ -15,36 +15,41 @@ from meshgen.codegen.fusion.bodies import Cutter, Kernels
 from meshgen.codegen.fusion.groups import Group, Grouping
 from meshgen.codegen.fusion.split import split_reductions
 from meshgen.codegen.fusion.traffic import lower_traffic
+from meshgen.codegen.outermost_collectives import outermost_collectives
 from meshgen.codegen.simplify import simplify
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.regions import captured
+from meshgen.mesh import Mesh
 from meshgen.runtime.plan import COLLECTIVES, CONTROL
 
 
 def fuse(module: Module) -> Module:
     """The module with kernels; `Module.kernels` holds their bodies."""
     kernels = Kernels()
-    graph = fuse_graph(module.graph, kernels)
+    graph = fuse_graph(module.graph, kernels, module.mesh)
     return replace(module, graph=graph, stage="fuse", kernels=kernels.bodies)
 
 
-def fuse_graph(graph: Graph, kernels: Kernels, outside: Mapping[Value, Node] | None = None) -> Graph:
+def fuse_graph(graph: Graph, kernels: Kernels, mesh: Mesh, outside: Mapping[Value, Node] | None = None) -> Graph:
     """One function, or one region of a control flow op; values that outlive kernels keep their identity.
 
     `outside` is what makes the values around a region.
     """
-    graph = split_reductions(simplify(graph))
+    graph = split_reductions(outermost_collectives(simplify(graph), mesh))
     grouping = Grouping(graph)
     lower_traffic(grouping)
-    return _Writer(graph, grouping, kernels, {**(outside or {}), **graph.producers()}).write()
+    return _Writer(graph, grouping, kernels, mesh, {**(outside or {}), **graph.producers()}).write()
 
 
 class _Writer:
     """Writes the fused graph: one node per group, in program order as far as dependences allow."""
 
-    def __init__(self, graph: Graph, grouping: Grouping, kernels: Kernels, producers: Mapping[Value, Node]) -> None:
-        self._graph, self._grouping, self._kernels, self._producers = graph, grouping, kernels, producers
+    def __init__(
+        self, graph: Graph, grouping: Grouping, kernels: Kernels, mesh: Mesh, producers: Mapping[Value, Node]
+    ) -> None:
+        self._graph, self._grouping, self._kernels, self._mesh = graph, grouping, kernels, mesh
+        self._producers = producers
         self._out = Graph(graph.name, list(graph.inputs))
         self._users: dict[Value, list[Group]] = {}
         for group in grouping.groups:
@@ -105,7 +110,7 @@ class _Writer:
 
     def _region(self, region: Graph) -> Graph:
         """A region with kernels; its constants are data of the module, and stand outside."""
-        fused = fuse_graph(region, self._kernels, self._producers)
+        fused = fuse_graph(region, self._kernels, self._mesh, self._producers)
         self._out.nodes += [node for node in fused.nodes if node.op == "constant"]
         return Graph(fused.name, fused.inputs, [n for n in fused.nodes if n.op != "constant"], fused.outputs)
 

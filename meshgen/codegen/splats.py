@@ -93,12 +93,16 @@ def splat_of(array: Array) -> Array | None:
         return None
     flat = np.ascontiguousarray(array).reshape(-1)
     parts = (np.real(flat), np.imag(flat)) if np.iscomplexobj(flat) else (flat,)
-    is_same = bool((flat == first).all()) and not any(_has_minus_zero(part) for part in parts)
+    is_same = bool((flat == first).all()) and not any(_has_both_zeros(part) for part in parts)
     return flat[0:1].reshape(()) if is_same else None
 
 
-def _has_minus_zero(array: Any) -> bool:
-    return bool(array[0] == 0 and np.signbit(array.astype(np.float64)).any())
+def _has_both_zeros(array: Any) -> bool:
+    """Whether equal numbers are zeros of both signs."""
+    if array[0] != 0:
+        return False
+    signs = np.signbit(array.astype(np.float64))
+    return bool((signs != signs[0]).any())
 
 
 def attribute_key(value: Any) -> Any:

@@ -1,0 +1,246 @@
+"""Collectives along inner dims, rewritten to act on the outermost one: kernels then read and write the packed layout.
+
+    before   %1 = all_gather %0 {dim = 1}                        f32[64,2] -> f32[64,8]      64 runs of each tile to copy
+    after    %1 = all_gather (reshape %0) {dim = 0}              f32[1,64,2] -> f32[4,64,2]
+             %2 = reshape (transpose %1 {perm = (1, 0, 2)})      f32[4,64,2] -> f32[64,8]
+
+Networks move contiguous memory, so a collective along an inner dim copies to scratch or from it. As a transpose in the graph that
+is an index map of the kernel that makes the operand, or of those that read the result, and costs nothing. Where no kernel would take
+it, the collective stays as it is, unless the copy is then made where the operand was: the result may lie over its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from meshgen.ccl.collective import leading
+from meshgen.ccl.lower_groups import MOST_CALLS, native_reduction
+from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, POINTWISE
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.regions import captured
+from meshgen.mesh import Mesh
+from meshgen.spec import Sharding
+
+_GENERATED = (
+    POINTWISE | LOOKUPS | {"reduce", "dot_general"}
+)  # ops of kernels whose loads and stores follow any index map
+
+
+def outermost_collectives(graph: Graph, mesh: Mesh) -> Graph:
+    """The graph with the collectives rewritten whose packing a kernel takes; the values that others use stay the same ones."""
+    rewriter = _Rewriter(graph, mesh)
+    for node in graph.nodes:
+        rewriter.visit(node)
+    return rewriter.graph
+
+
+class _Neighbours:
+    """What makes and what reads the values of a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._producer, self._uses = graph.producers(), graph.uses()
+        self._kept = {*graph.outputs, *(v for node in graph.nodes if node.regions for v in captured(node))}
+
+    def is_written_for(self, value: Value) -> bool:
+        """Whether a kernel makes the value for its one reader, so that it may write it in any layout."""
+        node, is_moved = self._producer.get(value), False
+        while node is not None and node.op in LAYOUT and self._has_one_reader(value):
+            is_moved |= node.op != "reshape"
+            value = node.operands[0]
+            node = self._producer.get(value)
+        if is_moved:
+            return True
+        return node is not None and node.op in _GENERATED and self._has_one_reader(value)
+
+    def is_read_by_kernels(self, value: Value) -> bool:
+        """Whether only kernels read the value, wherever its elements lie."""
+        readers = [node for node, _ in self._uses[value]]
+        inside = all(n.op in _GENERATED or (n.op in LAYOUT and self.is_read_by_kernels(n.result)) for n in readers)
+        return inside and bool(readers) and value not in self._kept
+
+    def _has_one_reader(self, value: Value) -> bool:
+        return len(self._uses[value]) == 1 and value not in self._kept
+
+
+class _Rewriter:
+    """Writes `graph` node by node."""
+
+    def __init__(self, graph: Graph, mesh: Mesh) -> None:
+        self.graph = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
+        self._mesh, self._near = mesh, _Neighbours(graph)
+
+    def visit(self, node: Node) -> None:
+        rewritten = False
+        if node.op == "all_gather":
+            rewritten = self._all_gather(node)
+        elif node.op == "reduce_scatter":
+            rewritten = self._reduce_scatter(node)
+        elif node.op == "all_to_all":
+            rewritten = self._all_to_all(node)
+        elif node.op == "retile":
+            rewritten = self._retile(node)
+        if not rewritten:
+            self.graph.nodes.append(node)
+
+    def _unpacks(self, node: Node) -> bool:
+        """Whether the result may come in another layout: for kernels, or for a copy that can lie where the operand was."""
+        return self._near.is_read_by_kernels(node.result) or self._near.is_written_for(node.operands[0])
+
+    def _all_gather(self, node: Node) -> bool:
+        (operand,), result, dim = node.operands, node.result, node.attrs["dim"]
+        count, tile = self._mesh.group_size(node.attrs["axes"]), operand.type.sizes[dim]
+        lead = leading(operand.type.sizes, dim)
+        is_whole = count * tile == result.type.sizes[dim]
+        if count == 1 or lead == 1 or (is_whole and lead <= MOST_CALLS) or not self._unpacks(node):
+            return False
+        gathered = self._move(
+            node, self._reshaped(operand, (1, *operand.type.sizes)), (count, *operand.type.sizes), dim=0
+        )
+        self._merge(gathered, dim, result)
+        return True
+
+    def _reduce_scatter(self, node: Node) -> bool:
+        (operand,), result, dim = node.operands, node.result, node.attrs["dim"]
+        count, tile = self._mesh.group_size(node.attrs["axes"]), result.type.sizes[dim]
+        lead, is_native = (
+            leading(operand.type.sizes, dim),
+            native_reduction(node.attrs["kind"], operand.type.dtype, result.type.dtype),
+        )
+        if count == 1 or lead <= MOST_CALLS or not is_native or count * tile != operand.type.sizes[dim]:
+            return False
+        if not self._near.is_written_for(operand):
+            return False
+        scattered = self._move(node, self._cut(operand, dim, count), (1, *result.type.sizes), dim=0)
+        self._reshaped(scattered, result.type.sizes, result)
+        return True
+
+    def _all_to_all(self, node: Node) -> bool:
+        (operand,), result = node.operands, node.result
+        split, concat = node.attrs["split_dim"], node.attrs["concat_dim"]
+        count, sizes = self._mesh.group_size(node.attrs["axes"]), operand.type.sizes
+        if (
+            count == 1
+            or sizes[split] % count
+            or (split != concat and sizes[concat] * count != result.type.sizes[concat])
+        ):
+            return False
+        packs = leading(sizes, split) > 1 and self._near.is_written_for(operand)
+        unpacks = leading(result.type.sizes, concat) > 1 and self._unpacks(node)
+        if not packs and not unpacks:
+            return False
+        block = (*sizes[:split], sizes[split] // count, *sizes[split + 1 :])
+        if packs or leading(sizes, split) == 1:
+            sent, split_dim = self._cut(operand, split, count), 0
+        else:
+            sent, split_dim = self._reshaped(operand, (1, *sizes)), split + 1
+        if unpacks or leading(result.type.sizes, concat) == 1:
+            received = self._move(node, sent, (count, *block), split_dim=split_dim, concat_dim=0)
+            self._merge(received, concat, result)
+        else:
+            received = self._move(node, sent, (1, *result.type.sizes), split_dim=split_dim, concat_dim=concat + 1)
+            self._reshaped(received, result.type.sizes, result)
+        return True
+
+    def _retile(self, node: Node) -> bool:
+        """Along dims that one side splits further than the other, the tiles of the finer side become an outer dim."""
+        source, target, shape = node.attrs["source"], node.attrs["target"], tuple(node.attrs["shape"])
+        if any(side.partial or side.halo or side.offsets for side in (source, target)):
+            return False
+        parts = [tuple(self._mesh.group_size(side.dims[d]) for side in (source, target)) for d in range(len(shape))]
+        if any(size % max(both) or max(both) % min(both) for size, both in zip(shape, parts, strict=True)):
+            return False
+        cut = {d: max(both) for d, both in enumerate(parts) if both[0] != both[1]}
+        (operand,), result = node.operands, node.result
+        before, after = (
+            _blocks(value.type.sizes, {d: cut[d] // parts[d][side] for d in cut})
+            for side, value in enumerate((operand, result))
+        )
+        packs, unpacks = not _stays(*before), not _stays(*after)
+        if (
+            not (packs or unpacks)
+            or (packs and not self._near.is_written_for(operand))
+            or (unpacks and not self._unpacks(node))
+        ):
+            return False
+        ends = {name: _cut_sharding(side, cut) for name, side in (("source", source), ("target", target))}
+        inner = tuple(size // cut.get(d, 1) for d, size in enumerate(shape))
+        moved = self._move(
+            node, self._permuted(operand, *before), _permuted(*after), shape=(*cut.values(), *inner), **ends
+        )
+        back = tuple(sorted(range(len(after[1])), key=after[1].__getitem__))
+        self._reshaped(self._permuted(moved, moved.type.sizes, back), result.type.sizes, result)
+        return True
+
+    # ---- nodes
+
+    def _move(self, node: Node, operand: Value, sizes: Sequence[int], **attrs: object) -> Value:
+        """The collective with other attributes, and a result of this shape."""
+        name = f"{node.result.name}_packed" if node.result.name else ""
+        result = Value(node.result.type.with_shape(sizes), name, loc=node.result.loc)
+        self.graph.nodes.append(replace(node, operands=[operand], results=[result], attrs={**node.attrs, **attrs}))
+        return result
+
+    def _cut(self, value: Value, dim: int, count: int) -> Value:
+        """`[.., count n, ..]` as `[count, .., n, ..]`."""
+        sizes = value.type.sizes
+        cut = (*sizes[:dim], count, sizes[dim] // count, *sizes[dim + 1 :])
+        return self._permuted(value, cut, (dim, *(d for d in range(len(cut)) if d != dim)))
+
+    def _merge(self, value: Value, dim: int, result: Value) -> None:
+        """`[count, .., n, ..]` as `[.., count n, ..]`, without the rows that the result does not have."""
+        count, *sizes = value.type.sizes
+        joined = self._permuted(value, value.type.sizes, (*range(1, dim + 1), 0, *range(dim + 1, len(sizes) + 1)))
+        rows = count * sizes[dim]
+        if rows == result.type.sizes[dim]:
+            self._reshaped(joined, result.type.sizes, result)
+            return
+        whole = self._reshaped(joined, (*sizes[:dim], rows, *sizes[dim + 1 :]))
+        attrs = {"start": (0,) * len(sizes), "limit": result.type.sizes, "stride": (1,) * len(sizes)}
+        self.graph.nodes.append(Node("slice", [whole], [result], attrs, result.loc))
+
+    def _permuted(self, value: Value, sizes: Sequence[int], perm: Sequence[int]) -> Value:
+        """The value, seen with these sizes, with its dims in another order."""
+        shape = _permuted(sizes, perm)
+        if _stays(sizes, perm):
+            return self._reshaped(value, shape)
+        seen, result = self._reshaped(value, sizes), Value(value.type.with_shape(shape), loc=value.loc)
+        self.graph.nodes.append(Node("transpose", [seen], [result], {"perm": tuple(perm)}, value.loc))
+        return result
+
+    def _reshaped(self, value: Value, sizes: Sequence[int], result: Value | None = None) -> Value:
+        if result is None and value.type.sizes == tuple(sizes):
+            return value
+        result = result or Value(value.type.with_shape(sizes), loc=value.loc)
+        self.graph.nodes.append(Node("reshape", [value], [result], {}, value.loc))
+        return result
+
+
+def _blocks(sizes: Sequence[int], counts: dict[int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """A shape with some dims cut into so many blocks, and the order of dims in which the numbers of the blocks come first."""
+    cut: list[int] = []
+    first: list[int] = []
+    rest: list[int] = []
+    for dim, size in enumerate(sizes):
+        if dim in counts:
+            first.append(len(cut))
+            cut.append(counts[dim])
+        rest.append(len(cut))
+        cut.append(size // counts.get(dim, 1))
+    return tuple(cut), (*first, *rest)
+
+
+def _permuted(sizes: Sequence[int], perm: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sizes[d] for d in perm)
+
+
+def _stays(sizes: Sequence[int], perm: Sequence[int]) -> bool:
+    """Whether elements stay where they are: only dims of one row change places."""
+    order = [d for d in perm if sizes[d] != 1]
+    return order == sorted(order)
+
+
+def _cut_sharding(sharding: Sharding, cut: dict[int, int]) -> Sharding:
+    """The sharding of a tensor whose cut dims have the numbers of their blocks in front."""
+    outer = tuple(sharding.dims[d] for d in cut)
+    return replace(sharding, dims=(*outer, *(() if d in cut else axes for d, axes in enumerate(sharding.dims))))
