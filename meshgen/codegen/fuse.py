@@ -97,7 +97,8 @@ class _Writer:
         outputs = [v for node in members for v in node.results if self._leaves(v, group)]
         if group.kind == "opaque":
             for value in (*first.operands, *captured(first)):
-                self._view(value)
+                if self._grouping.free.sources(value):
+                    self._view(value)
         body, reads = Cutter(self._grouping.producer, lambda node: self._copied(node, group)).cut(members, outputs)
         name = self._kernels.name_of(body)
         self._out.nodes.append(Node("kernel", reads, outputs, {"kernel": name}, members[-1].loc))

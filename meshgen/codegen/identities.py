@@ -74,6 +74,8 @@ def _slice(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
         return operands[0]
     if (number := writer.number(operands[0])) is not None:
         return writer.splat(number, node.result.type, node)
+    if node.result.type.size == 1 and (constant := writer.source(operands[0], "constant")):
+        return writer.splat(constant.attrs["value"][node.attrs["start"]], node.result.type, node)
     return None
 
 

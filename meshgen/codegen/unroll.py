@@ -1,7 +1,8 @@
 """Control flow that communicates, written out: a static schedule needs every collective by itself.
 
 Loops whose trips are known become copies of their body: the same kernels, so they are generated and compiled once.
-Of branches all are computed, and one is selected. What holds no collectives stays as it is.
+Of branches all are computed, and one is selected. What holds no collectives stays as it is, but for short loops of element-wise
+work (the rounds of a random generator): written out, they are one kernel with what stands around them, and nothing they carry is in memory.
 """
 
 from __future__ import annotations
@@ -12,22 +13,25 @@ from dataclasses import replace
 import numpy as np
 
 from meshgen.ccl.cost import MESSAGES
+from meshgen.codegen.fusion.space import LAYOUT, MADE, POINTWISE
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
 from meshgen.runtime.plan import COLLECTIVES
 
 Wanted = Callable[[Node], bool]
+_ELEMENTWISE = POINTWISE | LAYOUT | MADE
 MOST_NODES = 100_000  # of one loop written out; beyond it the loop stays and scheduling refuses it
+_MOST_ELEMENTWISE = 512  # nodes of an element-wise loop written out: our choice, the rounds of JAX's generator are 250
 
 
 def unroll(module: Module, wanted: Wanted | None = None) -> Module:
-    """The module with control flow written out that communicates, or that is `wanted`; itself if there is none."""
-    wanted = wanted or _communicates
+    """The module with control flow written out that communicates or is short, or that is `wanted`; itself if there is none."""
+    producers = module.graph.producers()
+    wanted = wanted or (lambda node: _communicates(node) or _is_short(node, producers))
     if not any(wanted(node) for node in module.graph.nodes):
         return module
     graph = Graph(module.graph.name, list(module.graph.inputs))
     env = {value: value for value in graph.inputs}
-    producers = module.graph.producers()
     for node in module.graph.nodes:
         _emit(node, env, graph, producers, wanted)
     graph.outputs = [env[value] for value in module.graph.outputs]
@@ -46,6 +50,14 @@ def is_message(node: Node) -> bool:
 
 def _communicates(node: Node) -> bool:
     return any(communicates(region) for region in node.regions)
+
+
+def _is_short(node: Node, producers: Mapping[Value, Node]) -> bool:
+    """Whether a node is a loop of a known number of trips whose work is element-wise and little."""
+    trips = trip_count(node, producers) if node.op == "while" else None
+    if trips is None or any(inner.op not in _ELEMENTWISE for region in node.regions for inner in region.nodes):
+        return False
+    return trips * len(node.regions[1].nodes) <= _MOST_ELEMENTWISE
 
 
 def _trips(node: Node, producers: Mapping[Value, Node], wanted: Wanted) -> int | None:

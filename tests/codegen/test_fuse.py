@@ -296,3 +296,27 @@ def test_a_dot_does_not_wait_for_another_one_to_share_its_kernel() -> None:
     made = b.dot(left, right, ((1,), (0,)))
     module = fused(b.done(first, b.dot(x, made, ((1,), (0,)))))
     assert len(launches(module)) == 3
+
+
+def test_what_is_made_from_nothing_is_part_of_a_kernel_of_its_own() -> None:
+    """The numbers of columns that a sort takes along are not written to memory first."""
+    b = Body("f32[6,8]")
+    (x,) = b.inputs
+    number = b.graph.add("iota", [], [TensorType((6, 8), "i32")], {"dim": 1}).result
+    shifted = b.op("add", number, b.splat(3, number))
+    region = Graph("less", [Value(TensorType((), t)) for t in ("f32", "f32", "i32", "i32")])
+    less = region.add(
+        "compare", region.inputs[:2], [TensorType((), "i1")], {"direction": "LT", "compare_type": "FLOAT"}
+    )
+    region.outputs = less.results
+    sort = Node(
+        "sort", [x, shifted], [Value(x.type), Value(number.type)], {"dim": 1, "is_stable": True}, None, None, (region,)
+    )
+    b.graph.nodes.append(sort)
+    b.graph.outputs = sort.results
+    module = fused(b.graph)
+    (node,) = [n for n in module.graph.nodes if n.op == "kernel"]
+    assert node.operands == b.graph.inputs
+    args = random_args(b.graph)
+    for got, want in zip(run(module, args), evaluate(b.graph, args), strict=True):
+        np.testing.assert_array_equal(got, want)

@@ -170,3 +170,15 @@ def test_what_a_loop_carries_unchanged_is_used_from_outside(changes: bool) -> No
     args = [np.linspace(0, 1, 4, dtype=np.float32), np.linspace(1, 2, 4, dtype=np.float32), np.array(3, np.int32)]
     for have, want in zip(Evaluator().graph(found, args), Evaluator().graph(graph, args), strict=True):
         np.testing.assert_array_equal(have, want)
+
+
+def test_an_element_of_a_constant_is_a_number() -> None:
+    """The rotations of a random generator are elements of a table."""
+    b = Body("f32[4]")
+    table = b.graph.add(
+        "constant", [], [TensorType((2, 3), "f32")], {"value": np.arange(6, dtype=np.float32).reshape(2, 3)}
+    ).result
+    element = b.op("reshape", b.op("slice", table, start=(1, 1), limit=(2, 2), stride=(1, 1)), to="f32[]")
+    graph = same(b.done(b.op("multiply", b.inputs[0], b.wide(element, b.inputs[0], ()))))
+    (number,) = (n for n in graph.nodes if n.op == "constant")
+    assert number.attrs["value"].shape == () and number.attrs["value"] == 4

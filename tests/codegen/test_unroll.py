@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from meshgen.codegen import unroll as unrolling
+from meshgen.codegen.fuse import fuse
 from meshgen.codegen.schedule import schedule
 from meshgen.codegen.unroll import unroll
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
@@ -58,9 +59,21 @@ def test_a_loop_that_communicates_is_written_out_and_computes_the_same(trips):
     assert [node.op for node in module.graph.nodes] == ["constant", "while"]
 
 
-def test_other_loops_stay():
+def test_short_elementwise_loops_become_one_kernel():
     module = looped(5, communicates=False)
-    assert unroll(module) is module
+    fused = fuse(unroll(module))
+    assert [node.op for node in fused.graph.nodes] == ["kernel"]
+    args = [np.random.default_rng(n).standard_normal((6, 2)).astype(np.float32) for n in range(2)]
+    np.testing.assert_array_equal(simulate(unroll(module), args)[0], simulate(module, args)[0])
+
+
+def test_other_loops_stay():
+    long = looped(200, communicates=False)
+    assert unroll(long) is long
+    heavy = looped(5, communicates=False)
+    body = next(node for node in heavy.graph.nodes if node.op == "while").regions[1]
+    body.outputs[1] = body.add("sort", [body.outputs[1]], [body.outputs[1].type]).result
+    assert unroll(heavy) is heavy
 
 
 def test_loops_of_unknown_length_stay():

@@ -18,7 +18,7 @@ from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, MADE, POINTWISE, Space
 from meshgen.codegen.unroll import is_message
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
-from meshgen.runtime.plan import COLLECTIVES
+from meshgen.runtime.plan import COLLECTIVES, CONTROL
 
 # Bounds on what a kernel takes in, so that it stays quick to build and its tiles stay in registers.
 _MOST_MEMBERS = 160
@@ -301,11 +301,19 @@ class Grouping:
 
 
 def _must_exist(graph: Graph) -> dict[Value, None]:
-    """Values that have to be in memory whoever makes them, in program order."""
+    """Values that have to be in memory whoever makes them, in program order.
+
+    Of a payload op that is a kernel of its own, what is made from nothing (the numbers that an argmax takes along) is part of its kernel.
+    """
     found: dict[Value, None] = {}
+    from_nothing: set[Value] = set()
     for node in graph.nodes:
         generated = node.op in POINTWISE or node.op in LAYOUT or node.op in LOOKUPS or node.op in MADE
-        if not generated and node.op not in ("dot_general", "reduce"):
-            found.update(dict.fromkeys((*node.operands, *captured(node))))
+        if generated and node.op not in LOOKUPS and from_nothing.issuperset(node.operands):
+            from_nothing.update(node.results if node.op != "constant" or not node.result.type.rank else ())
+        if generated or node.op in ("dot_general", "reduce"):
+            continue
+        own = from_nothing if node.op not in COLLECTIVES and node.op not in CONTROL else set[Value]()
+        found.update(dict.fromkeys(v for v in (*node.operands, *captured(node)) if v not in own))
     found.update(dict.fromkeys(graph.outputs))
     return found
