@@ -11,12 +11,14 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 
+from meshgen.codegen.edge_buffers import edge_buffers
 from meshgen.codegen.fusion.bodies import Cutter, Kernels
 from meshgen.codegen.fusion.groups import Group, Grouping
 from meshgen.codegen.fusion.split import split_reductions
 from meshgen.codegen.fusion.traffic import lower_traffic
 from meshgen.codegen.outermost_collectives import outermost_collectives
 from meshgen.codegen.simplify import simplify
+from meshgen.codegen.window_slices import window_slices
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.regions import captured
@@ -36,7 +38,8 @@ def fuse_graph(graph: Graph, kernels: Kernels, mesh: Mesh, outside: Mapping[Valu
 
     `outside` is what makes the values around a region.
     """
-    graph = split_reductions(outermost_collectives(simplify(graph), mesh))
+    graph = window_slices(simplify(graph))
+    graph = split_reductions(outermost_collectives(edge_buffers(graph, mesh), mesh))
     grouping = Grouping(graph)
     lower_traffic(grouping)
     return _Writer(graph, grouping, kernels, mesh, {**(outside or {}), **graph.producers()}).write()

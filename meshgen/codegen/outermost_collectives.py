@@ -16,15 +16,10 @@ from dataclasses import replace
 
 from meshgen.ccl.collective import leading
 from meshgen.ccl.lower_groups import MOST_CALLS, native_reduction
-from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, POINTWISE
+from meshgen.codegen.neighbours import Neighbours
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ir.regions import captured
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
-
-_GENERATED = (
-    POINTWISE | LOOKUPS | {"reduce", "dot_general"}
-)  # ops of kernels whose loads and stores follow any index map
 
 
 def outermost_collectives(graph: Graph, mesh: Mesh) -> Graph:
@@ -35,40 +30,12 @@ def outermost_collectives(graph: Graph, mesh: Mesh) -> Graph:
     return rewriter.graph
 
 
-class _Neighbours:
-    """What makes and what reads the values of a graph."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._producer, self._uses = graph.producers(), graph.uses()
-        self._kept = {*graph.outputs, *(v for node in graph.nodes if node.regions for v in captured(node))}
-
-    def is_written_for(self, value: Value) -> bool:
-        """Whether a kernel makes the value for its one reader, so that it may write it in any layout."""
-        node, is_moved = self._producer.get(value), False
-        while node is not None and node.op in LAYOUT and self._has_one_reader(value):
-            is_moved |= node.op != "reshape"
-            value = node.operands[0]
-            node = self._producer.get(value)
-        if is_moved:
-            return True
-        return node is not None and node.op in _GENERATED and self._has_one_reader(value)
-
-    def is_read_by_kernels(self, value: Value) -> bool:
-        """Whether only kernels read the value, wherever its elements lie."""
-        readers = [node for node, _ in self._uses[value]]
-        inside = all(n.op in _GENERATED or (n.op in LAYOUT and self.is_read_by_kernels(n.result)) for n in readers)
-        return inside and bool(readers) and value not in self._kept
-
-    def _has_one_reader(self, value: Value) -> bool:
-        return len(self._uses[value]) == 1 and value not in self._kept
-
-
 class _Rewriter:
     """Writes `graph` node by node."""
 
     def __init__(self, graph: Graph, mesh: Mesh) -> None:
         self.graph = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
-        self._mesh, self._near = mesh, _Neighbours(graph)
+        self._mesh, self._near = mesh, Neighbours(graph)
 
     def visit(self, node: Node) -> None:
         rewritten = False

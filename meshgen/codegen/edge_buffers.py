@@ -1,0 +1,119 @@
+"""Fetches of rows of which a device has most itself: only the others are fetched, into a buffer of their own.
+
+    before   %1 = fetch_rows %0 base = -1                      f32[8,4] -> f32[9,4]     its own eight rows are copied
+    after    %1 = fetch_rows %0 base = -1                      f32[8,4] -> f32[1,4]
+             %2 = concatenate %1, %0 {dim = 0}                 f32[1,4], f32[8,4] -> f32[9,4]
+
+A stencil then reads its own tile where it lies and the edges beside it: the concatenation is part of the kernel. Where something
+else reads the rows, they stay one tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from meshgen.ccl.halo import Part, RowFetch, parts_of
+from meshgen.codegen.neighbours import Neighbours
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.mesh import Mesh
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Rows of the result: of the device's own operand from row `start` on, or (`fetched`) from others."""
+
+    start: int
+    rows: int
+    fetched: Part | None = None
+
+
+def edge_buffers(graph: Graph, mesh: Mesh) -> Graph:
+    """The graph with less fetched where only kernels read it; the values that others use stay the same ones."""
+    near, found = Neighbours(graph), Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
+    for node in graph.nodes:
+        pieces = _pieces(node, mesh) if node.op == "fetch_rows" and near.is_read_in_parts(node.result) else []
+        if any(piece.fetched is None for piece in pieces):
+            _write(found, node, pieces)
+        else:
+            found.nodes.append(node)
+    return found
+
+
+def _pieces(node: Node, mesh: Mesh) -> list[_Piece]:
+    """What the result consists of, in order."""
+    dim, count = node.attrs["dim"], mesh.group_size(node.attrs["axes"])
+    sizes = [value.type.sizes[dim] for value in (node.operands[0], node.result)]
+    parts = parts_of(node.attrs, *sizes, count)
+    return [piece for part in parts for piece in _pieces_of(part) if piece.rows]
+
+
+def _pieces_of(part: Part) -> list[_Piece]:
+    """The rows of one fetch: before the device's own, its own, behind them. Only where all devices have the same of each."""
+    fetch = _near_zero(part.fetch)
+    first, stop = max(fetch.base, 0), min(fetch.base + fetch.rows, fetch.tile)
+    if fetch.divisor != 1 or fetch.step != fetch.tile or first >= stop or (fetch.wrap and not _is_even(fetch)):
+        return [_Piece(0, fetch.rows, part)]
+    before, behind = first - fetch.base, fetch.base + fetch.rows - stop
+    return [
+        _Piece(0, before, replace(part, fetch=replace(fetch, rows=before))),
+        _Piece(part.start + first, stop - first),
+        _Piece(0, behind, replace(part, fetch=replace(fetch, base=stop, rows=behind))),
+    ]
+
+
+def _is_even(fetch: RowFetch) -> bool:
+    """Whether rows that are counted in a circle begin and end with tiles, and none is wanted twice."""
+    return fetch.limit == fetch.count * fetch.tile and fetch.rows <= fetch.tile
+
+
+def _near_zero(fetch: RowFetch) -> RowFetch:
+    """In a circle, the row before the first one is the last."""
+    fetch = fetch.reduced()
+    if not fetch.wrap:
+        return fetch
+    base = fetch.base % fetch.limit
+    return replace(fetch, base=base - fetch.limit if 2 * base > fetch.limit else base)
+
+
+def _write(graph: Graph, node: Node, pieces: Sequence[_Piece]) -> None:
+    """One fetch of all that others have, and the concatenation of the pieces, which makes the node's result."""
+    dim, (operand,) = node.attrs["dim"], node.operands
+    parts = [piece.fetched for piece in pieces if piece.fetched]
+    fetched = _fetch(graph, node, parts) if parts else operand
+    done, rows = 0, list[Value]()
+    for piece in pieces:
+        if piece.fetched:
+            rows.append(_rows(graph, fetched, dim, done, piece.rows))
+            done += piece.rows
+        else:
+            rows.append(_rows(graph, operand, dim, piece.start, piece.rows))
+    graph.nodes.append(Node("concatenate", rows, node.results, {"dim": dim}, node.loc))
+
+
+def _fetch(graph: Graph, node: Node, parts: Sequence[Part]) -> Value:
+    dim, rows = node.attrs["dim"], sum(part.fetch.rows for part in parts)
+    attrs = {name: value for name, value in node.attrs.items() if name not in ("parts", "divisor")}
+    if len(parts) == 1 and "parts" not in node.attrs:
+        attrs |= {name: getattr(parts[0].fetch, name) for name in ("base", "step", "limit")}
+    else:
+        attrs["parts"] = tuple(number for part in parts for number in part.numbers)
+    sizes = node.result.type.sizes
+    kind = node.result.type.with_shape((*sizes[:dim], rows, *sizes[dim + 1 :]))
+    result = Value(kind, f"{node.result.name}_edges" if node.result.name else "", loc=node.loc)
+    graph.nodes.append(replace(node, results=[result], attrs=attrs))
+    return result
+
+
+def _rows(graph: Graph, value: Value, dim: int, start: int, rows: int) -> Value:
+    sizes = value.type.sizes
+    if rows == sizes[dim]:
+        return value
+    low, high = (
+        tuple(end if d == dim else own for d, own in enumerate(side))
+        for end, side in ((start, (0,) * len(sizes)), (start + rows, sizes))
+    )
+    kind = value.type.with_shape((*sizes[:dim], rows, *sizes[dim + 1 :]))
+    return graph.add(
+        "slice", [value], [kind], {"start": low, "limit": high, "stride": (1,) * len(sizes)}, loc=value.loc
+    ).result

@@ -1,0 +1,110 @@
+"""Small windows as element-wise operations: the same numbers, one kernel, and windows that stay."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from meshgen.codegen.window_slices import MOST_PLACES, window_slices
+from meshgen.ir.evaluate.common import neutral
+from meshgen.ir.evaluate.evaluator import evaluate
+from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.infer.inference import verify_node
+from tests.codegen.bodies import check
+
+KINDS = {"f32": ("add", "multiply", "maximum", "minimum"), "bf16": ("add", "maximum"), "i32": ("add", "minimum", "xor"), "i1": ("and", "or")}  # fmt: skip
+
+
+def window_size(size: int, window: int, stride: int, low: int, high: int, base: int, dilation: int) -> int:
+    padded = low + high + (size - 1) * base + 1 if size else low + high
+    reach = (window - 1) * dilation + 1
+    return 0 if padded < reach else (padded - reach) // stride + 1
+
+
+def windowed(sizes: tuple[int, ...], dtype: str, kind: str, attrs: dict[str, Any], *, init: float | None = None, given: bool = False) -> Graph:  # fmt: skip
+    """A reduce_window of an input; its initial value is the neutral one, another number, or an input too."""
+    graph = Graph("main", [Value(TensorType(sizes, dtype), "x")])
+    scalar = TensorType((), dtype)
+    start = neutral(kind, dtype) if init is None else np.array(init, scalar.numpy_dtype)
+    if given:
+        graph.inputs.append(Value(scalar, "init"))
+    first = graph.inputs[1] if given else graph.add("constant", [], [scalar], {"value": start}).result
+    region = Graph("fold", [Value(scalar), Value(scalar)])
+    region.outputs = region.add(kind, region.inputs, [scalar]).results
+    names = ("window_dimensions", "window_strides", "low", "high", "base_dilations", "window_dilations")
+    shape = [window_size(*part) for part in zip(sizes, *(attrs[name] for name in names), strict=True)]
+    node = Node(
+        "reduce_window", [graph.inputs[0], first], [Value(TensorType(tuple(shape), dtype))], attrs, regions=(region,)
+    )
+    assert not verify_node(node)
+    graph.nodes.append(node)
+    graph.outputs = node.results
+    return graph
+
+
+def plain(rank: int, **changes: tuple[int, ...]) -> dict[str, Any]:
+    ones = dict.fromkeys(("window_dimensions", "window_strides", "base_dilations", "window_dilations"), (1,) * rank)
+    return {**ones, "low": (0,) * rank, "high": (0,) * rank, **changes}
+
+
+def random_attrs(rng: np.random.Generator, sizes: tuple[int, ...]) -> dict[str, Any]:
+    def some(low: int, high: int) -> tuple[int, ...]:
+        return tuple(int(n) for n in rng.integers(low, high, len(sizes)))
+
+    return {
+        "window_dimensions": some(1, 4), "window_strides": some(1, 4), "base_dilations": some(1, 3),
+        "window_dilations": some(1, 3), "low": some(-1, 3), "high": some(-1, 3),
+    }  # fmt: skip
+
+
+def test_random_windows_mean_the_same() -> None:
+    rng, written = np.random.default_rng(0), 0
+    for number in range(300):
+        dtype = list(KINDS)[number % len(KINDS)]
+        kind = str(rng.choice(KINDS[dtype]))
+        sizes = tuple(int(n) for n in rng.integers(2, 7, rng.integers(1, 4)))
+        attrs = random_attrs(rng, sizes)
+        given = bool(rng.random() < 0.3)
+        graph = windowed(sizes, dtype, kind, attrs, init=0 if rng.random() < 0.3 else None, given=given)
+        if not graph.outputs[0].type.size:
+            continue
+        changed = window_slices(graph)
+        assert not [fault for node in changed.nodes for fault in verify_node(node)]
+        written += not any(node.op == "reduce_window" for node in changed.nodes)
+        args = [
+            np.asarray(rng.integers(0, 2 if dtype == "i1" else 5, v.type.sizes)).astype(v.type.numpy_dtype)
+            for v in graph.inputs
+        ]
+        (got,), (want,) = evaluate(changed, args), evaluate(graph, args)
+        rounding = 1e-6 if dtype == "f32" else 0  # a product of many is rounded in another order
+        np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=rounding)
+        assert got.dtype == want.dtype
+    assert written >= 200
+
+
+def test_narrow_sums_are_rounded_once() -> None:
+    graph = windowed((8,), "bf16", "add", plain(1, window_dimensions=(8,)))
+    x = np.array([256, *[1] * 7], ml_dtypes.bfloat16)  # 256 + 1 is 256 in bf16
+    assert float(evaluate(window_slices(graph), [x])[0][0]) == float(ml_dtypes.bfloat16(263))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_a_pooling_is_a_kernel_of_its_own_or_of_its_reader(dtype: str) -> None:
+    pooled = windowed((2, 9, 9, 3), dtype, "maximum",
+                      plain(4, window_dimensions=(1, 3, 3, 1), window_strides=(1, 2, 2, 1), low=(0, 1, 1, 0), high=(0, 1, 1, 0)))  # fmt: skip
+    body = window_slices(pooled)
+    body.outputs = [body.add("tanh", body.outputs, [body.outputs[0].type]).result]
+    body.name = "pool"
+    check(body, ulps=8)
+
+
+def test_large_windows_and_those_of_several_tensors_stay() -> None:
+    large = windowed((64,), "f32", "add", plain(1, window_dimensions=(MOST_PLACES + 1,)))
+    assert [n.op for n in window_slices(large).nodes] == ["constant", "reduce_window"]
+    assert math.prod(large.nodes[1].attrs["window_dimensions"]) == MOST_PLACES + 1
+    most = windowed((64,), "f32", "add", plain(1, window_dimensions=(MOST_PLACES,)))
+    assert "reduce_window" not in [n.op for n in window_slices(most).nodes]
