@@ -16,9 +16,11 @@ from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import all_nodes, captured
 from meshgen.mesh import Mesh
+from meshgen.runtime.in_place import overwrites
 from meshgen.runtime.plan import COLLECTIVES, COMMUNICATION, COMPUTE, CONTROL, IN_PLACE, Schedule
 
 Planned = Callable[[Module], Schedule]
+_MOST_SEEN = 256  # tasks that are looked at to find out whether one comes after others: keeps the work linear
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Program:
     """Launches with their tasks, and the storage behind every value.
 
     `root[v]` is the value whose bytes v's are: v itself unless v is a view. `replaced[v]` is the value that a result v is written
-    over, as nothing else reads it; both are roots. `inputs_are` is the kind of buffer that inputs have: `input`, or `given`
+    over, as nothing reads it later; both are roots. `inputs_are` is the kind of buffer that inputs have: `input`, or `given`
     where the module is a region.
     """
 
@@ -108,25 +110,50 @@ def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> 
             root[node.result] = root[node.operands[0]]
     scratch = _scratch_bytes(nodes, flows, module.mesh)
     found = Program(module, nodes, kernels, tuple(names), (), root, {}, flows, scratch, inputs_are)
-    return replace(found, tasks=_tasks(found, costs), replaced=_replaced(found))
+    found = replace(found, tasks=_tasks(found, costs))
+    return replace(found, replaced=_replaced(found))
 
 
 def _replaced(program: Program) -> dict[Value, Value]:
-    """The results of reductions among several devices that are written over their operand, which is made here and read once."""
-    graph, mesh = program.module.graph, program.module.mesh
+    """The results that are written over an operand which is made here, and which nothing reads later."""
     readers: dict[Value, list[int]] = {}
     for number in range(len(program.nodes)):
-        for value in program.reads(number):
-            readers.setdefault(program.root[value], []).append(number)
-    kept = {program.root[value] for value in graph.outputs}
+        for value in dict.fromkeys(map(program.root.__getitem__, program.reads(number))):
+            readers.setdefault(value, []).append(number)
+    kept = {program.root[value] for value in program.module.graph.outputs}
     made = {result for node in program.nodes for result in node.results} - kept
     found: dict[Value, Value] = {}
     for number, node in enumerate(program.nodes):
-        if node.op in IN_PLACE and mesh.group_size(node.attrs["axes"]) > 1:
-            operand = program.root[node.operands[0]]
-            if operand in made and readers[operand] == [number] and operand.type.dtype == node.result.type.dtype:
-                found[node.result] = operand
+        operands = [program.root[value] for value in program.reads(number)]
+        for place, result in ((place, node.results[n]) for place, n in _pairs(program, number).items()):
+            operand = operands[place]
+            if operand not in made or result in found or operands.count(operand) > 1:
+                continue
+            if operand.type.nbytes == result.type.nbytes and _is_last(program.tasks, number, readers[operand]):
+                found[result] = operand
     return found
+
+
+def _pairs(program: Program, number: int) -> Mapping[int, int]:
+    """Numbers of operands of a launch with the number of the result that may be written over each."""
+    node, name = program.nodes[number], program.names[number]
+    if name:
+        return overwrites(program.kernels[name])
+    same = node.op in IN_PLACE and node.operands[0].type.dtype == node.result.type.dtype
+    return {0: 0} if same and program.module.mesh.group_size(node.attrs["axes"]) > 1 else {}
+
+
+def _is_last(tasks: Sequence[Task], number: int, readers: Sequence[int]) -> bool:
+    """Whether all other readers of a value are surely done when this one starts, in whatever order tasks are issued."""
+    missing = {reader for reader in readers if reader != number}
+    seen, stack = {number}, [number]
+    while missing and stack and len(seen) < _MOST_SEEN:
+        for need in tasks[stack.pop()].needs:
+            if need not in seen and need >= min(missing):
+                seen.add(need)
+                stack.append(need)
+        missing -= seen
+    return not missing
 
 
 def _scratch_bytes(nodes: Sequence[Node], flows: Mapping[int, Flow], mesh: Mesh) -> dict[int, int]:

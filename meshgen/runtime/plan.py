@@ -20,6 +20,7 @@ from typing import Any
 
 from meshgen.ccl.cost import COMMUNICATIONS
 from meshgen.ir.graph import Graph, TensorType
+from meshgen.runtime.in_place import overwrites
 
 COMPUTE, COMMUNICATION = 0, 1
 STREAMS = 2
@@ -168,11 +169,32 @@ class Schedule:
     def replaced(self) -> Mapping[int, int]:
         """The storages that are written over another one, and which: its bytes are read by the item that writes them, for the last time."""
         found: dict[int, int] = {}
-        for item in (item for item in self.items if item.op in IN_PLACE):
-            operand, result = (self.buffers[self.buffers[n].storage] for n in (item.inputs[0], item.outputs[0]))
-            if (operand.offset, operand.end) == (result.offset, result.end):
-                found[self.buffers[item.outputs[0]].storage] = self.buffers[item.inputs[0]].storage
+        for item in self.items:
+            storages = [self.buffers[n].storage for n in item.inputs]
+            at = {(self.buffers[n].offset, self.buffers[n].end): n for n in storages}
+            for place, number in enumerate(item.outputs):
+                result = self.buffers[self.buffers[number].storage]
+                operand = at.get((result.offset, result.end))
+                if operand is None or storages.count(operand) > 1 or operand == result.storage:
+                    continue
+                if self._may_replace(item, storages.index(operand), place):
+                    found[result.storage] = operand
         return found
+
+    def _may_replace(self, item: Item, operand: int, result: int) -> bool:
+        """Whether an item reads an operand before it writes a result over it."""
+        if item.op in IN_PLACE:
+            return operand == result == 0
+        if not item.kernel:
+            return False
+        if item.kernel not in self._overwrites:
+            self._overwrites[item.kernel] = overwrites(self.kernels[item.kernel])
+        return self._overwrites[item.kernel].get(operand) == result
+
+    @cached_property
+    def _overwrites(self) -> dict[str, dict[int, int]]:
+        """Of the kernels that were asked about, which results may lie over which operands."""
+        return {}
 
     def launches(self) -> Iterator[Launched]:
         """Kernels and collectives in the order of issue, those of regions where their item stands."""
