@@ -125,11 +125,14 @@ def _replaced(program: Program) -> dict[Value, Value]:
     found: dict[Value, Value] = {}
     for number, node in enumerate(program.nodes):
         operands = [program.root[value] for value in program.reads(number)]
-        for place, result in ((place, node.results[n]) for place, n in _pairs(program, number).items()):
+        pairs = _pairs(program, number)
+        for place, result in ((place, node.results[n]) for place, n in pairs.items()):
             operand = operands[place]
-            if operand not in made or result in found or operands.count(operand) > 1:
+            if operand not in made or result in found or operand.type.nbytes != result.type.nbytes:
                 continue
-            if operand.type.nbytes == result.type.nbytes and _is_last(program.tasks, number, readers[operand]):
+            if any(pairs.get(n) != pairs[place] for n, used in enumerate(operands) if used is operand):
+                continue
+            if _is_last(program.tasks, number, readers[operand]):
                 found[result] = operand
     return found
 

@@ -175,9 +175,9 @@ class Schedule:
             for place, number in enumerate(item.outputs):
                 result = self.buffers[self.buffers[number].storage]
                 operand = at.get((result.offset, result.end))
-                if operand is None or storages.count(operand) > 1 or operand == result.storage:
+                if operand is None or operand == result.storage:
                     continue
-                if self._may_replace(item, storages.index(operand), place):
+                if all(self._may_replace(item, n, place) for n, used in enumerate(storages) if used == operand):
                     found[result.storage] = operand
         return found
 

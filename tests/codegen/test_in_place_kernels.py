@@ -1,0 +1,133 @@
+"""Which operands of a kernel a result may lie over: element-wise ones, and no others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from bodies import Body, random_args
+from test_fuse import random_program
+
+from meshgen.codegen.fuse import fuse
+from meshgen.codegen.package import write_module
+from meshgen.codegen.schedule import schedule
+from meshgen.errors import ScheduleError
+from meshgen.ir.evaluate.evaluator import evaluate
+from meshgen.ir.graph import Graph, Module, Value
+from meshgen.mesh import make_mesh
+from meshgen.runtime.checker import check
+from meshgen.runtime.in_place import overwrites
+from meshgen.runtime.loading import load
+from meshgen.runtime.plan import Schedule
+from meshgen.spec import P
+from tests.codegen.programs import costs, f32, module
+
+MESH = make_mesh({"x": 2})
+
+
+def test_elements_that_stay_in_their_place() -> None:
+    b = Body("f32[4,6]", "f32[24]", "f32[6]", "f32[4,6]", "i32[4,6]", "bf16[4,6]")
+    x, flat, row, mirrored, number, narrow = b.inputs
+    y = b.op("add", b.op("tanh", x), b.op("reshape", flat, to="f32[4,6]"))
+    y = b.op("multiply", y, b.wide(row, x, (1,)))
+    y = b.op("add", y, b.op("reverse", mirrored, dims=(0,)))
+    y = b.op("add", y, b.op("convert", number, to="f32[4,6]"))
+    y = b.op("add", y, b.op("convert", narrow, to="f32[4,6]"))
+    assert overwrites(b.done(y)) == {0: 0, 1: 0, 4: 0}  # not rows, not what is mirrored, not what is smaller
+
+
+def test_operands_of_a_dot_stay_and_what_is_added_to_it_does_not() -> None:
+    b = Body("f32[4,4]", "f32[4,4]", "f32[4,4]")
+    product = b.dot(b.inputs[0], b.inputs[1], ((1,), (0,)))
+    assert overwrites(b.done(b.op("add", product, b.inputs[2]))) == {2: 0}
+    b = Body("f32[4,4]", "f32[4,4]")
+    assert overwrites(b.done(b.op("add", b.dot(*b.inputs, ((1,), (0,))), b.inputs[1]))) == {}
+
+
+def test_other_results_must_not_need_it() -> None:
+    b = Body("f32[4]", "f32[4]")
+    x, y = b.inputs
+    assert overwrites(b.done(b.op("tanh", x), b.op("add", x, y))) == {1: 1}
+    b = Body("f32[4]")
+    (z,) = (b.op("tanh", b.inputs[0]),)
+    assert overwrites(b.done(z, z)) == {}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_other_element_depends_on_it(seed: int) -> None:
+    """Of random kernels: a changed element of such an operand changes the result at its own place only."""
+    rng = np.random.default_rng(seed)
+    for body in fuse(Module(make_mesh({"x": 1}), random_program(seed), "partition")).kernels.values():
+        for number, place in overwrites(body).items():
+            args = random_args(body)
+            before = evaluate(body, args)
+            changed = int(rng.integers(args[number].size))
+            other = args[number].copy()
+            other.reshape(-1)[changed] += 3
+            after = evaluate(body, [other if n == number else arg for n, arg in enumerate(args)])
+            for n, (old, new) in enumerate(zip(before, after, strict=True)):
+                differs = np.flatnonzero(old.reshape(-1) != new.reshape(-1))
+                assert set(differs.tolist()) <= ({changed} if n == place else set()), body.name
+
+
+def residual(*, read_later: bool = False, mirrored: bool = False) -> Module:
+    """h = tanh(x), g = tanh(h), y = h + g: h is read twice, and over when y is written unless a later kernel reads it."""
+    local = f32(300, 3)
+    bodies = {"tanh": Body("f32[300,3]"), "add": Body("f32[300,3]", "f32[300,3]")}
+    kernels = {"tanh": bodies["tanh"].done(bodies["tanh"].op("tanh", *bodies["tanh"].inputs))}
+    left, right = bodies["add"].inputs
+    kernels["add"] = bodies["add"].done(
+        bodies["add"].op("add", bodies["add"].op("reverse", left, dims=(0,)) if mirrored else left, right)
+    )
+    for name, body in kernels.items():
+        body.name = name
+    graph = Graph("main", [Value(local, "x")])
+
+    def launch(name: str, *operands: Value) -> Value:
+        return graph.add("kernel", operands, [local], {"kernel": name}).result
+
+    h = launch("tanh", *graph.inputs)
+    y = launch("add", h, launch("tanh", h))
+    graph.outputs = [launch("add", y, h)] if read_later else [y]
+    return module(graph, kernels, MESH, [P("x", None)], [P("x", None)], [(600, 3)], [(600, 3)])
+
+
+def plan_of(program: Module) -> Schedule:
+    plan = schedule(program, costs=costs())
+    check(plan, program.mesh)
+    return plan
+
+
+def test_a_residual_is_added_in_place(tmp_path) -> None:
+    program = residual()
+    plan = plan_of(program)
+    assert plan.buffers[plan.items[-1].inputs[0]].offset == plan.buffers[plan.outputs[0]].offset
+    assert plan.arena_bytes == 3 * 3840  # x, h and y, g; each 3600 bytes
+    write_module(tmp_path / "m.mgx", program, plan)
+    x = np.random.default_rng(0).standard_normal((600, 3)).astype(np.float32)
+    (y,) = load(tmp_path / "m.mgx").run([x])
+    np.testing.assert_allclose(y, np.tanh(x) + np.tanh(np.tanh(x)), rtol=1e-5)
+
+
+def test_what_is_read_later_or_elsewhere_stays() -> None:
+    def distance(plan: Schedule, item: int, operand: int) -> int:
+        numbers = plan.items[item].outputs[0], plan.items[item].inputs[operand]
+        return plan.buffers[numbers[0]].offset - plan.buffers[numbers[1]].offset
+
+    later = plan_of(residual(read_later=True))
+    assert distance(later, 2, 0) != 0 and distance(later, 2, 1) == 0, "g is over, h is not"
+    mirrored = plan_of(residual(mirrored=True))
+    assert distance(mirrored, 2, 0) != 0 and distance(mirrored, 2, 1) == 0
+
+
+@pytest.mark.parametrize("operand", [0, 1])
+def test_forged_plans_are_refused(operand: int) -> None:
+    """A result over an operand that is mirrored, and over one that is read later."""
+    program = residual(mirrored=True) if operand == 0 else residual(read_later=True)
+    plan = plan_of(program)
+    item = plan.items[2]
+    target = plan.buffers[item.inputs[0]].offset
+    buffers = [replace(b, offset=target) if n == item.outputs[0] else b for n, b in enumerate(plan.buffers)]
+    with pytest.raises(ScheduleError, match=r"MG0402.*share bytes"):
+        check(replace(plan, buffers=tuple(buffers)), program.mesh)
