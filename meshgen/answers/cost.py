@@ -77,9 +77,10 @@ def _shorter(plan: Schedule, unlimited: Schedule | None) -> Shorter | None:
 
 def launch_bytes(item: Item, plan: Schedule) -> int:
     """Device memory that a kernel reads and writes: each distinct buffer that it touches, once."""
-    touched: dict[int, TensorType] = {}
+    touched: dict[tuple[int, int], TensorType] = {}
     for number in (*item.inputs, *item.outputs):
-        touched.setdefault(plan.buffers[number].storage, plan.buffers[number].type)
+        buffer = plan.buffers[number]
+        touched.setdefault((buffer.storage, buffer.offset), buffer.type)
     return sum(kind.nbytes for kind in touched.values())
 
 

@@ -15,6 +15,7 @@ from meshgen.codegen.edge_buffers import edge_buffers
 from meshgen.codegen.fusion.bodies import Cutter, Kernels
 from meshgen.codegen.fusion.groups import Group, Grouping
 from meshgen.codegen.fusion.split import split_reductions
+from meshgen.codegen.fusion.subviews import subviews
 from meshgen.codegen.fusion.traffic import lower_traffic
 from meshgen.codegen.outermost_collectives import outermost_collectives
 from meshgen.codegen.simplify import simplify
@@ -40,7 +41,7 @@ def fuse_graph(graph: Graph, kernels: Kernels, mesh: Mesh, outside: Mapping[Valu
     """
     graph = window_slices(simplify(graph))
     graph = split_reductions(outermost_collectives(edge_buffers(graph, mesh), mesh))
-    grouping = Grouping(graph)
+    grouping = Grouping(graph, subviews(graph) if outside is None else frozenset())
     lower_traffic(grouping)
     return _Writer(graph, grouping, kernels, mesh, {**(outside or {}), **graph.producers()}).write()
 
@@ -80,11 +81,16 @@ class _Writer:
                 self._present.add(node.result)
 
     def _view(self, value: Value) -> None:
-        """Make a reshape of something in memory available."""
-        root = self._grouping.view_root(value)
-        if value in self._present or root is value:
+        """Make a reshape or a part of something in memory available."""
+        node, root = self._grouping.producer.get(value), self._grouping.view_root(value)
+        if value in self._present or (root is value and node not in self._grouping.views):
             return
-        self._out.nodes.append(Node("view", [root], [value], {}, value.loc))
+        if root is not value:
+            self._view(root)
+            self._out.nodes.append(Node("view", [root], [value], {}, value.loc))
+        elif node is not None:
+            self._view(node.operands[0])
+            self._out.nodes.append(Node("subview", node.operands, [value], node.attrs, node.loc))
         self._present.add(value)
 
     def _group(self, group: Group) -> None:
@@ -103,6 +109,8 @@ class _Writer:
                 if self._grouping.free.sources(value):
                     self._view(value)
         body, reads = Cutter(self._grouping.producer, lambda node: self._copied(node, group)).cut(members, outputs)
+        for value in reads:
+            self._view(value)
         name = self._kernels.name_of(body)
         self._out.nodes.append(Node("kernel", reads, outputs, {"kernel": name}, members[-1].loc))
         self._present.update(outputs)
@@ -122,7 +130,9 @@ class _Writer:
         """Whether the kernel of a group computes a node of nobody's or of another group again."""
         if node in group.extra:
             return True
-        return node.results[0] not in self._grouping.owner and not self._stays(node)
+        return (
+            node.results[0] not in self._grouping.owner and not self._stays(node) and node not in self._grouping.views
+        )
 
     def _leaves(self, value: Value, group: Group) -> bool:
         return value in self._grouping.must or any(g is not group for g in self._users.get(value, ()))

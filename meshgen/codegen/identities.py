@@ -79,6 +79,23 @@ def _slice(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
     return None
 
 
+def _dynamic_slice(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    """A slice where all starts are known; windows that would end outside begin earlier."""
+    value, *starts = operands
+    numbers = [writer.number(start) for start in starts]
+    if any(number is None for number in numbers):
+        return None
+    counts = node.attrs["slice_sizes"]
+    room = [size - count for size, count in zip(value.type.sizes, counts, strict=True)]
+    first = tuple(
+        min(max(int(number), 0), most) for number, most in zip(numbers, room, strict=True) if number is not None
+    )
+    limit = tuple(start + count for start, count in zip(first, counts, strict=True))
+    attrs = {"start": first, "limit": limit, "stride": (1,) * len(first)}
+    like = Node("slice", [value], node.results, attrs, node.loc)
+    return _slice(writer, like, [value]) or writer.new("slice", [value], node.result.type, attrs, node)
+
+
 def _pad(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
     if operands[0].type.size == 0:
         return writer.new("broadcast_in_dim", [operands[1]], node.result.type, {"dims": ()}, node)
@@ -197,7 +214,7 @@ def _widens(source: str, target: str) -> bool:
 
 IDENTITIES: dict[str, Identity] = {
     "convert": _convert, "reshape": _reshape, "broadcast_in_dim": _broadcast, "transpose": _transpose,
-    "slice": _slice, "pad": _pad, "concatenate": _concatenate, "reduce": _reduce, "dot_general": _dot,
+    "slice": _slice, "dynamic_slice": _dynamic_slice, "pad": _pad, "concatenate": _concatenate, "reduce": _reduce, "dot_general": _dot,
     "add": _add, "subtract": _subtract, "multiply": _multiply, "divide": _divide, "power": _power,
     "maximum": _extremum, "minimum": _extremum, "and": _logical, "or": _logical, "select": _select,
     "bitcast_convert": _same_type, "to_partial": _alone,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from meshgen.ccl.between import BETWEEN
 from meshgen.ccl.collective import Collective
 from meshgen.ccl.packing import packing
+from meshgen.codegen.fusion.subviews import byte_range
 from meshgen.codegen.messages import with_senders
 from meshgen.codegen.timeline import Costs, Task
 from meshgen.codegen.unroll import is_message
@@ -55,7 +56,7 @@ class Flow:
 class Program:
     """Launches with their tasks, and the storage behind every value.
 
-    `root[v]` is the value whose bytes v's are: v itself unless v is a view. `replaced[v]` is the value that a result v is written
+    `root[v]` is the value whose bytes v's are: v itself unless v is a view; `first_byte[v]` says from which of them on (0 where it is missing). `replaced[v]` is the value that a result v is written
     over, as nothing reads it later; both are roots. `inputs_are` is the kind of buffer that inputs have: `input`, or `given`
     where the module is a region.
     """
@@ -66,6 +67,7 @@ class Program:
     names: tuple[str, ...]  # kernel of each node; empty for a collective and for control flow
     tasks: tuple[Task, ...]
     root: dict[Value, Value]
+    first_byte: dict[Value, int]
     replaced: dict[Value, Value]
     flows: dict[int, Flow]  # of control flow, by the number of the node
     scratch_bytes: dict[int, int]  # of the launches that need some for themselves, by the number of the node
@@ -95,7 +97,7 @@ def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> 
     Raises:
         CodegenError: MG0301 for control flow around transfers to another mesh.
     """
-    nodes = tuple(with_senders([n for n in module.graph.nodes if n.op not in ("view", "constant")]))
+    nodes = tuple(with_senders([n for n in module.graph.nodes if n.op not in ("view", "subview", "constant")]))
     kernels = dict(module.kernels)
     flows = {n: _flow(node, module, planned) for n, node in enumerate(nodes) if node.op in CONTROL}
     names = [_name(node, kernels) if n not in flows else "" for n, node in enumerate(nodes)]
@@ -105,13 +107,22 @@ def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> 
     }
     kernels = {name: kernels[name] for name in dict.fromkeys(filter(None, [*names, *inner]))}  # only what is launched
     root = {value: value for value in module.graph.values()}
+    first_byte = dict[Value, int]()
     for node in module.graph.nodes:
-        if node.op == "view":
+        if node.op in ("view", "subview"):
             root[node.result] = root[node.operands[0]]
+            start, _ = (0, 0) if node.op == "view" else _within(node)
+            first_byte[node.result] = first_byte.get(node.operands[0], 0) + start
     scratch = _scratch_bytes(nodes, flows, module.mesh)
-    found = Program(module, nodes, kernels, tuple(names), (), root, {}, flows, scratch, inputs_are)
+    found = Program(module, nodes, kernels, tuple(names), (), root, first_byte, {}, flows, scratch, inputs_are)
     found = replace(found, tasks=_tasks(found, costs))
     return replace(found, replaced=_replaced(found))
+
+
+def _within(node: Node) -> tuple[int, int]:
+    found = byte_range(node)
+    assert found is not None, "only what is contiguous is a view"
+    return found
 
 
 def _replaced(program: Program) -> dict[Value, Value]:

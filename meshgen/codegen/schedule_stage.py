@@ -11,7 +11,8 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import captured
 from meshgen.runtime.plan import Schedule
 
-UNLAUNCHED = ("view", "constant")  # values that exist without a launch
+VIEWS = ("view", "subview")
+UNLAUNCHED = (*VIEWS, "constant")  # values that exist without a launch
 
 
 def scheduled(module: Module, plan: Schedule) -> Module:
@@ -24,7 +25,7 @@ def scheduled(module: Module, plan: Schedule) -> Module:
     number_of = {value: number for number, value in enumerate(graph.values())}
     slots = _slots(plan)
     order = _issue_order(launched, number_of, plan)
-    views = {node.result: node for node in graph.nodes if node.op == "view"}
+    views = {node.result: node for node in graph.nodes if node.op in VIEWS}
     nodes = [_placed(node, number_of, plan) for node in graph.nodes if node.op == "constant"]
     for slot, item, node in zip(slots, plan.items, order, strict=True):
         nodes += _views([*node.operands, *captured(node)], views, number_of, plan)

@@ -47,7 +47,7 @@ class Buffer:
         type: local shape and element type.
         kind: inputs and constants are in place before a step and stay for the next; outputs stay until it ends.
             What is given to a region lies in the buffers of its item, and takes no bytes of the region's arena.
-        storage: number of the buffer whose bytes these are: its own number, or for a view the viewed one's.
+        storage: number of the buffer whose bytes these are, or some of these: its own number, or for a view the viewed one's.
         offset: byte offset in the arena, a multiple of `ALIGNMENT`.
         source: file and line of the program that it comes from; empty where that is not known.
     """

@@ -68,14 +68,22 @@ def _buffer_faults(plan: Schedule) -> list[str]:
             found.append(f"{name} views buffer {buffer.storage}, which does not exist")
             continue
         storage = plan.buffers[buffer.storage]
-        if (storage.storage, storage.offset, storage.kind) != (buffer.storage, buffer.offset, buffer.kind):
+        inside = storage.offset <= buffer.offset and buffer.end <= storage.end
+        if (storage.storage, storage.kind) != (buffer.storage, buffer.kind) or not inside:
             found.append(f"{name} views buffer {buffer.storage} '{storage.name}', but does not lie where it lies")
-        if storage.type.nbytes != buffer.type.nbytes or storage.type.dtype != buffer.type.dtype:
+        is_part = buffer.kind != "given" and buffer.type.nbytes < storage.type.nbytes
+        if not (is_part or storage.type.nbytes == buffer.type.nbytes) or storage.type.dtype != buffer.type.dtype:
             found.append(f"{name} of type {buffer.type} cannot view '{storage.name}' of type {storage.type}")
     most = sum(aligned(b.type.nbytes) for b in plan.buffers if b.kind != "given")
     if plan.arena_bytes > most:
         found.append(f"the arena has {plan.arena_bytes} bytes, but all buffers together need only {most}")
     return found
+
+
+def _is_part(plan: Schedule, number: int) -> bool:
+    """Whether a buffer is some of the bytes of another one; storages are in range."""
+    buffer = plan.buffers[number]
+    return 0 <= buffer.storage < len(plan.buffers) and buffer.type.nbytes < plan.buffers[buffer.storage].type.nbytes
 
 
 def _end(buffer: Buffer) -> int:
@@ -86,6 +94,8 @@ def _end(buffer: Buffer) -> int:
 def _item_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     if any(not 0 <= n < len(plan.buffers) for n in (*item.inputs, *item.writes)):
         return [f"'{item.label}' uses a buffer that does not exist"]
+    if part := next((n for n in item.writes if _is_part(plan, n)), None):
+        return [f"'{item.label}' writes buffer {part}, which is a part of another one"]
     if not 0 <= item.stream < STREAMS:
         return [f"'{item.label}' is on stream {item.stream}, but there are {STREAMS}"]
     if item.op in CONTROL:

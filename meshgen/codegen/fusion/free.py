@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 
 from meshgen.codegen.fusion.space import LAYOUT, MADE, POINTWISE
 from meshgen.ir.graph import Graph, Node, Value
@@ -13,11 +14,12 @@ _MOST_IN_A_ROW = 256  # free nodes, each of which needs the one before; what com
 class FreeNodes:
     """The free nodes of a graph, and the values in memory that are read through them.
 
-    `must` are values that have to be in memory: what makes them is not free, nor is what ends a very long row.
+    `must` are values that have to be in memory: what makes them is not free, nor is what ends a very long row. `views` are slices
+    that are read where they lie.
     """
 
-    def __init__(self, graph: Graph, must: Iterable[Value]) -> None:
-        self._written = set(must)
+    def __init__(self, graph: Graph, must: Iterable[Value], views: AbstractSet[Node]) -> None:
+        self._written, self._views = set(must), views
         self._sources: dict[Value, tuple[Value, ...]] = {}
         self._row: dict[Value, int] = {}
         for node in graph.nodes:
@@ -25,6 +27,8 @@ class FreeNodes:
 
     def has(self, node: Node) -> bool:
         """Whether the node is computed again by whoever needs it."""
+        if node in self._views:
+            return False
         if node.op == "constant":
             return node.attrs["value"].ndim == 0
         if node.results and node.results[0] in self._written:

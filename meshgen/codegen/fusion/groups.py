@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from meshgen.codegen.fusion.free import FreeNodes
@@ -57,8 +58,9 @@ class Group:
 class Grouping:
     """The groups of one graph; `owner` says which group makes a value, `groups` lists them in order of creation."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, views: AbstractSet[Node] = frozenset()) -> None:
+        """`views`: slices that are read where they lie (`subviews`)."""
+        self.graph, self.views = graph, views
         self.producer = graph.producers()
         self.position = {node: place for place, node in enumerate(graph.nodes)}
         self.owner: dict[Value, Group] = {}
@@ -67,7 +69,7 @@ class Grouping:
         self._placed: dict[Value, list[Group]] = {}
         self._multiplied: dict[Value, list[Group]] = {}
         self.must = dict.fromkeys(self.view_root(value) for value in _must_exist(graph))
-        self.free = FreeNodes(graph, self.must)
+        self.free = FreeNodes(graph, self.must, views)
         self.readers = self._node_readers()
         for node in graph.nodes:
             self._visit(node)
@@ -77,11 +79,14 @@ class Grouping:
     def in_memory(self, value: Value) -> bool:
         """Whether a kernel can load the value: an input, an array constant, or what a group makes."""
         node = self.producer.get(value)
-        return node is None or value in self.owner or (node.op == "constant" and not self.free.has(node))
+        if node is None or value in self.owner or node in self.views:
+            return True
+        return node.op == "constant" and not self.free.has(node)
 
     def copied(self, value: Value) -> Node | None:
         """The node that makes the value, where that is computed by whoever needs it."""
-        return None if value in self.owner else self.producer.get(value)
+        node = self.producer.get(value)
+        return None if value in self.owner or node in self.views else node
 
     def view_root(self, value: Value) -> Value:
         """The value behind plain reshapes."""
@@ -91,11 +96,19 @@ class Grouping:
             node = self.producer.get(value)
         return value
 
+    def memory_root(self, value: Value) -> Value:
+        """The value behind plain reshapes and views."""
+        node = self.producer.get(value)
+        while node is not None and (node.op == "reshape" or node in self.views):
+            value = node.operands[0]
+            node = self.producer.get(value)
+        return value
+
     def _node_readers(self) -> dict[Value, list[Node]]:
         """Nodes of groups that read a value, through free nodes."""
         table: dict[Value, list[Node]] = {}
         for node in self.graph.nodes:
-            if not self.free.has(node):
+            if not self.free.has(node) and node not in self.views:
                 for value in self.node_sources(node):
                     table.setdefault(value, []).append(node)
         return table
@@ -107,6 +120,10 @@ class Grouping:
     # ---- growing
 
     def _visit(self, node: Node) -> None:
+        if node in self.views:  # comes when what it is of is there
+            if (root := self.memory_root(node.result)) in self.owner:
+                self.owner[node.result] = self.owner[root]
+            return
         if node.op == "constant" or self.free.has(node) or any(v in self.owner for v in node.results):
             return
         if node.op == "dot_general":
@@ -279,7 +296,7 @@ class Grouping:
 
     def _at_hand(self, value: Value, dot: Node) -> bool:
         """Whether an epilogue may read the value: made before the dot, and not by a collective that could overlap it."""
-        node = self.producer.get(value)
+        node = self.producer.get(self.memory_root(value) if self.producer.get(value) in self.views else value)
         if node is None or node.op == "constant":
             return True
         if node.op in COLLECTIVES:

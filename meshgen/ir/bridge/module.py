@@ -6,7 +6,7 @@ Besides functions and calls this file owns what printed modules say of themselve
     meshgen.arguments   "global" where the program takes global arrays
     meshgen.attrs       `Module.attrs` as JSON, where they are plain
     meshgen.kernel      on a private function: the body of a kernel; calls of it launch the kernel
-    meshgen.view        on a reshape that moves nothing
+    meshgen.view        on a reshape that moves nothing, or a slice that is read where it lies
 """
 
 from __future__ import annotations
@@ -197,13 +197,22 @@ def _export_call(exporter: Exporter, node: Node) -> Operation:
 
 @registries.exports("view")
 def _export_view(exporter: Exporter, node: Node) -> Operation:
-    operation = EXPORTERS["reshape"](exporter, replace(node, op="reshape"))
+    return _as_view(exporter, replace(node, op="reshape"))
+
+
+@registries.exports("subview")
+def _export_subview(exporter: Exporter, node: Node) -> Operation:
+    return _as_view(exporter, replace(node, op="slice"))
+
+
+def _as_view(exporter: Exporter, node: Node) -> Operation:
+    operation = EXPORTERS[node.op](exporter, node)
     operation.attributes["meshgen.view"] = builtin.UnitAttr()
     return operation
 
 
 def _read_view(importer: Importer, node: Node, attribute: Attribute) -> None:
-    node.op = "view"
+    node.op = "subview" if node.op == "slice" else "view"
 
 
 def _read_stage(reading: Reading, attribute: Attribute) -> None:

@@ -135,6 +135,7 @@ _FUNCTIONS: dict[str, Callable[[Node, list[Any]], Any]] = {
     "view": lambda node, args: args[0].reshape(node.result.type.sizes),
     "reverse": lambda node, args: np.flip(args[0], node.attrs["dims"]),
     "slice": _slice,
+    "subview": _slice,
     "concatenate": lambda node, args: np.concatenate(args, node.attrs["dim"]),
     "pad": _pad,
     "gather": _gather,

@@ -216,6 +216,7 @@ ATTRS: dict[str, dict[str, str]] = {
     "transpose": {"perm": _INTS},
     "reverse": {"dims": _INTS},
     "slice": {"start": _INTS, "limit": _INTS, "stride": _INTS},
+    "subview": {"start": _INTS, "limit": _INTS, "stride": _INTS},
     "concatenate": {"dim": "int"},
     "pad": {"low": _INTS, "high": _INTS, "interior": _INTS},
     "dynamic_slice": {"slice_sizes": _INTS},
@@ -224,7 +225,7 @@ ATTRS: dict[str, dict[str, str]] = {
                "slice_sizes": _INTS},
 }  # fmt: skip
 ARITY = {"constant": 0, "iota": 0, "broadcast_in_dim": 1, "transpose": 1, "reshape": 1, "view": 1, "reverse": 1,
-         "slice": 1, "pad": 2, "gather": 2}  # fmt: skip
+         "slice": 1, "subview": 1, "pad": 2, "gather": 2}  # fmt: skip
 AT_LEAST = {"concatenate": 1, "dynamic_slice": 1, "dynamic_update_slice": 2}
 INFERENCE: dict[str, Inference] = {
     "constant": _constant,
@@ -234,7 +235,7 @@ INFERENCE: dict[str, Inference] = {
     "reshape": _reshape,
     "view": _reshape,
     "reverse": _reverse,
-    "slice": _slice,
+    **dict.fromkeys(("slice", "subview"), _slice),
     "concatenate": _concatenate,
     "pad": _pad,
     "gather": _gather,

@@ -130,6 +130,7 @@ _LINEAR = frozenset(
         "transpose",
         "reshape",
         "view",
+        "subview",
         "broadcast_in_dim",
         "reverse",
         "slice",

@@ -1,0 +1,63 @@
+"""Slices of what is in memory that are contiguous: views at a byte offset, which nothing copies.
+
+    %1 = slice %weights [2:3, 0:1024, 0:1024]     of an argument f32[12,1024,1024]: 4 MB from byte 8 MB on
+
+A kernel could read such rows by its index map as well, but then it would be another kernel for each layer of a stack. Slices that
+overlap are left to index maps: a kernel that reads several of them loads their elements once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, MADE, POINTWISE
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.runtime.plan import ALIGNMENT
+
+_WRITTEN_WHERE_WANTED = POINTWISE | LAYOUT | LOOKUPS | MADE | {"dot_general", "reduce"}  # else: in memory in any case
+
+
+def subviews(graph: Graph) -> set[Node]:
+    """The slices that are views: each of an argument, an array constant, or what a collective or another such op makes."""
+    producers, slices = graph.producers(), dict[Value, list[Node]]()
+    for node in graph.nodes:
+        if node.op == "slice" and byte_range(node) is not None:
+            slices.setdefault(_root(node.operands[0], producers), []).append(node)
+    found: set[Node] = set()
+    for root, nodes in slices.items():
+        maker = producers.get(root)
+        is_there = (
+            maker is None or maker.op not in _WRITTEN_WHERE_WANTED or (maker.op == "constant" and root.type.rank > 0)
+        )
+        if is_there and not _overlap(nodes):
+            found.update(nodes)
+    return found
+
+
+def byte_range(node: Node) -> tuple[int, int] | None:
+    """First byte of a slice in its operand, and the one behind its last; None where it is no view."""
+    sizes, attrs = node.operands[0].type.sizes, node.attrs
+    counts = node.result.type.sizes
+    outer = next((d for d, count in enumerate(counts) if count != 1), len(counts))
+    whole = all(counts[d] == sizes[d] for d in range(outer + 1, len(sizes)))
+    if not whole or any(step != 1 for step, count in zip(attrs["stride"], counts, strict=True) if count > 1):
+        return None
+    itemsize = node.result.type.numpy_dtype.itemsize
+    first = sum(start * math.prod(sizes[d + 1 :]) for d, start in enumerate(attrs["start"])) * itemsize
+    return (first, first + node.result.type.nbytes) if node.result.type.size and first % ALIGNMENT == 0 else None
+
+
+def _root(value: Value, producers: dict[Value, Node]) -> Value:
+    """The value behind plain reshapes."""
+    node = producers.get(value)
+    while node is not None and node.op == "reshape":
+        value = node.operands[0]
+        node = producers.get(value)
+    return value
+
+
+def _overlap(nodes: Sequence[Node]) -> bool:
+    ranges = sorted(found for node in nodes if (found := byte_range(node)))
+    return any(first[1] > second[0] for first, second in itertools.pairwise(ranges))
