@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PINNED := $(PIP) --require-hashes --only-binary=:all: -r
 BLOCK := examples/transformer_block.mlir
 
-.PHONY: demo test lint gpu setup docs pins clean
+.PHONY: demo test lint gpu native setup docs pins clean
 
 # The main job: a transformer block that JAX lowered becomes a module for two GPU architectures and runs on 8 simulated ranks.
 demo: .venv/core.stamp
@@ -27,6 +27,10 @@ gpu: .venv/dev.stamp
 	$(BIN)/python -m bench --check-device
 	$(BIN)/python -m pytest -m gpu
 	$(BIN)/python -m bench
+
+# The loader in C: build/libmeshgen.a and build/mgx-run.
+native:
+	$(MAKE) -C meshgen/native OUT=$(CURDIR)/build
 
 docs: .venv/dev.stamp
 	$(BIN)/python docs/generate.py
@@ -51,4 +55,4 @@ pins: .venv/bin/python
 	touch $@
 
 clean:
-	rm -rf .venv block.mgx mlp.mgx .pytest_cache .ruff_cache
+	rm -rf .venv build block.mgx mlp.mgx .pytest_cache .ruff_cache

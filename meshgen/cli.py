@@ -42,6 +42,7 @@ COMMANDS = {
     "inspect": "show what a module holds",
     "report": "write an HTML report of a program",
     "simulate": "predict a step of all ranks on a machine",
+    "native": "give a module its launch table, so that programs without Python can run it",
     "diff": "compare two modules (.mgx)",
     "bench": "measure kernels and collectives on GPUs",
     "doctor": "check the environment",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,7 +23,7 @@ from meshgen.runtime.arguments import array_of
 from meshgen.runtime.checker import check
 from meshgen.runtime.limits import beyond, faults, over, refuse_unreadable
 from meshgen.runtime.manifest import Binary, Binding, Json, Kernel, Manifest, Param, Parts
-from meshgen.runtime.manifest_json import manifest_to_json, parts_to_json
+from meshgen.runtime.manifest_json import manifest_to_json, parts_to_json, sealed
 from meshgen.runtime.manifest_reading import manifest_from_json, parts_from_json
 from meshgen.runtime.plan import Schedule
 from meshgen.spec import Sharding
@@ -101,12 +100,6 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
     manifest = sealed(manifest_to_json(described, files))
     refuse_unreadable(module.name, manifest["manifest.json"], manifest_from_json)
     return members | manifest, described
-
-
-def sealed(value: Json) -> dict[str, bytes]:
-    """The manifest and its digest as members."""
-    text = json.dumps(value, sort_keys=True, indent=1, allow_nan=False).encode()
-    return {"manifest.json": text, "manifest.sha256": hashlib.sha256(text).hexdigest().encode()}
 
 
 def parts_members(module: Module, parts: Sequence[Mapping[str, bytes]], *, stages: Mapping[str, str],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -60,6 +62,12 @@ def parts_to_json(parts: Parts, files: Mapping[str, str]) -> Json:
         "report": dict(parts.report),
         "files": dict(files),
     }
+
+
+def sealed(value: Json) -> dict[str, bytes]:
+    """The manifest and its digest as members."""
+    text = json.dumps(value, sort_keys=True, indent=1, allow_nan=False).encode()
+    return {"manifest.json": text, "manifest.sha256": hashlib.sha256(text).hexdigest().encode()}
 
 
 def _bare(value: Any) -> Any:

@@ -62,6 +62,14 @@ def decode(content: memoryview) -> dict[str, np.ndarray[Any, Any]]:
     return {name: _as_type(array, others[name]) if name in others else array for name, array in found.items()}
 
 
+def places(content: memoryview) -> dict[str, tuple[int, int]]:
+    """Where the bytes of each tensor of a sound member are in it: first byte and end."""
+    start = 8 + struct.unpack_from("<Q", content)[0]
+    header = json.loads(bytes(content[8:start]))
+    spans = {name: entry["data_offsets"] for name, entry in header.items() if name != "__metadata__"}
+    return {name: (start + first, start + end) for name, (first, end) in spans.items()}
+
+
 def _view(content: memoryview, entry: Any) -> np.ndarray[Any, Any]:
     dtype = DTYPES[_DTYPES[get(entry, "dtype", lambda name: one_of(name, tuple(_DTYPES)))]]
     shape, span = get(entry, "shape", read_counts), get(entry, "data_offsets", read_counts)

@@ -64,9 +64,9 @@ def code_of(kernels: Mapping[str, Kernel], member: Callable[[str], bytes], api: 
                 if api.machine:  # nothing here executes a cubin: its PTX stands for it
                     _require_ptx(name, ptx)
                     api.driver.register(cubin, ptx)
-                return Code(cubin, kernel.entry, binary.threads, binary.shared, _scratch(kernel, binary))
+                return Code(cubin, kernel.entry, binary.threads, binary.shared, scratch_bytes(kernel, binary))
             if ptx and compiles_on(target_of(ptx), capability):
-                return Code(ptx.encode(), kernel.entry, binary.threads, binary.shared, _scratch(kernel, binary))
+                return Code(ptx.encode(), kernel.entry, binary.threads, binary.shared, scratch_bytes(kernel, binary))
         own = f"sm_{capability[0]}{capability[1]}"
         text = f"kernel '{name}' was compiled for {', '.join(kernel.binaries) or 'no GPU'}; the device is {own}"
         raise MissingError(Diagnostic("MG0602", text, hint=f"compile again with --target cuda:{own}"))
@@ -103,7 +103,7 @@ def target_of(ptx: str) -> str:
     return found[1] if found else ""
 
 
-def _scratch(kernel: Kernel, binary: Binary) -> tuple[int, int]:
+def scratch_bytes(kernel: Kernel, binary: Binary) -> tuple[int, int]:
     """Bytes of the memory behind the two last pointers of a kernel of Triton, all blocks together: scratch and profile."""
     blocks = math.prod(kernel.grid)
     sizes = (binary.metadata.get(f"{name}_scratch_size") for name in ("global", "profile"))

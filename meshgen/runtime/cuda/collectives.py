@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from meshgen.ccl.nccl_types import DATA_TYPES, REDUCTIONS
-from meshgen.ccl.steps import Box, BufferRef, Copy, Fill, Group, Lowered, Messages, Reduce
+from meshgen.ccl.steps import Box, BufferRef, Copy, Fill, Group, Lowered, Messages, Reduce, read_and_written
 from meshgen.ccl.transport import launches
 from meshgen.ir.graph import DTYPES
 from meshgen.kernels.ptx import THREADS, PtxKernel, copy_kernel
@@ -53,15 +53,22 @@ class RankWork:
         if isinstance(step, Reduce):
             kernel = reduce_kernel(step.kind, step.sources[0].dtype, step.target.dtype, len(step.sources))
             values = (self.address(step.target), *map(self.address, step.sources), step.target.size)
-            yield self._launch(kernel, -(-step.target.size // THREADS), values)
+            yield self._launch(step, kernel, -(-step.target.size // THREADS), values)
             return
         starts = (self._start_of(box.buffer) for box in (step.target, step.source))
         for part in copies(step.target, step.source, *starts):
-            yield part if isinstance(part, Run) else self._launch(copy_kernel(part.itemsize), part.blocks, part.values)
+            if isinstance(part, Run):
+                yield part
+            else:
+                yield self._launch(step, copy_kernel(part.itemsize), part.blocks, part.values)
 
-    def _launch(self, kernel: PtxKernel, blocks: int, values: Sequence[int]) -> Launch:
+    def _launch(self, step: Copy | Reduce, kernel: PtxKernel, blocks: int, values: Sequence[int]) -> Launch:
         function = self._device.function(kernel.text.encode(), kernel.name, 0)
         parameters = ParameterBlock(list(zip(values, kernel.parameters, strict=True)))
+        read, written = read_and_written(step)
+        sides = [*((box, False) for box in read), *((box, True) for box in written)]
+        ranges = [(self.address(box), box.byte_end - box.byte_offset, is_written) for box, is_written in sides]
+        self._device.api.limit_launch(parameters.address, ranges)
         return Launch(function, (blocks, 1, 1), THREADS, 0, parameters)
 
 

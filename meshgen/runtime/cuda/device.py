@@ -22,6 +22,7 @@ class ParameterBlock:
 
     def __init__(self, values: Sequence[tuple[int, int]]) -> None:
         """`values`: each value and its size in bytes."""
+        self.values = tuple(values)
         self._cells = [CELLS[nbytes](value) for value, nbytes in values]
         self._pointers = (ctypes.c_void_p * max(1, len(values)))(*map(ctypes.addressof, self._cells))
 

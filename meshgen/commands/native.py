@@ -1,0 +1,29 @@
+"""`meshgen native OUT.mgx`: give a module its launch table, so that programs without Python can run it."""
+
+from __future__ import annotations
+
+import argparse
+
+from meshgen.commands.output import Output
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.runtime.native.export import SOURCES, write_native
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("module", metavar="OUT.mgx", nargs="?", help="a module for GPUs, of fixed sizes")
+    parser.add_argument("-o", "--output", metavar="FILE.mgx", help="where it is written (default: the module itself)")
+    parser.add_argument("--sources", action="store_true", help="print where the loader's C sources are: make -C builds them")
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    if options.sources:
+        output.text(str(SOURCES))
+        output.document({"sources": str(SOURCES)})
+        return 0
+    if not options.module:
+        raise UsageError(Diagnostic("MG0001", "which module?", hint="meshgen native OUT.mgx"))
+    place = options.output or options.module
+    members = {name: len(content) for name, content in write_native(options.module, place).items()}
+    output.text(f"{place}: {', '.join(f'{name} of {size} bytes' for name, size in members.items())}")
+    output.document({"output": place, "members": members})
+    return 0

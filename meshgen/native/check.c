@@ -1,0 +1,112 @@
+/* What a launch table says of files, kernels, communicators, arguments and results, checked before any of it is used. */
+#include <stdlib.h>
+
+#include "table.h"
+
+static const uint64_t MAX_RANKS = 1 << 16;
+static const uint64_t MAX_BYTES = (uint64_t)1 << 53; /* of a tensor or a rank's memory: as meshgen's own limit of values */
+static const uint64_t MAX_THREADS = 1024, MAX_SHARED = 1 << 20; /* of a block: the driver refuses what its GPU has not */
+
+static mgx_status check_functions(const mgx_container *file, const mgx_table *table) {
+  for (size_t i = 0; i < table->member_count; i++)
+    if (!mgx_container_find(file, table->members[i])) return mgx_damaged(file, "a member is missing");
+  for (size_t i = 0; i < table->function_count; i++) {
+    mgx_lists codes = table->functions[i].codes;
+    for (size_t n = 0; n < codes.count; n++) {
+      const uint64_t *code = codes.items[n].words;
+      if (codes.items[n].count != CODE_WORDS || (code[CODE_KIND] != CODE_CUBIN && code[CODE_KIND] != CODE_PTX) ||
+          code[CODE_ARCH] > 10000 || code[CODE_MEMBER] >= table->member_count || !code[CODE_THREADS] ||
+          code[CODE_THREADS] > MAX_THREADS || code[CODE_SHARED] > MAX_SHARED)
+        return mgx_damaged(file, "a kernel of the launch table is malformed");
+    }
+  }
+  return MGX_OK;
+}
+
+static mgx_status check_splits(const mgx_container *file, const mgx_table *table) {
+  for (size_t i = 0; i < table->splits.count; i++) {
+    mgx_list split = table->splits.items[i];
+    if (table->ranks < 2 || split.count != 2 * table->ranks) return mgx_damaged(file, "a communicator is malformed");
+    for (size_t n = 0; n < split.count; n++) /* a color of -1 is none */
+      if (split.words[n] > INT32_MAX && !(n % 2 == 0 && split.words[n] == UINT64_MAX))
+        return mgx_damaged(file, "a communicator is malformed");
+  }
+  return MGX_OK;
+}
+
+/* Parts follow each other without a gap. */
+static mgx_status check_parts(const mgx_container *file, const mgx_table *table) {
+  uint64_t next = 0;
+  for (size_t i = 0; i < table->part_count; i++) {
+    const mgx_part *part = table->parts + i;
+    if (part->first != next || !part->ranks || part->ranks > table->ranks - next || part->memory > MAX_BYTES)
+      return mgx_damaged(file, "the ranks or the memory of a part are malformed");
+    next += part->ranks;
+    MGX_TRY(mgx_work_check(file, table, part));
+  }
+  return next == table->ranks ? MGX_OK : mgx_damaged(file, "ranks are in no part");
+}
+
+static uint64_t member_bytes(const mgx_container *file, const mgx_table *table, uint64_t number) {
+  return mgx_container_find(file, table->members[number])->nbytes;
+}
+
+static mgx_status check_constants(const mgx_container *file, const mgx_table *table) {
+  for (size_t i = 0; i < table->constants.count; i++) {
+    mgx_list row = table->constants.items[i];
+    const uint64_t *at = row.words;
+    if (row.count != CONSTANT_WORDS || at[CONSTANT_PART] >= table->part_count || at[CONSTANT_MEMBER] >= table->member_count ||
+        !mgx_inside(at[CONSTANT_PLACE], at[CONSTANT_NBYTES], table->parts[at[CONSTANT_PART]].memory) ||
+        !mgx_inside(at[CONSTANT_AT], at[CONSTANT_NBYTES], member_bytes(file, table, at[CONSTANT_MEMBER])))
+      return mgx_damaged(file, "a constant lies outside of its memory or its member");
+  }
+  return MGX_OK;
+}
+
+/* A box: per dim the first row of the whole tensor, the first row of the rank's, and how many. */
+static bool is_box(const mgx_tensor *tensor, const uint64_t *box) {
+  for (size_t dim = 0; dim < tensor->shape.count; dim++, box += 3)
+    if (!mgx_inside(box[0], box[2], tensor->shape.words[dim]) || !mgx_inside(box[1], box[2], tensor->local.words[dim]))
+      return false;
+  return true;
+}
+
+static bool is_tensor(const mgx_table *table, const mgx_tensor *tensor, size_t box_at) {
+  if (tensor->part >= table->part_count || tensor->shape.count != tensor->local.count ||
+      tensor->shape.count > MGX_MAX_DIMS || !tensor->itemsize || tensor->itemsize > 16 || tensor->nbytes > MAX_BYTES)
+    return false;
+  const mgx_part *part = table->parts + tensor->part;
+  if (!mgx_inside(tensor->place, tensor->local_nbytes, part->memory) || tensor->shard_of.count != part->ranks) return false;
+  for (size_t i = 0; i < tensor->shards.count; i++) {
+    mgx_list shard = tensor->shards.items[i];
+    if (shard.count != box_at + 3 * tensor->shape.count || shard.words[0] > 1 || !is_box(tensor, shard.words + box_at))
+      return false;
+  }
+  for (size_t i = 0; i < tensor->shard_of.count; i++)
+    if (tensor->shard_of.words[i] >= tensor->shards.count) return false;
+  return true;
+}
+
+static mgx_status check_tensors(const mgx_container *file, const mgx_table *table) {
+  for (size_t i = 0; i < table->argument_count; i++) {
+    const mgx_tensor *tensor = table->arguments + i;
+    bool good = is_tensor(table, tensor, SHARD_BOX);
+    if (good && tensor->stored)
+      good = tensor->stored <= table->member_count &&
+             mgx_inside(tensor->stored_at, tensor->nbytes, member_bytes(file, table, tensor->stored - 1));
+    if (!good) return mgx_damaged(file, "an argument lies outside of its memory or its member");
+  }
+  for (size_t i = 0; i < table->result_count; i++)
+    if (!is_tensor(table, table->results + i, RESULT_BOX)) return mgx_damaged(file, "a result lies outside of its memory");
+  return MGX_OK;
+}
+
+mgx_status mgx_table_check(const mgx_container *file, const mgx_table *table) {
+  if (!table->ranks || table->ranks > MAX_RANKS || table->argument_count > INT32_MAX || table->result_count > INT32_MAX)
+    return mgx_damaged(file, "its launch table is malformed");
+  MGX_TRY(check_functions(file, table));
+  MGX_TRY(check_splits(file, table));
+  MGX_TRY(check_parts(file, table));
+  MGX_TRY(check_constants(file, table));
+  return check_tensors(file, table);
+}

@@ -1,0 +1,179 @@
+/* What the ranks of a part issue, checked before any of it is: operations, lists of them, calls of NCCL, control. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "table.h"
+
+/* Of a grid. Source: CUDA C++ programming guide, "Technical specifications per compute capability". */
+static const uint64_t MAX_GRID[3] = {INT32_MAX, 65535, 65535};
+static const uint64_t DTYPE_BYTES[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1}; /* ncclDataType_t of nccl.h */
+enum { REDUCTIONS = 4, DTYPES = sizeof DTYPE_BYTES / sizeof *DTYPE_BYTES };
+
+uint64_t mgx_dtype_bytes(uint64_t dtype) { return dtype < DTYPES ? DTYPE_BYTES[dtype] : 0; }
+
+static bool is_launch(const mgx_table *table, const mgx_part *part, mgx_list op) {
+  if (op.count < LAUNCH_PARAMETERS || op.words[LAUNCH_COUNT] > MGX_MAX_PARAMETERS ||
+      op.count != LAUNCH_PARAMETERS + 3 * op.words[LAUNCH_COUNT] || op.words[LAUNCH_FUNCTION] >= table->function_count)
+    return false;
+  for (int dim = 0; dim < 3; dim++)
+    if (!op.words[LAUNCH_GRID + dim] || op.words[LAUNCH_GRID + dim] > MAX_GRID[dim]) return false;
+  for (const uint64_t *at = op.words + LAUNCH_PARAMETERS; at < op.words + op.count; at += 3) {
+    bool good = at[0] == PARAMETER_POINTER ? mgx_inside(at[1], at[2], part->memory)
+                                           : at[0] == PARAMETER_WORD64 || (at[0] == PARAMETER_WORD32 && at[1] <= UINT32_MAX);
+    if (!good) return false;
+  }
+  return true;
+}
+
+static bool is_operation(const mgx_table *table, const mgx_part *part, mgx_list op) {
+  const uint64_t *words = op.words;
+  if (op.count < 2) return false;
+  if (words[0] == OP_GROUP)
+    return op.count >= GROUP_CALLS && words[GROUP_COUNT] <= op.count && words[GROUP_NUMBER] < INT32_MAX &&
+           op.count == GROUP_CALLS + MGX_CALL_WORDS * words[GROUP_COUNT];
+  if (words[1] >= MGX_STREAMS) return false;
+  switch (words[0]) {
+    case OP_LAUNCH:
+      return is_launch(table, part, op);
+    case OP_COPY:
+      return op.count == COPY_WORDS && mgx_inside(words[COPY_TARGET], words[COPY_NBYTES], part->memory) &&
+             mgx_inside(words[COPY_SOURCE], words[COPY_NBYTES], part->memory);
+    case OP_CLEAR:
+      return op.count == CLEAR_WORDS && mgx_inside(words[CLEAR_TARGET], words[CLEAR_NBYTES], part->memory);
+    case OP_RECORD:
+    case OP_WAIT:
+      return op.count == EVENT_WORDS && words[EVENT_NUMBER] < part->events;
+    default:
+      return false;
+  }
+}
+
+/* Ranks in the communicator of a rank; 0: it is in none. */
+static uint64_t group_size(const mgx_table *table, uint64_t comm, uint64_t rank) {
+  if (!comm) return table->ranks > 1 ? table->ranks : 0;
+  if (comm > table->splits.count) return 0;
+  const uint64_t *split = table->splits.items[comm - 1].words;
+  uint64_t size = 0;
+  for (uint64_t other = 0; other < table->ranks; other++) size += split[2 * other] == split[2 * rank];
+  return split[2 * rank] == UINT64_MAX ? 0 : size;
+}
+
+/* A call of NCCL by a rank: in a communicator that it has, within its memory. */
+static bool is_call(const mgx_table *table, const mgx_part *part, uint64_t rank, const uint64_t *call) {
+  uint64_t size = group_size(table, call[CALL_COMM], rank), kind = call[CALL_KIND], part_bytes, whole_bytes;
+  if (!size || call[CALL_STREAM] >= MGX_STREAMS || call[CALL_DTYPE] >= DTYPES || call[CALL_REDUCTION] >= REDUCTIONS ||
+      call[CALL_PEER] >= size || kind < CALL_ALL_REDUCE || kind > CALL_RECEIVE)
+    return false;
+  if (__builtin_mul_overflow(call[CALL_COUNT], DTYPE_BYTES[call[CALL_DTYPE]], &part_bytes) ||
+      __builtin_mul_overflow(part_bytes, size, &whole_bytes))
+    return false;
+  uint64_t source = kind == CALL_RECEIVE ? 0 : kind == CALL_REDUCE_SCATTER ? whole_bytes : part_bytes;
+  uint64_t target = kind == CALL_SEND ? 0 : kind == CALL_ALL_GATHER ? whole_bytes : part_bytes;
+  return mgx_inside(call[CALL_SOURCE], source, part->memory) && mgx_inside(call[CALL_TARGET], target, part->memory);
+}
+
+/* A list of operations in order: waits come after records, and groups in the order of their numbers. */
+static bool is_program(const mgx_part *part, mgx_list program, unsigned char *recorded) {
+  int64_t group = -1;
+  memset(recorded, 0, (size_t)part->events);
+  for (size_t i = 0; i < program.count; i++) {
+    if (program.words[i] >= part->operations.count) return false;
+    const uint64_t *op = part->operations.items[program.words[i]].words;
+    if (op[0] == OP_RECORD) recorded[op[EVENT_NUMBER]] = 1;
+    if (op[0] == OP_WAIT && !recorded[op[EVENT_NUMBER]]) return false;
+    if (op[0] != OP_GROUP) continue;
+    if ((int64_t)op[GROUP_NUMBER] <= group) return false;
+    group = (int64_t)op[GROUP_NUMBER];
+  }
+  return true;
+}
+
+static bool has_sound_calls(const mgx_table *table, const mgx_part *part, uint64_t rank, mgx_list program) {
+  for (size_t i = 0; i < program.count; i++) {
+    const uint64_t *op = part->operations.items[program.words[i]].words;
+    for (uint64_t n = 0; op[0] == OP_GROUP && n < op[GROUP_COUNT]; n++)
+      if (!is_call(table, part, rank, op + GROUP_CALLS + n * MGX_CALL_WORDS)) return false;
+  }
+  return true;
+}
+
+static mgx_status check_programs(const mgx_container *file, const mgx_part *part) {
+  if (part->events > part->operations.count) return mgx_damaged(file, "it has events that nothing records");
+  unsigned char *recorded = malloc((size_t)part->events + 1);
+  bool good = recorded != NULL;
+  for (size_t i = 0; good && i < part->programs.count; i++) good = is_program(part, part->programs.items[i], recorded);
+  free(recorded);
+  return good ? MGX_OK : mgx_damaged(file, "what a rank issues is out of order");
+}
+
+static mgx_status check_segments(const mgx_container *file, const mgx_table *table, const mgx_part *part) {
+  for (size_t i = 0; i < part->segments.count; i++) {
+    mgx_list segment = part->segments.items[i];
+    if (segment.count != part->ranks) return mgx_damaged(file, "a segment is not for the ranks of its part");
+    for (size_t rank = 0; rank < segment.count; rank++) {
+      uint64_t number = segment.words[rank];
+      if (number >= part->programs.count || !has_sound_calls(table, part, part->first + rank, part->programs.items[number]))
+        return mgx_damaged(file, "a call of NCCL is malformed or lies outside of its memory");
+    }
+  }
+  return MGX_OK;
+}
+
+/* Words of the instruction at `place`; 0: it is malformed. */
+static size_t instruction_words(const mgx_part *part, size_t place) {
+  const uint64_t *at = part->control.words + place;
+  size_t left = part->control.count - place;
+  switch (at[0]) {
+    case CONTROL_END:
+      return 1;
+    case CONTROL_RUN:
+      return left > 1 && at[1] < part->segments.count ? 2 : 0;
+    case CONTROL_JUMP:
+      return left > 1 ? 2 : 0;
+    case CONTROL_ONLY:
+    case CONTROL_CHOOSE:
+      if (left < ONLY_WORDS || at[1] < part->first || !mgx_inside(at[1] - part->first, at[2], part->ranks) || !at[2]) return 0;
+      if (at[0] == CONTROL_ONLY) return ONLY_WORDS;
+      if (left < CHOOSE_TARGETS || (at[CHOOSE_NBYTES] != 1 && at[CHOOSE_NBYTES] != 4) || !at[CHOOSE_COUNT] ||
+          at[CHOOSE_COUNT] > left - CHOOSE_TARGETS || !mgx_inside(at[CHOOSE_PLACE], at[CHOOSE_NBYTES], part->memory))
+        return 0;
+      return CHOOSE_TARGETS + (size_t)at[CHOOSE_COUNT];
+    default:
+      return 0;
+  }
+}
+
+/* Whether all targets of an instruction are instructions. */
+static bool leads_on(const mgx_part *part, const uint64_t *at, const unsigned char *begins) {
+  const uint64_t *target = at + 1;
+  uint64_t count = at[0] == CONTROL_JUMP || at[0] == CONTROL_ONLY;
+  if (at[0] == CONTROL_ONLY) target = at + ONLY_TARGET;
+  if (at[0] == CONTROL_CHOOSE) target = at + CHOOSE_TARGETS, count = at[CHOOSE_COUNT];
+  for (; count; count--, target++)
+    if (*target >= part->control.count || !begins[*target]) return false;
+  return true;
+}
+
+static mgx_status check_control(const mgx_container *file, const mgx_part *part) {
+  size_t count = part->control.count, last = 0;
+  unsigned char *begins = calloc(count + 1, 1);
+  bool good = begins && count;
+  for (size_t place = 0, words; good && place < count; last = place, place += words) {
+    words = instruction_words(part, place);
+    begins[place] = 1;
+    good = words != 0;
+  }
+  good = good && part->control.words[last] == CONTROL_END;
+  for (size_t place = 0; good && place < count; place++)
+    if (begins[place]) good = leads_on(part, part->control.words + place, begins);
+  free(begins);
+  return good ? MGX_OK : mgx_damaged(file, "its control is malformed");
+}
+
+mgx_status mgx_work_check(const mgx_container *file, const mgx_table *table, const mgx_part *part) {
+  for (size_t i = 0; i < part->operations.count; i++)
+    if (!is_operation(table, part, part->operations.items[i])) return mgx_damaged(file, "an operation is malformed or lies outside of its memory");
+  MGX_TRY(check_programs(file, part));
+  MGX_TRY(check_segments(file, table, part));
+  return check_control(file, part);
+}

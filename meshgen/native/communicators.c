@@ -1,0 +1,78 @@
+/* The communicators of the local ranks: one of all ranks, and a split of it for each list of mesh axes that calls name. */
+#include <string.h>
+
+#include "module.h"
+
+mgx_status mgx_unique_id(unsigned char id[MGX_UNIQUE_ID_BYTES]) {
+  MGX_TRY(mgx_load_cuda());
+  MGX_TRY(mgx_load_nccl());
+  MGX_NCCL(ncclGetUniqueId, (ncclUniqueId *)id);
+  return MGX_OK;
+}
+
+/* NCCL makes the communicators of one thread's ranks in a group; it ends also after a failure. */
+static mgx_status open_world(mgx_module *module, ncclUniqueId id) {
+  MGX_NCCL(ncclGroupStart, );
+  mgx_status status = MGX_OK;
+  for (size_t i = 0; !status && i < module->rank_count; i++) {
+    mgx_rank *rank = module->ranks + i;
+    status = mgx_cuda_status(mgx_gpu.cuCtxSetCurrent(rank->context), "cuCtxSetCurrent");
+    if (status) break;
+    int result = mgx_gpu.ncclCommInitRank(rank->comms, (int)module->table.ranks, id, rank->number);
+    status = mgx_nccl_status(result, "ncclCommInitRank");
+  }
+  int result = mgx_gpu.ncclGroupEnd();
+  return status ? status : mgx_nccl_status(result, "ncclGroupEnd");
+}
+
+static mgx_status open_split(mgx_module *module, size_t number) {
+  const uint64_t *split = module->table.splits.items[number].words;
+  MGX_NCCL(ncclGroupStart, );
+  mgx_status status = MGX_OK;
+  for (size_t i = 0; !status && i < module->rank_count; i++) {
+    mgx_rank *rank = module->ranks + i;
+    const uint64_t *own = split + 2 * (size_t)rank->number;
+    int color = own[0] == UINT64_MAX ? NCCL_NO_COLOR : (int)own[0];
+    status = mgx_cuda_status(mgx_gpu.cuCtxSetCurrent(rank->context), "cuCtxSetCurrent");
+    if (status) break;
+    int result = mgx_gpu.ncclCommSplit(rank->comms[0], color, (int)own[1], rank->comms + 1 + number, NULL);
+    status = mgx_nccl_status(result, "ncclCommSplit");
+  }
+  int result = mgx_gpu.ncclGroupEnd();
+  return status ? status : mgx_nccl_status(result, "ncclGroupEnd");
+}
+
+mgx_status mgx_comms_open(mgx_module *module) {
+  if (module->table.ranks < 2) return MGX_OK; /* a device alone needs none */
+  ncclUniqueId id;
+  MGX_TRY(mgx_load_nccl());
+  if (module->options.unique_id)
+    memcpy(id.internal, module->options.unique_id, sizeof id.internal);
+  else
+    MGX_NCCL(ncclGetUniqueId, &id);
+  MGX_TRY(open_world(module, id));
+  for (size_t i = 0; i < module->table.splits.count; i++) MGX_TRY(open_split(module, i));
+  return MGX_OK;
+}
+
+mgx_status mgx_comms_look(mgx_module *module) {
+  for (size_t i = 0; i < module->rank_count; i++)
+    for (size_t n = 0; n <= module->table.splits.count; n++) {
+      ncclComm_t comm = module->ranks[i].comms[n];
+      int state = 0;
+      if (!comm) continue;
+      MGX_NCCL(ncclCommGetAsyncError, comm, &state);
+      if (state && state != NCCL_IN_PROGRESS)
+        return mgx_fail(MGX_FAILED, "MG0604: NCCL has lost a peer: %s", mgx_gpu.ncclGetErrorString(state));
+    }
+  return MGX_OK;
+}
+
+void mgx_comms_close(mgx_module *module, bool abort) {
+  for (size_t i = 0; i < module->rank_count; i++)
+    for (size_t n = module->table.splits.count + 1; module->ranks[i].comms && n-- > 0;) {
+      ncclComm_t comm = module->ranks[i].comms[n];
+      if (comm) abort ? mgx_gpu.ncclCommAbort(comm) : mgx_gpu.ncclCommDestroy(comm);
+      module->ranks[i].comms[n] = NULL;
+    }
+}

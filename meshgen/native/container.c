@@ -1,0 +1,136 @@
+/* The module's file: an uncompressed zip, mapped, of which every place is checked against the size of the file.
+
+   Source: PKWARE APPNOTE 6.3.10, sections 4.3.7, 4.3.12, 4.3.14 to 4.3.16 and 4.5.3 (zip64). */
+#define _POSIX_C_SOURCE 200809L /* O_CLOEXEC, fstat, strdup */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+enum { LOCAL = 30, CENTRAL = 46, END = 22, END64 = 56, LOCATOR = 20 }; /* bytes of the records without what follows them */
+static const uint32_t LOCAL_MAGIC = 0x04034b50, CENTRAL_MAGIC = 0x02014b50, END_MAGIC = 0x06054b50, END64_MAGIC = 0x06064b50;
+static const uint32_t WIDE = 0xffffffff; /* the value stands in 64 bits elsewhere */
+
+typedef struct {
+  uint64_t place, nbytes, entries;
+} directory;
+
+static uint64_t number(const unsigned char *bytes, int count) {
+  uint64_t value = 0;
+  for (int i = count - 1; i >= 0; i--) value = value << 8 | bytes[i];
+  return value;
+}
+
+mgx_status mgx_damaged(const mgx_container *container, const char *reason) {
+  return mgx_fail(MGX_REFUSED, "MG0502: '%s' is damaged or was modified: %s", container->path, reason);
+}
+
+static mgx_status map_file(const char *path, mgx_container *found) {
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat status;
+  if (file < 0 || fstat(file, &status)) {
+    mgx_status result = mgx_fail(MGX_USAGE, "MG0002: '%s' cannot be read: %s", path, strerror(errno));
+    if (file >= 0) close(file);
+    return result;
+  }
+  void *data = MAP_FAILED;
+  if (S_ISREG(status.st_mode) && status.st_size >= END)
+    data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+  close(file);
+  if (data == MAP_FAILED) return mgx_fail(MGX_REFUSED, "MG0501: '%s' is not a meshgen module", path);
+  found->data = data;
+  found->nbytes = (size_t)status.st_size;
+  return MGX_OK;
+}
+
+static mgx_status find_directory(const mgx_container *file, directory *found) {
+  const unsigned char *end = file->data + file->nbytes - END;
+  if (number(file->data, 4) != LOCAL_MAGIC) return mgx_fail(MGX_REFUSED, "MG0501: '%s' is not a meshgen module", file->path);
+  if (number(end, 4) != END_MAGIC) return mgx_damaged(file, "its end is missing");
+  *found = (directory){number(end + 16, 4), number(end + 12, 4), number(end + 10, 2)};
+  if (found->entries == 0xffff || found->place == WIDE || found->nbytes == WIDE) {
+    if (file->nbytes < END + LOCATOR + END64) return mgx_damaged(file, "its end is missing");
+    const unsigned char *wide = end - LOCATOR - END64;
+    if (number(wide, 4) != END64_MAGIC) return mgx_damaged(file, "its end is damaged");
+    *found = (directory){number(wide + 48, 8), number(wide + 40, 8), number(wide + 32, 8)};
+  }
+  if (!mgx_inside(found->place, found->nbytes, file->nbytes) || found->entries > found->nbytes / CENTRAL)
+    return mgx_damaged(file, "its directory is outside of it");
+  return MGX_OK;
+}
+
+/* A field of 64 bits among the extra ones of an entry, behind those that are wide too. */
+static bool read_wide(const unsigned char *extra, size_t extra_bytes, size_t skipped, uint64_t *value) {
+  if (extra_bytes < 4 + 8 * (skipped + 1) || number(extra, 2) != 1) return false;
+  *value = number(extra + 4 + 8 * skipped, 8);
+  return true;
+}
+
+/* The member of an entry of the directory; its name is copied to `names`. */
+static mgx_status read_member(const mgx_container *file, const unsigned char *entry, char *name, mgx_member *member) {
+  size_t name_bytes = number(entry + 28, 2), extra_bytes = number(entry + 30, 2);
+  uint64_t nbytes = number(entry + 24, 4), place = number(entry + 42, 4);
+  const unsigned char *extra = entry + CENTRAL + name_bytes;
+  bool big = nbytes == WIDE;
+  if (big && !read_wide(extra, extra_bytes, 0, &nbytes)) return mgx_damaged(file, "a size is missing");
+  if (place == WIDE && !read_wide(extra, extra_bytes, big, &place)) return mgx_damaged(file, "a place is missing");
+  if (!mgx_inside(place, LOCAL, file->nbytes)) return mgx_damaged(file, "a member is outside of it");
+  const unsigned char *local = file->data + place;
+  uint64_t start = place + LOCAL + number(local + 26, 2) + number(local + 28, 2);
+  if (number(local, 4) != LOCAL_MAGIC || number(local + 8, 2) != 0 || number(entry + 10, 2) != 0)
+    return mgx_damaged(file, "a member is compressed or is none");
+  if (!mgx_inside(start, nbytes, file->nbytes)) return mgx_damaged(file, "a member is outside of it");
+  memcpy(name, entry + CENTRAL, name_bytes);
+  if (memchr(name, 0, name_bytes)) return mgx_damaged(file, "a member has a bad name");
+  name[name_bytes] = 0;
+  *member = (mgx_member){name, file->data + start, (size_t)nbytes};
+  return MGX_OK;
+}
+
+static mgx_status read_members(mgx_container *file) {
+  directory found = {0};
+  MGX_TRY(find_directory(file, &found));
+  file->members = calloc(found.entries + 1, sizeof *file->members);
+  file->names = calloc(found.nbytes + 1, 1);
+  if (!file->members || !file->names) return mgx_fail(MGX_FAILED, "MG0005: not enough memory");
+  const unsigned char *entry = file->data + found.place, *end = entry + found.nbytes;
+  char *name = file->names; /* an entry is longer than its name, so all names fit */
+  for (; file->count < found.entries; file->count++) {
+    if (end - entry < CENTRAL || number(entry, 4) != CENTRAL_MAGIC) return mgx_damaged(file, "its directory is damaged");
+    uint64_t whole = CENTRAL + number(entry + 28, 2) + number(entry + 30, 2) + number(entry + 32, 2);
+    if (whole > (uint64_t)(end - entry)) return mgx_damaged(file, "its directory is damaged");
+    mgx_member *member = file->members + file->count;
+    MGX_TRY(read_member(file, entry, name, member));
+    if (file->count && strcmp(member[-1].name, member->name) >= 0) return mgx_damaged(file, "its members are out of order");
+    name += strlen(name) + 1;
+    entry += whole;
+  }
+  return MGX_OK;
+}
+
+mgx_status mgx_container_open(const char *path, mgx_container *container) {
+  *container = (mgx_container){.path = strdup(path)};
+  if (!container->path) return mgx_fail(MGX_FAILED, "MG0005: not enough memory");
+  MGX_TRY(map_file(path, container));
+  return read_members(container);
+}
+
+void mgx_container_close(mgx_container *container) {
+  if (container->data) munmap((void *)(uintptr_t)container->data, container->nbytes);
+  free(container->members);
+  free(container->names);
+  free(container->path);
+  *container = (mgx_container){0};
+}
+
+static int by_name(const void *name, const void *member) { return strcmp(name, ((const mgx_member *)member)->name); }
+
+const mgx_member *mgx_container_find(const mgx_container *container, const char *name) {
+  if (!container->count) return NULL;
+  return bsearch(name, container->members, container->count, sizeof *container->members, by_name);
+}

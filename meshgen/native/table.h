@@ -1,0 +1,105 @@
+/* The launch table: what each rank issues in a step, in 64-bit little-endian words. `meshgen/runtime/native` writes it.
+
+   Places are bytes in the memory of a rank, which is one allocation. Lists of words are not copied. */
+#ifndef MESHGEN_TABLE_H
+#define MESHGEN_TABLE_H
+
+#include "internal.h"
+
+#define MGX_TABLE "native/table.bin"
+
+enum {
+  MGX_VERSION = 1,
+  MGX_STREAMS = 2,          /* of a rank: 0 computes, 1 communicates */
+  MGX_MAX_DIMS = 64,
+  MGX_MAX_PARAMETERS = 4096, /* of a kernel; CUDA allows 32,764 bytes */
+  MGX_CALL_WORDS = 9
+};
+
+/* The same numbers as in `meshgen/runtime/native/words.py`; a test compares them. */
+enum mgx_op { OP_LAUNCH = 1, OP_COPY, OP_CLEAR, OP_RECORD, OP_WAIT, OP_GROUP };
+enum mgx_parameter { PARAMETER_POINTER = 1, PARAMETER_WORD32, PARAMETER_WORD64 };
+enum mgx_call { CALL_ALL_REDUCE = 1, CALL_ALL_GATHER, CALL_REDUCE_SCATTER, CALL_BROADCAST, CALL_REDUCE, CALL_SEND, CALL_RECEIVE };
+enum mgx_control { CONTROL_END, CONTROL_RUN, CONTROL_JUMP, CONTROL_ONLY, CONTROL_CHOOSE };
+enum mgx_code { CODE_CUBIN = 1, CODE_PTX };
+enum mgx_filler { FILLER_ARRAY, FILLER_CONSTANT };
+
+typedef struct {
+  const uint64_t *words;
+  size_t count;
+} mgx_list;
+
+typedef struct {
+  mgx_list *items;
+  size_t count;
+} mgx_lists;
+
+/* words of an operation */
+enum { LAUNCH_STREAM = 1, LAUNCH_FUNCTION, LAUNCH_GRID, LAUNCH_COUNT = 6, LAUNCH_PARAMETERS };
+enum { COPY_STREAM = 1, COPY_TARGET, COPY_SOURCE, COPY_NBYTES, COPY_WORDS };
+enum { CLEAR_STREAM = 1, CLEAR_TARGET, CLEAR_NBYTES, CLEAR_WORDS };
+enum { EVENT_STREAM = 1, EVENT_NUMBER, EVENT_WORDS };
+enum { GROUP_NUMBER = 1, GROUP_COUNT, GROUP_CALLS };
+/* words of a call in a group */
+enum { CALL_KIND, CALL_COMM, CALL_STREAM, CALL_SOURCE, CALL_TARGET, CALL_COUNT, CALL_DTYPE, CALL_REDUCTION, CALL_PEER };
+/* words of a code */
+enum { CODE_KIND, CODE_ARCH, CODE_EXACT, CODE_MEMBER, CODE_THREADS, CODE_SHARED, CODE_WORDS };
+/* words of control */
+enum { ONLY_FIRST = 1, ONLY_RANKS, ONLY_TARGET, ONLY_WORDS };
+enum { CHOOSE_FIRST = 1, CHOOSE_RANKS, CHOOSE_PLACE, CHOOSE_NBYTES, CHOOSE_COUNT, CHOOSE_TARGETS };
+/* words of a constant, and of the shard of an argument (its box behind them) and a result */
+enum { CONSTANT_PART, CONSTANT_PLACE, CONSTANT_NBYTES, CONSTANT_MEMBER, CONSTANT_AT, CONSTANT_WORDS };
+enum { SHARD_FILLER, SHARD_POISON, SHARD_VALUE = 3, SHARD_BOX = 5, RESULT_GIVES = 0, RESULT_BOX };
+
+typedef struct {
+  const char *entry;
+  mgx_lists codes; /* best first */
+} mgx_function;
+
+/* The ranks of one mesh. */
+typedef struct {
+  uint64_t first, ranks;
+  uint64_t memory; /* bytes of each rank */
+  uint64_t events; /* of each rank */
+  mgx_lists operations;
+  mgx_lists programs; /* numbers of operations */
+  mgx_lists segments; /* for each rank the number of its program */
+  mgx_list control;
+} mgx_part;
+
+/* An argument or result. */
+typedef struct {
+  const char *name, *dtype;
+  uint64_t itemsize, part, place;
+  mgx_list shape, local;
+  uint64_t nbytes, local_nbytes;
+  uint64_t stored;   /* 1 + the member with its value; 0: callers pass it */
+  uint64_t stored_at;
+  mgx_lists shards;  /* distinct ones */
+  mgx_list shard_of; /* of each rank of the part */
+} mgx_tensor;
+
+typedef struct {
+  uint64_t *words; /* a copy: what the file becomes later changes nothing */
+  uint64_t ranks;
+  const char **members;
+  mgx_function *functions;
+  mgx_lists splits; /* of the communicator of all ranks: per rank its color and key */
+  mgx_part *parts;
+  mgx_lists constants;
+  mgx_tensor *arguments, *results;
+  size_t member_count, function_count, part_count, argument_count, result_count;
+} mgx_table;
+
+/* table.c: reads the table of a module whose digests are right. */
+mgx_status mgx_table_read(const mgx_container *container, mgx_table *table);
+void mgx_table_free(mgx_table *table);
+
+/* check.c, check_work.c: every number is in range, and every place in the memory of its rank. */
+mgx_status mgx_table_check(const mgx_container *container, const mgx_table *table);
+mgx_status mgx_work_check(const mgx_container *container, const mgx_table *table, const mgx_part *part);
+
+/* Bytes of an element of NCCL's data types. */
+uint64_t mgx_dtype_bytes(uint64_t dtype);
+
+#endif

@@ -1,0 +1,43 @@
+"""Puts the launch table into a module's file."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.runtime import container
+from meshgen.runtime.json_values import read_json
+from meshgen.runtime.loading import load
+from meshgen.runtime.manifest_json import sealed
+from meshgen.runtime.members import Members
+from meshgen.runtime.native.table import native_members
+from meshgen.runtime.open_module import OpenModule
+
+FOLDER = "native/"
+SOURCES = Path(__file__).parents[2] / "native"  # of the loader, in C
+
+
+def write_native(source: str | Path, target: str | Path) -> dict[str, bytes]:
+    """Write the module with what the C loader needs; returns the members that were added.
+
+    Raises:
+        UsageError: MG0001, sizes of the module are open.
+        Error of `load` and `native_members`.
+    """
+    module = load(source, runs=False)
+    if isinstance(module, OpenModule):
+        hint = "the C loader takes modules of fixed sizes: compile with --mesh and --shape"
+        raise UsageError(Diagnostic("MG0001", f"'{source}' has open sizes: {module.program.what_is_open()}", hint=hint))
+    added = native_members(module)
+    container.write(Path(target), with_members(module.members, added))
+    return added
+
+
+def with_members(members: Members, added: dict[str, bytes]) -> dict[str, bytes]:
+    """The members of a module with others in its folder `native`, and its manifest for them; a signature no longer holds."""
+    manifest = read_json(bytes(members["manifest.json"]))
+    files = {name: digest for name, digest in manifest["files"].items() if not name.startswith(FOLDER)}
+    files |= {name: hashlib.sha256(content).hexdigest() for name, content in added.items()}
+    kept = {name: bytes(members[name]) for name in files if name not in added}
+    return kept | added | sealed(manifest | {"files": {name: files[name] for name in sorted(files)}})

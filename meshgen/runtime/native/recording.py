@@ -1,0 +1,236 @@
+"""CUDA and NCCL that note what they are asked to do: the executor of GPUs issues a step to them, and the notes are the table.
+
+Whatever the executor does on a GPU is so in the table: it is lowered, packed and ordered in one place. Memory of a rank begins
+at the address `BASE`, and what is allocated lies one behind the other: all ranks have one map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from meshgen.emulator.cuda import types
+from meshgen.emulator.global_memory import Range
+from meshgen.runtime.cuda.api import Api
+from meshgen.runtime.cuda.code import POINTER
+from meshgen.runtime.cuda.device import Device, Launch
+from meshgen.runtime.native.words import Call, Op, Parameter, Record
+from meshgen.runtime.plan import STREAMS
+
+BASE = 1 << 62  # values that are no address are below 2^53 (`ir/infer/limits.py`), or negative
+_ALIGNMENT = 512  # bytes, of each allocation, as cuMemAlloc gives them
+_DONE = 0  # CUDA_SUCCESS, ncclSuccess
+Outcome = tuple[Any, ...]
+
+
+class Comm(NamedTuple):
+    """A rank's communicator: number 0 is that of all ranks, the others are splits of it."""
+
+    number: int
+    rank: int
+
+
+class Function(NamedTuple):
+    """A kernel: what it is loaded from (PTX, or a mark of the module's kernel), its entry, and threads where it is PTX."""
+
+    image: bytes
+    entry: str
+
+
+class Tape:
+    """What the ranks of a part have been given since `begin`, rank by rank."""
+
+    def __init__(self) -> None:
+        self.functions: dict[Function, int] = {}
+        self.splits: list[dict[int, tuple[int, int]]] = []  # of each the color and key of every rank
+        self._issued: dict[int, list[Record]] = {}
+        self._group: dict[int, list[int]] | None = None
+        self._groups = 0
+
+    def begin(self) -> None:
+        self._issued, self._group, self._groups = {}, None, 0
+
+    @property
+    def issued(self) -> dict[int, list[Record]]:
+        """Per rank its operations in order."""
+        return self._issued
+
+    def add(self, stream: int, op: Op, *words: int) -> None:
+        """An operation in a stream."""
+        rank, number = divmod(stream - 1, STREAMS)
+        self._issued.setdefault(rank, []).append((op, number, *words))
+
+    def open_group(self) -> None:
+        self._group = {}
+
+    def call(self, kind: Call, comm: Comm, stream: int, source: int, target: int, *words: int) -> None:
+        """A call of NCCL in the group; places of what it does not use are 0."""
+        assert self._group is not None, "calls of NCCL are issued in groups"
+        places = [place - BASE if place else 0 for place in (source, target)]
+        self._group.setdefault(comm.rank, []).extend([kind, comm.number, (stream - 1) % STREAMS, *places, *words])
+
+    def close_group(self) -> None:
+        width = 9  # words of a call
+        for rank, calls in (self._group or {}).items():
+            self._issued.setdefault(rank, []).append((Op.GROUP, self._groups, len(calls) // width, *calls))
+        self._group, self._groups = None, self._groups + 1
+
+
+class RecordingDriver:
+    """What stands in for `cuda.bindings.driver`."""
+
+    CUdevice_attribute = types.CUdevice_attribute
+    CUevent_flags = types.CUevent_flags
+    CUstream_flags = types.CUstream_flags
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+        self._images: list[bytes] = []
+        self._current = 0
+        self._made: dict[int, int] = {}  # streams of each rank
+        self.used: dict[int, int] = {}  # bytes of each rank's memory
+        self.events: dict[int, int] = {}  # of each rank
+
+    def cuDeviceGet(self, ordinal: int) -> Outcome:
+        return _DONE, ordinal
+
+    def cuDevicePrimaryCtxRetain(self, device: int) -> Outcome:
+        return _DONE, device
+
+    def cuCtxSetCurrent(self, context: int) -> Outcome:
+        self._current = context
+        return (_DONE,)
+
+    def cuDeviceGetAttribute(self, name: int, device: int) -> Outcome:
+        """Of the compute capability, which the table leaves open."""
+        return _DONE, 0
+
+    def cuStreamCreateWithPriority(self, flags: int, priority: int) -> Outcome:
+        number = self._made.get(self._current, 0)
+        self._made[self._current] = number + 1
+        return _DONE, 1 + self._current * STREAMS + number
+
+    def cuMemAlloc(self, nbytes: int) -> Outcome:
+        start = self.used.get(self._current, 0)
+        self.used[self._current] = start + -(-nbytes // _ALIGNMENT) * _ALIGNMENT
+        return _DONE, BASE + start
+
+    def cuModuleLoadData(self, image: bytes) -> Outcome:
+        self._images.append(image)
+        return _DONE, len(self._images) - 1
+
+    def cuModuleGetFunction(self, module: int, entry: bytes) -> Outcome:
+        function = Function(self._images[module], entry.decode())
+        return _DONE, self._tape.functions.setdefault(function, len(self._tape.functions))
+
+    def cuEventCreate(self, flags: int) -> Outcome:
+        """Numbers of events are those within a rank: all ranks make theirs in one order."""
+        number = self.events.get(self._current, 0)
+        self.events[self._current] = number + 1
+        return _DONE, number
+
+    def cuEventRecord(self, event: int, stream: int) -> Outcome:
+        self._tape.add(stream, Op.RECORD, event)
+        return (_DONE,)
+
+    def cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> Outcome:
+        self._tape.add(stream, Op.WAIT, event)
+        return (_DONE,)
+
+    def cuMemcpyDtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> Outcome:
+        self._tape.add(stream, Op.COPY, target - BASE, source - BASE, nbytes)
+        return (_DONE,)
+
+    def cuMemsetD8Async(self, address: int, value: int, nbytes: int, stream: int) -> Outcome:
+        assert value == 0, "only zeros are filled in"
+        self._tape.add(stream, Op.CLEAR, address - BASE, nbytes)
+        return (_DONE,)
+
+
+class RecordingNccl:
+    """What stands in for `meshgen.runtime.cuda.nccl.Nccl`."""
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+        self._splits: dict[int, int] = {}  # how many each rank has made
+
+    def ncclGetUniqueId(self) -> Outcome:
+        return _DONE, b""
+
+    def ncclCommInitRank(self, ranks: int, unique_id: bytes, rank: int, name: str) -> Outcome:
+        return _DONE, Comm(0, rank)
+
+    def ncclCommSplit(self, comm: Comm, color: int, key: int, name: str) -> Outcome:
+        number = self._splits.get(comm.rank, 0)
+        self._splits[comm.rank] = number + 1
+        if number == len(self._tape.splits):
+            self._tape.splits.append({})
+        self._tape.splits[number][comm.rank] = (color, key)
+        return _DONE, Comm(number + 1, comm.rank)
+
+    def ncclGroupStart(self) -> Outcome:
+        self._tape.open_group()
+        return (_DONE,)
+
+    def ncclGroupEnd(self) -> Outcome:
+        self._tape.close_group()
+        return (_DONE,)
+
+    def ncclAllReduce(self, source: int, target: int, count: int, dtype: int, kind: int, comm: Comm, stream: int) -> Outcome:
+        return self._call(Call.ALL_REDUCE, comm, stream, source, target, count, dtype, kind, 0)
+
+    def ncclAllGather(self, source: int, target: int, count: int, dtype: int, comm: Comm, stream: int) -> Outcome:
+        return self._call(Call.ALL_GATHER, comm, stream, source, target, count, dtype, 0, 0)
+
+    def ncclReduceScatter(self, source: int, target: int, count: int, dtype: int, kind: int, comm: Comm, stream: int) -> Outcome:  # fmt: skip
+        return self._call(Call.REDUCE_SCATTER, comm, stream, source, target, count, dtype, kind, 0)
+
+    def ncclBroadcast(self, source: int, target: int, count: int, dtype: int, root: int, comm: Comm, stream: int) -> Outcome:  # fmt: skip
+        return self._call(Call.BROADCAST, comm, stream, source, target, count, dtype, 0, root)
+
+    def ncclReduce(self, source: int, target: int, count: int, dtype: int, kind: int, root: int, comm: Comm, stream: int) -> Outcome:  # fmt: skip
+        return self._call(Call.REDUCE, comm, stream, source, target, count, dtype, kind, root)
+
+    def ncclSend(self, source: int, count: int, dtype: int, peer: int, comm: Comm, stream: int) -> Outcome:
+        return self._call(Call.SEND, comm, stream, source, 0, count, dtype, 0, peer)
+
+    def ncclRecv(self, target: int, count: int, dtype: int, peer: int, comm: Comm, stream: int) -> Outcome:
+        return self._call(Call.RECEIVE, comm, stream, 0, target, count, dtype, 0, peer)
+
+    def _call(self, kind: Call, comm: Comm, stream: int, *words: int) -> Outcome:
+        self._tape.call(kind, comm, stream, *words)
+        return (_DONE,)
+
+
+class RecordingApi(Api):
+    """Both libraries. `tape` has what they are asked to do."""
+
+    def __init__(self) -> None:
+        self.tape = Tape()
+        self.recorder = RecordingDriver(self.tape)
+        super().__init__(self.recorder, None, RecordingNccl(self.tape))
+        self.ranges: dict[int, Sequence[Range]] = {}
+
+    def limit_launch(self, parameters: int, ranges: Sequence[Range]) -> None:
+        self.ranges[parameters] = ranges
+
+
+class RecordingDevice(Device):
+    """A rank's GPU whose launches are noted with their parameters."""
+
+    def __init__(self, api: RecordingApi, ordinal: int) -> None:
+        super().__init__(api, ordinal)
+        self._recorder = api
+
+    def launch(self, launch: Launch, stream: int) -> None:
+        ranges = self._recorder.ranges[launch.parameters.address]
+        words = [word for value, nbytes in launch.parameters.values for word in _parameter(value, nbytes, ranges)]
+        count = len(launch.parameters.values)
+        self._recorder.tape.add(stream, Op.LAUNCH, launch.function, *launch.grid, count, *words)
+
+
+def _parameter(value: int, nbytes: int, ranges: Sequence[Range]) -> Record:
+    if BASE <= value < 2 * BASE:
+        ends = (start + size for start, size, _ in ranges if start <= value <= start + size)
+        return Parameter.POINTER, value - BASE, max(ends) - value
+    return (Parameter.WORD64 if nbytes == POINTER else Parameter.WORD32), value, 0

@@ -1,0 +1,144 @@
+"""Makes the launch table of a module: what each rank does in a step, its kernels, its arguments and results.
+
+    meshgen native OUT.mgx          puts it into the file, with the PTX of the copies and reductions that it needs
+
+One table holds for all ranks and GPUs. Ranks share what they do alike: operations are listed once, and so are lists of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+
+from meshgen.errors import Diagnostic, MissingError
+from meshgen.kernels.ptx import THREADS
+from meshgen.runtime.cuda.code import Code, CodeOf, Launcher, number_of, scratch_bytes, target_of
+from meshgen.runtime.cuda.communicators import Communicators
+from meshgen.runtime.cuda.frames import FrameMaker, axes_of
+from meshgen.runtime.manifest import Kernel
+from meshgen.runtime.module import LoadedModule
+from meshgen.runtime.native import words
+from meshgen.runtime.native.bindings import Files, Part, put_arguments, put_constants, put_results
+from meshgen.runtime.native.control import PartRecorder
+from meshgen.runtime.native.recording import RecordingApi, RecordingDevice
+from meshgen.runtime.native.words import Pool, Words
+
+_MARK = b"kernel "  # begins what stands for the image of a kernel of the module: the number of its part and its name follow
+
+
+def native_members(module: LoadedModule) -> dict[str, bytes]:
+    """The members that the C loader needs beside those that a module has.
+
+    Raises:
+        MissingError: MG0602, a kernel has no code for GPUs, or a result is left partial.
+        ShardingError: MG0201, the size of a mesh axis is open.
+    """
+    module.require_sizes()
+    api, files, added, body = RecordingApi(), Files(), dict[str, bytes](), Words()
+    recorders = _recorded(module, api)
+    parts = [
+        Part(part, f"parts/{number:02}/" if len(module.parts) > 1 else "", recorder.frame)
+        for number, (part, recorder) in enumerate(zip(module.parts, recorders, strict=True))
+    ]
+    _put_functions(body, api, parts, files, added)
+    _put_communicators(body, api, module.ranks)
+    body.put(len(parts))
+    for recorder in recorders:
+        _put_part(body, api, recorder)
+    put_constants(body, parts, files)
+    put_arguments(body, module, parts, files)
+    put_results(body, module, parts)
+    head = Words()
+    head.put(words.MAGIC, words.VERSION, module.ranks)
+    head.put_texts(files.names)
+    return added | {words.TABLE: head.encode() + body.encode()}
+
+
+def _recorded(module: LoadedModule, api: RecordingApi) -> list[PartRecorder]:
+    """The step of every mesh, issued once to what notes it."""
+    firsts = list(accumulate((part.ranks for part in module.parts), initial=0))
+    devices = [RecordingDevice(api, rank) for rank in range(firsts[-1])]
+    by_name = {part.mesh.name: first for part, first in zip(module.parts, firsts, strict=False)}
+    frames = {}
+    for part, first in zip(module.parts, firsts, strict=False):
+        manifest, plan = part.manifest, part.manifest.plan
+        launcher = Launcher(api, manifest.mesh, manifest.kernels, plan.kernels, _marked(manifest.kernels, len(frames)))
+        arenas = {r: devices[r].allocate(plan.arena_bytes, "arena") for r in range(first, first + part.ranks)}
+        frames[first] = FrameMaker(manifest.mesh, by_name, devices, launcher).frame(plan, arenas)
+    calls = [
+        (part.mesh, first, axes)
+        for part, (first, frame) in zip(module.parts, frames.items(), strict=True)
+        for axes in sorted(axes_of(frame))
+    ]
+    comms = Communicators(api, devices, calls)
+    recorders = [
+        PartRecorder(api, frame, {rank: devices[rank] for rank in frame.ranks}, comms) for frame in frames.values()
+    ]
+    for recorder in recorders:
+        recorder.record()
+    return recorders
+
+
+def _marked(kernels: Mapping[str, Kernel], part: int) -> CodeOf:
+    """What stands for the code of a part's kernels, as long as it is unknown on which GPU they will run."""
+
+    def find(name: str, capability: tuple[int, int]) -> Code | None:
+        kernel = kernels[name]
+        if not kernel.source:
+            return None
+        if not kernel.binaries:
+            hint = "compile again with --target cuda:sm_90"
+            raise MissingError(Diagnostic("MG0602", f"kernel '{name}' was compiled for no GPU", hint=hint))
+        sizes = [scratch_bytes(kernel, binary) for binary in kernel.binaries.values()]
+        most = max(first for first, _ in sizes), max(second for _, second in sizes)
+        return Code(_MARK + f"{part} {name}".encode(), kernel.entry, 0, 0, most)
+
+    return find
+
+
+def _put_functions(table: Words, api: RecordingApi, parts: Sequence[Part], files: Files, added: dict[str, bytes]) -> None:
+    """Every kernel with its codes, best first; the PTX of one that is none of the module's is added to the members."""
+    table.put(len(api.tape.functions))
+    for image, entry in api.tape.functions:
+        table.put_text(entry)
+        if image.startswith(_MARK):
+            number, name = image.removeprefix(_MARK).decode().split(" ", 1)
+            part = parts[int(number)]
+            table.put_lists(list(_codes(part.module.manifest.kernels[name], part, files)))
+        else:
+            member = f"native/{entry}.ptx"
+            added[member] = image
+            table.put_lists([(words.Code.PTX, number_of(target_of(image.decode())), 0, files.number(member), THREADS, 0)])
+
+
+def _codes(kernel: Kernel, part: Part, files: Files) -> Iterator[words.Record]:
+    """In the order in which `code_of` looks for one that a device takes."""
+    for arch in sorted(kernel.binaries, key=number_of, reverse=True):
+        binary = kernel.binaries[arch]
+        shape = binary.threads, binary.shared
+        yield words.Code.CUBIN, number_of(arch), 0, files.number(part.folder + binary.file), *shape
+        if binary.ptx:
+            target = target_of(bytes(part.module.members[binary.ptx]).decode())
+            exact = int(target.endswith("a"))
+            yield words.Code.PTX, number_of(target), exact, files.number(part.folder + binary.ptx), *shape
+
+
+def _put_communicators(table: Words, api: RecordingApi, ranks: int) -> None:
+    """The splits of the communicator of all ranks: per rank its color, or -1, and its key."""
+    table.put_lists([[word for rank in range(ranks) for word in split[rank]] for split in api.tape.splits])
+
+
+def _put_part(table: Words, api: RecordingApi, recorder: PartRecorder) -> None:
+    """Its ranks, memory and events; operations, lists of them, segments with a list for each rank, and the control."""
+    ranks = recorder.frame.ranks
+    operations, programs = Pool(), Pool()
+    segments = [
+        [programs.number(operations.number(record) for record in segment.work.get(rank, ())) for rank in ranks]
+        for segment in recorder.segments
+    ]
+    memory, events = api.recorder.used.get(ranks[0], 0), api.recorder.events.get(ranks[0], 0)
+    table.put(ranks[0], len(ranks), memory, events)
+    table.put_lists(operations.records)
+    table.put_lists(programs.records)
+    table.put_lists(segments)
+    table.put_list(recorder.code)

@@ -1,0 +1,102 @@
+"""Builds the C loader and the libraries that stand in for NVIDIA's, and runs modules through `mgx-run`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from meshgen.runtime.loading import load
+from meshgen.runtime.native.export import SOURCES
+from tests.native.emulated_gpu import Server
+
+HERE = Path(__file__).parent
+COMPILER = shutil.which("cc") or ""
+SANITIZERS = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to: exit code, what was said, results by name, and the server of the emulated GPU."""
+
+    code: int
+    output: str
+    errors: str
+    results: Mapping[str, Array]
+    server: Server | None = None
+
+
+def build(folder: Path, flags: str = "-O2") -> Path:
+    """The program `mgx-run`."""
+    made = subprocess.run(["make", "-s", "-C", str(SOURCES), f"OUT={folder}", f"CFLAGS={flags}"], capture_output=True, text=True)
+    assert not made.returncode, made.stderr
+    return folder / "mgx-run"
+
+
+def build_libraries(folder: Path, source: str, flags: str = "-O2") -> Path:
+    """A folder with `libcuda.so.1` and `libnccl.so.2`, both made of one C file beside this one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    library = folder / "libcuda.so.1"
+    words = [COMPILER, "-std=c11", "-Wall", "-Wextra", "-Werror", *flags.split(), "-shared", "-fPIC"]
+    subprocess.run([*words, "-o", str(library), str(HERE / source)], check=True)
+    (folder / "libnccl.so.2").unlink(missing_ok=True)
+    (folder / "libnccl.so.2").symlink_to(library.name)
+    return folder
+
+
+def run(program: Path, libraries: Path, module: Path, args: Mapping[str, Array], *, arch: str = "sm_90",
+        options: Sequence[str] = (), ranks: Sequence[int] | None = None) -> Outcome:  # fmt: skip
+    """A module through `mgx-run` on emulated GPUs: all ranks in one process, or a process for each of `ranks`."""
+    loaded = load(module, runs=False)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        server = Server(folder / "gpu", loaded, arch, len(ranks) if ranks else 1)
+        words = [str(program), str(module), *options, *_files(folder, args)]
+        environment = os.environ | {"LD_LIBRARY_PATH": str(libraries), "MGX_EMULATOR": str(folder / "gpu")}
+        names = [b.name for b in loaded.outputs]
+        lines = [[*words, *(_place(r, folder) if ranks else []), *_outputs(folder, names, r)] for r in ranks or [0]]
+        outcomes = _all(lines, environment)
+        server.join()
+        results = {} if any(o.code for o in outcomes) else {name: _joined(folder, name, ranks or [0]) for name in names}
+    worst = max(outcomes, key=lambda outcome: outcome.code)
+    return Outcome(worst.code, worst.output, worst.errors, results, server)
+
+
+def _place(rank: int, folder: Path) -> list[str]:
+    return ["--rank", str(rank), "--device", str(rank), "--meet", str(folder / "meet")]
+
+
+def _all(lines: Sequence[Sequence[str]], environment: Mapping[str, str]) -> list[Outcome]:
+    running = [
+        subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) for line in lines
+    ]
+    told = [each.communicate(timeout=60) for each in running]
+    return [Outcome(each.returncode, out, err, {}) for each, (out, err) in zip(running, told, strict=True)]
+
+
+def _files(folder: Path, args: Mapping[str, Array]) -> list[str]:
+    words: list[str] = []
+    for name, array in args.items():
+        np.save(folder / f"in {name}.npy", array)
+        words += ["--input", f"{name}={folder / f'in {name}.npy'}"]
+    return words
+
+
+def _outputs(folder: Path, names: Sequence[str], rank: int) -> list[str]:
+    (folder / str(rank)).mkdir()
+    return [word for name in names for word in ("--output", f"{name}={folder / str(rank) / f'{name}.npy'}")]
+
+
+def _joined(folder: Path, name: str, ranks: Sequence[int]) -> Array:
+    """A process writes zeros where other ones have the shard."""
+    found = [np.load(folder / str(rank) / f"{name}.npy") for rank in ranks]
+    content = np.bitwise_or.reduce([np.frombuffer(array.tobytes(), np.uint8) for array in found])
+    return content.view(found[0].dtype).reshape(found[0].shape)

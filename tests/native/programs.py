@@ -1,0 +1,91 @@
+"""Whole programs that the C loader runs, each for what it needs of it: collectives, messages, control flow, constants, weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import meshgen as mg
+from tests.programs import mlp
+from tests.runtime.module_kinds import exchanged, experts, moved, stages
+from tests.runtime.test_control_flow import SUMS
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TARGET = "cuda:sm_80"
+LOOP = """func.func @main(%a: tensor<8x4xf32>, %n: tensor<i32>) -> tensor<8x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %r:2 = stablehlo.while(%x = %a, %i = %zero) : tensor<8x4xf32>, tensor<i32>
+  cond {
+    %go = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %go : tensor<i1>
+  } do {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %c = stablehlo.constant dense<0.0> : tensor<f32>
+    %s = stablehlo.reduce(%x init: %c) applies stablehlo.add across dimensions = [0] : (tensor<8x4xf32>, tensor<f32>) -> tensor<4xf32>
+    %b = stablehlo.broadcast_in_dim %s, dims = [1] : (tensor<4xf32>) -> tensor<8x4xf32>
+    %h = stablehlo.subtract %x, %b : tensor<8x4xf32>
+    %y = stablehlo.tanh %h : tensor<8x4xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %y, %next : tensor<8x4xf32>, tensor<i32>
+  }
+  return %r#0 : tensor<8x4xf32>
+}
+"""
+CASES = """func.func @main(%k: tensor<i32>, %a: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %r = "stablehlo.case"(%k) ({
+    %0 = stablehlo.tanh %a : tensor<8x4xf32>
+    stablehlo.return %0 : tensor<8x4xf32>
+  }, {
+    %0 = stablehlo.reverse %a, dims = [0] : tensor<8x4xf32>
+    stablehlo.return %0 : tensor<8x4xf32>
+  }, {
+    %0 = stablehlo.add %a, %a : tensor<8x4xf32>
+    stablehlo.return %0 : tensor<8x4xf32>
+  }) : (tensor<i32>) -> tensor<8x4xf32>
+  return %r : tensor<8x4xf32>
+}
+"""
+Write = Callable[[Path], None]
+
+
+def of(program: Any, mesh: Any, weights: dict[str, Any] | None = None, **options: Any) -> Write:
+    """A module of a program, for two architectures where they are given."""
+    return lambda path: mg.compile(program, mesh, **{"target": TARGET, **options}).save(path, weights)
+
+
+def of_text(text: str, mesh: dict[str, int] | None = None, **options: Any) -> Write:
+    """A program in text form."""
+
+    def write(path: Path) -> None:
+        file = path.with_suffix(".mlir")
+        file.write_text(text)
+        of(str(file), mesh, **options)(path)
+
+    return write
+
+
+def dense(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
+    return mg.tanh(x @ w)
+
+
+SUMS_ON_ROWS = SUMS.replace("MESH", 'sdy.mesh @mesh = <["x"=4]>').replace("ROWS", '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}')
+W = np.linspace(-1, 1, 12 * 16, dtype=np.float32).reshape(12, 16)
+
+PROGRAMS: dict[str, Write] = {
+    "mlp": of_text(mlp()),
+    "mlp along a line": of_text(mlp(x=("", "y"), w1=("y", ""), w2=("", "x"))),
+    "weights": of(dense, {"a": 2, "b": 2}, {"w": W}, args=["f32[8,12]", "f32[12,16]"], in_specs={"x": mg.P("a"), "w": mg.P(None, "b")}),
+    "rows": of(moved, {"a": 4}, args=["f32[10,6]", "i32[5]"], in_specs={"x": mg.P("a")}),
+    "collectives": of(exchanged, {"a": 2}, args=["f32[4,4]"]),
+    "experts": of(experts, {"x": 4}, args=["f32[8,4]", "f32[8,2,4]", "f32[2,4,4]"],
+                  in_specs={"tokens": mg.P("x"), "route": mg.P("x"), "w": mg.P("x:(1)2", None, "x:(2)2")}, out_specs=mg.P("x")),
+    "two meshes": of(stages, {"first": {"a": 2}, "second": {"b": 3}}, args=["f32[6,4]", "f32[4,2]"],
+                     in_specs={"x": mg.P("a", mesh="first"), "w": mg.P("b", mesh="second")}),
+    "loop": of_text(LOOP, {"a": 4}, in_specs={"a": mg.P("a")}),
+    "loop with collectives": of_text(SUMS_ON_ROWS),
+    "case": of_text(CASES, {"a": 2}, in_specs={"a": mg.P("a")}),
+    "one device": of(dense, {"a": 1}, args=["bf16[8,12]", "bf16[12,16]"]),
+}  # fmt: skip

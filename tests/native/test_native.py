@@ -1,0 +1,70 @@
+"""Modules run by the C loader, without Python, on the emulated GPU behind libcuda and libnccl: the bits of `--device emulate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from meshgen.runtime.emulate import Emulation
+from meshgen.runtime.loading import load
+from meshgen.runtime.native.export import write_native
+from meshgen.runtime.random_arrays import random_array
+from tests.native import loader
+from tests.native.loader import Array
+from tests.native.programs import PROGRAMS
+
+pytestmark = pytest.mark.skipif(not loader.COMPILER, reason="there is no C compiler")
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return loader.build(tmp_path_factory.mktemp("mgx"), loader.SANITIZERS)
+
+
+@pytest.fixture(scope="session")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return loader.build_libraries(tmp_path_factory.mktemp("libraries"), "emulated_gpu.c")
+
+
+def made(name: str, folder: Path) -> Path:
+    path = folder / "m.mgx"
+    PROGRAMS[name](path)
+    write_native(path, path)
+    return path
+
+
+def arguments(path: Path) -> dict[str, Array]:
+    """Random; what counts or chooses is small."""
+    inputs = load(path, runs=False).inputs
+    found = {b.name: random_array(b.type, [1, i]) for i, b in enumerate(inputs)}
+    return {n: np.full_like(a, 2) if a.dtype == np.int32 and not a.ndim else a for n, a in found.items()}
+
+
+def check(path: Path, outcome: loader.Outcome, args: dict[str, Array], arch: str) -> None:
+    assert outcome.code == 0, outcome.errors
+    module = load(path, runs=False)
+    wanted = module.run(args, Emulation(arch))
+    for binding, array in zip(module.outputs, wanted, strict=True):
+        have = outcome.results[binding.name]
+        assert have.shape == array.shape and have.tobytes() == np.ascontiguousarray(array).tobytes(), binding.name
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_results_have_the_bits_of_the_python_executor(name: str, tmp_path: Path, program: Path, libraries: Path) -> None:
+    """Three steps: the first is issued launch by launch, the others are CUDA graphs."""
+    path = made(name, tmp_path)
+    args = arguments(path)
+    outcome = loader.run(program, libraries, path, args, arch="sm_80", options=["--steps", "3"])
+    check(path, outcome, args, "sm_80")
+    assert outcome.server and outcome.server.calls["cuGraphLaunch"] >= 2
+
+
+@pytest.mark.parametrize("name", ["mlp", "two meshes", "loop with collectives"])
+def test_a_process_for_each_rank(name: str, tmp_path: Path, program: Path, libraries: Path) -> None:
+    """Each process writes the shards that it has: joined they are the results."""
+    path = made(name, tmp_path)
+    args = arguments(path)
+    outcome = loader.run(program, libraries, path, args, arch="sm_80", ranks=range(load(path, runs=False).ranks))
+    check(path, outcome, args, "sm_80")
