@@ -35,10 +35,11 @@ Answer = tuple[int, int, bytes]
 
 @dataclass
 class Client:
-    """A process: its context, and what it has called in an open group of NCCL."""
+    """A process: its context, its stream captures, and what it has called in an open group of NCCL."""
 
     stream: socket.socket
     current: int | None = None
+    captures: list[Any] = field(default_factory=list)
     group: Any = field(default_factory=_Group)
 
 
@@ -91,7 +92,8 @@ class Server:
         integers = struct.unpack(f"<{count}Q", _read(client.stream, 8 * count))
         content = _read(client.stream, nbytes)
         self.calls[name] = self.calls.get(name, 0) + 1
-        self._machine.current, self._nccl._group = client.current, client.group
+        self._machine.current, self._machine.captures = client.current, client.captures
+        self._nccl._group = client.group
         answer = self._call(client, name, integers, content)
         client.current, client.group = self._machine.current, self._nccl._group
         if self._machine.fault and not self.fault:

@@ -67,7 +67,7 @@ def run(program: Path, libraries: Path, module: Path, args: Mapping[str, Array],
         server.join()
         results = {} if any(o.code for o in outcomes) else {name: _joined(folder, name, ranks or [0]) for name in names}
     worst = max(outcomes, key=lambda outcome: outcome.code)
-    return Outcome(worst.code, worst.output, worst.errors, results, server)
+    return Outcome(worst.code, worst.output, "".join(outcome.errors for outcome in outcomes), results, server)
 
 
 def _place(rank: int, folder: Path) -> list[str]:
