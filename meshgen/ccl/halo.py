@@ -88,6 +88,13 @@ class RowFetch:
         """Whether some device wants rows that do not exist."""
         return any(sum(stop - start for start, stop in self.wanted(i)) < self.rows for i in range(self.count))
 
+    def kept(self) -> Numbers:
+        """Rows that each device wants and has itself."""
+        starts, stops = self.ranges()
+        tiles = np.arange(self.count + 1, dtype=np.int64) * self.tile
+        own = np.minimum(stops, tiles[1:, None]) - np.maximum(starts, tiles[:-1, None])
+        return np.maximum(own, 0).sum(axis=1)
+
     def traffic(self) -> tuple[Numbers, Numbers]:
         """Rows that each device receives, and those that each sends."""
         if not self.tile:
@@ -95,8 +102,7 @@ class RowFetch:
         starts, stops = self.ranges()
         stops = np.maximum(starts, np.minimum(stops, self.count * self.tile))
         tiles = np.arange(self.count + 1, dtype=np.int64) * self.tile
-        own = np.minimum(stops, tiles[1:, None]) - np.maximum(starts, tiles[:-1, None])
-        own = np.maximum(own, 0).sum(axis=1)
+        own = self.kept()
         below = below_bounds(tiles, starts.ravel()) - below_bounds(tiles, stops.ravel())
         return (stops - starts).sum(axis=1) - own, np.diff(below) - own
 
@@ -121,6 +127,11 @@ def most_rows(fetches: Sequence[RowFetch]) -> tuple[int, int]:
         return 0, 0
     received, sent = zip(*(fetch.traffic() for fetch in fetches), strict=True)
     return int(np.max(sum(received))), int(np.max(sum(sent)))
+
+
+def most_kept(fetches: Sequence[RowFetch]) -> int:
+    """The most rows that a device of the group wants of itself in all the fetches."""
+    return int(np.max(sum(fetch.kept() for fetch in fetches))) if fetches else 0
 
 
 @dataclass(frozen=True)

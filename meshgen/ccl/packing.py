@@ -14,7 +14,7 @@ from meshgen.ccl.between import BETWEEN, Ends, between
 from meshgen.ccl.collective import Collective, leading
 from meshgen.ccl.cost import transfer_ends
 from meshgen.ccl.exchange import with_summand_dim
-from meshgen.ccl.halo import most_rows, parts_of
+from meshgen.ccl.halo import most_kept, most_rows, parts_of
 from meshgen.ccl.lower_groups import is_plain_gather, native_of
 from meshgen.ccl.lower_moves import Blocks
 from meshgen.mesh import Mesh, split_ref
@@ -114,11 +114,10 @@ def _fetch_rows(collective: Collective) -> Packing:
     source, target, dim = collective.operands[0], collective.results[0], collective.attrs["dim"]
     tile, rows = source.sizes[dim], target.sizes[dim]
     row = math.prod(target.sizes[:dim] + target.sizes[dim + 1 :]) * source.numpy_dtype.itemsize
-    if leading(source.sizes, dim) == 1:
-        return Packing(0, 2 * rows * row)
-    parts = parts_of(collective.attrs, tile, rows, collective.group_size)
-    fetches = [part.fetch for part in parts]
+    fetches = [part.fetch for part in parts_of(collective.attrs, tile, rows, collective.group_size)]
     is_small = collective.group_size <= COUNTED_DEVICES
+    if leading(source.sizes, dim) == 1:
+        return Packing(0, 2 * (most_kept(fetches) if is_small else rows) * row)
     received, sent = most_rows(fetches) if is_small else (rows, sum(fetch.most_sent() for fetch in fetches))
     return Packing((received + sent) * row, 2 * (rows + sent) * row)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -74,26 +74,53 @@ def _slice(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
         return operands[0]
     if (number := writer.number(operands[0])) is not None:
         return writer.splat(number, node.result.type, node)
-    if node.result.type.size == 1 and (constant := writer.source(operands[0], "constant")):
-        return writer.splat(constant.attrs["value"][node.attrs["start"]], node.result.type, node)
+    return _element(writer, node, operands[0]) if node.result.type.size == 1 else None
+
+
+def _element(writer: Writer, node: Node, operand: Value) -> Value | None:
+    """The number that a slice of one element is, of a constant or of an iota."""
+    start = node.attrs["start"]
+    if constant := writer.source(operand, "constant"):
+        return writer.splat(constant.attrs["value"][start], node.result.type, node)
+    if iota := writer.source(operand, "iota"):
+        number = np.array(start[iota.attrs["dim"]]).astype(operand.type.numpy_dtype)
+        return writer.splat(number, node.result.type, node)
     return None
 
 
 def _dynamic_slice(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
-    """A slice where all starts are known; windows that would end outside begin earlier."""
+    """A slice where all starts are known."""
     value, *starts = operands
-    numbers = [writer.number(start) for start in starts]
-    if any(number is None for number in numbers):
+    first = _window_start(writer, value, node.result, starts)
+    if first is None:
         return None
-    counts = node.attrs["slice_sizes"]
-    room = [size - count for size, count in zip(value.type.sizes, counts, strict=True)]
-    first = tuple(
-        min(max(int(number), 0), most) for number, most in zip(numbers, room, strict=True) if number is not None
-    )
-    limit = tuple(start + count for start, count in zip(first, counts, strict=True))
+    limit = tuple(start + count for start, count in zip(first, node.result.type.sizes, strict=True))
     attrs = {"start": first, "limit": limit, "stride": (1,) * len(first)}
     like = Node("slice", [value], node.results, attrs, node.loc)
     return _slice(writer, like, [value]) or writer.new("slice", [value], node.result.type, attrs, node)
+
+
+def _window_start(writer: Writer, value: Value, window: Value, starts: Sequence[Value]) -> tuple[int, ...] | None:
+    """Where a window of a value begins, where that is known; one that would end outside begins earlier."""
+    numbers = [number for start in starts if (number := writer.number(start)) is not None]
+    if len(numbers) < len(starts):
+        return None
+    room = [size - count for size, count in zip(value.type.sizes, window.type.sizes, strict=True)]
+    return tuple(min(max(int(number), 0), most) for number, most in zip(numbers, room, strict=True))
+
+
+def _dynamic_update_slice(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
+    """An update of everything is the result; one of what was updated just before makes that one needless."""
+    value, update, *starts = operands
+    if update.type == value.type:
+        return update
+    before = writer.source(value, "dynamic_update_slice")
+    if before is None or before.operands[1].type != update.type:
+        return None
+    places = [_window_start(writer, value, update, part) for part in (starts, before.operands[2:])]
+    if places[0] is None or places[0] != places[1]:
+        return None
+    return writer.new(node.op, [before.operands[0], update, *starts], node.result.type, dict(node.attrs), node)
 
 
 def _pad(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
@@ -214,7 +241,8 @@ def _widens(source: str, target: str) -> bool:
 
 IDENTITIES: dict[str, Identity] = {
     "convert": _convert, "reshape": _reshape, "broadcast_in_dim": _broadcast, "transpose": _transpose,
-    "slice": _slice, "dynamic_slice": _dynamic_slice, "pad": _pad, "concatenate": _concatenate, "reduce": _reduce, "dot_general": _dot,
+    "slice": _slice, "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice, "pad": _pad, "concatenate": _concatenate, "reduce": _reduce, "dot_general": _dot,
     "add": _add, "subtract": _subtract, "multiply": _multiply, "divide": _divide, "power": _power,
     "maximum": _extremum, "minimum": _extremum, "and": _logical, "or": _logical, "select": _select,
     "bitcast_convert": _same_type, "to_partial": _alone,
