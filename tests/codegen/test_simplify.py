@@ -182,3 +182,41 @@ def test_an_element_of_a_constant_is_a_number() -> None:
     graph = same(b.done(b.op("multiply", b.inputs[0], b.wide(element, b.inputs[0], ()))))
     (number,) = (n for n in graph.nodes if n.op == "constant")
     assert number.attrs["value"].shape == () and number.attrs["value"] == 4
+
+
+def at(b: Body, *numbers: int) -> list[Value]:
+    """Constant starts."""
+    kind = TensorType((), "i32")
+    return [b.graph.add("constant", [], [kind], {"value": np.array(n, np.int32)}).result for n in numbers]
+
+
+@pytest.mark.parametrize("start", [-3, 0, 2, 9])
+def test_a_window_with_a_known_start_is_a_slice(start: int) -> None:
+    """One that would end outside begins earlier."""
+    b = Body("f32[6,4]")
+    part = b.graph.add(
+        "dynamic_slice", [b.inputs[0], *at(b, start, 0)], [TensorType((2, 4), "f32")], {"slice_sizes": (2, 4)}
+    )
+    assert "dynamic_slice" not in ops(same(b.done(part.result)))
+
+
+@pytest.mark.parametrize("second, count", [(1, 1), (2, 2), (7, 2)])
+def test_what_is_updated_twice_is_written_once(second: int, count: int) -> None:
+    b = Body("f32[6,4]", "f32[2,4]", "f32[2,4]")
+    x, first, then = b.inputs
+    for update, start in ((first, 1), (then, second)):
+        x = b.graph.add("dynamic_update_slice", [x, update, *at(b, start, 0)], [x.type]).result
+    assert ops(same(b.done(x))).count("dynamic_update_slice") == count
+
+
+def test_an_update_of_everything_is_the_result() -> None:
+    b = Body("f32[6]", "f32[6]", "i32[]")
+    assert ops(same(b.done(b.graph.add("dynamic_update_slice", b.inputs, [b.inputs[0].type]).result))) == []
+
+
+def test_an_element_of_an_iota_is_a_number() -> None:
+    b = Body("i32[]")
+    numbers = b.graph.add("iota", [], [TensorType((7, 2), "i32")], {"dim": 0}).result
+    five = b.op("reshape", b.op("slice", numbers, start=(5, 1), limit=(6, 2), stride=(1, 1)), to="i32[]")
+    graph = same(b.done(b.op("add", b.inputs[0], five)))
+    assert [n.attrs["value"].item() for n in graph.nodes if n.op == "constant"] == [5]

@@ -18,6 +18,9 @@ _BIG_BYTES = 2**16  # what is worth computing again
 _RECIPE_NODES = 16  # ops that computing a value again may take
 _SMALL = 16  # a value that is so many times smaller is kept in memory rather than computed again
 _MOST_OUTPUTS = 6  # of a dot with its epilogue: a tile of each is in registers at once
+# What a reader can compute for each byte that it moves without being held up: devices do about seven times that (`roofline.DEVICES`).
+_OPS_PER_BYTE = 2
+_TABLE = 64  # a table is so many times smaller than what its reader moves
 _MOST_PLACES = 32  # at so many indices a kernel may compute a value again: source, and work, grow with it
 
 
@@ -115,14 +118,23 @@ class _Traffic:
         ops = [n for n in group.members if n.op in POINTWISE or n.op in LOOKUPS]
         costly = any(n.op in EXPENSIVE for n in ops)
         grows = any(r.space.size > 8 * max(v.type.size for v in written) for r in readers)
-        if any(len(r.reads) + len(group.reads) > MOST_INPUTS for r in readers) or (grows and (costly or len(ops) > 4)):
+        light = not costly and all(self._is_light(len(ops), out, r) for r in readers)
+        if any(len(r.reads) + len(group.reads) > MOST_INPUTS for r in readers):
+            return False
+        if grows and (costly or (len(ops) > 4 and not light)):
             return False
         if any(most > _MOST_PLACES for r in readers for most in self._places_after(group, made, r).values()):
             return False
         if len(readers) == 1 or (out <= _TINY_BYTES and len(ops) <= 8):
             return True
         read = sum(v.type.nbytes for v in group.reads)
-        return not costly and len(ops) <= 8 and read * len(readers) <= out * (len(readers) + 1)
+        return not costly and (len(ops) <= 8 or light) and read * len(readers) <= out * (len(readers) + 1)
+
+    def _is_light(self, ops: int, out: int, reader: Group) -> bool:
+        """Whether a table of `out` bytes, of so many ops for each element, is computed in the time in which the reader waits for memory."""
+        written = [v for node in reader.members for v in node.results if self._is_written(v)]
+        moved = sum(v.type.nbytes for v in (*reader.reads, *written))
+        return out * _TABLE <= moved and ops * reader.space.size <= moved * _OPS_PER_BYTE
 
     # ---- single values
 
