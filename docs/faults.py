@@ -278,6 +278,14 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "A module has limits: 65,536 inputs, 131,072 launches, 1,024 mesh axes and so on (`meshgen/runtime/limits.py`), and names without control characters.",
         "Rename what is named, or make the program smaller. A file that was not made by meshgen should not be trusted.",
     ),
+    "MG0505": Fault(
+        "The C loader was given a module without the table of what each rank launches, which it needs and Python does not.",
+        "`meshgen native OUT.mgx` puts the table in; see [native.md](native.md).",
+    ),
+    "MG0506": Fault(
+        "`verify`, `run --verify-key` or `load(verify_key=...)` wants a module that a key has signed, and this one is not signed, is signed by another key, or was changed since.",
+        "Get the module again from who signed it, or sign it with `meshgen sign` if you trust it.",
+    ),
     "MG0601": Fault(
         "An argument of a run, or the shape of one whose sizes are open, is missing, has no such name, or another shape or element type than the program takes.",
         "Pass global arrays as the signature in the message says.",

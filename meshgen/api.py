@@ -212,14 +212,15 @@ def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
 
 
 @at_callers_line
-def load(path: str | Path, mesh: Given = None, *, devices: int | None = None, mmap: bool = False) -> LoadedModule:
+def load(path: str | Path, mesh: Given = None, *, devices: int | None = None, mmap: bool = False,
+         verify_key: str | Path | None = None) -> LoadedModule:  # fmt: skip
     """As `meshgen.runtime.loading.load`; an open module is compiled for sizes for which it was not ahead of time.
 
     The module says so in its report (`report["specialised"]`). Needs no compiler unless that happens.
     """
     if devices is not None and (isinstance(devices, bool) or not isinstance(cast("Any", devices), int)):
         raise UsageError(Diagnostic("MG0001", f"devices={devices!r:.60} is no number of devices"))
-    return loading.load(path, mesh, devices=devices, mmap=mmap, specialise=specialised)
+    return loading.load(path, mesh, devices=devices, mmap=mmap, specialise=specialised, verify_key=verify_key)
 
 
 @at_callers_line

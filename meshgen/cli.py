@@ -43,6 +43,8 @@ COMMANDS = {
     "report": "write an HTML report of a program",
     "simulate": "predict a step of all ranks on a machine",
     "native": "give a module its launch table, so that programs without Python can run it",
+    "sign": "sign a module with an ed25519 key",
+    "verify": "check a module, and that a key has signed it",
     "diff": "compare two modules (.mgx)",
     "bench": "measure kernels and collectives on GPUs",
     "doctor": "check the environment",

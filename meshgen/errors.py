@@ -57,6 +57,8 @@ CODES: dict[str, str] = {
     "MG0502": "module is damaged or was modified",
     "MG0503": "module has a newer or older format",
     "MG0504": "program is beyond what a module holds",
+    "MG0505": "module has no launch table",
+    "MG0506": "module is not signed, or not by this key",
     "MG0601": "argument does not fit the signature",
     "MG0602": "device or dependency is missing",
     "MG0603": "not enough devices",

@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("module", metavar="OUT.mgx")
     _add_engine(parser)
     add_sizes(parser)
+    parser.add_argument("--verify-key", metavar="PEM", help="refuse the module unless the key with this public part signed it")
     parser.add_argument(
         "--devices",
         type=positive,
@@ -92,7 +93,7 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     given = read_inputs(options.input)
-    module = load(options.module, meshes_option(options.mesh), devices=options.devices)
+    module = load(options.module, meshes_option(options.mesh), devices=options.devices, verify_key=options.verify_key)
     module = module.at(args=closing(options) | {name: array.shape for name, array in given.items() if name})
     made = module.report.get("specialised", {})
     if made.get("made") == AT_LOAD:

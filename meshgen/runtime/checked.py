@@ -21,7 +21,7 @@ from meshgen.runtime.container import WEIGHTS
 from meshgen.runtime.json_values import get, read_count, read_json, read_table, read_text, shown, table_of
 from meshgen.runtime.manifest import FORMAT, OPEN_FORMAT, PARTS_FORMAT, Manifest
 from meshgen.runtime.manifest_reading import manifest_from_json
-from meshgen.runtime.members import Members, damaged
+from meshgen.runtime.members import SIGNATURE, Members, damaged
 from meshgen.runtime.module import Array, LoadedModule
 
 _STAGE = re.compile(rf"stages/\d\d_({'|'.join((*STAGES, 'schedule'))})\.mlir")
@@ -93,7 +93,8 @@ def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
 
 def _check_members(container: Members, path: Path, files: Mapping[str, str]) -> None:
     """The members are those that the manifest lists, as it has them; texts can be read."""
-    if sorted([*files, "manifest.json", "manifest.sha256"]) != list(container):
+    own = [name for name in ("manifest.json", "manifest.sha256", SIGNATURE) if name in container]
+    if sorted([*files, *own]) != list(container):
         raise damaged(path, "its members are not those that the manifest lists")
     for name, digest in files.items():
         content = container[name]

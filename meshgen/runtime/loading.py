@@ -10,11 +10,12 @@ from meshgen.runtime.container import Container, path_of
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_module import Specialise, load_open
 from meshgen.runtime.program import load_checked
+from meshgen.runtime.signatures import require_signature
 from meshgen.runtime.sizes import Given, refuse_launched
 
 
 def load(path: str | Path, mesh: Given = None, *, devices: int | None = None, mmap: bool = False,
-         specialise: Specialise | None = None, runs: bool = True) -> LoadedModule:  # fmt: skip
+         specialise: Specialise | None = None, runs: bool = True, verify_key: str | Path | None = None) -> LoadedModule:  # fmt: skip
     """Read a module file once and check all of it; of a program on several meshes a `LoadedProgram`, with a part for each.
 
     What happens to the file afterwards changes nothing, unless its weights are mapped.
@@ -29,15 +30,19 @@ def load(path: str | Path, mesh: Given = None, *, devices: int | None = None, mm
             file changes results, and who shortens it ends the process: only for files that are replaced, never changed.
         specialise: compiles an open module for sizes for which it was not compiled ahead of time.
         runs: whether it is to run here; who only looks at a module may do so from any process of a launcher.
+        verify_key: a PEM file with an ed25519 public key, by which the module must be signed.
     Raises:
         UsageError: MG0002, the file is missing or cannot be read.
         ShardingError: MG0201, MG0202, the mesh is not the module's.
         MissingError: MG0603, the devices do not fill the mesh; MG0602, an open module was not compiled for this mesh.
-        ModuleError: MG0501, it is no module; MG0502, it is damaged; MG0503, it is of a newer or older meshgen.
+        ModuleError: MG0501, it is no module; MG0502, it is damaged; MG0503, it is of a newer or older meshgen; MG0506, it is
+            not signed, or not by this key.
         ScheduleError: its schedule has a race or can deadlock.
     """
     path = path_of(path)
     container = Container(path, mapped=mmap)
+    if verify_key is not None:
+        require_signature(container, verify_key)
     value = checked_manifest(container, path)
     found = (
         load_open(container, value, specialise) if "specialisations" in value else load_checked(container, path, value)

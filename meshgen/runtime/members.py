@@ -8,6 +8,8 @@ from typing import Protocol
 
 from meshgen.errors import Diagnostic, ModuleError
 
+SIGNATURE = "manifest.sig"  # the member with a signature of the manifest; not every module has one
+
 
 def damaged(path: Path, reason: str) -> ModuleError:
     """The error for a file that was a module once, or pretends to be one."""

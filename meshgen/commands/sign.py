@@ -1,0 +1,22 @@
+"""`meshgen sign OUT.mgx --key KEY`: put an ed25519 signature into a module's file."""
+
+from __future__ import annotations
+
+import argparse
+
+from meshgen.commands.output import Output
+from meshgen.runtime.signatures import sign
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("module", metavar="OUT.mgx")
+    parser.add_argument("--key", metavar="PEM", required=True, help="the private key: openssl genpkey -algorithm ed25519 makes one")
+    parser.add_argument("-o", "--output", metavar="FILE.mgx", help="where it is written (default: the module itself)")
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    place = options.output or options.module
+    public = sign(options.module, place, options.key)
+    output.text(f"{place}: signed by the key {public}")
+    output.document({"output": place, "key": public})
+    return 0

@@ -1,0 +1,169 @@
+"""Forge modules for the C loader at random, with right digests, and see that nothing but refusals, failures and results come of it.
+
+python -m tests.native.mutate --count 2000 [--seed 1] [--keep FOLDER]
+
+The loader and the libraries under it are built with the sanitizers of addresses and of undefined behaviour: a module that makes
+it read or write outside of its memory, leak, crash or hang is kept, and told with its seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import hashlib
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from meshgen.runtime import container
+from meshgen.runtime.native.export import with_members, write_native
+from meshgen.runtime.native.words import TABLE
+from meshgen.runtime.loading import load
+from meshgen.runtime.members import Held
+from meshgen.runtime.random_arrays import random_array
+from tests.native import loader
+from tests.native.programs import PROGRAMS
+
+ALLOWED = (0, 1, 2, 4, 5)  # 2: names or shapes are no longer those of the files that are given
+SECONDS = 60
+MANIFEST = ("manifest.json", "manifest.sha256")
+JUNK = [0, 1, 2, 3, 5, 7, 8, 9, 255, 256, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 40, (1 << 53) + 1, 1 << 62,
+        (1 << 63) - 1, 1 << 63, (1 << 64) - 1, (1 << 64) - 8]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Original:
+    """A good module, and the options that give it its arguments."""
+
+    name: str
+    members: Mapping[str, bytes]
+    words: list[str]
+
+
+def original(name: str, folder: Path) -> Original:
+    path = folder / f"{name.replace(' ', '_')}.mgx"
+    PROGRAMS[name](path)
+    write_native(path, path)
+    module, words = load(path, runs=False), list[str]()
+    for number, binding in enumerate(module.inputs):
+        file = folder / f"{path.stem}_{number}.npy"
+        np.save(file, random_array(binding.type, [number]))
+        words += ["--input", f"{binding.name}={file}"]
+    for binding in module.outputs:
+        words += ["--output", f"{binding.name}={folder / 'out.npy'}"]
+    found = container.Container(path)
+    return Original(name, {each: bytes(found[each]) for each in found}, words)
+
+
+def forge(source: Original, rng: random.Random, path: Path) -> None:
+    """Write a mutant: of the table mostly, else of another member, and sometimes of the file itself."""
+    members = {name: content for name, content in source.members.items() if name not in MANIFEST}
+    place = TABLE if rng.random() < 0.8 else rng.choice(list(members))
+    members[place] = _table(members[place], rng) if place == TABLE else _bytes(members[place], rng)
+    members = with_members(Held(path, source.members), members)
+    if rng.random() < 0.05:
+        members["manifest.json"] = _bytes(members["manifest.json"], rng)
+        members["manifest.sha256"] = hashlib.sha256(members["manifest.json"]).hexdigest().encode()
+    container.write(path, members)
+    if rng.random() < 0.1:
+        path.write_bytes(_bytes(path.read_bytes(), rng))
+
+
+def _table(content: bytes, rng: random.Random) -> bytes:
+    words = list(struct.unpack(f"<{len(content) // 8}Q", content))
+    for _ in range(rng.choice([1, 1, 1, 2, 3, 8])):
+        where = rng.randrange(len(words))
+        way = rng.random()
+        if way < 0.35:
+            words[where] = rng.choice(JUNK)
+        elif way < 0.65:
+            words[where] = (words[where] + rng.choice([-1, 1, -8, 8, 256, -256, 1 << 20])) % (1 << 64)
+        elif way < 0.85:
+            words[where] = rng.choice(words)
+        elif way < 0.9:
+            words[where] ^= 1 << rng.randrange(64)
+        elif way < 0.95:
+            del words[where : where + rng.choice([1, 1, 3, 9])]
+        else:
+            words[where:where] = [rng.choice(words) for _ in range(rng.choice([1, 3, 9]))]
+    return struct.pack(f"<{len(words)}Q", *words)
+
+
+def _bytes(content: bytes, rng: random.Random) -> bytes:
+    if not content:
+        return b"\0"
+    changed = bytearray(content)
+    for _ in range(rng.choice([1, 1, 4, 16])):
+        where = rng.randrange(min(len(changed), rng.choice([64, 1 << 20])))
+        changed[where] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
+    return bytes(changed[: rng.randrange(1, len(changed) + 1)] if rng.random() < 0.1 else changed)
+
+
+class Campaign:
+    """The loader under sanitizers, and the modules that mutants are made of."""
+
+    def __init__(self, folder: Path, names: list[str]) -> None:
+        self.folder = folder
+        self.program = loader.build(folder / "build", loader.SANITIZERS)
+        self._libraries = {
+            80: loader.build_libraries(folder / "cubins", "null_gpu.c", loader.SANITIZERS),
+            120: loader.build_libraries(folder / "ptx", "null_gpu.c", f"{loader.SANITIZERS} -DKNOWS_PARAMETERS"),
+        }
+        self.sources = [original(name, folder) for name in names]
+
+    def run(self, path: Path, words: list[str], capability: int) -> tuple[int, str]:
+        """Exit code, and what was wrong; nothing where it was allowed."""
+        environment = os.environ | {
+            "LD_LIBRARY_PATH": str(self._libraries[capability]), "MGX_CAPABILITY": str(capability),
+            "ASAN_OPTIONS": "exitcode=99:allocator_may_return_null=1:max_allocation_size_mb=1024", "UBSAN_OPTIONS": "print_stacktrace=1",
+        }  # fmt: skip
+        command = [str(self.program), str(path), *words, "--steps", "3", "--time-limit", "0.5"]
+        try:
+            made = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            return 99, f"more than {SECONDS} s"
+        told = [line for line in made.stderr.splitlines() if "ERROR: " in line or "runtime error" in line]
+        fault = "\n".join(told) or ("" if made.returncode in ALLOWED else f"exit {made.returncode}: {made.stderr[-500:]}")
+        return made.returncode, fault
+
+    def mutate(self, first: int, count: int) -> tuple[collections.Counter[int], list[str]]:
+        """Outcomes by exit code, and the faults."""
+        table, faults, path = collections.Counter[int](), list[str](), self.folder / "mutant.mgx"
+        for seed in range(first, first + count):
+            source, rng = self.sources[seed % len(self.sources)], random.Random(seed)
+            forge(source, rng, path)
+            code, fault = self.run(path, source.words, rng.choice([80, 120]))
+            table[code] += 1
+            if fault:
+                path.rename(self.folder / f"mutant-{seed}.mgx")
+                faults.append(f"seed {seed} ({source.name}): {fault}")
+        return table, faults
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", type=Path, help="where mutants with faults are kept")
+    options = parser.parse_args()
+    folder = options.keep or Path(tempfile.mkdtemp())
+    folder.mkdir(exist_ok=True, parents=True)
+    table, faults = Campaign(folder.resolve(), list(PROGRAMS)).mutate(options.seed, options.count)
+    for code, count in sorted(table.items()):
+        sys.stdout.write(f"exit {code:2}: {count}\n")
+    for fault in faults:
+        sys.stdout.write(fault + "\n")
+    sys.stdout.write(f"{options.count} mutants, {len(faults)} with faults, kept in {folder}\n")
+    return bool(faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
