@@ -1,0 +1,71 @@
+"""Whole programs by the C loader against the executor in Python, bit for bit, on emulated GPUs:
+
+python -m tests.native.check_programs FOLDER [--count N] [--archs sm_80,sm_90]
+
+Prints each program whose results differ or that does not run, those that have no code for GPUs, and the sums.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import meshgen as mg
+from meshgen.errors import CodegenError, MeshgenError, MissingError
+from meshgen.runtime.emulate import Emulation
+from meshgen.runtime.loading import load
+from meshgen.runtime.native.export import write_native
+from meshgen.runtime.random_arrays import random_array
+from tests.emulator.programs import programs_in, say
+from tests.native import loader
+
+
+def checked(program: Path, arch: str, folder: Path, tools: tuple[Path, Path]) -> str:
+    """What is wrong; nothing where all bits are the same."""
+    path = folder / "program.mgx"
+    mg.compile(str(program), target=f"cuda:{arch}").save(path)
+    write_native(path, path)
+    module = load(path, runs=False)
+    args = {b.name: random_array(b.type, [0, i]) for i, b in enumerate(module.inputs)}
+    outcome = loader.run(*tools, path, args, arch=arch, options=["--steps", "2"])
+    if outcome.code:
+        return f"exit {outcome.code}: {outcome.errors.strip()}"
+    wanted = zip(module.outputs, module.run(args, Emulation(arch)), strict=True)
+    wrong = [b.name for b, array in wanted if outcome.results[b.name].tobytes() != np.ascontiguousarray(array).tobytes()]
+    return f"other bits in {', '.join(wrong)}" if wrong else ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("programs", type=Path, nargs="+", help="files, or folders of .shardy.mlir files")
+    parser.add_argument("--archs", default="sm_80")
+    parser.add_argument("--count", type=int, default=1000, help="programs of each folder at most, the shortest first")
+    options = parser.parse_args()
+    files = [f for each in options.programs for f in (programs_in(each, options.count) if each.is_dir() else [each])]
+    with tempfile.TemporaryDirectory() as name:
+        folder, wrong, refused, right = Path(name), 0, 0, 0
+        tools = loader.build(folder / "build"), loader.build_libraries(folder / "libraries", "emulated_gpu.c")
+        for file in files:
+            for arch in options.archs.split(","):
+                begin = time.perf_counter()
+                try:
+                    said = checked(file, arch, folder, tools)
+                except (CodegenError, MissingError) as error:
+                    refused += 1
+                    say(f"{file.name} {arch}: no code: {error.diagnostics[0].message[:120]}")
+                    continue
+                except MeshgenError as error:
+                    said = str(error)
+                wrong, right = wrong + bool(said), right + (not said)
+                say(f"{file.name} {arch}: {said or 'same bits'}, {time.perf_counter() - begin:.1f} s")
+    say(f"{len(files)} programs: {right} with the same bits, {wrong} wrong, {refused} without code")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
