@@ -22,7 +22,7 @@ from meshgen.runtime import container, tensors
 from meshgen.runtime.arguments import array_of
 from meshgen.runtime.checker import check
 from meshgen.runtime.limits import beyond, faults, over, refuse_unreadable
-from meshgen.runtime.manifest import Binary, Binding, Json, Kernel, Manifest, Param, Parts
+from meshgen.runtime.manifest import Binary, Binding, Kernel, Manifest, Param, Parts
 from meshgen.runtime.manifest_json import manifest_to_json, parts_to_json, sealed
 from meshgen.runtime.manifest_reading import manifest_from_json, parts_from_json
 from meshgen.runtime.plan import Schedule

@@ -12,7 +12,9 @@ from meshgen.runtime.native.export import SOURCES, write_native
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("module", metavar="OUT.mgx", nargs="?", help="a module for GPUs, of fixed sizes")
     parser.add_argument("-o", "--output", metavar="FILE.mgx", help="where it is written (default: the module itself)")
-    parser.add_argument("--sources", action="store_true", help="print where the loader's C sources are: make -C builds them")
+    parser.add_argument(
+        "--sources", action="store_true", help="print where the loader's C sources are: make -C builds them"
+    )
 
 
 def run(options: argparse.Namespace, output: Output) -> int:

@@ -33,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("module", metavar="OUT.mgx")
     _add_engine(parser)
     add_sizes(parser)
-    parser.add_argument("--verify-key", metavar="PEM", help="refuse the module unless the key with this public part signed it")
+    parser.add_argument(
+        "--verify-key", metavar="PEM", help="refuse the module unless the key with this public part signed it"
+    )
     parser.add_argument(
         "--devices",
         type=positive,

@@ -10,7 +10,9 @@ from meshgen.runtime.signatures import sign
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("module", metavar="OUT.mgx")
-    parser.add_argument("--key", metavar="PEM", required=True, help="the private key: openssl genpkey -algorithm ed25519 makes one")
+    parser.add_argument(
+        "--key", metavar="PEM", required=True, help="the private key: openssl genpkey -algorithm ed25519 makes one"
+    )
     parser.add_argument("-o", "--output", metavar="FILE.mgx", help="where it is written (default: the module itself)")
 
 

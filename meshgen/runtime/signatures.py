@@ -87,7 +87,9 @@ def _key(path: str | Path, kind: str) -> Any:
         ed25519: Any = importlib.import_module("cryptography.hazmat.primitives.asymmetric.ed25519")
     except ImportError as error:
         hint = "pip install 'meshgen[sign]'"
-        raise MissingError(Diagnostic("MG0602", f"signatures need the package cryptography: {error}", hint=hint)) from error
+        raise MissingError(
+            Diagnostic("MG0602", f"signatures need the package cryptography: {error}", hint=hint)
+        ) from error
     place = container.path_of(path)
     try:
         content = place.read_bytes()

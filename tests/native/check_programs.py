@@ -36,7 +36,9 @@ def checked(program: Path, arch: str, folder: Path, tools: tuple[Path, Path]) ->
     if outcome.code:
         return f"exit {outcome.code}: {outcome.errors.strip()}"
     wanted = zip(module.outputs, module.run(args, Emulation(arch)), strict=True)
-    wrong = [b.name for b, array in wanted if outcome.results[b.name].tobytes() != np.ascontiguousarray(array).tobytes()]
+    wrong = [
+        b.name for b, array in wanted if outcome.results[b.name].tobytes() != np.ascontiguousarray(array).tobytes()
+    ]
     return f"other bits in {', '.join(wrong)}" if wrong else ""
 
 

@@ -36,7 +36,9 @@ class Outcome:
 
 def build(folder: Path, flags: str = "-O2") -> Path:
     """The program `mgx-run`."""
-    made = subprocess.run(["make", "-s", "-C", str(SOURCES), f"OUT={folder}", f"CFLAGS={flags}"], capture_output=True, text=True)
+    made = subprocess.run(
+        ["make", "-s", "-C", str(SOURCES), f"OUT={folder}", f"CFLAGS={flags}"], capture_output=True, text=True
+    )
     assert not made.returncode, made.stderr
     return folder / "mgx-run"
 
@@ -76,7 +78,8 @@ def _place(rank: int, folder: Path) -> list[str]:
 
 def _all(lines: Sequence[Sequence[str]], environment: Mapping[str, str]) -> list[Outcome]:
     running = [
-        subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) for line in lines
+        subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        for line in lines
     ]
     told = [each.communicate(timeout=60) for each in running]
     return [Outcome(each.returncode, out, err, {}) for each, (out, err) in zip(running, told, strict=True)]

@@ -24,10 +24,10 @@ from pathlib import Path
 import numpy as np
 
 from meshgen.runtime import container
-from meshgen.runtime.native.export import with_members, write_native
-from meshgen.runtime.native.words import TABLE
 from meshgen.runtime.loading import load
 from meshgen.runtime.members import Held
+from meshgen.runtime.native.export import with_members, write_native
+from meshgen.runtime.native.words import TABLE
 from meshgen.runtime.random_arrays import random_array
 from tests.native import loader
 from tests.native.programs import PROGRAMS
@@ -127,11 +127,15 @@ class Campaign:
         }  # fmt: skip
         command = [str(self.program), str(path), *words, "--steps", "3", "--time-limit", "0.5"]
         try:
-            made = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, timeout=SECONDS)
+            made = subprocess.run(
+                command, capture_output=True, text=True, errors="replace", env=environment, timeout=SECONDS
+            )
         except subprocess.TimeoutExpired:
             return 99, f"more than {SECONDS} s"
         told = [line for line in made.stderr.splitlines() if "ERROR: " in line or "runtime error" in line]
-        fault = "\n".join(told) or ("" if made.returncode in ALLOWED else f"exit {made.returncode}: {made.stderr[-500:]}")
+        fault = "\n".join(told) or (
+            "" if made.returncode in ALLOWED else f"exit {made.returncode}: {made.stderr[-500:]}"
+        )
         return made.returncode, fault
 
     def mutate(self, first: int, count: int) -> tuple[collections.Counter[int], list[str]]:

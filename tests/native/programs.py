@@ -71,7 +71,9 @@ def dense(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
     return mg.tanh(x @ w)
 
 
-SUMS_ON_ROWS = SUMS.replace("MESH", 'sdy.mesh @mesh = <["x"=4]>').replace("ROWS", '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}')
+SUMS_ON_ROWS = SUMS.replace("MESH", 'sdy.mesh @mesh = <["x"=4]>').replace(
+    "ROWS", '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
+)
 W = np.linspace(-1, 1, 12 * 16, dtype=np.float32).reshape(12, 16)
 
 PROGRAMS: dict[str, Write] = {

@@ -34,7 +34,9 @@ def good(campaign: Campaign) -> Path:
 
 
 def refused(campaign: Campaign, path: Path, *options: str) -> tuple[int, str]:
-    made = subprocess.run([str(campaign.program), str(path), *options], capture_output=True, text=True, errors="replace")
+    made = subprocess.run(
+        [str(campaign.program), str(path), *options], capture_output=True, text=True, errors="replace"
+    )
     assert "Sanitizer" not in made.stderr and "runtime error" not in made.stderr, made.stderr
     return made.returncode, made.stderr
 
@@ -64,11 +66,19 @@ def test_random_forgeries_are_refused_or_harmless(campaign: Campaign) -> None:
 def test_numbers_are_those_of_the_header() -> None:
     """What Python writes and C reads has one numbering."""
     header = (SOURCES / "table.h").read_text()
-    for kind, prefix in ((words.Op, "OP"), (words.Parameter, "PARAMETER"), (words.Call, "CALL"), (words.Control, "CONTROL"), (words.Code, "CODE")):
+    for kind, prefix in (
+        (words.Op, "OP"),
+        (words.Parameter, "PARAMETER"),
+        (words.Call, "CALL"),
+        (words.Control, "CONTROL"),
+        (words.Code, "CODE"),
+    ):
         line = next(line for line in header.splitlines() if line.startswith("enum mgx_") and f"{{ {prefix}_" in line)
         first, *others = re.findall(rf"{prefix}_(\w+)(?: = (\d+))?", line)
         names = [first[0], *(name for name, _ in others)]
-        assert {name: int(first[1] or 0) + n for n, name in enumerate(names)} == {each.name: each.value for each in kind}
+        assert {name: int(first[1] or 0) + n for n, name in enumerate(names)} == {
+            each.name: each.value for each in kind
+        }
     assert f"MGX_VERSION = {words.VERSION}," in header
 
 
@@ -94,7 +104,11 @@ def operation(table: list[int], op: words.Op, at: int, value: int) -> bool:
     """Change a word of the first such operation on stream 0 or 1: operations are lists, their numbers of words come first."""
     sizes = {words.Op.COPY: 5, words.Op.CLEAR: 4, words.Op.RECORD: 3, words.Op.WAIT: 3}
     for place in range(1, len(table) - 8):
-        is_launch = op == words.Op.LAUNCH and table[place - 1] == 7 + 3 * table[min(place + 6, len(table) - 1)] and table[place + 1] < 2
+        is_launch = (
+            op == words.Op.LAUNCH
+            and table[place - 1] == 7 + 3 * table[min(place + 6, len(table) - 1)]
+            and table[place + 1] < 2
+        )
         if table[place] == op and (is_launch or table[place - 1] == sizes.get(op)):
             table[place + at] = value
             return True
@@ -122,12 +136,18 @@ def test_forged_work(name: str, campaign: Campaign, good: Path, tmp_path: Path) 
 
 def test_files_that_are_no_modules(campaign: Campaign, good: Path, tmp_path: Path) -> None:
     content, path = good.read_bytes(), tmp_path / "m.mgx"
-    for wrong, said in ((b"", "MG0501"), (b"text" * 100, "MG0501"), (content[:-1], "MG0502"), (content[1:], "MG0501"), (content + b"\0", "MG0502")):
+    for wrong, said in (
+        (b"", "MG0501"),
+        (b"text" * 100, "MG0501"),
+        (content[:-1], "MG0502"),
+        (content[1:], "MG0501"),
+        (content + b"\0", "MG0502"),
+    ):
         path.write_bytes(wrong)
         code, message = refused(campaign, path, "--list")
         assert code == 1 and said in message, message
     assert refused(campaign, tmp_path / "missing", "--list")[0] == 2
-    assert refused(campaign, tmp_path, "--list") [0] == 1
+    assert refused(campaign, tmp_path, "--list")[0] == 1
 
 
 def test_every_damaged_member_is_noticed(campaign: Campaign, good: Path, tmp_path: Path) -> None:
@@ -155,7 +175,9 @@ def test_the_command_gives_a_table(campaign: Campaign, tmp_path: Path, capsys: p
     assert path.read_bytes() == again.read_bytes()
     assert main(["run", str(path)]) == 0
     assert main(["native", "--sources"]) == 0 and str(SOURCES) in capsys.readouterr().out
-    listed = subprocess.run([str(campaign.program), str(path), "--list"], capture_output=True, text=True).stdout.splitlines()
+    listed = subprocess.run(
+        [str(campaign.program), str(path), "--list"], capture_output=True, text=True
+    ).stdout.splitlines()
     assert listed[:2] == ["4 ranks", "input x <f4 (8, 12) 384 bytes"]
 
 

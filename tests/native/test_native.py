@@ -52,7 +52,9 @@ def check(path: Path, outcome: loader.Outcome, args: dict[str, Array], arch: str
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_results_have_the_bits_of_the_python_executor(name: str, tmp_path: Path, program: Path, libraries: Path) -> None:
+def test_results_have_the_bits_of_the_python_executor(
+    name: str, tmp_path: Path, program: Path, libraries: Path
+) -> None:
     """Three steps: the first is issued launch by launch, the others are CUDA graphs."""
     path = made(name, tmp_path)
     args = arguments(path)

@@ -72,7 +72,9 @@ def test_signing_again_takes_the_place_of_the_signature(signed: tuple[Path, Path
         mg.load(tmp_path / "again.mgx", verify_key=signed[1])
 
 
-def test_an_unsigned_module_is_refused(signed: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unsigned_module_is_refused(
+    signed: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plain = module(tmp_path / "plain.mgx")
     for words in (["verify", str(plain), "--key"], ["run", str(plain), "--verify-key"]):
         assert main([*words, str(signed[1])]) == 1
@@ -102,7 +104,7 @@ def test_every_changed_member_is_refused(signed: tuple[Path, Path]) -> None:
     for name, content in good.items():
         changed = bytes([content[0] ^ 1]) + content[1:] if content else b"x"
         container.write(path, good | {name: changed})
-        with pytest.raises(ModuleError, match="MG050[26]"):
+        with pytest.raises(ModuleError, match=r"MG050[26]"):
             mg.load(path, verify_key=public)
 
 
@@ -110,9 +112,9 @@ def test_keys_that_are_none(signed: tuple[Path, Path], tmp_path: Path) -> None:
     private, public = keys(tmp_path, "own")
     (tmp_path / "text").write_text("no key\n")
     for wrong in (tmp_path / "text", tmp_path / "missing", tmp_path, private):
-        with pytest.raises(UsageError, match="MG0002: .* cannot be read as a public key"):
+        with pytest.raises(UsageError, match=r"MG0002: .* cannot be read as a public key"):
             mg.load(signed[0], verify_key=wrong)
-    with pytest.raises(UsageError, match="MG0002: .* cannot be read as a private key"):
+    with pytest.raises(UsageError, match=r"MG0002: .* cannot be read as a private key"):
         sign(signed[0], signed[0], public)
 
 

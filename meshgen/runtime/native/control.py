@@ -1,7 +1,7 @@
 """Control flow that the host follows, as a program of jumps over segments of recorded work.
 
-    a loop whose trips depend on values becomes
-    RUN hand over; top: RUN condition; CHOOSE by its result (0: end, 1: body); body: RUN body; RUN hand over; JUMP top; end:
+a loop whose trips depend on values becomes
+RUN hand over; top: RUN condition; CHOOSE by its result (0: end, 1: body); body: RUN body; RUN hand over; JUMP top; end:
 """
 
 from __future__ import annotations

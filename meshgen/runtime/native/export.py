@@ -17,6 +17,7 @@ from meshgen.runtime.open_module import OpenModule
 FOLDER = "native/"
 SOURCES = Path(__file__).parents[2] / "native"  # of the loader, in C
 
+
 def write_native(source: str | Path, target: str | Path) -> dict[str, bytes]:
     """Write the module with what the C loader needs; returns the members that were added.
 
@@ -31,6 +32,7 @@ def write_native(source: str | Path, target: str | Path) -> dict[str, bytes]:
     added = native_members(module)
     container.write(Path(target), with_members(module.members, added))
     return added
+
 
 def with_members(members: Members, added: dict[str, bytes]) -> dict[str, bytes]:
     """The members of a module with others in its folder `native`, and its manifest for them; a signature no longer holds."""

@@ -176,7 +176,9 @@ class RecordingNccl:
         self._tape.close_group()
         return (_DONE,)
 
-    def ncclAllReduce(self, source: int, target: int, count: int, dtype: int, kind: int, comm: Comm, stream: int) -> Outcome:
+    def ncclAllReduce(
+        self, source: int, target: int, count: int, dtype: int, kind: int, comm: Comm, stream: int
+    ) -> Outcome:
         return self._call(Call.ALL_REDUCE, comm, stream, source, target, count, dtype, kind, 0)
 
     def ncclAllGather(self, source: int, target: int, count: int, dtype: int, comm: Comm, stream: int) -> Outcome:

@@ -23,7 +23,9 @@ from meshgen.runtime.native.control import PartRecorder
 from meshgen.runtime.native.recording import RecordingApi, RecordingDevice
 from meshgen.runtime.native.words import Pool, Words
 
-_MARK = b"kernel "  # begins what stands for the image of a kernel of the module: the number of its part and its name follow
+_MARK = (
+    b"kernel "  # begins what stands for the image of a kernel of the module: the number of its part and its name follow
+)
 
 
 def native_members(module: LoadedModule) -> dict[str, bytes]:
@@ -96,7 +98,9 @@ def _marked(kernels: Mapping[str, Kernel], part: int) -> CodeOf:
     return find
 
 
-def _put_functions(table: Words, api: RecordingApi, parts: Sequence[Part], files: Files, added: dict[str, bytes]) -> None:
+def _put_functions(
+    table: Words, api: RecordingApi, parts: Sequence[Part], files: Files, added: dict[str, bytes]
+) -> None:
     """Every kernel with its codes, best first; the PTX of one that is none of the module's is added to the members."""
     table.put(len(api.tape.functions))
     for image, entry in api.tape.functions:
@@ -108,7 +112,9 @@ def _put_functions(table: Words, api: RecordingApi, parts: Sequence[Part], files
         else:
             member = f"native/{entry}.ptx"
             added[member] = image
-            table.put_lists([(words.Code.PTX, number_of(target_of(image.decode())), 0, files.number(member), THREADS, 0)])
+            table.put_lists(
+                [(words.Code.PTX, number_of(target_of(image.decode())), 0, files.number(member), THREADS, 0)]
+            )
 
 
 def _codes(kernel: Kernel, part: Part, files: Files) -> Iterator[words.Record]:
