@@ -64,12 +64,18 @@ class Box:
         return self.offset * self.itemsize
 
     @property
+    def byte_start(self) -> int:
+        """Where its lowest element begins, from the buffer's start: before `byte_offset` where strides are negative."""
+        lowest = sum(min(0, (count - 1) * stride) for count, stride in zip(self.shape, self.strides, strict=True))
+        return (self.offset + lowest * bool(self.size)) * self.itemsize
+
+    @property
     def byte_end(self) -> int:
-        """Where its last element ends, from the buffer's start; where it begins if it has none."""
+        """Where its highest element ends, from the buffer's start; where it begins if it has none."""
         if not self.size:
             return self.byte_offset
-        last = sum((count - 1) * stride for count, stride in zip(self.shape, self.strides, strict=True))
-        return (self.offset + last + 1) * self.itemsize
+        highest = sum(max(0, (count - 1) * stride) for count, stride in zip(self.shape, self.strides, strict=True))
+        return (self.offset + highest + 1) * self.itemsize
 
     @property
     def is_contiguous(self) -> bool:

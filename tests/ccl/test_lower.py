@@ -224,4 +224,6 @@ def test_boxes() -> None:
     assert box.is_contiguous and (box.byte_offset, box.byte_end) == (40, 40 + 96)
     assert not box.rows(1, 0, 2).is_contiguous and box.rows(0, 1, 2).rows(1, 1, 3).is_contiguous
     assert box.rows(2, 1, 2).byte_end == 40 + 4 * (12 + 8 + 1 + 1)
+    back = Box(SCRATCH, "f32", 16, (2, 5), (-16, 3))  # as of a reversed dim
+    assert (back.byte_start, back.byte_offset, back.byte_end) == (0, 64, 4 * (16 + 12 + 1))
     assert Box(SCRATCH, "f32", 3, (0, 2), (9, 9)).byte_end == 12 and Box(SCRATCH, "i1", 3, (), ()).is_contiguous

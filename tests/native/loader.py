@@ -81,7 +81,7 @@ def _all(lines: Sequence[Sequence[str]], environment: Mapping[str, str]) -> list
         subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
         for line in lines
     ]
-    told = [each.communicate(timeout=60) for each in running]
+    told = [each.communicate(timeout=600) for each in running]
     return [Outcome(each.returncode, out, err, {}) for each, (out, err) in zip(running, told, strict=True)]
 
 

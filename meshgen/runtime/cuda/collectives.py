@@ -67,7 +67,10 @@ class RankWork:
         parameters = ParameterBlock(list(zip(values, kernel.parameters, strict=True)))
         read, written = read_and_written(step)
         sides = [*((box, False) for box in read), *((box, True) for box in written)]
-        ranges = [(self.address(box), box.byte_end - box.byte_offset, is_written) for box, is_written in sides]
+        ranges = [
+            (self._start_of(box.buffer) + box.byte_start, box.byte_end - box.byte_start, is_written)
+            for box, is_written in sides
+        ]
         self._device.api.limit_launch(parameters.address, ranges)
         return Launch(function, (blocks, 1, 1), THREADS, 0, parameters)
 
