@@ -330,4 +330,18 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "kernel, the line of its Triton source and the PTX instruction; or both launches and the buffers; or the ranks and what they wait for.",
         "It is a fault of meshgen, or of whoever changed the module; please report it with the module.",
     ),
+    "MG0609": Fault(
+        "A rank is lost: its process or machine is gone, it does not answer in time, or it has failed itself and says why. The message names the collective that this rank is in, "
+        "the ranks that it waits for, and what is known of them. All ranks end with it.",
+        "Look for the first failure: the message of a rank that has given up is in those of the others. Ranks that are only slow need more time: `--time-out`. "
+        "[distributed.md](distributed.md) tells what is noticed how.",
+    ),
+    "MG0610": Fault(
+        "A launcher has started ranks that do not run the same: the message says which of them have which module, by its digest, on which mesh and kind of device.",
+        "Copy one module file to all machines, and give all ranks the same options.",
+    ),
+    "MG0611": Fault(
+        "The variables by which a process knows which rank it is, and where the others are, are incomplete or contradict each other.",
+        "Start with torchrun, mpiexec or srun; without a launcher set RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT for each process.",
+    ),
 }

@@ -67,6 +67,9 @@ CODES: dict[str, str] = {
     "MG0606": "not enough memory to check",
     "MG0607": "narrow floats are widened by an array (a warning)",
     "MG0608": "a kernel is at fault on the emulated GPU",
+    "MG0609": "a rank is lost",
+    "MG0610": "ranks run different modules",
+    "MG0611": "launcher's variables are incomplete or contradict each other",
 }
 
 

@@ -17,10 +17,11 @@ from meshgen.mesh import Mesh
 
 @dataclass(frozen=True)
 class Pending:
-    """What a rank is about to do on the network, in the buffers of one of its collectives."""
+    """What a rank is about to do on the network, in the buffers of one of its collectives; `label` is for messages."""
 
     launch: Launch
     memory: HostBuffers
+    label: str = ""
 
 
 def run_lowered(

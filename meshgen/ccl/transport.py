@@ -31,14 +31,8 @@ class Transport(Protocol[Memory]):
         """Independent calls in one communicator: one launch."""
         ...
 
-    def messages(self, step: Messages, memory: Memory) -> None: ...
-
-    def poll(self) -> None:
-        """Raises RuntimeFailure MG0604 where a peer is lost or does not answer."""
-        ...
-
-    def abort(self) -> None:
-        """End what is under way; nothing else may be called then."""
+    def messages(self, step: Messages, memory: Memory) -> None:
+        """All sends and receives of a step. Both methods raise RuntimeFailure MG0609: a peer is lost or does not answer."""
         ...
 
 

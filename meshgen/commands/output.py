@@ -27,17 +27,18 @@ class Output:
     Names and texts of a program or module may come from anybody: what a terminal would obey is escaped.
     """
 
-    def __init__(self, as_json: bool) -> None:
-        self.as_json = as_json
+    def __init__(self, as_json: bool, *, is_silent: bool = False) -> None:
+        """`is_silent`: nothing is written; another process of the program speaks for this one."""
+        self.as_json, self.is_silent = as_json, is_silent
 
     def text(self, text: str) -> None:
         """Write text to stdout, unless a document is asked for."""
-        if not self.as_json:
+        if not (self.as_json or self.is_silent):
             write_out(printable(text if text.endswith("\n") else text + "\n"))
 
     def tables(self, *tables: Table) -> None:
         """Write tables to stdout with an empty line after each, unless a document is asked for."""
-        if self.as_json:
+        if self.as_json or self.is_silent:
             return
         from meshgen.answers.tables import WIDTH, render
 
@@ -48,12 +49,13 @@ class Output:
 
     def document(self, value: Mapping[str, Any]) -> None:
         """Write the document to stdout if one is asked for."""
-        if self.as_json:
+        if self.as_json and not self.is_silent:
             write_out(document_text(value) + "\n")
 
     def note(self, text: str) -> None:
         """Write a line to stderr."""
-        write_err(printable(text + "\n"))
+        if not self.is_silent:
+            write_err(printable(text + "\n"))
 
     def warnings(self, found: Sequence[Diagnostic]) -> None:
         """Write warnings to stderr, each with its place."""

@@ -13,19 +13,23 @@ import numpy as np
 
 from meshgen.answers.tables import table_of
 from meshgen.api import load
+from meshgen.ccl.world import TIME_OUT_SECONDS
 from meshgen.commands.arrays import Array, is_raw, load_arrays
 from meshgen.commands.common import natural, not_negative, positive
 from meshgen.commands.comparison import Expected, compare
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option
-from meshgen.commands.time_limit import add_time_limit, time_limit
+from meshgen.commands.time_limit import add_time_limit, seconds, time_limit
 from meshgen.errors import ArgumentError, Diagnostic, NumbersDiffer, RuntimeFailure, UsageError
 from meshgen.executables.open_sizes import AT_LOAD
 from meshgen.ir.graph import TensorType, dtype_name
+from meshgen.runtime import bootstrap
+from meshgen.runtime.bootstrap import TIME_OUT
 from meshgen.runtime.emulate import Emulation
 from meshgen.runtime.files import write_file
 from meshgen.runtime.module import DEVICES, LoadedModule
 from meshgen.runtime.random_arrays import random_array
+from meshgen.runtime.ranks import told
 from meshgen.runtime.sizes import sizes_text
 
 
@@ -66,6 +70,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=natural, default=0, help="of the random inputs (default: %(default)s)")
     add_time_limit(parser)
+    parser.add_argument(
+        "--time-out",
+        type=seconds,
+        metavar="SECONDS",
+        help="where a launcher has started a process for each rank: how long a rank waits for others before it gives them up "
+        f"(default: the variable {TIME_OUT}, else {TIME_OUT_SECONDS:g})",
+    )
 
 
 def _add_engine(parser: argparse.ArgumentParser) -> None:
@@ -94,6 +105,13 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
+    """In a process for each rank where a launcher has started some: the first one speaks for all, unless another fails."""
+    world = bootstrap.world(options.time_out)
+    with told(world):
+        return _run(options, Output(output.as_json, is_silent=world is not None and world.rank > 0))
+
+
+def _run(options: argparse.Namespace, output: Output) -> int:
     given = read_inputs(options.input)
     module = load(options.module, meshes_option(options.mesh), devices=options.devices, verify_key=options.verify_key)
     module = module.at(args=closing(options) | {name: array.shape for name, array in given.items() if name})
@@ -155,11 +173,14 @@ def run_step(module: LoadedModule, given: Mapping[str, Array], options: argparse
     module.require_sizes()
     module.require_memory()
     args = arguments(module, given, options.seed)
-    expected = expectation(module, options.expect, args) if options.expect else Expected({})
+    speaks = not output.is_silent
+    expected = expectation(module, options.expect, args) if options.expect and speaks else Expected({})
     begin = time.perf_counter()
     emulation = Emulation(options.arch or "", options.races, options.order)
     results = module.run(args, emulation if options.device == "emulate" else options.device)
     seconds = time.perf_counter() - begin
+    if not speaks:
+        return 0
     names = [b.name for b in module.outputs]
     if options.output:
         _save(Path(options.output), dict(zip(names, results, strict=True)))

@@ -14,10 +14,11 @@ from meshgen.errors import Diagnostic, RuntimeFailure
 
 def add_time_limit(parser: argparse.ArgumentParser) -> None:
     text = "end with a run-time failure when the step takes longer (default: no limit; Ctrl-C ends it as well)"
-    parser.add_argument("--time-limit", type=_seconds, metavar="SECONDS", help=text)
+    parser.add_argument("--time-limit", type=seconds, metavar="SECONDS", help=text)
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """A positive number of seconds, as the type of an option."""
     try:
         value = float(text)
     except ValueError:
@@ -28,19 +29,17 @@ def _seconds(text: str) -> float:
 
 
 @contextmanager
-def time_limit(seconds: float | None) -> Generator[None]:
+def time_limit(limit: float | None) -> Generator[None]:
     """Raises RuntimeFailure MG0604 inside when the time is over. For the main thread of a process."""
-    if seconds is None:
+    if limit is None:
         yield
         return
 
     def over(*_: Any) -> None:
-        raise RuntimeFailure(
-            Diagnostic("MG0604", f"it takes more than {seconds:g} s", hint="--time-limit gives it more")
-        )
+        raise RuntimeFailure(Diagnostic("MG0604", f"it takes more than {limit:g} s", hint="--time-limit gives it more"))
 
     before = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, limit)
     try:
         yield
     finally:

@@ -11,13 +11,17 @@ from typing import Any
 import numpy as np
 
 from meshgen.ccl.between import Post
+from meshgen.ccl.processes import Processes
+from meshgen.ccl.world import World
 from meshgen.runtime.cuda import api
 from meshgen.runtime.cuda.code import code_of
 from meshgen.runtime.cuda.execute import Executor, Program
 from meshgen.runtime.emulate import Emulation, first_arch
+from meshgen.runtime.execute import Rank, run_alone
 from meshgen.runtime.launch import Launch, evaluated, interpreted
 from meshgen.runtime.manifest import Manifest
-from meshgen.runtime.reference import plan_steps
+from meshgen.runtime.ranks import gathered
+from meshgen.runtime.reference import place_arguments, plan_steps
 from meshgen.runtime.simulate import together
 
 Array = np.ndarray[Any, Any]
@@ -41,25 +45,41 @@ class Run:
         owner: what the program belongs to; an engine that keeps devices ready keeps them as long as that.
         parts, args: of each mesh its module, and the arguments of its plan.
         emulation: how GPUs are emulated.
+        world: the ranks, one of which this process runs; None: it runs all of them.
     """
 
     owner: object
     parts: Sequence[Loaded]
     args: Sequence[Sequence[Array]]
     emulation: Emulation
+    world: World | None = None
 
 
 Results = list[list[Array]]  # of each mesh
 
 
 def on_host(launch_of: Callable[[Loaded], Launch], run: Run) -> Results:
-    """All ranks in lock-step on NumPy; kernels as the launcher runs them."""
+    """All ranks in lock-step on NumPy, or this process's; kernels as the launcher runs them."""
+    if run.world:
+        return _one_on_host(launch_of, run, run.world)
     post = Post()
     steps = [
         plan_steps(part.manifest, part.constants, args, launch_of(part), post)
         for part, args in zip(run.parts, run.args, strict=True)
     ]
     return together(steps, post)
+
+
+def _one_on_host(launch_of: Callable[[Loaded], Launch], run: Run, world: World) -> Results:
+    """The rank that this process is."""
+    network = Processes(world, [part.manifest.mesh for part in run.parts])
+    number = [part.manifest.mesh.name for part in run.parts].index(network.mesh.name)
+    part = run.parts[number]
+    rank = Rank(part.manifest.plan, network.mesh, network.rank, launch_of(part), network.first_rank)
+    place_arguments(part.manifest, part.constants, run.args[number], rank.frame, network.rank)
+    run_alone(rank, network)
+    own = [rank.frame.view(binding.buffer) for binding in part.manifest.outputs]
+    return gathered(world, [part.manifest for part in run.parts], own)
 
 
 def _evaluated(part: Loaded) -> Launch:
@@ -76,7 +96,7 @@ def on_emulated_gpus(run: Run) -> Results:
     """What runs on GPUs, on emulated ones that are new for each step. Raises RuntimeFailure MG0608 for what they refuse."""
     how = run.emulation
     arch = how.arch or next(filter(None, (first_arch(part.manifest.kernels) for part in run.parts)), DEFAULT_ARCH)
-    gpus = api.emulated(_ranks(run), arch, seed=how.order, races=how.races)
+    gpus = api.emulated(1 if run.world else _ranks(run), arch, seed=how.order, races=how.races, world=run.world)
     executor = _executor(run, gpus)
     results = executor.run(run.args)
     executor.close()
@@ -89,7 +109,7 @@ _EXECUTORS: weakref.WeakKeyDictionary[object, tuple[Executor, weakref.finalize[.
 def on_gpus(run: Run) -> Results:
     """GPUs of this machine, which the first step makes ready; they are given back with the owner."""
     if run.owner not in _EXECUTORS:
-        executor = _executor(run, api.real(_ranks(run)))
+        executor = _executor(run, api.real_of(run.world) if run.world else api.real(_ranks(run)))
         _EXECUTORS[run.owner] = executor, weakref.finalize(run.owner, executor.close)
     executor, release = _EXECUTORS[run.owner]
     try:
@@ -103,7 +123,8 @@ def on_gpus(run: Run) -> Results:
 
 def _executor(run: Run, gpus: api.Api) -> Executor:
     programs = [Program(p.manifest, p.constants, code_of(p.manifest.kernels, p.member, gpus)) for p in run.parts]
-    return Executor(programs, gpus, warm_up=gpus.machine is None)
+    ordinal = (run.world.local_rank or 0) if run.world and gpus.machine is None else 0
+    return Executor(programs, gpus, warm_up=gpus.machine is None, world=run.world, ordinal=ordinal)
 
 
 def _ranks(run: Run) -> int:

@@ -1,6 +1,6 @@
 """One rank's part of a step on the host: kernels, lowered collectives and control flow in the rank's arena.
 
-The rank runs until it communicates, and says so to who has the network: all ranks in one process (`reference.py`), or MPI. What a
+The rank runs until it communicates, and says so to who has the network: all ranks in one process (`reference.py`), or processes. What a
 collective leaves undefined is poison, as is its scratch.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,8 +17,10 @@ from meshgen.ccl.collective import Collective
 from meshgen.ccl.host import HostBuffers
 from meshgen.ccl.local import Pending
 from meshgen.ccl.lower import lower
+from meshgen.ccl.processes import Processes
 from meshgen.ccl.steps import SCRATCH, BufferRef, Lowered
-from meshgen.ccl.transport import Transport, launches, perform
+from meshgen.ccl.transport import launches, perform
+from meshgen.errors import Diagnostic, RuntimeFailure, bracketed
 from meshgen.ir.evaluate.common import poison
 from meshgen.ir.evaluate.control import case_branch
 from meshgen.mesh import Mesh
@@ -66,12 +69,26 @@ class Frame:
         return [self.view(number).copy() for number in numbers]
 
 
-def run_alone(rank: Rank, transport: Transport[HostBuffers]) -> None:
-    """The step of a rank in a process of its own. Ranks that choose different ways through control flow wait for each other."""
+def run_alone(rank: Rank, network: Processes) -> None:
+    """The step of a rank in a process of its own. Raises RuntimeFailure: MG0609, a rank is lost; MG0604, ranks choose differently."""
     for item in rank.frame.plan.items:
         for request in rank.run(item):
             if isinstance(request, Pending):
-                perform(request.launch, request.memory, transport)
+                with network.world.doing(partial(str, request.label)):
+                    perform(request.launch, request.memory, network)
+            else:
+                with network.world.doing(partial(str, f"the choice of '{request.item.located}'")):
+                    require_one_way(request.item, network.choices(request.number))
+
+
+def require_one_way(item: Item, choices: Sequence[int | None]) -> None:
+    """Raises RuntimeFailure MG0604 where ranks go different ways through control flow: they would wait for ever.
+
+    `choices`: of the ranks; None: it is not there.
+    """
+    if len(set(choices)) > 1:
+        text = f"'{item.op}' holds collectives, but the ranks choose differently: {[*choices]}; they would deadlock"
+        raise RuntimeFailure(Diagnostic("MG0604", text + bracketed(item.source)))
 
 
 class Rank:
@@ -113,7 +130,7 @@ class Rank:
             memory[SCRATCH][...] = POISON
         buffers = HostBuffers(memory)
         for launch in launches(self._steps(frame, item), buffers):
-            yield Pending(launch, buffers)
+            yield Pending(launch, buffers, item.located)
 
     def _steps(self, frame: Frame, item: Item) -> Lowered:
         if id(item) not in self._lowered:

@@ -21,10 +21,21 @@ _VIEWS = ("constant", "broadcast_in_dim", "transpose", "slice", "reverse", "iota
 _COMPUTED_BYTES = 4  # at least, of an element: narrow types are computed in f32
 
 
-def require_memory(manifests: Iterable[Manifest]) -> None:
-    """Raises RuntimeFailure MG0604 where a step of these modules, run together, does not fit into the memory that is free."""
+def require_memory(manifests: Iterable[Manifest], *, alone: bool = False) -> None:
+    """Raises RuntimeFailure MG0604 where a step of these modules, run together, does not fit into the memory that is free.
+
+    `alone`: this process runs one rank only, of any of them.
+    """
     free, parts = free_bytes(), list(manifests)
-    needed = sum(map(step_bytes, parts))
+    if alone:
+        needed = max(step_bytes(part, 1) for part in parts)
+        if free is not None and needed > free:
+            text = (
+                f"a rank needs about {needed} bytes, which do not fit into this machine's memory: {free} bytes are free"
+            )
+            raise RuntimeFailure(Diagnostic("MG0604", text))
+        return
+    needed = sum(step_bytes(part, part.mesh.size) for part in parts)
     if free is None or needed <= free:
         return
     ranks, arena = sum(part.mesh.size for part in parts), sum(part.plan.arena_bytes * part.mesh.size for part in parts)
@@ -44,11 +55,11 @@ def out_of_memory() -> Generator[None]:
         raise RuntimeFailure(Diagnostic("MG0604", text)) from error
 
 
-def step_bytes(manifest: Manifest) -> int:
-    """What a step takes: the arenas of all ranks, global arguments and results, and the kernel that needs most."""
+def step_bytes(manifest: Manifest, ranks: int) -> int:
+    """What a step takes: the arenas of so many ranks, global arguments and results, and the kernel that needs most."""
     ends = sum(binding.type.nbytes for binding in (*manifest.inputs, *manifest.outputs))
     kernel = max((body_bytes(body) for body in manifest.plan.kernels.values()), default=0)
-    return manifest.mesh.size * (manifest.plan.arena_bytes + _RANK_BYTES) + ends + kernel
+    return ranks * (manifest.plan.arena_bytes + _RANK_BYTES) + ends + kernel
 
 
 def body_bytes(graph: Graph) -> int:

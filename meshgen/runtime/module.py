@@ -10,6 +10,7 @@ import numpy as np
 
 from meshgen.errors import ArgumentError, Diagnostic, MissingError, ShardingError, UsageError
 from meshgen.mesh import Mesh
+from meshgen.runtime import bootstrap
 from meshgen.runtime.arguments import Arguments, Shapes, arrays_of, by_name, shapes_given
 from meshgen.runtime.checker import check
 from meshgen.runtime.emulate import EmulatedKernel, Emulation, first_arch
@@ -19,6 +20,7 @@ from meshgen.runtime.manifest import Binary, Binding, Kernel, Manifest
 from meshgen.runtime.members import Members
 from meshgen.runtime.open_program import Argument
 from meshgen.runtime.plan import Schedule
+from meshgen.runtime.ranks import require_same, told
 from meshgen.runtime.sizes import Given, bound, refuse_other_count
 
 Array = np.ndarray[Any, Any]
@@ -183,7 +185,9 @@ class LoadedModule:
         return LoadedModule(self._container, replace(self.manifest, mesh=own), self._constants, self._weights)
 
     def run(self, args: Arguments, device: str | Emulation = "reference") -> list[Array]:
-        """Run one step on all ranks in this process.
+        """Run one step on all ranks in this process; on one of them where a launcher has started a process for each.
+
+        Every process is given the global arguments, of which it uses its rank's part, and gets the global results.
 
         Args:
             args: global arrays in the order of `inputs`, or by name.
@@ -193,16 +197,22 @@ class LoadedModule:
             ArgumentError: MG0601, with everything that does not fit.
             MissingError: MG0602, the device is not there.
             ShardingError: MG0201, the size of a mesh axis is unknown.
-            RuntimeFailure: MG0604, it does not fit into memory; MG0608, a kernel is at fault.
+            RuntimeFailure: MG0604, it does not fit into memory; MG0608, a kernel is at fault; MG0609, a rank is lost;
+                MG0610, other processes run another module.
         """
         self.require_sizes()
-        given = arrays_of(self.inputs, args)
-        self.require_memory()
+        world = bootstrap.world()
         name, emulation = ("emulate", device) if isinstance(device, Emulation) else (device, Emulation())
         if name not in ENGINES:
             raise UsageError(Diagnostic("MG0001", f"unknown device '{name}'", hint=f"use one of {', '.join(DEVICES)}"))
-        run = Run(self, [part.loaded for part in self.parts], [part.filled(given) for part in self.parts], emulation)
-        with out_of_memory():
+        with told(world), out_of_memory():
+            if world:
+                refuse_other_count(self.meshes, world.size, "processes were started by a launcher")
+                require_same(world, self, self.name, self._container, self.meshes, name)
+            given = arrays_of(self.inputs, args)
+            self.require_memory()
+            parts = [part.loaded for part in self.parts]
+            run = Run(self, parts, [part.filled(given) for part in self.parts], emulation, world)
             return self._in_order(ENGINES[name](run))
 
     @property
@@ -221,7 +231,7 @@ class LoadedModule:
 
     def require_memory(self) -> None:
         """Raises RuntimeFailure MG0604 where a step does not fit into this machine's memory."""
-        require_memory(part.manifest for part in self.parts)
+        require_memory((part.manifest for part in self.parts), alone=bootstrap.world() is not None)
 
     def require_sizes(self) -> None:
         """Raises ShardingError MG0201 while the number of devices along an axis is unknown."""

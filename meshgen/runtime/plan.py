@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import Any
 
 from meshgen.ccl.cost import COMMUNICATIONS
+from meshgen.errors import bracketed
 from meshgen.ir.graph import Graph, TensorType
 from meshgen.runtime.in_place import overwrites
 
@@ -130,6 +131,11 @@ class Item:
             return f"{self.op} {'to' if self.op == 'transfer_send' else 'from'} @{self.attrs['peer'].name}"
         axes = self.attrs.get("axes")
         return self.kernel or (f"{self.op} over {', '.join(axes) or 'no axis'}" if isinstance(axes, tuple) else self.op)
+
+    @property
+    def located(self) -> str:
+        """The same with its place in the program: `all_reduce over x, y (block.mlir:12)`."""
+        return self.label + bracketed(self.source)
 
 
 @dataclass(frozen=True)

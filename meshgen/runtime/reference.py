@@ -13,14 +13,14 @@ import numpy as np
 
 from meshgen.ccl.between import BETWEEN, Post
 from meshgen.ccl.local import Pending, communicate
-from meshgen.errors import Diagnostic, RuntimeFailure, bracketed
 from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh
-from meshgen.runtime.execute import Choice, Frame, Rank, Request
+from meshgen.runtime.execute import Choice, Frame, Rank, Request, require_one_way
 from meshgen.runtime.launch import Launch
 from meshgen.runtime.manifest import Manifest
 from meshgen.runtime.plan import Item, Schedule
-from meshgen.runtime.simulate import assemble, shard_array, together
+from meshgen.runtime.ranks import assembled
+from meshgen.runtime.simulate import shard_array, together
 
 Array = np.ndarray[Any, Any]
 
@@ -56,10 +56,7 @@ def plan_steps(manifest: Manifest, constants: Mapping[int, Array], args: Sequenc
         _run_together([rank.run(item) for rank in ranks], mesh, post)
         if item.op == "transfer_send":
             post.announce(item.attrs["channel"])
-    return [
-        assemble([rank.frame.view(b.buffer).copy() for rank in ranks], b.sharding, b.type.sizes, mesh)
-        for b in manifest.outputs
-    ]
+    return assembled(manifest, [[rank.frame.view(b.buffer).copy() for b in manifest.outputs] for rank in ranks])
 
 
 def place_arguments(
@@ -78,19 +75,11 @@ def _run_together(running: Sequence[Iterator[Request]], mesh: Mesh, post: Post) 
     """One item on all ranks: each runs until it needs the others."""
     while any(now := [next(each, None) for each in running]):
         if choices := [each for each in now if isinstance(each, Choice)]:
-            _require_one_way(choices, len(now))
+            numbers = [each.number if isinstance(each, Choice) else None for each in now]
+            require_one_way(choices[0].item, numbers)
         else:
             pending = [each if isinstance(each, Pending) else None for each in now]
             communicate(pending, mesh, post.wires, post.first_rank[mesh.name])
-
-
-def _require_one_way(choices: Sequence[Choice], ranks: int) -> None:
-    """Raises RuntimeFailure MG0604 where ranks choose differently: they would wait for ever."""
-    numbers = [choice.number for choice in choices]
-    if len(set(numbers)) > 1 or len(numbers) < ranks:
-        item = choices[0].item
-        text = f"'{item.op}' holds collectives, but the ranks choose differently: {numbers}; they would deadlock"
-        raise RuntimeFailure(Diagnostic("MG0604", text + bracketed(item.source)))
 
 
 def _node(plan: Schedule, item: Item) -> Node:

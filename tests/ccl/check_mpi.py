@@ -1,4 +1,4 @@
-"""Lowered collectives over MPI, one rank per process, compared with what they mean.
+"""Lowered collectives, one rank per process, compared with what they mean.
 
 mpiexec -n 4 python -m tests.ccl.check_mpi --count 200 --seed 1
 """
@@ -14,12 +14,14 @@ import numpy as np
 from meshgen.ccl.collective import Collective
 from meshgen.ccl.host import HostBuffers
 from meshgen.ccl.lower import lower
-from meshgen.ccl.mpi import Mpi, world
+from meshgen.ccl.processes import Processes
 from meshgen.ccl.steps import OPERAND, RESULT, SCRATCH, Group, dense
 from meshgen.ccl.transport import execute
+from meshgen.ccl.world import World
 from meshgen.errors import RuntimeFailure
 from meshgen.ir.graph import Node
 from meshgen.mesh import make_mesh
+from meshgen.runtime.bootstrap import world
 from tests.ccl.lowered import JUNK, defined, meant, same
 from tests.ccl.random_collectives import Case, random_bytes, random_case
 
@@ -31,7 +33,7 @@ def case_of(rng: np.random.Generator, ranks: int) -> Case:
             return case
 
 
-def is_right(node: Node, transport: Mpi, rng: np.random.Generator) -> bool:
+def is_right(node: Node, transport: Processes, rng: np.random.Generator) -> bool:
     """Whether this process ends with what its rank is to have."""
     mesh, rank = transport.mesh, transport.rank
     shards = [random_bytes(rng, node.operands[0].type) for _ in range(mesh.size)]
@@ -48,20 +50,22 @@ def is_right(node: Node, transport: Mpi, rng: np.random.Generator) -> bool:
     return same(have[mask], want[mask], moves="kind" not in node.attrs)
 
 
-def leave_peers_alone(ranks: int) -> None:
-    """Rank 0 calls what nobody else does, and ends all when its time is over."""
-    transport = Mpi(world(), [make_mesh({"x": ranks})], time_limit=0.3)
+def leave_peers_alone(own: World) -> int:
+    """Rank 0 calls what nobody else does, and gives up when its time is over."""
+    transport = Processes(own, [make_mesh({"x": own.size})])
     box = dense(OPERAND, "ui8", (4,))
-    memory = HostBuffers({OPERAND: np.zeros(4, np.uint8), RESULT: np.zeros(4 * ranks, np.uint8)})
-    transport.connect([("x",)])
-    if transport.rank:
+    memory = HostBuffers({OPERAND: np.zeros(4, np.uint8), RESULT: np.zeros(4 * own.size, np.uint8)})
+    if own.rank:
         time.sleep(60)
+    call = Group("all_gather", "", "ui8", 4, box, dense(RESULT, "ui8", (4 * own.size,)), ("x",))
     try:
-        transport.groups([Group("all_gather", "", "ui8", 4, box, dense(RESULT, "ui8", (4 * ranks,)), ("x",))], memory)
+        with own.doing(lambda: "all_gather along x"):
+            transport.groups([call], memory)
     except RuntimeFailure as failure:
         sys.stderr.write(f"{failure}\n")
         sys.stderr.flush()
-        transport.abort()
+        own.fail(str(failure))
+    return 4
 
 
 def main() -> int:
@@ -70,19 +74,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--alone", action="store_true", help="rank 0 waits for who never comes")
     args = parser.parse_args()
-    processes = world()
+    own = world(0.3 if args.alone else 60.0)
+    assert own, "start it with mpiexec"
     if args.alone:
-        leave_peers_alone(processes.size)
+        return leave_peers_alone(own)
     wrong = 0
     for number in range(args.count):
         rng = np.random.default_rng((args.seed, number))
-        case = case_of(rng, processes.size)
-        if not is_right(case.node, Mpi(processes, [case.mesh]), rng):
+        case = case_of(rng, own.size)
+        if not is_right(case.node, Processes(own, [case.mesh]), rng):
             wrong += 1
-            sys.stdout.write(f"rank {processes.rank}: seed {args.seed}, number {number}: {case}\n")
-    total = processes.allreduce(wrong)
-    if processes.rank == 0:
-        sys.stdout.write(f"{args.count} collectives on {processes.size} ranks, {total} wrong\n")
+            sys.stdout.write(f"rank {own.rank}: seed {args.seed}, number {number}: {case}\n")
+    total = sum(int(each) for each in own.all_gather("wrong", str(wrong).encode()))
+    if own.rank == 0:
+        sys.stdout.write(f"{args.count} collectives on {own.size} ranks, {total} wrong\n")
     return 1 if total else 0
 
 

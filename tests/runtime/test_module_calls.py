@@ -103,7 +103,7 @@ def test_a_step_that_does_not_fit_into_memory_is_refused_before_anything_is_take
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = mg.load(path)
-    need = footprint.step_bytes(module.manifest)
+    need = footprint.step_bytes(module.manifest, module.ranks)
     monkeypatch.setattr(footprint, "free_bytes", lambda: need - 1)
     with pytest.raises(RuntimeFailure, match=rf"MG0604.*about {need} bytes"):
         module(X, X)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -82,11 +83,14 @@ class Clique:
 
     Attributes:
         meetings: of calls that have been given a number and not all come.
-        splits: how often each rank has called `ncclCommSplit`.
+        key: names the clique in all processes; empty where all ranks are in this one.
+        processes: which process has each rank; empty where all are in this one.
     """
 
     name: str
     ranks: int
+    key: str = ""
+    processes: dict[int, int] = field(default_factory=dict)
     devices: dict[int, int] = field(default_factory=dict)
     meetings: dict[tuple[object, ...], Meeting] = field(default_factory=dict)
     aborted: set[int] = field(default_factory=set)
@@ -133,30 +137,50 @@ class Communicator:
 
 
 @dataclass(eq=False)
+class Party:
+    """A rank that has come to a meeting: what it calls, and the elements that it gives.
+
+    Attributes:
+        work: what it does; None: it is a rank of another process.
+    """
+
+    rank: int
+    call: Call
+    source: Array
+    work: CollectiveWork | None = None
+
+
+@dataclass(eq=False)
 class Meeting:
-    """Calls that belong together: a collective of all ranks, or a send and its receive."""
+    """Calls that belong together: a collective of all ranks, or a send and its receive.
+
+    Attributes:
+        parties: the ranks that take part.
+        here: who has come, by rank and whether it receives.
+    """
 
     clique: Clique
     key: tuple[object, ...]
     number: int
     parties: tuple[int, ...]
-    here: dict[tuple[int, bool], tuple[Call, CollectiveWork]] = field(default_factory=dict)
+    here: dict[tuple[int, bool], Party] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
         what = "collective" if self.key[0] == "collective" else "message"
         return f"{what} {self.number} of {self.clique.name}"
 
-    def arrive(self, call: Call, work: CollectiveWork, timeline: Timeline) -> None:
+    def join(self, party: Party, timeline: Timeline) -> None:
         """A rank's call has begun. With the last one it all happens. Raises DeviceFault: the calls do not fit together."""
-        self.here[work.communicator.rank, call.op == "recv"] = call, work
+        self.here[party.rank, party.call.op == "recv"] = party
         if len(self.here) < len(self.parties):
             return
         del self.clique.meetings[self.key]
         self._require_agreement()
         exchange(list(self.here.values()))
-        for _, other in self.here.values():
-            other.is_met(self, timeline)
+        for other in self.here.values():
+            if other.work:
+                other.work.is_met(self, timeline)
 
     def missing(self) -> list[int]:
         """Ranks that have not come."""
@@ -167,7 +191,7 @@ class Meeting:
         said: dict[tuple[object, ...], list[int]] = {}
         texts: dict[tuple[object, ...], str] = {}
         is_message = self.key[0] == "message"
-        for (rank, _), (call, _) in sorted(self.here.items()):
+        for (rank, _), call in sorted((place, party.call) for place, party in self.here.items()):
             what = (
                 (call.count, call.dtype) if is_message else (call.op, call.count, call.dtype, call.reduction, call.peer)
             )
@@ -178,16 +202,20 @@ class Meeting:
             raise DeviceFault("collective", f"the ranks of {self.title} disagree: {views}")
 
 
+Tell: TypeAlias = Callable[[Meeting, Party], None]  # what a rank of this process calls and gives
+
+
 class CollectiveWork(Work):
     """A rank's calls of one group."""
 
-    def __init__(self, machine: Machine, communicator: Communicator, calls: Sequence[Call]) -> None:
+    def __init__(self, machine: Machine, communicator: Communicator, calls: Sequence[Call], tell: Tell | None) -> None:
+        """`tell`: tells ranks of other processes."""
         text = calls[0].text if len(calls) == 1 else f"{len(calls)} calls in a group"
         super().__init__(f"{text} by {communicator.label}")
         self.machine, self.communicator, self.calls = machine, communicator, tuple(calls)
         self._meetings = [communicator.meeting(call) for call in calls]  # in the order of issue
         self._unmet = list(self._meetings)
-        self._has_begun = False
+        self._has_begun, self._tell = False, tell
         communicator.line.append(self)
 
     def advance(self) -> bool:
@@ -199,7 +227,10 @@ class CollectiveWork(Work):
         self.machine.collectives[self.communicator.device] = self
         self._note_accesses()
         for call, meeting in zip(self.calls, self._meetings, strict=True):
-            meeting.arrive(call, self, self.machine.timeline)
+            party = Party(self.communicator.rank, call, _source(call, self), self)
+            if self._tell:
+                self._tell(meeting, party)
+            meeting.join(party, self.machine.timeline)
         return False
 
     def is_met(self, meeting: Meeting, timeline: Timeline) -> None:
@@ -246,15 +277,16 @@ class CollectiveWork(Work):
             machine.write(self, communicator.device, call.target, call.target_bytes(communicator.rank, ranks))
 
 
-def exchange(calls: Sequence[tuple[Call, CollectiveWork]]) -> None:
-    """Everything that a meeting changes in the memories of its ranks."""
-    if calls[0][0].op in ("send", "recv"):
-        (sent, sender), (received, receiver) = sorted(calls, key=lambda pair: pair[0].op != "send")
-        _target(received, receiver)[:] = _source(sent, sender)
+def exchange(parties: Sequence[Party]) -> None:
+    """Everything that a meeting changes in the memories of its ranks, as far as they are in this process."""
+    if parties[0].call.op in ("send", "recv"):
+        sender, receiver = sorted(parties, key=lambda party: party.call.op != "send")
+        if receiver.work:
+            _target(receiver.call, receiver.work)[:] = sender.source
         return
-    calls = sorted(calls, key=lambda pair: pair[1].communicator.rank)
-    sources = [_source(call, work).copy() for call, work in calls]
-    call, parts = calls[0][0], len(calls)
+    parties = sorted(parties, key=lambda party: party.rank)
+    sources = [party.source.copy() for party in parties]
+    call, parts = parties[0].call, len(parties)
     if call.op == "all_gather":
         results = [np.concatenate(sources)] * parts
     elif call.op == "broadcast":
@@ -262,9 +294,10 @@ def exchange(calls: Sequence[tuple[Call, CollectiveWork]]) -> None:
     else:
         total = reduce_arrays(sources, call.reduction, call.dtype)
         results = np.split(total, parts) if call.op == "reduce_scatter" else [total] * parts
-    for (own, work), result in zip(calls, results, strict=True):
-        target = _target(own, work)
-        target[:] = result[: len(target)]
+    for party, result in zip(parties, results, strict=True):
+        if party.work:
+            target = _target(party.call, party.work)
+            target[:] = result[: len(target)]
 
 
 def _source(call: Call, work: CollectiveWork) -> Array:
@@ -279,4 +312,9 @@ def _target(call: Call, work: CollectiveWork) -> Array:
 
 def _elements(machine: Machine, address: int, nbytes: int, dtype: str) -> Array:
     found = machine.memory.view(address, nbytes) if nbytes else np.empty(0, np.uint8)
-    return found.view(DTYPES[dtype])
+    return found.view(numbers_of(dtype))
+
+
+def numbers_of(dtype: str) -> np.dtype[Any]:
+    """NumPy's type of a call's elements."""
+    return np.dtype(DTYPES[dtype])

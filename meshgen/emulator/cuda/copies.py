@@ -125,6 +125,19 @@ class MemoryFunctions(Functions):
     def cuMemsetD32Async(self, dstDevice: int, ui: int, N: int, hStream: int) -> None:
         self._set(int(dstDevice), np.array([ui], np.uint32), N, hStream)
 
+    @call()
+    def cuStreamWriteValue32(self, stream: int, addr: int, value: int, flags: int) -> None:
+        """In page-locked memory of the host, which is all that is needed."""
+        where = self.streams.find(stream)
+        if addr % 4 or not self._is_page_locked(int(addr)):
+            raise CallFailed(CUresult.CUDA_ERROR_INVALID_VALUE)
+        content = np.array([value], np.uint32).view(np.uint8)
+
+        def run(work: Work) -> None:
+            host_bytes(int(addr), 4)[:] = content
+
+        self.streams.issue(where, _operation("write", "a write to the host", where, run))
+
     def wait_for_device(self, device: int) -> None:
         """Until all its streams are idle."""
         for stream in (self.streams.legacy(device), *self.streams.all.values()):

@@ -13,9 +13,11 @@ from functools import partial, wraps
 from typing import Any, Concatenate, TypeVar
 
 from meshgen.ccl.nccl_types import NO_COLOR, RESULT_TEXTS, UNIQUE_ID_BYTES, Result
+from meshgen.ccl.world import World
 from meshgen.emulator.cuda.capture import Operation
 from meshgen.emulator.cuda.collectives import DTYPE_OF, KIND_OF, Call, Clique, CollectiveWork, Communicator
 from meshgen.emulator.cuda.driver import EmulatedDriver
+from meshgen.emulator.cuda.network import Network
 from meshgen.emulator.cuda.streams import Stream
 from meshgen.emulator.cuda.types import CallFailed
 from meshgen.emulator.faults import DeviceFault
@@ -80,8 +82,13 @@ def _call(
 class EmulatedNccl:
     """NCCL on the GPUs of an emulated driver. `last_error`: why the last call was refused."""
 
-    def __init__(self, driver: EmulatedDriver) -> None:
+    def __init__(self, driver: EmulatedDriver, world: World | None = None) -> None:
+        """`world`: the ranks of which this process has one; None: it has all of them."""
         self.machine, self._streams = driver.machine, driver.streams
+        self._network = Network(world, driver.machine.timeline) if world else None
+        self._shared: list[Clique] = []  # those with ranks in other processes
+        if world:
+            driver.machine.timeline.listen = self._listen
         self._group = _Group()
         self._cliques: dict[bytes, Clique] = {}
         self.last_error = ""
@@ -236,9 +243,16 @@ class EmulatedNccl:
         for calls in _by(group.calls, lambda entry: id(entry[0])):
             self._issue(calls)
 
+    def _listen(self) -> None:
+        assert self._network
+        self._network.listen(self._shared)
+
     def _make(self, members: Sequence[_Arrival]) -> None:
         """The communicators of one `ncclCommInitRank` or `ncclCommSplit` of all ranks."""
         clique = members[0].clique
+        if self._network:
+            self._make_between(self._network, members[0])
+            return
         missing = sorted(set(range(clique.ranks)) - {each.rank for each in members})
         if missing:
             waits = f"it waits for ranks {', '.join(map(str, missing))}, which come later or in no group with it"
@@ -253,6 +267,29 @@ class EmulatedNccl:
                 name = ends[0].split[3] or f"{clique.name}, split {number}, color {ends[0].split[1]}"
                 self._fill(Clique(name, len(ordered)), dict(enumerate(ordered)))
 
+    def _make_between(self, network: Network, own: _Arrival) -> None:
+        """The same with ranks in other processes, of whose first communicator a rank is the number of its process."""
+        clique = own.clique
+        if not own.split:
+            clique.key, clique.processes = "0", {rank: rank for rank in range(clique.ranks)}
+            network.together(clique, {})
+            self._share(clique, own.rank, own)
+            return
+        number, color, key, name = own.split
+        ends = network.together(clique, {"split": number, "color": color, "key": key})
+        members = sorted((end["key"], rank) for rank, end in enumerate(ends) if end["color"] == color)
+        if color != NO_COLOR:
+            made = Clique(name or f"{clique.name}, split {number}, color {color}", len(members))
+            made.key = f"{clique.key}.{number}.{color}"
+            made.processes = {place: clique.processes[rank] for place, (_, rank) in enumerate(members)}
+            self._share(made, members.index((key, own.rank)), own)
+
+    def _share(self, clique: Clique, rank: int, own: _Arrival) -> None:
+        """A communicator of this process's rank in a clique with ranks in other processes."""
+        self._shared.append(clique)
+        clique.devices = {rank: own.device}
+        own.handle.value = self.machine.handle(Communicator(clique, rank, own.device))
+
     def _fill(self, clique: Clique, members: Mapping[int, _Arrival]) -> None:
         clique.devices = {rank: each.device for rank, each in members.items()}
         if len(set(clique.devices.values())) < clique.ranks:
@@ -266,7 +303,8 @@ class EmulatedNccl:
         if any(other is not stream for _, other, _ in calls):
             raise NcclFailed(Result.ncclInvalidUsage, f"{own.label} is used in several streams of one group")
         given = [call for _, _, call in calls]
-        make = partial(CollectiveWork, self.machine, own, given)
+        tell = self._network.tell if self._network else None
+        make = partial(CollectiveWork, self.machine, own, given, tell)
         self._streams.issue(stream, Operation("collective", given[0].text, make))
 
 

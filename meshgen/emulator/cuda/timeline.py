@@ -40,7 +40,12 @@ class Work:
 
 
 class Timeline:
-    """All pending work of a machine."""
+    """All pending work of a machine.
+
+    Attributes:
+        listen: lets other processes make something possible while nothing can run here; None: there are none.
+        done: how many pieces of work are done.
+    """
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -49,6 +54,8 @@ class Timeline:
         self._pending = 0
         self._count, self._epoch, self._seen = 0, 0, 0
         self.on_epoch: list[Callable[[], None]] = []
+        self.listen: Callable[[], None] | None = None
+        self.done = 0
 
     def issue(self, work: Work, after: Iterable[Work]) -> Work:
         """Put work in line behind what it depends on, and behind all that the host has waited for."""
@@ -94,6 +101,8 @@ class Timeline:
         for _ in range(self._random.randrange(4)):
             if self._ready and not work.done:
                 self._step()
+        if self.listen and not self._ready and not work.done:
+            self.listen()
         if work.done:
             self._seen |= self._bits(work)
         return work.done
@@ -101,11 +110,14 @@ class Timeline:
     @property
     def is_stuck(self) -> bool:
         """Whether nothing that is pending can run."""
-        return not self._ready
+        return not self._ready and self.listen is None
 
     def _step(self) -> None:
         if not self._ready:
-            raise DeviceFault("deadlock", self._stuck())
+            if self.listen is None:
+                raise DeviceFault("deadlock", self._stuck())
+            self.listen()
+            return
         place = self._random.randrange(len(self._ready))
         self._ready[place], self._ready[-1] = self._ready[-1], self._ready[place]
         work = self._ready.pop()
@@ -114,6 +126,7 @@ class Timeline:
                 self._waiting[work] = None
             return
         work.done = True
+        self.done += 1
         self._pending -= 1
         for follower in work.followers:
             follower.missing -= 1

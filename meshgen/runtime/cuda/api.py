@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from meshgen.ccl.world import World
 from meshgen.emulator.cuda.driver import EmulatedDriver
 from meshgen.emulator.cuda.machine import DEVICE_KINDS, Machine
 from meshgen.emulator.cuda.nccl import EmulatedNccl
 from meshgen.emulator.global_memory import Range
-from meshgen.errors import Diagnostic, MissingError, RuntimeFailure
+from meshgen.errors import Diagnostic, MissingError, RuntimeFailure, UsageError
 from meshgen.runtime.cuda.nccl import load_nccl
 from meshgen.runtime.emulate import KernelSource
 
@@ -97,32 +98,48 @@ class Api:
         return f"{(name or b'unknown').decode()}, {(text or b'unknown').decode()}"
 
 
-def emulated(devices: int, arch: str, *, seed: int = 0, races: bool = False) -> Api:
+def emulated(devices: int, arch: str, *, seed: int = 0, races: bool = False, world: World | None = None) -> Api:
     """Emulated GPUs.
 
     Args:
         arch: of the GPUs, as `sm_90`. Raises MissingError MG0602 for one that is not emulated.
         seed: of the random order in which work runs.
         races: check that accesses to the same bytes are ordered.
+        world: the ranks, one of which this process has; None: it has all.
     """
     if arch not in DEVICE_KINDS:
         hint = f"emulated GPUs are {', '.join(DEVICE_KINDS)}"
         raise MissingError(Diagnostic("MG0602", f"no GPU of architecture {arch} is emulated", hint=hint))
     machine = Machine(devices, DEVICE_KINDS[arch], seed=seed, races=races)
     driver = EmulatedDriver(machine)
-    api = Api(driver, machine, EmulatedNccl(driver))
+    api = Api(driver, machine, EmulatedNccl(driver, world))
     api.cuda("cuInit", 0)
     return api
 
 
 def real(devices: int) -> Api:
-    """The GPUs of this machine.
+    """The GPUs of this machine, of which so many are needed.
 
-    Args:
-        devices: how many are needed.
     Raises:
         MissingError: MG0602, cuda-bindings or the driver is missing, the driver is too old, or there are too few GPUs (MG0603).
     """
+    return _with_gpus(devices, f"the module needs {devices} GPUs")
+
+
+def real_of(world: World) -> Api:
+    """The same for the rank that this process is, whose GPU has its number on the machine.
+
+    Raises:
+        UsageError: MG0611, the launcher has given it none.
+        MissingError: as `real`.
+    """
+    if world.local_rank is None:
+        hint = "set LOCAL_RANK, as torchrun, mpiexec and srun do for their processes"
+        raise UsageError(Diagnostic("MG0611", f"which GPU is that of rank {world.rank} is not said", hint=hint))
+    return _with_gpus(world.local_rank + 1, f"rank {world.rank} needs GPU {world.local_rank} of its machine")
+
+
+def _with_gpus(devices: int, need: str) -> Api:
     try:
         driver = importlib.import_module("cuda.bindings.driver")
     except ImportError as error:
@@ -133,7 +150,7 @@ def real(devices: int) -> Api:
     count = int(api.cuda("cuDeviceGetCount"))
     if count < devices:
         hint = "--device emulate needs no GPU"
-        raise MissingError(Diagnostic("MG0603", f"the module needs {devices} GPUs, but there are {count}", hint=hint))
+        raise MissingError(Diagnostic("MG0603", f"{need}, but there are {count}", hint=hint))
     return api
 
 

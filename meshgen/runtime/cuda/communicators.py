@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from meshgen.ccl.collective import group_of
 from meshgen.ccl.nccl_types import NO_COLOR, Result
-from meshgen.errors import Diagnostic, RuntimeFailure
+from meshgen.ccl.world import World
 from meshgen.mesh import Mesh
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.device import Device
@@ -18,15 +18,26 @@ Axes = tuple[str, ...]
 class Communicators:
     """Made before the first step, in one order on all ranks. The rank of a device in a group is its place in it."""
 
-    def __init__(self, api: Api, devices: Sequence[Device], calls: Iterable[tuple[Mesh, int, Axes]]) -> None:
-        """`calls`: of all calls of NCCL the mesh, the rank of its first device, and the axes.
+    def __init__(
+        self,
+        api: Api,
+        devices: Mapping[int, Device],
+        calls: Iterable[tuple[Mesh, int, Axes]],
+        world: World | None = None,
+    ) -> None:
+        """All processes make theirs together.
 
+        Args:
+            devices: of this process, by rank.
+            calls: of all calls of NCCL of all ranks the mesh, the rank of its first device, and the axes.
+            world: the ranks, one of which this process has; None: it has all.
         Raises:
             RuntimeFailure: MG0604, NCCL fails.
             MissingError: MG0602, there is no NCCL.
         """
         self._api = api
-        self.world: list[Any] = self._made(devices) if len(devices) > 1 else []  # a device alone needs none
+        size = world.size if world else len(devices)
+        self.world: dict[int, Any] = self._made(devices, size, world) if size > 1 else {}  # a device alone needs none
         self._by_axes: dict[tuple[Axes, int], Any] = {}
         for mesh, first, axes in calls:
             self._by_axes |= {(axes, rank): comm for rank, comm in self._split(mesh, first, axes, devices)}
@@ -35,15 +46,13 @@ class Communicators:
         """The communicator of a rank's group along the axes."""
         return self._by_axes[axes, rank]
 
-    def look(self) -> None:
-        """Raises RuntimeFailure MG0604 where NCCL has noticed that a peer is lost; what is under way is ended then."""
+    def fault(self) -> str:
+        """What NCCL has noticed of a peer that is lost; empty: nothing."""
         for comm in self._all():
             result = Result(self._api.comm("ncclCommGetAsyncError", comm))
             if result not in (Result.ncclSuccess, Result.ncclInProgress):
-                self.abort()
-                raise RuntimeFailure(
-                    Diagnostic("MG0604", f"NCCL has lost a peer: {self._api.nccl.ncclGetErrorString(result)}")
-                )
+                return f"NCCL has lost a peer: {self._api.nccl.ncclGetErrorString(result)}"
+        return ""
 
     def close(self) -> None:
         for comm in self._all():
@@ -55,23 +64,27 @@ class Communicators:
             self._api.comm("ncclCommAbort", comm)
 
     def _all(self) -> list[Any]:
-        return [*self._by_axes.values(), *self.world]
+        return [*self._by_axes.values(), *self.world.values()]
 
-    def _made(self, devices: Sequence[Device]) -> list[Any]:
-        id_ = self._api.comm("ncclGetUniqueId")
+    def _made(self, devices: Mapping[int, Device], size: int, world: World | None) -> dict[int, Any]:
+        """The id is rank 0's."""
+        id_ = b"" if world and world.rank else self._api.comm("ncclGetUniqueId")
+        if world:
+            with world.doing(lambda: "the exchange of NCCL's id"):
+                id_ = bytes(world.all_gather("unique id", id_)[0])
         self._api.comm("ncclGroupStart")
-        found: list[Any] = []
-        for rank, device in enumerate(devices):
+        found: dict[int, Any] = {}
+        for rank, device in devices.items():
             device.use()
-            found.append(self._api.comm("ncclCommInitRank", len(devices), id_, rank, "all ranks"))
+            found[rank] = self._api.comm("ncclCommInitRank", size, id_, rank, "all ranks")
         self._api.comm("ncclGroupEnd")
         return found
 
-    def _split(self, mesh: Mesh, first: int, axes: Axes, devices: Sequence[Device]) -> list[tuple[int, Any]]:
+    def _split(self, mesh: Mesh, first: int, axes: Axes, devices: Mapping[int, Device]) -> list[tuple[int, Any]]:
         """Of the ranks of a mesh: the color of a group is its first device, the key a device's place in it. All ranks take part."""
         found: list[tuple[int, Any]] = []
         self._api.comm("ncclGroupStart")
-        for rank, device in enumerate(devices):
+        for rank, device in devices.items():
             device.use()
             if not first <= rank < first + mesh.size:
                 self._api.comm("ncclCommSplit", self.world[rank], NO_COLOR, 0, "")

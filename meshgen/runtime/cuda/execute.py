@@ -1,24 +1,29 @@
-"""Executes modules on GPUs, real or emulated, all ranks of all their meshes in one process."""
+"""Executes modules on GPUs, real or emulated: all ranks of all their meshes in one process, or one of them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
+from meshgen.ccl.world import World
+from meshgen.errors import Diagnostic, RuntimeFailure
+from meshgen.mesh import Mesh
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.code import CodeOf, Launcher
 from meshgen.runtime.cuda.communicators import Communicators
 from meshgen.runtime.cuda.device import Device
 from meshgen.runtime.cuda.frames import Frame, FrameMaker, axes_of
+from meshgen.runtime.cuda.others import Others
 from meshgen.runtime.cuda.part import Part, Waits
 from meshgen.runtime.manifest import Binding, Manifest
 from meshgen.runtime.plan import Schedule
-from meshgen.runtime.simulate import assemble, shard_array
+from meshgen.runtime.ranks import assembled, gathered
+from meshgen.runtime.simulate import shard_array
 
 Array = np.ndarray[Any, Any]
 LOOK_SECONDS = 0.01  # how long the host waits before it asks NCCL again whether a peer is lost
@@ -37,54 +42,83 @@ class Executor:
     """A program on devices. Memory, kernels and communicators are made here; a step allocates nothing."""
 
     def __init__(
-        self, programs: Sequence[Program], api: Api, *, use_graphs: bool = True, warm_up: bool = False
-    ) -> None:
-        """One program for each mesh; devices are those of the meshes one after the other.
+        self, programs: Sequence[Program], api: Api, *, use_graphs: bool = True, warm_up: bool = False,
+        world: World | None = None, ordinal: int = 0,
+    ) -> None:  # fmt: skip
+        """One program for each mesh; ranks are those of the meshes one after the other.
 
         Args:
             use_graphs: a step is captured in CUDA graphs the first time that it runs, and launched from then on.
             warm_up: not the first time but the second: the first use of kernels and of NCCL's connections allocates memory.
+            world: the ranks, one of which this process has, on the device `ordinal`; None: it has all, on as many devices.
         Raises:
             MissingError: MG0602, a kernel or a reduction has no code for the device, or NCCL is missing.
-            RuntimeFailure: MG0604, a call fails, also for lack of memory.
+            RuntimeFailure: MG0604, a call fails, also for lack of memory; MG0609, a rank is lost.
         """
-        self._api, self._programs = api, programs
+        self._api, self._programs, self._world = api, programs, world
         sizes = [program.manifest.mesh.size for program in programs]
         self._firsts = list(accumulate(sizes, initial=0))
-        self.devices = [Device(api, rank) for rank in range(sum(sizes))]
+        places = {world.rank: ordinal} if world else {rank: rank for rank in range(sum(sizes))}
+        self._by_rank = {rank: Device(api, place) for rank, place in places.items()}
         frames = [self._frame(program, first) for program, first in zip(programs, self._firsts, strict=False)]
-        calls = [
-            (program.manifest.mesh, first, axes)
-            for program, first, frame in zip(programs, self._firsts, frames, strict=False)
-            for axes in sorted(axes_of(frame))
-        ]
-        comms = self._comms = Communicators(api, self.devices, calls)
+        self._comms = Communicators(api, self._by_rank, self._calls(), world)
+        own = next(n for n, frame in enumerate(frames) if frame.ranks)
+        self._others = (
+            Others(world, programs[own].manifest.mesh, self._firsts[own], self._by_rank[world.rank]) if world else None
+        )
         self.parts = [
             Part(
                 api,
                 frame,
-                {rank: self.devices[rank] for rank in frame.ranks},
-                comms,
+                {rank: self._by_rank[rank] for rank in frame.ranks},
+                self._comms,
                 use_graphs=use_graphs,
                 warm_up=warm_up,
+                others=self._others,
             )
             for frame in frames
         ]
         self._weights: dict[tuple[Part, int], Array] = {}  # stored arguments that are on the devices
         for program, part in zip(programs, self.parts, strict=True):
             for number, value in program.constants.items():
-                self._upload(part.frame, number, [value] * len(part.frame.ranks))
+                self._upload(part.frame, number, dict.fromkeys(part.frame.ranks, value))
 
     def run(self, args: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """One step: for each mesh its global results for its global arguments. Raises RuntimeFailure MG0604."""
         for program, part, arrays in zip(self._programs, self.parts, args, strict=True):
             for binding, value in zip(program.manifest.inputs, arrays, strict=True):
                 if not (binding.stored and self._weights.get((part, binding.buffer)) is value):
-                    self._upload(part.frame, binding.buffer, shards_of(program.manifest, binding, value))
+                    self._upload(part.frame, binding.buffer, self._shards(program.manifest, part.frame, binding, value))
                 if binding.stored:
                     self._weights[part, binding.buffer] = value
-        together(self._api, self._comms, [part.step() for part in self.parts])
-        return [self._results(program, part.frame) for program, part in zip(self._programs, self.parts, strict=True)]
+        self._step()
+        found = [self._results(program, part.frame) for program, part in zip(self._programs, self.parts, strict=True)]
+        manifests = [program.manifest for program in self._programs]
+        if self._world:
+            return gathered(self._world, manifests, next(shards for each in found for shards in each.values()))
+        return [assembled(manifest, [*shards.values()]) for manifest, shards in zip(manifests, found, strict=True)]
+
+    @property
+    def devices(self) -> list[Device]:
+        """Those of this process."""
+        return list(self._by_rank.values())
+
+    def _step(self) -> None:
+        steps = [part.step() for part in self.parts if part.frame.ranks]
+        if not (self._others and self._world):
+            together(self._api, steps, self._look)
+            return
+        self._others.begin()
+        with self._world.doing(lambda: self._others.label if self._others else ""):
+            together(self._api, steps, self._look)
+
+    def _look(self) -> None:
+        """While the host waits. Raises RuntimeFailure MG0609: a rank is lost; what is under way is of no use then."""
+        fault = self._comms.fault()
+        if self._others:
+            self._others.look(fault)
+        elif fault:
+            raise RuntimeFailure(Diagnostic("MG0609", fault))
 
     @property
     def graph_nodes(self) -> int:
@@ -96,6 +130,8 @@ class Executor:
         for part in self.parts:
             part.close()
         self._comms.close()
+        if self._others:
+            self._others.close()
         for device in self.devices:
             device.close()
 
@@ -105,48 +141,61 @@ class Executor:
 
     def _frame(self, program: Program, first: int) -> Frame:
         manifest, plan = program.manifest, program.manifest.plan
-        ranks = range(first, first + manifest.mesh.size)
-        arenas = {rank: self.devices[rank].allocate(plan.arena_bytes, f"arena of rank {rank}") for rank in ranks}
+        ranks = [rank for rank in self._by_rank if first <= rank < first + manifest.mesh.size]
+        arenas = {rank: self._by_rank[rank].allocate(plan.arena_bytes, f"arena of rank {rank}") for rank in ranks}
         self._name_buffers(plan, arenas)
         launcher = Launcher(self._api, manifest.mesh, manifest.kernels, plan.kernels, program.code_of)
-        firsts = {each.manifest.mesh.name: n for each, n in zip(self._programs, self._firsts, strict=False)}
-        return FrameMaker(manifest.mesh, firsts, self.devices, launcher).frame(plan, arenas)
+        return FrameMaker(manifest.mesh, self._first_ranks, self._by_rank, launcher).frame(plan, arenas)
+
+    @property
+    def _first_ranks(self) -> dict[str, int]:
+        """Of each mesh, by name."""
+        return {each.manifest.mesh.name: n for each, n in zip(self._programs, self._firsts, strict=False)}
+
+    def _calls(self) -> list[tuple[Mesh, int, tuple[str, ...]]]:
+        """Of all calls of NCCL the mesh, the rank of its first device, and the axes: the same on all ranks."""
+        manifests = [program.manifest for program in self._programs]
+        return [
+            (manifest.mesh, first, axes)
+            for manifest, first in zip(manifests, self._firsts, strict=False)
+            for axes in sorted(axes_of(manifest.plan, manifest.mesh, self._first_ranks))
+        ]
 
     def _name_buffers(self, plan: Schedule, arenas: Mapping[int, int]) -> None:
         for buffer in plan.buffers:
             for start in arenas.values() if buffer.type.nbytes else ():
                 self._api.name_memory(start + buffer.offset, buffer.type.nbytes, buffer.name)
 
-    def _upload(self, frame: Frame, number: int, values: Sequence[Array]) -> None:
+    def _upload(self, frame: Frame, number: int, values: Mapping[int, Array]) -> None:
         """A value for each rank."""
-        for rank, value in zip(frame.ranks, values, strict=True):
-            self.devices[rank].upload(frame.address(number, rank), value)
+        for rank, value in values.items():
+            self._by_rank[rank].upload(frame.address(number, rank), value)
 
-    def _results(self, program: Program, frame: Frame) -> list[Array]:
-        found: list[Array] = []
+    def _shards(self, manifest: Manifest, frame: Frame, binding: Binding, value: Array) -> dict[int, Array]:
+        """What each rank of this process holds of an argument."""
+        if manifest.arguments == "global":
+            return dict.fromkeys(frame.ranks, value)
+        first = self._first_ranks[manifest.mesh.name]
+        return {rank: shard_array(value, binding.sharding, manifest.mesh, rank - first) for rank in frame.ranks}
+
+    def _results(self, program: Program, frame: Frame) -> dict[int, list[Array]]:
+        """The local results of each rank of this process."""
+        found: dict[int, list[Array]] = {rank: [] for rank in frame.ranks}
         for binding in program.manifest.outputs:
             kind = frame.plan.buffers[binding.buffer].type
-            shards = [
-                self.devices[rank].download(frame.address(binding.buffer, rank), np.empty(kind.sizes, kind.numpy_dtype))
-                for rank in frame.ranks
-            ]
-            found.append(assemble(shards, binding.sharding, binding.type.sizes, program.manifest.mesh))
+            for rank, shards in found.items():
+                shard = np.empty(kind.sizes, kind.numpy_dtype)
+                shards.append(self._by_rank[rank].download(frame.address(binding.buffer, rank), shard))
         return found
 
 
-def shards_of(manifest: Manifest, binding: Binding, value: Array) -> list[Array]:
-    """What each rank holds of an argument."""
-    ranks = range(manifest.mesh.size)
-    if manifest.arguments == "global":
-        return [value] * len(ranks)
-    return [shard_array(value, binding.sharding, manifest.mesh, rank) for rank in ranks]
-
-
-def together(api: Api, comms: Communicators, parts: Sequence[Waits]) -> None:
+def together(api: Api, parts: Sequence[Waits], look: Callable[[], None]) -> None:
     """Run the steps of several meshes, none of which may keep the host while another one has something to issue.
 
+    Args:
+        look: asks from time to time whether a rank is lost, and raises what `Executor.run` does.
     Raises:
-        RuntimeFailure: MG0604, the driver or NCCL fails, or a peer is lost; MG0608, emulated devices wait for ever.
+        RuntimeFailure: MG0604, the driver or NCCL fails; MG0608, emulated devices wait for ever.
     """
     waiting: dict[Iterator[int], int] = {}
     for part in parts:
@@ -159,7 +208,7 @@ def together(api: Api, comms: Communicators, parts: Sequence[Waits]) -> None:
         if not done and api.is_stuck:
             api.cuda("cuStreamSynchronize", next(iter(waiting.values())))  # says what waits for what
         if not done and time.monotonic() > next_look:
-            comms.look()
+            look()
             next_look = time.monotonic() + LOOK_SECONDS
 
 

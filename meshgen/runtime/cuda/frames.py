@@ -5,7 +5,7 @@ Addresses do not change from step to step, so launches are made once, with their
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from meshgen.ccl.collective import Collective
@@ -58,8 +58,10 @@ class Frame:
 class FrameMaker:
     """Makes frames for all ranks of a mesh."""
 
-    def __init__(self, mesh: Mesh, firsts: Mapping[str, int], devices: Sequence[Device], launcher: Launcher) -> None:
-        """`firsts`: rank in the world of the first device of each mesh; `devices`: of the whole world."""
+    def __init__(
+        self, mesh: Mesh, firsts: Mapping[str, int], devices: Mapping[int, Device], launcher: Launcher
+    ) -> None:
+        """`firsts`: rank in the world of the first device of each mesh; `devices`: by rank."""
         self._mesh, self._firsts, self._devices, self._launcher = mesh, firsts, devices, launcher
 
     @property
@@ -86,12 +88,7 @@ class FrameMaker:
 
     def _work(self, frame: Frame, item: Item, rank: int) -> RankWork:
         device = self._devices[rank]
-        operands, results = (
-            tuple(frame.plan.buffers[n].type for n in numbers) for numbers in (item.inputs, item.outputs)
-        )
-        lowered = lower(
-            Collective(item.op, item.attrs, operands, results, self._mesh, self._firsts), rank - self._first
-        )
+        lowered = lower(collective_of(frame.plan, item, self._mesh, self._firsts), rank - self._first)
 
         def start_of(ref: BufferRef) -> int:
             if ref.kind == "scratch":
@@ -113,8 +110,16 @@ class FrameMaker:
         return tuple(found)
 
 
-def axes_of(frame: Frame) -> set[tuple[str, ...]]:
-    """The axes of all calls of NCCL in a step."""
-    works = [work for by_rank in frame.works.values() for work in by_rank.values()]
-    found = {step.axes for work in works for step in work.lowered.steps if isinstance(step, Group)}
-    return found.union(*(axes_of(inner) for frames in frame.regions.values() for inner in frames))
+def axes_of(plan: Schedule, mesh: Mesh, firsts: Mapping[str, int]) -> set[tuple[str, ...]]:
+    """The axes of all calls of NCCL in a step: every rank has the same ones."""
+    found: set[tuple[str, ...]] = set()
+    for item in plan.items:
+        if item.is_collective:
+            steps = lower(collective_of(plan, item, mesh, firsts), 0).steps
+            found |= {step.axes for step in steps if isinstance(step, Group)}
+    return found.union(*(axes_of(region, mesh, firsts) for item in plan.items for region in item.regions))
+
+
+def collective_of(plan: Schedule, item: Item, mesh: Mesh, firsts: Mapping[str, int]) -> Collective:
+    operands, results = (tuple(plan.buffers[n].type for n in numbers) for numbers in (item.inputs, item.outputs))
+    return Collective(item.op, item.attrs, operands, results, mesh, firsts)

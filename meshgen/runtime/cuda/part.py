@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.errors import Diagnostic, RuntimeFailure, bracketed
 from meshgen.ir.evaluate.control import case_branch
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.collectives import run_lowered
@@ -20,7 +19,9 @@ from meshgen.runtime.cuda.communicators import Communicators
 from meshgen.runtime.cuda.device import Device
 from meshgen.runtime.cuda.frames import Frame
 from meshgen.runtime.cuda.graph import StepGraph, fork, join
+from meshgen.runtime.cuda.others import Others
 from meshgen.runtime.cuda.regions import Copy, carried, given_back, in_order, staged_bytes, streams_of, stretches
+from meshgen.runtime.execute import require_one_way
 from meshgen.runtime.plan import COMPUTE, CONTROL, STREAMS, Item
 
 Array = np.ndarray[Any, Any]
@@ -31,9 +32,10 @@ class Part:
     """The steps of one mesh. Ranks are numbered in the world of all meshes of the program."""
 
     def __init__(self, api: Api, frame: Frame, devices: Mapping[int, Device], comms: Communicators, *,
-                 use_graphs: bool, warm_up: bool) -> None:  # fmt: skip
-        """See `Executor`."""
+                 use_graphs: bool, warm_up: bool, others: Others | None = None) -> None:  # fmt: skip
+        """See `Executor`. `others`: the ranks of other processes; None: there are none."""
         self.frame, self._api, self._devices, self._comms = frame, api, devices, comms
+        self._others = others
         self._use_graphs, self._warm_up = use_graphs, warm_up
         self._warm: set[object] = set()  # stretches that have run
         self._staged_bytes = staged_bytes(frame.plan)
@@ -112,9 +114,9 @@ class Part:
             int(self._devices[rank].download(frame.address(number, rank), np.empty((), kind.numpy_dtype)))
             for rank in frame.ranks
         ]
-        if len(set(found)) > 1:
-            text = f"'{item.op}' holds collectives, but the ranks choose differently: {found}; they would deadlock"
-            raise RuntimeFailure(Diagnostic("MG0604", text + bracketed(item.source)))
+        if self._others and item.communicates:
+            found = self._others.choices(item, found[0])
+        require_one_way(item, found)
         return found[0]
 
     # --- to the devices --------------------------------------------------------------------------------------------------
@@ -141,6 +143,8 @@ class Part:
         if item.op in CONTROL:
             self._issue_loop(frame, number, item)
         elif item.is_collective:
+            if self._others:
+                self._others.note(item, self._devices)
             run_lowered(self._api, self._comms, {rank: frame.works[number][rank] for rank in frame.ranks})
         else:
             for rank in frame.ranks:

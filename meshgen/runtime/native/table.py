@@ -59,7 +59,7 @@ def native_members(module: LoadedModule) -> dict[str, bytes]:
 def _recorded(module: LoadedModule, api: RecordingApi) -> list[PartRecorder]:
     """The step of every mesh, issued once to what notes it."""
     firsts = list(accumulate((part.ranks for part in module.parts), initial=0))
-    devices = [RecordingDevice(api, rank) for rank in range(firsts[-1])]
+    devices = {rank: RecordingDevice(api, rank) for rank in range(firsts[-1])}
     by_name = {part.mesh.name: first for part, first in zip(module.parts, firsts, strict=False)}
     frames = {}
     for part, first in zip(module.parts, firsts, strict=False):
@@ -69,8 +69,8 @@ def _recorded(module: LoadedModule, api: RecordingApi) -> list[PartRecorder]:
         frames[first] = FrameMaker(manifest.mesh, by_name, devices, launcher).frame(plan, arenas)
     calls = [
         (part.mesh, first, axes)
-        for part, (first, frame) in zip(module.parts, frames.items(), strict=True)
-        for axes in sorted(axes_of(frame))
+        for part, first in zip(module.parts, firsts, strict=False)
+        for axes in sorted(axes_of(part.manifest.plan, part.mesh, by_name))
     ]
     comms = Communicators(api, devices, calls)
     recorders = [

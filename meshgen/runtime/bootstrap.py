@@ -1,0 +1,183 @@
+"""Which rank this process is, and how it reaches the others: read off the variables that launchers set.
+
+    torchrun              RANK, WORLD_SIZE, LOCAL_RANK; connections by MASTER_ADDR and MASTER_PORT, through torchrun's store
+    mpiexec of Open MPI   OMPI_COMM_WORLD_RANK, ...: messages of MPI
+    mpiexec of MPICH      PMI_RANK, PMI_SIZE, MPI_LOCALRANKID: messages of MPI
+    srun                  SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID: messages of MPI
+
+Where MASTER_ADDR and MASTER_PORT are set, MPI is not used. They and RANK, WORLD_SIZE and LOCAL_RANK are enough without any launcher.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib import import_module
+from typing import Any
+
+from meshgen.ccl.channel import Channel
+from meshgen.ccl.mpi import Mpi, processes
+from meshgen.ccl.rendezvous import Address, Exchange, Record, connect, through_rank_0
+from meshgen.ccl.world import TIME_OUT_SECONDS, World
+from meshgen.errors import Diagnostic, MissingError, RuntimeFailure, UsageError
+from meshgen.names import whole_number
+from meshgen.runtime.sizes import LAUNCHERS
+
+TIME_OUT = "MESHGEN_TIME_OUT"  # variable with the time-out in seconds
+# By the variable that says how many processes there are: which says which one this is, on all machines and on this one
+_RANKS = {
+    "WORLD_SIZE": ("RANK", "LOCAL_RANK"),
+    "OMPI_COMM_WORLD_SIZE": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    "PMI_SIZE": ("PMI_RANK", "MPI_LOCALRANKID"),
+    "SLURM_STEP_NUM_TASKS": ("SLURM_PROCID", "SLURM_LOCALID"),
+}
+assert tuple(_RANKS) == LAUNCHERS
+Environment = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the variables say of this process.
+
+    Attributes:
+        local_rank: among the processes of its machine; None: they do not say.
+        address: where the ranks meet; None: MPI connects them.
+        through_store: torchrun's store serves at the address.
+        has_launcher: the process's parent is a launcher, not merely a shell that has set the variables.
+    """
+
+    rank: int
+    size: int
+    local_rank: int | None
+    address: Address | None
+    through_store: bool
+    has_launcher: bool
+
+
+def place_of(environment: Environment) -> Place | None:
+    """None: there is one process only. Raises UsageError MG0611 with the variables that are missing or contradict each other."""
+    for name, (rank_name, local_name) in _RANKS.items():
+        size = whole_number(environment.get(name, ""))
+        if size is None:
+            continue
+        if size < 2:
+            return None
+        rank = _number(environment, rank_name, f"{name} is {size}")
+        if rank >= size:
+            raise _bad(
+                f"{rank_name} is {rank}, but there are {size} processes ({name})", f"ranks count from 0 to {size - 1}"
+            )
+        local_rank = whole_number(environment.get(local_name, ""))
+        address = _address(environment, needed=name == "WORLD_SIZE")
+        through_store = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and name == "WORLD_SIZE"
+        has_launcher = name != "WORLD_SIZE" or "TORCHELASTIC_RUN_ID" in environment
+        return Place(rank, size, local_rank, address, through_store, has_launcher)
+    return None
+
+
+def _address(environment: Environment, *, needed: bool) -> Address | None:
+    names = ("MASTER_ADDR", "MASTER_PORT")
+    given = [name for name in names if environment.get(name)]
+    if not given and not needed:
+        return None
+    if missing := [name for name in names if name not in given]:
+        text = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set, so the processes do not find each other"
+        raise _bad(text, "set MASTER_ADDR to the machine of rank 0, and MASTER_PORT to a port of it that is free")
+    port = _number(environment, "MASTER_PORT", "MASTER_ADDR is set")
+    if not 0 < port < 1 << 16:
+        raise _bad(f"MASTER_PORT is {port}", "ports are 1 to 65535")
+    return environment["MASTER_ADDR"], port
+
+
+def _number(environment: Environment, name: str, because: str) -> int:
+    text = environment.get(name, "")
+    found = whole_number(text)
+    if found is None:
+        state = f"'{text}', which is no number" if text else "not set"
+        raise _bad(f"{because}, but {name} is {state}", f"start with torchrun, mpiexec or srun, or set {name}")
+    return found
+
+
+def _bad(text: str, hint: str) -> UsageError:
+    return UsageError(Diagnostic("MG0611", text, hint=hint))
+
+
+# --- connecting -----------------------------------------------------------------------------------------------------------
+
+_worlds: list[World] = []  # the one of this process, when it has been asked for
+
+
+def world(time_out: float | None = None) -> World | None:
+    """All ranks, one of which this process is; None where no launcher has started several. Connected when it is first asked for.
+
+    Args:
+        time_out: seconds; default: the variable MESHGEN_TIME_OUT, else `TIME_OUT_SECONDS`. Counts when it is first asked for.
+    Raises:
+        UsageError: MG0611, the variables are incomplete or contradict each other.
+        MissingError: MG0602, mpi4py or torch is missing.
+        RuntimeFailure: MG0609, not all ranks come in time.
+    """
+    if not _worlds and (place := place_of(os.environ)):
+        limit = _time_out(os.environ) if time_out is None else time_out
+        _worlds.append(joined(place, limit))
+        atexit.register(_worlds[0].close)
+    return _worlds[0] if _worlds else None
+
+
+def joined(place: Place, time_out: float) -> World:
+    """The ranks, when all have come. Raises as `world`."""
+    channel = _connected(place, time_out)
+    return World(channel, local_rank=place.local_rank, time_out=time_out, has_launcher=place.has_launcher)
+
+
+def _time_out(environment: Environment) -> float:
+    text = environment.get(TIME_OUT, "")
+    try:
+        seconds = float(text or TIME_OUT_SECONDS)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 1e9:
+        raise _bad(f"{TIME_OUT} is '{text}'", "give a number of seconds, such as 60")
+    return seconds
+
+
+def _connected(place: Place, time_out: float) -> Channel:
+    if place.address is None:
+        communicator = processes()
+        if (communicator.rank, communicator.size) != (place.rank, place.size):
+            text = (
+                f"this is rank {place.rank} of {place.size} processes for the launcher, but rank {communicator.rank} of "
+                f"{communicator.size} for mpi4py"
+            )
+            raise _bad(text, "mpi4py uses another MPI library than the launcher: MPI4PY_LIBMPI can name the launcher's")
+        return Mpi(communicator)
+    exchange = _through_store(place.address) if place.through_store else through_rank_0(place.address)
+    return connect(place.rank, place.size, place.address, exchange, time_out)
+
+
+def _through_store(address: Address) -> Exchange:
+    """By torchrun's store, which is at the address already."""
+
+    def exchange(rank: int, size: int, record: Record, time_out: float) -> Mapping[int, Record]:
+        try:
+            distributed: Any = import_module("torch.distributed")
+        except ImportError as error:
+            text = "torchrun has started this process, but torch cannot be imported in it"
+            raise MissingError(Diagnostic("MG0602", text, hint="pip install 'meshgen[torch]'")) from error
+        host, port = address
+        trial = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        try:
+            store: Any = distributed.TCPStore(
+                host, port, is_master=False, timeout=timedelta(seconds=time_out), wait_for_workers=False
+            )
+            store.set(f"meshgen/{trial}/{rank}", json.dumps(record))
+            return {each: json.loads(store.get(f"meshgen/{trial}/{each}")) for each in range(size)}
+        except RuntimeError as error:  # torch's own errors are such
+            text = f"rank {rank} does not find all {size} ranks through torchrun's store: {str(error).splitlines()[0]}"
+            raise RuntimeFailure(Diagnostic("MG0609", text)) from error
+
+    return exchange

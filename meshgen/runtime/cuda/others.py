@@ -1,0 +1,64 @@
+"""What an executor has to do with the ranks of other processes: the ways they go, how far they are, and whether they are lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from meshgen.ccl.collective import group_of
+from meshgen.ccl.world import World, ranks_text
+from meshgen.mesh import Mesh
+from meshgen.runtime.cuda.device import Device
+from meshgen.runtime.cuda.progress import Progress
+from meshgen.runtime.plan import Item
+
+
+class Others:
+    """All ranks but this process's, which is on one device of a mesh."""
+
+    def __init__(self, world: World, mesh: Mesh, first: int, device: Device) -> None:
+        """`first`: rank of the mesh's first device."""
+        self._world, self._mesh, self._first = world, mesh, first
+        self._progress = Progress(device)
+        self._since, self._last = time.monotonic(), ""
+
+    def note(self, item: Item, devices: Mapping[int, Device]) -> None:
+        """This rank's stream comes to a collective."""
+        self._progress.note(self._label(item), devices[self._world.rank].streams[item.stream])
+
+    def choices(self, item: Item, number: int) -> list[int]:
+        """What each rank of the mesh has chosen; `number` is this one's choice."""
+        ranks = range(self._first, self._first + self._mesh.size)
+        with self._world.doing(lambda: f"the choice of '{item.located}'"):
+            found = self._world.all_gather(f"choice/{self._mesh.name}", str(number).encode(), ranks)
+        return [int(each) for each in found]
+
+    def begin(self) -> None:
+        """A step begins: the time-out counts from now."""
+        self._since, self._last = time.monotonic(), ""
+
+    def look(self, fault: str) -> None:
+        """Raises RuntimeFailure MG0609: a rank is lost, by what the others say, by NCCL (`fault`), or by the time."""
+        self._world.listen()
+        self._world.look()
+        label = self._progress.label
+        if label != self._last:
+            self._since, self._last = time.monotonic(), label
+        if time.monotonic() - self._since > self._world.time_out:
+            fault = fault or f"it does not end within {self._world.time_out:g} s"
+        if fault:
+            raise self._world.failure(fault)
+
+    @property
+    def label(self) -> str:
+        """Of the last collective that this rank has come to."""
+        return self._progress.label
+
+    def close(self) -> None:
+        self._progress.close()
+
+    def _label(self, item: Item) -> str:
+        own = self._world.rank - self._first
+        members = [self._first + rank for rank in group_of(self._mesh, own, item.attrs.get("axes", ()))]
+        others = [rank for rank in members if rank != self._world.rank]
+        return f"{item.located}{f' with {ranks_text(others)}' if others else ''}"

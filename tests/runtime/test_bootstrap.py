@@ -1,0 +1,181 @@
+"""Which rank a process is, by the variables of launchers; and how processes without a launcher meet."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from meshgen.ccl import rendezvous
+from meshgen.ccl.world import World
+from meshgen.errors import MeshgenError, RuntimeFailure, UsageError
+from meshgen.runtime.bootstrap import Place, joined, place_of
+from tests.runtime.launchers import free_port
+
+MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+TORCHRUN = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "TORCHELASTIC_USE_AGENT_STORE": "True",
+            "TORCHELASTIC_RUN_ID": "none", **MEETING}  # fmt: skip
+OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_LOCAL_RANK": "1"}
+MPICH = {"PMI_RANK": "3", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1"}
+SRUN = {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8", "SLURM_LOCALID": "1"}
+PLACE = Place(3, 8, 1, ("127.0.0.1", 29500), through_store=False, has_launcher=False)
+
+
+@pytest.mark.parametrize(
+    ("variables", "place"),
+    [
+        (TORCHRUN, replace(PLACE, through_store=True, has_launcher=True)),
+        ({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", **MEETING}, PLACE),
+        ({"RANK": "3", "WORLD_SIZE": "8", **MEETING}, replace(PLACE, local_rank=None)),
+        (OPEN_MPI, replace(PLACE, address=None, has_launcher=True)),
+        (MPICH, replace(PLACE, address=None, has_launcher=True)),
+        (SRUN, replace(PLACE, address=None, has_launcher=True)),
+        (SRUN | MEETING, replace(PLACE, has_launcher=True)),
+        (TORCHRUN | {"PMI_RANK": "0", "PMI_SIZE": "2"}, replace(PLACE, through_store=True, has_launcher=True)),
+        ({}, None),
+        ({"WORLD_SIZE": "1"}, None),
+        ({"WORLD_SIZE": "many"}, None),
+    ],
+)
+def test_launchers_say_which_rank_a_process_is(variables: dict[str, str], place: Place | None) -> None:
+    assert place_of(variables) == place
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"WORLD_SIZE": "2", **MEETING}, "WORLD_SIZE is 2, but RANK is not set"),
+        ({"WORLD_SIZE": "2", "RANK": "x", **MEETING}, "RANK is 'x', which is no number"),
+        ({"WORLD_SIZE": "2", "RANK": "2", **MEETING}, r"RANK is 2, but there are 2 processes"),
+        ({"WORLD_SIZE": "2", "RANK": "0"}, "MASTER_ADDR and MASTER_PORT are not set"),
+        ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_PORT": "1"}, "MASTER_ADDR is not set"),
+        ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "h", "MASTER_PORT": "70000"}, "MASTER_PORT is 70000"),
+        ({"PMI_SIZE": "2"}, "PMI_SIZE is 2, but PMI_RANK is not set"),
+        (MPICH | {"MASTER_ADDR": "h"}, "MASTER_PORT is not set"),
+    ],
+)
+def test_variables_that_are_missing_are_named(variables: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=f"MG0611: .*{message}"):
+        place_of(variables)
+
+
+def meet(places: list[Place], time_out: float = 20.0) -> dict[int, World | MeshgenError]:
+    """What comes of it for each process, which is a thread here."""
+    found: dict[int, World | MeshgenError] = {}
+
+    def join(number: int, place: Place) -> None:
+        try:
+            found[number] = joined(place, time_out)
+        except MeshgenError as error:
+            found[number] = error
+
+    threads = [threading.Thread(target=join, args=each) for each in enumerate(places)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def places(count: int, size: int | None = None) -> list[Place]:
+    address = ("127.0.0.1", free_port())
+    return [replace(PLACE, rank=rank, size=size or count, address=address) for rank in range(count)]
+
+
+def closed(worlds: list[World]) -> None:
+    threads = [threading.Thread(target=world.close) for world in worlds]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_ranks_find_each_other_and_give_all_what_each_has() -> None:
+    found = [world for _, world in sorted(meet(places(3)).items())]
+    given: dict[int, list[bytes]] = {}
+
+    def gather(world: World) -> None:
+        given[world.rank] = [bytes(each) for each in world.all_gather("name", bytes([world.rank]) * 3_000_000)]
+
+    threads = [threading.Thread(target=gather, args=(world,)) for world in found]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert given == {own: [bytes([rank]) * 3_000_000 for rank in range(3)] for own in range(3)}
+    closed(found)
+
+
+def test_a_rank_that_does_not_come_is_named() -> None:
+    found = meet(places(2, size=4), time_out=0.5)
+    assert "MG0609: rank 0 waits for ranks 2, 3 to start" in str(found[0])
+    assert "MG0609: rank 1 is refused by rank 0: rank 0 waits for ranks 2, 3 to start" in str(found[1])
+
+
+def test_rank_0_that_does_not_come_is_named() -> None:
+    (found,) = meet(places(2)[1:], time_out=0.5).values()
+    assert "MG0609: rank 1 does not find rank 0 (MASTER_ADDR=127.0.0.1" in str(found)
+
+
+def test_ranks_that_count_differently_are_told() -> None:
+    first, second = places(2)
+    found = meet([first, replace(second, size=3)])
+    text = "rank 1 takes part in 3 processes, but rank 0 in 2"
+    assert all(
+        f"MG0609: {start}{text}" in str(found[n]) for n, start in ((0, ""), (1, "rank 1 is refused by rank 0: "))
+    )
+
+
+def test_one_rank_twice_is_told() -> None:
+    first, second = places(2, size=3)
+    found = meet([first, second, second])
+    assert "MG0609: two processes are rank 1" in str(found[0])
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"GET / HTTP/1.1\r\n\r\n", struct.pack("<I", 4) + b"null", struct.pack("<I", 2) + b"{}"]
+)
+def test_strangers_who_knock_are_sent_away(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendezvous, "_KNOCK_SECONDS", 0.2)
+    both = places(2)
+    address = both[0].address
+    assert address
+
+    are_met = threading.Event()
+
+    def knock() -> None:
+        while not are_met.is_set():
+            try:
+                with socket.create_connection(address, timeout=5) as stranger:
+                    stranger.sendall(content)
+                    time.sleep(0.3)
+                return
+            except ConnectionRefusedError:  # rank 0 does not listen yet
+                time.sleep(0.01)
+
+    stranger = threading.Thread(target=knock)
+    stranger.start()
+    found = meet(both)
+    are_met.set()
+    stranger.join()
+    assert all(isinstance(each, World) for each in found.values()), found
+    closed([each for each in found.values() if isinstance(each, World)])
+
+
+def test_an_address_that_nobody_has_is_refused() -> None:
+    first = replace(PLACE, rank=0, size=2, address=("192.0.2.7", 29500))
+    with pytest.raises(UsageError, match=r"MG0611: .*192\.0\.2\.7"):
+        joined(first, 1.0)
+    with pytest.raises(UsageError, match=r"MG0611: MASTER_ADDR is 'no\.such.host.invalid'"):
+        joined(replace(first, address=("no.such.host.invalid", 29500)), 1.0)
+
+
+def test_a_world_that_has_parted_is_of_no_use() -> None:
+    found = [world for _, world in sorted(meet(places(2)).items())]
+    closed(found)
+    with pytest.raises(RuntimeFailure, match="MG0609: the ranks have parted"):
+        found[0].listen()

@@ -1,0 +1,141 @@
+"""Whole modules with one process for each rank: the bits of all ranks in one process."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from tests.acceptance.cases import ROOT, needs_cases, small
+from tests.runtime.launchers import MESHGEN, by_mpiexec, by_variables, ended, needs_mpi, started
+from tests.runtime.several_processes import run
+from tests.runtime.test_control_flow import PER_DEVICE, SUMS
+from tests.sharding.meshes.meshes_programs import MESHES, TYPES, two_stages
+
+SPLIT = """sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) {
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %b = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [0] : (tensor<8x4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %b : tensor<4xf32>
+}
+"""
+
+
+def saved(folder: Path, text: str = SPLIT, **options) -> Path:
+    (folder / "p.mlir").write_text(text)
+    mg.compile(folder / "p.mlir", **{"target": "cpu"} | options).save(folder / "m.mgx")
+    return folder / "m.mgx"
+
+
+@pytest.mark.parametrize("by", [pytest.param("mpi", marks=needs_mpi), "sockets"])
+@pytest.mark.parametrize("device", ["reference", "emulate"])
+def test_loops_that_communicate(by: str, device: str, tmp_path: Path) -> None:
+    target = "cpu" if device == "reference" else "cuda:sm_80"
+    assert run(saved(tmp_path, SUMS, target=target), 4, device, by) == "equal"
+
+
+@pytest.mark.parametrize("by", [pytest.param("mpi", marks=needs_mpi), "sockets"])
+def test_several_meshes(by: str, tmp_path: Path) -> None:
+    specs = {"x": mg.P("dp", mesh="a")}
+    mg.compile(two_stages, MESHES, args=TYPES, in_specs=specs, target="cpu").save(tmp_path / "m.mgx")
+    assert run(tmp_path / "m.mgx", 7, "reference", by) == "equal"
+
+
+def test_several_meshes_on_emulated_gpus(tmp_path: Path) -> None:
+    specs = {"x": mg.P("dp", mesh="a")}
+    mg.compile(two_stages, MESHES, args=TYPES, in_specs=specs, target="cuda:sm_80").save(tmp_path / "m.mgx")
+    assert run(tmp_path / "m.mgx", 7, "emulate", "sockets") == "equal"
+
+
+@pytest.mark.parametrize("device", ["reference", "emulate"])
+def test_messages(device: str, tmp_path: Path) -> None:
+    target = "cpu" if device == "reference" else "cuda:sm_80"
+    executable = mg.compile(ROOT / "tests" / "data" / "mlir" / "h14_send_recv.mlir", target=target)
+    executable.save(tmp_path / "m.mgx")
+    assert run(tmp_path / "m.mgx", executable.mesh.size, device, "sockets") == "equal"
+
+
+@needs_cases
+@needs_mpi
+@pytest.mark.parametrize("name", ["block_dp_tp", "reshard_row_to_col"])
+def test_programs_that_jax_lowered(name: str, tmp_path: Path) -> None:
+    executable = mg.compile(small(name), target="cpu")
+    executable.save(tmp_path / "m.mgx")
+    assert run(tmp_path / "m.mgx", executable.mesh.size, "reference", "mpi") == "equal"
+
+
+def test_only_the_first_rank_speaks(tmp_path: Path) -> None:
+    first, second = by_variables(2, *MESHGEN, "run", str(saved(tmp_path)), "--json")
+    assert (first.code, second.code, second.out, second.err) == (0, 0, "", "")
+    assert json.loads(first.out)["ranks"] == 2 and first.err == ""
+
+
+def test_the_first_rank_compares_with_what_is_expected(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    codes = [each.code for each in by_variables(2, *MESHGEN, "run", str(path), "--expect", str(tmp_path / "p.mlir"))]
+    assert codes == [0, 0]
+    np.savez(tmp_path / "wrong.npz", **{b.name: np.ones(4, np.float32) for b in mg.load(path).outputs})
+    codes = [each.code for each in by_variables(2, *MESHGEN, "run", str(path), "--expect", str(tmp_path / "wrong.npz"))]
+    assert codes == [3, 0]
+
+
+PROGRAM = """
+import sys, numpy as np, meshgen as mg
+module = mg.load(sys.argv[1])
+for step in range(3):
+    found = module(np.arange(32, dtype=np.float32).reshape(8, 4) + step)
+print(found.tolist())
+"""
+
+
+def test_python_programs_get_the_results_on_every_rank(tmp_path: Path) -> None:
+    found = by_variables(2, sys.executable, "-c", PROGRAM, str(saved(tmp_path)))
+    assert [each.out.strip() for each in found] == ["[128.0, 136.0, 144.0, 152.0]"] * 2, found
+
+
+def test_different_modules_are_told_on_all_ranks(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    text = SPLIT.replace('"x"=2', '"x"=4')
+    one, other = saved(tmp_path, text), saved(tmp_path / "other", text.replace("stablehlo.add", "stablehlo.maximum"))
+    found = ended(started(4, *MESHGEN, "run", str(one), own={2: (*MESHGEN, "run", str(other))}))
+    assert [each.code for each in found] == [4] * 4
+    for each in found:
+        assert "MG0610: the ranks run different modules: ranks 0, 1, 3: 'main' with digest" in each.err
+        assert "; rank 2: 'main' with digest" in each.err
+
+
+def test_different_devices_are_told_on_all_ranks(tmp_path: Path) -> None:
+    path = saved(tmp_path, target="cuda:sm_80")
+    found = ended(started(2, *MESHGEN, "run", str(path), own={1: (*MESHGEN, "run", str(path), "--device", "emulate")}))
+    assert [each.code for each in found] == [4, 4] and all("MG0610" in each.err for each in found)
+
+
+def test_a_fault_of_one_rank_is_told_by_the_others(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    found = ended(started(2, *MESHGEN, "run", str(path), own={1: (*MESHGEN, "run", str(tmp_path / "missing.mgx"))}))
+    assert [each.code for each in found] == [4, 2]
+    assert "MG0609" in found[0].err and "rank 1 has given up: MG0002" in found[0].err
+
+
+@pytest.mark.parametrize("device", ["reference", "emulate"])
+def test_ranks_that_choose_differently_are_told(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module made without the proof that they do not, such as a forged one, does not hang."""
+    monkeypatch.setattr("meshgen.codegen.agreement.require_agreement", lambda module: None)
+    text = PER_DEVICE.replace("WHICH", "%mix")
+    path = saved(tmp_path, text, target="cpu" if device == "reference" else "cuda:sm_80")
+    np.save(tmp_path / "in.npy", np.float32([1, 1, 2, 2, 1, 1, 40, 40]))
+    name = mg.load(path).input_names[0]
+    words = (*MESHGEN, "run", str(path), "--device", device, "--input", f"{name}=@{tmp_path / 'in.npy'}")
+    found = by_variables(4, *words)
+    assert [each.code for each in found] == [4] * 4
+    assert all("MG0604: 'while' holds collectives" in each.err and "[1, 1, 1, 0]" in each.err for each in found), found
+
+
+@needs_mpi
+def test_mpiexec_ends_with_the_number_of_the_failure(tmp_path: Path) -> None:
+    done = by_mpiexec(2, *MESHGEN, "run", str(saved(tmp_path)), "--input", "@missing.npy")
+    assert done.returncode == 2 and done.stderr.count("error MG0002") == 2
