@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 from meshgen.ir.evaluate.evaluator import HANDLERS
 from meshgen.ir.graph import Graph
 from meshgen.ir.infer.inference import verify_node
 from meshgen.ir.regions import all_nodes
+from meshgen.ir.infer.limits import MAX_BYTES
 from meshgen.mesh import Mesh
-from meshgen.runtime.manifest import Kernel
+from meshgen.runtime.manifest import SCRATCH, Kernel
 from meshgen.runtime.simulate import rank_handlers
+
+# Source: CUDA C++ programming guide, "Technical specifications per compute capability"
+MAX_GRID = (2**31 - 1, 65_535, 65_535)
+MAX_THREADS = 1024  # of a block
+MAX_SHARED_BYTES = 1 << 20  # of a block: more than any GPU has, whose driver refuses what is too much for it
 
 
 def body_fault(body: Graph, mesh: Mesh) -> str:
@@ -32,4 +40,17 @@ def launch_fault(kernel: Kernel, body: Graph, mesh: Mesh) -> str:
             mesh.group_size(param.axes)  # raises for an unknown axis
         elif not 0 <= param.index < counts[param.kind]:
             return f"it has no {param.kind} {param.index}"
+    return _size_fault(kernel)
+
+
+def _size_fault(kernel: Kernel) -> str:
+    """Grids and blocks that CUDA does not launch, and memory that no device has."""
+    if any(count > most for count, most in zip(kernel.grid, MAX_GRID, strict=True)):
+        return f"its grid {list(kernel.grid)} is larger than {list(MAX_GRID)}"
+    for arch, binary in kernel.binaries.items():
+        if not 1 <= binary.threads <= MAX_THREADS or binary.shared > MAX_SHARED_BYTES:
+            return f"its block for {arch} has {binary.threads} threads and {binary.shared} bytes of shared memory"
+        scratch = max((binary.metadata.get(name) or 0) for name in SCRATCH) * math.prod(kernel.grid)
+        if scratch > MAX_BYTES:
+            return f"it needs {scratch} bytes of scratch"
     return ""

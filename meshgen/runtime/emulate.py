@@ -13,7 +13,7 @@ from meshgen.emulator.launch import Checks, launch
 from meshgen.emulator.memory import Memory
 from meshgen.emulator.parse import parse
 from meshgen.emulator.program import Entry
-from meshgen.runtime.manifest import Binary, Kernel
+from meshgen.runtime.manifest import SCRATCH, Binary, Kernel
 
 Array = np.ndarray[Any, Any]
 WARP = 32
@@ -100,7 +100,7 @@ class EmulatedKernel:
         blocks = int(np.prod(self._how.grid))
         found: list[int] = []
         ranges: list[tuple[int, int, bool]] = []
-        for name in ("global_scratch_size", "profile_scratch_size"):
+        for name in SCRATCH:
             nbytes = int(self._binary.metadata.get(name) or 0) * blocks
             found.append(memory.allocate(nbytes, name.removesuffix("_size")) if nbytes else 0)
             ranges += [(found[-1], nbytes, True)] if nbytes else []

@@ -6,6 +6,7 @@ malformed is a ValueError, or ModuleError MG0502 with the place in the document.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -27,10 +28,13 @@ from meshgen.runtime.json_values import (
     read_plain,
     read_table,
     read_text,
+    shown,
     table_of,
 )
-from meshgen.runtime.manifest import Binary, Binding, Json, Kernel, Manifest, Param, Parts
+from meshgen.runtime.manifest import SCRATCH, Binary, Binding, Json, Kernel, Manifest, Param, Parts
 from meshgen.runtime.plan import Buffer, Exposure, Item, Schedule
+
+_ARCH = re.compile(r"sm_[1-9][0-9]{1,2}[af]?")
 
 
 def parts_from_json(value: Json) -> Parts:
@@ -221,8 +225,15 @@ def _kernel(v: Any) -> Kernel:
         num_stages=get(v, "num_stages", read_count),
         flops=get(v, "flops", read_amount),
         nbytes=get(v, "nbytes", read_amount),
-        binaries=get(v, "binaries", lambda table: table_of(table, _binary)),
+        binaries=get(v, "binaries", _binaries),
     )
+
+
+def _binaries(v: Any) -> dict[str, Binary]:
+    found = table_of(v, _binary)
+    if wrong := [arch for arch in found if not _ARCH.fullmatch(arch)]:
+        raise ValueError(f"{shown(wrong[0])} is no architecture")
+    return found
 
 
 def _param(v: Any) -> Param:
@@ -232,6 +243,9 @@ def _param(v: Any) -> Param:
 
 
 def _binary(v: Any) -> Binary:
+    metadata = get(v, "metadata", lambda table: table_of(table, read_plain))
+    for name in SCRATCH:
+        optional(read_count)(metadata.get(name))
     return Binary(
         file=get(v, "file", read_text),
         regs=get(v, "regs", read_count),
@@ -240,6 +254,6 @@ def _binary(v: Any) -> Binary:
         shared=get(v, "shared", read_count),
         threads=get(v, "threads", read_count),
         instructions=get(v, "instructions", lambda table: table_of(table, read_count)),
-        metadata=get(v, "metadata", lambda table: table_of(table, read_plain)),
+        metadata=metadata,
         ptx=read_text(v.get("ptx", "")),
     )

@@ -93,7 +93,7 @@ def stages(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
 
 def _of(program: Any, mesh: Any, weights: Any = None, **options: Any) -> Write:
     def write(path: Path) -> None:
-        _write(mg.compile(program, mesh, target="cpu", **options), path, weights)
+        _write(mg.compile(program, mesh, **{"target": "cpu", **options}), path, weights)
 
     return write
 
@@ -110,6 +110,7 @@ def _write(executable: Executable, path: Path, weights: Any = None) -> None:
 
 KINDS: dict[str, Write] = {
     "weights": _of(dense, {"a": 2}, {"w": np.ones((8, 4), np.float32)}, args=["f32[6,8]", "f32[8,4]"], in_specs={"x": mg.P("a")}),
+    "code for GPUs": _of(dense, {"a": 2}, args=["f32[6,8]", "f32[8,4]"], in_specs={"x": mg.P(None, "a")}, target="cuda:sm_80"),
     "rows": _of(moved, {"a": 4}, args=["f32[16,4]", "i32[5]"], in_specs={"x": mg.P("a")}),
     "collectives": _of(exchanged, {"a": 2}, args=["f32[4,4]"]),
     "experts": _of(experts, {"x": 4}, args=["f32[8,4]", "f32[8,2,4]", "f32[2,4,4]"],

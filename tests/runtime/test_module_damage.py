@@ -167,6 +167,38 @@ def test_forged_manifests_are_refused(tmp_path, change):
     assert caught.value.exit_code == 1
 
 
+BINARY = ("kernels", "add", "binaries", "sm_90")
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (at("kernels", "add", "grid", value=[1 << 31, 1, 1]), "its grid .* is larger than"),
+        (at("kernels", "add", "grid", value=[1, 1 << 16, 1]), "its grid .* is larger than"),
+        (at(*BINARY, "threads", value=0), "its block for sm_90 has 0 threads"),
+        (at(*BINARY, "threads", value=1025), "its block for sm_90 has 1025 threads"),
+        (at(*BINARY, "shared", value=1 << 40), "bytes of shared memory"),
+        (at(*BINARY, "metadata", "global_scratch_size", value=1 << 54), "bytes of scratch"),
+        (at(*BINARY, "metadata", "profile_scratch_size", value="much"), "'much' is not a count"),
+    ],
+)
+def test_launches_beyond_what_cuda_allows_are_refused(tmp_path, change, said):
+    saved(tmp_path / "m.mgx", mixed(), **code())
+    with pytest.raises(ModuleError, match=f"MG0502.*({said})"):
+        load(forged(tmp_path / "m.mgx", change))
+
+
+def test_an_unknown_architecture_is_refused(tmp_path):
+    saved(tmp_path / "m.mgx", mixed(), **code())
+
+    def change(manifest):
+        binaries = manifest["kernels"]["add"]["binaries"]
+        binaries["gpu"] = binaries.pop("sm_90")
+
+    with pytest.raises(ModuleError, match="MG0502.*'gpu' is no architecture"):
+        load(forged(tmp_path / "m.mgx", change))
+
+
 def add_region(manifest):
     """A step with a buffer that is not there, in a launch that runs no step."""
     step = {name: manifest[name] for name in ("buffers", "arena_bytes", "schedule", "step_seconds", "exposures")}

@@ -15,7 +15,7 @@ from meshgen.mesh import Mesh
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.device import Device, Launch, ParameterBlock
 from meshgen.runtime.emulate import KernelSource
-from meshgen.runtime.manifest import Binary, Kernel
+from meshgen.runtime.manifest import SCRATCH, Binary, Kernel
 from meshgen.runtime.plan import Item, Schedule
 from meshgen.runtime.simulate import rank_handlers
 
@@ -106,7 +106,7 @@ def target_of(ptx: str) -> str:
 def scratch_bytes(kernel: Kernel, binary: Binary) -> tuple[int, int]:
     """Bytes of the memory behind the two last pointers of a kernel of Triton, all blocks together: scratch and profile."""
     blocks = math.prod(kernel.grid)
-    sizes = (binary.metadata.get(f"{name}_scratch_size") for name in ("global", "profile"))
+    sizes = (binary.metadata.get(name) for name in SCRATCH)
     first, second = (int(size or 0) * blocks for size in sizes)
     return first, second
 
