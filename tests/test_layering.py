@@ -35,7 +35,8 @@ LAYERS = (
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 LIGHT = ["meshgen", "meshgen.api", "meshgen.runtime.module", "meshgen.runtime.loading", "meshgen.runtime.open_module", "meshgen.runtime.simulate", "meshgen.emulator.launch", "meshgen.ccl.cost", "meshgen.ccl.simulated", "meshgen.ir.graph",
-         "meshgen.ir.infer.inference", "meshgen.ir.evaluate.evaluator", "meshgen.ir.encode", "meshgen.commands.run", "meshgen.commands.inspect", "meshgen.cli"]  # fmt: skip
+         "meshgen.ir.infer.inference", "meshgen.ir.evaluate.evaluator", "meshgen.ir.encode", "meshgen.commands.run", "meshgen.commands.inspect",
+         "meshgen.commands.native", "meshgen.commands.sign", "meshgen.commands.verify", "meshgen.runtime.native.export", "meshgen.cli"]  # fmt: skip
 
 
 FILES = sorted(PACKAGE.rglob("*.py"))

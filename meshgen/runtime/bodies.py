@@ -7,8 +7,8 @@ import math
 from meshgen.ir.evaluate.evaluator import HANDLERS
 from meshgen.ir.graph import Graph
 from meshgen.ir.infer.inference import verify_node
-from meshgen.ir.regions import all_nodes
 from meshgen.ir.infer.limits import MAX_BYTES
+from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh
 from meshgen.runtime.manifest import SCRATCH, Kernel
 from meshgen.runtime.simulate import rank_handlers

@@ -15,7 +15,10 @@ FORMAT = 4  # in format 1 collectives had no scratch
 PARTS_FORMAT = 2  # of a program on several meshes: a manifest of manifests
 OPEN_FORMAT = 3  # of a program with open sizes: a manifest of specialisations
 Json = dict[str, Any]
-SCRATCH = ("global_scratch_size", "profile_scratch_size")  # of a binary's metadata: bytes per block of Triton's two pointers
+SCRATCH = (
+    "global_scratch_size",
+    "profile_scratch_size",
+)  # of a binary's metadata: bytes per block of Triton's two pointers
 
 
 @dataclass(frozen=True)

@@ -119,12 +119,18 @@ class Campaign:
         }
         self.sources = [original(name, folder) for name in names]
 
+    def environment(self, capability: int) -> dict[str, str]:
+        """In which the loader finds GPUs of a compute capability."""
+        return {
+            **os.environ,
+            "LD_LIBRARY_PATH": str(self._libraries[capability]),
+            "MGX_CAPABILITY": str(capability),
+            "ASAN_OPTIONS": "exitcode=99:allocator_may_return_null=1:max_allocation_size_mb=1024",
+        }
+
     def run(self, path: Path, words: list[str], capability: int) -> tuple[int, str]:
         """Exit code, and what was wrong; nothing where it was allowed."""
-        environment = os.environ | {
-            "LD_LIBRARY_PATH": str(self._libraries[capability]), "MGX_CAPABILITY": str(capability),
-            "ASAN_OPTIONS": "exitcode=99:allocator_may_return_null=1:max_allocation_size_mb=1024", "UBSAN_OPTIONS": "print_stacktrace=1",
-        }  # fmt: skip
+        environment = self.environment(capability)
         command = [str(self.program), str(path), *words, "--steps", "3", "--time-limit", "0.5"]
         try:
             made = subprocess.run(

@@ -134,6 +134,16 @@ def test_forged_work(name: str, campaign: Campaign, good: Path, tmp_path: Path) 
     assert code == 1 and "an operation is malformed or lies outside of its memory" in message, message
 
 
+def test_the_header_keeps_its_promises(campaign: Campaign, good: Path, tmp_path: Path) -> None:
+    build = campaign.program.parent
+    words_ = [loader.COMPILER, "-std=c11", "-Wall", "-Wextra", "-Werror", *loader.SANITIZERS.split(), f"-I{SOURCES}"]
+    words_ += ["-o", str(tmp_path / "api"), str(loader.HERE / "api.c"), str(build / "libmeshgen.a"), "-ldl"]
+    subprocess.run(words_, check=True)
+    environment = campaign.environment(120)
+    made = subprocess.run([str(tmp_path / "api"), str(good)], capture_output=True, text=True, env=environment)
+    assert made.returncode == 0, made.stderr
+
+
 def test_files_that_are_no_modules(campaign: Campaign, good: Path, tmp_path: Path) -> None:
     content, path = good.read_bytes(), tmp_path / "m.mgx"
     for wrong, said in (
@@ -216,3 +226,10 @@ def test_what_cannot_run_natively_is_said(tmp_path: Path, capsys: pytest.Capture
     assert main(["native", path]) == 5
     assert "MG0602" in capsys.readouterr().err
     assert main(["native"]) == 2
+    assert (
+        main(["compile", str(tmp_path / "p.mlir"), "--mesh", "a=?", "--target", "cpu", "--spec", "a=a,_", "-o", path])
+        == 0
+    )
+    capsys.readouterr()
+    assert main(["native", path]) == 2
+    assert "MG0001" in (said := capsys.readouterr().err) and "open sizes" in said

@@ -13,7 +13,8 @@ from meshgen.runtime.native.export import write_native
 from meshgen.runtime.random_arrays import random_array
 from tests.native import loader
 from tests.native.loader import Array
-from tests.native.programs import PROGRAMS
+from tests.native.programs import PROGRAMS, of_text
+from tests.programs import mlp
 
 pytestmark = pytest.mark.skipif(not loader.COMPILER, reason="there is no C compiler")
 
@@ -70,3 +71,28 @@ def test_a_process_for_each_rank(name: str, tmp_path: Path, program: Path, libra
     args = arguments(path)
     outcome = loader.run(program, libraries, path, args, arch="sm_80", ranks=range(load(path, runs=False).ranks))
     check(path, outcome, args, "sm_80")
+
+
+def test_a_device_without_a_cubin_compiles_ptx(tmp_path: Path, program: Path, libraries: Path) -> None:
+    """The module has code for 8.0 only."""
+    path = made("mlp", tmp_path)
+    args = arguments(path)
+    check(path, loader.run(program, libraries, path, args, arch="sm_90"), args, "sm_90")
+
+
+def test_a_module_for_later_devices_only_is_refused(tmp_path: Path, program: Path, libraries: Path) -> None:
+    path = tmp_path / "m.mgx"
+    of_text(mlp(), target="cuda:sm_90")(path)
+    write_native(path, path)
+    outcome = loader.run(program, libraries, path, arguments(path), arch="sm_80")
+    assert outcome.code == 5 and "MG0602: kernel '" in outcome.errors and "which is sm_80" in outcome.errors
+
+
+def test_a_step_that_takes_too_long_is_ended(tmp_path: Path, program: Path, libraries: Path) -> None:
+    path = made("loop", tmp_path)
+    args = {
+        name: np.full_like(array, 1 << 30) if array.dtype == np.int32 else array
+        for name, array in arguments(path).items()
+    }
+    outcome = loader.run(program, libraries, path, args, arch="sm_80", options=["--time-limit", "0.5"])
+    assert outcome.code == 4 and "MG0604: the step has taken longer than 0.5 seconds" in outcome.errors

@@ -195,7 +195,7 @@ def test_an_unknown_architecture_is_refused(tmp_path):
         binaries = manifest["kernels"]["add"]["binaries"]
         binaries["gpu"] = binaries.pop("sm_90")
 
-    with pytest.raises(ModuleError, match="MG0502.*'gpu' is no architecture"):
+    with pytest.raises(ModuleError, match=r"MG0502.*'gpu' is no architecture"):
         load(forged(tmp_path / "m.mgx", change))
 
 
