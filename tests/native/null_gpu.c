@@ -1,7 +1,8 @@
 /* libcuda.so.1 and libnccl.so.2 that compute nothing, but touch every byte that a real one would: in memory of the host, where
    the address sanitizer sees what lies outside. Kernels read their parameters, and change a byte of the memory here and there.
 
-   MGX_CAPABILITY is the devices' compute capability, as 80; from 100 on kernels are PTX, whose parameters are looked up in the text. */
+   MGX_CAPABILITY is the devices' compute capability, as 80; from 100 on kernels are PTX, whose parameters are looked up in the text.
+   MGX_SEED is that of what memory holds at first. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -30,6 +31,9 @@ static int current;
 static uint64_t state = 88172645463325252; /* of a xorshift generator */
 
 static uint64_t next(void) {
+  static int is_seeded;
+  const char *seed = is_seeded++ ? NULL : getenv("MGX_SEED");
+  if (seed) state += strtoull(seed, NULL, 10) * 0x9e3779b97f4a7c15;
   state ^= state << 13, state ^= state >> 7, state ^= state << 17;
   return state;
 }

@@ -207,6 +207,25 @@ def test_without_a_driver_it_is_missing(campaign: Campaign, good: Path) -> None:
     assert code == 5 and "MG0602" in message
 
 
+def test_ranks_that_choose_differently_are_told(campaign: Campaign) -> None:
+    """Kernels that compute nothing leave numbers by chance in what the loop asks: its ranks communicate, so they would deadlock."""
+    source = next(source for source in campaign.sources if source.name == "loop with collectives")
+    command = [
+        str(campaign.program),
+        str(campaign.folder / "loop_with_collectives.mgx"),
+        *source.words,
+        "--time-limit",
+        "1",
+    ]
+    told: list[str] = []
+    for seed in range(12):
+        environment = campaign.environment(80) | {"MGX_SEED": str(seed)}
+        made = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert made.returncode in (0, 4), made.stderr
+        told += re.findall("MG0604: control flow holds collectives, but ranks 0 and . choose differently", made.stderr)
+    assert told
+
+
 def test_arrays_that_do_not_fit(campaign: Campaign, good: Path, tmp_path: Path) -> None:
     source = next(source for source in campaign.sources if source.name == "mlp")
     for array, said in ((np.zeros((8, 11), np.float32), "its shape"), (np.zeros((8, 12), np.float64), "its element type"),
