@@ -34,6 +34,11 @@ func.func @main(%a: tensor<4xf32>, %b: tensor<2xi1>) -> tensor<4xf32> {
   return %r : tensor<4xf32>
 }
 """
+_REVERSED = """func.func @main(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %b = stablehlo.reverse %a, dims = [0] : tensor<8x4xf32>
+  return %b : tensor<8x4xf32>
+}
+"""
 _REDUCTION = """sdy.mesh @mesh = <["x"=2]>
 func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) -> tensor<4xf32> {
   %0 = sdy.all_reduce {"x"} %a out_sharding=<@mesh, [{}]> : tensor<4xf32>
@@ -148,6 +153,19 @@ FAULTS: dict[str, Fault] = {
         "Say `unreduced={...}` where the value is made, or leave the reduction out.",
         CHECK,
         {"p.mlir": _REDUCTION},
+    ),
+    "MG0110": Fault(
+        "What the program or `donate` says of arguments whose memory results take contradicts itself: two arguments for one result, a result that there is not, or one of another type.",
+        "Name a result of the argument's type in `tf.aliasing_output`, a different one for each argument, or write `jax.buffer_donor = true`: any result that fits.",
+        CHECK,
+        _program(("%a: tensor<8x4xf32>", "%a: tensor<8x4xf32> {tf.aliasing_output = 3 : i32}")),
+    ),
+    "MG0111": Fault(
+        "A warning, on stderr, in `--json` and in the report: an argument is donated, but no result is written to its memory: none that is left has its type and sharding, "
+        "or the argument is read when the result is known already, or at other places than the result is written at. The step is right all the same; it needs memory for both.",
+        "Do what the message says stands against it, or do not donate the argument.",
+        ("meshgen compile p.mlir --target cpu -o p.mgx --donate a",),
+        {"p.mlir": _REVERSED},
     ),
     "MG0201": Fault(
         "The mesh has a size below 1, an axis twice, is not the one that a module was compiled for, or lacks a size that is needed; or a name has characters that the text of a stage cannot hold. "

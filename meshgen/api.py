@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.executables.executable import Executable
 from meshgen.executables.open_sizes import AT_LOAD, OpenExecutable, closed, open_program
+from meshgen.frontend.donate import Donate, donating, with_next_shardings
 from meshgen.frontend.given import Args, combinations, placed_on, shapes_of
 from meshgen.frontend.programs import import_program
 from meshgen.frontend.signature import Signature, signature_of
@@ -41,7 +42,8 @@ __all__ = ["Executable", "LoadedModule", "OpenExecutable", "compile", "load", "l
 def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
             out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
             sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
-            memory_limit: int | None = None, entry: str = "", progress: Progress | None = None) -> Executable:  # fmt: skip
+            memory_limit: int | None = None, entry: str = "", donate: Donate = None,
+            progress: Progress | None = None) -> Executable:  # fmt: skip
     """Take a program all the way to a scheduled, buildable step.
 
     A program that leaves sizes open gives an `OpenExecutable`, with a step for each of `sizes`.
@@ -66,6 +68,9 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
         memory_limit: bytes of a device that a step may take, so that more communication can hide; default: what it takes
             where nothing overlaps.
         entry: of MLIR text with several public functions, none of which is @main: the one to compile.
+        donate: arguments whose memory results take, so that they are updated in place: names or numbers of parameters (as
+            JAX's `donate_argnums`), each for results that fit, or a dict from them to results: `{"params": 0, "opt": 1}`.
+            Programs may say so themselves (`tf.aliasing_output`, `jax.buffer_donor`). The report tells what could not be used.
         progress: called as `progress(what, done, total)`.
     Raises:
         ProgramError, ShardingError, CodegenError: the program is refused, with every fault and where it is.
@@ -83,6 +88,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
         strict=strict,
         memory_limit=memory_limit,
         entry=entry,
+        donate=donate,
         progress=progress,
     )
     executable.build(progress)
@@ -93,13 +99,16 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
 def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
          out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
          sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
-         memory_limit: int | None = None, entry: str = "", progress: Progress | None = None) -> Executable:  # fmt: skip
+         memory_limit: int | None = None, entry: str = "", donate: Donate = None,
+         progress: Progress | None = None) -> Executable:  # fmt: skip
     """As `compile`, without building binaries."""
     if progress is not None and not callable(progress):
         raise UsageError(Diagnostic("MG0001", f"progress={progress!r:.60} is no function of (what, done, total)"))
     options, timing = Options(target, _text(arguments, "arguments"), _strict(strict), memory_limit), Timing()
     with timing.of("import"):
-        module, signature = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, entry=entry)
+        module, signature = read(
+            graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, entry=entry, donate=donate
+        )
     program = open_program(module, {} if signature.is_typed else shapes_of(args, signature), options)
     wanted = [program.sizes(bound(program.meshes, at), shapes_of(of, signature)) for at, of in combinations(sizes)]
     if not program.is_open:
@@ -191,14 +200,14 @@ def advise(executable: Executable) -> list[Advice]:
 @at_callers_line
 def lower(graph: Any, mesh: Meshes = None, *, stage: str, args: Args = None,
           in_specs: Specs = None, out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
-          entry: str = "") -> Module:  # fmt: skip
+          entry: str = "", donate: Donate = None) -> Module:  # fmt: skip
     """The program at `stage`: import, propagate, materialize, optimize, partition, fuse or schedule. Else as `compile`."""
-    module, _ = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, entry=entry)
+    module, _ = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, entry=entry, donate=donate)
     return run_stages(module, Options(target, _text(arguments, "arguments")), Timing(), _text(stage, "stage"))[stage]
 
 
 def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
-         out_specs: Specs = None, entry: str = "") -> tuple[Module, Signature]:  # fmt: skip
+         out_specs: Specs = None, entry: str = "", donate: Donate = None) -> tuple[Module, Signature]:  # fmt: skip
     """The program as a verified module with its annotations, and what its callers pass and get."""
     given = meshes_of(mesh)
     module, known = import_program(graph, given, args, entry)
@@ -207,8 +216,9 @@ def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
     is_known = not any(None in kind.shape for kind in given_types(module.graph, shapes))
     if is_known and (shapes or has_open_results(module)) and (module.stage != "partition" or module.mesh.is_static):
         module = with_shapes(module, shapes)
+    module = donating(module, donate, signature)
     verify_program(module)
-    return annotated(module, in_specs, out_specs, signature), signature
+    return with_next_shardings(annotated(module, in_specs, out_specs, signature)), signature
 
 
 @at_callers_line

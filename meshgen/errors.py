@@ -37,6 +37,8 @@ CODES: dict[str, str] = {
     "MG0105": "the Python function raised an exception while it was traced",
     "MG0108": "the program is too large",
     "MG0109": "what is reduced is whole already (a warning)",
+    "MG0110": "donation of an argument is malformed",
+    "MG0111": "memory of a donated argument is not reused (a warning)",
     "MG0201": "mesh is malformed",
     "MG0202": "unknown mesh axis",
     "MG0203": "mesh axis is used twice",

@@ -121,13 +121,14 @@ def _with_fewer_messages(module: Module, options: Options) -> Module:
 
 def _fuse(module: Module, options: Options) -> Module:
     from meshgen.codegen.agreement import require_agreement
+    from meshgen.codegen.donated import readers_first
     from meshgen.codegen.fuse import fuse
     from meshgen.codegen.unroll import unroll
 
     flat = unroll(module)
     require_defined(flat, "unroll")
     require_agreement(flat)
-    fused = fuse(flat)
+    fused = readers_first(fuse(flat))
     require_defined(fused, "fuse")
     return fused
 
@@ -291,9 +292,10 @@ def program_faults(module: Module) -> list[Diagnostic]:
     """Everything that is malformed in a program that a user wrote."""
     if module.parts:
         return [fault for part in module.parts for fault in program_faults(part)]
+    from meshgen.ir.donation import donation_faults
     from meshgen.ir.infer import limits
 
-    if faults := limits.program_faults(module):
+    if faults := limits.program_faults(module) or donation_faults(module):
         return faults
     is_local = module.stage == "partition" and module.mesh.is_static
     return node_faults(module, module.mesh if is_local else None)

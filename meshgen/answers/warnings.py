@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from meshgen.answers.compiled import Compiled
+from meshgen.answers.donations import donation_warnings
 from meshgen.codegen.unroll import communicates
 from meshgen.errors import Diagnostic, place_text
 from meshgen.ir.evaluate.elementwise import LIFTABLE
@@ -32,7 +33,8 @@ def warnings_of(executable: Compiled) -> list[Diagnostic]:
     """The warnings about a program, those of each mesh in program order."""
     stages = [part.stages for part in executable.parts]
     entered = [warning for each in stages if "import" in each for warning in _reductions(each["import"])]
-    return entered + [warning for each in stages if "partition" in each for warning in _branches(each["partition"])]
+    entered += [warning for each in stages if "partition" in each for warning in _branches(each["partition"])]
+    return [*entered, *donation_warnings(executable)]
 
 
 def warning_records(found: Sequence[Diagnostic]) -> list[dict[str, Any]]:

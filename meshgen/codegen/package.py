@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ import numpy as np
 from meshgen.codegen.buffers import constants_of
 from meshgen.codegen.build import BuiltKernel, Source, toolchain
 from meshgen.errors import ArgumentError, Diagnostic
+from meshgen.ir.donation import settled
 from meshgen.ir.graph import STAGES, Module, TensorType, Value
 from meshgen.ir.parts import parts_of
 from meshgen.runtime import container, tensors
@@ -74,7 +76,9 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
     check(plan, module.mesh)
     sources, built, weights = sources or {}, built or {}, weights_of(weights)
     in_names, out_names = names or _names(module)
+    pairs = settled(module).pairs
     inputs = _bindings(in_names, module.graph.inputs, module.in_types, module.in_shardings, plan.inputs, weights)
+    inputs = tuple(replace(b, donated_to=pairs.get(number)) for number, b in enumerate(inputs))
     _check_weights(inputs, weights)
     members = code_members(sources, stages or {})
     binaries = _add_binaries(members, built)

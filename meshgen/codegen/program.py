@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from meshgen.ccl.between import BETWEEN
 from meshgen.ccl.collective import Collective
 from meshgen.ccl.packing import packing
+from meshgen.codegen.donated import donated
 from meshgen.codegen.fusion.subviews import byte_range
 from meshgen.codegen.messages import with_senders
 from meshgen.codegen.timeline import Costs, Task
@@ -56,8 +57,10 @@ class Flow:
 class Program:
     """Launches with their tasks, and the storage behind every value.
 
-    `root[v]` is the value whose bytes v's are: v itself unless v is a view; `first_byte[v]` says from which of them on (0 where it is missing). `replaced[v]` is the value that a result v is written
-    over, as nothing reads it later; both are roots. `inputs_are` is the kind of buffer that inputs have: `input`, or `given`
+    `root[v]` is the value whose bytes v's are: v itself unless v is a view; `first_byte[v]` says from which of them on (0 where it is
+    missing). `replaced[v]` is the value that a result v is written over, as nothing reads it later; both are roots. `donated` are
+    inputs of the module, by number, with the output that is the next value of each. `inputs_are` is the kind of buffer that inputs
+    have: `input`, or `given`
     where the module is a region.
     """
 
@@ -72,6 +75,7 @@ class Program:
     flows: dict[int, Flow]  # of control flow, by the number of the node
     scratch_bytes: dict[int, int]  # of the launches that need some for themselves, by the number of the node
     inputs_are: str
+    donated: Mapping[int, int]
 
     def place(self, value: Value) -> Value:
         """The value that was the first to have the bytes of a value: all that have the same place share them, one after the other."""
@@ -114,9 +118,12 @@ def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> 
             start, _ = (0, 0) if node.op == "view" else _within(node)
             first_byte[node.result] = first_byte.get(node.operands[0], 0) + start
     scratch = _scratch_bytes(nodes, flows, module.mesh)
-    found = Program(module, nodes, kernels, tuple(names), (), root, first_byte, {}, flows, scratch, inputs_are)
+    given = donated(module)
+    found = Program(
+        module, nodes, kernels, tuple(names), (), root, first_byte, dict(given.over), flows, scratch, inputs_are, given.pairs
+    )  # fmt: skip
     found = replace(found, tasks=_tasks(found, costs))
-    return replace(found, replaced=_replaced(found))
+    return replace(found, replaced=found.replaced | _replaced(found))
 
 
 def _within(node: Node) -> tuple[int, int]:
@@ -134,27 +141,32 @@ def _replaced(program: Program) -> dict[Value, Value]:
     kept = {program.root[value] for value in program.module.graph.outputs}
     made = {result for node in program.nodes for result in node.results} - kept
     found: dict[Value, Value] = {}
+    taken: set[Value] = set()
     for number, node in enumerate(program.nodes):
         operands = [program.root[value] for value in program.reads(number)]
         pairs = _pairs(program, number)
-        for place, result in ((place, node.results[n]) for place, n in pairs.items()):
-            operand = operands[place]
-            if operand not in made or result in found or operand.type.nbytes != result.type.nbytes:
-                continue
-            if any(pairs.get(n) != pairs[place] for n, used in enumerate(operands) if used is operand):
-                continue
-            if _is_last(program.tasks, number, readers[operand]):
-                found[result] = operand
+        for place, numbers in pairs.items():
+            for n in numbers:
+                operand, result = operands[place], node.results[n]
+                if operand not in made or result in program.replaced or result in found or operand in taken:
+                    continue
+                if operand.type.nbytes != result.type.nbytes:
+                    continue
+                if any(n not in pairs.get(each, ()) for each, used in enumerate(operands) if used is operand):
+                    continue
+                if _is_last(program.tasks, number, readers[operand]):
+                    found[result] = operand
+                    taken.add(operand)
     return found
 
 
-def _pairs(program: Program, number: int) -> Mapping[int, int]:
-    """Numbers of operands of a launch with the number of the result that may be written over each."""
+def _pairs(program: Program, number: int) -> Mapping[int, tuple[int, ...]]:
+    """Numbers of operands of a launch with those of the results that may be written over each."""
     node, name = program.nodes[number], program.names[number]
     if name:
         return overwrites(program.kernels[name])
     same = node.op in IN_PLACE and node.operands[0].type.dtype == node.result.type.dtype
-    return {0: 0} if same and program.module.mesh.group_size(node.attrs["axes"]) > 1 else {}
+    return {0: (0,)} if same and program.module.mesh.group_size(node.attrs["axes"]) > 1 else {}
 
 
 def _is_last(tasks: Sequence[Task], number: int, readers: Sequence[int]) -> bool:
@@ -190,7 +202,7 @@ def _flow(node: Node, module: Module, planned: Planned) -> Flow:
             )
         )
     outside = tuple(captured(node))
-    steps = tuple(planned(replace(module, graph=closed(region, outside))) for region in node.regions)
+    steps = tuple(planned(replace(module, graph=closed(region, outside), donations={})) for region in node.regions)
     return Flow(outside, steps, node.attrs.get("trips", 1) if node.op == "while" else None)
 
 
@@ -216,6 +228,7 @@ def _name(node: Node, kernels: dict[str, Graph]) -> str:
 def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
     """The launches as tasks. Control flow that communicates keeps its place among collectives: nothing else does while it runs."""
     module, root = program.module, program.root
+    readers = _readers_of_overwritten(program)
     maker = {result: number for number, node in enumerate(program.nodes) for result in node.results}
     seconds = {name: costs.kernel(body) for name, body in program.kernels.items()}
     found: list[Task] = []
@@ -224,6 +237,7 @@ def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
     message: set[int] = set()  # the last send or receive
     for number, node in enumerate(program.nodes):
         needs = {maker[root[v]] for v in program.reads(number) if root[v] in maker}
+        needs |= {reader for v in node.results for reader in readers.get(v, ()) if reader != number}
         if is_message(node):
             needs |= message
             message = {number}
@@ -239,3 +253,13 @@ def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
             task = Task(COMPUTE, seconds[program.names[number]], tuple(sorted(needs)))
         found.append(task)
     return tuple(found)
+
+
+def _readers_of_overwritten(program: Program) -> dict[Value, list[int]]:
+    """By result that is written over an input, the launches that read that: they come first."""
+    result_of = {own: result for result, own in program.replaced.items()}
+    found: dict[Value, list[int]] = {}
+    for number in range(len(program.nodes)):
+        for own in {program.root[value] for value in program.reads(number)} & result_of.keys():
+            found.setdefault(result_of[own], []).append(number)
+    return found

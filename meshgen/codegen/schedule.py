@@ -135,10 +135,11 @@ def assemble(program: Program, issued: Order) -> Schedule:
         for place, n in enumerate(order)
     )
     graph, number_of = program.module.graph, buffers.number_of
+    ins, outs = (tuple(number_of[v] for v in side) for side in (graph.inputs, graph.outputs))
+    donated = {ins[own]: outs[other] for own, other in program.donated.items()}
     return Schedule(
-        items, buffers.all, buffers.arena_bytes, tuple(number_of[v] for v in graph.inputs),
-        tuple(number_of[v] for v in graph.outputs), program.kernels, step_seconds, exposures(items),
-    )  # fmt: skip
+        items, buffers.all, buffers.arena_bytes, ins, outs, program.kernels, step_seconds, exposures(items), donated
+    )
 
 
 def _item(program: Program, number: int, buffers: Buffers) -> Item:

@@ -54,6 +54,11 @@ def add_program(parser: argparse.ArgumentParser, *, needed: bool = True) -> None
         default=[],
         help="shape of an input whose sizes the program leaves open, such as x=8x64 (? is what the program says); x=8x?|16x? names several",
     )
+    _add_wishes(parser)
+
+
+def _add_wishes(parser: argparse.ArgumentParser) -> None:
+    """What is asked of arguments and results."""
     parser.add_argument(
         "--spec",
         metavar="NAME=SPEC",
@@ -67,6 +72,13 @@ def add_program(parser: argparse.ArgumentParser, *, needed: bool = True) -> None
         action="append",
         default=[],
         help="required sharding of an output (result, result.0, ...)",
+    )
+    parser.add_argument(
+        "--donate",
+        metavar="NAME[=RESULT]",
+        action="append",
+        default=[],
+        help="an argument whose memory a result takes: any that fits, or the one that is named (params=result.0)",
     )
     parser.add_argument(
         "--arguments",
@@ -102,9 +114,16 @@ def program_options(options: argparse.Namespace) -> dict[str, Any]:
         "args": fixed_shapes(options) or options.arg or None,
         "in_specs": specs_option(options.spec) or None,
         "out_specs": specs_option(options.out_spec) or None,
+        "donate": donate_option(options.donate),
         "arguments": options.arguments,
         "entry": options.entry,
     }
+
+
+def donate_option(texts: Sequence[str]) -> dict[str, str | None]:
+    """What is donated, by name; None: to any result that fits."""
+    pairs = (text.partition("=") for text in texts)
+    return {name: result or None for name, _, result in pairs}
 
 
 def planned(options: argparse.Namespace, output: Output) -> Executable:

@@ -12,6 +12,7 @@ from meshgen.answers.collectives import collective_text
 from meshgen.answers.comms import comms_table
 from meshgen.answers.comms_tree import comms_tree, tree_text
 from meshgen.answers.cost import cost_table
+from meshgen.answers.donations import donation_tables
 from meshgen.answers.explain import annotation_record, explain_collective, explanations, formula_record
 from meshgen.answers.gathers import gather_records
 from meshgen.answers.memory import memory_table
@@ -76,7 +77,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         return 0
     what = line_or_name(options.what) if options.what else options.what
     if what is None:
-        tables = [cost_table(executable.cost), memory_table(executable.memory)]
+        tables = [cost_table(executable.cost), memory_table(executable.memory), *donation_tables(executable)]
         output.tables(*tables, *([work_table(executable.analysis)] if executable.analysis else []))
     output.text(executable.explain(what))
     if options.show and what is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,6 +14,7 @@ from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option, open_record, specialisations_table
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.runtime.loading import load
+from meshgen.runtime.manifest import Binding
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_module import OpenModule
 from meshgen.runtime.plan import Schedule
@@ -90,17 +91,27 @@ def first_numbers(module: LoadedModule) -> list[int]:
 def show(module: LoadedModule, output: Output, schedule: bool, first: int = 0) -> None:
     """The module's tables, its collectives numbered from `first` on."""
     bindings = [("in", b) for b in module.manifest.inputs] + [("out", b) for b in module.outputs]
-    rows = [(b.name, way, b.type, b.sharding, list(b.local_shape), "yes" if b.stored else "") for way, b in bindings]
+    names = [b.name for b in module.outputs]
+    rows = [
+        (b.name, way, b.type, b.sharding, list(b.local_shape), "yes" if b.stored else "", _next_value(b, names))
+        for way, b in bindings
+    ]
+    columns = ("name", "", "type", "sharding", "local shape", "stored", "donated to")
     ranks = module.mesh.size if module.mesh.is_static else "?"
     title = f"{module.name}: {module.mesh}, {ranks} ranks, arguments {module.manifest.arguments}"
     output.tables(
-        table_of(title, ("name", "", "type", "sharding", "local shape", "stored"), rows, left=("", "type", "sharding")),
+        table_of(title, columns, rows, left=("", "type", "sharding", "donated to")),
         kernel_table(kernels(module)),
         comms_table(comms_of(module.schedule, module.mesh), first),
         memory_table(memory_of(module.schedule)),
     )
     if schedule:
         output.tables(schedule_table(module))
+
+
+def _next_value(binding: Binding, results: Sequence[str]) -> str:
+    """The result that an argument is donated to; empty: it is not."""
+    return "" if binding.donated_to is None else results[binding.donated_to]
 
 
 def schedule_table(module: LoadedModule) -> Any:
@@ -147,7 +158,7 @@ def program_record(module: LoadedModule) -> dict[str, Any]:
     return {
         "name": module.name,
         "mesh": {part.mesh.name: part.mesh.by_name for part in module.parts},
-        "inputs": [_binding(b) for b in module.inputs],
+        "inputs": [_binding(b, module.outputs) for b in module.inputs],
         "outputs": [_binding(b) for b in module.outputs],
         "parts": [record(part, first) for part, first in zip(module.parts, first_numbers(module), strict=True)],
         "stages": list(module.stages),
@@ -162,7 +173,7 @@ def record(module: LoadedModule, first: int = 0) -> dict[str, Any]:
         "name": module.name,
         "mesh": module.mesh.by_name,
         "arguments": manifest.arguments,
-        "inputs": [_binding(b) for b in manifest.inputs],
+        "inputs": [_binding(b, manifest.outputs) for b in manifest.inputs],
         "outputs": [_binding(b) for b in manifest.outputs],
         "kernel_list": kernels(module),
         "collectives": [{"number": number, **row} for number, row in enumerate(rows, first)],
@@ -177,13 +188,14 @@ def record(module: LoadedModule, first: int = 0) -> dict[str, Any]:
     }
 
 
-def _binding(b: Any) -> dict[str, Any]:
+def _binding(b: Binding, outputs: Sequence[Binding] = ()) -> dict[str, Any]:
     return {
         "name": b.name,
         "type": str(b.type),
         "sharding": str(b.sharding),
         "local_shape": list(b.local_shape),
         "stored": b.stored,
+        "donated_to": _next_value(b, [each.name for each in outputs]) or None,
     }
 
 

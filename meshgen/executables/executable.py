@@ -191,6 +191,7 @@ class Executable:
 
     def record(self) -> dict[str, Any]:
         """What `explain --json` prints."""
+        from meshgen.answers.donations import donation_records
         from meshgen.answers.warnings import warning_records
 
         cost = self.cost
@@ -211,6 +212,7 @@ class Executable:
             "communication_seconds": cost.communication_seconds,
             "overlap_gain_seconds": cost.overlap_gain_seconds,
             "shorter_with_memory": asdict(cost.shorter) if cost.shorter else None,
+            "donations": donation_records(self),
             "warnings": warning_records(self.warnings),
             **({"specialised": self.specialised} if self.specialised else {}),
             "seconds": self.seconds,

@@ -26,7 +26,7 @@ def annotated(module: Module, in_specs: Specs, out_specs: Specs, signature: Sign
     Raises UsageError MG0001 for names that match no input or output, or specs that do not have their structure.
     """
     inputs, outputs = module.graph.inputs, module.graph.outputs
-    ins, outs = signature or signature_of(input_names(module.graph)), _of_results(module, signature)
+    ins, outs = signature or signature_of(input_names(module.graph)), results_of(module, signature)
     if isinstance(out_specs, Mapping):
         names = output_names(module.graph)
         values = {value.name: name for value, name in zip(outputs[::-1], names[::-1], strict=True) if value.name}
@@ -36,7 +36,7 @@ def annotated(module: Module, in_specs: Specs, out_specs: Specs, signature: Sign
     return replace(module, in_annotations=wishes, out_annotations=wanted)
 
 
-def _of_results(module: Module, signature: Signature | None) -> Signature:
+def results_of(module: Module, signature: Signature | None) -> Signature:
     """The outputs by name: each by its number, and in the structure that the program returns."""
     if signature is None or signature.result is None:
         return signature_of(output_names(module.graph))

@@ -232,7 +232,8 @@ class Module:
 
     `in_annotations` / `out_annotations` belong to the inputs / outputs of `graph` (None: the user said
     nothing). From `partition` on, `in_shardings` / `out_shardings` and `in_types` / `out_types` keep the
-    global signature. `kernels` are the bodies that `kernel` nodes name, from `fuse` on.
+    global signature. `kernels` are the bodies that `kernel` nodes name, from `fuse` on. `donations` are the inputs, by number, that
+    callers give away, and the output that each is to be overwritten by (None: any that fits; see `ir/donation.py`).
     """
 
     mesh: Mesh
@@ -250,3 +251,4 @@ class Module:
     attrs: dict[str, Any] = field(default_factory=dict)
     meshes: tuple[Mesh, ...] = ()
     parts: list[Module] = field(default_factory=list["Module"])
+    donations: dict[int, int | None] = field(default_factory=dict[int, "int | None"])

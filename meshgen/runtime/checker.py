@@ -5,7 +5,8 @@ stream all up to some item, so one number per stream and item says it (a vector 
 proportion to the schedule. Shown are
   (i)   every read comes after the one write of what it reads,
   (ii)  two accesses of overlapping bytes, one of them a write, are ordered, and nothing that is still to be
-        read is overwritten; a reduction may write over its own operand, if nothing else reads that later,
+        read is overwritten: neither is an input, unless it is donated to the result that has its bytes. A launch may write
+        over its own operand where its op allows it (`ir/overwrites.py`), if nothing else reads that later,
   (iii) the collectives form one chain, which is the same on all ranks: over all communicators and for each,
   (iv)  every event that is waited for was recorded before.
 Control flow that communicates counts as a collective; regions are steps that are proven by themselves.
@@ -127,7 +128,7 @@ def _race_faults(plan: Schedule, order: Order) -> list[Diagnostic]:
             b.end,
             writers.get(n),
             tuple(touched.get(n, never)),
-            b.kind != "temporary",
+            b.kind != "temporary" and n not in plan.given_up,
             plan.replaced.get(n),
         )
         for n, b in enumerate(plan.buffers)

@@ -91,6 +91,13 @@ def require_one_way(item: Item, choices: Sequence[int | None]) -> None:
         raise RuntimeFailure(Diagnostic("MG0604", text + bracketed(item.source)))
 
 
+def _operands(frame: Frame, item: Item) -> list[Array]:
+    """What a kernel reads: as it was, where it writes a result over it."""
+    plan = frame.plan
+    is_overwritten = any(plan.buffers[n].storage in plan.replaced for n in item.outputs)
+    return frame.copies(item.inputs) if is_overwritten else [frame.view(n) for n in item.inputs]
+
+
 class Rank:
     """A device of the mesh.
 
@@ -116,8 +123,8 @@ class Rank:
         elif item.is_collective:
             yield from self._collective(frame, item)
         else:
-            operands, types = [frame.view(n) for n in item.inputs], [frame.plan.buffers[n].type for n in item.outputs]
-            frame.write(item.outputs, self._launch(item.kernel, self._rank, operands, types))
+            types = [frame.plan.buffers[n].type for n in item.outputs]
+            frame.write(item.outputs, self._launch(item.kernel, self._rank, _operands(frame, item), types))
 
     def _collective(self, frame: Frame, item: Item) -> Iterator[Request]:
         memory = {BufferRef("operand", place): frame.bytes_of(n) for place, n in enumerate(item.inputs)}

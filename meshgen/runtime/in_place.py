@@ -4,45 +4,65 @@
     after    the result has the bytes of %x, if nothing reads %x later
 
 A program of a kernel computes its elements of a result and stores them when it has loaded what they are made of; no other program reads
-an operand there. Of several results the others must not need the operand, because they may be computed when one is stored.
+an operand there. Where several results need an operand it is loaded once for all of them, if each needs it as it is: the first and
+the last of them may lie over it then.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from meshgen.ir.evaluate.elementwise import LIFTABLE
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
 
-_SAME_ELEMENT = LIFTABLE | {
-    "bitcast_convert",
-    "to_partial",
-    "mask_padding",
-    "reshape",
-}  # of an operand of the result's size
-_ELSEWHERE = -1
+_SAME_INDEX = LIFTABLE | {"bitcast_convert", "to_partial"}
+_SAME_ELEMENT = _SAME_INDEX | {"mask_padding", "reshape", "dynamic_update_slice"}  # of an operand of the result's size
 
 
-def overwrites(body: Graph) -> dict[int, int]:
-    """Numbers of operands with the number of the result that may lie over each, in time in proportion to the body.
+@dataclass(frozen=True)
+class _Need:
+    """The first and the last result that need a value at the same places only, and whether all have one load of it in common."""
 
-    Such operands have as many elements as the result, of the same size in bytes.
+    first: int
+    last: int
+    is_shared: bool = True
+
+    def both(self, other: _Need | None) -> _Need:
+        if other is None:
+            return self
+        return _Need(min(self.first, other.first), max(self.last, other.last), self.is_shared and other.is_shared)
+
+    @property
+    def results(self) -> tuple[int, ...]:
+        if self.first == self.last:
+            return (self.first,)
+        return (self.first, self.last) if self.is_shared else ()
+
+
+def overwrites(body: Graph) -> dict[int, tuple[int, ...]]:
+    """Numbers of operands with those of results that may lie over each, in time in proportion to the body.
+
+    Such operands have as many elements as the result, of the same size in bytes. Where a launch is given the same memory for
+    several operands, all of them must be such.
     """
-    needed: dict[Value, int] = {}  # for the element at the same place of one result, or otherwise too
-
-    def need(value: Value, place: int) -> None:
-        needed[value] = place if needed.get(value, place) == place else _ELSEWHERE
-
+    needed: dict[Value, _Need] = {}
+    elsewhere: set[Value] = set()  # what is needed for elements at other places
     for number, value in enumerate(body.outputs):
-        need(value, number)
+        needed[value] = _Need(number, number).both(needed.get(value))
     for node in reversed(body.nodes):
-        places = {needed[value] for value in node.results if value in needed}
-        place = places.pop() if len(places) == 1 else _ELSEWHERE
+        elsewhere.update(captured(node))
         for value in node.operands:
-            need(value, place if _keeps_place(node, value) else _ELSEWHERE)
-        for value in captured(node):
-            need(value, _ELSEWHERE)
-    found = {number: needed.get(value, _ELSEWHERE) for number, value in enumerate(body.inputs)}
-    return {number: place for number, place in found.items() if place != _ELSEWHERE and _fits(body, number, place)}
+            if not _keeps_place(node, value) or node.result in elsewhere:
+                elsewhere.add(value)
+            elif need := needed.get(node.result):
+                is_shared = need.is_shared and _is_at_its_index(node)
+                needed[value] = _Need(need.first, need.last, is_shared).both(needed.get(value))
+    found = {
+        n: needed[value].results for n, value in enumerate(body.inputs) if value in needed and value not in elsewhere
+    }
+    fitting = {n: tuple(r for r in results if _fits(body, n, r)) for n, results in found.items()}
+    return {number: results for number, results in fitting.items() if results}
 
 
 def _keeps_place(node: Node, operand: Value) -> bool:
@@ -50,7 +70,16 @@ def _keeps_place(node: Node, operand: Value) -> bool:
     if node.op not in _SAME_ELEMENT or len(node.results) != 1 or node.regions:
         return False
     types = operand.type, node.result.type
+    if node.op == "dynamic_update_slice":  # what is not updated stays where it was
+        return operand is node.operands[0] and node.operands.count(operand) == 1
     return types[0].size == types[1].size if node.op == "reshape" else types[0].shape == types[1].shape
+
+
+def _is_at_its_index(node: Node) -> bool:
+    """Whether the operands are loaded at the index of the result, under no further condition, wherever the result is computed."""
+    if node.op == "dynamic_update_slice":  # what is updated as a whole is not loaded at all
+        return node.operands[1].type.shape != node.result.type.shape
+    return node.op in _SAME_INDEX
 
 
 def _fits(body: Graph, number: int, place: int) -> bool:

@@ -30,6 +30,7 @@ class Binding:
         local_shape: shape of every rank's buffer.
         buffer: its number in the plan.
         stored: whether the module holds its value (a weight), so that callers do not pass it.
+        donated_to: of an argument that callers give away, the number of the result that is its next value.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Binding:
     local_shape: tuple[int, ...]
     buffer: int
     stored: bool = False
+    donated_to: int | None = None
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,7 @@ def _binding_to_json(b: Binding) -> Json:
     return {
         "name": b.name, "dtype": b.type.dtype, "shape": list(b.type.sizes), "sharding": sharding_to_json(b.sharding),
         "local_shape": list(b.local_shape), "buffer": b.buffer, "stored": b.stored,
+        **({} if b.donated_to is None else {"donated_to": b.donated_to}),
     }  # fmt: skip
 
 

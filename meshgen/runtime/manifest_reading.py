@@ -7,7 +7,8 @@ malformed is a ValueError, or ModuleError MG0502 with the place in the document.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from meshgen.ir.encode import attrs_from_json, graph_from_json, mesh_from_json, sharding_from_json, type_from_json
@@ -61,6 +62,7 @@ def manifest_from_json(value: Json) -> Manifest:
     bodies = {name: graph_from_json(value["kernels"][name].get("body"), f"kernels.{name}.body") for name in kernels}
     inputs, outputs = (get(value, side, lambda v: each_of(v, _binding)) for side in ("inputs", "outputs"))
     plan = _steps(value, bodies, tuple(b.buffer for b in inputs), tuple(b.buffer for b in outputs))
+    plan = replace(plan, donated=_donated(inputs, outputs))
     manifest = Manifest(
         name=get(value, "name", read_name),
         mesh=get(value, "mesh", read_mesh),
@@ -75,6 +77,14 @@ def manifest_from_json(value: Json) -> Manifest:
     for fault in _binding_faults(manifest):
         raise ValueError(fault)
     return manifest
+
+
+def _donated(inputs: Sequence[Binding], outputs: Sequence[Binding]) -> dict[int, int]:
+    """Buffers of donated inputs with those of the results that they are donated to."""
+    pairs = {b.buffer: b.donated_to for b in inputs if b.donated_to is not None}
+    if len({*pairs.values()}) != len(pairs) or any(number >= len(outputs) for number in pairs.values()):
+        raise ValueError("arguments are not donated to one result each")
+    return {own: outputs[number].buffer for own, number in pairs.items()}
 
 
 def read_mesh(value: Any) -> Mesh:
@@ -106,6 +116,10 @@ def _binding_faults(manifest: Manifest) -> Iterator[str]:
     for side in (manifest.inputs, manifest.outputs):
         if len({binding.name for binding in side}) != len(side):
             yield "two inputs or two outputs have one name"
+    for binding in (each for each in manifest.inputs if each.donated_to is not None):
+        result = manifest.outputs[binding.donated_to or 0]
+        if (binding.type, binding.sharding) != (result.type, result.sharding):
+            yield f"'{binding.name}' is donated to '{result.name}' of another type or sharding"
     for number, binding in enumerate((*manifest.inputs, *manifest.outputs)):
         if binding.buffer >= len(manifest.plan.buffers):
             yield f"'{binding.name}' has no buffer {binding.buffer}"
@@ -130,6 +144,7 @@ def _binding(v: Any) -> Binding:
         get(v, "local_shape", read_counts),
         get(v, "buffer", read_count),
         get(v, "stored", read_flag),
+        optional(read_count)(v.get("donated_to")),
     )
 
 

@@ -149,7 +149,11 @@ class Exposure:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A whole step. `kernels` are the bodies that items name; `inputs` / `outputs` are buffer numbers."""
+    """A whole step. `kernels` are the bodies that items name; `inputs` / `outputs` are buffer numbers.
+
+    `donated` are inputs that the step may overwrite, each with the output that is its next value, by number of their buffers.
+    Where both lie in the same bytes, the step does so; else whoever keeps arguments between steps copies.
+    """
 
     items: tuple[Item, ...]
     buffers: tuple[Buffer, ...]
@@ -159,6 +163,7 @@ class Schedule:
     kernels: Mapping[str, Graph] = field(default_factory=dict)
     step_seconds: float = 0.0
     exposures: tuple[Exposure, ...] = ()
+    donated: Mapping[int, int] = field(default_factory=dict[int, int])
 
     @property
     def exposed_seconds(self) -> float:
@@ -172,33 +177,47 @@ class Schedule:
         return sum(e.hidden for e in self.exposures) + inner
 
     @cached_property
+    def given_up(self) -> Mapping[int, int]:
+        """The storages of donated inputs that the step overwrites, and the storages of the outputs that take their bytes."""
+        pairs = ((self.buffers[each].storage for each in pair) for pair in self.donated.items())
+        return {own: other for own, other in pairs if own != other and self._share_bytes(own, other)}
+
+    @cached_property
     def replaced(self) -> Mapping[int, int]:
-        """The storages that are written over another one, and which: its bytes are read by the item that writes them, for the last time."""
-        found: dict[int, int] = {}
+        """The storages that are written over another one, and which: if the item that writes one reads the other, for the last time."""
+        found = {other: own for own, other in self.given_up.items()}
         for item in self.items:
             storages = [self.buffers[n].storage for n in item.inputs]
-            at = {(self.buffers[n].offset, self.buffers[n].end): n for n in storages}
+            at = {self.buffers[n].offset: n for n in storages}
             for place, number in enumerate(item.outputs):
-                result = self.buffers[self.buffers[number].storage]
-                operand = at.get((result.offset, result.end))
-                if operand is None or operand == result.storage:
+                result = self.buffers[number].storage
+                operand = at.get(self.buffers[result].offset)
+                if operand is None or not self._share_bytes(operand, result):
                     continue
-                if all(self._may_replace(item, n, place) for n, used in enumerate(storages) if used == operand):
-                    found[result.storage] = operand
+                found[result] = operand
+                if not all(self._may_replace(item, n, place) for n, used in enumerate(storages) if used == operand):
+                    del found[result]
         return found
+
+    def _share_bytes(self, left: int, right: int) -> bool:
+        """Whether two storages are the same bytes, and some."""
+        one, other = self.buffers[left], self.buffers[right]
+        return (one.offset, one.end) == (other.offset, other.end) and one.end > one.offset and left != right
 
     def _may_replace(self, item: Item, operand: int, result: int) -> bool:
         """Whether an item reads an operand before it writes a result over it."""
         if item.op in IN_PLACE:
             return operand == result == 0
+        if item.op == "while":  # its results begin as its first operands
+            return operand == result
         if not item.kernel:
             return False
         if item.kernel not in self._overwrites:
             self._overwrites[item.kernel] = overwrites(self.kernels[item.kernel])
-        return self._overwrites[item.kernel].get(operand) == result
+        return result in self._overwrites[item.kernel].get(operand, ())
 
     @cached_property
-    def _overwrites(self) -> dict[str, dict[int, int]]:
+    def _overwrites(self) -> dict[str, dict[int, tuple[int, ...]]]:
         """Of the kernels that were asked about, which results may lie over which operands."""
         return {}
 

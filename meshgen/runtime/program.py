@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ class LoadedProgram(LoadedModule):
         """The arguments or results of all parts in the program's order."""
         table: dict[int, Binding] = {}
         for row, part in zip(self.described.parts, self.parts, strict=True):
-            bindings = part.manifest.inputs if side == 1 else part.manifest.outputs
+            bindings = part.manifest.outputs if side == 2 else [_in_program(b, row[2]) for b in part.manifest.inputs]
             table.update(zip((row[1], row[2])[side - 1], bindings, strict=True))
         return tuple(table[number] for number in sorted(table))
 
@@ -102,6 +103,11 @@ class LoadedProgram(LoadedModule):
         for (_, _, numbers), own in zip(self.described.parts, results, strict=True):
             table.update(zip(numbers, own, strict=True))
         return [table[number] for number in sorted(table)]
+
+
+def _in_program(binding: Binding, outputs: Sequence[int]) -> Binding:
+    """An argument of a part, donated to a result by its number in the program."""
+    return binding if binding.donated_to is None else replace(binding, donated_to=outputs[binding.donated_to])
 
 
 def load_parts(container: Members, value: dict[str, Any]) -> LoadedProgram:

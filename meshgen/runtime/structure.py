@@ -34,6 +34,7 @@ def _faults(plan: Schedule, mesh: Mesh, inputs_are: str) -> Iterator[str]:
     for number, item in enumerate(plan.items):
         yield from (f"item {number}: {text}" for text in _item_faults(item, plan, mesh))
     yield from _signature_faults(plan, inputs_are)
+    yield from _donation_faults(plan)
 
 
 def _signature_faults(plan: Schedule, inputs_are: str) -> list[str]:
@@ -52,6 +53,16 @@ def _signature_faults(plan: Schedule, inputs_are: str) -> list[str]:
     return found + [
         f"buffer {n} '{plan.buffers[n].name}' of kind '{plan.buffers[n].kind}' is in the signature" for n in wrong
     ]
+
+
+def _donation_faults(plan: Schedule) -> Iterator[str]:
+    """Inputs are donated, to outputs of their type."""
+    inputs, outputs = (set(side).intersection(range(len(plan.buffers))) for side in (plan.inputs, plan.outputs))
+    for own, other in plan.donated.items():
+        if own not in inputs or other not in outputs:
+            yield f"buffer {own} is donated to buffer {other}, but these are no input and output"
+        elif (have := plan.buffers[own].type) != (want := plan.buffers[other].type):
+            yield f"buffer {own} of type {have} is donated to buffer {other} of type {want}"
 
 
 def _buffer_faults(plan: Schedule) -> list[str]:

@@ -10,6 +10,7 @@ from xdsl.dialects import builtin, func
 import meshgen.ir.bridge.bufferization
 import meshgen.ir.bridge.collectives
 import meshgen.ir.bridge.devices
+import meshgen.ir.bridge.donation
 import meshgen.ir.bridge.index
 import meshgen.ir.bridge.linalg.named
 import meshgen.ir.bridge.linalg.pack

@@ -26,6 +26,7 @@ from meshgen.ir.bridge.entry import KERNEL, entry_of, refuse_without_function
 from meshgen.ir.bridge.reading import Reading, Slot, Source
 from meshgen.ir.bridge.registries import EXPORTERS, MODULE_OPS
 from meshgen.ir.bridge.verifying import raise_faults, refuse_unknown, verify_operations
+from meshgen.ir.donation import donation_faults
 from meshgen.ir.graph import STAGES, Graph, Module, Node
 from meshgen.ir.infer.inference import verify_node
 from meshgen.ir.infer.limits import program_faults
@@ -128,7 +129,7 @@ def check_module(module: Module) -> None:
     is_local = STAGES.index(module.stage) >= STAGES.index("partition") and module.mesh.is_static
     mesh = module.mesh if is_local else None
     graphs = (module.graph, *module.kernels.values())
-    faults = program_faults(module)
+    faults = program_faults(module) or donation_faults(module)
     faults = faults or [fault for graph in graphs for node in graph.nodes for fault in verify_node(node, mesh)]
     if faults:
         raise ProgramError(*faults)

@@ -7,7 +7,7 @@ results and operations, encodings of tensor types.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from xdsl.ir import Attribute, Dialect, Operation
 
@@ -50,7 +50,8 @@ MODULE_ATTRS: dict[str, Callable[[Reading, Attribute], None]] = {}
 """By name: reads an attribute of the module operation into `Reading.module`; unknown ones are ignored."""
 MODULE_ATTR_WRITERS: list[Callable[[Module], Mapping[str, Attribute]]] = []
 
-ARG_ATTRS: dict[str, Callable[[Reading, Attribute, Slot], None]] = {}
+SlotReader: TypeAlias = "Callable[[Reading, Attribute, Slot], None]"
+ARG_ATTRS: dict[str, SlotReader] = {}
 """By name: reads an attribute of an argument or result, usually `reading.annotate(slot, annotation)`."""
 ARG_ATTR_WRITERS: list[Callable[[Module, Slot], Mapping[str, Attribute]]] = []
 NODE_ATTRS: dict[str, Callable[[Importer, Node, Attribute], None]] = {}

@@ -87,9 +87,10 @@ class Executor:
         """One step: for each mesh its global results for its global arguments. Raises RuntimeFailure MG0604."""
         for program, part, arrays in zip(self._programs, self.parts, args, strict=True):
             for binding, value in zip(program.manifest.inputs, arrays, strict=True):
-                if not (binding.stored and self._weights.get((part, binding.buffer)) is value):
+                stays = binding.stored and binding.buffer not in part.frame.plan.given_up
+                if not (stays and self._weights.get((part, binding.buffer)) is value):
                     self._upload(part.frame, binding.buffer, self._shards(program.manifest, part.frame, binding, value))
-                if binding.stored:
+                if stays:
                     self._weights[part, binding.buffer] = value
         self._step()
         found = [self._results(program, part.frame) for program, part in zip(self._programs, self.parts, strict=True)]

@@ -96,7 +96,18 @@ class _Part:
             out_shardings=_lists(self.graph.outputs),
             attrs={**self.whole.attrs, "inputs": self.inputs, "outputs": self.outputs},
             meshes=(self.mesh, *(mesh for mesh in self.whole.meshes if mesh is not self.mesh)),
+            donations=self._donations(),
         )
+
+    def _donations(self) -> dict[int, int | None]:
+        """The donated inputs that are here; none of them is overwritten by an output of another mesh."""
+        here = {number: place for place, number in enumerate(self.outputs)}
+        donated = self.whole.donations
+        return {
+            place: here.get(output) if (output := donated[number]) is not None else None
+            for place, number in enumerate(self.inputs)
+            if number in donated
+        }
 
 
 def _lists(values: Sequence[Value]) -> list[Sharding]:

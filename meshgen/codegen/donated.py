@@ -1,0 +1,156 @@
+"""Results that are written over donated inputs: the last read of the input comes first, the write last.
+
+%y = kernel @use(%w, %x)        reads w
+%v = kernel @update(%w, %g)     v is written where w is: after @use, and element by element
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from meshgen.codegen.unroll import is_message
+from meshgen.ir.donation import settled
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.regions import captured
+from meshgen.runtime.in_place import overwrites
+from meshgen.runtime.plan import IN_PLACE
+
+VIEWS = ("view", "subview")
+
+
+@dataclass(frozen=True)
+class Donated:
+    """What becomes of donated inputs.
+
+    Attributes:
+        pairs: inputs with the output that is the next value of each, by number.
+        over: results (the roots of views) with the input that each is written over.
+        unused: inputs, by number, whose memory is not reused, with the reason.
+    """
+
+    pairs: Mapping[int, int]
+    over: Mapping[Value, Value]
+    unused: Mapping[int, str]
+
+
+def donated(module: Module) -> Donated:
+    """What a fused module writes over donated inputs: in its order every read comes before the write."""
+    if not module.donations:
+        return Donated({}, {}, {})
+    graph, roots = module.graph, _roots(module.graph)
+    makers = graph.producers()
+    place = {node: number for number, node in enumerate(graph.nodes)}
+    readers = _readers(graph, roots)
+    found = settled(module)
+    over: dict[Value, Value] = {}
+    unused = dict(found.unused)
+    for number, output in found.pairs.items():
+        own, result = graph.inputs[number], roots[graph.outputs[output]]
+        maker = makers.get(result)
+        if result is own:
+            continue  # it is given back as it came
+        if maker is None or maker.op == "constant" or result in over or result.type.nbytes != own.type.nbytes:
+            unused[number] = f"result {output} is not computed for it alone"
+        elif own in {roots[value] for value in graph.outputs}:
+            unused[number] = "it is a result as well"
+        elif late := [node for node in readers.get(own, ()) if place[node] > place[maker]]:
+            unused[number] = f"'{late[0].op}' reads it when result {output} is known already"
+        elif maker in readers.get(own, ()) and not _may_overwrite(maker, own, result, roots, module):
+            unused[number] = f"'{maker.op}', which makes result {output}, reads it at other places than it writes"
+        else:
+            over[result] = own
+    return Donated(found.pairs, over, unused)
+
+
+def readers_first(module: Module) -> Module:
+    """The module with reads of donated inputs before what is to be written over them, wherever nothing stands against it."""
+    if not module.donations:
+        return module
+    graph, roots = module.graph, _roots(module.graph)
+    makers, readers = graph.producers(), _readers(graph, roots)
+    place = {node: number for number, node in enumerate(graph.nodes)}
+    before = {node: [makers[v] for v in (*node.operands, *captured(node)) if v in makers] for node in graph.nodes}
+    for first, second in pairwise(node for node in graph.nodes if is_message(node)):  # matched first in, first out
+        before[second].append(first)
+    is_moved = False
+    for number, output in settled(module).pairs.items():
+        maker = makers.get(roots[graph.outputs[output]])
+        own = [node for node in readers.get(graph.inputs[number], ()) if node is not maker]
+        late = [node for node in own if maker is not None and place[node] > place[maker]]
+        if maker is None or not own or _needs(own if is_moved else late, maker, before):
+            continue
+        before[maker] = [*before[maker], *own]
+        is_moved |= bool(late)
+    if not is_moved:
+        return module
+    ordered = Graph(graph.name, graph.inputs, _in_order(graph.nodes, before), graph.outputs)
+    return replace(module, graph=ordered)
+
+
+def _roots(graph: Graph) -> dict[Value, Value]:
+    """The value whose bytes each value's are."""
+    found = {value: value for value in graph.values()}
+    for node in graph.nodes:
+        if node.op in VIEWS:
+            found[node.result] = found[node.operands[0]]
+    return found
+
+
+def _readers(graph: Graph, roots: Mapping[Value, Value]) -> dict[Value, list[Node]]:
+    """The launches that read each storage."""
+    found: dict[Value, list[Node]] = {}
+    for node in graph.nodes:
+        for value in dict.fromkeys(roots[v] for v in _reads(node)):
+            found.setdefault(value, []).append(node)
+    return found
+
+
+def _reads(node: Node) -> Sequence[Value]:
+    return () if node.op in VIEWS else [*node.operands, *captured(node)]
+
+
+def _may_overwrite(node: Node, own: Value, result: Value, roots: Mapping[Value, Value], module: Module) -> bool:
+    """Whether a launch may write its result over an operand."""
+    places = [number for number, value in enumerate(_reads(node)) if roots[value] is own]
+    number = node.results.index(result)
+    if node.op == "kernel":
+        pairs = overwrites(module.kernels[node.attrs["kernel"]])
+        return all(number in pairs.get(place, ()) for place in places)
+    return places == [number] if node.op == "while" else node.op in IN_PLACE
+
+
+def _needs(late: Sequence[Node], maker: Node, before: Mapping[Node, Sequence[Node]]) -> bool:
+    """Whether one of these nodes comes after `maker` in any order."""
+    stack, seen = [*late], set(late)
+    while stack:
+        node = stack.pop()
+        if node is maker:
+            return True
+        fresh = [each for each in before[node] if each not in seen]
+        seen.update(fresh)
+        stack += fresh
+    return False
+
+
+def _in_order(nodes: Sequence[Node], before: Mapping[Node, Sequence[Node]]) -> list[Node]:
+    """The nodes as they are, but each after those that come before it."""
+    place = {node: number for number, node in enumerate(nodes)}
+    missing = {node: len({*before[node]}) for node in nodes}
+    after: dict[Node, list[Node]] = {}
+    for node in nodes:
+        for each in {*before[node]}:
+            after.setdefault(each, []).append(node)
+    ready = [place[node] for node in nodes if not missing[node]]
+    heapq.heapify(ready)
+    found: list[Node] = []
+    while ready:
+        node = nodes[heapq.heappop(ready)]
+        found.append(node)
+        for each in after.get(node, ()):
+            missing[each] -= 1
+            if not missing[each]:
+                heapq.heappush(ready, place[each])
+    return found

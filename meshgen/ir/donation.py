@@ -1,0 +1,95 @@
+"""Donated arguments: callers give their memory away, and a result of the same type and sharding is written there.
+
+    func.func @main(%w: tensor<8xf32> {tf.aliasing_output = 0 : i32}, %g: tensor<8xf32> {jax.buffer_donor = true})
+
+`Module.donations` has the output of each donated input, None for any that fits. Which ones fit is known when shardings are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from meshgen.errors import Diagnostic
+from meshgen.ir.graph import Module, TensorType
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Donated inputs by number: the output that each one's memory is for, and why others have none."""
+
+    pairs: dict[int, int]
+    unused: dict[int, str]
+
+
+def donation_faults(module: Module) -> list[Diagnostic]:
+    """Contradictions in what is donated: MG0110."""
+    return [
+        Diagnostic("MG0110", text, module.graph.inputs[number].loc if number < len(module.graph.inputs) else None)
+        for number, text in _faults(module)
+    ]
+
+
+def _faults(module: Module) -> Iterator[tuple[int, str]]:
+    ins, outs = len(module.graph.inputs), len(module.graph.outputs)
+    targets = Counter(output for output in module.donations.values() if output is not None)
+    for number, output in module.donations.items():
+        if not 0 <= number < ins:
+            yield number, f"argument {number} is donated, but there are {ins}"
+        elif output is None:
+            continue
+        elif not 0 <= output < outs:
+            yield number, f"{_name(module, number)} is donated to result {output}, but there are {outs}"
+        elif targets[output] > 1:
+            yield number, f"{_name(module, number)} is donated to result {output}, and so is another argument"
+        elif (have := _in_type(module, number)) != (want := _out_type(module, output)):
+            yield number, f"{_name(module, number)} of type {have} is donated to result {output} of type {want}"
+
+
+def settled(module: Module) -> Settled:
+    """Which output is written over which donated input, for a module whose shardings are decided.
+
+    An input without an output of its own gets the first one of its type and sharding that no other has.
+    """
+    pairs: dict[int, int] = {}
+    unused: dict[int, str] = {}
+    for number, output in module.donations.items():
+        if output is not None and (why := _misfit(module, number, output)):
+            unused[number] = why
+        elif output is not None:
+            pairs[number] = output
+    free = [n for n in range(len(module.graph.outputs)) if n not in module.donations.values()]
+    for number in (n for n, output in module.donations.items() if output is None):
+        found = next((output for output in free if not _misfit(module, number, output)), None)
+        if found is None:
+            kind, sharding = _in_type(module, number), module.in_shardings[number]
+            unused[number] = f"no result that is left is {kind} with sharding {sharding}"
+        else:
+            free.remove(found)
+            pairs[number] = found
+    return Settled(pairs, unused)
+
+
+def _misfit(module: Module, number: int, output: int) -> str:
+    """Why the memory of an input does not hold an output; empty: it does."""
+    have, want = _in_type(module, number), _out_type(module, output)
+    if have != want:
+        return f"it is {have}, but result {output} is {want}"
+    if module.arguments == "global" and not module.in_shardings[number].is_replicated:
+        return "each device is given the whole of it"
+    if module.in_shardings[number] != module.out_shardings[output]:
+        return f"its sharding is {module.in_shardings[number]}, but that of result {output} is {module.out_shardings[output]}"
+    return ""
+
+
+def _in_type(module: Module, number: int) -> TensorType:
+    return module.in_types[number] if module.in_types else module.graph.inputs[number].type
+
+
+def _out_type(module: Module, number: int) -> TensorType:
+    return module.out_types[number] if module.out_types else module.graph.outputs[number].type
+
+
+def _name(module: Module, number: int) -> str:
+    return f"argument '{module.graph.inputs[number].name or f'arg{number}'}'"

@@ -1,0 +1,187 @@
+"""Results written over donated inputs: which, in what order, what they save, and what the checker refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.answers.memory import memory_of
+from meshgen.api import plan
+from meshgen.errors import ModuleError, ScheduleError
+from meshgen.executables.executable import Executable
+from meshgen.runtime.checker import check
+from meshgen.runtime.emulate import Emulation
+from meshgen.simulator.simulation import Scheduled, simulate
+from meshgen.simulator.trace import memory_over_time, peak_of
+from tests.runtime.test_module_damage import forged
+
+T = "tensor<16x8xf32>"
+SPLIT = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>, ALIAS}'
+
+
+def step(*lines: str, results: str, w: str = "", m: str = "", types: str = f"{T}, {T}") -> str:
+    """A step on weights w, moments m and a batch x; `lines` are statements with their types."""
+    donated = (SPLIT.replace(", ALIAS", f", {each}" if each else "") for each in (w, m))
+    head = "func.func @main(%w: {t} {a}, %m: {t} {b}, %x: tensor<8x6xf32>)".replace("{t}", T)
+    for mark, text in zip(("{a}", "{b}"), donated, strict=True):
+        head = head.replace(mark, text)
+    body = "\n".join(f"  {line}" for line in lines)
+    return f'sdy.mesh @mesh = <["x"=2]>\n{head} -> ({types}) {{\n{body}\n  return {results} : {types}\n}}\n'
+
+
+MOMENT = f"%m2 = stablehlo.add %m, %w : {T}"
+UPDATE = f"%w2 = stablehlo.subtract %w, %m2 : {T}"
+READ = f"%y = stablehlo.dot_general %w, %x, contracting_dims = [1] x [0] : ({T}, tensor<8x6xf32>) -> tensor<16x6xf32>"
+WITH_Y = f"{T}, {T}, tensor<16x6xf32>"
+ALIASES = {"w": "tf.aliasing_output = 0 : i32", "m": "tf.aliasing_output = 1 : i32"}
+
+
+def training(**donated: str) -> Executable:
+    """w2 = w - (m + w), m2 = m + w, y = w x; the read of w for y stands behind its update in the text."""
+    return plan(step(MOMENT, UPDATE, READ, results="%w2, %m2, %y", types=WITH_Y, **donated), target="cpu")
+
+
+def test_parameters_are_updated_in_place_after_their_last_read() -> None:
+    before, after = training(), training(**ALIASES)
+    assert len(after.plan.given_up) == 2 and not before.plan.given_up and after.warnings == []
+    assert after.memory.peak_bytes == before.memory.peak_bytes - 2 * 8 * 8 * 4
+    found = memory_of(after.plan)
+    assert found.live_bytes == 2 * 256 + 192 + 192 <= found.peak_bytes  # w, m, x and y
+    (part,) = simulate([Scheduled(after.mesh, after.plan)]).parts
+    assert peak_of(memory_over_time(part))[1] == found.live_bytes
+    assert [each["kept"] for each in after.record()["donations"]] == ["", ""]
+    readers = [n for n, item in enumerate(after.plan.items) if after.plan.inputs[0] in item.inputs]
+    (writer,) = (n for n, item in enumerate(after.plan.items) if after.plan.outputs[0] in item.outputs)
+    assert max(readers) == writer and len(readers) > 1
+
+
+REFUSED = {
+    "at other places": (step(f"%w2 = stablehlo.reverse %w, dims = [1] : {T}", f"%m2 = stablehlo.add %m, %m : {T}", results="%w2, %m2", **ALIASES), ["'kernel', which makes result 0, reads it at other places"]),
+    "read when it is known": (step(UPDATE.replace("%m2", "%m"), f"%y = stablehlo.reverse %w, dims = [1] : {T}", f"%z = stablehlo.dot_general %w2, %w2, contracting_dims = [1] x [1] : ({T}, {T}) -> tensor<16x16xf32>", f"%v = stablehlo.dot_general %z, %w, contracting_dims = [1] x [0] : (tensor<16x16xf32>, {T}) -> {T}", results="%w2, %v", w=ALIASES["w"]), ["reads it when result 0 is known already"]),
+    "an argument is the result": (step(results="%m, %w", **ALIASES), ["not computed for it alone"] * 2),
+    "it is a result as well": (step(UPDATE.replace("%m2", "%m"), results="%w2, %w", w=ALIASES["w"]), ["it is a result as well"]),
+    "one value twice": (step(UPDATE.replace("%m2", "%m"), results="%w2, %w2", **ALIASES), ["not computed for it alone"]),
+    "nothing fits": (step(READ, "%s = stablehlo.dot_general %x, %x, contracting_dims = [1] x [1] : (tensor<8x6xf32>, tensor<8x6xf32>) -> tensor<8x8xf32>", results="%y, %s", types="tensor<16x6xf32>, tensor<8x8xf32>", w="jax.buffer_donor = true"), ["no result that is left is f32[16,8]"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_reused_is_a_warning(name: str, tmp_path: Path) -> None:
+    text, reasons = REFUSED[name]
+    executable = plan(text, target="cpu")
+    kept = [each["kept"] for each in executable.record()["donations"] if each["kept"]]
+    assert len(kept) == len(reasons) and all(reason in each for reason, each in zip(reasons, kept, strict=True))
+    assert [warning.code for warning in executable.warnings] == ["MG0111"] * len(kept)
+    assert numbers(executable, tmp_path) == numbers(plan(text.replace("tf.", "no."), target="cpu"), tmp_path)
+
+
+def numbers(executable: Executable, folder: Path) -> list[bytes]:
+    """Results of a saved module for random arguments, which must stay as they are."""
+    executable.save(folder / "m.mgx")
+    module, rng = mg.load(folder / "m.mgx"), np.random.default_rng(0)
+    args = [rng.standard_normal(b.type.sizes).astype(np.float32) for b in module.inputs]
+    copies = [array.copy() for array in args]
+    results = module.run(args)
+    assert all(np.array_equal(a, b) for a, b in zip(args, copies, strict=True))
+    return [array.tobytes() for array in results]
+
+
+def test_the_numbers_are_the_same_in_place(tmp_path: Path) -> None:
+    assert numbers(training(**ALIASES), tmp_path) == numbers(training(), tmp_path)
+
+
+def test_what_ships_runs_in_place_on_emulated_gpus(tmp_path: Path) -> None:
+    text = step(MOMENT, UPDATE, READ, results="%w2, %m2, %y", types=WITH_Y, **ALIASES)
+    mg.compile(text, target="cuda:sm_80").save(tmp_path / "m.mgx")
+    module, rng = mg.load(tmp_path / "m.mgx"), np.random.default_rng(0)
+    args = [rng.standard_normal(b.type.sizes).astype(np.float32) for b in module.inputs]
+    for seed in range(3):
+        found = module.run(args, Emulation(races=True, order=seed))
+        for own, want in zip(found, module.run(args), strict=True):
+            assert np.allclose(own, want, rtol=1e-5, atol=1e-5)
+
+
+CACHE = """sdy.mesh @mesh = <["x"=2]>
+func.func @main(%cache: tensor<4x16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}, {}]>, tf.aliasing_output = 0 : i32},
+                %row: tensor<4x1x8xf32>, %at: tensor<i32>) -> tensor<4x16x8xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %next = stablehlo.dynamic_update_slice %cache, %row, %zero, %at, %zero : (tensor<4x16x8xf32>, tensor<4x1x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<4x16x8xf32>
+  return %next : tensor<4x16x8xf32>
+}
+"""
+LOOP = f"""func.func @main(%w: {T} {{tf.aliasing_output = 0 : i32}}, %n: tensor<i32>) -> {T} {{
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %r:2 = stablehlo.while(%i = %zero, %c = %w) : tensor<i32>, {T}
+   cond {{
+    %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %p : tensor<i1>
+  }} do {{
+    %j = stablehlo.add %i, %one : tensor<i32>
+    %d = stablehlo.tanh %c : {T}
+    stablehlo.return %j, %d : tensor<i32>, {T}
+  }}
+  return %r#1 : {T}
+}}
+"""
+
+
+def test_caches_are_updated_in_place() -> None:
+    executable = plan(CACHE, target="cpu")
+    assert executable.plan.given_up and executable.warnings == []
+
+
+def test_loops_carry_their_state_in_place(tmp_path: Path) -> None:
+    executable = plan(LOOP, target="cpu")
+    assert executable.plan.given_up and executable.warnings == []
+    executable.save(tmp_path / "m.mgx")
+    w = np.random.default_rng(0).standard_normal((16, 8)).astype(np.float32)
+    (found,) = mg.load(tmp_path / "m.mgx").run([w, np.int32(3)])
+    assert np.allclose(found, np.tanh(np.tanh(np.tanh(w))), rtol=1e-5)
+
+
+def test_an_input_is_overwritten_only_by_what_it_is_donated_to() -> None:
+    executable = training(**ALIASES)
+    with pytest.raises(ScheduleError, match=r"MG0402.*share bytes"):
+        check(replace(executable.plan, donated={}), executable.mesh)
+    own, other = executable.plan.inputs[:2]
+    first, second = executable.plan.outputs[:2]
+    with pytest.raises(ScheduleError, match=r"MG0402.*share bytes"):
+        check(replace(executable.plan, donated={own: second, other: first}), executable.mesh)
+    with pytest.raises(ScheduleError, match=r"MG0402.*no input and output"):
+        check(replace(executable.plan, donated={first: own}), executable.mesh)
+
+
+def test_a_read_behind_the_write_is_found() -> None:
+    executable = training(**ALIASES)
+    items = executable.plan.items
+    (writer,) = (n for n, item in enumerate(items) if executable.plan.outputs[0] in item.outputs)
+    turned = (*items[:writer], *items[writer + 1 :], items[writer])[::-1]
+    assert len(items) == 2, "the read and the update"
+    with pytest.raises(ScheduleError, match=r"MG0402.*share bytes"):
+        check(replace(executable.plan, items=turned), executable.mesh)
+
+
+def test_a_kernel_that_reads_elsewhere_may_not_overwrite() -> None:
+    """A forged plan that puts the result of such a kernel where its operand lies."""
+    text, _ = REFUSED["at other places"]
+    executable = plan(text, target="cpu")
+    plan_ = executable.plan
+    own, result = plan_.inputs[0], plan_.outputs[0]
+    buffers = [replace(b, offset=plan_.buffers[own].offset) if n == result else b for n, b in enumerate(plan_.buffers)]
+    with pytest.raises(ScheduleError, match=r"MG0402.*share bytes"):
+        check(replace(plan_, buffers=tuple(buffers)), executable.mesh)
+
+
+def test_modules_keep_what_is_donated_and_refuse_contradictions(tmp_path: Path) -> None:
+    path = tmp_path / "m.mgx"
+    training(**ALIASES).save(path)
+    assert [b.donated_to for b in mg.load(path).inputs] == [0, 1, None]
+    for number, value in ((1, 0), (1, 7), (1, 2), (2, 0), (0, -1), (0, "w"), (0, None)):
+        bad = forged(path, lambda manifest, n=number, v=value: manifest["inputs"][n].update(donated_to=v))
+        with pytest.raises((ModuleError, ScheduleError), match=r"MG0502|MG0402"):
+            mg.load(bad)
