@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from meshgen.errors import Diagnostic, UsageError
+from meshgen.errors import Diagnostic, EntryError, UsageError
+from meshgen.executables.entries import EntriesExecutable
 from meshgen.executables.executable import Executable
 from meshgen.executables.open_sizes import AT_LOAD, OpenExecutable, closed, open_program
 from meshgen.frontend.donate import Donate, donating, with_next_shardings
+from meshgen.frontend.entries import programs_of, wishes_of
 from meshgen.frontend.given import Args, combinations, placed_on, shapes_of
 from meshgen.frontend.programs import import_program
 from meshgen.frontend.signature import Signature, signature_of
@@ -35,14 +37,14 @@ from meshgen.simulator.timeline import Conditions
 if TYPE_CHECKING:
     from meshgen.answers.advice import Advice
 
-__all__ = ["Executable", "LoadedModule", "OpenExecutable", "compile", "load", "lower", "read"]
+__all__ = ["EntriesExecutable", "Executable", "LoadedModule", "OpenExecutable", "compile", "load", "lower", "read"]
 
 
 @at_callers_line
 def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
             out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
             sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
-            memory_limit: int | None = None, entry: str = "", donate: Donate = None,
+            memory_limit: int | None = None, entry: str | Sequence[str] = "", donate: Donate = None,
             progress: Progress | None = None) -> Executable:  # fmt: skip
     """Take a program all the way to a scheduled, buildable step.
 
@@ -67,7 +69,9 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             values by name and for lines.
         memory_limit: bytes of a device that a step may take, so that more communication can hide; default: what it takes
             where nothing overlaps.
-        entry: of MLIR text with several public functions, none of which is @main: the one to compile.
+        entry: of MLIR text with several public functions: the one to compile, or a list of several; default: @main, or else
+            all of them. Several functions, also those of a dict as `graph` (`{"prefill": f, "decode": g}`), become one
+            `EntriesExecutable` and one module; `args`, `in_specs`, `out_specs` and `donate` may then be dicts by their names.
         donate: arguments whose memory results take, so that they are updated in place: names or numbers of parameters (as
             JAX's `donate_argnums`), each for results that fit, or a dict from them to results: `{"params": 0, "opt": 1}`.
             Programs may say so themselves (`tf.aliasing_output`, `jax.buffer_donor`). The report tells what could not be used.
@@ -77,20 +81,9 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
         UsageError: a bad option, name or path.
     """
     executable = plan(
-        graph,
-        mesh,
-        args=args,
-        in_specs=in_specs,
-        out_specs=out_specs,
-        target=target,
-        arguments=arguments,
-        sizes=sizes,
-        strict=strict,
-        memory_limit=memory_limit,
-        entry=entry,
-        donate=donate,
-        progress=progress,
-    )
+        graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, target=target, arguments=arguments, sizes=sizes,
+        strict=strict, memory_limit=memory_limit, entry=entry, donate=donate, progress=progress,
+    )  # fmt: skip
     executable.build(progress)
     return executable
 
@@ -99,16 +92,41 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
 def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
          out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
          sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
-         memory_limit: int | None = None, entry: str = "", donate: Donate = None,
+         memory_limit: int | None = None, entry: str | Sequence[str] = "", donate: Donate = None,
          progress: Progress | None = None) -> Executable:  # fmt: skip
     """As `compile`, without building binaries."""
     if progress is not None and not callable(progress):
         raise UsageError(Diagnostic("MG0001", f"progress={progress!r:.60} is no function of (what, done, total)"))
+    wishes: dict[str, Any] = {"args": args, "in_specs": in_specs, "out_specs": out_specs, "donate": donate}
+    others: dict[str, Any] = {
+        "target": target, "arguments": arguments, "sizes": sizes, "strict": strict, "memory_limit": memory_limit,
+    }  # fmt: skip
+    if (several := programs_of(graph, entry)) is not None:
+        return _plan_entries(several, mesh, wishes, others, progress)
+    try:
+        return _plan_one(graph, entry, wishes, progress, mesh=mesh, **others)
+    except EntryError as error:
+        if graph == "-":
+            raise  # stdin is read once
+        return _plan_entries({name: (graph, name) for name in error.names}, mesh, wishes, others, progress)
+
+
+def _plan_entries(programs: Mapping[str, tuple[Any, str]], mesh: Meshes, wishes: Mapping[str, Any], others: Mapping[str, Any],
+                  progress: Progress | None) -> EntriesExecutable:  # fmt: skip
+    """Each entry function by itself: a program, and the function to take of it."""
+    own = {name: wishes_of(name, programs, wishes) for name in programs}
+    found = {name: _plan_one(*programs[name], own[name], progress, mesh=mesh, **others) for name in programs}
+    return EntriesExecutable(found, "-".join(found))
+
+
+def _plan_one(graph: Any, entry: str, wishes: Mapping[str, Any], progress: Progress | None, *, mesh: Meshes, target: str,
+              arguments: str, sizes: Sequence[Mapping[str, Any]], strict: bool | Sequence[str | int],
+              memory_limit: int | None) -> Executable:  # fmt: skip
+    """As `plan`, of one function."""
     options, timing = Options(target, _text(arguments, "arguments"), _strict(strict), memory_limit), Timing()
     with timing.of("import"):
-        module, signature = read(
-            graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, entry=entry, donate=donate
-        )
+        module, signature = read(graph, mesh, entry=entry, **wishes)
+    args = wishes["args"]
     program = open_program(module, {} if signature.is_typed else shapes_of(args, signature), options)
     wanted = [program.sizes(bound(program.meshes, at), shapes_of(of, signature)) for at, of in combinations(sizes)]
     if not program.is_open:
@@ -210,7 +228,7 @@ def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
          out_specs: Specs = None, entry: str = "", donate: Donate = None) -> tuple[Module, Signature]:  # fmt: skip
     """The program as a verified module with its annotations, and what its callers pass and get."""
     given = meshes_of(mesh)
-    module, known = import_program(graph, given, args, entry)
+    module, known = import_program(graph, given, args, _text(entry, "entry"))
     module, signature = placed_on(module, given), known or signature_of(input_names(module.graph))
     shapes = {} if signature.is_typed else shapes_of(args, signature)
     is_known = not any(None in kind.shape for kind in given_types(module.graph, shapes))
@@ -222,7 +240,7 @@ def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
 
 
 @at_callers_line
-def load(path: str | Path, mesh: Given = None, *, devices: int | None = None, mmap: bool = False,
+def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int | None = None, mmap: bool = False,
          verify_key: str | Path | None = None) -> LoadedModule:  # fmt: skip
     """As `meshgen.runtime.loading.load`; an open module is compiled for sizes for which it was not ahead of time.
 
@@ -230,7 +248,9 @@ def load(path: str | Path, mesh: Given = None, *, devices: int | None = None, mm
     """
     if devices is not None and (isinstance(devices, bool) or not isinstance(cast("Any", devices), int)):
         raise UsageError(Diagnostic("MG0001", f"devices={devices!r:.60} is no number of devices"))
-    return loading.load(path, mesh, devices=devices, mmap=mmap, specialise=specialised, verify_key=verify_key)
+    return loading.load(
+        path, mesh, entry=entry, devices=devices, mmap=mmap, specialise=specialised, verify_key=verify_key
+    )
 
 
 @at_callers_line

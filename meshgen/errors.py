@@ -226,6 +226,12 @@ class ProgramError(MeshgenError):
     """The program is refused: it does not parse, is malformed, or uses what is not supported."""
 
 
+class EntryError(ProgramError):
+    """A program has several public functions, and which one is meant was not said. `names` are theirs."""
+
+    names: Sequence[str] = ()
+
+
 class ShardingError(ProgramError):
     """A mesh, sharding or annotation is malformed or cannot be honoured."""
 

@@ -38,7 +38,11 @@ def add_program(parser: argparse.ArgumentParser, *, needed: bool = True) -> None
         "--mesh first:dp=2 --mesh second:x=4; dp=? leaves a size open, dp=2|4 names those to try or compile for",
     )
     parser.add_argument(
-        "--entry", metavar="NAME", default="", help="the function to take, where IN has several and no @main"
+        "--entry",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="the function to take, where IN has several; compile takes several, and all where none is @main",
     )
     parser.add_argument(
         "--arg",
@@ -116,8 +120,13 @@ def program_options(options: argparse.Namespace) -> dict[str, Any]:
         "out_specs": specs_option(options.out_spec) or None,
         "donate": donate_option(options.donate),
         "arguments": options.arguments,
-        "entry": options.entry,
+        "entry": _entry_option(options.entry),
     }
+
+
+def _entry_option(names: Sequence[str]) -> str | Sequence[str]:
+    """The function to compile; several for one module."""
+    return names if len(names) > 1 else "".join(names)
 
 
 def donate_option(texts: Sequence[str]) -> dict[str, str | None]:

@@ -18,6 +18,7 @@ from meshgen.commands.common import add_program, add_target, program_options, st
 from meshgen.commands.output import Output, plain
 from meshgen.commands.sizes import open_record, specialisations_table, specialise
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.executables.entries import EntriesExecutable
 from meshgen.executables.executable import Executable
 from meshgen.executables.kernels import kernel_records
 from meshgen.executables.open_sizes import OpenExecutable
@@ -46,16 +47,27 @@ def run(options: argparse.Namespace, output: Output) -> int:
         specialise(executable, options, output)
         executable.build(progress)
     executable.save(options.output)
-    output.warnings([*executable.warnings, *executable.build_warnings])
-    if executable.without_code:
-        names = ", ".join(executable.without_code)
-        output.note(f"note: no code can be generated for {names}: they run on the reference device's NumPy only")
+    _tell_warnings(executable, output)
     if options.dump:
         dump(executable, Path(options.dump))
     if options.report:
         executable.report(options.report)
+    if isinstance(executable, EntriesExecutable):
+        return _tell_entries(executable, options.output, output)
     if isinstance(executable, OpenExecutable):
         return _tell_open(executable, options.output, output)
+    return _tell(executable, options.output, output)
+
+
+def _tell_warnings(executable: Executable, output: Output) -> None:
+    output.warnings([*executable.warnings, *executable.build_warnings])
+    if executable.without_code:
+        names = ", ".join(executable.without_code)
+        output.note(f"note: no code can be generated for {names}: they run on the reference device's NumPy only")
+
+
+def _tell(executable: Executable, path: str, output: Output) -> int:
+    """The tables of a program without open sizes."""
     if found := [gather for part in executable.parts for gather in gathers(part)]:
         moved = bytes_text(sum(gather.ring_bytes for gather in found))
         output.note(
@@ -66,9 +78,19 @@ def run(options: argparse.Namespace, output: Output) -> int:
         comms_table(executable.comms), kernel_table(kernels), memory_table(executable.memory),
         cost_table(executable.cost), seconds_table(executable.seconds),
     )  # fmt: skip
-    size = Path(options.output).stat().st_size
-    output.text(f"{executable.name} for {executable.place}, {executable.target}: {options.output}, {size} bytes")
-    output.document(executable.record() | {"output": options.output, "bytes": size, "kernel_list": kernels})
+    size = Path(path).stat().st_size
+    output.text(f"{executable.name} for {executable.place}, {executable.target}: {path}, {size} bytes")
+    output.document(executable.record() | {"output": path, "bytes": size, "kernel_list": kernels})
+    return 0
+
+
+def _tell_entries(executable: EntriesExecutable, path: str, output: Output) -> int:
+    """A line for each entry function."""
+    size = Path(path).stat().st_size
+    for name, each in executable.entries.items():
+        output.text(f"{name} for {each.place}, {each.target}")
+    output.text(f"{len(executable.entries)} entry functions: {path}, {size} bytes")
+    output.document(executable.record() | {"output": path, "bytes": size})
     return 0
 
 
@@ -88,6 +110,10 @@ def _tell_open(executable: OpenExecutable, path: str, output: Output) -> int:
 
 def dump(executable: Executable, place: Path) -> None:
     """One numbered file per stage, one per kernel, and `decisions.json`. Raises UsageError MG0003."""
+    if isinstance(executable, EntriesExecutable):
+        for name, each in executable.entries.items():
+            dump(each, place / _file_name(name))
+        return
     if isinstance(executable, OpenExecutable):
         for sizes, each in executable.specialisations.items():
             dump(each, place / _file_name(str(sizes)))

@@ -29,7 +29,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    module = load(options.module, meshes_option(options.mesh), runs=False)
+    module = load(options.module, meshes_option(options.mesh), entry=options.entry, runs=False)
+    several = {} if options.entry or len(module.entries) == 1 else module.entries
+    if not several:
+        output.document(_shown(module, options, output))
+        return 0
+    records: dict[str, Any] = {}
+    for name, each in several.items():
+        output.text(f"Entry function {name}:")
+        records[name] = _shown(each, options, output)
+    output.document({"entries": records})
+    return 0
+
+
+def _shown(module: LoadedModule, options: argparse.Namespace, output: Output) -> dict[str, Any]:
+    """Show one entry function; returns its record."""
     shapes = closing(options)
     if isinstance(module, OpenModule) and not (shapes or options.kernel):
         return _show_open(module, options.stage, output)
@@ -41,11 +55,10 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if not options.stage and not options.kernel:
         for part, first in zip(module.parts, first_numbers(module), strict=True):
             show(part, output, options.schedule, first)
-    output.document(program_record(module))
-    return 0
+    return program_record(module)
 
 
-def _show_open(module: OpenModule, stage: str | None, output: Output) -> int:
+def _show_open(module: OpenModule, stage: str | None, output: Output) -> dict[str, Any]:
     """What is open, and the specialisations; all of them are checked."""
     program, reports = module.program, {sizes: module.held(sizes).report for sizes in module.specialisations}
     if stage:
@@ -56,24 +69,21 @@ def _show_open(module: OpenModule, stage: str | None, output: Output) -> int:
         output.tables(
             table_of(title, ("name", "", "type", "stored"), rows, left=("", "type")), specialisations_table(reports)
         )
-    output.document(
-        {
-            "name": module.name,
-            "mesh": module.mesh.by_name,
-            "arguments": program.arguments,
-            "target": program.target,
-            "open": open_record(program),
-            **{
-                f"{way}puts": [
-                    {"name": a.name, "type": str(a.type), "stored": a.stored} for w, a in program.signature if w == way
-                ]
-                for way in ("in", "out")
-            },
-            "specialisations": list(reports.values()),
-            "stages": list(module.stages),
-        }
-    )
-    return 0
+    return {
+        "name": module.name,
+        "mesh": module.mesh.by_name,
+        "arguments": program.arguments,
+        "target": program.target,
+        "open": open_record(program),
+        **{
+            f"{way}puts": [
+                {"name": a.name, "type": str(a.type), "stored": a.stored} for w, a in program.signature if w == way
+            ]
+            for way in ("in", "out")
+        },
+        "specialisations": list(reports.values()),
+        "stages": list(module.stages),
+    }
 
 
 def _chosen(word: str, name: str, texts: dict[str, str]) -> str:

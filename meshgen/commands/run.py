@@ -113,7 +113,9 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 def _run(options: argparse.Namespace, output: Output) -> int:
     given = read_inputs(options.input)
-    module = load(options.module, meshes_option(options.mesh), devices=options.devices, verify_key=options.verify_key)
+    sizes, key = meshes_option(options.mesh), options.verify_key
+    module = load(options.module, sizes, entry=options.entry, devices=options.devices, verify_key=key)
+    module.require_entry()
     module = module.at(args=closing(options) | {name: array.shape for name, array in given.items() if name})
     made = module.report.get("specialised", {})
     if made.get("made") == AT_LOAD:

@@ -69,7 +69,9 @@ def _factor(text: str) -> tuple[int, float]:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    module = load(options.module, meshes_option(options.mesh)).at(args=closing(options))
+    module = load(options.module, meshes_option(options.mesh), entry=options.entry)
+    module.require_entry()
+    module = module.at(args=closing(options))
     machine = machine_of(options.machine)
     if options.calibrate:
         machine = calibrated(machine, read_records(options.calibrate))

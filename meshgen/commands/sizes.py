@@ -44,7 +44,10 @@ class Combination:
 
 
 def add_sizes(parser: argparse.ArgumentParser) -> None:
-    """The options that close what a module leaves open."""
+    """The options that say what of a module is meant: its entry function, and what it leaves open."""
+    parser.add_argument(
+        "--entry", metavar="NAME", default="", help="the entry function, of a module that has several (default: main)"
+    )
     parser.add_argument(
         "--mesh",
         metavar="[NAME:]AXES",

@@ -185,20 +185,27 @@ class OpenExecutable(Executable):
         Raises:
             ArgumentError: MG0601, weights that do not fit the inputs, or not those of a specialisation.
         """
-        from meshgen.codegen.package_open import write_open
+        from meshgen.runtime import container
 
-        weights = weight_arrays(self.signature, weights)
+        container.write(path_of(path), self.members(weight_arrays(self.signature, weights)))
+
+    def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
+        """The members of the module's file; of an ordinary module, where the weights say all sizes. Raises as `save`."""
+        from meshgen.codegen.package_open import open_members
+
+        weights = weights or {}
         program = self._with_weights(weights)
         if not program.is_open:
-            self._save_closed(path, weights)
-            return
+            executable = self.at(args={name: weights[name].shape for name in self.program.shapes})
+            executable.build()
+            return executable.members(weights)
         held = {
             replace(sizes, shapes=tuple(pair for pair in sizes.shapes if pair[0] in program.shapes)): made.members(
                 weights
             )
             for sizes, made in self.specialisations.items()
         }
-        write_open(path_of(path), program, self.as_text(program.stage), held, weights)
+        return open_members(program, self.as_text(program.stage), held, weights)
 
     @at_callers_line
     def report(self, path: str | Path) -> None:
@@ -206,12 +213,6 @@ class OpenExecutable(Executable):
         from meshgen.answers.report import write_reports
 
         write_reports(self.name, list(self.specialisations.values()), path_of(path))
-
-    def _save_closed(self, path: str | Path, weights: Mapping[str, Array]) -> None:
-        """Write an ordinary module: the weights say all sizes."""
-        executable = self.at(args={name: weights[name].shape for name in self.program.shapes})
-        executable.build()
-        executable.save(path, weights)
 
     def _with_weights(self, weights: Mapping[str, Array]) -> OpenProgram:
         """The program with what the weights say of its inputs."""

@@ -19,7 +19,7 @@ from meshgen.runtime.bodies import body_fault, launch_fault
 from meshgen.runtime.checker import check
 from meshgen.runtime.container import WEIGHTS
 from meshgen.runtime.json_values import get, read_count, read_json, read_table, read_text, shown, table_of
-from meshgen.runtime.manifest import FORMAT, OPEN_FORMAT, PARTS_FORMAT, Manifest
+from meshgen.runtime.manifest import ENTRIES_FORMAT, FORMAT, OPEN_FORMAT, PARTS_FORMAT, Manifest
 from meshgen.runtime.manifest_reading import manifest_from_json
 from meshgen.runtime.members import SIGNATURE, Members, damaged
 from meshgen.runtime.module import Array, LoadedModule
@@ -114,6 +114,8 @@ def _check_text(path: Path, name: str, content: memoryview) -> None:
 
 
 def _newest_format(value: Mapping[str, Any]) -> int:
+    if "entries" in value:
+        return ENTRIES_FORMAT
     if "specialisations" in value:
         return OPEN_FORMAT
     return PARTS_FORMAT if "parts" in value else FORMAT

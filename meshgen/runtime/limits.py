@@ -28,6 +28,7 @@ LIMITS = {
     "operations in kernels": 1 << 20,
     "trips of nested loops": 1 << 62,
     "specialisations": 1 << 12,
+    "entries": 1 << 8,
 }
 
 

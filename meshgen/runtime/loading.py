@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from meshgen.errors import Diagnostic, UsageError, listed
 from meshgen.runtime import copies as copies  # loaded modules can be pickled
 from meshgen.runtime.checked import checked_manifest
 from meshgen.runtime.container import Container, path_of
+from meshgen.runtime.entries import load_entries
+from meshgen.runtime.manifest import Json
+from meshgen.runtime.members import Members
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_module import Specialise, load_open
 from meshgen.runtime.program import load_checked
@@ -14,7 +19,7 @@ from meshgen.runtime.signatures import require_signature
 from meshgen.runtime.sizes import Given, refuse_launched
 
 
-def load(path: str | Path, mesh: Given = None, *, devices: int | None = None, mmap: bool = False,
+def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int | None = None, mmap: bool = False,
          specialise: Specialise | None = None, runs: bool = True, verify_key: str | Path | None = None) -> LoadedModule:  # fmt: skip
     """Read a module file once and check all of it; of a program on several meshes a `LoadedProgram`, with a part for each.
 
@@ -22,8 +27,12 @@ def load(path: str | Path, mesh: Given = None, *, devices: int | None = None, mm
 
     A module with open sizes is an `OpenModule` until all are known; what of it is used is checked then.
 
+    Of a module with several entry functions it is the one of that name, else `main`; where there is no `main` it must be chosen
+    before anything runs (`entries` has them all).
+
     Args:
         mesh: sizes of mesh axes that the module leaves open; others must be as compiled.
+        entry: the entry function, of a module that has several.
         devices: how many there are, which gives the size of the one axis that is open still; default: the processes
             that a launcher (torchrun, mpiexec, srun) has started.
         mmap: map the weights instead of reading them, so that processes share their memory. Who then writes into the
@@ -32,7 +41,7 @@ def load(path: str | Path, mesh: Given = None, *, devices: int | None = None, mm
         runs: whether it is to run here; who only looks at a module may do so from any process of a launcher.
         verify_key: a PEM file with an ed25519 public key, by which the module must be signed.
     Raises:
-        UsageError: MG0002, the file is missing or cannot be read.
+        UsageError: MG0002, the file is missing or cannot be read; MG0001, it has no such entry function.
         ShardingError: MG0201, MG0202, the mesh is not the module's.
         MissingError: MG0603, the devices do not fill the mesh; MG0602, an open module was not compiled for this mesh.
         ModuleError: MG0501, it is no module; MG0502, it is damaged; MG0503, it is of a newer or older meshgen; MG0506, it is
@@ -44,10 +53,32 @@ def load(path: str | Path, mesh: Given = None, *, devices: int | None = None, mm
     if verify_key is not None:
         require_signature(container, verify_key)
     value = checked_manifest(container, path)
-    found = (
-        load_open(container, value, specialise) if "specialisations" in value else load_checked(container, path, value)
-    )
-    found = found.on(mesh, devices)
+    if "entries" not in value:
+        module = _module(container, value, specialise)
+        modules = {module.name: module}
+    else:
+        modules = load_entries(container, value, lambda held: _module(held, checked_manifest(held, path), specialise))
+    modules = {name: module.on(mesh, devices) for name, module in modules.items()}
+    found = _chosen(modules, entry, path)
     if runs and mesh is None and devices is None:
         refuse_launched(found.meshes)
     return found
+
+
+def _module(members: Members, value: Json, specialise: Specialise | None) -> LoadedModule:
+    """The module of a checked manifest: with open sizes, or an ordinary one."""
+    return (
+        load_open(members, value, specialise)
+        if "specialisations" in value
+        else load_checked(members, members.path, value)
+    )
+
+
+def _chosen(modules: Mapping[str, LoadedModule], entry: str, path: Path) -> LoadedModule:
+    """The entry function of this name, else `main` or the only one, else the first, which is not chosen."""
+    if entry and entry not in modules:
+        text = f"'{path}' has no entry function '{entry}'"
+        raise UsageError(Diagnostic("MG0001", text, hint=f"it has {listed([*modules])}"))
+    for name, module in modules.items():
+        module.among(modules, len(modules) == 1 or name == (entry or "main"))
+    return modules[entry or ("main" if "main" in modules else next(iter(modules)))]

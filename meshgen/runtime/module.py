@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.errors import ArgumentError, Diagnostic, MissingError, ShardingError, UsageError
+from meshgen.errors import ArgumentError, Diagnostic, MissingError, ShardingError, UsageError, listed
 from meshgen.mesh import Mesh
 from meshgen.runtime import bootstrap
 from meshgen.runtime.arguments import Arguments, Shapes, arrays_of, by_name, shapes_given
@@ -36,6 +36,26 @@ class LoadedModule:
         self._container = container
         self._constants = constants
         self._weights = weights
+
+    _entries: Mapping[str, LoadedModule] | None = None
+    _is_chosen = True
+
+    @property
+    def entries(self) -> Mapping[str, LoadedModule]:
+        """The entry functions of the file that it was loaded from, itself among them, by name."""
+        return self._entries or {self.name: self}
+
+    def among(self, entries: Mapping[str, LoadedModule], is_chosen: bool) -> None:
+        """Note the entry functions of its file; and whether it is the one that is meant where none is named."""
+        self._entries, self._is_chosen = entries, is_chosen
+
+    def require_entry(self) -> None:
+        """Raises UsageError MG0001 where the module has several entry functions, and none was chosen."""
+        if not self._is_chosen:
+            names = [*self.entries]
+            hint = f"choose one: --entry {names[0]}, in Python load(path, entry={names[0]!r})"
+            text = f"the module has {len(names)} entry functions: {listed(names)}"
+            raise UsageError(Diagnostic("MG0001", text, hint=hint))
 
     @property
     def manifest(self) -> Manifest:
@@ -200,6 +220,7 @@ class LoadedModule:
             RuntimeFailure: MG0604, it does not fit into memory; MG0608, a kernel is at fault; MG0609, a rank is lost;
                 MG0610, other processes run another module.
         """
+        self.require_entry()
         self.require_sizes()
         world = bootstrap.world()
         name, emulation = ("emulate", device) if isinstance(device, Emulation) else (device, Emulation())

@@ -101,6 +101,7 @@ class OpenModule(LoadedModule):
 
     def run(self, args: Arguments, device: str | Emulation = "reference") -> list[Array]:
         """As `LoadedModule.run`, on the specialisation for these arguments; raises what `at` raises too."""
+        self.require_entry()
         given = {name: array_of(name, value) for name, value in by_name(self.input_names, args).items()}
         if faults := [Diagnostic("MG0601", fault) for _, fault in given.values() if fault]:
             raise ArgumentError(*faults)

@@ -8,7 +8,7 @@ from typing import NoReturn
 from xdsl.dialects import func
 from xdsl.ir import Operation
 
-from meshgen.errors import Diagnostic, ProgramError, UsageError, listed
+from meshgen.errors import Diagnostic, EntryError, ProgramError, UsageError, listed
 from meshgen.ir.bridge.reading import Reading
 
 KERNEL = "meshgen.kernel"  # on a private function: the body of a kernel
@@ -36,7 +36,9 @@ def entry_of(functions: Sequence[func.FuncOp], reading: Reading, name: str) -> f
         message = f"the module has {len(public)} public functions ({names}) and none is @main"
         first = public[0].sym_name.data
         hint = f"choose one: --entry {first}, in Python entry={first!r}"
-        raise ProgramError(Diagnostic("MG0104", message, reading.source.locate(public[1]), hint=hint))
+        error = EntryError(Diagnostic("MG0104", message, reading.source.locate(public[1]), hint=hint))
+        error.names = [function.sym_name.data for function in public]
+        raise error
     return (mains or public)[0]
 
 

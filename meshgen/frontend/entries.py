@@ -1,0 +1,35 @@
+"""Programs that a user gives together: the entry functions of one module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from meshgen.errors import Diagnostic, UsageError
+
+
+def programs_of(graph: Any, entry: Any) -> dict[str, tuple[Any, str]] | None:
+    """Per entry function its program, and the function to take of that; None where one program is given.
+
+    Raises UsageError MG0001 for names that are none.
+    """
+    if isinstance(graph, Mapping):
+        programs = cast("Mapping[Any, Any]", graph)
+        found = {name: (program, entry) for name, program in programs.items()}
+    elif isinstance(entry, list | tuple):
+        found = {name: (graph, name) for name in cast("list[Any]", entry)}
+    else:
+        return None
+    if not found or not all(isinstance(name, str) and name for name in found):
+        hint = 'write for example {"prefill": f, "decode": g}, or entry=["prefill", "decode"]'
+        raise UsageError(Diagnostic("MG0001", f"{[*found]!r:.60} are no names of entry functions", hint=hint))
+    return found
+
+
+def wishes_of(name: str, programs: Mapping[str, Any], wishes: Mapping[str, Any]) -> dict[str, Any]:
+    """What is wished of one entry function: dicts by their names say it of each, all else is wished of all."""
+    found: dict[str, Any] = {}
+    for what, wish in wishes.items():
+        is_by_entry = isinstance(wish, Mapping) and bool(wish) and {*cast("Mapping[Any, Any]", wish)} <= {*programs}
+        found[what] = cast("Mapping[Any, Any]", wish).get(name) if is_by_entry else wish
+    return found
