@@ -21,6 +21,8 @@ _PLACES = {
     "meshgen.frontend.tracer.manual": ("manual",),
     "meshgen.frontend.tracer": ("Tensor", "annotate", "spec", "trace"),
     "meshgen.mesh": ("Mesh", "make_mesh"),
+    "meshgen.runtime.session": ("Session",),
+    "meshgen.runtime.sharded": ("ShardedArray",),
     "meshgen.answers.picture": ("show",),
     "meshgen.spec": ("P", "Sharding"),
 }

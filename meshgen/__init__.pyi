@@ -93,6 +93,8 @@ from meshgen.frontend.tracer.shapes import transpose as transpose
 from meshgen.frontend.tracer.shapes import zeros as zeros
 from meshgen.mesh import Mesh as Mesh
 from meshgen.mesh import make_mesh as make_mesh
+from meshgen.runtime.session import Session as Session
+from meshgen.runtime.sharded import ShardedArray as ShardedArray
 from meshgen.spec import P as P
 from meshgen.spec import Sharding as Sharding
 

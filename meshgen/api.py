@@ -104,7 +104,7 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
     if (several := programs_of(graph, entry)) is not None:
         return _plan_entries(several, mesh, wishes, others, progress)
     try:
-        return _plan_one(graph, entry, wishes, progress, mesh=mesh, **others)
+        return _plan_one(graph, _text(entry, "entry"), wishes, progress, mesh=mesh, **others)
     except EntryError as error:
         if graph == "-":
             raise  # stdin is read once

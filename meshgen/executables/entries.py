@@ -24,7 +24,7 @@ class EntriesExecutable(Executable):
 
     def __init__(self, entries: Mapping[str, Executable], name: str) -> None:
         self.entries = dict(entries)
-        self._name = name
+        self._name, self._signature = name, None
 
     def __getitem__(self, name: str) -> Executable:
         """Raises UsageError MG0001 where there is no such function."""
@@ -49,11 +49,6 @@ class EntriesExecutable(Executable):
 
     @property
     def parts(self) -> tuple[Executable, ...]:
-        """As `plan`."""
-        raise self._unchosen()
-
-    @property
-    def signature(self) -> Any:
         """As `plan`."""
         raise self._unchosen()
 

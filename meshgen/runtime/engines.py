@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from meshgen.runtime.cuda.execute import Executor, Program
 from meshgen.runtime.emulate import Emulation, first_arch
 from meshgen.runtime.execute import Rank, run_alone
 from meshgen.runtime.launch import Launch, evaluated, interpreted
-from meshgen.runtime.manifest import Manifest
+from meshgen.runtime.manifest import Binding, Manifest
 from meshgen.runtime.ranks import gathered
 from meshgen.runtime.reference import place_arguments, plan_steps
 from meshgen.runtime.simulate import together
@@ -35,6 +35,31 @@ class Loaded:
     manifest: Manifest
     constants: Mapping[int, Array]
     member: Callable[[str], bytes]
+
+
+class LoadedPart(Protocol):
+    """The module of one mesh, as `LoadedModule` is one."""
+
+    @property
+    def manifest(self) -> Manifest: ...
+    @property
+    def loaded(self) -> Loaded: ...
+
+
+class LoadedEntry(Protocol):
+    """What sessions need of a loaded module."""
+
+    @property
+    def parts(self) -> Sequence[LoadedPart]: ...
+    @property
+    def bindings(self) -> Sequence[Binding]: ...
+    @property
+    def outputs(self) -> Sequence[Binding]: ...
+    @property
+    def ranks(self) -> int: ...
+    def weight(self, name: str) -> Array: ...
+    def require_sizes(self) -> None: ...
+    def require_memory(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -131,9 +156,9 @@ def _ranks(run: Run) -> int:
     return sum(part.manifest.mesh.size for part in run.parts)
 
 
+LAUNCHES: Mapping[str, Callable[[Loaded], Launch]] = {"reference": _evaluated, "interpret": _interpreted}  # on the host
 ENGINES: Mapping[str, Callable[[Run], Results]] = {
-    "reference": partial(on_host, _evaluated),
-    "interpret": partial(on_host, _interpreted),
+    **{name: partial(on_host, launch_of) for name, launch_of in LAUNCHES.items()},
     "emulate": on_emulated_gpus,
     "cuda": on_gpus,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from meshgen.runtime.open_program import Argument
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.ranks import require_same, told
 from meshgen.runtime.sizes import Given, bound, refuse_other_count
+
+if TYPE_CHECKING:
+    from meshgen.runtime.session import Session
+    from meshgen.runtime.weights import Weights
 
 Array = np.ndarray[Any, Any]
 DEVICES = tuple(ENGINES)
@@ -235,6 +239,30 @@ class LoadedModule:
             parts = [part.loaded for part in self.parts]
             run = Run(self, parts, [part.filled(given) for part in self.parts], emulation, world)
             return self._in_order(ENGINES[name](run))
+
+    def session(self, device: str | Emulation = "reference", weights: Weights = None) -> Session:
+        """This module, and the other entry functions of its file, with weights and state that stay on the devices.
+
+        Args:
+            device: as of `run`.
+            weights: arguments that are not passed: global arrays by name, or the path of a safetensors file, of several or of a
+                folder of them, of which each rank reads what it holds.
+        Raises:
+            UsageError: MG0001, MG0002; ArgumentError: MG0601, weights that do not fit; and as `run`.
+        """
+        from meshgen.runtime.session import Session
+        from meshgen.runtime.session_devices import devices_of
+
+        modules = self.entries
+        chosen = next((name for name, module in modules.items() if module is self), None) if self._is_chosen else None
+        return Session(modules, chosen, devices_of(modules, device), weights)
+
+    def weight(self, name: str) -> Array:
+        """The global array of an argument that the module stores. Raises KeyError where it stores none of that name."""
+        for part in self.parts:
+            if name in part._weights:
+                return part._weights[name]
+        raise KeyError(name)
 
     @property
     def loaded(self) -> Loaded:

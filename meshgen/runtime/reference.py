@@ -6,7 +6,7 @@ any float type), so a plan that overwrites what is still needed gives wrong numb
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from meshgen.runtime.execute import Choice, Frame, Rank, Request, require_one_wa
 from meshgen.runtime.launch import Launch
 from meshgen.runtime.manifest import Manifest
 from meshgen.runtime.plan import Item, Schedule
-from meshgen.runtime.ranks import assembled
 from meshgen.runtime.simulate import shard_array, together
 
 Array = np.ndarray[Any, Any]
@@ -43,12 +42,23 @@ def run_plan(manifest: Manifest, constants: Mapping[int, Array], args: Sequence[
 def plan_steps(manifest: Manifest, constants: Mapping[int, Array], args: Sequence[Array], launch: Launch, post: Post,
                order: Sequence[int] | None = None) -> Generator[Node, None, list[Array]]:  # fmt: skip
     """The same step by step, for `together`: yields a transfer that waits for the post of another mesh."""
+
+    def place(frame: Frame, rank: int) -> None:
+        place_arguments(manifest, constants, args, frame, rank)
+
+    frames = yield from rank_steps(manifest, place, launch, post, order)
+    return assembled(manifest, [[frame.view(b.buffer).copy() for b in manifest.outputs] for frame in frames])
+
+
+def rank_steps(manifest: Manifest, place: Callable[[Frame, int], None], launch: Launch, post: Post,
+               order: Sequence[int] | None = None) -> Generator[Node, None, list[Frame]]:  # fmt: skip
+    """As `plan_steps`, with the frames of all ranks as they are at the end; `place` puts inputs and constants into one."""
     plan, mesh = manifest.plan, manifest.mesh
     for each in (mesh, *(item.attrs["peer"] for item in plan.items if item.op in BETWEEN)):
         post.join(each)
     ranks = [Rank(plan, mesh, rank, launch, post.first_rank) for rank in range(mesh.size)]
     for number, rank in enumerate(ranks):
-        place_arguments(manifest, constants, args, rank.frame, number)
+        place(rank.frame, number)
     for number in order if order is not None else range(len(plan.items)):
         item = plan.items[number]
         while item.op == "transfer_recv" and not post.has(item.attrs["channel"]):
@@ -56,7 +66,7 @@ def plan_steps(manifest: Manifest, constants: Mapping[int, Array], args: Sequenc
         _run_together([rank.run(item) for rank in ranks], mesh, post)
         if item.op == "transfer_send":
             post.announce(item.attrs["channel"])
-    return assembled(manifest, [[rank.frame.view(b.buffer).copy() for b in manifest.outputs] for rank in ranks])
+    return [rank.frame for rank in ranks]
 
 
 def place_arguments(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -49,17 +49,37 @@ def encode(tensors: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
     return struct.pack("<Q", len(text)) + text + b"".join(chunks)
 
 
+class Tensors(Mapping[str, np.ndarray[Any, Any]]):
+    """The tensors in a member or file by name: read-only arrays over its bytes, without a copy; only what is asked for is read."""
+
+    def __init__(self, content: memoryview) -> None:
+        """Raises ValueError for a header that is malformed."""
+        if len(content) < 8:
+            raise ValueError(f"tensors need a header, but there are {len(content)} bytes")
+        size = struct.unpack_from("<Q", content)[0]
+        if size > len(content) - 8:
+            raise ValueError(f"a header of {size} bytes in {len(content)}")
+        self._header = read_table(read_json(bytes(content[8 : 8 + size])))
+        self._others = table_of(self._header.pop("__metadata__", {}), read_text)
+        self._bytes = content[8 + size :]
+
+    def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
+        """Raises KeyError where there is no such tensor, ValueError for a malformed one."""
+        if name not in self._header:
+            raise KeyError(name)
+        array = get(self._header, name, lambda entry: _view(self._bytes, entry))
+        return _as_type(array, self._others[name]) if name in self._others else array
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._header)
+
+    def __len__(self) -> int:
+        return len(self._header)
+
+
 def decode(content: memoryview) -> dict[str, np.ndarray[Any, Any]]:
-    """Read-only arrays over the bytes, without a copy. Raises ValueError for a malformed member."""
-    if len(content) < 8:
-        raise ValueError(f"tensors need a header, but there are {len(content)} bytes")
-    size = struct.unpack_from("<Q", content)[0]
-    if size > len(content) - 8:
-        raise ValueError(f"a header of {size} bytes in {len(content)}")
-    header = read_table(read_json(bytes(content[8 : 8 + size])))
-    others = table_of(header.pop("__metadata__", {}), read_text)
-    found = {name: get(header, name, lambda entry: _view(content[8 + size :], entry)) for name in header}
-    return {name: _as_type(array, others[name]) if name in others else array for name, array in found.items()}
+    """All tensors of a member, as `Tensors` has them. Raises ValueError for a malformed member."""
+    return dict(Tensors(content))
 
 
 def places(content: memoryview) -> dict[str, tuple[int, int]]:

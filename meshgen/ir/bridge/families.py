@@ -45,6 +45,7 @@ FAMILIES = (
     meshgen.ir.bridge.bufferization,
     meshgen.ir.bridge.collectives,
     meshgen.ir.bridge.devices,
+    meshgen.ir.bridge.donation,
     meshgen.ir.bridge.index,
     meshgen.ir.bridge.manual,
     meshgen.ir.bridge.pairs,

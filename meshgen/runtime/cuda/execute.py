@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
@@ -17,11 +17,10 @@ from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.code import CodeOf, Launcher
 from meshgen.runtime.cuda.communicators import Communicators
 from meshgen.runtime.cuda.device import Device
-from meshgen.runtime.cuda.frames import Frame, FrameMaker, axes_of
+from meshgen.runtime.cuda.frames import Addresses, Frame, FrameMaker, arena_begin, axes_of
 from meshgen.runtime.cuda.others import Others
 from meshgen.runtime.cuda.part import Part, Waits
 from meshgen.runtime.manifest import Binding, Manifest
-from meshgen.runtime.plan import Schedule
 from meshgen.runtime.ranks import assembled, gathered
 from meshgen.runtime.simulate import shard_array
 
@@ -31,11 +30,19 @@ LOOK_SECONDS = 0.01  # how long the host waits before it asks NCCL again whether
 
 @dataclass(frozen=True)
 class Program:
-    """What an executor needs of a module of one mesh: its manifest, its constants by buffer, and the code of its kernels."""
+    """What an executor needs of a module of one mesh.
+
+    Attributes:
+        constants: by buffer.
+        code_of: the code of its kernels.
+        inputs_at: addresses by rank, in the world of all meshes, of input buffers that whoever owns them keeps between steps. Donated
+            ones hold their next values after a step.
+    """
 
     manifest: Manifest
     constants: Mapping[int, Array]
     code_of: CodeOf
+    inputs_at: Mapping[int, Addresses] = field(default_factory=dict[int, Addresses])
 
 
 class Executor:
@@ -92,7 +99,7 @@ class Executor:
                     self._upload(part.frame, binding.buffer, self._shards(program.manifest, part.frame, binding, value))
                 if stays:
                     self._weights[part, binding.buffer] = value
-        self._step()
+        self.step()
         found = [self._results(program, part.frame) for program, part in zip(self._programs, self.parts, strict=True)]
         manifests = [program.manifest for program in self._programs]
         if self._world:
@@ -104,7 +111,16 @@ class Executor:
         """Those of this process."""
         return list(self._by_rank.values())
 
-    def _step(self) -> None:
+    def _look(self) -> None:
+        """While the host waits. Raises RuntimeFailure MG0609: a rank is lost; what is under way is of no use then."""
+        fault = self._comms.fault()
+        if self._others:
+            self._others.look(fault)
+        elif fault:
+            raise RuntimeFailure(Diagnostic("MG0609", fault))
+
+    def step(self) -> None:
+        """One step on what is in the input buffers; it is done when this returns. Raises RuntimeFailure MG0604, MG0609."""
         steps = [part.step() for part in self.parts if part.frame.ranks]
         if not (self._others and self._world):
             together(self._api, steps, self._look)
@@ -113,13 +129,27 @@ class Executor:
         with self._world.doing(lambda: self._others.label if self._others else ""):
             together(self._api, steps, self._look)
 
-    def _look(self) -> None:
-        """While the host waits. Raises RuntimeFailure MG0609: a rank is lost; what is under way is of no use then."""
-        fault = self._comms.fault()
-        if self._others:
-            self._others.look(fault)
-        elif fault:
-            raise RuntimeFailure(Diagnostic("MG0609", fault))
+    def issue_of_step(self) -> Callable[[], None] | None:
+        """What launches a whole step by one call and does not wait for it (`wait` does); None: a step is more than that."""
+        graph = self.parts[0].only_graph if len(self.parts) == 1 and not self._world else None
+        if graph is None:
+            return None
+        driver_launch, arguments = self._api.driver.cuGraphLaunch, graph.launched
+
+        def issue() -> None:
+            if driver_launch(*arguments)[0]:
+                self._api.cuda("cuGraphLaunch", *arguments)  # says what is wrong
+
+        return issue
+
+    def wait(self) -> None:
+        """Until what was issued is done. Raises as `step`."""
+        together(self._api, [iter([part.origin]) for part in self.parts if part.frame.ranks], self._look)
+
+    def rebind(self, number: int, inputs_at: Mapping[int, Addresses]) -> None:
+        """Have inputs of a mesh lie elsewhere from the next step on; nothing may be under way."""
+        program, part = self._programs[number], self.parts[number]
+        part.rebind(self._maker(program).frame(program.manifest.plan, part.frame.arenas, inputs_at))
 
     @property
     def graph_nodes(self) -> int:
@@ -143,10 +173,12 @@ class Executor:
     def _frame(self, program: Program, first: int) -> Frame:
         manifest, plan = program.manifest, program.manifest.plan
         ranks = [rank for rank in self._by_rank if first <= rank < first + manifest.mesh.size]
-        arenas = {rank: self._by_rank[rank].allocate(plan.arena_bytes, f"arena of rank {rank}") for rank in ranks}
-        self._name_buffers(plan, arenas)
-        launcher = Launcher(self._api, manifest.mesh, manifest.kernels, plan.kernels, program.code_of)
-        return FrameMaker(manifest.mesh, self._first_ranks, self._by_rank, launcher).frame(plan, arenas)
+        begin = arena_begin(plan, program.inputs_at)
+        sizes = dict.fromkeys(ranks, plan.arena_bytes - begin)
+        arenas = {rank: self._by_rank[rank].allocate(n, f"arena of rank {rank}") - begin for rank, n in sizes.items()}
+        frame = self._maker(program).frame(plan, arenas, program.inputs_at)
+        self._name_buffers(frame)
+        return frame
 
     @property
     def _first_ranks(self) -> dict[str, int]:
@@ -162,10 +194,15 @@ class Executor:
             for axes in sorted(axes_of(manifest.plan, manifest.mesh, self._first_ranks))
         ]
 
-    def _name_buffers(self, plan: Schedule, arenas: Mapping[int, int]) -> None:
-        for buffer in plan.buffers:
-            for start in arenas.values() if buffer.type.nbytes else ():
-                self._api.name_memory(start + buffer.offset, buffer.type.nbytes, buffer.name)
+    def _maker(self, program: Program) -> FrameMaker:
+        manifest = program.manifest
+        launcher = Launcher(self._api, manifest.mesh, manifest.kernels, manifest.plan.kernels, program.code_of)
+        return FrameMaker(manifest.mesh, self._first_ranks, self._by_rank, launcher)
+
+    def _name_buffers(self, frame: Frame) -> None:
+        for number, buffer in enumerate(frame.plan.buffers):
+            for rank in frame.ranks if buffer.type.nbytes and buffer.kind != "given" else ():
+                self._api.name_memory(frame.address(number, rank), buffer.type.nbytes, buffer.name)
 
     def _upload(self, frame: Frame, number: int, values: Mapping[int, Array]) -> None:
         """A value for each rank."""

@@ -28,6 +28,7 @@ class Frame:
         path: of a region, the numbers of its item and of itself in that, from the whole step on.
         ranks: that run it, in the world of all meshes; the addresses are those of all ranks of its mesh.
         arenas, given: addresses of the arena, and of each buffer that is given to a region.
+        external: addresses of storages that do not lie in the arena: inputs that stay between steps, and what is written over them.
         launches, works: by item, the launch of a kernel and the work of a collective on each rank.
         regions: by item, the frames of its regions.
     """
@@ -40,10 +41,13 @@ class Frame:
     launches: dict[int, dict[int, Launch | None]] = field(default_factory=dict[int, dict[int, Launch | None]])
     works: dict[int, dict[int, RankWork]] = field(default_factory=dict[int, dict[int, RankWork]])
     regions: dict[int, tuple[Frame, ...]] = field(default_factory=dict[int, tuple["Frame", ...]])
+    external: Mapping[int, Addresses] = field(default_factory=dict[int, Addresses])
 
     def address(self, number: int, rank: int) -> int:
         """Where a buffer begins on a rank."""
         buffer = self.plan.buffers[number]
+        if buffer.storage in self.external:
+            return self.external[buffer.storage][rank]
         return self.given[buffer.storage][rank] if buffer.kind == "given" else self.arenas[rank] + buffer.offset
 
     def addresses(self, number: int) -> Addresses:
@@ -68,9 +72,13 @@ class FrameMaker:
     def _first(self) -> int:
         return self._firsts[self._mesh.name]
 
-    def frame(self, plan: Schedule, arenas: Addresses) -> Frame:
-        """The whole step. Raises MissingError MG0602: there is no code for something in it."""
-        return self._prepared(Frame((), plan, tuple(arenas), arenas, {}))
+    def frame(self, plan: Schedule, arenas: Addresses, inputs_at: Mapping[int, Addresses]) -> Frame:
+        """The whole step. Raises MissingError MG0602: there is no code for something in it.
+
+        Args:
+            inputs_at: addresses of input buffers that do not lie in the arenas.
+        """
+        return self._prepared(Frame((), plan, tuple(arenas), arenas, {}, external=external_storages(plan, inputs_at)))
 
     def _prepared(self, frame: Frame) -> Frame:
         for number, item in enumerate(frame.plan.items):
@@ -123,3 +131,16 @@ def axes_of(plan: Schedule, mesh: Mesh, firsts: Mapping[str, int]) -> set[tuple[
 def collective_of(plan: Schedule, item: Item, mesh: Mesh, firsts: Mapping[str, int]) -> Collective:
     operands, results = (tuple(plan.buffers[n].type for n in numbers) for numbers in (item.inputs, item.outputs))
     return Collective(item.op, item.attrs, operands, results, mesh, firsts)
+
+
+def external_storages(plan: Schedule, inputs_at: Mapping[int, Addresses]) -> dict[int, Addresses]:
+    """The storages of these inputs, and those of the outputs that are written over them."""
+    found = {plan.buffers[number].storage: addresses for number, addresses in inputs_at.items()}
+    return found | {other: found[own] for own, other in plan.given_up.items() if own in found}
+
+
+def arena_begin(plan: Schedule, inputs_at: Mapping[int, Addresses]) -> int:
+    """The first byte of the arena that is used where these inputs lie elsewhere."""
+    outside = external_storages(plan, inputs_at)
+    inside = [b.offset for n, b in enumerate(plan.buffers) if b.storage == n and n not in outside and b.type.nbytes]
+    return min(inside, default=plan.arena_bytes)

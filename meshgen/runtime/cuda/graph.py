@@ -28,18 +28,18 @@ def join(origin: tuple[Device, int], others: Sequence[tuple[Device, int]], key: 
 
 
 class StepGraph:
-    """A captured step. Pointers are part of it: where they change, `capture` again."""
+    """A captured step. Pointers are part of it: where they change, what has the new ones is captured in its place."""
 
     def __init__(self, api: Api, streams: Sequence[tuple[Device, int]], issue: Callable[[], None]) -> None:
         """`streams`: all that `issue` gives work to, each with its device; the first is the origin."""
-        self._api, self._streams, self._issue = api, streams, issue
+        self._api, self._streams = api, streams
         self._executable = 0
         self.nodes = 0
-        self.capture()
+        self.capture(issue)
 
-    def capture(self) -> None:
+    def capture(self, issue: Callable[[], None]) -> None:
         """Record what `issue` does, and make it ready to be launched: in place of the last one if its form is the same."""
-        graph = self._recorded()
+        graph = self._recorded(issue)
         self.nodes = int(self._api.cuda("cuGraphGetNodes", graph)[1])
         if not (self._executable and self._is_updated(graph)):
             self._destroy()
@@ -50,17 +50,22 @@ class StepGraph:
         """One step, in the origin."""
         self._api.cuda("cuGraphLaunch", self._executable, self._streams[0][1])
 
+    @property
+    def launched(self) -> tuple[int, int]:
+        """What `cuGraphLaunch` takes: the executable graph and the origin."""
+        return self._executable, self._streams[0][1]
+
     def close(self) -> None:
         self._destroy()
 
-    def _recorded(self) -> int:
+    def _recorded(self, issue: Callable[[], None]) -> int:
         """The graph of a capture. Other threads (NCCL has some) may call what they like meanwhile."""
         origin, *others = self._streams
         mode = self._api.driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         self._api.cuda("cuStreamBeginCapture", origin[1], mode)
         try:
             fork(origin, others, "fork")
-            self._issue()
+            issue()
             join(origin, others, "join")
         except BaseException:
             self._api.driver.cuStreamEndCapture(origin[1])

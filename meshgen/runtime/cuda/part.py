@@ -20,9 +20,18 @@ from meshgen.runtime.cuda.device import Device
 from meshgen.runtime.cuda.frames import Frame
 from meshgen.runtime.cuda.graph import StepGraph, fork, join
 from meshgen.runtime.cuda.others import Others
-from meshgen.runtime.cuda.regions import Copy, carried, given_back, in_order, staged_bytes, streams_of, stretches
+from meshgen.runtime.cuda.regions import (
+    Copy,
+    carried,
+    given_back,
+    in_order,
+    next_values,
+    staged_bytes,
+    streams_of,
+    stretches,
+)
 from meshgen.runtime.execute import require_one_way
-from meshgen.runtime.plan import COMPUTE, CONTROL, STREAMS, Item
+from meshgen.runtime.plan import COMPUTE, CONTROL, STREAMS, Item, aligned
 
 Array = np.ndarray[Any, Any]
 Waits = Iterator[int]  # streams, each of which must be idle before the iterator is asked for the next one
@@ -38,16 +47,37 @@ class Part:
         self._others = others
         self._use_graphs, self._warm_up = use_graphs, warm_up
         self._warm: set[object] = set()  # stretches that have run
-        self._staged_bytes = staged_bytes(frame.plan)
+        self._next = next_values(frame)
+        self._staged_bytes = max(staged_bytes(frame.plan), sum(aligned(copy.nbytes) for copy in self._next))
         self._staging = {
             rank: device.allocate(self._staged_bytes * STREAMS, f"staging of rank {rank}")
             for rank, device in devices.items()
         }
         self.graphs: dict[object, StepGraph] = {}
+        self._moved: set[object] = set()  # graphs with addresses that are not the frame's
 
     def step(self) -> Waits:
-        """One step, from idle devices to idle devices."""
-        return self._run(self.frame)
+        """One step, from idle devices to idle devices; inputs that stay have their next values then."""
+        yield from self._run(self.frame)
+        if self._next:
+            yield self._hand_over("next values", self.frame, self._next)
+
+    @property
+    def origin(self) -> int:
+        """The stream that is idle when a step is done."""
+        return self._devices[self.frame.ranks[0]].streams[0]
+
+    @property
+    def only_graph(self) -> StepGraph | None:
+        """The graph that is a whole step, once it is captured; None where a step is more than one, or none yet."""
+        (graph,) = self.graphs.values() if len(self.graphs) == 1 else (None,)
+        is_whole = not self._next and [*stretches(self.frame.plan)] == [tuple(range(len(self.frame.plan.items)))]
+        return graph if is_whole else None
+
+    def rebind(self, frame: Frame) -> None:
+        """Go on with a frame of the same plan whose buffers lie elsewhere: graphs are captured again where they are used next."""
+        self.frame, self._next = frame, next_values(frame)
+        self._moved.update(self.graphs)
 
     def close(self) -> None:
         for graph in self.graphs.values():
@@ -74,6 +104,9 @@ class Part:
             return streams[0][1]
         if key not in self.graphs:
             self.graphs[key] = StepGraph(self._api, streams, issue)
+        elif key in self._moved:
+            self.graphs[key].capture(issue)
+            self._moved.remove(key)
         self.graphs[key].launch()
         return streams[0][1]
 

@@ -70,6 +70,17 @@ def given_back(frame: Frame, item: Item, region: Frame) -> list[Copy]:
     return [Copy(region.addresses(a), frame.addresses(b), frame.plan.buffers[b].type.nbytes) for a, b in pairs]
 
 
+def next_values(frame: Frame) -> list[Copy]:
+    """From results to the inputs that are donated to them, which stay for the next step, where these do not lie in the same bytes."""
+    plan = frame.plan
+    pairs = [(own, other) for own, other in plan.donated.items() if plan.buffers[own].storage in frame.external]
+    return [
+        Copy(frame.addresses(other), frame.addresses(own), plan.buffers[own].type.nbytes)
+        for own, other in pairs
+        if frame.addresses(other) != frame.addresses(own) and plan.buffers[own].type.nbytes
+    ]
+
+
 def in_order(copies: Sequence[Copy], rank: int, staging: int) -> Iterator[tuple[int, int, int]]:
     """Source, target and bytes of copies on a rank that do, one after the other, what all would do at once.
 

@@ -61,7 +61,7 @@ def test_other_pointers_are_captured_into_the_same_graph(monkeypatch: pytest.Mon
     pair = TwoDevices()
     pair.places = [device.allocate(16, "other target") for device in pair.devices]
     calls = calls_of(monkeypatch)
-    pair.graph.capture()
+    pair.graph.capture(pair.issue)
     assert "cuGraphInstantiate" not in calls
     assert pair.step() == WANT
 
@@ -70,7 +70,7 @@ def test_another_form_makes_another_graph(monkeypatch: pytest.MonkeyPatch) -> No
     pair = TwoDevices()
     pair.repeat = 3
     calls = calls_of(monkeypatch)
-    pair.graph.capture()
+    pair.graph.capture(pair.issue)
     assert calls.count("cuGraphInstantiate") == 1 and calls.count("cuGraphExecDestroy") == 1
     assert pair.graph.nodes == 6 and pair.step() == WANT
     pair.graph.close()

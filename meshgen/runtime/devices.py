@@ -1,0 +1,164 @@
+"""What a session needs of devices: memory that stays between steps, and steps on it. On the host, or (`cuda/devices.py`) on GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from meshgen.ccl.between import Post
+from meshgen.ir.graph import TensorType
+from meshgen.runtime.engines import Loaded
+from meshgen.runtime.execute import Frame
+from meshgen.runtime.launch import Launch
+from meshgen.runtime.reference import rank_steps
+from meshgen.runtime.simulate import together
+
+Array = np.ndarray[Any, Any]
+
+
+class Shard(Protocol):
+    """The memory of one rank for a tensor."""
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def type(self) -> TensorType: ...
+
+
+Shards = Sequence[Any]  # a `Shard` of the devices' own kind for each rank of a mesh
+Bound = Mapping[int, Shards]  # by input buffer
+
+
+class Steps(Protocol):
+    """One entry function on devices."""
+
+    @property
+    def outputs(self) -> Sequence[Sequence[Shards]]:
+        """Of each mesh the memory of each result; the next step writes it again."""
+        ...
+
+    def run(self) -> None:
+        """One step on what is in the inputs; donated ones hold their next values then. It may return before that is so."""
+        ...
+
+    def rebind(self, part: int, buffer: int, shards: Shards) -> None:
+        """Read an input of a mesh from other memory from now on."""
+        ...
+
+
+class Devices(Protocol):
+    """The devices of a program's ranks."""
+
+    def allocate(self, kind: TensorType, ranks: Sequence[int], name: str) -> Shards: ...
+    def write(self, shards: Shards, value_of: Callable[[int], Array]) -> None: ...
+    def read(self, shard: Any) -> Array: ...
+    def copy(self, target: Any, source: Any) -> None: ...
+    def bind(self, kind: TensorType, rank: int, given: Any) -> Any:
+        """The memory of an array on its device, without a copy; None where type, order, alignment or device do not fit."""
+        ...
+
+    def steps(self, parts: Sequence[Loaded], inputs: Sequence[Bound]) -> Steps: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class HostShard:
+    """An array of the host that stands for a device's memory."""
+
+    def __init__(self, rank: int, array: Array, kind: TensorType) -> None:
+        self.rank, self.array, self.type = rank, array, kind
+
+
+class HostDevices:
+    """All ranks in this process, on NumPy; kernels as the launcher runs them."""
+
+    def __init__(self, launch_of: Callable[[Loaded], Launch]) -> None:
+        self._launch_of = launch_of
+
+    def allocate(self, kind: TensorType, ranks: Sequence[int], name: str) -> list[HostShard]:
+        return [HostShard(rank, np.empty(kind.sizes, kind.numpy_dtype), kind) for rank in ranks]
+
+    def write(self, shards: Sequence[HostShard], value_of: Callable[[int], Array]) -> None:
+        for shard in shards:
+            shard.array[...] = value_of(shard.rank)
+
+    def read(self, shard: HostShard) -> Array:
+        return shard.array.copy()
+
+    def copy(self, target: HostShard, source: HostShard) -> None:
+        target.array[...] = source.array
+
+    def bind(self, kind: TensorType, rank: int, given: Any) -> HostShard | None:
+        if not isinstance(given, np.ndarray) or not given.flags.c_contiguous or not given.flags.writeable:
+            return None
+        return HostShard(rank, given, kind) if (given.shape, given.dtype) == (kind.sizes, kind.numpy_dtype) else None
+
+    def steps(self, parts: Sequence[Loaded], inputs: Sequence[Bound]) -> HostSteps:
+        return HostSteps(parts, [dict(each) for each in inputs], [self._launch_of(part) for part in parts], self)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def abort(self) -> None:
+        """Nothing is under way."""
+
+
+class HostSteps:
+    """An entry function on the host."""
+
+    def __init__(self, parts: Sequence[Loaded], inputs: list[dict[int, Shards]], launches: Sequence[Launch],
+                 devices: HostDevices) -> None:  # fmt: skip
+        self._parts, self._inputs, self._launches = parts, inputs, launches
+        self._firsts = _firsts(parts)
+        self.outputs: list[list[Shards]] = [
+            [devices.allocate(_local_type(part, b.buffer), self._ranks(n), b.name) for b in part.manifest.outputs]
+            for n, part in enumerate(parts)
+        ]
+
+    def run(self) -> None:
+        post = Post()
+        steps = [
+            rank_steps(part.manifest, self._placing(number), self._launches[number], post)
+            for number, part in enumerate(self._parts)
+        ]
+        for number, frames in enumerate(together(steps, post)):
+            self._keep(number, frames)
+
+    def rebind(self, part: int, buffer: int, shards: Shards) -> None:
+        self._inputs[part][buffer] = shards
+
+    def _placing(self, number: int) -> Callable[[Frame, int], None]:
+        part, inputs = self._parts[number], self._inputs[number]
+
+        def place(frame: Frame, rank: int) -> None:
+            for buffer, value in part.constants.items():
+                frame.view(buffer)[...] = value
+            for buffer, shards in inputs.items():
+                frame.view(buffer)[...] = shards[rank].array
+
+        return place
+
+    def _keep(self, number: int, frames: Sequence[Frame]) -> None:
+        """Results to their arrays, and next values to the inputs."""
+        manifest = self._parts[number].manifest
+        for rank, frame in enumerate(frames):
+            for binding, shards in zip(manifest.outputs, self.outputs[number], strict=True):
+                shards[rank].array[...] = frame.view(binding.buffer)
+            for own, other in manifest.plan.donated.items():
+                self._inputs[number][own][rank].array[...] = frame.view(other)
+
+    def _ranks(self, number: int) -> range:
+        first = self._firsts[number]
+        return range(first, first + self._parts[number].manifest.mesh.size)
+
+
+def _firsts(parts: Sequence[Loaded]) -> list[int]:
+    """The rank in the world of each mesh's first device."""
+    sizes = [part.manifest.mesh.size for part in parts]
+    return [sum(sizes[:number]) for number in range(len(sizes))]
+
+
+def _local_type(part: Loaded, buffer: int) -> TensorType:
+    return part.manifest.plan.buffers[buffer].type

@@ -1,0 +1,252 @@
+"""Sessions: weights and state that stay on the devices, shared by entry functions, on the host and on emulated GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.api import plan
+from meshgen.errors import ArgumentError, UsageError
+from meshgen.runtime import tensors
+from meshgen.runtime.emulate import Emulation
+from meshgen.runtime.session import Session
+from meshgen.runtime.weights import WeightFiles
+from tests.runtime.module_files import normal
+
+W, X = "tensor<8x4xf32>", "tensor<4x6xf32>"
+DOT = f"%y = stablehlo.dot_general %w, %x, contracting_dims = [1] x [0] : ({W}, {X}) -> tensor<8x6xf32>"
+ROWS = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
+COLUMNS = ROWS.replace('{"x"}, {}', '{}, {"x"}')
+# Decode keeps a running sum s, in place; prefill has the same weights, split as PREFILL says.
+TWO = f"""sdy.mesh @mesh = <["x"=2]>
+func.func public @prefill(%w: {W} PREFILL, %x: {X}) -> tensor<8x6xf32> {{
+  {DOT}
+  return %y : tensor<8x6xf32>
+}}
+func.func public @decode(%w: {W} {ROWS}, %x: {X}, %s: tensor<8x6xf32> {{tf.aliasing_output = 1 : i32, {ROWS[1:]}) -> (tensor<8x6xf32>, tensor<8x6xf32>) {{
+  {DOT}
+  %z = stablehlo.add %y, %s : tensor<8x6xf32>
+  %t = stablehlo.negate %y : tensor<8x6xf32>
+  return %t, %z : tensor<8x6xf32>, tensor<8x6xf32>
+}}
+"""
+w, x = normal(8, 4), normal(4, 6, seed=1)
+WX = w @ x
+DEVICES = ["reference", Emulation(arch="sm_80", races=True, order=2)]
+
+
+def saved(folder: Path, text: str, prefill: str = ROWS, **options: Any) -> Path:
+    plan(text.replace("PREFILL", prefill), target="cpu", **options).save(folder / "m.mgx")
+    return folder / "m.mgx"
+
+
+@pytest.fixture(params=DEVICES, ids=["host", "gpus"])
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Modules are planned only: on emulated GPUs their kernels run as bodies."""
+    monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
+    return request.param
+
+
+@pytest.fixture
+def session(device: Any, tmp_path: Path) -> Iterator[Session]:
+    with mg.load(saved(tmp_path, TWO)).session(device, weights={"w": w}) as made:
+        yield made
+
+
+def close(found: Any, want: Any) -> bool:
+    return np.allclose(np.asarray(found), want, rtol=1e-5, atol=1e-5)
+
+
+def test_state_stays_and_is_updated_in_place(session: Session) -> None:
+    assert [*session.state] == ["s"] and session.copies == {}
+    session["s"] = np.zeros((8, 6), np.float32)
+    for count in (1, 2, 3):
+        assert close(session.decode(x), -WX)
+        assert close(session["s"], count * WX)
+    assert close(session.run("decode", x, s=np.ones((8, 6), np.float32)), -WX)
+    assert close(session["s"], 1 + WX)
+
+
+def test_results_go_from_one_function_to_the_next(session: Session) -> None:
+    session["s"] = session.prefill(x)
+    session.decode(x)
+    assert close(session["s"], 2 * WX)
+    session.decode(x, s=session.prefill(x))
+    assert close(session["s"], 2 * WX)
+
+
+def test_a_result_is_read_before_the_next_step(session: Session) -> None:
+    first = session.prefill(x)
+    assert isinstance(first, mg.ShardedArray) and first.shape == (8, 6) and first.dtype == np.float32
+    second = session.prefill(2 * x)
+    with pytest.raises(UsageError, match=r"MG0001.*written its memory again"):
+        first.numpy()
+    assert close(second, 2 * WX)
+
+
+def test_what_does_not_fit_is_refused(session: Session) -> None:
+    with pytest.raises(ArgumentError, match=r"(?s)MG0601: 's' has no value yet.*session\[name\] = array"):
+        session.decode(x)
+    with pytest.raises(ArgumentError, match=r"(?s)MG0601: argument 'x' is missing.*no argument 'y'"):
+        session.decode(y=x)
+    with pytest.raises(ArgumentError, match=r"MG0601: argument 'x' is f32\[4,5\], but the program takes f32\[4,6\]"):
+        session.decode(x[:, :5])
+    with pytest.raises(ArgumentError, match=r"MG0601: 's' is f64\[8,6\], but the program takes f32\[8,6\]"):
+        session["s"] = np.zeros((8, 6))
+    with pytest.raises(UsageError, match=r"MG0001: there is no argument 'ss'; did you mean 's'"):
+        session["ss"] = x
+    with pytest.raises(UsageError, match=r"MG0001: 's' has no value yet"):
+        _ = session["s"]
+    with pytest.raises(UsageError, match=r"MG0001.*2 entry functions: prefill, decode"):
+        session(x)
+    with pytest.raises(UsageError, match=r"MG0001: there is no entry function 'decide'"):
+        session.run("decide", x)
+    with pytest.raises(AttributeError, match="no entry function 'decide'"):
+        session.decide(x)
+
+
+def test_a_closed_session_is_closed(session: Session) -> None:
+    result = session.prefill(x)
+    session.close()
+    session.close()
+    for use in (lambda: session.prefill(x), lambda: session["s"], lambda: np.asarray(result)):
+        with pytest.raises(UsageError, match=r"MG0001"):
+            use()
+
+
+def test_weights_lie_once_where_they_lie_alike(device: Any, tmp_path: Path) -> None:
+    path = saved(tmp_path, TWO, COLUMNS)
+    with mg.load(path).session(device, weights={"w": w, "s": np.zeros((8, 6), np.float32)}) as session:
+        assert session.copies == {"w": 2}
+        assert close(session.prefill(x), WX) and close(session.decode(x), -WX)
+        session["w"] = 2 * w
+        assert close(session.prefill(x), 2 * WX) and close(session.decode(x), -2 * WX)
+        assert close(session["s"], 3 * WX)
+
+
+def test_state_that_lies_in_two_ways_goes_through_the_host(device: Any, tmp_path: Path) -> None:
+    text = f"""sdy.mesh @mesh = <["x"=2]>
+    func.func @up(%s: {W} {{tf.aliasing_output = 0 : i32, {ROWS[1:]}) -> {W} {{
+      %t = stablehlo.add %s, %s : {W}
+      return %t : {W}
+    }}
+    func.func @turn(%s: {W} {{tf.aliasing_output = 0 : i32, {COLUMNS[1:]}) -> {W} {{
+      %t = stablehlo.negate %s : {W}
+      return %t : {W}
+    }}
+    """
+    with mg.load(saved(tmp_path, text)).session(device) as session:
+        session["s"] = w
+        for entry in ("up", "turn", "turn", "up", "turn"):
+            assert session.run(entry) is None
+        assert session.copies == {"s": 2} and close(session["s"], -4 * w)
+
+
+def test_a_state_that_cannot_be_overwritten_is_copied(device: Any, tmp_path: Path) -> None:
+    """The results are the arguments, exchanged; and one is read at other places than it is written at."""
+    text = f"""func.func @main(%a: {W} {{tf.aliasing_output = 0 : i32}}, %b: {W} {{tf.aliasing_output = 1 : i32}}, %c: {W} {{tf.aliasing_output = 2 : i32}}) -> ({W}, {W}, {W}) {{
+      %r = stablehlo.reverse %c, dims = [0] : {W}
+      return %b, %a, %r : {W}, {W}, {W}
+    }}
+    """
+    with mg.load(saved(tmp_path, text)).session(device) as session:
+        for name, value in zip("abc", (w, 2 * w, 3 * w), strict=True):
+            session[name] = value
+        session()
+        assert close(session["a"], 2 * w) and close(session["b"], w) and close(session["c"], 3 * w[::-1])
+        session()
+        assert close(session["a"], w) and close(session["b"], 2 * w) and close(session["c"], 3 * w)
+
+
+def test_uneven_tiles_and_whole_arguments(device: Any, tmp_path: Path) -> None:
+    text = f"""sdy.mesh @mesh = <["x"=3]>
+    func.func @main(%s: tensor<8x4xf32> {{tf.aliasing_output = 0 : i32, {ROWS[1:]}, %g: tensor<8x4xf32>) -> tensor<8x4xf32> {{
+      %t = stablehlo.add %s, %g : tensor<8x4xf32>
+      return %t : tensor<8x4xf32>
+    }}
+    """
+    for arguments in ("local", "global"):
+        with mg.load(saved(tmp_path, text, arguments=arguments)).session(device) as session:
+            if arguments == "local":
+                session["s"] = w
+                assert session(w) is None and session(w) is None
+                assert close(session["s"], 3 * w)
+            else:  # each device is given the whole of it, but makes its own rows only: a warning when it was compiled
+                assert close(session(w, w), 2 * w)
+
+
+def test_loops_that_the_host_follows_keep_state(device: Any, tmp_path: Path) -> None:
+    from tests.codegen.test_donated import LOOP
+
+    with mg.load(saved(tmp_path, LOOP)).session(device) as session:
+        s = normal(16, 8)
+        session["w"] = s
+        for trips in (1, 2):
+            session(np.int32(trips))
+        assert np.allclose(session["w"], np.tanh(np.tanh(np.tanh(s))), rtol=1e-5)
+
+
+# --- weights ------------------------------------------------------------------------------------------------------------
+
+
+class Watched(np.ndarray[Any, Any]):
+    """An array that notes how much of it is read."""
+
+    read: list[int]
+
+    def __getitem__(self, key: Any) -> Any:
+        found = np.asarray(self)[key]
+        Watched.read.append(found.nbytes)
+        return found
+
+
+def test_each_rank_reads_its_slice_of_a_file(device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "w.safetensors"
+    file.write_bytes(tensors.encode({"w": w}))
+    module, whole = mg.load(saved(tmp_path, TWO)), WeightFiles.__getitem__
+    assert not WeightFiles([file])["w"].flags.writeable
+    monkeypatch.setattr(WeightFiles, "__getitem__", lambda self, name: whole(self, name).view(Watched))
+    monkeypatch.setattr("meshgen.runtime.weights.array_of", lambda name, value: (value, ""))  # which drops the subclass
+    for given in (file, str(file), tmp_path, [file]):
+        Watched.read = []
+        with module.session(device, weights=given) as session:
+            assert close(session.prefill(x), WX)
+        assert Watched.read == [w.nbytes // 2] * 2, "each rank its rows, once for both functions"
+
+
+def test_weights_of_the_module_are_held(device: Any, tmp_path: Path) -> None:
+    plan(TWO.replace("PREFILL", ROWS), target="cpu").save(tmp_path / "m.mgx", weights={"w": w})
+    with mg.load(tmp_path / "m.mgx").session(device) as session:
+        assert close(session.prefill(x), WX)
+    with mg.load(tmp_path / "m.mgx").session(device, weights={"w": 2 * w}) as session:
+        assert close(session.prefill(x), 2 * WX)
+
+
+def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    module = mg.load(saved(tmp_path, TWO))
+    for weights, message in (
+        ({"ww": w}, r"MG0601: there is no input 'ww'; did you mean 'w'"),
+        ({"w": w[:4]}, r"MG0601: weight 'w' is f32\[4,4\], but the program takes f32\[8,4\]"),
+        ({"w": w.astype(np.float64)}, r"MG0601: weight 'w' is f64\[8,4\]"),
+        (3, r"MG0601: int are no weights by name"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            module.session(weights=weights)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"MG0002.*No such file"):
+        module.session(weights=tmp_path / "none.safetensors")
+    (tmp_path / "bad.safetensors").write_bytes(b"\xff" * 20)
+    with pytest.raises(UsageError, match=r"MG0002.*cannot be read as safetensors"):
+        module.session(weights=tmp_path / "bad.safetensors")
+    (tmp_path / "bad.safetensors").write_bytes(tensors.encode({"w": w}).replace(b"F32", b"F99"))
+    with pytest.raises(UsageError, match=r"MG0002: tensor 'w' cannot be read"):
+        module.session(weights=tmp_path / "bad.safetensors")
+    (tmp_path / "one.safetensors").write_bytes(tensors.encode({"w": w}))
+    with pytest.raises(UsageError, match=r"MG0002.*has tensor 'w', and so has"):
+        module.session(weights=[tmp_path / "one.safetensors"] * 2)
+    with pytest.raises(UsageError, match=r"MG0001: unknown device 'tpu'"):
+        module.session("tpu")
