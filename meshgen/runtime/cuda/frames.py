@@ -47,7 +47,7 @@ class Frame:
         """Where a buffer begins on a rank."""
         buffer = self.plan.buffers[number]
         if buffer.storage in self.external:
-            return self.external[buffer.storage][rank]
+            return self.external[buffer.storage][rank] + buffer.offset - self.plan.buffers[buffer.storage].offset
         return self.given[buffer.storage][rank] if buffer.kind == "given" else self.arenas[rank] + buffer.offset
 
     def addresses(self, number: int) -> Addresses:
