@@ -65,6 +65,7 @@ class LocalArray:
         self._shard, self._memory, self.dtype = shard, memory, dtype
         self.shape: tuple[int, ...] = shard.type.sizes
         self.is_on_host = isinstance(shard, HostShard)
+        self.device_id = 0 if self.is_on_host else shard.rank
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (CPU, 0) if self.is_on_host else (CUDA, self._shard.rank)

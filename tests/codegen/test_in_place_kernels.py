@@ -55,7 +55,9 @@ def test_other_results_may_need_it_as_it_is() -> None:
     b = Body("f32[4]")
     x = b.inputs[0]
     assert overwrites(b.done(b.op("tanh", x), b.op("reverse", x, dims=(0,)))) == {}
-    assert overwrites(b.done(b.op("tanh", x), b.op("reshape", x, to="f32[2,2]"))) == {}  # each result loads it for itself
+    assert (
+        overwrites(b.done(b.op("tanh", x), b.op("reshape", x, to="f32[2,2]"))) == {}
+    )  # each result loads it for itself
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -151,3 +151,12 @@ def test_more_entries_than_a_module_holds_are_refused(path: Path, monkeypatch: p
     monkeypatch.setitem(LIMITS, "entries", 1)
     with pytest.raises(ModuleError, match="MG0504"):
         mg.load(path)
+
+
+def test_the_c_loader_takes_one_function(path: Path) -> None:
+    from meshgen.runtime.native.export import write_native
+
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match=r"MG0001.*2 entry functions: prefill, decode"):
+        write_native(path, path)
+    assert path.read_bytes() == before

@@ -72,13 +72,15 @@ class FrameMaker:
     def _first(self) -> int:
         return self._firsts[self._mesh.name]
 
-    def frame(self, plan: Schedule, arenas: Addresses, inputs_at: Mapping[int, Addresses]) -> Frame:
+    def frame(self, plan: Schedule, arenas: Addresses, inputs_at: Mapping[int, Addresses] | None = None) -> Frame:
         """The whole step. Raises MissingError MG0602: there is no code for something in it.
 
         Args:
             inputs_at: addresses of input buffers that do not lie in the arenas.
         """
-        return self._prepared(Frame((), plan, tuple(arenas), arenas, {}, external=external_storages(plan, inputs_at)))
+        return self._prepared(
+            Frame((), plan, tuple(arenas), arenas, {}, external=external_storages(plan, inputs_at or {}))
+        )
 
     def _prepared(self, frame: Frame) -> Frame:
         for number, item in enumerate(frame.plan.items):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from meshgen.errors import Diagnostic, UsageError
+from meshgen.errors import Diagnostic, UsageError, listed
 from meshgen.runtime import container
 from meshgen.runtime.json_values import read_json
 from meshgen.runtime.loading import load
@@ -29,6 +29,9 @@ def write_native(source: str | Path, target: str | Path) -> dict[str, bytes]:
     if isinstance(module, OpenModule):
         hint = "the C loader takes modules of fixed sizes: compile with --mesh and --shape"
         raise UsageError(Diagnostic("MG0001", f"'{source}' has open sizes: {module.program.what_is_open()}", hint=hint))
+    if len(module.entries) > 1:
+        text = f"'{source}' has {len(module.entries)} entry functions: {listed([*module.entries])}"
+        raise UsageError(Diagnostic("MG0001", text, hint="the C loader takes one: compile with --entry"))
     added = native_members(module)
     container.write(Path(target), with_members(module.members, added))
     return added
