@@ -1,4 +1,4 @@
-"""`python -m bench [kernels] [collectives] [--check-device]`: one JSON record per line; exit code 5 without a GPU."""
+"""`python -m bench [kernels] [collectives] [host] [--check-device]`: one JSON record per line; exit code 5 without a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is measured: each distinct kernel of a module on one GPU, and NCCL's collectives over all GPUs of the machine.
+"""What is measured: each distinct kernel of a module on one GPU, NCCL's collectives over all GPUs of the machine, and, without any
+GPU, what a step costs the host.
 
 Times are medians over `REPEATS` runs after `WARM_UP`; the spread is (largest - smallest) / median.
 """
@@ -10,12 +11,14 @@ from typing import Any
 
 from bench.collectives import measure_collectives
 from bench.device import cuda
+from bench.host import measure_host
 from bench.kernels import measure_kernels
 from meshgen.errors import Diagnostic, UsageError
 
-SUITES: dict[str, Callable[[Any], list[dict[str, Any]]]] = {
-    "kernels": measure_kernels,
-    "collectives": measure_collectives,
+SUITES: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    "kernels": lambda: measure_kernels(cuda()),
+    "collectives": lambda: measure_collectives(cuda()),
+    "host": measure_host,
 }
 
 
@@ -27,5 +30,4 @@ def measure(names: Sequence[str]) -> list[dict[str, Any]]:
                 "MG0001", f"there is no benchmark '{unknown[0]}'", hint=f"the benchmarks are {', '.join(SUITES)}"
             )
         )
-    cupy = cuda()
-    return [row for name in names for row in SUITES[name](cupy)]
+    return [row for name in names for row in SUITES[name]()]

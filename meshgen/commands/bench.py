@@ -1,4 +1,4 @@
-"""`meshgen bench`: microbenchmarks on GPUs, from `bench/` of a checkout."""
+"""`meshgen bench`: microbenchmarks, on GPUs and of the host, from `bench/` of a checkout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from meshgen.errors import Diagnostic, MissingError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "what", nargs="*", default=["kernels", "collectives"], help="kernels, collectives (default: both)"
+        "what", nargs="*", default=["kernels", "collectives"], help="kernels, collectives (default: both), host: what a step costs without any GPU"
     )
 
 

@@ -1,0 +1,101 @@
+"""What a step costs the host: the executor on a driver that does nothing (`nothing.c`), through NVIDIA's own bindings.
+
+`python -m bench host` compiles a module of 50 launches on one device, and measures in a process of its own
+    step         a session's step by its graph: state on the device, no results on the host, one call of cuGraphLaunch
+    launch       a kernel of a step that is issued without a graph
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import meshgen as mg
+from meshgen.errors import Diagnostic, MissingError
+from meshgen.runtime.cuda.api import Api, real
+from meshgen.runtime.cuda.code import code_of
+from meshgen.runtime.cuda.execute import Executor, Program
+from meshgen.runtime.loading import load
+from meshgen.runtime.module import LoadedModule
+
+KERNELS = 50
+STEPS, RUNS = 2000, 9  # steps of a run, and runs, of which the median counts
+T = "tensor<16x16xf32>"
+
+
+def program() -> str:
+    """Products one after the other, which do not fuse; the last takes the memory of what the first reads."""
+    head = f"func.func @main(%x0: {T} {{tf.aliasing_output = 0 : i32}}, %w: {T}) -> {T} {{\n"
+    dot = "stablehlo.dot_general %x{}, %w, contracting_dims = [1] x [0] : " + f"({T}, {T}) -> {T}"
+    lines = [f"  %x{n + 1} = {dot.format(n)}\n" for n in range(KERNELS)]
+    return f"{head}{''.join(lines)}  return %x{KERNELS} : {T}\n}}\n"
+
+
+def measure_host() -> list[dict[str, Any]]:
+    """Microseconds per step and per launch, with the spread of the runs. Raises MissingError MG0602 without gcc."""
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        raise MissingError(Diagnostic("MG0602", "gcc is not installed", hint="it builds a driver that does nothing"))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        source, library = Path(__file__).parent / "nothing.c", folder / "libcuda.so.1"
+        subprocess.run([compiler, "-O2", "-shared", "-fPIC", "-w", "-o", str(library), str(source)], check=True)
+        mg.compile(program(), target="cuda:sm_80").save(folder / "m.mgx")
+        paths = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]))
+        environment = os.environ | {"LD_LIBRARY_PATH": name, "PYTHONPATH": paths}
+        command = [sys.executable, "-m", "bench.host", str(folder / "m.mgx")]
+        outcome = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    return json.loads(outcome.stdout)
+
+
+def _measured(module: LoadedModule) -> list[dict[str, Any]]:
+    launches = sum(module.schedule.launch_counts().values())
+    with module.session("cuda", weights={"w": _zeros()}) as session:
+        session["x0"] = _zeros()
+        session()  # without a graph: the first use of kernels allocates memory
+        session()  # captures it
+        by_graph = _timed(session)
+    api = real(1)
+    executor = _executor(module, api)
+    executor.step()
+    rows = [("step", 1, by_graph), ("launch", launches, _timed(executor.step))]
+    return [{"what": f"host {name}", "launches": launches, **_per(row, count)} for name, count, row in rows]
+
+
+def _executor(module: LoadedModule, api: Api) -> Executor:
+    code = code_of(module.manifest.kernels, module.loaded.member, api)
+    return Executor([Program(module.manifest, module.loaded.constants, code)], api, use_graphs=False)
+
+
+def _timed(step: Callable[[], object]) -> list[float]:
+    """Seconds of a step, in each run."""
+    found: list[float] = []
+    for _ in range(RUNS):
+        begin = time.perf_counter()
+        for _ in range(STEPS):
+            step()
+        found.append((time.perf_counter() - begin) / STEPS)
+    return sorted(found)
+
+
+def _per(seconds: list[float], count: int) -> dict[str, float]:
+    median = seconds[len(seconds) // 2]
+    return {"us": round(median / count * 1e6, 2), "spread": round((seconds[-1] - seconds[0]) / median, 3)}
+
+
+def _zeros() -> Any:
+    import numpy as np
+
+    return np.zeros((16, 16), np.float32)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(_measured(load(sys.argv[1]))))

@@ -1,0 +1,65 @@
+/* A libcuda.so.1 that does nothing: what a step costs on it is what the host takes. Handles and addresses are made up. */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+static int nothing(void) { return 0; }
+
+static int handle(uint64_t *made) {
+  static uint64_t next = 0x10000;
+  *made = next += 0x1000000;
+  return 0;
+}
+
+static int device(int *made, int ordinal) {
+  *made = ordinal;
+  return 0;
+}
+
+static int one(int *count) {
+  *count = 1;
+  return 0;
+}
+
+static int version(int *found) {
+  *found = 12080;
+  return 0;
+}
+
+/* Attributes of a device: 75 and 76 are the compute capability, which is 8.0. */
+static int attribute(int *found, int which, int of) {
+  *found = which == 75 ? 8 : 0;
+  return 0;
+}
+
+static int nodes(void *graph, void *found, size_t *count) {
+  *count = 0;
+  return 0;
+}
+
+static const struct {
+  const char *name;
+  void *function;
+} known[] = {
+    {"cuDeviceGet", device},         {"cuDeviceGetCount", one},
+    {"cuDriverGetVersion", version}, {"cuDeviceGetAttribute", attribute},
+    {"cuMemAlloc", handle},          {"cuDevicePrimaryCtxRetain", handle},
+    {"cuModuleLoadData", handle},    {"cuModuleGetFunction", handle},
+    {"cuEventCreate", handle},       {"cuStreamCreateWithPriority", handle},
+    {"cuGraphGetNodes", nodes},      {"cuGraphInstantiateWithFlags", handle},
+};
+
+/* The graph that a capture gives comes second; all other results come first. */
+static int captured(void *stream, uint64_t *graph) { return handle(graph); }
+
+int cuGetProcAddress_v2(const char *name, void **found, int release, uint64_t flags, int *status) {
+  *found = strcmp(name, "cuStreamEndCapture") ? (void *)nothing : (void *)captured;
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (!strcmp(name, known[i].name)) *found = known[i].function;
+  if (status) *status = 0;
+  return 0;
+}
+
+int cuGetProcAddress(const char *name, void **found, int release, uint64_t flags) {
+  return cuGetProcAddress_v2(name, found, release, flags, NULL);
+}
