@@ -43,8 +43,8 @@ def edge_buffers(graph: Graph, mesh: Mesh) -> Graph:
 def _pieces(node: Node, mesh: Mesh) -> list[_Piece]:
     """What the result consists of, in order."""
     dim, count = node.attrs["dim"], mesh.group_size(node.attrs["axes"])
-    sizes = [value.type.sizes[dim] for value in (node.operands[0], node.result)]
-    parts = parts_of(node.attrs, *sizes, count)
+    tile, rows = (value.type.sizes[dim] for value in (node.operands[0], node.result))
+    parts = parts_of(node.attrs, tile, rows, count)
     return [piece for part in parts for piece in _pieces_of(part) if piece.rows]
 
 

@@ -19,6 +19,7 @@ from meshgen.runtime.execute import Choice, Frame, Rank, Request, require_one_wa
 from meshgen.runtime.launch import Launch
 from meshgen.runtime.manifest import Manifest
 from meshgen.runtime.plan import Item, Schedule
+from meshgen.runtime.ranks import assembled
 from meshgen.runtime.simulate import shard_array, together
 
 Array = np.ndarray[Any, Any]
