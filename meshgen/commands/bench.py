@@ -10,7 +10,10 @@ from meshgen.errors import Diagnostic, MissingError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "what", nargs="*", default=["kernels", "collectives"], help="kernels, collectives (default: both), host: what a step costs without any GPU"
+        "what",
+        nargs="*",
+        default=["kernels", "collectives"],
+        help="kernels, collectives (default: both), host: what a step costs without any GPU",
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.runtime import bootstrap
 from meshgen.runtime.cuda import api
 from meshgen.runtime.cuda.devices import GpuDevices
 from meshgen.runtime.devices import Devices, HostDevices
@@ -16,8 +17,12 @@ from meshgen.runtime.engines import DEFAULT_ARCH, LAUNCHES, LoadedEntry
 def devices_of(modules: Mapping[str, LoadedEntry], device: str | Emulation) -> Devices:
     """Devices for all ranks of the entry functions of a module.
 
-    Raises UsageError MG0001 for a name that is none, MissingError MG0602 or MG0603 where GPUs are missing.
+    Raises UsageError MG0001 for a name that is none, and in the processes of a launcher; MissingError MG0602 or MG0603 where
+    GPUs are missing.
     """
+    if world := bootstrap.world():
+        text = f"a session runs all ranks in one process, but a launcher has started {world.size}"
+        raise UsageError(Diagnostic("MG0001", text, hint="start one process; LoadedModule.run takes one for each rank"))
     name, emulation = ("emulate", device) if isinstance(device, Emulation) else (device, Emulation())
     if name in LAUNCHES:
         for module in modules.values():

@@ -217,5 +217,7 @@ def test_results_on_gpus_say_where_they_are(tmp_path: Path, monkeypatch: pytest.
                 and shard.__dlpack_device__() == (CUDA, rank)
             )
             memory: Any = memory_of(shard)
-            assert memory.address == interface["data"][0] and memory.dtype == np.float32 and memory.device == (CUDA, rank)
+            assert (
+                memory.address == interface["data"][0] and memory.dtype == np.float32 and memory.device == (CUDA, rank)
+            )
         assert close(result, WX)

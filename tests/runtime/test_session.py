@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -250,3 +251,40 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         module.session(weights=[tmp_path / "one.safetensors"] * 2)
     with pytest.raises(UsageError, match=r"MG0001: unknown device 'tpu'"):
         module.session("tpu")
+
+
+def test_sessions_have_all_ranks_in_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = mg.load(saved(tmp_path, TWO))
+    monkeypatch.setattr("meshgen.runtime.bootstrap.world", lambda *args: SimpleNamespace(size=4))
+    with pytest.raises(
+        UsageError, match=r"MG0001: a session runs all ranks in one process, but a launcher has started 4"
+    ):
+        module.session()
+
+
+class Counted:
+    """A driver whose calls are noted."""
+
+    def __init__(self, driver: Any) -> None:
+        self._driver, self.calls = driver, list[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._driver, name)
+        return (lambda *args: (self.calls.append(name), found(*args))[1]) if name.startswith("cu") else found
+
+
+def test_a_step_on_state_is_one_call_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For all ranks; nothing is allocated, nothing waited for, and the results stay on the devices."""
+    monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
+    given = {"w": w, "x": x, "s": np.zeros((8, 6), np.float32)}
+    with mg.load(saved(tmp_path, TWO)).session(DEVICES[1], weights=given) as session:
+        devices: Any = session._devices
+        counted = devices._api.driver = Counted(devices._api.driver)
+        session.decode()
+        session.prefill()  # each makes its own graph
+        counted.calls.clear()
+        session.run("decode")
+        result = session.run("decode")
+        calls = list(counted.calls)
+        assert close(result, -WX) and close(session["s"], 3 * WX)
+    assert calls == ["cuGraphLaunch", "cuGraphLaunch"]

@@ -50,10 +50,10 @@ class Api:
         Raises:
             RuntimeFailure: MG0604 with CUDA's number and text; MG0608, what went wrong on an emulated device.
         """
-        result, *values = getattr(self.driver, name)(*args)
-        if result:
-            raise self._failure(name, int(result), self._text_of(result))
-        return values[0] if len(values) == 1 else tuple(values)
+        found = getattr(self.driver, name)(*args)
+        if found[0]:
+            raise self._failure(name, int(found[0]), self._text_of(found[0]))
+        return found[1] if len(found) == 2 else found[1:]
 
     def comm(self, name: str, *args: Any) -> Any:
         """Call a function of NCCL. Raises as `cuda`."""

@@ -25,10 +25,7 @@ class ParameterBlock:
         self.values = tuple(values)
         self._cells = [CELLS[nbytes](value) for value, nbytes in values]
         self._pointers = (ctypes.c_void_p * max(1, len(values)))(*map(ctypes.addressof, self._cells))
-
-    @property
-    def address(self) -> int:
-        return ctypes.addressof(self._pointers)
+        self.address = ctypes.addressof(self._pointers)
 
 
 @dataclass(frozen=True)
@@ -100,8 +97,10 @@ class Device:
             self.api.cuda("cuFuncSetAttribute", found, name, shared_bytes)
         return found
 
-    def launch(self, launch: Launch, stream: int) -> None:
-        self.use()
+    def launch(self, launch: Launch, stream: int, *, is_current: bool = False) -> None:
+        """`is_current`: the device's context is current already, which saves a call of the driver."""
+        if not is_current:
+            self.use()
         self.api.cuda("cuLaunchKernel", launch.function, *launch.grid, launch.threads, 1, 1, launch.shared_bytes, stream,
                       launch.parameters.address, 0)  # fmt: skip
 

@@ -157,6 +157,8 @@ class Part:
     def _issue(self, frame: Frame, numbers: Sequence[int]) -> None:
         """Items in order, on the streams of the frame's ranks; events of items that are not among them are over."""
         recorded = {frame.plan.items[n].records for n in numbers}
+        if len(frame.ranks) == 1:
+            self._devices[frame.ranks[0]].use()  # and no other one until all is issued
         for number in numbers:
             item = frame.plan.items[number]
             for event in item.waits:
@@ -180,9 +182,11 @@ class Part:
                 self._others.note(item, self._devices)
             run_lowered(self._api, self._comms, {rank: frame.works[number][rank] for rank in frame.ranks})
         else:
+            is_alone = len(frame.ranks) == 1
             for rank in frame.ranks:
+                device = self._devices[rank]
                 if launch := frame.launches[number][rank]:
-                    self._devices[rank].launch(launch, self._devices[rank].streams[item.stream])
+                    device.launch(launch, device.streams[item.stream], is_current=is_alone)
 
     def _issue_loop(self, frame: Frame, number: int, item: Item) -> None:
         """A loop whose trips are known: its body as often as that."""
