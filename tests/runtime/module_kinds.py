@@ -74,6 +74,11 @@ def moved(x: mg.Tensor, rows: mg.Tensor) -> tuple[mg.Tensor, ...]:
     return x[2:] - x[:-2], mg.softmax(mg.pad(mg.take(x, rows), [(1, 2), (0, 0)])), mg.concatenate([x, x[::2]])
 
 
+def trained(state: dict[str, mg.Tensor], x: mg.Tensor) -> tuple[Any, ...]:
+    m = 0.9 * state["m"] + x
+    return (x * x).sum(), {"m": m, "w": state["w"] - m}
+
+
 def exchanged(x: mg.Tensor) -> mg.Tensor:
     def tiles(t: mg.Tensor) -> mg.Tensor:
         t = mg.shift(mg.all_to_all(t, "a", 1, 0), "a", 1)
@@ -118,6 +123,8 @@ KINDS: dict[str, Write] = {
     "two meshes": _of(stages, {"first": {"a": 2}, "second": {"b": 3}}, args=["f32[6,4]", "f32[4,2]"],
                       in_specs={"x": mg.P("a", mesh="first"), "w": mg.P("b", mesh="second")}),
     "open sizes": _of(OPEN, {"a": None}, in_specs={"x": mg.P("a")}, sizes=[{"mesh": {"a": 2}, "args": {"x": (6, 8)}}]),
+    "donated": _of(trained, {"a": 2}, args=[{"w": "f32[4,4]", "m": "f32[4,4]"}, "f32[4,4]"], in_specs={"*": mg.P("a")}, donate={"state": 1}),
+    "entry functions": _of({"main": dense, "moved": moved}, {"a": 2}, args={"main": ["f32[6,8]", "f32[8,4]"], "moved": ["f32[16,4]", "i32[5]"]}),
     "loop": _of(SUMS, None),
     "regions": _of(SCAN, {"a": 2}, in_specs={"a": mg.P("a")}),
     "convolution": _of(CONV, {"a": 2}, in_specs={"i": mg.P(None, "a")}),

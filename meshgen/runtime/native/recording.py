@@ -224,7 +224,7 @@ class RecordingDevice(Device):
         super().__init__(api, ordinal)
         self._recorder = api
 
-    def launch(self, launch: Launch, stream: int) -> None:
+    def launch(self, launch: Launch, stream: int, *, is_current: bool = False) -> None:
         ranges = self._recorder.ranges[launch.parameters.address]
         words = [word for value, nbytes in launch.parameters.values for word in _parameter(value, nbytes, ranges)]
         count = len(launch.parameters.values)
