@@ -1,0 +1,118 @@
+"""What becomes of the other ranks when one dies, hangs or loses its links; and of all when they are interrupted."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.faults_campaign import (
+    MORE_SECONDS,
+    RANKS,
+    TIME_OUT,
+    Hosts,
+    faults_of,
+    modules,
+    trial,
+    two_hosts,
+    victim_words,
+    words_of,
+)
+from tests.runtime.launchers import MESHGEN, MPIEXEC, by_mpiexec, ended, needs_mpi, started
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes network namespaces")
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return modules(tmp_path_factory.mktemp("modules"))
+
+
+@pytest.mark.parametrize(("fault", "device", "when"), [("kill", "reference", 2), ("stop", "emulate", 3)])
+def test_a_rank_that_dies_or_hangs_ends_the_others(fault: str, device: str, when: int, paths, tmp_path: Path) -> None:
+    found, seconds = trial(fault, 2, when, paths[device], device, Hosts(), tmp_path)
+    assert len(found) == RANKS - 1 and faults_of(found) == []
+    assert seconds < TIME_OUT + MORE_SECONDS
+    reason = "rank 2 is gone" if fault == "kill" else "no answer within 2 s"
+    assert any(reason in each.err for each in found)
+
+
+@needs_root
+def test_a_link_that_goes_down_ends_all(paths, tmp_path: Path) -> None:
+    try:
+        with two_hosts() as hosts:
+            found, _ = trial("link", 0, 1, paths["reference"], "reference", hosts, tmp_path)
+    except (subprocess.CalledProcessError, FileNotFoundError):
+        pytest.skip("no network namespaces can be made here")
+    assert len(found) == RANKS and faults_of(found) == []
+
+
+@needs_mpi
+@pytest.mark.parametrize("fault", ["kill", "stop"])
+def test_over_mpi_all_end_in_time(fault: str, paths) -> None:
+    """Who is stopped is noticed by the others; who is killed by mpiexec, which ends the others at once."""
+    one = " ".join(victim_words(fault, 2, paths["reference"], "reference"))
+    others = " ".join((*MESHGEN, *words_of(paths["reference"], "reference")))
+    begin = time.monotonic()
+    done = by_mpiexec(RANKS, "sh", "-c", f"if [ $PMI_RANK = 1 ]; then exec {one}; else exec {others}; fi", limit=60)
+    assert done.returncode != 0 and time.monotonic() - begin < 30
+    if fault == "stop":
+        found = re.findall(
+            r"MG0609: rank \d waits for ranks? [1-3, ]+ in \w+ over [xy] \(program.mlir:\d+\)", done.stderr
+        )
+        assert found and "no answer within 2 s" in done.stderr, done.stderr
+
+
+def hanging(paths: dict[str, Path]) -> list[subprocess.Popen[str]]:
+    """Ranks that wait for the last one, which is stopped."""
+    words = ("run", str(paths["reference"]), "--time-out", "60")
+    processes = started(
+        RANKS, *MESHGEN, *words, own={RANKS - 1: victim_words("stop", 1, paths["reference"], "reference")}
+    )
+    end = time.monotonic() + 30
+    while Path(f"/proc/{processes[-1].pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return processes
+
+
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+def test_an_interrupt_of_one_rank_ends_the_others(sign: signal.Signals, code: int, paths) -> None:
+    processes = hanging(paths)
+    processes[0].send_signal(sign)
+    for process in processes[1:-1]:
+        process.wait(10)
+    processes[-1].kill()
+    first, *others, _ = ended(processes, 10)
+    assert first.code == code and [each.code for each in others] == [4, 4]
+    reason = "rank 0 has given up: it was interrupted" if sign == signal.SIGINT else "rank 0 is gone"
+    assert all(reason in each.err for each in others)
+
+
+@needs_mpi
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_rank_outlives_its_launcher(sign: signal.Signals, paths, tmp_path: Path) -> None:
+    launcher = MPIEXEC.resolve()
+    library = sorted((launcher.parents[1] / "lib").glob("libmpi.so.*"))
+    env = os.environ | ({"MPI4PY_LIBMPI": str(library[0])} if library else {})
+    run = " ".join((*MESHGEN, "run", str(paths["reference"]), "--time-out", "60"))
+    command = f"if [ $PMI_RANK = 1 ]; then exec sleep 30; else echo $$ >> {tmp_path}/pids; exec {run}; fi"
+    process = subprocess.Popen(
+        [str(launcher), "-n", str(RANKS), "sh", "-c", command], env=env, stderr=subprocess.DEVNULL
+    )
+    end = time.monotonic() + 30
+    while not (tmp_path / "pids").exists() or len((tmp_path / "pids").read_text().split()) < RANKS - 1:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    time.sleep(1.0)
+    process.send_signal(sign)
+    process.wait(10)
+    ranks = [int(text) for text in (tmp_path / "pids").read_text().split()]
+    while any(Path(f"/proc/{rank}").exists() for rank in ranks):
+        assert time.monotonic() < end + 15, "a rank is left"
+        time.sleep(0.05)
