@@ -80,6 +80,7 @@ mgx_status mgx_open(const char *path, const mgx_options *options, mgx_module **m
   if (!*module) return mgx_fail(MGX_FAILED, "MG0005: not enough memory");
   if (options) (*module)->options = *options;
   mgx_status status = open_module(*module, path);
+  mgx_container_close(&(*module)->container); /* the table is a copy, and everything else is on the devices */
   if (status) {
     (*module)->has_failed = true;
     mgx_close(*module);
@@ -104,7 +105,6 @@ void mgx_close(mgx_module *module) {
   free(module->parts);
   free(module->inputs);
   mgx_table_free(&module->table);
-  mgx_container_close(&module->container);
   free(module);
 }
 

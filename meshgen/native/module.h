@@ -43,7 +43,7 @@ typedef struct {
 } mgx_local_part;
 
 struct mgx_module {
-  mgx_container container;
+  mgx_container container; /* while it is opened */
   mgx_table table;
   mgx_options options;
   mgx_rank *ranks;
