@@ -75,7 +75,8 @@ mgx_status mgx_output(const mgx_module *module, int number, mgx_tensor_info *inf
 int mgx_find_input(const mgx_module *module, const char *name);  /* -1: there is none */
 int mgx_find_output(const mgx_module *module, const char *name); /* -1: there is none */
 
-/* A whole tensor of the host to the local ranks, each its shard. Stays for later steps. */
+/* A whole tensor of the host to the local ranks, each its shard. It stays for later steps; a donated one is overwritten by the
+   result that is its next value. */
 mgx_status mgx_upload(mgx_module *module, int input, const void *data, size_t nbytes);
 
 /* A whole result to the host. With several processes only the shards of local ranks are written. */

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import meshgen as mg
 from meshgen.runtime.emulate import Emulation
 from meshgen.runtime.loading import load
 from meshgen.runtime.native.export import write_native
 from meshgen.runtime.random_arrays import random_array
 from tests.native import loader
 from tests.native.loader import Array
-from tests.native.programs import PROGRAMS, of_text
+from tests.native.programs import PROGRAMS, of, of_text
 from tests.programs import mlp
 
 pytestmark = pytest.mark.skipif(not loader.COMPILER, reason="there is no C compiler")
@@ -96,3 +97,14 @@ def test_a_step_that_takes_too_long_is_ended(tmp_path: Path, program: Path, libr
     }
     outcome = loader.run(program, libraries, path, args, arch="sm_80", options=["--time-limit", "0.5"])
     assert outcome.code == 4 and "MG0604: the step has taken longer than 0.5 seconds" in outcome.errors
+
+
+def test_a_donated_argument_becomes_its_next_value(tmp_path: Path, program: Path, libraries: Path) -> None:
+    """The result takes its memory, so that steps go on from each other."""
+    path = tmp_path / "m.mgx"
+    of(lambda x: x + x, {"a": 2}, args=["f32[8,4]"], in_specs={"x": mg.P("a")}, donate=["x"])(path)
+    write_native(path, path)
+    x = random_array(load(path, runs=False).inputs[0].type, [1])
+    outcome = loader.run(program, libraries, path, {"x": x}, arch="sm_80", options=["--steps", "3"])
+    assert outcome.code == 0, outcome.errors
+    np.testing.assert_array_equal(next(iter(outcome.results.values())), 8 * x)
