@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 
 from meshgen.commands.output import Output
+from meshgen.commands.time_limit import add_time_limit, time_limit
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.runtime.native.export import SOURCES, write_native
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("module", metavar="OUT.mgx", nargs="?", help="a module for GPUs, of fixed sizes")
+    add_time_limit(parser)
     parser.add_argument("-o", "--output", metavar="FILE.mgx", help="where it is written (default: the module itself)")
     parser.add_argument(
         "--sources", action="store_true", help="print where the loader's C sources are: make -C builds them"
@@ -25,7 +27,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if not options.module:
         raise UsageError(Diagnostic("MG0001", "which module?", hint="meshgen native OUT.mgx"))
     place = options.output or options.module
-    members = {name: len(content) for name, content in write_native(options.module, place).items()}
+    with time_limit(options.time_limit):
+        members = {name: len(content) for name, content in write_native(options.module, place).items()}
     output.text(f"{place}: {', '.join(f'{name} of {size} bytes' for name, size in members.items())}")
     output.document({"output": place, "members": members})
     return 0

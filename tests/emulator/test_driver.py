@@ -170,6 +170,10 @@ def test_texts_that_the_device_cannot_run(text: str, result: CUresult) -> None:
     assert Rig().driver.cuModuleLoadData(text.encode())[0] == result
 
 
+def test_an_image_that_is_neither_cubin_nor_text() -> None:
+    assert Rig().driver.cuModuleLoadData(b"\x83\xff")[0] == CUresult.CUDA_ERROR_INVALID_IMAGE
+
+
 def test_ptx_of_an_architecture_only_runs_on_no_other() -> None:
     text = ADD_ONE.replace("sm_80", "sm_90a").encode()
     ok(Rig(arch="sm_90").driver.cuModuleLoadData(text))

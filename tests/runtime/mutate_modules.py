@@ -39,7 +39,10 @@ class TooLongError(BaseException):
 
 def commands(path: str, kind: str) -> list[list[str]]:
     at = SIZES if kind == "open sizes" else []
-    on_gpus = [["run", path, "--device", "emulate", "--time-limit", "3"], ["native", path, "-o", os.devnull]]
+    on_gpus = [
+        ["run", path, "--device", "emulate", "--time-limit", "3"],
+        ["native", path, "-o", os.devnull, "--time-limit", "3"],
+    ]
     return [
         *(on_gpus if kind == "code for GPUs" else []),
         ["run", path, *at, "--time-limit", "3"],

@@ -106,9 +106,12 @@ class ModuleFunctions(Functions):
         if content in self.machine.bodies:
             entry, body = self.machine.bodies[content]
             return self.machine.handle(Module(self.machine.device, Program("sm_80", {entry.name: entry}), body))
-        text = self._ptx_of_cubin(content) if content.startswith(ELF) else content.rstrip(b"\0").decode()
         try:
-            program = _parsed(text)
+            program = _parsed(
+                self._ptx_of_cubin(content) if content.startswith(ELF) else content.rstrip(b"\0").decode()
+            )
+        except UnicodeDecodeError as error:  # neither a cubin nor a text
+            raise CallFailed(CUresult.CUDA_ERROR_INVALID_IMAGE) from error
         except DeviceFault as fault:
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_PTX) from fault
         if not content.startswith(ELF) and not fits(program.target, self.machine.kind.capability):

@@ -65,7 +65,7 @@ def code_of(kernels: Mapping[str, Kernel], member: Callable[[str], bytes], api: 
                     _require_ptx(name, ptx)
                     api.driver.register(cubin, ptx)
                 return Code(cubin, kernel.entry, binary.threads, binary.shared, scratch_bytes(kernel, binary))
-            if ptx and compiles_on(target_of(ptx), capability):
+            if (target := target_of(ptx)) and compiles_on(target, capability):
                 return Code(ptx.encode(), kernel.entry, binary.threads, binary.shared, scratch_bytes(kernel, binary))
         own = f"sm_{capability[0]}{capability[1]}"
         text = f"kernel '{name}' was compiled for {', '.join(kernel.binaries) or 'no GPU'}; the device is {own}"
@@ -98,8 +98,8 @@ def compiles_on(target: str, capability: Capability) -> bool:
 
 
 def target_of(ptx: str) -> str:
-    """`sm_90a`"""
-    found = re.search(r"^\s*\.target\s+(sm_\w+)", ptx, re.MULTILINE)
+    """`sm_90a`; empty where the text names none."""
+    found = re.search(r"^\s*\.target\s+(sm_\d{2,3}[a-z]?)\b", ptx, re.MULTILINE)
     return found[1] if found else ""
 
 

@@ -123,8 +123,8 @@ def _codes(kernel: Kernel, part: Part, files: Files) -> Iterator[words.Record]:
         binary = kernel.binaries[arch]
         shape = binary.threads, binary.shared
         yield words.Code.CUBIN, number_of(arch), 0, files.number(part.folder + binary.file), *shape
-        if binary.ptx:
-            target = target_of(bytes(part.module.members[binary.ptx]).decode())
+        text = bytes(part.module.members[binary.ptx]).decode() if binary.ptx else ""
+        if target := target_of(text):
             exact = int(target.endswith("a"))
             yield words.Code.PTX, number_of(target), exact, files.number(part.folder + binary.ptx), *shape
 
