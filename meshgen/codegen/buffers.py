@@ -41,9 +41,9 @@ def plan_buffers(program: Program, order: Sequence[int], waits: Sequence[Sequenc
         Buffer(
             v.name or f"b{n}",
             v.type,
-            kinds[root := program.root[v]],
+            kinds[root := program.storages.root[v]],
             number_of[root],
-            offset_of[program.place(v)] + program.first_byte.get(v, 0),
+            offset_of[program.place(v)] + program.storages.first_byte.get(v, 0),
             place_text(v.loc),
         )
         for n, v in enumerate(values)
@@ -58,8 +58,8 @@ def plan_buffers(program: Program, order: Sequence[int], waits: Sequence[Sequenc
 def _kinds(program: Program) -> dict[Value, str]:
     """Kind of each storage; an input or constant that is an output as well stays what it is."""
     graph = program.module.graph
-    kinds = dict.fromkeys(program.root.values(), "temporary")
-    kinds |= {program.root[value]: "output" for value in graph.outputs}
+    kinds = dict.fromkeys(program.storages.root.values(), "temporary")
+    kinds |= {program.storages.root[value]: "output" for value in graph.outputs}
     kinds |= {node.result: "constant" for node in graph.nodes if node.op == "constant"}
     return kinds | dict.fromkeys(graph.inputs, program.inputs_are)
 
@@ -71,13 +71,15 @@ def _lifetimes(program: Program, order: Sequence[int], waits: Sequence[Sequence[
     starts, ends = memory.clocks(streams, waits)
     place = {n: p for p, n in enumerate(order)}
     shared: dict[Value, list[Value]] = {}
-    for root in dict.fromkeys(program.root.values()):
+    for root in dict.fromkeys(program.storages.root.values()):
         shared.setdefault(program.place(root), []).append(root)
     born: dict[Value, memory.Clock] = {}
     last: dict[Value, list[int]] = {first: [0] * STREAMS for first in shared}
     for p, n in enumerate(order):
         node, stream = program.nodes[n], streams[p]
-        born |= dict.fromkeys(node.results, starts[p])
+        for value in node.results:  # of a join the parts may be made in any order
+            first = program.place(value)
+            born[first] = tuple(map(min, born.get(first, starts[p]), starts[p]))
         for value in (*program.reads(n), *node.results):
             last[program.place(value)][stream] = ends[p][stream]
     lives = {

@@ -52,7 +52,7 @@ def donated(module: Module) -> Donated:
         maker = makers.get(result)
         if result is own:
             continue  # it is given back as it came
-        if maker is None or maker.op == "constant" or result in over or result.type.nbytes != own.type.nbytes:
+        if maker is None or maker.op in ("constant", "join") or result in over or result.type.nbytes != own.type.nbytes:
             unused[number] = f"result {output} is not computed for it alone"
         elif own in {roots[value] for value in graph.outputs}:
             unused[number] = "it is a result as well"

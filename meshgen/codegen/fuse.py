@@ -9,11 +9,13 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from meshgen.codegen.edge_buffers import edge_buffers
 from meshgen.codegen.fusion.bodies import Cutter, Kernels
 from meshgen.codegen.fusion.groups import Group, Grouping
+from meshgen.codegen.fusion.joins import joins
 from meshgen.codegen.fusion.split import split_reductions
 from meshgen.codegen.fusion.subviews import subviews
 from meshgen.codegen.fusion.traffic import lower_traffic
@@ -43,17 +45,24 @@ def fuse_graph(graph: Graph, kernels: Kernels, mesh: Mesh, outside: Mapping[Valu
     graph = split_reductions(outermost_collectives(edge_buffers(graph, mesh), mesh))
     grouping = Grouping(graph, subviews(graph) if outside is None else frozenset())
     lower_traffic(grouping)
-    return _Writer(graph, grouping, kernels, mesh, {**(outside or {}), **graph.producers()}).write()
+    whole = joins(grouping) if outside is None else set[Group]()
+    return _Writer(graph, grouping, whole, kernels, mesh, {**(outside or {}), **graph.producers()}).write()
 
 
 class _Writer:
     """Writes the fused graph: one node per group, in program order as far as dependences allow."""
 
     def __init__(
-        self, graph: Graph, grouping: Grouping, kernels: Kernels, mesh: Mesh, producers: Mapping[Value, Node]
+        self,
+        graph: Graph,
+        grouping: Grouping,
+        whole: AbstractSet[Group],
+        kernels: Kernels,
+        mesh: Mesh,
+        producers: Mapping[Value, Node],
     ) -> None:
         self._graph, self._grouping, self._kernels, self._mesh = graph, grouping, kernels, mesh
-        self._producers = producers
+        self._joins, self._producers = whole, producers
         self._out = Graph(graph.name, list(graph.inputs))
         self._users: dict[Value, list[Group]] = {}
         for group in grouping.groups:
@@ -100,6 +109,12 @@ class _Writer:
                 self._view(value)
             regions = tuple(self._region(region) for region in first.regions)
             self._out.nodes.append(replace(first, regions=regions, attrs=first.attrs | self._trips(first)))
+            self._present.update(first.results)
+            return
+        if group in self._joins:
+            for value in first.operands:
+                self._view(value)
+            self._out.nodes.append(replace(first, op="join"))
             self._present.update(first.results)
             return
         members = sorted(group.members, key=self._grouping.position.__getitem__)

@@ -131,10 +131,15 @@ def _pad(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
 
 
 def _concatenate(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
-    full = [v for v in operands if v.type.size]
+    dim, full = node.attrs["dim"], list[Value]()
+    for value in operands:
+        inner = writer.source(value, "concatenate")
+        full += (
+            inner.operands if inner is not None and inner.attrs["dim"] == dim else [value] if value.type.size else []
+        )
     if len(full) == 1:
         return full[0]
-    if len(full) < len(operands):
+    if full != operands:
         return writer.new("concatenate", full, node.result.type, dict(node.attrs), node)
     return None
 

@@ -10,8 +10,8 @@ from meshgen.ccl.between import BETWEEN
 from meshgen.ccl.collective import Collective
 from meshgen.ccl.packing import packing
 from meshgen.codegen.donated import donated
-from meshgen.codegen.fusion.subviews import byte_range
 from meshgen.codegen.messages import with_senders
+from meshgen.codegen.storages import UNLAUNCHED, Storages, storages_of
 from meshgen.codegen.timeline import Costs, Task
 from meshgen.codegen.unroll import is_message
 from meshgen.errors import CodegenError, Diagnostic
@@ -57,11 +57,9 @@ class Flow:
 class Program:
     """Launches with their tasks, and the storage behind every value.
 
-    `root[v]` is the value whose bytes v's are: v itself unless v is a view; `first_byte[v]` says from which of them on (0 where it is
-    missing). `replaced[v]` is the value that a result v is written over, as nothing reads it later; both are roots. `donated` are
+    `replaced[v]` is the value that a result v is written over, as nothing reads it later; both have bytes of their own. `donated` are
     inputs of the module, by number, with the output that is the next value of each. `inputs_are` is the kind of buffer that inputs
-    have: `input`, or `given`
-    where the module is a region.
+    have: `input`, or `given` where the module is a region.
     """
 
     module: Module
@@ -69,8 +67,7 @@ class Program:
     kernels: dict[str, Graph]
     names: tuple[str, ...]  # kernel of each node; empty for a collective and for control flow
     tasks: tuple[Task, ...]
-    root: dict[Value, Value]
-    first_byte: dict[Value, int]
+    storages: Storages
     replaced: dict[Value, Value]
     flows: dict[int, Flow]  # of control flow, by the number of the node
     scratch_bytes: dict[int, int]  # of the launches that need some for themselves, by the number of the node
@@ -79,7 +76,7 @@ class Program:
 
     def place(self, value: Value) -> Value:
         """The value that was the first to have the bytes of a value: all that have the same place share them, one after the other."""
-        found = self.root[value]
+        found = self.storages.root[value]
         while found in self.replaced:
             found = self.replaced[found]
         return found
@@ -101,7 +98,7 @@ def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> 
     Raises:
         CodegenError: MG0301 for control flow around transfers to another mesh.
     """
-    nodes = tuple(with_senders([n for n in module.graph.nodes if n.op not in ("view", "subview", "constant")]))
+    nodes = tuple(with_senders([n for n in module.graph.nodes if n.op not in UNLAUNCHED]))
     kernels = dict(module.kernels)
     flows = {n: _flow(node, module, planned) for n, node in enumerate(nodes) if node.op in CONTROL}
     names = [_name(node, kernels) if n not in flows else "" for n, node in enumerate(nodes)]
@@ -110,47 +107,35 @@ def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> 
         name: body for flow in flows.values() for region in flow.regions for name, body in region.kernels.items()
     }
     kernels = {name: kernels[name] for name in dict.fromkeys(filter(None, [*names, *inner]))}  # only what is launched
-    root = {value: value for value in module.graph.values()}
-    first_byte = dict[Value, int]()
-    for node in module.graph.nodes:
-        if node.op in ("view", "subview"):
-            root[node.result] = root[node.operands[0]]
-            start, _ = (0, 0) if node.op == "view" else _within(node)
-            first_byte[node.result] = first_byte.get(node.operands[0], 0) + start
+    storages = storages_of(module.graph, nodes)
     scratch = _scratch_bytes(nodes, flows, module.mesh)
     given = donated(module)
     found = Program(
-        module, nodes, kernels, tuple(names), (), root, first_byte, dict(given.over), flows, scratch, inputs_are, given.pairs
+        module, nodes, kernels, tuple(names), (), storages, dict(given.over), flows, scratch, inputs_are, given.pairs
     )  # fmt: skip
     found = replace(found, tasks=_tasks(found, costs))
     return replace(found, replaced=found.replaced | _replaced(found))
 
 
-def _within(node: Node) -> tuple[int, int]:
-    found = byte_range(node)
-    assert found is not None, "only what is contiguous is a view"
-    return found
-
-
 def _replaced(program: Program) -> dict[Value, Value]:
     """The results that are written over an operand which is made here, and which nothing reads later."""
     readers: dict[Value, list[int]] = {}
+    root = program.storages.root
     for number in range(len(program.nodes)):
-        for value in dict.fromkeys(map(program.root.__getitem__, program.reads(number))):
+        for value in dict.fromkeys(map(root.__getitem__, program.reads(number))):
             readers.setdefault(value, []).append(number)
-    kept = {program.root[value] for value in program.module.graph.outputs}
-    made = {result for node in program.nodes for result in node.results} - kept
+    made = program.storages.made.keys() - {root[value] for value in program.module.graph.outputs}
     found: dict[Value, Value] = {}
     taken: set[Value] = set()
     for number, node in enumerate(program.nodes):
-        operands = [program.root[value] for value in program.reads(number)]
+        operands = [root[value] for value in program.reads(number)]
         pairs = _pairs(program, number)
         for place, numbers in pairs.items():
             for n in numbers:
                 operand, result = operands[place], node.results[n]
                 if operand not in made or result in program.replaced or result in found or operand in taken:
                     continue
-                if operand.type.nbytes != result.type.nbytes:
+                if operand.type.nbytes != result.type.nbytes or program.storages.is_part(result):
                     continue
                 if any(n not in pairs.get(each, ()) for each, used in enumerate(operands) if used is operand):
                     continue
@@ -227,16 +212,15 @@ def _name(node: Node, kernels: dict[str, Graph]) -> str:
 
 def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
     """The launches as tasks. Control flow that communicates keeps its place among collectives: nothing else does while it runs."""
-    module, root = program.module, program.root
+    module, makers = program.module, program.storages.makers
     readers = _readers_of_overwritten(program)
-    maker = {result: number for number, node in enumerate(program.nodes) for result in node.results}
     seconds = {name: costs.kernel(body) for name, body in program.kernels.items()}
     found: list[Task] = []
     fence: set[int] = set()  # what the next control flow comes after
     flow: set[int] = set()  # the last control flow
     message: set[int] = set()  # the last send or receive
     for number, node in enumerate(program.nodes):
-        needs = {maker[root[v]] for v in program.reads(number) if root[v] in maker}
+        needs = {maker for v in program.reads(number) for maker in makers(v)}
         needs |= {reader for v in node.results for reader in readers.get(v, ()) if reader != number}
         if is_message(node):
             needs |= message
@@ -260,6 +244,6 @@ def _readers_of_overwritten(program: Program) -> dict[Value, list[int]]:
     result_of = {own: result for result, own in program.replaced.items()}
     found: dict[Value, list[int]] = {}
     for number in range(len(program.nodes)):
-        for own in {program.root[value] for value in program.reads(number)} & result_of.keys():
+        for own in {program.storages.root[value] for value in program.reads(number)} & result_of.keys():
             found.setdefault(result_of[own], []).append(number)
     return found

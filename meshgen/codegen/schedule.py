@@ -106,8 +106,8 @@ def capped_orders(program: Program, nbytes: int) -> Iterator[Order]:
 
 def storages_of(program: Program) -> tuple[Storage, ...]:
     """What the launches make: one for each place of values, and one for what a launch needs for itself."""
-    own = {value for value in program.root if program.place(value) is value}
-    maker = {result: n for n, node in enumerate(program.nodes) for result in node.results if result in own}
+    storages = program.storages
+    maker = {root: min(m.number for m in made) for root, made in storages.made.items() if program.place(root) is root}
     users: dict[Value, set[int]] = {value: set() for value in maker}
     for number in range(len(program.nodes)):
         for value in program.reads(number):

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.codegen.program import closed
+from meshgen.codegen.storages import UNLAUNCHED
 from meshgen.ir.dialects.schedule import Place, Slot
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import captured
 from meshgen.runtime.plan import Schedule
-
-VIEWS = ("view", "subview")
-UNLAUNCHED = (*VIEWS, "constant")  # values that exist without a launch
 
 
 def scheduled(module: Module, plan: Schedule) -> Module:
@@ -25,7 +23,7 @@ def scheduled(module: Module, plan: Schedule) -> Module:
     number_of = {value: number for number, value in enumerate(graph.values())}
     slots = _slots(plan)
     order = _issue_order(launched, number_of, plan)
-    views = {node.result: node for node in graph.nodes if node.op in VIEWS}
+    views = {node.result: node for node in graph.nodes if node.op in UNLAUNCHED and node.op != "constant"}
     nodes = [_placed(node, number_of, plan) for node in graph.nodes if node.op == "constant"]
     for slot, item, node in zip(slots, plan.items, order, strict=True):
         nodes += _views([*node.operands, *captured(node)], views, number_of, plan)

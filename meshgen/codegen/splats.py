@@ -19,7 +19,7 @@ from meshgen.runtime.plan import COLLECTIVES
 
 Array = np.ndarray[Any, Any]
 AWAITED = frozenset({*MESSAGES, *BETWEEN})  # another device waits for these
-IMPURE = frozenset({*COLLECTIVES, *WISHES, "kernel", "view", "subview"})
+IMPURE = frozenset({*COLLECTIVES, *WISHES, "kernel", "view", "subview", "join"})
 _FOLDED_ELEMENTS = 4096  # constants of more elements are not computed with
 
 

@@ -19,7 +19,7 @@ _MOVES = (
 _NO_ARITHMETIC = frozenset((
     *CONTROL, *_MOVES, "all_slice", "to_partial", "constant", "iota", "broadcast_in_dim", "transpose", "reshape",
     "reverse", "slice", "concatenate", "pad", "gather", "scatter", "dynamic_slice",
-    "dynamic_update_slice", "convert", "bitcast_convert", "select", "process_index", "mask_padding", "kernel", "view", "subview",
+    "dynamic_update_slice", "convert", "bitcast_convert", "select", "process_index", "mask_padding", "kernel", "view", "subview", "join",
     "sort", *WISHES,
 ))  # fmt: skip
 

@@ -3,7 +3,7 @@
 Happens-before is the transitive closure of stream order and events. What is surely done when an item starts is of each
 stream all up to some item, so one number per stream and item says it (a vector clock), and the proof takes time in
 proportion to the schedule. Shown are
-  (i)   every read comes after the one write of what it reads,
+  (i)   every read comes after the one write of what it reads, or of each part of it,
   (ii)  two accesses of overlapping bytes, one of them a write, are ordered, and nothing that is still to be
         read is overwritten: neither is an input, unless it is donated to the result that has its bytes. A launch may write
         over its own operand where its op allows it (`ir/overwrites.py`), if nothing else reads that later,
@@ -17,16 +17,15 @@ Source: Mattern, "Virtual Time and Global States of Distributed Systems", 1989.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from meshgen.errors import Diagnostic, ScheduleError
 from meshgen.mesh import Mesh
 from meshgen.runtime.overlaps import Clock, Use, clashes
-from meshgen.runtime.plan import STREAMS, Item, Schedule
+from meshgen.runtime.plan import STREAMS, Buffer, Item, Schedule
 from meshgen.runtime.structure import MAX_FAULTS, structure_faults
-
-UNWRITTEN = ("input", "constant", "given")  # buffers that nothing in the step writes
+from meshgen.runtime.writes import UNWRITTEN, Writes, makers, write_faults, writes_of
 
 
 def check(plan: Schedule, mesh: Mesh) -> None:
@@ -108,74 +107,66 @@ def chain_faults(items: Sequence[Item], order: Order) -> list[Diagnostic]:
 
 
 def _race_faults(plan: Schedule, order: Order) -> list[Diagnostic]:
-    faults: list[Diagnostic] = []
-    writers = _writers(plan, faults)
+    writes = writes_of(plan)
+    faults = list(itertools.islice(write_faults(plan, writes), MAX_FAULTS))
     touched: dict[int, list[int]] = {}
     for number, item in enumerate(plan.items):
         for b in (*item.inputs, *item.writes):
             touched.setdefault(plan.buffers[b].storage, [-1] * STREAMS)[item.stream] = number
-        faults += [fault for b in item.inputs if (fault := _read_fault(plan, order, writers, number, b))]
+        faults += [fault for b in item.inputs if (fault := _read_fault(plan, order, writes, number, b))]
     faults += [
         Diagnostic("MG0402", f"output buffer {n} '{plan.buffers[n].name}' is never written")
         for n in plan.outputs
-        if plan.buffers[n].kind not in UNWRITTEN and plan.buffers[n].storage not in writers
+        if plan.buffers[n].kind not in UNWRITTEN and not _is_written(plan.buffers[n], writes)
     ]
-    never = [-1] * STREAMS
-    uses = [
-        Use(
-            n,
-            b.offset,
-            b.end,
-            writers.get(n),
-            tuple(touched.get(n, never)),
-            b.kind != "temporary" and n not in plan.given_up,
-            plan.replaced.get(n),
-        )
-        for n, b in enumerate(plan.buffers)
-        if b.storage == n and b.end > b.offset and b.kind != "given"
-    ]
-    pairs = itertools.islice(clashes(uses, order.done), MAX_FAULTS)
+    pairs = itertools.islice(clashes(list(_uses(plan, writes, touched)), order.done), MAX_FAULTS)
     faults += [_overlap_fault(plan, left, right) for left, right in pairs]
     return faults[:MAX_FAULTS]
 
 
-def _writers(plan: Schedule, faults: list[Diagnostic]) -> dict[int, int]:
-    """The item that writes each storage; two writers, or one for an input or constant, are faults."""
-    writers: dict[int, int] = {}
-    for number, item in enumerate(plan.items):
-        for b in item.writes:
-            buffer = plan.buffers[b]
-            if buffer.kind in UNWRITTEN:
-                faults.append(
-                    Diagnostic("MG0402", f"item {number} '{item.label}' overwrites {buffer.kind} {b} '{buffer.name}'")
-                )
-            if buffer.storage in writers:
-                faults.append(
-                    Diagnostic(
-                        "MG0402",
-                        f"items {writers[buffer.storage]} and {number} '{item.label}' both write buffer {b} '{buffer.name}'",
-                    )
-                )
-            writers[buffer.storage] = number
-    return writers
+def _is_written(buffer: Buffer, writes: Writes) -> bool:
+    found, missing = makers(buffer, writes)
+    return not missing and bool(found or buffer.storage in writes)
 
 
-def _read_fault(plan: Schedule, order: Order, writers: dict[int, int], number: int, b: int) -> Diagnostic | None:
+def _uses(plan: Schedule, writes: Writes, touched: Mapping[int, Sequence[int]]) -> Iterator[Use]:
+    """Each storage, of one that is written in parts each part: the other bytes may be another one's until they are written."""
+    never = [-1] * STREAMS
+    for n, b in enumerate(plan.buffers):
+        if b.storage != n or b.end <= b.offset or b.kind == "given":
+            continue
+        last, stays, replaces = (
+            tuple(touched.get(n, never)),
+            b.kind != "temporary" and n not in plan.given_up,
+            plan.replaced.get(n),
+        )
+        parts = writes.get(n, ())
+        if len(parts) < 2:
+            yield Use(n, b.offset, b.end, parts[0].item if parts else None, last, stays, replaces)
+        else:
+            yield from (Use(n, w.start, w.stop, w.item, last, stays) for w in parts if w.start < w.stop)
+
+
+def _read_fault(plan: Schedule, order: Order, writes: Writes, number: int, b: int) -> Diagnostic | None:
     """Rule (i) for one operand."""
     buffer, item = plan.buffers[b], plan.items[number]
     if buffer.kind in UNWRITTEN:
         return None
-    writer = writers.get(buffer.storage)
-    if writer is None:
+    found, missing = makers(buffer, writes)
+    if buffer.storage not in writes or not (found or not buffer.type.nbytes):
         return Diagnostic(
             "MG0402", f"item {number} '{item.label}' reads buffer {b} '{buffer.name}', which nobody writes"
         )
-    if order.is_before(writer, number):
+    if missing:
+        text = f"item {number} '{item.label}' reads buffer {b} '{buffer.name}', of which nobody writes {missing} bytes"
+        return Diagnostic("MG0402", text)
+    late = [writer for writer in found if not order.is_before(writer, number)]
+    if not late:
         return None
     return Diagnostic(
         "MG0402",
-        f"item {number} '{item.label}' reads buffer {b} '{buffer.name}' without waiting for item {writer} '{plan.items[writer].label}', which writes it",
-        hint=f"stream {item.stream} must wait for an event that item {writer} records on stream {plan.items[writer].stream}",
+        f"item {number} '{item.label}' reads buffer {b} '{buffer.name}' without waiting for item {late[0]} '{plan.items[late[0]].label}', which writes it",
+        hint=f"stream {item.stream} must wait for an event that item {late[0]} records on stream {plan.items[late[0]].stream}",
     )
 
 

@@ -25,6 +25,7 @@ from meshgen.runtime.in_place import overwrites
 
 COMPUTE, COMMUNICATION = 0, 1
 STREAMS = 2
+MOST_PARTS = 64  # of a buffer that several items write: for each read the checker looks at all of them
 ALIGNMENT = 256  # bytes: what cudaMalloc guarantees, and a multiple of every vector load
 
 COLLECTIVES = COMMUNICATIONS  # ops that need other ranks; everything else in a plan is a kernel
@@ -193,6 +194,8 @@ class Schedule:
                 result = self.buffers[number].storage
                 operand = at.get(self.buffers[result].offset)
                 if operand is None or not self._share_bytes(operand, result):
+                    continue
+                if self.buffers[number].type.nbytes < self.buffers[result].type.nbytes:
                     continue
                 found[result] = operand
                 if not all(self._may_replace(item, n, place) for n, used in enumerate(storages) if used == operand):

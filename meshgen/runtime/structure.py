@@ -91,12 +91,6 @@ def _buffer_faults(plan: Schedule) -> list[str]:
     return found
 
 
-def _is_part(plan: Schedule, number: int) -> bool:
-    """Whether a buffer is some of the bytes of another one; storages are in range."""
-    buffer = plan.buffers[number]
-    return 0 <= buffer.storage < len(plan.buffers) and buffer.type.nbytes < plan.buffers[buffer.storage].type.nbytes
-
-
 def _end(buffer: Buffer) -> int:
     """Where a buffer ends in the arena; what is given lies elsewhere."""
     return buffer.offset if buffer.kind == "given" else buffer.end
@@ -105,8 +99,6 @@ def _end(buffer: Buffer) -> int:
 def _item_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     if any(not 0 <= n < len(plan.buffers) for n in (*item.inputs, *item.writes)):
         return [f"'{item.label}' uses a buffer that does not exist"]
-    if part := next((n for n in item.writes if _is_part(plan, n)), None):
-        return [f"'{item.label}' writes buffer {part}, which is a part of another one"]
     if not 0 <= item.stream < STREAMS:
         return [f"'{item.label}' is on stream {item.stream}, but there are {STREAMS}"]
     if item.op in CONTROL:

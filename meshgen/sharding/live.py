@@ -11,7 +11,7 @@ from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.regions import used_by
 from meshgen.mesh import Mesh
 
-VIEWS = ("reshape", "view", "subview")  # no storage of their own
+VIEWS = ("reshape", "view", "subview", "join")  # no storage of their own
 
 
 @dataclass(frozen=True)

@@ -175,14 +175,3 @@ def test_parts_outside_of_what_they_are_of_are_refused() -> None:
         check(changed(plan, last, offset=plan.buffers[last].offset + 256), ONE)
     with pytest.raises(ScheduleError, match=r"MG0402.*multiple of 256"):
         check(changed(plan, last, offset=plan.buffers[last].offset - 4), ONE)
-
-
-def test_nothing_writes_a_part() -> None:
-    """What is left of the storage would be read though nobody wrote it."""
-    plan = plan_of(module_of(stack()))
-    first = plan.items[0].outputs[0]
-    wide = replace(plan.buffers[first], type=f32(128, 64))
-    buffers = (*plan.buffers, replace(wide, storage=len(plan.buffers)))
-    forged = changed(replace(plan, buffers=buffers, arena_bytes=plan.arena_bytes), first, storage=len(plan.buffers))
-    with pytest.raises(ScheduleError, match=r"MG0402.*part of another"):
-        check(forged, ONE)

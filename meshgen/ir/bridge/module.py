@@ -6,7 +6,7 @@ Besides functions and calls this file owns what printed modules say of themselve
     meshgen.arguments   "global" where the program takes global arrays
     meshgen.attrs       `Module.attrs` as JSON, where they are plain
     meshgen.kernel      on a private function: the body of a kernel; calls of it launch the kernel
-    meshgen.view        on a reshape that moves nothing, or a slice that is read where it lies
+    meshgen.view        on a reshape that moves nothing, a slice that is read where it lies, or a concatenation that is made in parts
 """
 
 from __future__ import annotations
@@ -206,6 +206,11 @@ def _export_subview(exporter: Exporter, node: Node) -> Operation:
     return _as_view(exporter, replace(node, op="slice"))
 
 
+@registries.exports("join")
+def _export_join(exporter: Exporter, node: Node) -> Operation:
+    return _as_view(exporter, replace(node, op="concatenate"))
+
+
 def _as_view(exporter: Exporter, node: Node) -> Operation:
     operation = EXPORTERS[node.op](exporter, node)
     operation.attributes["meshgen.view"] = builtin.UnitAttr()
@@ -213,7 +218,7 @@ def _as_view(exporter: Exporter, node: Node) -> Operation:
 
 
 def _read_view(importer: Importer, node: Node, attribute: Attribute) -> None:
-    node.op = "subview" if node.op == "slice" else "view"
+    node.op = {"slice": "subview", "concatenate": "join"}.get(node.op, "view")
 
 
 def _read_stage(reading: Reading, attribute: Attribute) -> None:

@@ -136,6 +136,7 @@ _FUNCTIONS: dict[str, Callable[[Node, list[Any]], Any]] = {
     "reverse": lambda node, args: np.flip(args[0], node.attrs["dims"]),
     "slice": _slice,
     "subview": _slice,
+    "join": lambda node, args: np.concatenate(args, node.attrs["dim"]),
     "concatenate": lambda node, args: np.concatenate(args, node.attrs["dim"]),
     "pad": _pad,
     "gather": _gather,

@@ -218,6 +218,7 @@ ATTRS: dict[str, dict[str, str]] = {
     "slice": {"start": _INTS, "limit": _INTS, "stride": _INTS},
     "subview": {"start": _INTS, "limit": _INTS, "stride": _INTS},
     "concatenate": {"dim": "int"},
+    "join": {"dim": "int"},
     "pad": {"low": _INTS, "high": _INTS, "interior": _INTS},
     "dynamic_slice": {"slice_sizes": _INTS},
     "gather": {"offset_dims": _INTS, "collapsed_slice_dims": _INTS, "operand_batching_dims": _INTS,
@@ -226,7 +227,7 @@ ATTRS: dict[str, dict[str, str]] = {
 }  # fmt: skip
 ARITY = {"constant": 0, "iota": 0, "broadcast_in_dim": 1, "transpose": 1, "reshape": 1, "view": 1, "reverse": 1,
          "slice": 1, "subview": 1, "pad": 2, "gather": 2}  # fmt: skip
-AT_LEAST = {"concatenate": 1, "dynamic_slice": 1, "dynamic_update_slice": 2}
+AT_LEAST = {"concatenate": 1, "join": 1, "dynamic_slice": 1, "dynamic_update_slice": 2}
 INFERENCE: dict[str, Inference] = {
     "constant": _constant,
     "iota": _iota,
@@ -236,7 +237,7 @@ INFERENCE: dict[str, Inference] = {
     "view": _reshape,
     "reverse": _reverse,
     **dict.fromkeys(("slice", "subview"), _slice),
-    "concatenate": _concatenate,
+    **dict.fromkeys(("concatenate", "join"), _concatenate),
     "pad": _pad,
     "gather": _gather,
     "dynamic_slice": _dynamic_slice,

@@ -131,6 +131,7 @@ _LINEAR = frozenset(
         "reshape",
         "view",
         "subview",
+        "join",
         "broadcast_in_dim",
         "reverse",
         "slice",

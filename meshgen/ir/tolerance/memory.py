@@ -12,7 +12,7 @@ from meshgen.ir.tolerance.bounds import SAMPLES
 _F64 = 8  # bytes; errors, magnitudes and samples are f64
 # No elements of their own: NumPy gives views of the operand, and so are their samples.
 _VIEWS = frozenset(
-    ["reshape", "view", "subview", "broadcast_in_dim", "slice", "transpose", "reverse", "annotate", "tuple"]
+    ["reshape", "view", "subview", "join", "broadcast_in_dim", "slice", "transpose", "reverse", "annotate", "tuple"]
 )
 # Elements are taken over, not rounded: samples differ only where those of an operand do.
 _EXACT = frozenset(["concatenate", "pad", "gather", "dynamic_slice", "dynamic_update_slice", "select", "constant", "iota"])  # fmt: skip

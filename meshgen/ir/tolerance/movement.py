@@ -80,7 +80,7 @@ def _on_rank(node: Node, operands: list[Tracked], results: list[Array], tf32: bo
     return [Tracked(results[0], np.broadcast_to(worst, results[0].shape), magnitude)]
 
 
-_MOVES = {"broadcast_in_dim": 1, "transpose": 1, "reshape": 1, "view": 1, "reverse": 1, "slice": 1, "subview": 1, "concatenate": -1,
+_MOVES = {"broadcast_in_dim": 1, "transpose": 1, "reshape": 1, "view": 1, "reverse": 1, "slice": 1, "subview": 1, "concatenate": -1, "join": -1,
           "pad": 2, "gather": 1, "dynamic_slice": 1, "dynamic_update_slice": 2}  # fmt: skip
 MOVEMENT_RULES: dict[str, Rule] = {
     **{op: _move(data) for op, data in _MOVES.items()},

@@ -1,0 +1,68 @@
+"""Who writes which bytes of a storage: one item all of them, or several items each a part."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from meshgen.errors import Diagnostic
+from meshgen.runtime.plan import MOST_PARTS, Buffer, Schedule
+
+UNWRITTEN = ("input", "constant", "given")  # buffers that nothing in the step writes
+
+
+@dataclass(frozen=True)
+class Write:
+    """Bytes [start, stop) of the arena that an item writes, and as which buffer."""
+
+    start: int
+    stop: int
+    item: int
+    buffer: int
+
+
+Writes = Mapping[int, Sequence[Write]]  # by storage, in the order of their bytes
+
+
+def writes_of(plan: Schedule) -> Writes:
+    found: dict[int, list[Write]] = {}
+    for number, item in enumerate(plan.items):
+        for b in item.writes:
+            buffer = plan.buffers[b]
+            found.setdefault(buffer.storage, []).append(Write(buffer.offset, buffer.end, number, b))
+    return {storage: sorted(writes, key=lambda write: (write.start, write.item)) for storage, writes in found.items()}
+
+
+def write_faults(plan: Schedule, writes: Writes) -> Iterator[Diagnostic]:
+    """Writes of what is in place before the step, of bytes that another item writes too, and of too many parts."""
+    for storage, found in writes.items():
+        for write in found:
+            item, buffer = plan.items[write.item], plan.buffers[write.buffer]
+            if buffer.kind in UNWRITTEN:
+                yield _fault(
+                    f"item {write.item} '{item.label}' overwrites {buffer.kind} {write.buffer} '{buffer.name}'"
+                )
+        for first, second in itertools.pairwise(found):
+            if second.start < first.stop or second.start == first.start:
+                label, name = plan.items[second.item].label, plan.buffers[second.buffer].name
+                yield _fault(
+                    f"items {first.item} and {second.item} '{label}' both write buffer {second.buffer} '{name}'"
+                )
+        if len(found) > MOST_PARTS:
+            name = plan.buffers[storage].name
+            yield _fault(f"buffer {storage} '{name}' is written in {len(found)} parts; it can have {MOST_PARTS}")
+
+
+def makers(buffer: Buffer, writes: Writes) -> tuple[list[int], int]:
+    """The items that write bytes of a buffer, and how many of its bytes none writes."""
+    found = writes.get(buffer.storage, ())[:MOST_PARTS]
+    if len(found) == 1 and found[0].start <= buffer.offset and buffer.end <= found[0].stop:
+        return [found[0].item], 0
+    parts = [(min(w.stop, buffer.end) - max(w.start, buffer.offset), w.item) for w in found]
+    there = [(nbytes, item) for nbytes, item in parts if nbytes > 0]
+    return [item for _, item in there], max(0, buffer.type.nbytes - sum(nbytes for nbytes, _ in there))
+
+
+def _fault(text: str) -> Diagnostic:
+    return Diagnostic("MG0402", text)

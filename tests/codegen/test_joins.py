@@ -1,0 +1,153 @@
+"""Concatenations whose operands are made in place: which are, who waits for whom, and forged parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from meshgen.codegen.fuse import fuse
+from meshgen.codegen.package import write_module
+from meshgen.codegen.schedule import schedule
+from meshgen.codegen.schedule_stage import scheduled
+from meshgen.errors import ScheduleError
+from meshgen.ir.graph import Graph, Module, TensorType, Value
+from meshgen.ir.text import parse_text, print_text
+from meshgen.mesh import make_mesh
+from meshgen.runtime import writes
+from meshgen.runtime.checker import check
+from meshgen.runtime.loading import load
+from meshgen.runtime.plan import MOST_PARTS, Schedule
+from meshgen.runtime.simulate import simulate
+from meshgen.spec import P
+from tests.codegen.programs import costs, f32
+
+MESH = make_mesh({"x": 2})
+SIZES = (64, 128, 1)  # the last part may have any size
+
+
+def message(sizes: tuple[int, ...] = SIZES, *, of_input: bool = False, kept: bool = False, twice: bool = False) -> Module:  # fmt: skip
+    """Row sums of the arguments, summed over the devices in one message, and taken apart."""
+    graph = Graph("main", [Value(f32(size, 8), f"x{n}") for n, size in enumerate(sizes)])
+    zero = graph.add("constant", [], [f32()], {"value": np.zeros((), np.float32)}).result
+    sums = [graph.add("reduce", [x, zero], [f32(x.type.sizes[0])], {"dims": (1,), "kind": "add"}).result for x in graph.inputs]  # fmt: skip
+    if of_input:
+        graph.inputs.append(Value(f32(64), "given"))
+        sums[0] = graph.inputs[-1]
+    if twice:
+        sums[1] = sums[0]
+    total = sum(v.type.size for v in sums)
+    joined = graph.add("concatenate", sums, [f32(total)], {"dim": 0}).result
+    summed = graph.add("all_reduce", [joined], [f32(total)], {"axes": ("x",), "kind": "sum"}).result
+    first = {"start": (0,), "limit": (sizes[0],), "stride": (1,)}
+    part = graph.add("slice", [summed], [f32(sizes[0])], first).result
+    graph.outputs = [graph.add("tanh", [part], [part.type]).result, *([sums[0]] if kept else [])]
+    return fuse(
+        Module(
+            MESH, graph, "partition", in_types=[_wide(v.type) for v in graph.inputs],
+            out_types=[_wide(v.type) for v in graph.outputs], in_shardings=[_rows(v.type) for v in graph.inputs],
+            out_shardings=[_rows(v.type) for v in graph.outputs],
+        )
+    )  # fmt: skip
+
+
+def _wide(kind: TensorType) -> TensorType:
+    return kind.with_shape((2 * kind.sizes[0], *kind.sizes[1:]))
+
+
+def _rows(kind: TensorType) -> P:
+    return P("x", *(None,) * (kind.rank - 1))
+
+
+def plan_of(module: Module) -> Schedule:
+    plan = schedule(module, costs=costs())
+    check(plan, module.mesh)
+    return plan
+
+
+def has_join(module: Module) -> bool:
+    return "join" in [node.op for node in module.graph.nodes]
+
+
+def test_parts_of_a_message_are_made_where_they_are_sent(tmp_path: Path) -> None:
+    module = message()
+    plan = plan_of(module)
+    assert has_join(module) and [item.op for item in plan.items] == ["kernel"] * 3 + ["all_reduce", "kernel"]
+    (sent,) = (item for item in plan.items if item.op == "all_reduce")
+    whole = plan.buffers[sent.inputs[0]]
+    parts = [plan.buffers[item.outputs[0]] for item in plan.items[:3]]
+    assert sorted(b.offset - whole.offset for b in parts) == [0, 256, 768]
+    assert plan.buffers[sent.outputs[0]].offset == whole.offset, "it is reduced in place, too"
+    write_module(tmp_path / "m.mgx", module, plan)
+    rng = np.random.default_rng(0)
+    args = [rng.standard_normal((2 * size, 8)).astype(np.float32) for size in SIZES]
+    (got,) = load(tmp_path / "m.mgx").run(args)
+    expected = np.tanh(args[0].reshape(2, 64, 8).sum(axis=(0, 2)))
+    np.testing.assert_allclose(got, np.tile(expected, 2), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(simulate(module, args)[0], got, rtol=1e-6)
+
+
+def test_the_text_tells_it_from_a_copy() -> None:
+    module = message()
+    text = print_text(scheduled(module, plan_of(module)))
+    back = parse_text(text)
+    assert [n.op for n in back.graph.nodes].count("join") == 1 and print_text(back) == text
+
+
+@pytest.mark.parametrize("what", [{"of_input": True}, {"kept": True}, {"twice": True}, {"sizes": (64, 3, 1)}])
+def test_what_cannot_be_made_there_is_copied(what: dict) -> None:
+    """An argument lies elsewhere, a result stays, nothing lies twice, and parts begin where buffers may."""
+    module = message(**what)
+    assert not has_join(module)
+    plan_of(module)
+
+
+def test_very_many_parts_are_copied() -> None:
+    sizes = (64,) * (MOST_PARTS + 1)
+    assert not has_join(message(sizes)) and has_join(message(sizes[1:]))
+
+
+def forged(plan: Schedule, item: int, **changes: object) -> Schedule:
+    return replace(plan, items=tuple(replace(i, **changes) if n == item else i for n, i in enumerate(plan.items)))
+
+
+def test_a_missing_part_is_found() -> None:
+    """One of the parts is made elsewhere: the message would send what was there before."""
+    plan = plan_of(message())
+    lost = plan.buffers[plan.items[1].outputs[0]]
+    number = len(plan.buffers)
+    other = replace(lost, storage=number, offset=plan.arena_bytes)
+    wider = replace(plan, buffers=(*plan.buffers, other), arena_bytes=plan.arena_bytes + 512)
+    with pytest.raises(ScheduleError, match=f"MG0402.*of which nobody writes {lost.type.nbytes} bytes"):
+        check(forged(wider, 1, outputs=(number,)), MESH)
+
+
+def test_parts_that_two_items_write_are_found() -> None:
+    plan = plan_of(message((64, 64, 1)))
+    with pytest.raises(ScheduleError, match=r"MG0402.*both write buffer"):
+        check(forged(plan, 1, outputs=plan.items[0].outputs), MESH)
+    moved = plan.buffers[plan.items[1].outputs[0]]
+    numbers = [n for n, b in enumerate(plan.buffers) if b == moved]
+    start = plan.buffers[plan.items[0].outputs[0]].offset
+    buffers = tuple(replace(b, offset=start) if n in numbers else b for n, b in enumerate(plan.buffers))
+    with pytest.raises(ScheduleError, match=r"MG0402.*both write buffer"):
+        check(replace(plan, buffers=buffers), MESH)
+
+
+def test_who_reads_waits_for_every_part() -> None:
+    plan = plan_of(message())
+    (sent,) = (n for n, item in enumerate(plan.items) if item.op == "all_reduce")
+    for event in plan.items[sent].waits:
+        left = tuple(e for e in plan.items[sent].waits if e != event)
+        with pytest.raises(ScheduleError, match=r"MG0402.*without waiting"):
+            check(forged(plan, sent, waits=left), MESH)
+
+
+def test_a_buffer_in_very_many_parts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checker looks at all parts for each read."""
+    plan = plan_of(message())
+    monkeypatch.setattr(writes, "MOST_PARTS", 2)
+    with pytest.raises(ScheduleError, match=r"MG0402.*is written in 3 parts; it can have 2"):
+        check(plan, MESH)
