@@ -9,7 +9,7 @@ from test_fuse import fused, run
 
 from meshgen.codegen.fusion import traffic
 from meshgen.ir.evaluate.evaluator import evaluate
-from meshgen.ir.graph import Graph, Module, Value
+from meshgen.ir.graph import Graph, Module, TensorType, Value
 
 
 def reads_only_what_is_made(module: Module) -> None:
@@ -102,3 +102,29 @@ def test_random_readers(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traffic, "_SMALL", small)
     for seed in [*range(60), 1354]:
         computes_the_same(random_readers(seed))
+
+
+def looked_up(rows: int, columns: int) -> Graph:
+    """Rows of a table at indices that are made safe first, and zeros where they were not: both need the indices."""
+    b = Body(f"f32[64,{columns}]", f"i32[{rows}]")
+    table, index = b.inputs
+    wrapped = b.op("select", b.op("compare", index, b.splat(0, index), direction="LT", compare_type="SIGNED"),
+                   b.op("add", index, b.splat(64, index)), index)  # fmt: skip
+    above = b.op("compare", wrapped, b.splat(0, index), direction="GE", compare_type="SIGNED")
+    below = b.op("compare", wrapped, b.splat(63, index), direction="LE", compare_type="SIGNED")
+    valid = b.op("and", above, below)
+    safe = b.op("minimum", b.op("maximum", wrapped, b.splat(0, index)), b.splat(63, index))
+    attrs = {"offset_dims": (1,), "collapsed_slice_dims": (0,), "operand_batching_dims": (),
+             "start_indices_batching_dims": (), "start_index_map": (0,), "index_vector_dim": 1,
+             "slice_sizes": (1, columns)}  # fmt: skip
+    column = b.op("reshape", safe, to=f"i32[{rows},1]")
+    found = b.graph.add("gather", [table, column], [TensorType((rows, columns), "f32")], attrs).result
+    summed = b.graph.add("all_reduce", [found], [found.type], {"axes": ("x",), "kind": "sum"}).result
+    return b.done(b.op("select", b.wide(valid, summed, (0,)), summed, b.splat(0.0, summed)))
+
+
+@pytest.mark.parametrize("columns, kernels", [(512, 2), (16, 3)])
+def test_a_small_table_is_computed_again_where_readers_wait_for_memory(columns: int, kernels: int) -> None:
+    """With few columns for each row, computing the row's index for each of them would take longer than reading it."""
+    module = fused(looked_up(2048, columns))
+    assert sum(n.op == "kernel" for n in module.graph.nodes) == kernels
