@@ -44,7 +44,7 @@ __all__ = ["EntriesExecutable", "Executable", "LoadedModule", "OpenExecutable", 
 def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
             out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
             sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
-            memory_limit: int | None = None, entry: str | Sequence[str] = "", donate: Donate = None,
+            memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
             progress: Progress | None = None) -> Executable:  # fmt: skip
     """Take a program all the way to a scheduled, buildable step.
 
@@ -69,6 +69,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             values by name and for lines.
         memory_limit: bytes of a device that a step may take, so that more communication can hide; default: what it takes
             where nothing overlaps.
+        skip: optimisations to leave out: `chunks` are collectives in pieces that overlap with computing.
         entry: of MLIR text with several public functions: the one to compile, or a list of several; default: @main, or else
             all of them. Several functions, also those of a dict as `graph` (`{"prefill": f, "decode": g}`), become one
             `EntriesExecutable` and one module; `args`, `in_specs`, `out_specs` and `donate` may then be dicts by their names.
@@ -82,7 +83,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
     """
     executable = plan(
         graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, target=target, arguments=arguments, sizes=sizes,
-        strict=strict, memory_limit=memory_limit, entry=entry, donate=donate, progress=progress,
+        strict=strict, memory_limit=memory_limit, skip=skip, entry=entry, donate=donate, progress=progress,
     )  # fmt: skip
     executable.build(progress)
     return executable
@@ -92,7 +93,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
 def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
          out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
          sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
-         memory_limit: int | None = None, entry: str | Sequence[str] = "", donate: Donate = None,
+         memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
          progress: Progress | None = None) -> Executable:  # fmt: skip
     """As `compile`, without building binaries."""
     if progress is not None and not callable(progress):
@@ -100,6 +101,7 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
     wishes: dict[str, Any] = {"args": args, "in_specs": in_specs, "out_specs": out_specs, "donate": donate}
     others: dict[str, Any] = {
         "target": target, "arguments": arguments, "sizes": sizes, "strict": strict, "memory_limit": memory_limit,
+        "skip": skip,
     }  # fmt: skip
     if (several := programs_of(graph, entry)) is not None:
         return _plan_entries(several, mesh, wishes, others, progress)
@@ -121,9 +123,10 @@ def _plan_entries(programs: Mapping[str, tuple[Any, str]], mesh: Meshes, wishes:
 
 def _plan_one(graph: Any, entry: str, wishes: Mapping[str, Any], progress: Progress | None, *, mesh: Meshes, target: str,
               arguments: str, sizes: Sequence[Mapping[str, Any]], strict: bool | Sequence[str | int],
-              memory_limit: int | None) -> Executable:  # fmt: skip
+              memory_limit: int | None, skip: Sequence[str]) -> Executable:  # fmt: skip
     """As `plan`, of one function."""
-    options, timing = Options(target, _text(arguments, "arguments"), _strict(strict), memory_limit), Timing()
+    options = Options(target, _text(arguments, "arguments"), _strict(strict), memory_limit, _names(skip, "skip"))
+    timing = Timing()
     with timing.of("import"):
         module, signature = read(graph, mesh, entry=entry, **wishes)
     args = wishes["args"]
@@ -153,6 +156,13 @@ def _text(given: Any, option: str) -> str:
     if not isinstance(given, str):
         raise UsageError(Diagnostic("MG0001", f"{option}={given!r:.60} is not a text"))
     return given
+
+
+def _names(given: Any, option: str) -> tuple[str, ...]:
+    """An option that is a list of words. Raises UsageError for anything else."""
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise UsageError(Diagnostic("MG0001", f"{option}={given!r:.60} is no list of names"))
+    return tuple(_text(name, option) for name in cast("Sequence[Any]", given))
 
 
 def plan_module(

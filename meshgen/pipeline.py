@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from meshgen.codegen.targets import architectures_of, target_faults
 from meshgen.collector import rarely_collecting
-from meshgen.errors import CodegenError, Diagnostic, ProgramError, UsageError
+from meshgen.errors import Diagnostic, ProgramError, UsageError
 from meshgen.ir.definitions import require_defined
 from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Module, Node
@@ -23,6 +23,8 @@ from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Schedule
 
 Progress = Callable[[str, int, int], None]  # what is being done, steps done, of how many
+
+SKIPPABLE = ("chunks",)  # optimisations that a user can leave out: collectives in chunks
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,14 @@ class Options:
         arguments: `local`: every rank is given its shards; `global`: all are given the whole arrays and slice them.
         strict: refuse gathers that no annotation asks for: all, or those of values (by name) and lines.
         memory_limit: bytes of a device that a step may take; None: what it takes where nothing overlaps.
+        skip: optimisations to leave out, of `SKIPPABLE`.
     """
 
     target: str = "cuda:sm_90"
     arguments: str = "local"
     strict: bool | tuple[str | int, ...] = False
     memory_limit: int | None = None
+    skip: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         faults = target_faults(self.target)
@@ -48,6 +52,10 @@ class Options:
         limit = cast("Any", self.memory_limit)
         if limit is not None and (type(limit) is not int or limit < 0):
             faults.append(Diagnostic("MG0001", f"memory_limit={limit!r:.60} is no number of bytes"))
+        for name in self.skip:
+            if name not in SKIPPABLE:
+                hint = f"those that can be left out are {', '.join(SKIPPABLE)}"
+                faults.append(Diagnostic("MG0001", f"there is no optimisation '{name}' to skip", hint=hint))
         if faults:
             raise UsageError(*faults)
 
@@ -92,45 +100,28 @@ def _materialize(module: Module, options: Options) -> Module:
 def _optimize(module: Module, options: Options) -> Module:
     from meshgen.sharding.optimize import optimize
 
-    return _with_fewer_messages(optimize(module), options)
+    return _overlapped(optimize(module), options)
 
 
 def _partition(module: Module, options: Options) -> Module:
     from meshgen.sharding.optimize import optimize_local
     from meshgen.sharding.partition import partition
 
-    return _with_fewer_messages(optimize_local(partition(module, options.arguments)), options)
+    return _overlapped(optimize_local(partition(module, options.arguments)), options)
 
 
-def _with_fewer_messages(module: Module, options: Options) -> Module:
-    """A local program with larger messages where its step is then shorter: how much they hide decides, so both are scheduled."""
-    from meshgen.sharding.optimizations.combine import combine_larger
+def _overlapped(module: Module, options: Options) -> Module:
+    from meshgen.codegen.planner import Planner
+    from meshgen.sharding.overlap import overlapped
 
-    larger = combine_larger(module) if module.stage == "partition" and module.mesh.is_static else None
-    if larger is None:
-        return module
-    from meshgen.codegen.schedule import schedule
-
-    try:
-        limit = options.memory_limit
-        plans = [schedule(_fuse(each, options), options.first, memory_limit=limit) for each in (module, larger)]
-    except CodegenError:  # it cannot be scheduled at all: said where that is asked for
-        return module
-    return larger if plans[1].step_seconds < plans[0].step_seconds else module
+    planner = Planner(options.first, options.memory_limit)
+    return overlapped(module, planner, with_chunks="chunks" not in options.skip)
 
 
 def _fuse(module: Module, options: Options) -> Module:
-    from meshgen.codegen.agreement import require_agreement
-    from meshgen.codegen.donated import readers_first
-    from meshgen.codegen.fuse import fuse
-    from meshgen.codegen.unroll import unroll
+    from meshgen.codegen.planner import fused
 
-    flat = unroll(module)
-    require_defined(flat, "unroll")
-    require_agreement(flat)
-    fused = readers_first(fuse(flat))
-    require_defined(fused, "fuse")
-    return fused
+    return fused(module)
 
 
 def _schedule(module: Module, options: Options) -> Module:

@@ -81,14 +81,14 @@ def test_the_optimisation_that_breaks_a_graph_is_named(monkeypatch: pytest.Monke
 
 def test_a_fault_of_fuse_is_seen_where_schedules_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """`partition` fuses to see which messages are better: what is wrong then is a fault of fuse."""
-    from meshgen.codegen import fuse
+    from meshgen.codegen import planner
 
-    right = fuse.fuse
+    right = planner.fuse
 
     def wrong(module: Module) -> Module:
         made = right(module)
         return replace(made, graph=_without_first(made.graph))
 
-    monkeypatch.setattr(fuse, "fuse", wrong)
+    monkeypatch.setattr(planner, "fuse", wrong)
     with pytest.raises(AssertionError, match=r"^fuse made a malformed program"):
         run_stages(parse_text(TEXT), Options("cpu"), Timing(), "fuse")

@@ -15,6 +15,7 @@ from meshgen.mesh import Mesh
 from meshgen.pipeline import Options
 from meshgen.runtime.plan import Schedule
 from meshgen.sharding.analyze import Analysis, Volume
+from meshgen.sharding.chunks.search import Decision
 
 
 class Compiled(Protocol):
@@ -64,6 +65,9 @@ class Compiled(Protocol):
 
     @cached_property
     def volume(self) -> Volume | None: ...
+
+    @cached_property
+    def overlap(self) -> Sequence[Decision]: ...
 
     @property
     def warnings(self) -> Sequence[Diagnostic]: ...

@@ -11,6 +11,7 @@ from meshgen.answers.comms_tree import comms_tree
 from meshgen.answers.compiled import Compiled
 from meshgen.answers.explain import explanations, formula_record
 from meshgen.answers.gathers import gather_records
+from meshgen.answers.overlap import overlap_records
 from meshgen.answers.values import known_of
 
 
@@ -18,6 +19,7 @@ def decisions(executable: Compiled) -> dict[str, Any]:
     """How each value lies and who decided it, why each collective is there, hints that lost, and the cost of it all."""
     parts = [_part(part) | {"mesh": part.mesh.name} for part in executable.parts]
     found = executable.record() | formula_record(executable) | {"gathers": gather_records(executable)}
+    found |= {"overlap": overlap_records(executable)}
     found |= {"explanations": explanations(executable)}
     found.pop("seconds", None)  # the same bytes every time
     return found | (parts[0] if len(parts) == 1 else {"meshes": parts}) | {"mesh": found["mesh"]}

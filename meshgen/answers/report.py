@@ -8,6 +8,7 @@ from typing import Any
 
 from meshgen.answers.compiled import Compiled
 from meshgen.answers.explain import annotation_record
+from meshgen.answers.overlap import overlap_table
 from meshgen.answers.tables import bytes_text, seconds_text
 from meshgen.errors import place_text
 from meshgen.runtime.files import write_text
@@ -72,6 +73,7 @@ def content(executable: Compiled) -> dict[str, Any]:
             _comms(executable),
             *_warnings(executable),
             *_annotations(executable),
+            *_overlap(executable),
             _kernels(executable),
             _memory(executable),
             _inputs(executable),
@@ -137,6 +139,12 @@ def _annotations(executable: Compiled) -> list[dict[str, Any]]:
     cells = [(kind, each["value"], each["location"], each["asked"], each["why"]) for kind, each in rows]
     title = "Annotations that the program does not follow"
     return [{"title": title, "columns": ("annotation", "of", "at", "asks", "why"), "rows": cells}] if cells else []
+
+
+def _overlap(executable: Compiled) -> list[dict[str, Any]]:
+    """What was decided of the collectives that nothing hides; nothing where all hide."""
+    table = overlap_table(executable)
+    return [{"title": table.title, "columns": table.columns, "rows": table.rows}] if table else []
 
 
 def _kernels(executable: Compiled) -> dict[str, Any]:

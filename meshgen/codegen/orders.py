@@ -173,34 +173,45 @@ class _Memory:
     """
 
     def __init__(self, tasks: Sequence[Task], budget: Budget) -> None:
-        self._tasks, self._budget = tasks, budget
+        self._tasks, self._most = tasks, budget.nbytes
         self._now: list[Clock] = [(0,) * STREAMS] * STREAMS
         self._ends: dict[int, Clock] = {}
-        self._alive: set[int] = set()  # numbers of storages
+        self._nbytes = np.array([storage.nbytes for storage in budget.storages], np.int64)
+        self._is_made = np.zeros(len(budget.storages), np.bool_)
+        self._last = np.zeros(
+            (len(budget.storages), STREAMS), np.int64
+        )  # per stream, which of its tasks touched it last
+        self._missing = np.zeros(len(budget.storages), np.int64)  # how many tasks that touch it are not issued
+        self._touched: list[list[int]] = [[] for _ in tasks]  # storages that a task makes or reads
         self._made: list[list[int]] = [[] for _ in tasks]
         for number, storage in enumerate(budget.storages):
             self._made[storage.maker].append(number)
-        self._own = [sum(budget.storages[each].nbytes for each in made) for made in self._made]
+            touching = {storage.maker, *storage.users}
+            self._missing[number] = len(touching) + storage.stays
+            for task in touching:
+                self._touched[task].append(number)
+        self._own = [int(self._nbytes[made].sum()) for made in self._made]
         self._course = _course(len(tasks), budget.storages)
         self._turn = 0  # the first task of the program that is not issued
 
     def fits(self, number: int, waits: Sequence[int]) -> bool:
         """Whether there is room for what a task makes, if it also waits for these."""
-        own, most = self._own[number], self._budget.nbytes
+        own = self._own[number]
         if not own:
             return True
-        if number > self._turn and self._course[self._turn : number].max() + own > most:
+        if number > self._turn and self._course[self._turn : number].max() + own > self._most:
             return False
-        clock = self._start(number, waits)
-        return own + sum(self._budget.storages[n].nbytes for n in self._alive if not self._is_dead(n, clock)) <= most
+        is_over = (self._missing == 0) & (self._last <= self._start(number, waits)).all(axis=1)
+        return own + int(self._nbytes[self._is_made & ~is_over].sum()) <= self._most
 
     def start(self, number: int, waits: Sequence[int]) -> None:
         stream = self._tasks[number].stream
         clock = self._start(number, waits)
         self._now[stream] = self._ends[number] = tuple(count + (s == stream) for s, count in enumerate(clock))
-        surely = tuple(min(counts) for counts in zip(*self._now, strict=True))
-        self._alive = {each for each in self._alive if not self._is_dead(each, surely)}
-        self._alive.update(self._made[number])
+        self._is_made[self._made[number]] = True
+        touched = self._touched[number]
+        self._last[touched, stream] = clock[stream] + 1
+        self._missing[touched] -= 1
         self._course[self._turn : number] += self._own[number]
         while self._turn in self._ends:
             self._turn += 1
@@ -208,17 +219,6 @@ class _Memory:
     def _start(self, number: int, waits: Sequence[int]) -> Clock:
         task = self._tasks[number]
         return join([self._now[task.stream], *(self._ends[need] for need in (*task.needs, *waits))])
-
-    def _is_dead(self, storage: int, clock: Clock) -> bool:
-        """Whether whatever uses a storage has ended for who starts at `clock`."""
-        found = self._budget.storages[storage]
-        if found.stays:
-            return False
-        return all(user in self._ends and self._has_ended(user, clock) for user in (found.maker, *found.users))
-
-    def _has_ended(self, number: int, clock: Clock) -> bool:
-        stream = self._tasks[number].stream
-        return clock[stream] >= self._ends[number][stream]
 
 
 def _course(count: int, storages: Sequence[Storage]) -> np.ndarray[Any, np.dtype[np.int64]]:

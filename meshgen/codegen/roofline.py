@@ -6,10 +6,12 @@ of them that good kernels reach.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from meshgen.ir.flops import node_flops
-from meshgen.ir.graph import Graph, is_float
+from meshgen.ir.graph import Graph, Node, is_float
+from meshgen.kernels.matmul import slowdown
 
 EFFICIENCY = 0.75
 _LOOKS_UP = frozenset({"gather", "dynamic_slice", "slice", "all_slice"})
@@ -83,14 +85,26 @@ def kernel_bytes(body: Graph) -> int:
 def kernel_seconds(body: Graph, target: str) -> float:
     """Predicted duration of one launch, its launch overhead included."""
     device = device_of(target)
+    dots = sum(node.op == "dot_general" for node in body.nodes)
     compute = 0.0
     for node in body.nodes:
-        if node.op in ("dot_general", "convolution"):
+        if node.op == "dot_general":
+            compute += dot_seconds(node, device, dots)
+        elif node.op == "convolution":
             compute += node_flops(node) / device.peaks.get(node.operands[0].type.dtype, device.vector_flops)
         else:
             rate = device.vector_flops if is_float(node.results[0].type.dtype) else device.vector_flops / 2
             compute += node_flops(node) / rate
     return device.launch_seconds + max(compute / EFFICIENCY, memory_seconds(kernel_bytes(body), device))
+
+
+def dot_seconds(node: Node, device: Device, beside: int = 1) -> float:
+    """Time of a product at the peak of its element type, as far as its tiles fill the device; `beside` are in one launch."""
+    lhs, rhs = (value.type for value in node.operands)
+    k, batch = (math.prod(lhs.sizes[d] for d in node.attrs[name]) for name in ("lhs_contract", "lhs_batch"))
+    m, n = lhs.size // max(k * batch, 1), rhs.size // max(k * batch, 1)
+    ideal = node_flops(node) / device.peaks.get(lhs.dtype, device.vector_flops)
+    return ideal * slowdown(m, n, k, batch * beside, lhs.dtype, device.name, device.multiprocessors) if ideal else 0.0
 
 
 def memory_seconds(nbytes: int, device: Device) -> float:

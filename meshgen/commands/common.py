@@ -103,6 +103,8 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         "memory of a device, such as 80GB, that a step may use to hide communication (default: what it takes without)"
     )
     parser.add_argument("--memory-limit", metavar="SIZE", help=limit)
+    text = "an optimisation to leave out: chunks (collectives in pieces that overlap with computing)"
+    parser.add_argument("--skip", metavar="NAME", action="append", default=[], help=text)
 
 
 def strict_option(options: argparse.Namespace) -> bool | tuple[str | int, ...]:
@@ -160,7 +162,7 @@ def program(options: argparse.Namespace) -> tuple[Module, Options, Timing]:
     """The program as it was entered, and what was chosen for its way."""
     chosen, timing = program_options(options), Timing()
     limit = bytes_of(options.memory_limit, "--memory-limit") if options.memory_limit else None
-    choice = Options(options.target, chosen.pop("arguments"), strict_option(options), limit)
+    choice = Options(options.target, chosen.pop("arguments"), strict_option(options), limit, tuple(options.skip))
     with timing.of("import"):
         return api.read(**chosen)[0], choice, timing
 

@@ -16,6 +16,7 @@ from meshgen.answers.donations import donation_tables
 from meshgen.answers.explain import annotation_record, explain_collective, explanations, formula_record
 from meshgen.answers.gathers import gather_records
 from meshgen.answers.memory import memory_table
+from meshgen.answers.overlap import overlap_records, overlap_table
 from meshgen.answers.tables import work_table
 from meshgen.answers.what_if import (
     annotated_with,
@@ -78,12 +79,17 @@ def run(options: argparse.Namespace, output: Output) -> int:
     what = line_or_name(options.what) if options.what else options.what
     if what is None:
         tables = [cost_table(executable.cost), memory_table(executable.memory), *donation_tables(executable)]
-        output.tables(*tables, *([work_table(executable.analysis)] if executable.analysis else []))
+        chunks = overlap_table(executable)
+        output.tables(
+            *tables, *([work_table(executable.analysis)] if executable.analysis else []), *([chunks] if chunks else [])
+        )
     output.text(executable.explain(what))
     if options.show and what is not None:
         output.text("\n" + executable.show(what))
     document = executable.record() | formula_record(executable)
-    document |= {"gathers": gather_records(executable)} | annotation_record(executable) if what is None else {}
+    if what is None:
+        document |= {"gathers": gather_records(executable), "overlap": overlap_records(executable)}
+        document |= annotation_record(executable)
     output.document(document | {"explanations": explanations(executable, what)})
     return 0
 

@@ -13,6 +13,7 @@ import numpy as np
 from meshgen.answers.comms import Comms, collective_records, comms_of
 from meshgen.answers.cost import Cost, cost_of
 from meshgen.answers.memory import Memory, memory_of, memory_record
+from meshgen.answers.overlap import decided
 from meshgen.errors import CodegenError, Diagnostic, UsageError, grouped
 from meshgen.executables.arguments import bound_arrays, fitting, weight_arrays
 from meshgen.frontend.signature import Signature, Slot, signature_of
@@ -89,6 +90,8 @@ class Executable:
     def ordered(self, arrays: Mapping[str, Array]) -> list[Array]:
         """Arrays by name as the program's inputs. Raises ArgumentError MG0601 for those that do not fit."""
         return fitting(arrays, input_names(self.fused.graph), self.fused.in_types)
+
+    overlap = cached_property(decided)
 
     @property
     def seconds(self) -> dict[str, float]:

@@ -19,6 +19,7 @@ from meshgen.ir.graph import Module
 from meshgen.ir.parts import joined
 from meshgen.pipeline import Options, Progress, Timing
 from meshgen.runtime.checker_parts import Timeline, check_parts
+from meshgen.sharding.chunks.search import Decision
 
 Array = np.ndarray[Any, Any]
 
@@ -40,6 +41,10 @@ class PartsExecutable(Executable):
     def parts(self) -> tuple[Executable, ...]:
         """The program of each mesh."""
         return self._parts
+
+    @cached_property
+    def overlap(self) -> tuple[Decision, ...]:
+        return tuple(each for part in self.parts for each in part.overlap)
 
     @property
     def place(self) -> str:

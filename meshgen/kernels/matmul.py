@@ -51,11 +51,18 @@ def candidates(dtype: str, arch: str) -> tuple[Tile, ...]:
 
 def choose_tile(m: int, n: int, k: int, batch: int, dtype: str, arch: str, multiprocessors: int) -> Tile:
     """The tile with the least predicted time: whole waves over the multiprocessors, padding included."""
+    return min(candidates(dtype, arch), key=lambda tile: round(_work(tile, m, n, k, batch, multiprocessors), 3))
 
-    def seconds(tile: Tile) -> float:
-        blocks = -(-m // tile.m) * -(-n // tile.n) * batch
-        steps = -(-k // tile.k) * tile.k
-        waves = max(blocks / multiprocessors, 1.0) if blocks % multiprocessors == 0 else -(-blocks // multiprocessors)
-        return round(waves * tile.m * tile.n * steps / tile.speed, 3)
 
-    return min(candidates(dtype, arch), key=seconds)
+def slowdown(m: int, n: int, k: int, batch: int, dtype: str, arch: str, multiprocessors: int) -> float:
+    """How many times longer than at the speed of large products the best tile takes: part-filled waves, padding, small tiles."""
+    least = min(_work(tile, m, n, k, batch, multiprocessors) for tile in candidates(dtype, arch))
+    return max(1.0, least * multiprocessors / (m * n * k * batch))
+
+
+def _work(tile: Tile, m: int, n: int, k: int, batch: int, multiprocessors: int) -> float:
+    """Products of elements that each multiprocessor computes one after the other, as if at the peak."""
+    blocks = -(-m // tile.m) * -(-n // tile.n) * batch
+    steps = -(-k // tile.k) * tile.k
+    waves = max(blocks / multiprocessors, 1.0) if blocks % multiprocessors == 0 else -(-blocks // multiprocessors)
+    return waves * tile.m * tile.n * steps / tile.speed

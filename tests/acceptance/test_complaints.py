@@ -228,5 +228,12 @@ def test_all_ranks_run_collectives_of_all_groups_in_one_proven_order() -> None:
 def test_every_operation_has_a_rule() -> None:
     """No operation waits for somebody to write a strategy for it."""
     communicate = {*COLLECTIVE_OPS, "process_index", "mask_padding"}
-    without = {*SIZE_OPS, *WISHES, *CONTROL, "kernel", "view"}  # resolved before, wishes, walked through, made later
+    without = {
+        *SIZE_OPS,
+        *WISHES,
+        *CONTROL,
+        "kernel",
+        "view",
+        "join",
+    }  # resolved before, wishes, walked through, made later
     assert sorted({*INFERENCE} - {*RULES} - communicate - without) == []

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+from types import SimpleNamespace
 
 import pytest
 
@@ -164,7 +165,9 @@ def test_a_task_is_ready_when_the_last_of_its_needs_ends_not_the_last_that_start
 def test_of_orders_that_take_about_as_long_the_one_with_the_fewest_bytes_wins(plans, chosen):
     empty = plan_of(layers(0))
     made = [dataclasses.replace(empty, step_seconds=seconds, arena_bytes=nbytes) for seconds, nbytes in plans]
-    assert scheduling.best_of(made) is made[chosen]
+    tried = [SimpleNamespace(seconds=plan.step_seconds, plan=plan) for plan in made]
+    assert scheduling.best_within(tried, 10) is made[chosen]
+    assert scheduling.best_within(tried, 7) is (made[1] if plans[1][1] == 5 else None)
 
 
 def branches(count, nbytes, seconds):
@@ -256,14 +259,15 @@ def test_a_step_takes_no_more_memory_than_one_without_overlap_unless_it_may():
     fused = executable.fused
     program = scheduling.program_of(fused, default_costs("cuda:sm_90"))
     in_order = scheduling.assemble(program, scheduling.orders(program.tasks)[0])
-    assert executable.memory.peak_bytes <= in_order.arena_bytes
+    cap = fused.attrs.get(scheduling.MEMORY_CAP, in_order.arena_bytes)  # in chunks: what the program takes without them
+    assert executable.memory.peak_bytes <= cap
     assert executable.cost.step_seconds <= in_order.step_seconds
     shorter = executable.cost.shorter
     assert shorter and shorter.step_seconds < executable.cost.step_seconds / scheduling.SAME_STEP
-    assert shorter.memory_bytes > in_order.arena_bytes
+    assert shorter.memory_bytes > cap
     allowed = mg.compile(GRADIENTS, target="cpu", memory_limit=shorter.memory_bytes)
-    assert (allowed.cost.step_seconds, allowed.memory.peak_bytes) == (shorter.step_seconds, shorter.memory_bytes)
-    assert allowed.cost.shorter is None
+    assert allowed.cost.step_seconds <= shorter.step_seconds  # in chunks it may be shorter still
+    assert allowed.memory.peak_bytes <= shorter.memory_bytes
     with pytest.raises(CodegenError, match=r"MG0303.*but the limit is 1000"):
         mg.compile(GRADIENTS, target="cpu", memory_limit=1000)
 
@@ -279,7 +283,7 @@ def test_the_limit_on_the_command_line(tmp_path, capsys):
     default = said()
     shorter = default["shorter_with_memory"]
     allowed = said("--memory-limit", f"{shorter['memory_bytes']}")
-    assert allowed["step_seconds"] == shorter["step_seconds"] < default["step_seconds"]
+    assert allowed["step_seconds"] <= shorter["step_seconds"] < default["step_seconds"]
     assert main([*words[:2], "--memory-limit", "1MB"]) == 1
     assert main([*words[:2], "--memory-limit", "much"]) == 2
     with pytest.raises(UsageError, match="memory_limit='1' is no number of bytes"):

@@ -8,7 +8,18 @@ import pytest
 
 from tests.runtime.mutate_modules import mutate, originals
 
-KINDS = ["weights", "rows", "collectives", "two meshes", "open sizes", "donated", "entry functions", "loop", "regions", "wide program 19"]
+KINDS = [
+    "weights",
+    "rows",
+    "collectives",
+    "two meshes",
+    "open sizes",
+    "donated",
+    "entry functions",
+    "loop",
+    "regions",
+    "wide program 19",
+]
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

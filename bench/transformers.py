@@ -1,0 +1,165 @@
+"""Transformer and mixture-of-experts programs at realistic sizes, as JAX lowers them: forward and training, each split in a usual way.
+
+Nothing is computed when they are lowered, and no device of the mesh need be there. Activations and weights are bf16, norms and
+softmax f32. A device's share of the batch is `ROWS` sequences of `LENGTH` tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from meshgen.errors import Diagnostic, MissingError
+from meshgen.mesh import NETWORK_BYTES_PER_SECOND, NETWORK_LATENCY_SECONDS, Axis, Mesh
+
+LAYERS, ROWS, LENGTH, HEAD = 2, 4, 2048, 128
+NODE = 8  # GPUs that NVLink joins; the ranks of other nodes are behind the network
+MOE_TOKENS, MOE_EXPERTS_PER_RANK = 2048, 1  # per rank
+
+Split = tuple[str | None, ...]
+
+# How a layer's matrices lie over the axes `dp` (rows of the batch) and `tp` (heads, the MLP's hidden dim), by kind of program.
+_MEGATRON: Mapping[str, Split] = {"wqkv": (None, None, "tp"), "wo": ("tp",), "w1": (None, "tp"), "w2": ("tp",)}
+_FSDP: Mapping[str, Split] = {"wqkv": (None, "dp"), "wo": (None, None, "dp"), "w1": ("dp",), "w2": ("dp",)}
+_BOTH: Mapping[str, Split] = {"wqkv": (None, "dp", "tp"), "wo": ("tp", "dp"), "w1": ("dp", "tp"), "w2": ("tp", "dp")}
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program to measure: what is split how, whether it is a training step, and over how many ranks."""
+
+    kind: str
+    weights: Mapping[str, Split]
+    hidden: int
+    ranks: int
+    trains: bool = False
+    rows: Split = ("dp",)  # of the residual stream
+    has_tp: bool = True
+
+    @property
+    def name(self) -> str:
+        return f"{'train' if self.trains else 'forward'}_{self.kind}_{self.hidden}_{self.ranks}"
+
+    @property
+    def mesh(self) -> Mesh:
+        """Nodes of `NODE` ranks: `tp` stays inside one; `dp` crosses nodes where there are several."""
+        network = (NETWORK_BYTES_PER_SECOND, NETWORK_LATENCY_SECONDS) if self.ranks > NODE else ()
+        tp = 1 if not self.has_tp else 4 if self.ranks == NODE and self.trains else NODE
+        return Mesh((Axis("dp", self.ranks // tp, *network), Axis("tp", tp)))
+
+    def text(self) -> str:
+        """StableHLO with shardings. Raises MissingError MG0602 without JAX."""
+        return _experts(self) if self.kind == "ep" else _layers(self)
+
+
+def programs() -> list[Program]:
+    """What is measured, in the order of the table."""
+    found: list[Program] = []
+    for hidden in (4096, 8192):
+        for ranks in (8, 64):
+            make = partial(Program, hidden=hidden, ranks=ranks)
+            found += [
+                make("tp", _MEGATRON),
+                make("tp_sp", _MEGATRON, rows=("dp", "tp")),
+                make("fsdp", _FSDP, has_tp=False),
+                make("ep", {}, has_tp=False),
+                make("dp_tp", _MEGATRON, trains=True),
+                make("dp_tp_sp", _MEGATRON, trains=True, rows=("dp", "tp")),
+                make("fsdp_tp", _BOTH, trains=True),
+                make("zero3", _FSDP, trains=True, has_tp=False),
+            ]
+    return found
+
+
+def _jax() -> Any:
+    try:
+        import jax
+    except ImportError as error:
+        raise MissingError(Diagnostic("MG0602", "JAX is not installed", hint="pip install 'meshgen[jax]'")) from error
+    return jax
+
+
+def _lowered(program: Program, step: Callable[..., Any], types: Any, splits: Any) -> str:
+    """The text of a function whose arguments, trees of shapes, lie as the trees of `splits` say."""
+    jax = _jax()
+    mesh = jax.sharding.AbstractMesh(program.mesh.sizes, program.mesh.names)
+
+    def on(split: Split) -> Any:
+        return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*split))
+
+    shardings = jax.tree.map(on, splits, is_leaf=lambda leaf: isinstance(leaf, tuple))
+    shapes = jax.tree.map(
+        lambda shape: jax.ShapeDtypeStruct(shape, "bfloat16"), types, is_leaf=lambda leaf: isinstance(leaf, tuple)
+    )
+    outs = shardings[0] if program.trains else shardings[1]
+    jitted = jax.jit(partial(step, on), in_shardings=tuple(shardings), out_shardings=outs)
+    return jitted.trace(*shapes).lower(lowering_platforms=("cpu",)).as_text()
+
+
+def _layers(program: Program) -> str:
+    """A stack of blocks: of a training step the gradients of all weights."""
+    width = program.hidden
+    heads = width // HEAD
+    shapes = {
+        "wqkv": (3, width, heads, HEAD),
+        "wo": (heads, HEAD, width),
+        "w1": (width, 4 * width),
+        "w2": (4 * width, width),
+    }
+    layer = {name: program.weights[name] for name in shapes}
+    batch = ROWS * program.mesh.axis_size("dp")
+    x = (batch, LENGTH, width)
+
+    def forward(on: Callable[[Split], Any], weights: Any, value: Any) -> Any:
+        for each in weights:
+            value = _block(lambda y: _jax().lax.with_sharding_constraint(y, on(program.rows)), value, each)
+        return value
+
+    def train(on: Callable[[Split], Any], weights: Any, value: Any) -> Any:
+        return _jax().grad(lambda w: (forward(on, w, value).astype("float32") ** 2).mean())(weights)
+
+    step = train if program.trains else forward
+    return _lowered(program, step, [[shapes] * LAYERS, x], [[layer] * LAYERS, program.rows])
+
+
+def _normalised(x: Any) -> Any:
+    wide = x.astype("float32")
+    return (wide * _jax().lax.rsqrt((wide * wide).mean(-1, keepdims=True) + 1e-5)).astype(x.dtype)
+
+
+def _block(laid: Callable[[Any], Any], x: Any, layer: Any) -> Any:
+    """Causal attention and a GELU MLP, each with its residual, which lies as `laid` has it."""
+    import jax.numpy as jnp
+
+    h = _normalised(x)
+    q, k, v = (jnp.einsum("bld,dhe->blhe", h, layer["wqkv"][n]) for n in range(3))
+    scores = jnp.einsum("blhe,bmhe->bhlm", q, k).astype("float32") * HEAD**-0.5
+    row, column = jnp.arange(LENGTH)[:, None], jnp.arange(LENGTH)[None, :]
+    chances = _jax().nn.softmax(jnp.where(row >= column, scores, -1e30), axis=-1).astype(x.dtype)
+    x = laid(x + jnp.einsum("blhe,hed->bld", jnp.einsum("bhlm,bmhe->blhe", chances, v), layer["wo"]))
+    h = _jax().nn.gelu(_normalised(x) @ layer["w1"], approximate=True)
+    return laid(x + h @ layer["w2"])
+
+
+def _experts(program: Program) -> str:
+    """A layer of experts (GShard's): slots of every expert are filled from each rank's tokens, computed where the expert is, sent back."""
+    import jax.numpy as jnp
+
+    ranks, width = program.ranks, program.hidden
+    count = ranks * MOE_EXPERTS_PER_RANK
+    slots = 2 * MOE_TOKENS // count
+    weights = {"w1": (count, width, 4 * width), "w2": (count, 4 * width, width)}
+    given = {"x": (ranks, MOE_TOKENS, width), "route": (ranks, MOE_TOKENS, count, slots)}
+
+    def step(on: Callable[[Split], Any], w: Any, g: Any) -> Any:
+        def laid(value: Any, *split: str | None) -> Any:
+            return _jax().lax.with_sharding_constraint(value, on(split))
+
+        taken = laid(jnp.einsum("gsec,gsm->egcm", g["route"], g["x"]), None, "dp")
+        hidden = _jax().nn.gelu(jnp.einsum("egcm,emh->egch", laid(taken, "dp"), w["w1"]), approximate=True)
+        back = laid(laid(jnp.einsum("egch,ehm->egcm", hidden, w["w2"]), "dp"), None, "dp")
+        return {"x": jnp.einsum("gsec,egcm->gsm", g["route"], back), "route": g["route"][..., 0]}
+
+    return _lowered(program, step, [weights, given], [{"w1": ("dp",), "w2": ("dp",)}, {"x": ("dp",), "route": ("dp",)}])

@@ -1,0 +1,104 @@
+"""Which operations run in chunks: a chain grows from collectives along one dim, as far as sharding rules let it flow.
+
+%h = dot_general %x, %w      f32[8,16] -> f32[8,16]     rows of %x are a loop of the dot: chunks of rows
+%s = all_reduce %h                                      any rows
+%n = reduce %s {dims = [0]}                             sums over the rows: not in the chain, reads all of %s
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from meshgen.ir.graph import Graph, Node
+from meshgen.sharding.optimizations.tiled import Loop, loop_of
+
+# Collectives that may be done for some rows of a dim at a time, and the attributes that name dims of which they need all rows.
+CHUNKED = {
+    "all_reduce": (), "all_gather": ("dim",), "reduce_scatter": ("dim",), "all_to_all": ("split_dim", "concat_dim"),
+    "permute_pairs": (), "shift": (), "broadcast": (),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A collective, and the dim of its result along which it is cut."""
+
+    node: Node
+    dim: int
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The nodes that run in `count` chunks, with the loop of each that is cut; `parts` have no flow between them."""
+
+    count: int
+    loops: Mapping[Node, Loop]
+    parts: Sequence[Sequence[Node]]
+
+    @property
+    def key(self) -> Hashable:
+        """What tells chains apart: equal ones come from different collectives in them."""
+        return self.count, frozenset((node, loop.result) for node, loop in self.loops.items())
+
+    def dim(self, node: Node) -> int:
+        """The dim of a node's result of which chunks are made."""
+        return self.loops[node].result
+
+
+class Flow:
+    """A graph as chains grow in it: who makes and who reads a value, and which loops can be cut."""
+
+    def __init__(self, graph: Graph, among: Set[Node]) -> None:
+        """`among`: the nodes that may be in a chain."""
+        self._producers, self._uses, self._among = graph.producers(), graph.uses(), among
+        self._loops: dict[tuple[Node, int, int, int | None], Loop | None] = {}
+
+    def grow(self, seeds: Sequence[Seed], count: int, *, through_dots: bool) -> Chain:
+        """The chain of some collectives in `count` chunks; empty where none can be cut.
+
+        Args:
+            through_dots: go on behind and before dots, and over other collectives; else the chain ends with dots.
+        """
+        loops: dict[Node, Loop] = {}
+        parts: list[list[Node]] = []
+        first = {seed.node for seed in seeds}
+        for seed in seeds:
+            waiting, before = [(seed.node, self.loop(seed.node, seed.dim, count))], len(loops)
+            while waiting:
+                node, loop = waiting.pop()
+                is_foreign = node.op in CHUNKED and node not in first and not through_dots
+                if loop is None or node in loops or is_foreign:
+                    continue
+                loops[node] = loop
+                if through_dots or node.op != "dot_general":
+                    waiting += self._neighbours(node, loop, count)
+            parts.append([*loops][before:])
+        return Chain(count, loops, [part for part in parts if part])
+
+    def _neighbours(self, node: Node, loop: Loop, count: int) -> Iterator[tuple[Node, Loop | None]]:
+        """Who makes rows that a node in chunks takes, and who takes rows that it makes, with the loops that run over these."""
+        for value, dim in zip(node.operands, loop.operands, strict=True):
+            maker = self._producers.get(value)
+            if maker is not None and dim is not None:
+                yield maker, self.loop(maker, dim, count)
+        for user, number in self._uses[node.result]:
+            yield user, self.loop(user, loop.result, count, number)
+
+    def loop(self, node: Node, dim: int, count: int, operand: int | None = None) -> Loop | None:
+        """The loop of a node along a dim of its result (of an operand), if it can be cut into chunks.
+
+        Chunks of what is made from nothing are slices, which cost nothing.
+        """
+        key = node, dim, count, operand
+        if key not in self._loops:
+            may_join = node in self._among and node.operands and len(node.results) == 1
+            self._loops[key] = _loop(node, dim, count, operand) if may_join else None
+        return self._loops[key]
+
+
+def _loop(node: Node, dim: int, count: int, operand: int | None) -> Loop | None:
+    if node.op not in CHUNKED:
+        return loop_of(node, dim, count, operand=operand)
+    whole = [node.attrs[name] for name in CHUNKED[node.op]]
+    return None if dim in whole or node.result.type.sizes[dim] % count else Loop((dim,), dim)

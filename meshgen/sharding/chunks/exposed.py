@@ -1,0 +1,65 @@
+"""Which collectives of a program run while nothing computes, by a schedule of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from meshgen.ccl.cost import link_axes
+from meshgen.errors import place_text
+from meshgen.ir.dialects.shard.checks import TEXT_NAMES
+from meshgen.ir.graph import Module, Node
+from meshgen.ir.reasons import REASONS
+from meshgen.mesh import Mesh
+from meshgen.runtime.plan import Schedule
+from meshgen.sharding.chunks.chain import CHUNKED
+
+
+@dataclass(frozen=True)
+class Alike:
+    """What collectives have in common that are decided on together: all but the place in the program."""
+
+    op: str
+    attrs: str
+    operand: str
+    axes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{TEXT_NAMES.get(self.op, self.op)} over {', '.join(self.axes)} of {self.operand}"
+
+
+class _Key(NamedTuple):
+    """What finds the collective of a program in its schedule, whose values are others."""
+
+    alike: Alike
+    source: str
+
+
+def exposed(module: Module, plan: Schedule) -> dict[Alike, dict[Node, float]]:
+    """Seconds of each collective of the program, outside of regions, during which nothing computes; of those with such, by kind.
+
+    Args:
+        plan: a schedule of the module, fused. Collectives that only their identity tells apart share what is exposed of them.
+    """
+    seconds: dict[_Key, float] = {}
+    for each in plan.exposures:
+        item = plan.items[each.item]
+        if item.op in CHUNKED:
+            key = _key(item.op, item.attrs, str(plan.buffers[item.inputs[0]].type), item.source, module.mesh)
+            seconds[key] = seconds.get(key, 0.0) + each.exposed
+    nodes: dict[_Key, list[Node]] = {}
+    for node in module.graph.nodes:
+        if node.op in CHUNKED:
+            key = _key(node.op, node.attrs, str(node.operands[0].type), place_text(node.loc), module.mesh)
+            nodes.setdefault(key, []).append(node)
+    found: dict[Alike, dict[Node, float]] = {}
+    for key, alike in nodes.items():
+        if seconds.get(key, 0.0) > 0:
+            found.setdefault(key.alike, {}).update(dict.fromkeys(alike, seconds[key] / len(alike)))
+    return found
+
+
+def _key(op: str, attrs: Mapping[str, Any], operand: str, source: str, mesh: Mesh) -> _Key:
+    plain = {name: value for name, value in attrs.items() if name not in REASONS}
+    return _Key(Alike(op, repr(sorted(plain.items())), operand, link_axes(op, attrs, mesh)), source)

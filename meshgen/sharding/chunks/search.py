@@ -1,0 +1,234 @@
+"""Which collectives are to run in chunks: those that nothing hides, where the step is then predicted to be clearly shorter.
+
+Ways are estimated first: what could be hidden, against launches, latencies and copies on top. The most promising are written out,
+fused and scheduled, and the shortest step that keeps within the memory decides. Collectives that are alike, as those of equal layers,
+share one decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+from meshgen.codegen.roofline import Device
+from meshgen.codegen.schedule import MEMORY_CAP
+from meshgen.codegen.timeline import SAME_STEP
+from meshgen.errors import CodegenError
+from meshgen.ir.graph import Module, Node
+from meshgen.runtime.plan import Schedule
+from meshgen.sharding.chunks.chain import Chain, Flow, Seed
+from meshgen.sharding.chunks.estimate import estimated_gain, most_hidden
+from meshgen.sharding.chunks.exposed import Alike, exposed
+from meshgen.sharding.chunks.rewrite import in_chunks
+
+COUNTS = (2, 4, 8)  # chunks that are tried
+LEAST_GAIN = 0.05  # of the step, predicted: less is not worth what predictions leave out
+_FURTHER_GAIN = 0.01  # of the step: what another way must add, or the next number of chunks
+# Launches of all programs that are scheduled for comparison: bounds what the search adds to compiling.
+MOST_LAUNCHES = 2000
+MOST_TIMES = 3  # ... of a large program, as multiples of its own
+_SAME_CHAIN = (
+    0.8  # part of their nodes that chains have in common where what does not fit for one is not tried for the other
+)
+CHUNKS = "chunks"  # attribute of a module in chunks: what was decided on, and why
+
+
+class Planner(Protocol):
+    """Schedules of local programs."""
+
+    def sequential_bytes(self, module: Module) -> int:
+        """Arena of the program's own order."""
+        ...
+
+    def shortest_step(self, module: Module) -> float:
+        """Predicted seconds if the step could take any memory."""
+        ...
+
+    def plan(self, module: Module) -> Schedule:
+        """Raises CodegenError where the step does not fit into memory."""
+        ...
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What became of collectives that are alike and that nothing hid for `exposed_seconds` of the step, and why."""
+
+    what: str
+    exposed_seconds: float
+    is_applied: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """The program, in chunks where that pays, and what was decided."""
+
+    module: Module
+    decisions: tuple[Decision, ...]
+
+
+@dataclass(frozen=True)
+class _Way:
+    """Collectives that are alike, with the chain that they would be in, and the step that is estimated."""
+
+    what: Alike
+    dim: int
+    chain: Chain
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.chain.count} chunks along dim {self.dim}"
+
+
+@dataclass(frozen=True)
+class _State:
+    """A program with its schedule, and the ways that made it."""
+
+    module: Module
+    plan: Schedule
+    ways: tuple[_Way, ...] = ()
+
+
+def search(module: Module, planner: Planner, cap: int | None, device: Device) -> Found:
+    """The module with chains in chunks, where the predicted step is then shorter by `LEAST_GAIN`; else itself.
+
+    Args:
+        module: at stage partition, without control flow that communicates.
+        cap: bytes of arena that the program may take; None: what its own order takes.
+    """
+    return _Search(module, planner, cap, device).run()
+
+
+class _Search:
+    """Rounds, each from the best program so far; `_left` launches may still be scheduled."""
+
+    def __init__(self, module: Module, planner: Planner, cap: int | None, device: Device) -> None:
+        self._base = _State(module, planner.plan(module))
+        self._planner, self._given_cap, self._device = planner, cap, device
+        self._left = max(MOST_LAUNCHES, MOST_TIMES * len(self._base.plan.items))
+        self._too_big: list[Chain] = []
+        self._notes: dict[Alike, str] = {}
+
+    @cached_property
+    def _cap(self) -> int:
+        return self._planner.sequential_bytes(self._base.module) if self._given_cap is None else self._given_cap
+
+    def run(self) -> Found:
+        module, step = self._base.module, self._base.plan.step_seconds
+        first = exposed(module, self._base.plan)
+        state, better = self._base, self._round(self._base)
+        while better is not None:
+            state, better = better, self._round(better)
+        gain = 1 - state.plan.step_seconds / step if step else 0.0
+        pays = bool(state.ways) and gain >= LEAST_GAIN
+        decisions: list[Decision] = []
+        for what, nodes in first.items():
+            chain = next((way.chain for way in state.ways if any(node in way.chain.loops for node in nodes)), None)
+            text = self._notes[what] if chain is None else _text(chain, nodes, gain, pays)
+            decisions.append(Decision(str(what), sum(nodes.values()), pays and chain is not None, text))
+        if not pays:
+            return Found(module, tuple(decisions))
+        attrs = {MEMORY_CAP: self._cap, CHUNKS: [list(astuple(each)) for each in decisions]}
+        return Found(replace(state.module, attrs=module.attrs | attrs), tuple(decisions))
+
+    def _round(self, state: _State) -> _State | None:
+        """The best program with one more way that makes the step clearly shorter; None if there is none."""
+        best = state
+        for way in self._promising(state):
+            if way.seconds > best.plan.step_seconds * SAME_STEP:
+                break
+            found = self._tried(state, way, best.plan.step_seconds * (1 - _FURTHER_GAIN))
+            if found and found.plan.step_seconds < best.plan.step_seconds * (1 - _FURTHER_GAIN):
+                best = found
+        return None if best is state else best
+
+    def _promising(self, state: _State) -> Iterator[_Way]:
+        """Ways from the best by estimate on, as long as launches are left for them."""
+        ways = sorted(self._ways(state), key=lambda way: way.seconds)
+        for way in sorted({way.chain.key: way for way in reversed(ways)}.values(), key=lambda way: way.seconds):
+            launches = len(state.plan.items) * (1 + way.chain.count) // 2
+            if any(_share(way.chain, chain) > _SAME_CHAIN for chain in self._too_big):
+                continue
+            if launches <= self._left:
+                self._left -= launches
+                yield way
+            else:
+                self._notes.setdefault(way.what, f"{way} is less promising than what was tried for others")
+
+    def _ways(self, state: _State) -> Iterator[_Way]:
+        """The ways of which the estimated step is shorter."""
+        step, nodes = state.plan.step_seconds, set(self._base.module.graph.nodes)
+        graph, mesh = state.module.graph, state.module.mesh
+        flow = Flow(graph, nodes)
+        found = exposed(state.module, state.plan)
+        every = {node: seconds for alike in found.values() for node, seconds in alike.items()}
+        for what, alike in found.items():
+            if sum(every.values()) < _FURTHER_GAIN * step:
+                self._notes.setdefault(what, _bound_text(sum(every.values()) / step))
+                continue
+            most = 0.0
+            for dim, count, through in _shapes(next(iter(alike))):
+                chain = flow.grow([Seed(node, dim) for node in alike], count, through_dots=through)
+                most = max(most, most_hidden(chain, every, self._device) / step)
+                gain = estimated_gain(graph, chain, every, self._device, mesh)
+                if gain >= _FURTHER_GAIN * step:
+                    yield _Way(what, dim, chain, step - gain)
+            self._notes.setdefault(what, _bound_text(most))
+
+    def _tried(self, state: _State, way: _Way, to_beat: float) -> _State | None:
+        """The program with one more way, scheduled; None where it takes more memory than it may, or too long with any."""
+        cap = {MEMORY_CAP: self._cap}
+        module = replace(state.module, graph=in_chunks(state.module.graph, way.chain), attrs=state.module.attrs | cap)
+        step = self._planner.shortest_step(module)
+        if step > to_beat:
+            self._note(way, step, state)
+            return None
+        try:
+            plan = self._planner.plan(module)
+        except CodegenError as error:
+            self._too_big.append(way.chain)
+            self._notes[way.what] = f"{way}: {error.diagnostics[0].message}"
+            return None
+        self._note(way, plan.step_seconds, state)
+        return _State(module, plan, (*state.ways, way))
+
+    def _note(self, way: _Way, step: float, state: _State) -> None:
+        change = step / state.plan.step_seconds - 1
+        size = f"{abs(change):.1%} {'longer' if change > 0 else 'shorter'}"
+        self._notes[way.what] = f"{way} would make the step {size}, where {LEAST_GAIN:.0%} less pay"
+
+
+def _share(left: Chain, right: Chain) -> float:
+    """The part of the nodes of two chains that is in both, cut along the same dims."""
+    both = left.loops.items() & right.loops.items()
+    return len(both) / len(left.loops.keys() | right.loops.keys())
+
+
+def _text(chain: Chain, nodes: Iterable[Node], gain: float, pays: bool) -> str:
+    """What came of collectives in a chain that made the step shorter."""
+    dims = sorted({chain.loops[node].result for node in nodes if node in chain.loops})
+    way = f"{chain.count} chunks along dim {', '.join(map(str, dims))}"
+    if pays:
+        return f"in {way}: the step is {gain:.1%} shorter"
+    return f"{way} would make the step {gain:.1%} shorter, where {LEAST_GAIN:.0%} less pay"
+
+
+def decisions_of(module: Module) -> tuple[Decision, ...]:
+    """What was decided of the collectives of a module that is in chunks."""
+    return tuple(Decision(*row) for row in module.attrs.get(CHUNKS, ()))
+
+
+def _shapes(node: Node) -> Iterator[tuple[int, int, bool]]:
+    """Along which dim, into how many chunks, and whether to go on behind dots."""
+    for dim in range(node.result.type.rank):
+        for count in COUNTS:
+            yield dim, count, False
+            yield dim, count, True
+
+
+def _bound_text(share: float) -> str:
+    if not share:
+        return "nothing before or behind it can compute a part of its rows"
+    return f"chunks could hide at most {share:.1%} of the step, without what they cost"

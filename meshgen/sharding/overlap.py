@@ -1,0 +1,42 @@
+"""Local programs of which more communication hides: their schedules are compared, and the shortest step decides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from meshgen.codegen.planner import Planner
+from meshgen.codegen.roofline import device_of
+from meshgen.codegen.unroll import unroll
+from meshgen.errors import CodegenError
+from meshgen.ir.graph import Module
+from meshgen.sharding.chunks.search import CHUNKS, Found, decisions_of, search
+from meshgen.sharding.optimizations.combine import combine_larger
+
+
+def overlapped(module: Module, planner: Planner, *, with_chunks: bool = True) -> Module:
+    """The program with larger messages and with chains in chunks, each where the predicted step is then shorter."""
+    if module.stage != "partition" or not module.mesh.is_static:
+        return module
+    try:
+        module = _with_fewer_messages(module, planner)
+        return in_chunks(module, planner).module if with_chunks else module
+    except CodegenError:  # it cannot be scheduled at all: said where that is asked for
+        return module
+
+
+def in_chunks(module: Module, planner: Planner) -> Found:
+    """The program with chains around exposed collectives in chunks, where that pays, and what was decided.
+
+    Raises CodegenError where the program cannot be scheduled.
+    """
+    if CHUNKS in module.attrs:  # it was written so
+        return Found(module, decisions_of(module))
+    found = search(unroll(module), planner, planner.memory_limit, device_of(planner.target))
+    return found if CHUNKS in found.module.attrs else replace(found, module=module)
+
+
+def _with_fewer_messages(module: Module, planner: Planner) -> Module:
+    larger = combine_larger(module)
+    if larger is None:
+        return module
+    return larger if planner.plan(larger).step_seconds < planner.plan(module).step_seconds else module

@@ -1,0 +1,136 @@
+"""Which chains run in chunks: what pays by the cost model, within the memory, and what is said of the rest."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from meshgen import api
+from meshgen.answers.overlap import overlap_records, overlap_table
+from meshgen.cli import main
+from meshgen.codegen.roofline import device_of
+from meshgen.codegen.schedule import MEMORY_CAP, sequential_bytes
+from meshgen.commands.random_programs import options_of
+from meshgen.commands.random_programs import program_of as random_program_of
+from meshgen.errors import UsageError
+from meshgen.ir.graph import Module
+from meshgen.ir.text import print_text
+from meshgen.mesh import Axis
+from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.sharding.chunks import search as searching
+from meshgen.sharding.oracle import check
+from tests.sharding.chunks.chunk_programs import block
+
+LARGE = block(8192, 4096, 4096, layers=2, sums=True)  # an all-reduce of 128 MiB takes about as long as half a layer
+SMALL = block(64, 64, 64)
+
+
+def _reductions(executable: api.Executable) -> int:
+    return executable.comms.count("all_reduce")
+
+
+def test_large_reductions_run_in_chunks_within_the_memory_and_a_shorter_step() -> None:
+    whole, found = api.plan(LARGE, skip=["chunks"]), api.plan(LARGE)
+    assert _reductions(found) > _reductions(whole) == 2
+    assert found.plan.step_seconds < whole.plan.step_seconds * (1 - searching.LEAST_GAIN)
+    assert found.plan.exposed_seconds < whole.plan.exposed_seconds / 2
+    assert found.plan.arena_bytes <= sequential_bytes(whole.fused, "cuda:sm_90") == found.fused.attrs[MEMORY_CAP]
+
+
+def test_the_plan_is_the_same_each_time_and_after_a_round_trip_through_text() -> None:
+    first, again = api.plan(LARGE), api.plan(LARGE)
+    assert (first.plan.items, first.plan.buffers) == (again.plan.items, again.plan.buffers)
+    entered = api.plan(print_text(first.stages["partition"]))
+    launches = [[(item.label, item.start, item.outputs) for item in each.plan.items] for each in (first, entered)]
+    assert launches[0] == launches[1]
+    assert entered.overlap == first.overlap
+
+
+def test_small_messages_stay_whole_and_the_report_says_why() -> None:
+    found = api.plan(SMALL)
+    assert "chunks" not in found.fused.attrs
+    (decision,) = found.overlap
+    assert not decision.is_applied
+    assert decision.what == "all_reduce over tp of f32[64,64]"
+    assert decision.exposed_seconds == pytest.approx(found.plan.exposed_seconds)
+    assert decision.text.endswith("% of the step, without what they cost")
+
+
+def test_what_is_applied_is_in_the_table_the_records_and_the_reasons() -> None:
+    found = api.plan(LARGE)
+    (record,) = (each for each in overlap_records(found) if each["is_applied"])
+    assert record["text"].startswith("in ") and "% shorter" in record["text"]
+    assert "in chunks" in str(overlap_table(found))
+    assert sum("8 chunks along dim 0" in row.why for row in found.comms) == 8
+    assert overlap_table(api.plan(LARGE, skip=["chunks"])) is None
+
+
+def test_less_memory_than_chunks_need_leaves_the_collectives_whole() -> None:
+    """With no byte to spare beyond what is in place and made, every way that needs one more is refused."""
+    whole = api.plan(LARGE, skip=["chunks"])
+    least = whole.plan.arena_bytes
+    found = api.plan(LARGE, memory_limit=least)
+    assert found.plan.arena_bytes <= least
+    assert found.plan.step_seconds <= whole.plan.step_seconds
+
+
+def test_the_switch(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "p.mlir").write_text(LARGE)
+    assert main(["explain", str(tmp_path / "p.mlir"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["overlap"][0]["is_applied"]
+    assert main(["explain", str(tmp_path / "p.mlir"), "--json", "--skip", "chunks"]) == 0
+    skipped = json.loads(capsys.readouterr().out)
+    assert skipped["overlap"] == []
+    assert skipped["step_seconds"] > document["step_seconds"]
+    assert main(["explain", str(tmp_path / "p.mlir")]) == 0
+    assert "Collectives that nothing hides" in capsys.readouterr().out
+    assert main(["explain", str(tmp_path / "p.mlir"), "--skip", "everything"]) == 2
+    with pytest.raises(UsageError, match=r"MG0001.*no optimisation 'all' to skip"):
+        api.plan(SMALL, skip=["all"])
+    with pytest.raises(UsageError, match="is no list of names"):
+        api.plan(SMALL, skip="chunks")
+
+
+@pytest.fixture
+def quick_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device on which launches take no time and products as long as their arithmetic: chunks of few rows pay."""
+    device = replace(device_of("cuda:sm_90"), launch_seconds=0.0, peaks={}, vector_flops=1e9, bandwidth=1e15)
+    monkeypatch.setattr("meshgen.codegen.roofline.device_of", lambda target: device)
+    monkeypatch.setattr("meshgen.codegen.costs.device_of", lambda target: device)
+    monkeypatch.setattr("meshgen.sharding.overlap.device_of", lambda target: device)
+    monkeypatch.setattr("meshgen.codegen.roofline.slowdown", lambda *problem: 1.0)
+
+
+def _on_slow_links(program: Module) -> Module:
+    axes = tuple(Axis(axis.name, axis.size, bandwidth=1e9, latency=0.0) for axis in program.mesh.axes)
+    return replace(program, mesh=replace(program.mesh, axes=axes))
+
+
+def _fused(options: Options, module: Module) -> Module:
+    return run_stages(module, options, Timing(), "fuse")["fuse"]
+
+
+@pytest.mark.parametrize("group", range(1, 4))
+@pytest.mark.usefixtures("quick_launches")
+def test_random_programs_that_are_put_in_chunks_keep_law_one_and_are_shorter(group: int) -> None:
+    applied = 0
+    for seed in range(group * 150, group * 150 + 150):
+        program = random_program_of(seed)
+        if len(program.meshes) > 1 or not program.mesh.is_static:
+            continue
+        program = _on_slow_links(program)
+        options = replace(options_of(seed), memory_limit=1 << 30)
+        after = api.plan_module(program, options, Timing())
+        if not any(each.is_applied for each in after.overlap):
+            continue
+        applied += 1
+        before = api.plan_module(program, replace(options, skip=("chunks",)), Timing())
+        assert after.plan.step_seconds <= before.plan.step_seconds * (1 - searching.LEAST_GAIN), f"seed {seed}"
+        result = check(program, pipeline=partial(_fused, options))
+        assert result.ok, f"seed {seed}: {result.faults}"
+    assert applied >= 1
