@@ -55,6 +55,11 @@ def launches(lowered: Lowered, device: Device) -> Iterator[Launch]:
                     yield step
 
 
+def axes_of(launch: Launch) -> tuple[str, ...]:
+    """The axes along which a network is used; empty between meshes."""
+    return launch.axes if isinstance(launch, Messages) else launch[0].axes
+
+
 def execute(lowered: Lowered, memory: Memory, transport: Transport[Memory]) -> None:
     """One rank's part of a collective, in its operands, results and scratch."""
     for launch in launches(lowered, memory):

@@ -23,8 +23,8 @@ _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 _ZIP, _NPY = b"PK", b"\x93NUMPY"
 
 
-def load_arrays(path: str) -> dict[str, Array]:
-    """The arrays of a `.npz`, or the one of a `.npy` under an empty name.
+def load_arrays(path: str, *, mapped: bool = False) -> dict[str, Array]:
+    """The arrays of a `.npz`, or the one of a `.npy` under an empty name; `mapped`: of this what is used is read when it is.
 
     Raises UsageError MG0002 for what is no such file, for one that claims more than it holds, and for arrays that take
     more memory than is free.
@@ -37,7 +37,10 @@ def load_arrays(path: str) -> dict[str, Array]:
             file.seek(0)
             if start.startswith(_ZIP):
                 return _members(path, file)
-            _refuse_too_big(path, _claimed_bytes(file, os.fstat(file.fileno()).st_size))
+            claimed = _claimed_bytes(file, os.fstat(file.fileno()).st_size)
+            if mapped and claimed:
+                return {"": np.load(path, mmap_mode="r", allow_pickle=False)}
+            _refuse_too_big(path, claimed)
             file.seek(0)
             return {"": np.lib.format.read_array(file, allow_pickle=False)}
 

@@ -112,7 +112,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _run(options: argparse.Namespace, output: Output) -> int:
-    given = read_inputs(options.input)
+    given = read_inputs(options.input, mapped=bootstrap.world() is not None)
     sizes, key = meshes_option(options.mesh), options.verify_key
     module = load(options.module, sizes, entry=options.entry, devices=options.devices, verify_key=key)
     module.require_entry()
@@ -222,8 +222,8 @@ def expectation(module: LoadedModule, source: str, args: Mapping[str, Array]) ->
     return Expected({str(i): array for i, array in enumerate(wanted)}, bounds)
 
 
-def read_inputs(texts: Sequence[str]) -> dict[str, Array]:
-    """The arrays of `--input`, by name. Raises UsageError."""
+def read_inputs(texts: Sequence[str], *, mapped: bool = False) -> dict[str, Array]:
+    """The arrays of `--input`, by name; `mapped` as of `load_arrays`. Raises UsageError."""
     given: dict[str, Array] = {}
     for text in texts:
         name, _, file = text.rpartition("=")
@@ -231,7 +231,7 @@ def read_inputs(texts: Sequence[str]) -> dict[str, Array]:
             raise UsageError(
                 Diagnostic("MG0001", f"'{text}' is not NAME=@FILE", hint="write for example x=@x.npy, or @all.npz")
             )
-        arrays = load_arrays(file[1:])
+        arrays = load_arrays(file[1:], mapped=mapped)
         given |= {name: _one_of(arrays, name, file[1:])} if name else arrays
     return given
 

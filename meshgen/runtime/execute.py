@@ -19,7 +19,7 @@ from meshgen.ccl.local import Pending
 from meshgen.ccl.lower import lower
 from meshgen.ccl.processes import Processes
 from meshgen.ccl.steps import SCRATCH, BufferRef, Lowered
-from meshgen.ccl.transport import launches, perform
+from meshgen.ccl.transport import axes_of, launches, perform
 from meshgen.errors import Diagnostic, RuntimeFailure, bracketed
 from meshgen.ir.evaluate.common import poison
 from meshgen.ir.evaluate.control import case_branch
@@ -77,7 +77,7 @@ def run_alone(rank: Rank, network: Processes) -> None:
                 with network.world.doing(partial(str, request.label)):
                     perform(request.launch, request.memory, network)
             else:
-                with network.world.doing(partial(str, f"the choice of '{request.item.located}'")):
+                with network.world.doing(partial(str, f"the choice of '{request.item.located()}'")):
                     require_one_way(request.item, network.choices(request.number))
 
 
@@ -137,7 +137,7 @@ class Rank:
             memory[SCRATCH][...] = POISON
         buffers = HostBuffers(memory)
         for launch in launches(self._steps(frame, item), buffers):
-            yield Pending(launch, buffers, item.located)
+            yield Pending(launch, buffers, item.located(axes_of(launch)))
 
     def _steps(self, frame: Frame, item: Item) -> Lowered:
         if id(item) not in self._lowered:

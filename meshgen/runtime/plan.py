@@ -13,7 +13,7 @@ nothing else communicates meanwhile; else each rank goes its own way. The item i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -133,10 +133,13 @@ class Item:
         axes = self.attrs.get("axes")
         return self.kernel or (f"{self.op} over {', '.join(axes) or 'no axis'}" if isinstance(axes, tuple) else self.op)
 
-    @property
-    def located(self) -> str:
-        """The same with its place in the program: `all_reduce over x, y (block.mlir:12)`."""
-        return self.label + bracketed(self.source)
+    def located(self, axes: Sequence[str] = ()) -> str:
+        """The same with its place in the program: `all_reduce over x, y (block.mlir:12)`.
+
+        `axes`: along which it communicates, of one that does not list them.
+        """
+        along = f" over {', '.join(axes)}" if axes and not isinstance(self.attrs.get("axes"), tuple) else ""
+        return f"{self.label}{along}{bracketed(self.source)}"
 
 
 @dataclass(frozen=True)

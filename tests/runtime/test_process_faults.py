@@ -6,13 +6,16 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+import meshgen as mg
 from tests.runtime.faults_campaign import (
     MORE_SECONDS,
+    PROGRAM,
     RANKS,
     TIME_OUT,
     Hosts,
@@ -116,3 +119,41 @@ def test_no_rank_outlives_its_launcher(sign: signal.Signals, paths, tmp_path: Pa
     while any(Path(f"/proc/{rank}").exists() for rank in ranks):
         assert time.monotonic() < end + 15, "a rank is left"
         time.sleep(0.05)
+
+
+STUCK = """
+import sys
+import time
+from meshgen.ccl.sockets import Sockets
+from meshgen.ccl.world import World
+from meshgen.runtime.cuda.guard import Guard
+world = World(Sockets(0, {}), time_out=0.4)
+with Guard(world, "a step") as guard:
+    for _ in range(8):
+        time.sleep(0.1)
+        guard.beat()
+with Guard(world, "the making of NCCL's communicators"):
+    time.sleep(60)
+"""
+
+
+def test_a_process_that_hangs_in_a_call_is_ended() -> None:
+    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 4
+    text = "MG0609: rank 0 is in the making of NCCL's communicators: a call does not return within 0.4 s"
+    assert text in done.stderr
+
+
+def test_a_device_without_memory_is_told_by_all(tmp_path: Path) -> None:
+    """Rank 1's emulated GPU is taken up before."""
+    (tmp_path / "program.mlir").write_text(PROGRAM)
+    mg.compile(tmp_path / "program.mlir", target="cuda:sm_80").save(tmp_path / "m.mgx")
+    full = "import sys; from dataclasses import replace; from meshgen.emulator.cuda import machine as m; from meshgen.cli import main; "
+    full += (
+        "m.DEVICE_KINDS['sm_80'] = replace(m.DEVICE_KINDS['sm_80'], memory_bytes=1024); sys.exit(main(sys.argv[1:]))"
+    )
+    words = ("run", str(tmp_path / "m.mgx"), "--device", "emulate")
+    found = ended(started(RANKS, *MESHGEN, *words, own={1: (sys.executable, "-c", full, *words)}))
+    assert [each.code for each in found] == [4] * 4
+    assert "MG0604: GPU 0 gives no memory for the arena of rank 1" in found[1].err
+    assert all("rank 1 has given up: MG0604, GPU 0 gives no memory" in found[rank].err for rank in (0, 2, 3))

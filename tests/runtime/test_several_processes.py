@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -139,3 +141,12 @@ def test_ranks_that_choose_differently_are_told(device: str, tmp_path: Path, mon
 def test_mpiexec_ends_with_the_number_of_the_failure(tmp_path: Path) -> None:
     done = by_mpiexec(2, *MESHGEN, "run", str(saved(tmp_path)), "--input", "@missing.npy")
     assert done.returncode == 2 and done.stderr.count("error MG0002") == 2
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torchrun is part of torch")
+@pytest.mark.parametrize("device", ["reference", "emulate"])
+def test_torchrun(device: str, tmp_path: Path) -> None:
+    words = ("--nproc-per-node", "2", "-m", "meshgen", "run", str(saved(tmp_path, target="cuda:sm_80")), "--json")
+    command = (sys.executable, "-m", "torch.distributed.run", *words, "--device", device)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0 and json.loads(done.stdout)["ranks"] == 2, done.stderr

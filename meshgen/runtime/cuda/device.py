@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.errors import Diagnostic, RuntimeFailure
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.plan import STREAMS
 
@@ -65,9 +66,14 @@ class Device:
         return tuple(int(self.api.cuda("cuDeviceGetAttribute", each, device)) for each in (major, minor))  # type: ignore[return-value]
 
     def allocate(self, nbytes: int, name: str) -> int:
-        """The address of memory that stays until `close`, aligned to 256 bytes. Raises RuntimeFailure MG0604."""
+        """The address of memory that stays until `close`, aligned to 256 bytes. Raises RuntimeFailure MG0604: there is none."""
         self.use()
-        address = int(self.api.cuda("cuMemAlloc", max(nbytes, 1)))
+        try:
+            address = int(self.api.cuda("cuMemAlloc", max(nbytes, 1)))
+        except RuntimeFailure as failure:
+            why = failure.diagnostics[0]
+            text = f"GPU {self.ordinal} gives no memory for the {name}, {nbytes} bytes: {why.message}"
+            raise RuntimeFailure(Diagnostic(why.code, text, hint="split the program over more devices")) from failure
         self._allocations.append(address)
         self.api.name_memory(address, max(nbytes, 1), name)
         return address

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
@@ -18,6 +19,7 @@ from meshgen.runtime.cuda.code import CodeOf, Launcher
 from meshgen.runtime.cuda.communicators import Communicators
 from meshgen.runtime.cuda.device import Device
 from meshgen.runtime.cuda.frames import Addresses, Frame, FrameMaker, arena_begin, axes_of
+from meshgen.runtime.cuda.guard import Guard
 from meshgen.runtime.cuda.others import Others
 from meshgen.runtime.cuda.part import Part, Waits
 from meshgen.runtime.manifest import Binding, Manifest
@@ -63,12 +65,14 @@ class Executor:
             RuntimeFailure: MG0604, a call fails, also for lack of memory; MG0609, a rank is lost.
         """
         self._api, self._programs, self._world = api, programs, world
+        self._guard: Guard | None = None
         sizes = [program.manifest.mesh.size for program in programs]
         self._firsts = list(accumulate(sizes, initial=0))
         places = {world.rank: ordinal} if world else {rank: rank for rank in range(sum(sizes))}
         self._by_rank = {rank: Device(api, place) for rank, place in places.items()}
         frames = [self._frame(program, first) for program, first in zip(programs, self._firsts, strict=False)]
-        self._comms = Communicators(api, self._by_rank, self._calls(), world)
+        with self._guarded("the making of NCCL's communicators"):
+            self._comms = Communicators(api, self._by_rank, self._calls(), world)
         own = next(n for n, frame in enumerate(frames) if frame.ranks)
         self._others = (
             Others(world, programs[own].manifest.mesh, self._firsts[own], self._by_rank[world.rank]) if world else None
@@ -113,6 +117,8 @@ class Executor:
 
     def _look(self) -> None:
         """While the host waits. Raises RuntimeFailure MG0609: a rank is lost; what is under way is of no use then."""
+        if self._guard:
+            self._guard.beat()
         fault = self._comms.fault()
         if self._others:
             self._others.look(fault)
@@ -126,8 +132,13 @@ class Executor:
             together(self._api, steps, self._look)
             return
         self._others.begin()
-        with self._world.doing(lambda: self._others.label if self._others else ""):
+        with self._world.doing(lambda: self._others.label if self._others else ""), self._guarded("a step") as guard:
+            self._guard = guard
             together(self._api, steps, self._look)
+
+    def _guarded(self, doing: str) -> AbstractContextManager[Guard | None]:
+        """Where NCCL may wait for ranks of other processes: the emulated one does not without an end."""
+        return Guard(self._world, doing) if self._world and self._api.machine is None else nullcontext()
 
     def issue_of_step(self) -> Callable[[], None] | None:
         """What launches a whole step by one call and does not wait for it (`wait` does); None: a step is more than that."""

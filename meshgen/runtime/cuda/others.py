@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from meshgen.ccl.collective import group_of
+from meshgen.ccl.steps import Group, Messages
 from meshgen.ccl.world import World, ranks_text
 from meshgen.mesh import Mesh
+from meshgen.runtime.cuda.collectives import RankWork
 from meshgen.runtime.cuda.device import Device
 from meshgen.runtime.cuda.progress import Progress
 from meshgen.runtime.plan import Item
@@ -22,14 +24,16 @@ class Others:
         self._progress = Progress(device)
         self._since, self._last = time.monotonic(), ""
 
-    def note(self, item: Item, devices: Mapping[int, Device]) -> None:
-        """This rank's stream comes to a collective."""
-        self._progress.note(self._label(item), devices[self._world.rank].streams[item.stream])
+    def note(self, item: Item, works: Mapping[int, RankWork]) -> None:
+        """This rank's stream comes to a collective; `works`: by rank."""
+        work = works[self._world.rank]
+        steps = (step for step in work.lowered.steps if isinstance(step, (Group, Messages)))
+        self._progress.note(self._label(item, next((step.axes for step in steps), ())), work.stream)
 
     def choices(self, item: Item, number: int) -> list[int]:
         """What each rank of the mesh has chosen; `number` is this one's choice."""
         ranks = range(self._first, self._first + self._mesh.size)
-        with self._world.doing(lambda: f"the choice of '{item.located}'"):
+        with self._world.doing(lambda: f"the choice of '{item.located()}'"):
             found = self._world.all_gather(f"choice/{self._mesh.name}", str(number).encode(), ranks)
         return [int(each) for each in found]
 
@@ -57,8 +61,8 @@ class Others:
     def close(self) -> None:
         self._progress.close()
 
-    def _label(self, item: Item) -> str:
+    def _label(self, item: Item, axes: Sequence[str]) -> str:
         own = self._world.rank - self._first
-        members = [self._first + rank for rank in group_of(self._mesh, own, item.attrs.get("axes", ()))]
+        members = [self._first + rank for rank in group_of(self._mesh, own, axes)]
         others = [rank for rank in members if rank != self._world.rank]
-        return f"{item.located}{f' with {ranks_text(others)}' if others else ''}"
+        return f"{item.located(axes)}{f' with {ranks_text(others)}' if others else ''}"

@@ -179,7 +179,7 @@ class Part:
             self._issue_loop(frame, number, item)
         elif item.is_collective:
             if self._others:
-                self._others.note(item, self._devices)
+                self._others.note(item, frame.works[number])
             run_lowered(self._api, self._comms, {rank: frame.works[number][rank] for rank in frame.ranks})
         else:
             is_alone = len(frame.ranks) == 1
