@@ -179,7 +179,9 @@ def test_an_allocation_in_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     executor = executor_of(module)
     copy = executor.devices[0].launch
     monkeypatch.setattr(
-        executor.devices[0], "launch", lambda *args: (executor.devices[0].allocate(8, "more"), copy(*args))
+        executor.devices[0],
+        "launch",
+        lambda *args, **how: (executor.devices[0].allocate(8, "more"), copy(*args, **how)),
     )
     assert "cuMemAlloc fails with 900: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" in failure(executor, module)
 
