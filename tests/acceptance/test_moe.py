@@ -16,7 +16,7 @@ from meshgen.sharding.oracle import check
 def planned(count: int, tokens: int = 48, width: int = 8, hidden: int = 16, slots: int = 5) -> Executable:
     shapes = [(tokens, width), (tokens, count, slots), (count, width, hidden), (count, hidden, width)]
     args = [mg.spec(f"f32[{','.join(map(str, shape))}]") for shape in shapes]
-    return api.plan(experts, MESH, args=args, in_specs=specs(count), out_specs=mg.P("x"), target="cpu")
+    return api.plan(experts, MESH, args=args, in_specs=specs(count), out_specs=mg.P("x"), target="cpu", skip=["chunks"])
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 8, 16, 24])

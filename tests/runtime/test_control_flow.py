@@ -288,7 +288,7 @@ def test_a_condition_that_all_devices_share_is_needed():
 
 def test_ranks_that_choose_differently_are_told_and_not_waited_for(monkeypatch, tmp_path):
     """A module made without that proof, such as a forged one, does not hang."""
-    monkeypatch.setattr("meshgen.codegen.agreement.require_agreement", lambda module: None)
+    monkeypatch.setattr("meshgen.codegen.planner.require_agreement", lambda module: None)
     mg.compile(PER_DEVICE.replace("WHICH", "%mix"), target="cpu").save(tmp_path / "m.mgx")
     with pytest.raises(
         RuntimeFailure, match=r"MG0604: 'while' holds collectives.* differently: \[1, 1, 1, 0\]; .*:\d+\)"

@@ -126,7 +126,7 @@ def test_a_fault_of_one_rank_is_told_by_the_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize("device", ["reference", "emulate"])
 def test_ranks_that_choose_differently_are_told(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module made without the proof that they do not, such as a forged one, does not hang."""
-    monkeypatch.setattr("meshgen.codegen.agreement.require_agreement", lambda module: None)
+    monkeypatch.setattr("meshgen.codegen.planner.require_agreement", lambda module: None)
     text = PER_DEVICE.replace("WHICH", "%mix")
     path = saved(tmp_path, text, target="cpu" if device == "reference" else "cuda:sm_80")
     np.save(tmp_path / "in.npy", np.float32([1, 1, 2, 2, 1, 1, 40, 40]))
