@@ -65,7 +65,7 @@ def _residents(buffers: Iterable[Buffer]) -> Iterator[Resident]:
 
 def _peak(plan: Schedule) -> tuple[int, list[Buffer]]:
     """The launch at which most bytes are alive in the order of issue, and the buffers that are."""
-    stays = {n for n, b in enumerate(plan.buffers) if b.kind in ("input", "constant")}
+    stays = {b.storage for b in plan.buffers if b.kind in ("input", "constant")}
     born: dict[int, int] = dict.fromkeys(stays, 0)
     last: dict[int, int] = {n: len(plan.items) for n, b in enumerate(plan.buffers) if b.kind != "temporary"}
     for number, item in enumerate(plan.items):

@@ -71,7 +71,7 @@ def memory_over_time(part: PartTimes, place: int = 0) -> list[tuple[float, int]]
     end of the step. What regions of control flow use is in the scratch buffer of their item.
     """
     plan, end = part.plan, float(part.end[part.watched[place]])
-    begins: dict[int, float] = {n: 0.0 for n, b in enumerate(plan.buffers) if b.kind in ("input", "constant")}
+    begins: dict[int, float] = {b.storage: 0.0 for b in plan.buffers if b.kind in ("input", "constant")}
     ends: dict[int, float] = {b.storage: end for b in plan.buffers if b.kind != "temporary"}
     for span in (span for span in part.spans if span.plan is plan):
         for buffer in (*span.item.inputs, *span.item.writes):
