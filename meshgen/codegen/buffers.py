@@ -79,7 +79,9 @@ def _lifetimes(program: Program, order: Sequence[int], waits: Sequence[Sequence[
         node, stream = program.nodes[n], streams[p]
         for value in node.results:  # of a join the parts may be made in any order
             first = program.place(value)
-            if first not in program.storages.made:  # an argument that a result takes the bytes of is there from the start
+            if (
+                first not in program.storages.made
+            ):  # an argument that a result takes the bytes of is there from the start
                 continue
             born[first] = tuple(map(min, born.get(first, starts[p]), starts[p]))
         for value in (*program.reads(n), *node.results):

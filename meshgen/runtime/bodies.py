@@ -44,8 +44,8 @@ def launch_fault(kernel: Kernel, body: Graph, mesh: Mesh) -> str:
 
 
 def _size_fault(kernel: Kernel) -> str:
-    """Grids and blocks that CUDA does not launch, and memory that no device has."""
-    if any(count > most for count, most in zip(kernel.grid, MAX_GRID, strict=True)):
+    """Grids and blocks that CUDA does not launch, and memory that no device has, of kernels that have code for GPUs."""
+    if kernel.binaries and any(count > most for count, most in zip(kernel.grid, MAX_GRID, strict=True)):
         return f"its grid {list(kernel.grid)} is larger than {list(MAX_GRID)}"
     for arch, binary in kernel.binaries.items():
         if not 1 <= binary.threads <= MAX_THREADS or binary.shared > MAX_SHARED_BYTES:

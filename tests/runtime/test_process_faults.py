@@ -87,10 +87,12 @@ def hanging(paths: dict[str, Path]) -> list[subprocess.Popen[str]]:
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
 def test_an_interrupt_of_one_rank_ends_the_others(sign: signal.Signals, code: int, paths) -> None:
     processes = hanging(paths)
-    processes[0].send_signal(sign)
-    for process in processes[1:-1]:
-        process.wait(10)
-    processes[-1].kill()
+    try:
+        processes[0].send_signal(sign)
+        for process in processes[1:-1]:
+            process.wait(30)
+    finally:
+        processes[-1].kill()
     first, *others, _ = ended(processes, 10)
     assert first.code == code and [each.code for each in others] == [4, 4]
     reason = "rank 0 has given up: it was interrupted" if sign == signal.SIGINT else "rank 0 is gone"
