@@ -125,6 +125,11 @@ class World:
         found = dict(zip(others, self.receive([(rank, name) for rank in others]), strict=True))
         return [found.get(rank, content) for rank in ranks]
 
+    def finish(self) -> None:
+        """All ranks have come to the end: only then has any of them succeeded. Raises as `receive`."""
+        with self.doing(lambda: "the end of the program"):
+            self.all_gather("end", b"")
+
     # --- failures --------------------------------------------------------------------------------------------------------
 
     @contextmanager

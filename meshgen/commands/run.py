@@ -108,7 +108,10 @@ def run(options: argparse.Namespace, output: Output) -> int:
     """In a process for each rank where a launcher has started some: the first one speaks for all, unless another fails."""
     world = bootstrap.world(options.time_out)
     with told(world):
-        return _run(options, Output(output.as_json, is_silent=world is not None and world.rank > 0))
+        code = _run(options, Output(output.as_json, is_silent=world is not None and world.rank > 0))
+        if world:
+            world.finish()
+        return code
 
 
 def _run(options: argparse.Namespace, output: Output) -> int:

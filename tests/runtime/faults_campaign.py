@@ -39,9 +39,9 @@ func.func @main(%a: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
   return %7 : tensor<16x16xf32>
 }
 """
-# A rank that has no more collectives is in `the gathering of results`
+# A rank that has no more collectives is in `the gathering of results`, or has them and is at its end
 SAID = re.compile(
-    r"error MG0609: rank \d+ (?:waits for ranks? [\d, ]+|is) in (the gathering of results|\w+ over [xy, ]+ \(program\.mlir:\d+\))"
+    r"error MG0609: rank \d+ (?:waits for ranks? [\d, ]+|is) in (the gathering of results|the end of the program|\w+ over [xy, ]+ \(program\.mlir:\d+\))"
 )
 
 
@@ -109,9 +109,9 @@ def victim_words(what: str, when: int, module: Path, device: str) -> tuple[str, 
     return (sys.executable, "-m", "tests.runtime.victim", what, str(when), *words_of(module, device))
 
 
-def messages(module: Path, device: str) -> list[int]:
-    """How many messages of collectives each rank sends in a step."""
-    own = {rank: victim_words("kill", 0, module, device) for rank in range(RANKS)}
+def messages(fault: str, module: Path, device: str) -> list[int]:
+    """How many messages of collectives each rank sends in a step; to the other host, if it is the link that goes down."""
+    own = {rank: victim_words(fault, 0, module, device) for rank in range(RANKS)}
     found = ended(started(RANKS, own=own), 120)
     return [int(each.err.rpartition("messages: ")[2]) for each in found]
 
@@ -178,8 +178,8 @@ def main() -> int:
     with two_hosts() as hosts, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = modules(folder)
-        counts = {device: messages(paths[device], device) for device in devices}
         for fault in options.fault.split(","):
+            counts = {device: messages(fault, paths[device], device) for device in devices}
             longest, before = 0.0, good
             for number in range(options.count):
                 device, victim = devices[number % len(devices)], number // len(devices) % RANKS

@@ -1,7 +1,8 @@
 """A rank to which something happens in the middle of a step: `python -m tests.runtime.victim kill 7 run OUT.mgx ...`
 
 What: `kill` (SIGKILL), `stop` (SIGSTOP), or the name of a file, which is made, and the rank goes on when it is gone again. When:
-before the n-th message of its collectives leaves. 0: never; the number of these messages is written to the standard error then.
+before the n-th message of its collectives leaves; of a link, the n-th that crosses it: the first and the second half of the ranks are
+on two hosts. 0: never; the number of these messages is written to the standard error then.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _send, _sent = World.send, 0
 
 def send(world: World, peer: int, name: str, content: Any) -> None:
     global _sent
-    if is_of_collective(name):
+    crosses = 2 * world.rank // world.size != 2 * peer // world.size
+    if is_of_collective(name) and (crosses or WHAT in ("kill", "stop")):
         _sent += 1
         if _sent == WHEN:
             happen(WHAT)
