@@ -74,6 +74,8 @@ def test_what_is_told_not_to_be_made_is_not_there(seed: int) -> None:
     for node, whole in zip(lost, expected(executable, lost, args)[0], strict=True):
         assert node.sharding is not None
         tiles = shard_all(whole, node.sharding.results[0], executable.mesh)
+        if node.sharding.results[0].partial and all(np.array_equal(tiles[0], tile) for tile in tiles):
+            continue  # the neutral number on all devices, as any value that is this number there
         alike = [
             value
             for value in local.graph.values()

@@ -77,6 +77,20 @@ def _carried(body: Graph, lies: NodeSharding) -> Graph:
     return replace(body, nodes=[*notes, *body.nodes])
 
 
+def _with_options(body: Graph, done: Graph) -> Graph:
+    """A branch with the options that propagation chose in it, as `done` has them."""
+    nodes: list[Node] = []
+    for node, decided in zip(body.nodes, done.nodes, strict=True):
+        if node.op in ("if", "case"):
+            regions = tuple(map(_with_options, node.regions, decided.regions))
+            nodes.append(replace(node, regions=regions))
+        elif node.op in ("while", "annotate"):
+            nodes.append(node)
+        else:
+            nodes.append(replace(node, attrs=node.attrs | {"sharding_option": _lies(decided).option}))
+    return replace(body, nodes=nodes)
+
+
 def written_out(done: Module) -> tuple[Module, list[Node]]:
     """The program at stage import with everything that propagation decided as required annotations and options.
 
@@ -92,7 +106,9 @@ def written_out(done: Module) -> tuple[Module, list[Node]]:
             copy.attrs |= {"sharding": lies.results[0], "required": True, "open_dims": ()}
         elif node.op == "while":
             copy.regions = (copy.regions[0], _carried(copy.regions[1], lies))
-        elif not node.regions or node.op not in ("if", "case"):
+        elif node.op in ("if", "case"):
+            copy.regions = tuple(map(_with_options, copy.regions, node.regions))
+        else:
             copy.attrs["sharding_option"] = lies.option
         same.append(copy)
         notes = [] if node.op == "annotate" else [_note(v, s) for v, s in zip(node.results, lies.results, strict=True)]

@@ -153,7 +153,8 @@ def test_the_text_of_programs_on_two_meshes_reads_back(first: int) -> None:
 
 
 def test_a_failure_on_two_meshes_is_shrunk_to_text_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seeds = [seed for seed in range(300) if program_of(seed).meshes]
+    """Not of decompositions, whose operand cannot be cut to an argument: its values are symmetric."""
+    seeds = [seed for seed in range(300) if program_of(seed).meshes and not _decomposes(program_of(seed))]
     monkeypatch.setitem(PARTITIONERS, "transfer_recv", _zeros)
     seed = next(s for s in seeds if (f := find_fault(program_of(s), options_of(s), s)) and f.kind == "other numbers")
     (failure,) = check_random(1, seed, tmp_path)
@@ -162,6 +163,10 @@ def test_a_failure_on_two_meshes_is_shrunk_to_text_that_fails(tmp_path: Path, mo
     assert sum(mesh.size for mesh in small.meshes) <= 3
     fault = find_fault(small, options_of(seed), seed)
     assert fault and fault.kind == "other numbers"
+
+
+def _decomposes(program: Module) -> bool:
+    return any(node.op in ("lapack", "cholesky") for node in program.graph.nodes)
 
 
 def _zeros(site: Site) -> list[Value]:
