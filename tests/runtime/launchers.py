@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -69,8 +70,15 @@ def started(
         env = os.environ | {name: str(value) for name, value in place.items()} | dict(variables or {})
         command = [*(prefix or {}).get(rank, ()), *(own or {}).get(rank, words)]
         pipe = subprocess.PIPE
-        found.append(subprocess.Popen(command, cwd=ROOT, env=env, stdout=pipe, stderr=pipe, text=True))
+        found.append(
+            subprocess.Popen(command, cwd=ROOT, env=env, stdout=pipe, stderr=pipe, text=True, preexec_fn=_interruptible)
+        )
     return found
+
+
+def _interruptible() -> None:
+    """What a shell starts in the background ignores SIGINT, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def ended(processes: Sequence[subprocess.Popen[str]], limit: float = 300) -> list[Ended]:
