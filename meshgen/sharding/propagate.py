@@ -112,8 +112,10 @@ def solve(module: Module) -> Solved:
         graph = everywhere(rewrite)(graph) or graph
     module = merge_common_values(replace(module, graph=graph))
     best = _solve(module)
-    if faults := _faults(best):
-        raise ShardingError(*faults)
+    if faults := _faults(best):  # uneven tiles of parts of an axis do not nest: those that options name are not cut for annotations
+        best = _solve(module, only_options=True)
+        if _faults(best):
+            raise ShardingError(*faults)
     best = _cheapest([best, *map(_solve, alternatives(module))])
     for _ in range(FRAMED):  # what is written in frames may take annotations to values that they did not reach
         framed = in_one_frame(best.module.graph, best.parts_of)
@@ -133,8 +135,8 @@ def _faults(solved: Solved) -> list[Diagnostic]:
     return [*unkept(solved.sites, solved.labels), *unreadable(solved.sites)]
 
 
-def _solve(module: Module, cuts: Sequence[str] = ()) -> Solved:
-    parts = AxisParts.of(module.mesh, [*_named_axes(module), *cuts])
+def _solve(module: Module, cuts: Sequence[str] = (), *, only_options: bool = False) -> Solved:
+    parts = AxisParts.of(module.mesh, [*_named_axes(module, only_options=only_options), *cuts])
     axes = Axes(module, sites_of(module, parts), parts, is_cut=bool(cuts))
     return Solved(axes, USUAL, axes.decide(USUAL))
 
@@ -154,7 +156,7 @@ def _from_best_start(solved: Solved) -> Solved:
     return found[1 + others.index(min(worth))] if worth else solved
 
 
-def _named_axes(module: Module) -> list[str]:
+def _named_axes(module: Module, *, only_options: bool) -> list[str]:
     """The axes that the user names, and parts of them, those first that the program should be solved over.
 
     That matters where parts do not nest: options must be kept as they are, then what most annotations name goes first.
@@ -174,7 +176,7 @@ def _named_axes(module: Module) -> list[str]:
     def rank(axis: str) -> tuple[int, int, int, str]:
         return -options[axis], -required[axis], -hinted[axis], axis
 
-    return sorted({**options, **hinted}, key=rank)
+    return sorted(options if only_options else {**options, **hinted}, key=rank)
 
 
 def annotated(solved: Solved) -> Module:

@@ -11,6 +11,10 @@ import meshgen as mg
 from meshgen.errors import ShardingError
 from meshgen.ir.text import parse_text
 from meshgen.pipeline import verify_program
+from meshgen.sharding.materialize import materialize
+from meshgen.sharding.oracle import check
+from meshgen.sharding.partition import partition
+from meshgen.sharding.propagate import propagate
 from meshgen.spec import Sharding, fit
 from tests.sharding.local_programs import Program, tensor
 
@@ -147,3 +151,17 @@ def test_an_axis_of_one_device_is_partial_here_and_names_a_dim_there(tmp_path: P
     exe.save(tmp_path / "moved.mgx")
     a = np.arange(3, dtype=np.int8).reshape(1, 3, 1)
     np.testing.assert_array_equal(mg.load(tmp_path / "moved.mgx")(a), a)
+
+
+@pytest.mark.parametrize("strength", ["", "hint "])
+def test_an_option_over_a_whole_axis_is_kept_where_annotations_name_parts_of_it(strength: str) -> None:
+    """Two rows over eight devices are not two rows over four, each over two: parts of uneven tiles do not nest."""
+    module = parse_text(f"""
+shard.grid @mesh(shape = 8) {{axis_names = ["x"]}}
+func.func @main(%x: tensor<9x1xi32> {{shard.sharding = #shard.wish<@mesh, [["x:(1)4"], []] {strength}open = [false, true]>}}) -> tensor<2x1xi32> {{
+  %y = stablehlo.slice %x [7:9, 0:1] {{sharding = [[0], []]}} : (tensor<9x1xi32>) -> tensor<2x1xi32>
+  return %y : tensor<2x1xi32>
+}}""")
+    done = propagate(module)
+    assert done.graph.nodes[0].sharding.option[0] == ("x",)
+    assert check(module, pipeline=lambda found: partition(materialize(propagate(found)))).ok
