@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,15 +71,19 @@ def started(
         env = os.environ | {name: str(value) for name, value in place.items()} | dict(variables or {})
         command = [*(prefix or {}).get(rank, ()), *(own or {}).get(rank, words)]
         pipe = subprocess.PIPE
-        found.append(
-            subprocess.Popen(command, cwd=ROOT, env=env, stdout=pipe, stderr=pipe, text=True, preexec_fn=_interruptible)
-        )
+        with _interruptible():
+            found.append(subprocess.Popen(command, cwd=ROOT, env=env, stdout=pipe, stderr=pipe, text=True))
     return found
 
 
-def _interruptible() -> None:
+@contextmanager
+def _interruptible() -> Generator[None]:
     """What a shell starts in the background ignores SIGINT, and so would its children."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def ended(processes: Sequence[subprocess.Popen[str]], limit: float = 300) -> list[Ended]:
