@@ -112,7 +112,9 @@ def solve(module: Module) -> Solved:
         graph = everywhere(rewrite)(graph) or graph
     module = merge_common_values(replace(module, graph=graph))
     best = _solve(module)
-    if faults := _faults(best):  # uneven tiles of parts of an axis do not nest: those that options name are not cut for annotations
+    if faults := _faults(
+        best
+    ):  # uneven tiles of parts of an axis do not nest: those that options name are not cut for annotations
         best = _solve(module, only_options=True)
         if _faults(best):
             raise ShardingError(*faults)
