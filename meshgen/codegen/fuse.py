@@ -156,7 +156,8 @@ class _Writer:
 def _in_order(grouping: Grouping) -> list[Group]:
     """Groups, each after those it needs; among the ready ones the one that ends first in the program."""
     place = {g: max(grouping.position[n] for n in g.members) for g in grouping.groups}
-    makers = {g: dict.fromkeys(grouping.owner[v] for v in g.reads if v in grouping.owner) for g in grouping.groups}
+    made_in = {g: map(grouping.memory_root, g.reads) for g in grouping.groups}  # of a view what it is a view of
+    makers = {g: dict.fromkeys(grouping.owner[v] for v in made_in[g] if v in grouping.owner) for g in grouping.groups}
     for earlier, later in itertools.pairwise(grouping.messages):
         makers[later][earlier] = None
     missing = {g: len(makers[g]) for g in grouping.groups}

@@ -192,7 +192,7 @@ class Schedule:
         found = {other: own for own, other in self.given_up.items()}
         for item in self.items:
             storages = [self.buffers[n].storage for n in item.inputs]
-            at = {self.buffers[n].offset: n for n in storages}
+            at = {self.buffers[n].offset: n for n in storages if self._is_in_arena(n)}
             for place, number in enumerate(item.outputs):
                 result = self.buffers[number].storage
                 operand = at.get(self.buffers[result].offset)
@@ -204,6 +204,11 @@ class Schedule:
                 if not all(self._may_replace(item, n, place) for n, used in enumerate(storages) if used == operand):
                     del found[result]
         return found
+
+    def _is_in_arena(self, storage: int) -> bool:
+        """Whether a storage has bytes there; what is given to a region lies elsewhere."""
+        buffer = self.buffers[storage]
+        return buffer.kind != "given" and buffer.type.nbytes > 0
 
     def _share_bytes(self, left: int, right: int) -> bool:
         """Whether two storages are the same bytes, and some."""

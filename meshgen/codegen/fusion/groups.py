@@ -69,6 +69,7 @@ class Grouping:
         self._placed: dict[Value, list[Group]] = {}
         self._multiplied: dict[Value, list[Group]] = {}
         self.must = dict.fromkeys(self.view_root(value) for value in _must_exist(graph))
+        self.must.update((self.memory_root(node.result), None) for node in graph.nodes if node in views)
         self.free = FreeNodes(graph, self.must, views)
         self.readers = self._node_readers()
         for node in graph.nodes:
