@@ -19,6 +19,7 @@ from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.axis_parts import AxisParts, merge
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import is_open
+from meshgen.ir.manual_tiles import manual_faults
 from meshgen.mesh import Mesh, split_ref
 from meshgen.sharding.equal_programs.alternatives import alternatives
 from meshgen.sharding.equal_programs.bodies import everywhere
@@ -108,6 +109,8 @@ def _cheapest(solved: Sequence[Solved]) -> Solved:
 def solve(module: Module) -> Solved:
     """The cheapest program with its decisions; all sizes must be known. Raises as `propagate` does."""
     graph = module.graph
+    if wrong := list(manual_faults(graph, module.meshes or (module.mesh,))):
+        raise ShardingError(*wrong)
     for rewrite in (without_idle_moves, sums_of_pads, own_rows, places_at_zero):
         graph = everywhere(rewrite)(graph) or graph
     module = merge_common_values(replace(module, graph=graph))

@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from meshgen.errors import ProgramError
+from meshgen.api import compile
+from meshgen.errors import ProgramError, ShardingError
 from meshgen.ir.graph import Module, Node
 from meshgen.ir.replica_groups import find_axes, find_shift, group_faults, pair_faults
 from meshgen.ir.text import parse_text, print_text
@@ -178,6 +179,33 @@ def test_refusals(text: str, code: str, message: str) -> None:
     assert any(found.code == code and message in found.message and found.loc for found in caught.value.diagnostics), (
         caught.value
     )
+
+
+TANH = "%r = stablehlo.tanh %t : tensor<2x6xf32>"
+GATHERED = f"""%r = "stablehlo.all_gather"(%t) <{{all_gather_dim = 0 : i64, replica_groups = {ROWS}, {CHANNEL}, use_global_device_ids}}>
+      : (tensor<8x6xf32>) -> tensor<32x6xf32>"""
+GROWN = manual(GATHERED, "8x6", "32x6", ins="{}, {}", outs="{}, {}", whole="32x6")
+OTHER_MESHES = [
+    (manual(TANH), {"x": 2, "y": 2}, "MG0204", "argument 0 of the body", "has tiles f32[4,6], but the body has f32[2,6] on Mesh(x=2, y=2)"),
+    (manual(TANH), {"y": 8}, "MG0204", "result 0 of the body", "has tiles f32[1,6], but the body has f32[2,6]"),
+    (manual(TANH), {"y": 3}, "MG0204", "argument 0 of the body", "8 % 3 = 2"),
+    (manual(TANH), {"z": 8}, "MG0202", "mesh axis 'y'", "not in Mesh(z=8)"),
+    (GROWN, {"x": 2, "y": 2}, "MG0104", "'all_gather'", "2 tiles of 8 do not make up 32 rows"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "sizes", "code", "what", "message"), OTHER_MESHES, ids=range(len(OTHER_MESHES)))
+def test_a_body_written_for_another_mesh_is_refused(
+    text: str, sizes: dict[str, int], code: str, what: str, message: str
+) -> None:
+    with pytest.raises((ProgramError, ShardingError)) as caught:
+        compile(parse_text(text), sizes, target="cpu")
+    found = caught.value.diagnostics
+    assert any(f.code == code and what in f.message and message in f.message and f.loc for f in found), caught.value
+
+
+def test_a_body_fits_a_mesh_with_further_axes() -> None:
+    assert compile(parse_text(manual(TANH)), {"z": 2, "y": 4, "x": 1}, target="cpu").mesh.size == 8
 
 
 @pytest.mark.parametrize("sizes", [(2, 4), (4, 1, 2), (2, 2, 2), (6,)], ids=str)

@@ -20,7 +20,8 @@ from meshgen.ir.dialects.sdy.attributes import ManualAxesAttr, ShardingPerValueA
 from meshgen.ir.dialects.sdy.dialect import checked
 from meshgen.ir.dialects.sdy.manual import ManualComputationOp, ReturnOp
 from meshgen.ir.dialects.sdy.spelling import spell
-from meshgen.ir.graph import Annotation, Node, TensorType, Value
+from meshgen.ir.graph import Annotation, Node, Value
+from meshgen.ir.manual_tiles import tile_fault
 from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
@@ -130,8 +131,11 @@ def _manual_part(importer: Importer, operation: Operation, sharding: Sharding, a
 
 def _check_types(importer: Importer, operation: Operation, what: str, outside: Sequence[SSAValue],
                  shardings: Sequence[Sharding], inside: Sequence[Value]) -> None:  # fmt: skip
-    """The body's types are those of the tiles, and tiles are even."""
-    mesh = importer.reading.module.mesh
+    """The body's types are those of the tiles, and tiles are even.
+
+    Behind `propagate` free axes are among those of the shardings: they may split unevenly.
+    """
+    mesh, is_even = importer.reading.module.mesh, importer.reading.module.stage in ("import", "propagate")
     if not mesh.is_static:
         importer.fault(
             "MG0201", f"a manual computation over {mesh}: an axis has no size", operation, "give it with --mesh"
@@ -139,22 +143,10 @@ def _check_types(importer: Importer, operation: Operation, what: str, outside: S
     if importer.reading.faults:  # the shardings may name axes that there are not
         return
     for number, (ssa, sharding, value) in enumerate(zip(outside, shardings, inside, strict=True)):
-        if message := _type_fault(importer, importer.type(ssa), sharding, value.type):
+        kind = importer.type(ssa)
+        if message := tile_fault(kind, sharding, value.type, mesh, is_even=is_even):
             hint = "write the sizes: tiles are cut from them" if "unknown" in message else ""
             importer.fault("MG0204", f"{what} {number} of the body: {message}", operation, hint)
-
-
-def _type_fault(importer: Importer, kind: TensorType, sharding: Sharding, local: TensorType) -> str:
-    """Behind `propagate` free axes are among those of the shardings: they may split unevenly."""
-    mesh, stage = importer.reading.module.mesh, importer.reading.module.stage
-    if None in kind.shape:
-        return f"{kind} has sizes that are unknown"
-    for dim, size in enumerate(kind.sizes):
-        parts = sharding.parts(dim, mesh)
-        if size % parts and stage in ("import", "propagate"):
-            return f"dim {dim} of {kind} has {size} rows, which {parts} devices do not share evenly ({size} % {parts} = {size % parts})"
-    tile = kind.with_shape(sharding.local_shape(kind.sizes, mesh))
-    return "" if local == tile else f"{kind} split as {sharding} has tiles {tile}, but the body has {local}"
 
 
 @exports("manual")

@@ -63,8 +63,7 @@ def verify_node(node: Node, mesh: Mesh | None = None) -> list[Diagnostic]:
 
     With a mesh, the sizes of collectives on local types are checked too: give it from `partition` on only.
     """
-    results = [value.type for value in node.results]
-    site = Site(node.op, node.attrs, [v.type for v in node.operands], node.regions, results, node.loc)
+    site = _site_of(node)
     _verify(site)
     if mesh is not None and not site.faults and "axes" in node.attrs and node.results:
         _check_on_mesh(site, mesh)
@@ -73,6 +72,18 @@ def verify_node(node: Node, mesh: Mesh | None = None) -> list[Diagnostic]:
         for inner in region.nodes:
             found += verify_node(inner, mesh)
     return found
+
+
+def collective_faults(node: Node, mesh: Mesh) -> list[Diagnostic]:
+    """What is wrong with the axes and the sizes of a collective on local types, on this mesh."""
+    site = _site_of(node)
+    _check_on_mesh(site, mesh)
+    return site.faults
+
+
+def _site_of(node: Node) -> Site:
+    results = [value.type for value in node.results]
+    return Site(node.op, node.attrs, [v.type for v in node.operands], node.regions, results, node.loc)
 
 
 def form_faults(form: Form) -> list[Diagnostic]:
