@@ -173,8 +173,10 @@ def _named_axes(module: Module, *, only_options: bool) -> list[str]:
     required, hinted = Counter[str](), Counter[str]()
     for wish in wishes:
         lies = wish.sharding
-        by_place = sorted(lies.partial_axes, key=lambda axis: split_ref(axis)[:2])
-        named = [axis for axes in (*lies.dims, by_place) for axis in merge(axes, module.mesh)]
+        kinds = {kind for _, kind in lies.partial}  # parts of an axis that are partial with different kinds stay parts
+        by_kind = [[axis for axis, kind in lies.partial if kind == each] for each in sorted(kinds)]
+        by_place = [sorted(axes, key=lambda axis: split_ref(axis)[:2]) for axes in by_kind]
+        named = [axis for axes in (*lies.dims, *by_place) for axis in merge(axes, module.mesh)]
         hinted.update(named)
         required.update(named if wish.required else ())
 

@@ -165,3 +165,17 @@ func.func @main(%x: tensor<9x1xi32> {{shard.sharding = #shard.wish<@mesh, [["x:(
     done = propagate(module)
     assert done.graph.nodes[0].sharding.option[0] == ("x",)
     assert check(module, pipeline=lambda found: partition(materialize(propagate(found)))).ok
+
+
+def test_users_read_a_value_that_is_partial_with_another_kind_over_each_part_of_an_axis() -> None:
+    module = parse_text("""
+shard.grid @mesh(shape = 4) {axis_names = ["y"]}
+func.func @main(%x: tensor<3xi16>) -> tensor<3xi16> {
+  %two_kinds = shard.sharding @mesh split_axes = [[]] partial = min["y:(1)2"] or["y:(2)2"] : !shard.sharding
+  %0 = shard.shard %x to %two_kinds annotate_for_users : tensor<3xi16>
+  %1 = stablehlo.negate %0 : tensor<3xi16>
+  return %1 : tensor<3xi16>
+}""")
+    done = propagate(module)
+    assert done.graph.nodes[0].sharding.results[0].partial == (("y:(1)2", "min"), ("y:(2)2", "or"))
+    assert check(module, pipeline=lambda found: partition(materialize(propagate(found)))).ok
