@@ -5,14 +5,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from meshgen.errors import CODES
+from tests.sources import FILES, ROOT, TESTS, lines_of, place, refuse
 
-ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -30,19 +29,28 @@ def test_generated_pages_are_current() -> None:
     assert stale == [], "run `make docs`"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_documents_name_files_that_exist(document: Path) -> None:
-    text = document.read_text()
-    links = [target for target in re.findall(r"\]\(([^)#:]+)\)", text) if not target.startswith("http")]
-    named = re.findall(r"`((?:meshgen|tests|docs|examples|bench)/[\w/.]+?)/?`", text)
-    missing = [name for name in links if not (document.parent / name).exists()]
-    missing += [name for name in named if not (ROOT / name).exists()]
-    assert missing == []
+def missing_files(document: Path) -> Iterator[str]:
+    """Links and names of files in a document that are nowhere, as document:line."""
+    for number, line in enumerate(lines_of(document), start=1):
+        links = [target for target in re.findall(r"\]\(([^)#:]+)\)", line) if not target.startswith("http")]
+        named = re.findall(r"`((?:meshgen|tests|docs|examples|bench)/[\w/.]+?)/?`", line)
+        missing = [name for name in links if not (document.parent / name).exists()]
+        missing += [name for name in named if not (ROOT / name).exists()]
+        yield from (f"{place(document, number)}: {name}" for name in missing)
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "meshgen").rglob("*.py")), ids=lambda path: path.name)
-def test_every_number_in_the_code_is_a_known_fault(path: Path) -> None:
-    assert set(re.findall(r"MG\d{4}", path.read_text())) <= set(CODES)
+def test_documents_name_files_that_exist() -> None:
+    refuse([offender for document in DOCUMENTS for offender in missing_files(document)])
+
+
+def unknown_numbers(path: Path) -> Iterator[str]:
+    for number, line in enumerate(lines_of(path), start=1):
+        unknown = set(re.findall(r"MG\d{4}", line)) - set(CODES)
+        yield from (f"{place(path, number)}: {code}" for code in sorted(unknown))
+
+
+def test_every_number_in_the_code_is_a_known_fault() -> None:
+    refuse([offender for path in FILES for offender in unknown_numbers(path)])
 
 
 def test_kernels_are_claimed_for_what_is_generated() -> None:
@@ -63,5 +71,5 @@ def test_every_fault_is_explained() -> None:
 
 
 def test_every_fault_is_provoked_by_a_test() -> None:
-    texts = [path.read_text() for path in (ROOT / "tests").rglob("test_*.py")]
-    assert [code for code in CODES if not any(code in text for text in texts)] == []
+    texts = ["\n".join(lines_of(path)) for path in TESTS if path.name.startswith("test_")]
+    refuse([code for code in CODES if not any(code in text for text in texts)])

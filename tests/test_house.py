@@ -1,40 +1,51 @@
-"""The shape of the source: short files, no leftovers."""
+"""The shape of the source: short files, short functions, no leftovers. A test per rule, which lists all offenders as file:line."""
 
 from __future__ import annotations
 
 import ast
 import re
 import statistics
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from tests.sources import FILES, TESTS, lines_of, place, refuse, tree_of
 
-ROOT = Path(__file__).resolve().parents[1]
-FILES = sorted((ROOT / "meshgen").rglob("*.py"))
-LENGTH = {path: len(path.read_text().splitlines()) for path in FILES}
+LEFTOVER = re.compile(r"\bTODO\b|\bFIXME\b|NotImplementedError|/home/|type: ignore(?!\[)")
+MOST_LINES = 350
+MOST_LINES_OF_A_FUNCTION = 55
+
+
+def long_functions(path: Path) -> Iterator[str]:
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.end_lineno:
+            lines = node.end_lineno - node.lineno + 1
+            if lines > MOST_LINES_OF_A_FUNCTION:
+                yield f"{place(path, node.lineno)}: {node.name} has {lines} lines"
+
+
+def leftovers(path: Path) -> Iterator[str]:
+    for number, line in enumerate(lines_of(path), start=1):
+        yield from (f"{place(path, number)}: {found}" for found in LEFTOVER.findall(line))
 
 
 def test_no_file_is_long() -> None:
-    assert {str(path.relative_to(ROOT)): lines for path, lines in LENGTH.items() if lines > 350} == {}
+    refuse([place(path, len(lines_of(path))) for path in [*FILES, *TESTS] if len(lines_of(path)) > MOST_LINES])
 
 
 def test_the_median_file_is_short() -> None:
-    assert statistics.median(LENGTH.values()) < 200
+    assert statistics.median(len(lines_of(path)) for path in FILES) < 200
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_functions_are_short(path: Path) -> None:
-    tree = ast.parse(path.read_text())
-    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    long = {
-        node.name: node.end_lineno - node.lineno + 1
-        for node in functions
-        if node.end_lineno and node.end_lineno - node.lineno >= 55
-    }
-    assert long == {}
+def test_functions_are_short() -> None:
+    refuse([offender for path in FILES for offender in long_functions(path)])
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_leftovers(path: Path) -> None:
-    text = path.read_text()
-    assert re.findall(r"\bTODO\b|\bFIXME\b|NotImplementedError|/home/|type: ignore(?!\[)", text) == []
+def test_no_leftovers() -> None:
+    refuse([offender for path in FILES for offender in leftovers(path)])
+
+
+def test_names_of_test_files_are_unique() -> None:
+    """pytest imports a test file by its base name."""
+    names = Counter(path.name for path in TESTS if path.name.startswith("test_"))
+    refuse([place(path, 1) for path in TESTS if names[path.name] > 1])

@@ -1,37 +1,22 @@
-"""`explain`: chains from a value to an annotation, collectives by value and line, and what if."""
+"""`explain`: chains from a value to an annotation, and collectives by value and line."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import meshgen as mg
 from meshgen import api
 from meshgen.answers.collectives import numbers_about
 from meshgen.answers.explain import explain_collective, explanations
 from meshgen.answers.what_if import annotated_with
 from meshgen.cli import main
-from meshgen.errors import UsageError
 from meshgen.ir.text import parse_text
 from meshgen.pipeline import Timing
-from meshgen.sharding.oracle import check
 from meshgen.sharding.propagate import annotated, propagate, solve
 from meshgen.spec import P
-from tests.acceptance.cases import small
+from tests.answers.explained import CHAIN, LOOP, document
 from tests.programs import mlp
-
-CHAIN = """sdy.mesh @mesh = <["x"=2]>
-func.func @main(%a: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<4x8xf32> {
-  %b = stablehlo.tanh %a : tensor<8x4xf32>
-  %c = stablehlo.transpose %b, dims = [1, 0] : (tensor<8x4xf32>) -> tensor<4x8xf32>
-  %d = stablehlo.exponential %c : tensor<4x8xf32>
-  return %d : tensor<4x8xf32>
-}
-"""
 
 
 @pytest.fixture
@@ -39,12 +24,6 @@ def file(tmp_path: Path) -> Path:
     place = tmp_path / "p.mlir"
     place.write_text(CHAIN)
     return place
-
-
-def document(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
-    capsys.readouterr()
-    assert main([*map(str, words), "--target", "cpu", "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
 
 
 def test_a_chain_leads_over_the_rules_to_the_annotation(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,84 +98,6 @@ def test_values_in_loops_are_explained() -> None:
     assert record["chains"][0]["ties"][-1]["op"] == "tanh" and "input %a" in record["chains"][0]["annotation"]
 
 
-def test_what_if_adds_a_required_annotation(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = document(capsys, "explain", file)
-    assert before["counts"] == {}
-    after = document(capsys, "explain", file, "--what-if", "%c=x,_")
-    assert after["changes"]["ring_bytes"] == {"before": 0, "after": after["ring_bytes"]} and after["ring_bytes"] > 0
-    assert after["changes"]["all_to_all"] == {"before": 0, "after": 1}
-    assert document(capsys, "explain", file, "--what-if", "4=x,_")["counts"] == after["counts"]
-    assert [row["kind"] for row in after["appear"]] == ["all_to_all"] and after["vanish"] == []
-    main(["explain", str(file), "--what-if", "%c=x,_", "--target", "cpu"])
-    assert "If %c were [{x}, {}]" in capsys.readouterr().out
-
-
-def test_what_if_of_an_input_replaces_its_annotation(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    after = document(capsys, "explain", file, "--what-if", "a=_,x", "--what-if", "d=x,_")
-    assert after["counts"] == {} and after["what_if"] == {"a": "[{}, {x}]", "d": "[{x}, {}]"}
-
-
-@pytest.mark.parametrize("name", ["%c", "b", "3", "a"])
-def test_what_if_keeps_the_meaning(name: str) -> None:
-    module = annotated_with(parse_text(CHAIN), {name: P(None, "x")})
-
-    def lowered(entered: Any) -> Any:
-        return mg.lower(entered, stage="partition")
-
-    assert check(module, pipeline=lowered).ok
-    assert parse_text(CHAIN).graph.nodes[0].op == "tanh"  # the program itself is not changed
-
-
-def test_an_annotated_value_gets_the_new_annotation() -> None:
-    text = CHAIN.replace("  %c =", '  %s = sdy.sharding_constraint %b <@mesh, [{"x"}, {}]> : tensor<8x4xf32>\n  %c =').replace("%c = stablehlo.transpose %b", "%c = stablehlo.transpose %s")  # fmt: skip
-    module = annotated_with(parse_text(text), {"s": P(None, "x")})
-    wishes = [node.attrs["sharding"] for node in module.graph.nodes if node.op == "annotate"]
-    assert wishes == [P(None, "x")]
-
-
-@pytest.mark.parametrize(
-    "wish, text", [("nope=x,_", "no value 'nope'"), ("99=x,_", "no value '99'"), ("c", "NAME=SPEC")]
-)
-def test_bad_questions_are_usage_errors(file: Path, capsys: pytest.CaptureFixture[str], wish: str, text: str) -> None:
-    assert main(["explain", str(file), "--what-if", wish]) == 2
-    error = capsys.readouterr().err
-    assert text in error and "MG0001" in error
-
-
-def test_what_if_of_a_bad_sharding_is_located(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", str(file), "--what-if", "c=q,_"]) == 1
-    error = capsys.readouterr().err
-    assert "MG0202" in error and "p.mlir:4" in error
-
-
-def test_what_if_needs_the_program_as_entered() -> None:
-    late = propagate(parse_text(CHAIN))
-    with pytest.raises(UsageError, match="after its shardings were chosen"):
-        annotated_with(replace(late), {"c": P("x")})
-
-
-def test_a_line_of_several_values_is_ambiguous(tmp_path: Path) -> None:
-    text = CHAIN.replace(
-        "  %c = stablehlo.transpose", "  %q = stablehlo.abs %b : tensor<8x4xf32>  %c = stablehlo.transpose"
-    )
-    with pytest.raises(UsageError, match="is 2 values"):
-        annotated_with(parse_text(text), {"4": P("x")})
-
-
-def test_what_if_tells_which_collectives_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the result left partial, the sum that is required of it vanishes where nothing needs it whole."""
-    place = tmp_path / "mlp.mlir"
-    place.write_text(mlp())
-    after = document(capsys, "explain", place, "--what-if", "w2=_,_")
-    assert [row["kind"] for row in after["vanish"]] == ["all_reduce"]
-    assert [row["kind"] for row in after["appear"]] == ["all_gather"]
-    assert main(["explain", str(place), "--what-if", "w2=_,_", "--target", "cpu"]) == 0
-    out = capsys.readouterr().out
-    assert "vanishes: all_reduce over y" in out and "appears: all_gather over y" in out and "mlp.mlir:" in out
-    assert main(["explain", str(place), "--what-if", "w2=y,_", "--target", "cpu"]) == 0
-    assert "the same collectives" in capsys.readouterr().out
-
-
 def test_a_collective_is_explained_by_its_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "mlp.mlir"
     place.write_text(mlp())
@@ -235,28 +136,6 @@ def test_options_may_stand_before_and_between_what_has_no_name(file: Path, capsy
         assert "%c = transpose" in capsys.readouterr().out
     assert main(["explain", str(file), "%c", "%d", "--target", "cpu"]) == 2
     assert "unrecognized arguments: %d" in capsys.readouterr().err
-
-
-LOOP = """sdy.mesh @mesh = <["x"=2]>
-func.func @main(%a: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %w: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<8x4xf32> {
-  %z = stablehlo.constant dense<0> : tensor<i32>
-  %n = stablehlo.constant dense<3> : tensor<i32>
-  %k = stablehlo.constant dense<1> : tensor<i32>
-  %l:2 = stablehlo.while(%i = %z, %u = %a) : tensor<i32>, tensor<8x4xf32>
-    cond {
-      %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
-      stablehlo.return %p : tensor<i1>
-    } do {
-      %j = stablehlo.add %i, %k : tensor<i32>
-      %v = stablehlo.dot_general %u, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
-      %s = stablehlo.tanh %v : tensor<8x4xf32>
-      %t = stablehlo.tanh %v : tensor<8x4xf32>
-      %o = stablehlo.add %s, %t : tensor<8x4xf32>
-      stablehlo.return %j, %o : tensor<i32>, tensor<8x4xf32>
-    }
-  return %l#1 : tensor<8x4xf32>
-}
-"""
 
 
 def test_what_a_loop_carries_is_explained_and_can_be_annotated() -> None:
@@ -307,13 +186,6 @@ def test_a_number_that_is_a_value_and_no_line_is_told_how_to_ask(
     assert "the value is %70" in capsys.readouterr().err
 
 
-def test_a_spec_can_be_given_back(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (record,) = document(capsys, "explain", file, "%d")["explanations"]
-    assert record["spec"] == "_,x"
-    found = document(capsys, "explain", file, "--what-if", f"%d={record['spec']}")
-    assert not found["vanish"] and not found["appear"]
-
-
 TWO_SUMS = """sdy.mesh @mesh = <["x"=2]>
 func.func @main(%a: tensor<8x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %b: tensor<8x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
   %s = stablehlo.dot_general %a, %a, contracting_dims = [1] x [1] : (tensor<8x4096xf32>, tensor<8x4096xf32>) -> tensor<8x8xf32>
@@ -335,20 +207,3 @@ def test_collectives_that_become_one_serve_the_edges_of_both() -> None:
         for node in parse_text(executable.as_text("partition")).graph.nodes
         if node.op == "all_reduce"
     ] == [row.edges]
-
-
-ASKED = [
-    ("mlp_train_zero3", "arg4", "_,dp"), ("moe_ep_nohint", "arg0", "_,x,_"), ("attn_tp", "arg4", "_,_,tp"),
-    ("conv_halo", "arg0", "h,_,_,_"), ("decode_heads", "arg1", "tp,_,_,_"), ("xent_vocab_onehot", "arg0", "_,_,tp"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("name, value, spec", [each for each in ASKED if small(each[0]).exists()])
-def test_what_if_is_what_compiling_so_gives(
-    name: str, value: str, spec: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = document(capsys, "explain", small(name), "--what-if", f"{value}={spec}")
-    given = document(capsys, "explain", small(name), "--spec", f"{value}={spec}")
-    for figure in ("collectives", "counts", "ring_bytes", "peak_memory_bytes", "step_seconds", "kernels"):
-        assert asked[figure] == given[figure], figure
-    assert asked["changes"]["ring_bytes"]["after"] == given["ring_bytes"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,56 +18,16 @@ from meshgen.sharding.optimizations.fold_reductions import fold_reductions
 from meshgen.sharding.optimizations.merge_duplicates import merge_duplicates
 from meshgen.sharding.optimizations.narrow_moves import narrow_moves
 from meshgen.sharding.optimizations.raise_slices import raise_slices
-from meshgen.sharding.optimizations.reassociate import reassociate
 from meshgen.sharding.optimizations.replan import replan
 from meshgen.sharding.optimizations.rewrite import total_bytes
 from meshgen.sharding.optimizations.sink_moves import sink_moves
 from meshgen.sharding.optimize import PASSES, optimize
 from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
-from meshgen.spec import P, Sharding
-from tests.sharding.local_programs import Program, whole_numbers
+from meshgen.spec import P
+from tests.sharding.local_programs import Program
+from tests.sharding.materialized import SUM_X, SUM_XY, T, check, cut, gather, module, reduce_
 from tests.sharding.test_materialize import random_program, without_annotations
-
-T = "f32[8,12]"
-SUM_X, SUM_XY = P(None, None, partial="x"), P(None, None, partial=("x", "y"))
-
-
-def module(program: Program, *outputs: Value) -> Module:
-    for node in program.graph.nodes:  # as materialize leaves it
-        for value in (*node.operands, *node.results):
-            assert value.sharding is not None
-    return Module(program.mesh, replace(program.graph, outputs=list(outputs)), "materialize")
-
-
-def reduce_(
-    p: Program, value: Value, spec: Sharding | None = None, axes: tuple[str, ...] = ("x",), kind: str = "sum"
-) -> Value:
-    return p.add("all_reduce", [value], str(value.type), spec, axes=axes, kind=kind, why=f"reduce {value.name}")
-
-
-def gather(
-    p: Program, value: Value, spec: Sharding | None = None, axes: tuple[str, ...] = ("x",), dim: int = 0
-) -> Value:
-    return p.add("all_gather", [value], str(value.type), spec, axes=axes, dim=dim, why=f"gather {value.name}")
-
-
-def cut(p: Program, value: Value, spec: Sharding, axes: tuple[str, ...] = ("x",), dim: int = 0) -> Value:
-    return p.add("all_slice", [value], str(value.type), spec, axes=axes, dim=dim)
-
-
-def check(before: Module, rule: Callable[[Module], Module], wanted: Sequence[str]) -> Module:
-    """The ops after a pass; bytes do not grow, all ranks compute the same as before, the input is left alone."""
-    old = [(n.op, tuple(n.operands)) for n in before.graph.nodes]
-    after = rule(before)
-    assert [n.op for n in after.graph.nodes] == list(wanted)
-    assert [(n.op, tuple(n.operands)) for n in before.graph.nodes] == old
-    assert total_bytes(after.graph, after.mesh) <= total_bytes(before.graph, before.mesh)
-    args = [whole_numbers(str(v.type), seed) for seed, v in enumerate(before.graph.inputs)]
-    runs = [simulate(partition(m), args) for m in (before, after)]
-    for left, right in zip(*runs, strict=True):
-        np.testing.assert_array_equal(left, right)
-    return after
 
 
 def test_groups_of_one_device_do_nothing() -> None:
@@ -181,50 +140,6 @@ def test_two_opposite_exchanges_cancel() -> None:
     p = Program(x=2)
     v = p.add("all_to_all", [p.input(T, P("x"))], T, P(None, "x"), axes=("x",), split_dim=1, concat_dim=0)
     check(module(p, p.add("all_to_all", [v], T, P("x"), axes=("x",), split_dim=0, concat_dim=1)), cancel_pairs, [])
-
-
-@pytest.mark.parametrize(
-    ("op", "kind"), [("add", "sum"), ("subtract", "sum"), ("maximum", "max"), ("multiply", "product")]
-)
-def test_two_reductions_become_one(op: str, kind: str) -> None:
-    p = Program(x=2)
-    spec = P(None, None, partial={"x": kind})
-    sums = [reduce_(p, p.input(T, spec), kind=kind) for _ in range(2)]
-    check(module(p, p.add(op, sums, T)), reassociate, [op, "all_reduce"])
-
-
-def test_a_sum_of_many_reductions_needs_one() -> None:
-    p = Program(x=2)
-    total = reduce_(p, p.input(T, SUM_X))
-    for _ in range(3):
-        total = p.add("add", [total, reduce_(p, p.input(T, SUM_X))], T)
-    check(module(p, total), reassociate, ["add"] * 3 + ["all_reduce"])
-
-
-def test_two_reduce_scatters_become_one() -> None:
-    p = Program(x=2)
-    parts = [p.add("reduce_scatter", [p.input(T, SUM_X)], T, P("x"), axes=("x",), dim=0, kind="sum") for _ in range(2)]
-    check(module(p, p.add("add", parts, T, P("x"))), reassociate, ["add", "reduce_scatter"])
-
-
-def test_a_value_added_to_itself() -> None:
-    p = Program(x=2)
-    v = reduce_(p, p.input(T, SUM_X))
-    check(module(p, p.add("add", [v, v], T)), reassociate, ["add", "all_reduce"])
-
-
-@pytest.mark.parametrize("why", ["product of sums", "another use", "other kinds"])
-def test_reductions_that_must_stay(why: str) -> None:
-    p = Program(x=2)
-    kinds = ("sum", "max" if why == "other kinds" else "sum")
-    sums = [reduce_(p, p.input(T, P(None, None, partial={"x": kind})), kind=kind) for kind in kinds]
-    result = p.add("multiply" if why == "product of sums" else "add", sums, T)
-    outputs = [result, sums[0]] if why == "another use" else [result]
-    check(module(p, *outputs), reassociate, ["all_reduce", "all_reduce", result_op(why)])
-
-
-def result_op(why: str) -> str:
-    return "multiply" if why == "product of sums" else "add"
 
 
 def test_gathers_move_below_what_joins_them() -> None:

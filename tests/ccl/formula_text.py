@@ -1,0 +1,32 @@
+"""The value of a volume formula's text, by an evaluator that shares nothing with the formula."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable
+from fractions import Fraction
+
+from meshgen.mesh import Mesh
+
+OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+}  # fmt: skip
+
+
+def valued(text: str, mesh: Mesh) -> Fraction:
+    """The value of a formula's text: an evaluator of its own, that shares nothing with the formula."""
+
+    def walk(node: ast.expr) -> Fraction:
+        if isinstance(node, ast.BinOp):
+            return OPERATORS[type(node.op)](walk(node.left), walk(node.right))
+        if isinstance(node, ast.Call):
+            assert isinstance(node.func, ast.Name) and node.func.id == "ceil"
+            return Fraction(math.ceil(walk(node.args[0])))
+        if isinstance(node, ast.Name):
+            return Fraction(mesh.axis_size(node.id.removeprefix("n_")))
+        assert isinstance(node, ast.Constant) and isinstance(node.value, int)
+        return Fraction(node.value)
+
+    return walk(ast.parse(text, mode="eval").body)

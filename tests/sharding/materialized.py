@@ -1,0 +1,55 @@
+"""Modules as materialize leaves them, made op by op, and what holds of every pass on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from meshgen.ir.graph import Module, Value
+from meshgen.runtime.simulate import simulate
+from meshgen.sharding.optimizations.rewrite import total_bytes
+from meshgen.sharding.partition import partition
+from meshgen.spec import P, Sharding
+from tests.sharding.local_programs import Program, whole_numbers
+
+T = "f32[8,12]"
+SUM_X, SUM_XY = P(None, None, partial="x"), P(None, None, partial=("x", "y"))
+
+
+def module(program: Program, *outputs: Value) -> Module:
+    for node in program.graph.nodes:  # as materialize leaves it
+        for value in (*node.operands, *node.results):
+            assert value.sharding is not None
+    return Module(program.mesh, replace(program.graph, outputs=list(outputs)), "materialize")
+
+
+def reduce_(
+    p: Program, value: Value, spec: Sharding | None = None, axes: tuple[str, ...] = ("x",), kind: str = "sum"
+) -> Value:
+    return p.add("all_reduce", [value], str(value.type), spec, axes=axes, kind=kind, why=f"reduce {value.name}")
+
+
+def gather(
+    p: Program, value: Value, spec: Sharding | None = None, axes: tuple[str, ...] = ("x",), dim: int = 0
+) -> Value:
+    return p.add("all_gather", [value], str(value.type), spec, axes=axes, dim=dim, why=f"gather {value.name}")
+
+
+def cut(p: Program, value: Value, spec: Sharding, axes: tuple[str, ...] = ("x",), dim: int = 0) -> Value:
+    return p.add("all_slice", [value], str(value.type), spec, axes=axes, dim=dim)
+
+
+def check(before: Module, rule: Callable[[Module], Module], wanted: Sequence[str]) -> Module:
+    """The ops after a pass; bytes do not grow, all ranks compute the same as before, the input is left alone."""
+    old = [(n.op, tuple(n.operands)) for n in before.graph.nodes]
+    after = rule(before)
+    assert [n.op for n in after.graph.nodes] == list(wanted)
+    assert [(n.op, tuple(n.operands)) for n in before.graph.nodes] == old
+    assert total_bytes(after.graph, after.mesh) <= total_bytes(before.graph, before.mesh)
+    args = [whole_numbers(str(v.type), seed) for seed, v in enumerate(before.graph.inputs)]
+    runs = [simulate(partition(m), args) for m in (before, after)]
+    for left, right in zip(*runs, strict=True):
+        np.testing.assert_array_equal(left, right)
+    return after
