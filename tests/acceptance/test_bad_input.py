@@ -1,6 +1,7 @@
 """Bad input of every kind that users meet: its own number and place, the exit code of the manual, nothing half-written.
 
-`tests/test_cli_refusals.py` looks at the messages within the process; here commands run as a user runs them.
+Commands run in the folder of their files. One of each kind runs in a process of its own, as a user runs it; that a process ends as
+`main` returns is all that the others could add to that.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,31 +69,66 @@ FAULTS = {
 }
 
 
-def meshgen(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own."""
-    call = [sys.executable, "-m", "meshgen", *map(str, words)]
-    return subprocess.run(call, capture_output=True, text=True, cwd=cwd, env=environment(), timeout=120)
+@dataclass(frozen=True)
+class Done:
+    """A command that has ended: its exit code and what it printed."""
+
+    code: int
+    out: str
+    err: str
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def meshgen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command in the test's folder."""
+
+    def run(*words: object) -> Done:
+        monkeypatch.chdir(tmp_path)
+        capsys.readouterr()
+        code = main([*map(str, words)])
+        return Done(code, *capsys.readouterr())
+
+    return run
+
+
+def process(*words: object, cwd: Path, text: str = "") -> Done:
+    """The command in a process of its own, with a text on its standard input."""
+    done = subprocess.run(
+        [sys.executable, "-m", "meshgen", *map(str, words)],
+        input=text, capture_output=True, text=True, cwd=cwd, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=120,
+    )  # fmt: skip
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def is_refused(done: Done, fault: Fault, place: Path) -> None:
+    assert done.code == 1 and done.out == ""
+    assert "Traceback" not in done.err and "internal error" not in done.err
+    assert set(re.findall(r"error (MG\d{4}):", done.err)) == {fault.number}, done.err
+    found = {int(line) for line in re.findall(r"program\.mlir:(\d+): error", done.err)}
+    assert found == set(fault.lines), done.err
+    assert all(word in done.err for word in fault.words), done.err
+    # What was there stays, and nothing lies beside it.
+    assert (place / "out.mgx").read_bytes() == UNUSED_OUTPUT
+    assert sorted(p.name for p in place.iterdir()) == ["out.mgx", "program.mlir"]
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_program_is_refused_with_its_place(name: str, tmp_path: Path) -> None:
+def test_a_program_is_refused_with_its_place(name: str, tmp_path: Path, meshgen: Run) -> None:
     fault = FAULTS[name]
     (tmp_path / "program.mlir").write_text(fault.text)
     (tmp_path / "out.mgx").write_bytes(UNUSED_OUTPUT)
-    done = meshgen("compile", "program.mlir", "--target", "cpu", "-o", "out.mgx", cwd=tmp_path)
-    assert done.returncode == 1 and done.stdout == ""
-    assert "Traceback" not in done.stderr and "internal error" not in done.stderr
-    assert set(re.findall(r"error (MG\d{4}):", done.stderr)) == {fault.number}, done.stderr
-    found = {int(line) for line in re.findall(r"program\.mlir:(\d+): error", done.stderr)}
-    assert found == set(fault.lines), done.stderr
-    assert all(word in done.stderr for word in fault.words), done.stderr
-    # What was there stays, and nothing lies beside it.
-    assert (tmp_path / "out.mgx").read_bytes() == UNUSED_OUTPUT
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.mgx", "program.mlir"]
+    is_refused(meshgen("compile", "program.mlir", "--target", "cpu", "-o", "out.mgx"), fault, tmp_path)
+
+
+def test_a_process_refuses_a_program_too(tmp_path: Path) -> None:
+    fault = FAULTS["unknown operations"]
+    (tmp_path / "program.mlir").write_text(fault.text)
+    (tmp_path / "out.mgx").write_bytes(UNUSED_OUTPUT)
+    done = process("compile", "program.mlir", "--target", "cpu", "-o", "out.mgx", cwd=tmp_path)
+    is_refused(done, fault, tmp_path)
 
 
 def test_each_kind_has_a_number_of_its_own() -> None:
@@ -114,19 +151,19 @@ def test_the_document_says_the_same(name: str, tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_program_on_stdin_is_refused_too(tmp_path: Path) -> None:
-    call = [sys.executable, "-m", "meshgen", "check", "-"]
-    done = subprocess.run(
-        call, input=UNKNOWN_OPS, capture_output=True, text=True, cwd=tmp_path, env=environment(), timeout=120
-    )
-    assert done.returncode == 1 and done.stdout == "" and "Traceback" not in done.stderr
-    assert re.findall(r"^-:(\d+): error MG0103", done.stderr, re.MULTILINE) == ["2", "4", "5"]
+    done = process("check", "-", cwd=tmp_path, text=UNKNOWN_OPS)
+    assert done.code == 1 and done.out == "" and "Traceback" not in done.err
+    assert re.findall(r"^-:(\d+): error MG0103", done.err, re.MULTILINE) == ["2", "4", "5"]
 
 
-def test_a_missing_file_is_usage(tmp_path: Path) -> None:
-    for words in (["check", "nowhere.mlir"], ["run", "nowhere.mgx"], ["inspect", "nowhere.mgx"], ["diff", "a", "b"]):
-        done = meshgen(*words, cwd=tmp_path)
-        assert done.returncode == 2 and done.stdout == ""
-        assert "error MG0002:" in done.stderr and "Traceback" not in done.stderr
+MISSING = (["check", "nowhere.mlir"], ["run", "nowhere.mgx"], ["inspect", "nowhere.mgx"], ["diff", "a", "b"])
+
+
+@pytest.mark.parametrize("words", MISSING, ids=lambda words: words[0])
+def test_a_missing_file_is_usage(words: list[str], tmp_path: Path, meshgen: Run) -> None:
+    done = meshgen(*words)
+    assert done.code == 2 and done.out == ""
+    assert "error MG0002:" in done.err and "Traceback" not in done.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -185,13 +222,13 @@ def test_a_module_with_something_behind_it_is_refused(
 
 
 def test_more_devices_than_the_module_has(module: Path, tmp_path: Path) -> None:
-    done = meshgen("run", module, "--devices", 64, "--output", "result.npz", cwd=tmp_path)
-    assert done.returncode == 5 and done.stdout == ""
-    assert "error MG0603:" in done.stderr and "4 devices" in done.stderr and "64" in done.stderr
-    assert "Traceback" not in done.stderr and list(tmp_path.iterdir()) == []
+    done = process("run", module, "--devices", 64, "--output", "result.npz", cwd=tmp_path)
+    assert done.code == 5 and done.out == ""
+    assert "error MG0603:" in done.err and "4 devices" in done.err and "64" in done.err
+    assert "Traceback" not in done.err and list(tmp_path.iterdir()) == []
 
 
-def test_output_that_cannot_be_written_leaves_nothing(module: Path, tmp_path: Path) -> None:
+def test_output_that_cannot_be_written_leaves_nothing(module: Path, tmp_path: Path, meshgen: Run) -> None:
     (tmp_path / "program.mlir").write_text(mlp())
     (tmp_path / "taken").mkdir()
     for words in (
@@ -199,8 +236,8 @@ def test_output_that_cannot_be_written_leaves_nothing(module: Path, tmp_path: Pa
         ["compile", "program.mlir", "--target", "cpu", "-o", "nowhere/out.mgx"],
         ["run", module, "--output", "nowhere/result.npz"],
     ):
-        done = meshgen(*words, cwd=tmp_path)
-        assert done.returncode == 2, done.stderr
-        assert "error MG0003:" in done.stderr and "Traceback" not in done.stderr
+        done = meshgen(*words)
+        assert done.code == 2, done.err
+        assert "error MG0003:" in done.err and "Traceback" not in done.err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["program.mlir", "taken"]
     assert list((tmp_path / "taken").iterdir()) == []

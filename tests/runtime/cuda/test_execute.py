@@ -15,7 +15,8 @@ from meshgen.runtime.cuda.execute import Executor, Program
 from meshgen.runtime.manifest import Kernel
 from tests.programs import mlp
 from tests.runtime.cuda.steps import arguments, assert_same_bits, filled, gpus, on_gpus, planned, programs
-from tests.runtime.test_control_flow import BRANCH, HALVES, SCALE, SUMS, A
+from tests.runtime.test_control_flow import BRANCH, SCALE, SUMS, A
+from tests.runtime.test_control_flow_by_rank import HALVES
 
 MLIR = Path(__file__).parents[2] / "data" / "mlir"
 FILES = [
