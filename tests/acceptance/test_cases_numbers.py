@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 from meshgen.cli import main
+from meshgen.frontend.mlir import read_mlir
+from meshgen.ir.text import print_text
 from meshgen.runtime.loading import load
 from tests.acceptance.cases import CASES, PROGRAMS, arguments, needs_cases, recipe, small
 
@@ -24,21 +27,25 @@ def document(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, d
     return code, json.loads(out or "{}") | {"stderr": err}
 
 
-@pytest.mark.parametrize("form", ["shardy", "generic"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_check_is_ok(name: str, form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code, got = document(capsys, "check", small(name, form), "--target", "cpu")
+def test_check_is_ok(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, got = document(capsys, "check", small(name), "--target", "cpu")
     assert code == 0, got["stderr"]
     assert got["check"]["ok"] and got["check"]["max_abs_error"] <= got["check"]["tolerance"]
     with np.load(CASES / "small" / f"{name}.npz") as expected:
         assert [tuple(o["shape"]) for o in got["check"]["outputs"]] == [expected[k].shape for k in expected.files]
 
 
+def read_text(name: str, form: str) -> str:
+    """The program as it is read from a form; the forms name values differently, so that they are numbered here."""
+    numbers: dict[str, str] = {}
+    text = print_text(read_mlir(small(name, form)))
+    return re.sub(r"%[\w$.]+", lambda found: numbers.setdefault(found[0], f"%{len(numbers)}"), text)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_both_forms_are_one_program(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    keys = ("mesh", "counts", "ring_bytes", "peak_memory_bytes", "kernels", "device_bytes")
-    pretty, generic = (document(capsys, "explain", small(name, form))[1] for form in ("shardy", "generic"))
-    assert {key: pretty[key] for key in keys} == {key: generic[key] for key in keys}
+def test_both_forms_are_one_program(name: str) -> None:
+    assert read_text(name, "shardy") == read_text(name, "generic")
 
 
 def run_case(name: str, device: str, place: Path, capsys: pytest.CaptureFixture[str], target: str = "cpu") -> None:
