@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PINNED := $(PIP) --require-hashes --only-binary=:all: -r
 BLOCK := examples/transformer_block.mlir
 
-.PHONY: demo test lint gpu native setup docs pins clean
+.PHONY: demo test quick lint gpu native setup docs pins clean
 
 # The main job: a transformer block that JAX lowered becomes a module for two GPU architectures and runs on 8 simulated ranks.
 demo: .venv/core.stamp
@@ -16,6 +16,29 @@ demo: .venv/core.stamp
 
 test: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# For the loop of edit and run: the test files of each folder that say most for the time they take, 90 s on two cores together.
+QUICK := $(addprefix tests/,test_api.py test_axis_refs.py test_docs.py test_errors.py test_house.py test_layering.py test_mesh.py \
+    test_pipeline.py test_spec.py) \
+  $(addprefix tests/frontend/,test_jax.py test_mlir.py test_tracer.py test_tracer_refusals.py) \
+  $(addprefix tests/ir/,test_evaluate.py test_infer.py test_shard_dialect.py test_shard_import.py test_stablehlo_faults.py \
+    test_stablehlo_text.py test_stages.py) \
+  $(addprefix tests/sharding/,test_alternatives.py test_materialize.py test_optimize.py test_oracle.py test_partition.py \
+    test_propagate.py test_rules.py meshes/test_meshes_numbers.py reshard/test_reshard.py) \
+  $(addprefix tests/codegen/,test_bounds.py test_cache.py test_fuse.py test_memory.py test_package.py test_schedule.py test_triton_source.py) \
+  $(addprefix tests/ccl/,test_cost.py test_lower.py test_simulated.py test_volume.py) \
+  $(addprefix tests/simulator/,test_simulation.py) \
+  $(addprefix tests/runtime/,test_control_flow.py test_interpret.py test_module.py test_module_calls.py test_session.py test_simulate.py \
+    cuda/test_execute.py) \
+  $(addprefix tests/emulator/,test_arithmetic.py test_kernels.py test_nccl.py test_parse.py) \
+  $(addprefix tests/answers/,test_comms_tree.py test_explain.py) \
+  $(addprefix tests/executables/,test_arguments.py test_open_sizes.py) \
+  $(addprefix tests/native/,test_native.py) \
+  $(addprefix tests/commands/,test_cli.py test_cli_refusals.py) \
+  $(addprefix tests/acceptance/,test_mlir_programs.py test_rfc.py)
+
+quick: .venv/dev.stamp
+	$(BIN)/python -m pytest -n auto --dist worksteal $(QUICK)
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .

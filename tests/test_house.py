@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.sources import FILES, TESTS, lines_of, place, refuse, tree_of
+from tests.sources import FILES, ROOT, TESTS, lines_of, place, refuse, tree_of
 
 LEFTOVER = re.compile(r"\bTODO\b|\bFIXME\b|NotImplementedError|/home/|type: ignore(?!\[)")
 MOST_LINES = 350
@@ -49,3 +49,16 @@ def test_names_of_test_files_are_unique() -> None:
     """pytest imports a test file by its base name."""
     names = Counter(path.name for path in TESTS if path.name.startswith("test_"))
     refuse([place(path, 1) for path in TESTS if names[path.name] > 1])
+
+
+def quick_tests() -> list[Path]:
+    """The files of `make quick`."""
+    lists = re.findall(r"addprefix (tests/[^,]*),([^)]+)\)", (ROOT / "Makefile").read_text())
+    return [ROOT / f"{folder}{name}" for folder, names in lists for name in names.replace("\\", "").split()]
+
+
+def test_make_quick_names_tests_of_every_folder() -> None:
+    refuse([f"{path} is not there" for path in quick_tests() if path not in TESTS])
+    folders = [{path.relative_to(ROOT / "tests").parts[0] for path in paths if path.name.startswith("test_")}
+               for paths in (TESTS, quick_tests())]  # fmt: skip
+    refuse([f"tests/{name} is not among them" for name in sorted(folders[0] - folders[1]) if not name.endswith(".py")])
