@@ -16,7 +16,7 @@ from meshgen.ir.canonical import canonical_order
 from meshgen.ir.infer.limits import MAX_NESTING
 from meshgen.ir.text import parse_text
 
-LENGTH = 1500  # more than Python's stack has frames
+LENGTH = 1050  # more than Python's stack has frames
 T, INDEX = "tensor<8x4xf32>", "tensor<i32>"
 LINES = {
     "element-wise": (f"%N = stablehlo.tanh %P : {T}", ""),

@@ -13,6 +13,7 @@ from meshgen.cli import main
 from meshgen.pipeline import Options, Timing
 from meshgen.sharding.generate import random_program
 from tests.acceptance.cases import small
+from tests.plans import plan_of
 from tests.programs import mlp
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -34,7 +35,7 @@ def test_the_operation_the_reshard_and_the_collective() -> None:
 
 @pytest.mark.parametrize("path", [*FILES, *sorted(EXAMPLES.glob("*.mlir"))], ids=lambda path: path.name)
 def test_every_collective_hangs_on_an_operation(path: Path) -> None:
-    executable = api.plan(path, target="cpu")
+    executable = plan_of(path)
     roots = comms_tree(executable)
     assert {n for root in roots for b in root.branches for n in b.collectives} == set(range(len(executable.comms)))
     assert all(root.ring_bytes == sum(executable.comms[n].ring_bytes for n in {n for b in root.branches for n in b.collectives}) for root in roots)  # fmt: skip

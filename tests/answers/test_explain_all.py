@@ -21,7 +21,9 @@ from meshgen.sharding.propagate import annotated, solve
 from meshgen.sharding.propagation.chains import Reasons
 from meshgen.sharding.propagation.rivals import lost_hints
 from tests.acceptance.cases import realistic_names, small
+from tests.plans import plan_of
 from tests.programs import mlp
+from tests.trials import trials
 
 ROOT = Path(__file__).parents[2]
 FILES = [
@@ -64,7 +66,7 @@ def assert_used_axes_are_explained(known: Known) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_every_axis_has_a_chain_and_every_collective_a_reason(path: Path) -> None:
-    executable = api.plan(path, target="cpu")
+    executable = plan_of(path)
     if "propagate" in executable.stages and "import" in executable.stages:
         known = known_of(executable)
         assert_axes_have_chains(known.values(), known)
@@ -78,7 +80,7 @@ def assert_collectives_have_reasons(executable: Executable) -> None:
         assert all(word not in row.why for word in ("unknown", "None")), row.why
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", trials(30))
 def test_random_programs_are_explained_to_the_last_axis(seed: int) -> None:
     module = random_program(seed)
     solved = solve(module)

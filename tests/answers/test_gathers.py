@@ -19,6 +19,7 @@ from meshgen.pipeline import Options, Timing
 from meshgen.sharding.generate import random_program
 from meshgen.spec import parse_sharding
 from tests.acceptance.cases import small
+from tests.plans import plan_of
 
 HEAD = 'sdy.mesh @mesh = <["x"=2]>\n'
 ROWS = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
@@ -131,7 +132,7 @@ CASES = ["mlp_train_zero3", "attn_fused_qkv_tp", "moe_ep_nohint", "xent_vocab_on
 @pytest.mark.parametrize("name", [name for name in CASES if small(name).exists()])
 def test_advice_is_what_compiling_so_gives(name: str) -> None:
     """Annotated as advised, instead of left out, the program moves as much as was promised."""
-    executable = api.plan(small(name), target="cpu")
+    executable = plan_of(small(name))
     for advice in mg.advise(executable):
         changed = annotated_with(executable.stages["import"], {advice.value: parse_sharding(advice.spec)})
         after = api.plan_module(changed, Options("cpu"), Timing())

@@ -18,6 +18,7 @@ from meshgen.sharding.analyze import analyze
 from meshgen.sharding.partition import partition
 from meshgen.spec import P
 from tests.acceptance.cases import realistic_names, small
+from tests.plans import plan_of
 from tests.programs import mlp
 from tests.sharding.local_programs import Program
 
@@ -159,7 +160,7 @@ def test_the_static_plan_holds_what_the_analysis_counts(program: str | Path) -> 
     What is the plan's alone: scratch of collectives and control flow, and sums that are written over their summands. What regions
     of control flow need lies in an arena of their own, in which buffers are aligned: it may hold a little more.
     """
-    executable = api.plan(program, target="cpu")
+    executable = plan_of(program) if isinstance(program, Path) else api.plan(program, target="cpu")
     plan, memory = executable.plan, executable.memory
     found = analyze(scheduled(executable.fused, plan)).peak
     assert memory.live_bytes <= memory.peak_bytes

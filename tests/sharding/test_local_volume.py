@@ -30,6 +30,7 @@ from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
 from tests.acceptance.cases import small
 from tests.ccl.formula_text import valued
+from tests.plans import plan_of
 from tests.programs import mlp
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -176,7 +177,7 @@ def volumes() -> Iterator[tuple[str, Executable]]:
     """Programs, those of each mesh by themselves: files, random ones, and random ones on two meshes."""
     files = [*sorted((ROOT / "examples").glob("*.mlir")), *(p for p in map(small, PLANS) if p.exists())]
     for path in files:
-        yield from ((path.name, part) for part in api.plan(path, target="cpu").parts)
+        yield from ((path.name, part) for part in plan_of(path).parts)
     for seed in GENERATED:
         make = random_program_on_two_meshes if seed % 4 == 3 else random_program
         yield from ((str(seed), part) for part in api.plan_module(make(seed), Options("cpu"), Timing()).parts)

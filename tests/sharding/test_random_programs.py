@@ -25,8 +25,10 @@ from meshgen.sharding.meshes.place import place
 from meshgen.sharding.oracle import Run, check
 from meshgen.sharding.partitioners import PARTITIONERS, Site
 from meshgen.spec import PARTIAL_KINDS, Sharding
+from tests.trials import trials
 
-CASES, GROUPS = 2000, 40  # a failing group names its seeds
+GROUP = 50  # random programs, so that a failure names a few seeds; `meshgen check --random N` makes any number of them
+COVERED = 1000
 MADE_LATER = {  # by passes; or gone before them; Shardy's groups contradict random requirements (test_shardy_propagation.py)
     "sharding_group", "propagation_barrier",
     "axis_size",  # of meshes with open sizes alone, gone with these (test_shard_queries.py)
@@ -34,10 +36,9 @@ MADE_LATER = {  # by passes; or gone before them; Shardy's groups contradict ran
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.parametrize("group", trials(12))
 def test_random_programs_keep_law_one(group: int, tmp_path: Path) -> None:
-    count = CASES // GROUPS
-    failures = check_random(count, group * count, tmp_path)
+    failures = check_random(GROUP, group * GROUP, tmp_path)
     assert not failures, "\n".join(f"{failure}\n{failure.path.read_text()}" for failure in failures)
 
 
@@ -55,7 +56,7 @@ def _shardings(module: Module) -> list[Sharding]:
 
 def test_the_programs_cover_all_ops_and_all_kinds_of_shardings() -> None:
     ops, seen = Counter[str](), Counter[str]()
-    for seed in range(CASES // 2):
+    for seed in range(COVERED):
         module = program_of(seed)
         mesh, meshes = module.mesh, {mesh.name: mesh for mesh in module.meshes}
         seen["several meshes"] += len({sharding.mesh for sharding in _shardings(module)}) > 1

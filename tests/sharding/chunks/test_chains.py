@@ -23,6 +23,7 @@ from meshgen.sharding.chunks.rewrite import in_chunks
 from meshgen.sharding.oracle import check
 from tests.sharding.chunks.chunk_programs import block, chain, chunked, collectives, local
 from tests.sharding.local_programs import whole_numbers
+from tests.trials import trials
 
 TEXT = block(8, 12, 16, layers=2)
 
@@ -101,7 +102,7 @@ def _in_random_chunks(module: Module, rng: random.Random) -> tuple[Module, int]:
     return flat, chains
 
 
-@pytest.mark.parametrize("group", range(10))
+@pytest.mark.parametrize("group", trials(4))
 def test_random_programs_in_chunks_keep_law_one(group: int) -> None:
     chains = 0
     for seed in range(group * 60, group * 60 + 60):

@@ -14,13 +14,14 @@ from meshgen.mesh import Axis, Mesh
 from meshgen.sharding.reshard.plan import ReshardPlan, plan_reshard
 from meshgen.spec import PARTIAL_KINDS, Sharding
 from tests.sharding.reshard.reshard_oracle import run_plan
+from tests.trials import trials
 
-GROUPS, PER_GROUP = 20, 50
+GROUPS, PER_GROUP = trials(8), 50
 SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16]
 MOST_ELEMENTS, MOST_DEVICES = 20_000, 64
 
 
-@pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.parametrize("group", GROUPS)
 def test_every_rank_gets_its_part_and_memory_stays_within_the_ends(group: int) -> None:
     for seed in range(group * PER_GROUP, (group + 1) * PER_GROUP):
         check(seed)

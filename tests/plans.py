@@ -1,0 +1,14 @@
+"""Programs in files as they are compiled for simulated ranks; tests share them, and change nothing of them."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from meshgen import api
+from meshgen.executables.executable import Executable
+
+
+@cache
+def plan_of(path: Path) -> Executable:
+    return api.plan(path, target="cpu")
