@@ -28,13 +28,14 @@ from meshgen.sharding.oracle import check
 from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
 from meshgen.spec import Sharding
+from tests.trials import trials
 
-GROUPS = 10
-SIZE = 20  # programs of a group, so that a failure names a few
+GROUPS = trials(10)
+SIZE = 8  # programs of a group, so that a failure names a few
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@lru_cache(maxsize=GROUPS * SIZE)
+@lru_cache(maxsize=len(GROUPS) * SIZE)
 def propagated(seed: int) -> Module:
     """The seed's program after propagation; tests do not change it."""
     return propagate(random_program(seed))
@@ -121,7 +122,7 @@ def written_out(done: Module) -> tuple[Module, list[Node]]:
                    in_shardings=[], out_shardings=[]), same  # fmt: skip
 
 
-@pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.parametrize("group", GROUPS)
 def test_propagation_is_idempotent(group: int) -> None:
     for seed in seeds(group):
         done = propagated(seed)
@@ -177,7 +178,7 @@ def _collectives(graph: Graph) -> Counter[str]:
     return found
 
 
-@pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.parametrize("group", GROUPS)
 def test_propagation_does_not_depend_on_the_order_of_the_program(group: int) -> None:
     """Another order of independent ops has the same sharding of every value, and the same collectives."""
     for seed in seeds(group):
@@ -225,7 +226,7 @@ def _keeps(wish: Annotation, found: Sharding, module: Module, shape: tuple[int, 
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.parametrize("group", GROUPS)
 def test_propagation_keeps_required_annotations(group: int) -> None:
     for seed in seeds(group):
         module, done = random_program(seed), propagated(seed)
@@ -256,7 +257,7 @@ def _improves(before: Module, after: Module) -> bool:
 
 def test_every_pass_alone_keeps_the_results_and_moves_no_more() -> None:
     found = Counter[str]()
-    for seed in range(GROUPS * SIZE):
+    for seed in range(len(GROUPS) * SIZE):
         module = random_program(seed)
         before = materialize(propagated(seed))
         starts = [(each, before) for each in dict.fromkeys(PASSES)]
@@ -277,7 +278,7 @@ def test_every_pass_alone_keeps_the_results_and_moves_no_more() -> None:
 # Text ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.parametrize("group", GROUPS)
 def test_every_stage_prints_and_reads_back(group: int) -> None:
     """Reading hands a loop what it uses from around it, so programs are read once before they are compared."""
     for seed in seeds(group):
