@@ -30,9 +30,9 @@ QUICK := $(addprefix tests/,test_api.py test_axis_refs.py test_docs.py test_erro
   $(addprefix tests/simulator/,test_simulation.py) \
   $(addprefix tests/runtime/,test_control_flow.py test_interpret.py test_module.py test_module_calls.py test_session.py test_simulate.py \
     cuda/test_execute.py) \
-  $(addprefix tests/emulator/,test_arithmetic.py test_kernels.py test_nccl.py test_parse.py) \
+  $(addprefix tests/emulator/,test_arithmetic.py test_nccl.py test_parse.py) \
   $(addprefix tests/answers/,test_comms_tree.py test_explain.py) \
-  $(addprefix tests/executables/,test_arguments.py test_open_sizes.py) \
+  $(addprefix tests/executables/,test_arguments.py) \
   $(addprefix tests/native/,test_native.py) \
   $(addprefix tests/commands/,test_cli.py test_cli_refusals.py) \
   $(addprefix tests/acceptance/,test_mlir_programs.py test_rfc.py)
