@@ -156,6 +156,10 @@ def test_a_document_stands_alone_whatever_the_program_prints(words: str, place: 
     assert done.returncode == (2 if "a=3" in words else 0), done.stderr
     assert isinstance(json.loads(done.stdout), dict)
     assert "a=3" in words or all(text in done.stderr for text in SAID)
+
+
+def test_without_a_document_what_the_program_prints_is_in_the_output(place: Path) -> None:
+    (place / "noisy.py").write_text(NOISY)
     plain = shell(place, "meshgen check noisy:f --arg 'f32[4]' --mesh a=2")
     assert all(text in plain.stdout for text in SAID)
 
