@@ -6,7 +6,7 @@ collective leaves undefined is poison, as is its scratch.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -22,8 +22,8 @@ from meshgen.ccl.steps import SCRATCH, BufferRef, Lowered
 from meshgen.ccl.transport import axes_of, launches, perform
 from meshgen.errors import Diagnostic, RuntimeFailure, bracketed
 from meshgen.ir.evaluate.common import poison
-from meshgen.ir.evaluate.control import case_branch
 from meshgen.mesh import Mesh
+from meshgen.runtime.control_flow import Choose, Issue, Move, code_of, follow
 from meshgen.runtime.launch import POISON, Launch
 from meshgen.runtime.plan import CONTROL, IN_PLACE, Item, Schedule
 
@@ -68,11 +68,21 @@ class Frame:
     def copies(self, numbers: Sequence[int]) -> list[Array]:
         return [self.view(number).copy() for number in numbers]
 
+    def inside(self, number: int) -> list[Frame]:
+        """The regions of an item: their arena is its scratch, and what is given to them lies where the item has it."""
+        item = self.plan.items[number]
+        arena = np.empty(0, np.uint8) if item.scratch is None else self.view(item.scratch)
+        given = [self.view(n) for n in item.given]
+        return [Frame(region, arena, dict(zip(region.inputs, given, strict=True))) for region in item.regions]
+
+    def by_rank(self) -> list[Frame]:
+        return [self]
+
 
 def run_alone(rank: Rank, network: Processes) -> None:
     """The step of a rank in a process of its own. Raises RuntimeFailure: MG0609, a rank is lost; MG0604, ranks choose differently."""
-    for item in rank.frame.plan.items:
-        for request in rank.run(item):
+    for number in range(len(rank.frame.plan.items)):
+        for request in rank.run(number):
             if isinstance(request, Pending):
                 with network.world.doing(partial(str, request.label)):
                     perform(request.launch, request.memory, network)
@@ -89,6 +99,11 @@ def require_one_way(item: Item, choices: Sequence[int | None]) -> None:
     if len(set(choices)) > 1:
         text = f"'{item.op}' holds collectives, but the ranks choose differently: {[*choices]}; they would deadlock"
         raise RuntimeFailure(Diagnostic("MG0604", text + bracketed(item.source)))
+
+
+def _is_issued(item: Item) -> bool:
+    """The host decides about all control flow."""
+    return item.op not in CONTROL
 
 
 def _operands(frame: Frame, item: Item) -> list[Array]:
@@ -113,18 +128,38 @@ class Rank:
         self._mesh, self._rank, self._launch, self._first_rank = mesh, rank, launch, first_rank or {}
         self._lowered: dict[int, Lowered] = {}  # by identity: an item of a loop runs often
 
-    def run(self, item: Item, frame: Frame | None = None) -> Iterator[Request]:
-        """One launch of the step, or of a region in it."""
-        frame = frame or self.frame
-        if item.op == "while":
-            yield from self._loop(frame, item)
-        elif item.op in CONTROL:
-            yield from self._branch(frame, item)
-        elif item.is_collective:
-            yield from self._collective(frame, item)
-        else:
-            types = [frame.plan.buffers[n].type for n in item.outputs]
-            frame.write(item.outputs, self._launch(item.kernel, self._rank, _operands(frame, item), types))
+    def run(self, number: int) -> Iterator[Request]:
+        """One item of the step, by its number."""
+        return follow(code_of(self.frame, _is_issued, [number]), self)
+
+    # --- what control flow needs (`control_flow.Engine`) -----------------------------------------------------------------
+
+    def enter(self, frame: Frame) -> None:
+        frame.arena[...] = POISON
+
+    def issue(self, place: int, step: Issue[Frame]) -> Iterator[Request]:
+        for number in step.items:
+            item = step.frame.plan.items[number]
+            if item.is_collective:
+                yield from self._collective(step.frame, item)
+            else:
+                self._kernel(step.frame, item)
+
+    def move(self, place: int, step: Move[Frame]) -> Iterable[Request]:
+        step.target.write(step.targets, step.source.copies(step.sources))
+        return ()
+
+    def choice(self, step: Choose[Frame]) -> Generator[Request, None, int]:
+        number = int(step.frame.view(step.buffer))
+        if step.item.communicates:
+            yield Choice(step.item, number)
+        return number
+
+    # --- items -----------------------------------------------------------------------------------------------------------
+
+    def _kernel(self, frame: Frame, item: Item) -> None:
+        types = [frame.plan.buffers[n].type for n in item.outputs]
+        frame.write(item.outputs, self._launch(item.kernel, self._rank, _operands(frame, item), types))
 
     def _collective(self, frame: Frame, item: Item) -> Iterator[Request]:
         memory = {BufferRef("operand", place): frame.bytes_of(n) for place, n in enumerate(item.inputs)}
@@ -145,39 +180,3 @@ class Rank:
             collective = Collective(item.op, item.attrs, inputs, outputs, self._mesh, self._first_rank)
             self._lowered[id(item)] = lower(collective, self._rank)
         return self._lowered[id(item)]
-
-    def _loop(self, frame: Frame, item: Item) -> Iterator[Request]:
-        """The results hold what is carried; what stays the same is handed over where it lies."""
-        count = len(item.outputs)
-        condition, body = item.regions
-        frame.write(item.outputs, frame.copies(item.inputs[:count]))
-        given = [frame.view(n) for n in (*item.outputs, *item.inputs[count:])]
-        while True:
-            inner = yield from self._region(frame, item, condition, given)
-            goes_on = bool(inner.view(condition.outputs[0]))
-            if item.communicates:
-                yield Choice(item, int(goes_on))
-            if not goes_on:
-                return
-            inner = yield from self._region(frame, item, body, given)
-            frame.write(item.outputs, inner.copies(body.outputs))
-
-    def _branch(self, frame: Frame, item: Item) -> Iterator[Request]:
-        choice = frame.view(item.inputs[0])
-        if item.communicates:
-            yield Choice(item, int(choice))
-        number = int(not choice) if item.op == "if" else case_branch(choice, len(item.regions))
-        given = [frame.view(n) for n in item.inputs[1:]]
-        inner = yield from self._region(frame, item, item.regions[number], given)
-        frame.write(item.outputs, inner.copies(item.regions[number].outputs))
-
-    def _region(
-        self, frame: Frame, item: Item, plan: Schedule, given: Sequence[Array]
-    ) -> Generator[Request, None, Frame]:
-        """The step of a region, with its results in its arena."""
-        arena = np.empty(0, np.uint8) if item.scratch is None else frame.view(item.scratch)
-        arena[...] = POISON
-        inner = Frame(plan, arena, dict(zip(plan.inputs, given, strict=True)))
-        for step in plan.items:
-            yield from self.run(step, inner)
-        return inner

@@ -116,6 +116,11 @@ class Item:
         return self.is_collective or any(item.communicates for region in self.regions for item in region.items)
 
     @property
+    def given(self) -> tuple[int, ...]:
+        """What regions are given: a loop's results and the operands that stay, or all operands of a branch but the first."""
+        return (*self.outputs, *self.inputs[len(self.outputs) :]) if self.op == "while" else self.inputs[1:]
+
+    @property
     def writes(self) -> tuple[int, ...]:
         """Buffers whose bytes it changes."""
         return self.outputs if self.scratch is None else (*self.outputs, self.scratch)

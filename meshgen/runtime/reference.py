@@ -64,7 +64,7 @@ def rank_steps(manifest: Manifest, place: Callable[[Frame, int], None], launch: 
         item = plan.items[number]
         while item.op == "transfer_recv" and not post.has(item.attrs["channel"]):
             yield _node(plan, item)
-        _run_together([rank.run(item) for rank in ranks], mesh, post)
+        _run_together([rank.run(number) for rank in ranks], mesh, post)
         if item.op == "transfer_send":
             post.announce(item.attrs["channel"])
     return [rank.frame for rank in ranks]

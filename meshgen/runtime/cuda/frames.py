@@ -53,9 +53,14 @@ class Frame:
     def addresses(self, number: int) -> Addresses:
         return {rank: self.address(number, rank) for rank in self.arenas}
 
-    def alone(self, rank: int) -> Frame:
-        """The same step on one rank."""
-        regions = {number: tuple(each.alone(rank) for each in frames) for number, frames in self.regions.items()}
+    def inside(self, number: int) -> tuple[Frame, ...]:
+        return self.regions[number]
+
+    def by_rank(self) -> list[Frame]:
+        return [self] if len(self.ranks) == 1 else [self._alone(rank) for rank in self.ranks]
+
+    def _alone(self, rank: int) -> Frame:
+        regions = {number: tuple(each._alone(rank) for each in frames) for number, frames in self.regions.items()}
         return replace(self, ranks=(rank,), regions=regions)
 
 
@@ -109,12 +114,10 @@ class FrameMaker:
         return RankWork(device, device.streams[item.stream], lowered, start_of)
 
     def _regions(self, frame: Frame, number: int, item: Item) -> tuple[Frame, ...]:
-        """A loop gives its results and the operands that stay; a branch all operands but the first."""
-        outer = (*item.outputs, *item.inputs[len(item.outputs) :]) if item.op == "while" else item.inputs[1:]
         arenas = dict.fromkeys(frame.ranks, 0) if item.scratch is None else frame.addresses(item.scratch)
         found: list[Frame] = []
         for place, plan in enumerate(item.regions):
-            given = {own: frame.addresses(other) for own, other in zip(plan.inputs, outer, strict=True)}
+            given = {own: frame.addresses(other) for own, other in zip(plan.inputs, item.given, strict=True)}
             inner = Frame((*frame.path, number, place), plan, frame.ranks, arenas, given)
             found.append(self._prepared(inner))
         return tuple(found)

@@ -1,18 +1,18 @@
-"""A module of one mesh on its devices: issues its plan, and follows its control flow where the host must decide.
+"""A module of one mesh on its devices: issues the instructions of its plan (`runtime/control_flow.py`).
 
-What depends on nothing that only a device knows is issued in stretches, each captured in one CUDA graph for all ranks: most
-programs are one stretch. Between stretches the host reads what a loop or branch decides by.
+What depends on nothing that only a device knows is one instruction, captured in one CUDA graph for all ranks: most programs
+are one. Between instructions the host reads what a loop or branch decides by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from meshgen.ir.evaluate.control import case_branch
+from meshgen.runtime.control_flow import Choose, Issue, Move, carried, code_of, follow, given_back
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.collectives import run_lowered
 from meshgen.runtime.cuda.communicators import Communicators
@@ -20,16 +20,7 @@ from meshgen.runtime.cuda.device import Device
 from meshgen.runtime.cuda.frames import Frame
 from meshgen.runtime.cuda.graph import StepGraph, fork, join
 from meshgen.runtime.cuda.others import Others
-from meshgen.runtime.cuda.regions import (
-    Copy,
-    carried,
-    given_back,
-    in_order,
-    next_values,
-    staged_bytes,
-    streams_of,
-    stretches,
-)
+from meshgen.runtime.cuda.regions import Copy, copies_of, in_order, is_decided, next_values, staged_bytes, streams_of
 from meshgen.runtime.execute import require_one_way
 from meshgen.runtime.plan import COMPUTE, CONTROL, STREAMS, Item, aligned
 
@@ -44,23 +35,24 @@ class Part:
                  use_graphs: bool, warm_up: bool, others: Others | None = None) -> None:  # fmt: skip
         """See `Executor`. `others`: the ranks of other processes; None: there are none."""
         self.frame, self._api, self._devices, self._comms = frame, api, devices, comms
+        self._code = code_of(frame, is_decided)
         self._others = others
         self._use_graphs, self._warm_up = use_graphs, warm_up
-        self._warm: set[object] = set()  # stretches that have run
+        self._warm: set[int] = set()  # instructions that have run
         self._next = next_values(frame)
         self._staged_bytes = max(staged_bytes(frame.plan), sum(aligned(copy.nbytes) for copy in self._next))
         self._staging = {
             rank: device.allocate(self._staged_bytes * STREAMS, f"staging of rank {rank}")
             for rank, device in devices.items()
         }
-        self.graphs: dict[object, StepGraph] = {}
-        self._moved: set[object] = set()  # graphs with addresses that are not the frame's
+        self.graphs: dict[int, StepGraph] = {}  # by the place of the instruction
+        self._moved: set[int] = set()  # graphs with addresses that are not the frame's
 
     def step(self) -> Waits:
         """One step, from idle devices to idle devices; inputs that stay have their next values then."""
-        yield from self._run(self.frame)
+        yield from follow(self._code, self)
         if self._next:
-            yield self._hand_over("next values", self.frame, self._next)
+            yield self._hand_over(len(self._code), self.frame.ranks, self._next)
 
     @property
     def origin(self) -> int:
@@ -71,86 +63,60 @@ class Part:
     def only_graph(self) -> StepGraph | None:
         """The graph that is a whole step, once it is captured; None where a step is more than one, or none yet."""
         (graph,) = self.graphs.values() if len(self.graphs) == 1 else (None,)
-        is_whole = not self._next and [*stretches(self.frame.plan)] == [tuple(range(len(self.frame.plan.items)))]
-        return graph if is_whole else None
+        return graph if len(self._code) == 1 and not self._next else None
 
     def rebind(self, frame: Frame) -> None:
         """Go on with a frame of the same plan whose buffers lie elsewhere: graphs are captured again where they are used next."""
-        self.frame, self._next = frame, next_values(frame)
+        self.frame, self._code, self._next = frame, code_of(frame, is_decided), next_values(frame)
         self._moved.update(self.graphs)
 
     def close(self) -> None:
         for graph in self.graphs.values():
             graph.close()
 
-    # --- on the host: stretches, and what it decides between them --------------------------------------------------------
+    # --- what control flow needs (`control_flow.Engine`) -----------------------------------------------------------------
 
-    def _run(self, frame: Frame) -> Waits:
-        for stretch in stretches(frame.plan):
-            if isinstance(stretch, int):
-                yield from self._decide(frame, stretch, frame.plan.items[stretch])
-            else:
-                yield self._launch((frame.path, stretch), frame.ranks, partial(self._issue, frame, stretch))
+    def enter(self, frame: Frame) -> None:
+        """Nothing is written to an arena in advance."""
 
-    def _launch(self, place: object, ranks: Sequence[int], issue: Callable[[], None]) -> int:
-        """Issue work, by its graph if there is one; the stream that is idle when it is done."""
+    def issue(self, place: int, step: Issue[Frame]) -> Waits:
+        yield self._launch(place, step.frame.ranks, partial(self._issue, step.frame, step.items))
+
+    def move(self, place: int, step: Move[Frame]) -> Waits:
+        yield self._hand_over(place, step.target.ranks, copies_of(step))
+
+    def choice(self, step: Choose[Frame]) -> Generator[int, None, int]:
+        """Read from all ranks; what was issued before is done."""
+        yield from ()
+        frame, kind = step.frame, step.frame.plan.buffers[step.buffer].type
+        found = [
+            int(self._devices[rank].download(frame.address(step.buffer, rank), np.empty((), kind.numpy_dtype)))
+            for rank in frame.ranks
+        ]
+        if self._others and step.item.communicates:
+            found = self._others.choices(step.item, found[0])
+        require_one_way(step.item, found)
+        return found[0]
+
+    def _launch(self, place: int, ranks: Sequence[int], issue: Callable[[], None]) -> int:
+        """Issue the work of an instruction, by its graph if there is one; the stream that is idle when it is done."""
         streams = [(self._devices[rank], stream) for rank in ranks for stream in self._devices[rank].streams]
-        key = (place, tuple(ranks))
-        if not self._use_graphs or (self._warm_up and key not in self._warm):
-            self._warm.add(key)
+        if not self._use_graphs or (self._warm_up and place not in self._warm):
+            self._warm.add(place)
             fork(streams[0], streams[1:], "fork")
             issue()
             join(streams[0], streams[1:], "join")
             return streams[0][1]
-        if key not in self.graphs:
-            self.graphs[key] = StepGraph(self._api, streams, issue)
-        elif key in self._moved:
-            self.graphs[key].capture(issue)
-            self._moved.remove(key)
-        self.graphs[key].launch()
+        if place not in self.graphs:
+            self.graphs[place] = StepGraph(self._api, streams, issue)
+        elif place in self._moved:
+            self.graphs[place].capture(issue)
+            self._moved.remove(place)
+        self.graphs[place].launch()
         return streams[0][1]
 
-    def _decide(self, frame: Frame, number: int, item: Item) -> Waits:
-        """Control flow that the host follows: every rank by itself where nothing is exchanged in it."""
-        if not item.communicates and len(frame.ranks) > 1:
-            for rank in frame.ranks:
-                yield from self._decide(frame.alone(rank), number, item)
-        elif item.op == "while":
-            yield from self._loop(frame, number, item)
-        else:
-            yield from self._branch(frame, number, item)
-
-    def _loop(self, frame: Frame, number: int, item: Item) -> Waits:
-        condition, body = frame.regions[number]
-        yield self._hand_over((frame.path, number, "begin"), frame, carried(frame, item))
-        while True:
-            yield from self._run(condition)
-            if not self._choice(item, condition, condition.plan.outputs[0]):
-                return
-            yield from self._run(body)
-            yield self._hand_over((frame.path, number, "next"), frame, given_back(frame, item, body))
-
-    def _branch(self, frame: Frame, number: int, item: Item) -> Waits:
-        choice = self._choice(item, frame, item.inputs[0])
-        place = (0 if choice else 1) if item.op == "if" else case_branch(np.array(choice), len(item.regions))
-        region = frame.regions[number][place]
-        yield from self._run(region)
-        yield self._hand_over((frame.path, number, place), frame, given_back(frame, item, region))
-
-    def _hand_over(self, place: object, frame: Frame, copies: Sequence[Copy]) -> int:
-        return self._launch(place, frame.ranks, partial(self._copy, frame.ranks, COMPUTE, copies))
-
-    def _choice(self, item: Item, frame: Frame, number: int) -> int:
-        """A buffer of one element, which all ranks must agree on. Raises RuntimeFailure MG0604."""
-        kind = frame.plan.buffers[number].type
-        found = [
-            int(self._devices[rank].download(frame.address(number, rank), np.empty((), kind.numpy_dtype)))
-            for rank in frame.ranks
-        ]
-        if self._others and item.communicates:
-            found = self._others.choices(item, found[0])
-        require_one_way(item, found)
-        return found[0]
+    def _hand_over(self, place: int, ranks: Sequence[int], copies: Sequence[Copy]) -> int:
+        return self._launch(place, ranks, partial(self._copy, ranks, COMPUTE, copies))
 
     # --- to the devices --------------------------------------------------------------------------------------------------
 
@@ -192,12 +158,12 @@ class Part:
         """A loop whose trips are known: its body as often as that."""
         _, body = frame.regions[number]
         everything = tuple(range(len(body.plan.items)))
-        self._copy(frame.ranks, item.stream, carried(frame, item))
+        self._copy(frame.ranks, item.stream, copies_of(carried(frame, item)))
         for _ in range(item.times):
             self._meet(body, item.stream, fork)
             self._issue(body, everything)
             self._meet(body, item.stream, join)
-            self._copy(frame.ranks, item.stream, given_back(frame, item, body))
+            self._copy(frame.ranks, item.stream, copies_of(given_back(frame, item, body)))
 
     def _meet(self, frame: Frame, stream: int, how: Callable[..., None]) -> None:
         """The streams that a region uses begin after that of its item (`fork`), or that one goes on after them (`join`)."""

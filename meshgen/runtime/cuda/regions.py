@@ -1,14 +1,13 @@
-"""What control flow needs on devices: which items can be issued without the host's decision, and what regions hand over."""
+"""Control flow on GPUs: which items can be issued without the host's decision, and copies that are done as if all were at once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from meshgen.runtime.control_flow import Move
 from meshgen.runtime.cuda.frames import Frame
 from meshgen.runtime.plan import CONTROL, Item, Schedule, aligned
-
-Numbers = tuple[int, ...]  # of items of a plan
 
 
 class Copy(NamedTuple):
@@ -17,21 +16,6 @@ class Copy(NamedTuple):
     source: Mapping[int, int]
     target: Mapping[int, int]
     nbytes: int
-
-
-def stretches(plan: Schedule) -> Iterator[Numbers | int]:
-    """Items that can be issued together, in order; or by itself the number of one that the host decides about."""
-    together: list[int] = []
-    for number, item in enumerate(plan.items):
-        if is_decided(item):
-            together.append(number)
-            continue
-        if together:
-            yield tuple(together)
-        together = []
-        yield number
-    if together:
-        yield tuple(together)
 
 
 def is_decided(item: Item) -> bool:
@@ -58,16 +42,11 @@ def staged_bytes(plan: Schedule) -> int:
     return found
 
 
-def carried(frame: Frame, item: Item) -> list[Copy]:
-    """What a loop carries, before its first trip."""
-    pairs = zip(item.inputs, item.outputs, strict=False)
-    return [Copy(frame.addresses(a), frame.addresses(b), frame.plan.buffers[b].type.nbytes) for a, b in pairs]
-
-
-def given_back(frame: Frame, item: Item, region: Frame) -> list[Copy]:
-    """The results of a region become those of its item."""
-    pairs = zip(region.plan.outputs, item.outputs, strict=True)
-    return [Copy(region.addresses(a), frame.addresses(b), frame.plan.buffers[b].type.nbytes) for a, b in pairs]
+def copies_of(move: Move[Frame]) -> list[Copy]:
+    """What becomes what, with the bytes of the targets."""
+    source, target = move.source, move.target
+    pairs = zip(move.sources, move.targets, strict=True)
+    return [Copy(source.addresses(a), target.addresses(b), target.plan.buffers[b].type.nbytes) for a, b in pairs]
 
 
 def next_values(frame: Frame) -> list[Copy]:

@@ -147,4 +147,4 @@ def _put_part(table: Words, api: RecordingApi, recorder: PartRecorder) -> None:
     table.put_lists(operations.records)
     table.put_lists(programs.records)
     table.put_lists(segments)
-    table.put_list(recorder.code)
+    table.put_list(recorder.words)

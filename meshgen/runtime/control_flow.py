@@ -1,0 +1,208 @@
+"""Control flow of a plan as jumps between work of devices: written here once, followed by every engine and by the C loader.
+
+    %r = while (%x) condition body      becomes
+
+    0  Only(its ranks, else 9)      5  Enter(body)
+    1  Move(%x -> %r)               6  Issue(items of body)
+    2  Enter(condition)             7  Move(results of body -> %r)
+    3  Issue(items of condition)    8  Jump(2)
+    4  Choose(its result: 9, 5)     9
+
+What an engine can issue without the host's decision stands together in one `Issue`. Where nothing is exchanged in control flow
+every rank follows it by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from meshgen.runtime.plan import CONTROL, Item, Schedule
+
+Request = TypeVar("Request", covariant=True)  # what an engine waits for before it goes on
+Own = TypeVar("Own", bound="Frame")
+F = TypeVar("F", bound="Frame")
+Numbers: TypeAlias = tuple[int, ...]  # of items or buffers of a plan
+
+
+class Frame(Protocol):
+    """A step, or one of a region, where its buffers lie on some ranks."""
+
+    @property
+    def plan(self) -> Schedule: ...
+
+    def inside(self: Own, number: int) -> Sequence[Own]:
+        """The regions of an item."""
+        ...
+
+    def by_rank(self: Own) -> Sequence[Own]:
+        """The same step on each rank by itself."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Enter(Generic[F]):
+    """A region begins; nothing is in its arena yet."""
+
+    frame: F
+
+
+@dataclass(frozen=True, eq=False)
+class Issue(Generic[F]):
+    """Items of a step in their order."""
+
+    frame: F
+    items: Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Move(Generic[F]):
+    """Buffers of one step become those of another, all at once: what is carried, and what a region gives."""
+
+    source: F
+    sources: Numbers
+    target: F
+    targets: Numbers
+
+
+@dataclass(eq=False)
+class Choose(Generic[F]):
+    """A jump by the element of a buffer of `frame`: by its number, or to the last target for numbers beyond."""
+
+    item: Item
+    frame: F
+    buffer: int
+    targets: Numbers = ()
+
+
+@dataclass(eq=False)
+class Jump:
+    target: int
+
+
+@dataclass(eq=False)
+class Only(Generic[F]):
+    """What follows, up to the target, concerns the ranks of a frame only."""
+
+    frame: F
+    target: int = 0
+
+
+Instruction: TypeAlias = Enter[F] | Issue[F] | Move[F] | Choose[F] | Jump | Only[F]
+
+
+class Engine(Protocol[F, Request]):
+    """What control flow needs of the devices of some ranks. `place`: the number of the instruction."""
+
+    def enter(self, frame: F) -> None: ...
+    def issue(self, place: int, step: Issue[F]) -> Iterable[Request]: ...
+    def move(self, place: int, step: Move[F]) -> Iterable[Request]: ...
+    def choice(self, step: Choose[F]) -> Generator[Request, None, int]:
+        """The number to jump by. Raises RuntimeFailure MG0604 where ranks that communicate have different ones."""
+        ...
+
+
+def follow(code: Sequence[Instruction[F]], engine: Engine[F, Request]) -> Iterator[Request]:
+    """From the first instruction behind the last one; yields what the engine waits for."""
+    place = 0
+    while place < len(code):
+        here, place = place, place + 1
+        match code[here]:
+            case Enter() as step:
+                engine.enter(step.frame)
+            case Issue() as step:
+                yield from engine.issue(here, step)
+            case Move() as step:
+                yield from engine.move(here, step)
+            case Choose() as step:
+                chosen = yield from engine.choice(step)
+                place = step.targets[chosen if 0 <= chosen < len(step.targets) else -1]
+            case Jump(target):
+                place = target
+            case Only():
+                pass  # an engine has ranks of all its frames
+
+
+def code_of(
+    frame: F, is_issued: Callable[[Item], bool], items: Sequence[int] | None = None
+) -> Sequence[Instruction[F]]:
+    """The instructions of a step, or of some of its items.
+
+    Args:
+        is_issued: whether an engine issues an item without the host's decision.
+    """
+    writer = _Writer[F](is_issued)
+    writer.put_items(frame, range(len(frame.plan.items)) if items is None else items)
+    return writer.code
+
+
+def carried(frame: F, item: Item) -> Move[F]:
+    """The results of a loop hold what it carries: before its first trip, its operands."""
+    return Move(frame, item.inputs[: len(item.outputs)], frame, item.outputs)
+
+
+def given_back(frame: F, item: Item, region: F) -> Move[F]:
+    """The results of a region become those of its item."""
+    return Move(region, region.plan.outputs, frame, item.outputs)
+
+
+class _Writer(Generic[F]):
+    def __init__(self, is_issued: Callable[[Item], bool]) -> None:
+        self.code: list[Instruction[F]] = []
+        self._is_issued = is_issued
+
+    def put_items(self, frame: F, items: Iterable[int]) -> None:
+        together: list[int] = []
+        for number in items:
+            if self._is_issued(frame.plan.items[number]):
+                together.append(number)
+                continue
+            self._put_issue(frame, together)
+            together = []
+            self._put_control(frame, number)
+        self._put_issue(frame, together)
+
+    def _put_issue(self, frame: F, items: Sequence[int]) -> None:
+        if items:
+            self.code.append(Issue(frame, tuple(items)))
+
+    def _put_control(self, frame: F, number: int) -> None:
+        item = frame.plan.items[number]
+        assert item.op in CONTROL, f"'{item.op}' needs no decision"
+        for own in [frame] if item.communicates else frame.by_rank():
+            only = Only(own)
+            self.code.append(only)
+            (self._put_loop if item.op == "while" else self._put_branch)(own, item, own.inside(number))
+            only.target = len(self.code)
+
+    def _put_loop(self, frame: F, item: Item, regions: Sequence[F]) -> None:
+        condition, body = regions
+        self.code.append(carried(frame, item))
+        top = len(self.code)
+        self._put_region(condition)
+        choose = Choose(item, condition, condition.plan.outputs[0])
+        self.code.append(choose)
+        first = len(self.code)
+        self._put_region(body)
+        self.code += [given_back(frame, item, body), Jump(top)]
+        choose.targets = (len(self.code), first)
+
+    def _put_branch(self, frame: F, item: Item, regions: Sequence[F]) -> None:
+        """Of an `if` the first region is for a choice of 1."""
+        choose = Choose(item, frame, item.inputs[0])
+        self.code.append(choose)
+        ends: list[Jump] = []
+        targets: list[int] = []
+        for region in reversed(regions) if item.op == "if" else regions:
+            targets.append(len(self.code))
+            self._put_region(region)
+            ends.append(Jump(0))
+            self.code += [given_back(frame, item, region), ends[-1]]
+        choose.targets = tuple(targets)
+        for end in ends:
+            end.target = len(self.code)
+
+    def _put_region(self, region: F) -> None:
+        self.code.append(Enter(region))
+        self.put_items(region, range(len(region.plan.items)))

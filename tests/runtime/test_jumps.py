@@ -1,0 +1,108 @@
+"""Control flow as jumps: what is written for a plan, and the way that an engine goes through it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from meshgen.runtime.control_flow import Choose, Enter, Frame, Issue, Jump, Move, Only, code_of, follow
+from meshgen.runtime.plan import CONTROL, Item, Schedule
+
+
+def item(op: str, *regions: Schedule, inputs: tuple[int, ...] = (0,), outputs: tuple[int, ...] = (1,)) -> Item:
+    return Item(op, "", {"axes": ("x",)}, inputs, outputs, 0, regions=regions)
+
+
+def plan(*items: Item, outputs: tuple[int, ...] = (7,)) -> Schedule:
+    return Schedule(items, (), 0, (), outputs)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A frame that knows its ranks, and of a region its item and number in it."""
+
+    plan: Schedule
+    ranks: tuple[int, ...] = (0, 1)
+    path: str = ""
+
+    def inside(self, number: int) -> list[Place]:
+        regions = enumerate(self.plan.items[number].regions)
+        return [Place(region, self.ranks, f"{self.path}{number}.{place} ") for place, region in regions]
+
+    def by_rank(self) -> list[Place]:
+        return [Place(self.plan, (rank,), self.path) for rank in self.ranks]
+
+
+class Chooser:
+    """Notes what it is given to do, and chooses what it is told to."""
+
+    def __init__(self, choices: Sequence[int]) -> None:
+        self.done: list[str] = []
+        self._choices = iter(choices)
+
+    def enter(self, frame: Place) -> None:
+        self.done.append(f"enter {frame.path}")
+
+    def issue(self, place: int, step: Issue[Place]) -> Iterable[str]:
+        self.done.append(f"issue {step.frame.path}{[*step.items]} on {[*step.frame.ranks]}")
+        return [self.done[-1]]
+
+    def move(self, place: int, step: Move[Place]) -> Iterable[str]:
+        self.done.append(f"move {[*step.sources]} {step.source.path}to {[*step.targets]} {step.target.path}".strip())
+        return ()
+
+    def choice(self, step: Choose[Place]) -> Generator[str, None, int]:
+        yield from ()
+        return next(self._choices)
+
+
+def decided(each: Item) -> bool:
+    return each.op not in CONTROL
+
+
+def way(step: Schedule, *choices: int) -> list[str]:
+    chooser = Chooser(choices)
+    list(follow(code_of(Place(step), decided), chooser))
+    return chooser.done
+
+
+CONDITION, BODY = plan(item("kernel"), outputs=(5,)), plan(item("all_reduce"), item("kernel"), outputs=(6,))
+LOOP = plan(item("kernel"), item("while", CONDITION, BODY), item("kernel"))
+
+
+def test_a_loop_is_written_as_jumps() -> None:
+    code = code_of(Place(LOOP), decided)
+    kinds = [Issue, Only, Move, Enter, Issue, Choose, Enter, Issue, Move, Jump, Issue]
+    assert [type(step) for step in code] == kinds
+    (only,) = (step for step in code if isinstance(step, Only))
+    (choose,) = (step for step in code if isinstance(step, Choose))
+    (jump,) = (step for step in code if isinstance(step, Jump))
+    assert (only.target, choose.targets, jump.target) == (10, (10, 6), 3)
+
+
+def test_a_loop_goes_on_until_its_condition_is_false() -> None:
+    trip = ["enter 1.1 ", "issue 1.1 [0, 1] on [0, 1]", "move [6] 1.1 to [1]", "enter 1.0 ", "issue 1.0 [0] on [0, 1]"]
+    before = ["issue [0] on [0, 1]", "move [0] to [1]", "enter 1.0 ", "issue 1.0 [0] on [0, 1]"]
+    assert way(LOOP, 0) == [*before, "issue [2] on [0, 1]"]
+    assert way(LOOP, 1, 1, 0) == [*before, *trip, *trip, "issue [2] on [0, 1]"]
+
+
+@pytest.mark.parametrize(("op", "choice", "region"), [("if", 1, 0), ("if", 0, 1), ("case", 0, 0), ("case", 1, 1), ("case", 2, 2), ("case", 3, 2), ("case", -1, 2)])  # fmt: skip
+def test_a_branch_takes_one_region(op: str, choice: int, region: int) -> None:
+    regions = [BODY] * (2 if op == "if" else 3)
+    done = way(plan(item(op, *regions)), choice)
+    assert done == [f"enter 0.{region} ", f"issue 0.{region} [0, 1] on [0, 1]", f"move [6] 0.{region} to [1]"]
+
+
+def test_where_nothing_is_exchanged_each_rank_goes_its_own_way() -> None:
+    done = way(plan(item("while", CONDITION, CONDITION)), 0, 1, 0)  # rank 0: no trip; rank 1: one
+    assert [text for text in done if "issue" in text] == [
+        "issue 0.0 [0] on [0]", "issue 0.0 [0] on [1]", "issue 0.1 [0] on [1]", "issue 0.0 [0] on [1]"
+    ]  # fmt: skip
+
+
+def test_some_items_of_a_step_are_written_alone() -> None:
+    frame: Frame = Place(LOOP)
+    assert [type(step) for step in code_of(frame, decided, [2])] == [Issue]
