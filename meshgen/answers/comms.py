@@ -12,7 +12,7 @@ from typing import Any
 
 from meshgen.answers.tables import Table, bytes_text, render, seconds_text, table_of
 from meshgen.ccl.between import BETWEEN
-from meshgen.ccl.cost import link_axes, ring_bytes
+from meshgen.ccl.cost import link_axes
 from meshgen.ir.dialects.shard.checks import TEXT_NAMES
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Launched, Schedule
@@ -40,6 +40,7 @@ class Collective:
     peer: str = ""  # and of a transfer: with which mesh
     channel: int = -1
     edges: tuple[int, ...] = ()  # of stage `materialize` that it serves
+    operands: int = 1  # of a group call several; the shape is that of all elements then
 
     @property
     def way(self) -> str:
@@ -101,20 +102,23 @@ def comms_of(plan: Schedule, mesh: Mesh) -> Comms:
 
 
 def _collective(launched: Launched, mesh: Mesh) -> Collective:
-    """A `send` has no result and a `recv` no operand: the other side's type is the same."""
+    """A `send` has no result and a `recv` no operand: the other side's type is the same. Group calls count all their elements."""
     item, plan = launched.item, launched.plan
     hidden = launched.exposure.hidden if launched.exposure else 0.0
-    numbers = item.outputs[:1] if item.op == "transfer_recv" else (*item.inputs[:1], *item.outputs[:1])
-    local, result = plan.buffers[numbers[0]].type, plan.buffers[numbers[-1]].type
+    called = plan.collective(item, mesh)
+    types = [
+        call.results[0] if item.op == "transfer_recv" or not call.operands else call.operands[0]
+        for call in called.calls
+    ]
     axes = link_axes(item.op, item.attrs, mesh)
     return Collective(
         kind=TEXT_NAMES.get(item.op, item.op),
         axes=axes,
         group_size=mesh.group_size(axes),
-        dtype=local.dtype,
-        shape=local.sizes,
-        local_bytes=local.nbytes,
-        ring_bytes=ring_bytes(item.op, item.attrs, local, result, mesh),
+        dtype=types[0].dtype,
+        shape=types[0].sizes if len(types) == 1 else (sum(each.size for each in types),),
+        local_bytes=sum(each.nbytes for each in types),
+        ring_bytes=called.ring_bytes,
         reduction=str(item.attrs.get("kind", "")),
         times=launched.times,
         why=item.why,
@@ -125,6 +129,7 @@ def _collective(launched: Launched, mesh: Mesh) -> Collective:
         peer=item.attrs["peer"].name if item.op in BETWEEN else "",
         channel=item.attrs["channel"] if item.op in BETWEEN else -1,
         edges=item.edges,
+        operands=len(types),
     )
 
 
@@ -169,7 +174,7 @@ def _comms_words(row: Collective) -> tuple[str, ...]:
     return (
         row.kind + (f" {row.reduction}" if row.reduction else "") + (f" on @{row.mesh}" if row.mesh else ""),
         ",".join(row.axes) or (row.way if row.peer else ""),
-        f"{row.dtype}[{','.join(map(str, row.shape))}]",
+        f"{row.dtype}[{','.join(map(str, row.shape))}]{f' in {row.operands}' if row.operands > 1 else ''}",
         bytes_text(row.local_bytes),
     )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from meshgen.ccl.cost import group_axes
+from meshgen.ccl.cost import group_axes, ring_bytes, seconds_of
 from meshgen.ccl.steps import OPERAND, RESULT, Box, whole
 from meshgen.ir.graph import Node, TensorType
+from meshgen.ir.group_calls import VARIADIC
 from meshgen.mesh import Mesh, split_ref
 
 
@@ -18,7 +19,7 @@ class Collective:
     """One collective; all devices of the mesh have operands and results of the same types.
 
     Attributes:
-        operands, results: local types.
+        operands, results: local types. Of several operands (`ir/group_calls.py`) each has its result.
         first_rank: in a program on several meshes the world rank of the first device of each mesh, by name; a mesh that is
             not listed begins at 0.
     """
@@ -35,6 +36,24 @@ class Collective:
         """The collective of a node whose values have local types."""
         operands, results = (tuple(value.type for value in values) for values in (node.operands, node.results))
         return Collective(node.op, node.attrs, operands, results, mesh, first_rank or {})
+
+    @property
+    def calls(self) -> list[Collective]:
+        """The collective of each operand by itself: one, but of a group call."""
+        if len(self.operands) < 2 or self.op not in VARIADIC:
+            return [self]
+        return [replace(self, operands=(a,), results=(b,)) for a, b in zip(self.operands, self.results, strict=True)]
+
+    @property
+    def ring_bytes(self) -> int:
+        """Bytes that a device moves: a `send` has no result and a `recv` no operand, but the other side's type is the same."""
+        ends = [(*call.operands[:1], *call.results[:1]) for call in self.calls]
+        return sum(ring_bytes(self.op, self.attrs, types[0], types[-1], self.mesh) for types in ends)
+
+    @property
+    def link_seconds(self) -> float:
+        """Time on idle links; all operands of a group call together wait once for the latency."""
+        return seconds_of(self.op, self.attrs, self.ring_bytes, self.mesh)
 
     @property
     def operand(self) -> Box:

@@ -5,7 +5,8 @@
 
 A call of NCCL goes straight from operand to result where both are contiguous in it. Else messages are compared with a call and
 copies by the local bytes: an all_to_all sends each block by itself, an all_gather of tiles that are not one after the other is
-unpacked from scratch.
+unpacked from scratch. What each operand of a group call is lowered to follows one after the other: calls of NCCL that so become
+neighbours are one launch.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from collections.abc import Callable
 
 from meshgen.ccl import lower_groups, lower_moves, lower_transfers
 from meshgen.ccl.collective import Collective
-from meshgen.ccl.packing import packing
-from meshgen.ccl.steps import Copy, Fill, Group, Lowered, Reduce, Step, boxes_of
+from meshgen.ccl.packing import aligned, packing
+from meshgen.ccl.steps import Copy, Fill, Group, Lowered, Reduce, Step, boxes_of, moved
 
 _LOWERINGS: dict[str, Callable[[Collective, int], list[Step]]] = {
     "all_reduce": lower_groups.all_reduce,
@@ -45,7 +46,12 @@ def lower(collective: Collective, rank: int) -> Lowered:
     The collective must be a sound one (`structure_faults`). The result of a device for which it defines nothing is not
     written; padding in others may be.
     """
-    steps = tuple(filter(_does_something, _LOWERINGS[collective.op](collective, rank)))
+    found: list[Step] = []
+    start = 0  # in scratch: what is launched together must not share any
+    for number, call in enumerate(collective.calls):
+        found += [moved(step, number, start) for step in _LOWERINGS[call.op](call, rank)]
+        start += aligned(packing(call).scratch_bytes)
+    steps = tuple(filter(_does_something, found))
     scratch_bytes = packing(collective).scratch_bytes
     used = max((b.byte_end for step in steps for b in boxes_of(step) if b.buffer.kind == "scratch"), default=0)
     assert used <= scratch_bytes, f"{collective.op} uses {used} bytes of {scratch_bytes} of scratch on rank {rank}"

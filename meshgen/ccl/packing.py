@@ -32,9 +32,21 @@ _NOTHING = Packing(0, 0)
 COUNTED_DEVICES = 1 << 16  # in larger groups what a device sends is bounded: a plan is checked in a moment on any mesh
 
 
+SCRATCH_ALIGNMENT = 16  # bytes, of what an operand of a group call has of scratch: a multiple of all element types
+
+
+def aligned(nbytes: int) -> int:
+    """Bytes of scratch that an operand of a group call takes."""
+    return -(-nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+
+
 def packing(collective: Collective) -> Packing:
-    """What the lowered collective needs on every device."""
-    return _PACKINGS[collective.op](collective)
+    """What the lowered collective needs on every device: of a group call, for each operand its own."""
+    calls = collective.calls
+    if len(calls) == 1:
+        return _PACKINGS[collective.op](collective)
+    found = [packing(call) for call in calls]
+    return Packing(sum(aligned(each.scratch_bytes) for each in found), sum(each.local_bytes for each in found))
 
 
 def _copied(collective: Collective) -> Packing:

@@ -214,6 +214,28 @@ def read_and_written(step: Step) -> tuple[tuple[Box, ...], tuple[Box, ...]]:
             return (step.source,), (step.target,)
 
 
+def moved(step: Step, operand: int, start: int) -> Step:
+    """The step of the only operand of a collective, as that of one of several, whose scratch begins at byte `start`."""
+    if not operand:
+        return step
+
+    def box(old: Box) -> Box:
+        is_scratch = old.buffer == SCRATCH
+        buffer = SCRATCH if is_scratch else BufferRef(old.buffer.kind, operand)
+        return replace(old, buffer=buffer, offset=old.offset + start // old.itemsize * is_scratch)
+
+    match step:
+        case Fill():
+            return replace(step, target=box(step.target))
+        case Reduce():
+            return replace(step, sources=tuple(map(box, step.sources)), target=box(step.target))
+        case Messages():
+            sides = [tuple(Message(each.peer, box(each.box)) for each in side) for side in (step.sends, step.receives)]
+            return replace(step, sends=sides[0], receives=sides[1])
+        case _:
+            return replace(step, source=box(step.source), target=box(step.target))
+
+
 def boxes_of(step: Step) -> tuple[Box, ...]:
     """All that a step reads and writes."""
     read, written = read_and_written(step)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from meshgen.ccl.collective import Collective
-from meshgen.ccl.cost import collective_seconds
 from meshgen.ccl.packing import packing
 from meshgen.codegen.roofline import device_of, kernel_seconds, memory_seconds
 from meshgen.codegen.timeline import Costs
@@ -16,14 +15,9 @@ def default_costs(target: str) -> Costs:
     device = device_of(target)
 
     def seconds(node: Node, mesh: Mesh) -> float:
-        copied = packing(Collective.of(node, mesh)).local_bytes
+        collective = Collective.of(node, mesh)
+        copied = packing(collective).local_bytes
         launched = device.launch_seconds if copied else 0.0  # copies are kernels too, on the collective's stream
-        return _link_seconds(node, mesh) + launched + memory_seconds(copied, device)
+        return collective.link_seconds + launched + memory_seconds(copied, device)
 
     return Costs(kernel=lambda body: kernel_seconds(body, target), collective=seconds)
-
-
-def _link_seconds(node: Node, mesh: Mesh) -> float:
-    """A `send` has no result and a `recv` no operand: the other side's type is the same."""
-    values = [*node.operands[:1], *node.results[:1]]
-    return collective_seconds(node.op, node.attrs, values[0].type, values[-1].type, mesh)

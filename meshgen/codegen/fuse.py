@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from meshgen.codegen.edge_buffers import edge_buffers
 from meshgen.codegen.fusion.bodies import Cutter, Kernels
+from meshgen.codegen.fusion.group_calls import group_calls
 from meshgen.codegen.fusion.groups import Group, Grouping
 from meshgen.codegen.fusion.joins import joins
 from meshgen.codegen.fusion.split import split_reductions
@@ -43,10 +44,18 @@ def fuse_graph(graph: Graph, kernels: Kernels, mesh: Mesh, outside: Mapping[Valu
     """
     graph = window_slices(simplify(graph))
     graph = split_reductions(outermost_collectives(edge_buffers(graph, mesh), mesh))
-    grouping = Grouping(graph, subviews(graph) if outside is None else frozenset())
-    lower_traffic(grouping)
-    whole = joins(grouping) if outside is None else set[Group]()
+    grouping, whole = _grouped(graph, is_region=outside is not None)
+    if (called := group_calls(grouping, whole)) is not graph:
+        graph = called
+        grouping, whole = _grouped(graph, is_region=outside is not None)
     return _Writer(graph, grouping, whole, kernels, mesh, {**(outside or {}), **graph.producers()}).write()
+
+
+def _grouped(graph: Graph, *, is_region: bool) -> tuple[Grouping, set[Group]]:
+    """The groups, and those that are joins; a region has no views of parts."""
+    grouping = Grouping(graph, frozenset() if is_region else subviews(graph))
+    lower_traffic(grouping)
+    return grouping, set[Group]() if is_region else joins(grouping)
 
 
 class _Writer:

@@ -150,8 +150,10 @@ def _pairs(program: Program, number: int) -> Mapping[int, tuple[int, ...]]:
     node, name = program.nodes[number], program.names[number]
     if name:
         return overwrites(program.kernels[name])
-    same = node.op in IN_PLACE and node.operands[0].type.dtype == node.result.type.dtype
-    return {0: (0,)} if same and program.module.mesh.group_size(node.attrs["axes"]) > 1 else {}
+    if node.op not in IN_PLACE or program.module.mesh.group_size(node.attrs["axes"]) == 1:
+        return {}
+    pairs = enumerate(zip(node.operands, node.results, strict=True))
+    return {number: (number,) for number, (operand, result) in pairs if operand.type.dtype == result.type.dtype}
 
 
 def _is_last(tasks: Sequence[Task], number: int, readers: Sequence[int]) -> bool:

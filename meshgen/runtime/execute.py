@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from meshgen.ccl.collective import Collective
 from meshgen.ccl.host import HostBuffers
 from meshgen.ccl.local import Pending
 from meshgen.ccl.lower import lower
@@ -176,7 +175,5 @@ class Rank:
 
     def _steps(self, frame: Frame, item: Item) -> Lowered:
         if id(item) not in self._lowered:
-            inputs, outputs = (tuple(frame.plan.buffers[n].type for n in ns) for ns in (item.inputs, item.outputs))
-            collective = Collective(item.op, item.attrs, inputs, outputs, self._mesh, self._first_rank)
-            self._lowered[id(item)] = lower(collective, self._rank)
+            self._lowered[id(item)] = lower(frame.plan.collective(item, self._mesh, self._first_rank), self._rank)
         return self._lowered[id(item)]

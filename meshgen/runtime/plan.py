@@ -18,9 +18,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from meshgen.ccl.collective import Collective
 from meshgen.ccl.cost import COMMUNICATIONS
 from meshgen.errors import bracketed
 from meshgen.ir.graph import Graph, TensorType
+from meshgen.mesh import Mesh
 from meshgen.runtime.in_place import overwrites
 
 COMPUTE, COMMUNICATION = 0, 1
@@ -223,7 +225,7 @@ class Schedule:
     def _may_replace(self, item: Item, operand: int, result: int) -> bool:
         """Whether an item reads an operand before it writes a result over it."""
         if item.op in IN_PLACE:
-            return operand == result == 0
+            return operand == result
         if item.op == "while":  # its results begin as its first operands
             return operand == result
         if not item.kernel:
@@ -236,6 +238,11 @@ class Schedule:
     def _overwrites(self) -> dict[str, dict[int, tuple[int, ...]]]:
         """Of the kernels that were asked about, which results may lie over which operands."""
         return {}
+
+    def collective(self, item: Item, mesh: Mesh, first_rank: Mapping[str, int] | None = None) -> Collective:
+        """What a collective of the step is on this mesh; `first_rank` as in `Collective`."""
+        operands, results = (tuple(self.buffers[n].type for n in numbers) for numbers in (item.inputs, item.outputs))
+        return Collective(item.op, item.attrs, operands, results, mesh, first_rank or {})
 
     def launches(self) -> Iterator[Launched]:
         """Kernels and collectives in the order of issue, those of regions where their item stands."""

@@ -19,6 +19,7 @@ from meshgen.ir.evaluate.common import Array, Handler, RunRegion, narrow, neutra
 from meshgen.ir.evaluate.control import case_branch
 from meshgen.ir.evaluate.evaluator import Evaluator, last_uses
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.group_calls import calls_of
 from meshgen.ir.loops import always_ends
 from meshgen.ir.parts import parts_of
 from meshgen.mesh import Mesh
@@ -126,7 +127,8 @@ class Simulation:
         if node.op in BETWEEN:
             return self._between(node, operands)
         if node.op in COLLECTIVES:
-            return [run_collective(node, self.mesh, operands[0], self._mailbox)]
+            pairs = zip(calls_of(node), operands, strict=True)
+            return [run_collective(call, self.mesh, shards, self._mailbox) for call, shards in pairs]
         if node.op in _CONTROL and any(_mentions(region, COLLECTIVES) for region in node.regions):
             return self._control(node, operands, values)
         return self._each_rank(node, operands, values)

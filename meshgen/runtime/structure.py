@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import islice
 
 from meshgen.ccl.between import BETWEEN, Ends
-from meshgen.ccl.collective import Collective
 from meshgen.ccl.cost import TRANSFERS
 from meshgen.ccl.exchange import summand_axes
 from meshgen.ccl.packing import packing
@@ -141,8 +140,7 @@ def _kind_of_scratch_faults(item: Item, plan: Schedule) -> list[str]:
 
 def _scratch_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     """A collective has the scratch that the steps need to which it is lowered, on any rank."""
-    operands, results = (tuple(plan.buffers[n].type for n in numbers) for numbers in (item.inputs, item.outputs))
-    needed = packing(Collective(item.op, item.attrs, operands, results, mesh)).scratch_bytes
+    needed = packing(plan.collective(item, mesh)).scratch_bytes
     found = _kind_of_scratch_faults(item, plan)
     if needed > (room := _room(item, plan)):
         found.append(f"'{item.label}' has {room} bytes of scratch, but needs {needed}")

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ccl.cost import PEER_SECONDS, collective_seconds, group_axes, link_axes, ring_bytes
-from meshgen.ir.graph import TensorType
+from meshgen.ccl.cost import PEER_SECONDS, group_axes, link_axes
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Item, Schedule
 from meshgen.simulator.groups import Groups, groups_of
@@ -35,19 +34,12 @@ def axes_of(item: Item, mesh: Mesh) -> tuple[str, ...]:
 
 def moved_bytes(item: Item, plan: Schedule, mesh: Mesh) -> int:
     """Bytes that a device moves in a collective."""
-    types = _types(item, plan)
-    return ring_bytes(item.op, item.attrs, types[0], types[-1], mesh)
-
-
-def _types(item: Item, plan: Schedule) -> list[TensorType]:
-    """The types of operand and result; one alone where the other side is on another device."""
-    return [plan.buffers[number].type for number in (*item.inputs[:1], *item.outputs[:1])]
+    return plan.collective(item, mesh).ring_bytes
 
 
 def packing_seconds(item: Item, plan: Schedule, mesh: Mesh) -> float:
     """What the schedule predicts for a collective beside its links: the copies that pack and unpack messages on each device."""
-    types = _types(item, plan)
-    return max(0.0, item.seconds - collective_seconds(item.op, item.attrs, types[0], types[-1], mesh))
+    return max(0.0, item.seconds - plan.collective(item, mesh).link_seconds)
 
 
 def group_seconds(item: Item, plan: Schedule, mesh: Mesh, machine: Machine) -> Array:

@@ -6,6 +6,7 @@ what holds for any sizes is checked; with one the tiles are.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from meshgen.errors import Diagnostic
 from meshgen.ir.dialects.shard.checks import ROOT_ATTRS, axis_faults, fetch_faults, place_faults
 from meshgen.ir.graph import FETCH_NUMBERS, WISHES, TensorType, is_complex
+from meshgen.ir.group_calls import VARIADIC
 from meshgen.ir.infer.site import Inference, Site, shapes_agree
 from meshgen.ir.partial_kinds import combines
 from meshgen.ir.replica_groups import pair_faults
@@ -49,6 +51,10 @@ def _collective(site: Site) -> list[TensorType] | None:
     x = site.operands[0]
     if site.op in REDUCING:
         _reduces(site)
+    if site.op in VARIADIC and not _has_pairs(site):
+        return None
+    if len(site.operands) > 1:
+        return _group_call(site)
     dims = [site.attrs[n] for n in ("dim", "split_dim", "concat_dim") if n in ATTRS[site.op]]
     for dim in dims:
         site.require(0 <= dim < x.rank, f"dim {dim} is no dim of {x}")
@@ -63,6 +69,28 @@ def _collective(site: Site) -> list[TensorType] | None:
     if site.op not in ("permute", "retile"):
         site.require(shapes_agree(*rest), f"turns {x} into {result}: a dim that does not take part changes size")
     return None
+
+
+def _has_pairs(site: Site) -> bool:
+    """Whether every operand has a result."""
+    counts = len(site.operands), len(site.operands if site.results is None else site.results)
+    return site.require(counts[0] == counts[1], f"has {counts[1]} results instead of {counts[0]}, one for each operand")
+
+
+def _group_call(site: Site) -> None:
+    """Each operand has its result; all are of one element type."""
+    site.require(
+        len({kind.dtype for kind in site.operands}) == 1, "the operands of one call have several element types"
+    )
+    for each in _calls(site):
+        _collective(each)
+        site.faults += each.faults
+
+
+def _calls(site: Site) -> list[Site]:
+    """The collective of each operand by itself."""
+    pairs = zip(site.operands, site.results or (), strict=False)
+    return [replace(site, operands=[operand], results=[result], faults=[]) for operand, result in pairs]
 
 
 def _update_halo(site: Site) -> list[TensorType] | None:
@@ -165,7 +193,7 @@ def tile_faults(site: Site, mesh: Mesh) -> None:
         site.fault("a manual computation stands before partition only: partition writes its body out")
     if not site.operands or site.op == "manual":
         return
-    x, result, count = site.operands[0], site.results[0], mesh.group_size(site.attrs["axes"])
+    count = mesh.group_size(site.attrs["axes"])
     for name in ROOT_ATTRS:
         place = site.attrs.get(name)
         if isinstance(place, tuple):
@@ -175,6 +203,16 @@ def tile_faults(site: Site, mesh: Mesh) -> None:
             site.require(0 <= place < count, f"{name} {place} is outside a group of {count} devices")
     if site.op == "fetch_rows":
         _row_faults(site, mesh)
+    for each in [site] if len(site.operands) == 1 else _calls(site):
+        _tile_faults(each, count)
+        if each is not site:
+            site.faults += each.faults
+
+
+def _tile_faults(site: Site, count: int) -> None:
+    """Whether `count` tiles make up the rows of a dim that is split or joined."""
+    assert site.results is not None
+    x, result = site.operands[0], site.results[0]
     gathered = {"all_gather": "dim", "gather_to": "dim", "all_to_all": "concat_dim"}.get(site.op)
     split = {"all_slice": "dim", "reduce_scatter": "dim", "scatter_from": "dim", "all_to_all": "split_dim"}.get(site.op)
     if site.op == "all_to_all" and site.attrs["split_dim"] == site.attrs["concat_dim"]:
@@ -197,7 +235,7 @@ OPTIONAL: dict[str, dict[str, str]] = {
     "shift": {"rotate": "flag"},
     "recv": {"source": "place", "destination": "place"},
 }
-RESULTS = {"kernel": None}
+RESULTS: dict[str, int | None] = {"kernel": None, **dict.fromkeys(VARIADIC, None)}
 ATTRS: dict[str, dict[str, str]] = {
     "annotate": {"sharding": "any"},
     "sharding_group": {"group": "int"},
@@ -228,8 +266,10 @@ ATTRS: dict[str, dict[str, str]] = {
 COLLECTIVE_OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_slice", "to_partial", "permute",
                   "retile", "update_halo", "fetch_rows", *_ROOTED, "send", "recv", "shift",
                   "permute_pairs")  # fmt: skip
-ARITY = {**dict.fromkeys((*COLLECTIVE_OPS, *WISHES), 1), "process_index": 0, "mask_padding": 1}
-AT_LEAST = {"kernel": 0, "transfer_send": 1}
+ARITY = {
+    **{op: 1 for op in (*COLLECTIVE_OPS, *WISHES) if op not in VARIADIC}, "process_index": 0, "mask_padding": 1
+}  # fmt: skip
+AT_LEAST = {"kernel": 0, "transfer_send": 1, **dict.fromkeys(VARIADIC, 1)}
 INFERENCE: dict[str, Inference] = {
     **dict.fromkeys(COLLECTIVE_OPS, _collective),
     "fetch_rows": _fetch_rows,

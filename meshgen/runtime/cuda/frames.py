@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from meshgen.ccl.collective import Collective
 from meshgen.ccl.lower import lower
 from meshgen.ccl.steps import BufferRef, Group
 from meshgen.mesh import Mesh
@@ -103,7 +102,7 @@ class FrameMaker:
 
     def _work(self, frame: Frame, item: Item, rank: int) -> RankWork:
         device = self._devices[rank]
-        lowered = lower(collective_of(frame.plan, item, self._mesh, self._firsts), rank - self._first)
+        lowered = lower(frame.plan.collective(item, self._mesh, self._firsts), rank - self._first)
 
         def start_of(ref: BufferRef) -> int:
             if ref.kind == "scratch":
@@ -128,14 +127,9 @@ def axes_of(plan: Schedule, mesh: Mesh, firsts: Mapping[str, int]) -> set[tuple[
     found: set[tuple[str, ...]] = set()
     for item in plan.items:
         if item.is_collective:
-            steps = lower(collective_of(plan, item, mesh, firsts), 0).steps
+            steps = lower(plan.collective(item, mesh, firsts), 0).steps
             found |= {step.axes for step in steps if isinstance(step, Group)}
     return found.union(*(axes_of(region, mesh, firsts) for item in plan.items for region in item.regions))
-
-
-def collective_of(plan: Schedule, item: Item, mesh: Mesh, firsts: Mapping[str, int]) -> Collective:
-    operands, results = (tuple(plan.buffers[n].type for n in numbers) for numbers in (item.inputs, item.outputs))
-    return Collective(item.op, item.attrs, operands, results, mesh, firsts)
 
 
 def external_storages(plan: Schedule, inputs_at: Mapping[int, Addresses]) -> dict[int, Addresses]:

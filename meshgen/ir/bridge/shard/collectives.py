@@ -101,11 +101,7 @@ def emit_on(importer: Importer, op: Operation, source: Value, name: str, attrs: 
         wide = importer.emit("convert", [source], [TensorType(source.type.shape, kind.dtype)], {}, op)[0]
         wide.sharding = source.sharding
         source = wide
-    if isinstance(why := op.attributes.get("why"), StringAttr):
-        attrs = {**attrs, "why": why.data}
-    if isinstance(edges := op.attributes.get("edges"), DenseArrayBase):
-        attrs = {**attrs, "edges": tuple(map(int, edges.get_values()))}
-    (value,) = importer.emit(name, [source], [kind], attrs, op)
+    (value,) = importer.emit(name, [source], [kind], {**attrs, **reasons_of(op)}, op)
     value.sharding = sharding
     node = importer.graph.nodes[-1]
     node.attrs.pop("sharding_option", None)
@@ -115,6 +111,16 @@ def emit_on(importer: Importer, op: Operation, source: Value, name: str, attrs: 
     if faults or not _is_average(op) or not has_sizes(importer, op, node.attrs["axes"]):
         return value
     return _divided(importer, op, node, mesh)
+
+
+def reasons_of(op: Operation) -> dict[str, object]:
+    """Why a collective is there, and which edges it serves."""
+    found: dict[str, object] = {}
+    if isinstance(why := op.attributes.get("why"), StringAttr):
+        found["why"] = why.data
+    if isinstance(edges := op.attributes.get("edges"), DenseArrayBase):
+        found["edges"] = tuple(map(int, edges.get_values()))
+    return found
 
 
 def has_sizes(importer: Importer, op: Operation, axes: Sequence[str]) -> bool:

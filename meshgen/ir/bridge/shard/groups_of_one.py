@@ -40,6 +40,6 @@ def without_groups_of_one(graph: Graph, mesh: Mesh) -> Graph:
             attrs = {"value": np.broadcast_to(np.zeros((), kind.numpy_dtype), kind.sizes)}
             result.nodes.append(replace(node, op="constant", operands=[], attrs=attrs))
         else:
-            now[node.result] = node.operands[0]
+            now.update(zip(node.results, node.operands, strict=True))
     result.outputs = [now.get(value, value) for value in graph.outputs]
     return result

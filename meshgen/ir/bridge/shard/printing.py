@@ -28,6 +28,7 @@ from meshgen.ir.bridge.shard.grid import (
     has_parts,
     numbered,
 )
+from meshgen.ir.bridge.shard.grouped import export_grouped
 from meshgen.ir.bridge.shard.sharding import (
     encode_split,
 )
@@ -84,6 +85,8 @@ def _exporter_of(spec: Spec) -> Callable[[Exporter, Node], Operation]:
 
     def export_collective(exporter: Exporter, node: Node) -> Operation:
         properties, attributes = group(exporter, node)
+        if len(node.operands) > 1:
+            return export_grouped(exporter, node, properties, attributes)
         properties |= {name: _index(node.attrs[attr]) for name, attr in spec.dims}
         if spec.reduces:
             properties["reduction"] = ReductionKindAttr(KIND_NAMES[node.attrs["kind"]])

@@ -4,7 +4,8 @@ Types are local shapes, or global ones with a `#shard.split` encoding on both si
 `optimize`); `checks.py` says which shapes and encodings each op allows. A group over parts of axes is
 given by the further attribute `axes = ["x:(1)2"]`, which then stands for `grid_axes`.
 
-Ours: `to_partial` (a replicated value as a sum with one non-neutral term), `permute_pairs`, and what `moves.py` has.
+Ours: `to_partial` (a replicated value as a sum with one non-neutral term), `permute_pairs`, `grouped` (from stage `fuse` on), and
+what `moves.py` has.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from xdsl.dialects.builtin import (
     IndexTypeConstr,
     IntegerAttr,
     MemRefType,
+    StringAttr,
     TensorType,
     UnitAttr,
     i64,
@@ -41,6 +43,7 @@ from xdsl.irdl import (
     result_def,
     traits_def,
     var_operand_def,
+    var_result_def,
 )
 from xdsl.traits import Pure
 
@@ -163,7 +166,27 @@ class ToPartialOp(GroupOp):
     assembly_format = GROUP + KIND + TYPES
 
 
+@irdl_op_definition
+class GroupedOp(CollectiveCommunicationOp):
+    """One launch of a collective on several operands, each of which gives its own result.
+
+    `collective` is `all_reduce`, `all_gather` or `reduce_scatter`; `axis` the tensor axis of the latter two.
+    """
+
+    name = "shard.grouped"
+    inputs = var_operand_def(TensorType)
+    collective = prop_def(StringAttr)
+    axis = opt_prop_def(IntegerAttr.constr(IndexTypeConstr))
+    reduction = opt_prop_def(ReductionKindAttr)
+    outputs = var_result_def(TensorType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$collective $inputs `on` $grid (`grid_axes` `=` $grid_axes^)? (`axis` `=` $axis^)? (`reduction` `=` $reduction^)? "
+        "attr-dict `:` functional-type($inputs, $outputs)"
+    )
+
+
 COLLECTIVES = (
     AllGatherOp, AllReduceOp, AllSliceOp, AllToAllOp, BroadcastOp, GatherOp, RecvOp, ReduceOp, ReduceScatterOp,
-    ScatterOp, SendOp, ShiftOp, ToPartialOp, PermutePairsOp,
+    ScatterOp, SendOp, ShiftOp, ToPartialOp, PermutePairsOp, GroupedOp,
 )  # fmt: skip

@@ -1,0 +1,91 @@
+"""Messages that would have to be packed, as group calls: each tensor is sent from where it lies, in one launch of NCCL.
+
+    before   %1 = concatenate %a, %b {dim = 1}     f32[1,96], f32[1,32] -> f32[1,128]      a kernel that only copies
+             %2 = all_gather %1 {dim = 0}          f32[1,128] -> f32[4,128]
+             %3 = slice %2 [0:4, 0:96]             %4 = slice %2 [0:4, 96:128]
+    after    %3, %4 = all_gather %a, %b {dim = 0}
+
+A concatenation that nothing copies (`joins.py`) stays one call, and so does one that a kernel makes beside other work. Rows of which
+more than one would need a kernel of its own are packed by one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection
+from dataclasses import replace
+
+from meshgen.codegen.fusion.groups import Group, Grouping
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.group_calls import VARIADIC
+
+_MOST_COPIED = 1  # rows that need a kernel of their own: with one there are as many kernels as with a message
+
+
+def group_calls(grouping: Grouping, joins: Collection[Group]) -> Graph:
+    """The graph with such messages as group calls; the same one where there are none. `joins`: the groups that are joins."""
+    graph, uses = grouping.graph, grouping.graph.uses()
+    parts: dict[Node, list[_Part]] = {}  # by collective
+    for node in graph.nodes:
+        packed = grouping.producer.get(node.operands[0]) if node.op in VARIADIC and len(node.operands) == 1 else None
+        if packed is None or not _is_only_packed(packed, grouping, joins) or len(uses[packed.result]) > 1:
+            continue
+        if found := _parts(node, packed, [reader for reader, _ in uses[node.result]], graph):
+            parts[node] = found
+    return _written(graph, parts) if parts else graph
+
+
+class _Part:
+    """A row of a message, and the slices that take its result out again."""
+
+    def __init__(self, row: Value, slices: list[Node], result: Value) -> None:
+        self.row, self.slices, self.result = row, slices, result
+
+
+def _is_only_packed(node: Node, grouping: Grouping, joins: Collection[Group]) -> bool:
+    """Whether a kernel does nothing but copy tensors, which lie in memory, one behind the other."""
+    group = grouping.owner.get(node.result) if node.op == "concatenate" else None
+    if group is None or group in joins or group.members != [node]:
+        return False
+    copied = [value for value in node.operands if grouping.view_root(value) not in group.reads]
+    return len(copied) <= _MOST_COPIED and len(node.operands) > 1 and all(v.type.size for v in node.operands)
+
+
+def _parts(node: Node, packed: Node, readers: list[Node], graph: Graph) -> list[_Part]:
+    """The rows with their slices; none where the result is not just cut apart again."""
+    dim = packed.attrs["dim"]
+    if node.attrs.get("dim") == dim or node.result in graph.outputs:
+        return []
+    ends = itertools.accumulate((row.type.sizes[dim] for row in packed.operands), initial=0)
+    found: list[_Part] = []
+    for row, (start, stop) in zip(packed.operands, itertools.pairwise(ends), strict=True):
+        sizes = tuple(stop - start if d == dim else n for d, n in enumerate(node.result.type.sizes))
+        slices = [reader for reader in readers if _is_cut(reader, dim, start, stop, sizes)]
+        result = slices[0].result if slices else Value(node.result.type.with_shape(sizes))
+        found.append(_Part(row, slices, result))
+    return found if sum(len(part.slices) for part in found) == len(readers) else []
+
+
+def _is_cut(node: Node, dim: int, start: int, stop: int, sizes: tuple[int, ...]) -> bool:
+    """Whether a node takes just these rows of a dim."""
+    if node.op != "slice" or node.result.type.sizes != sizes:
+        return False
+    return (node.attrs["start"][dim], node.attrs["limit"][dim]) == (start, stop)
+
+
+def _written(graph: Graph, parts: dict[Node, list[_Part]]) -> Graph:
+    """The collectives take the rows and make what the first slice of each made; further ones are that value again."""
+    producers = graph.producers()
+    gone = {producers[node.operands[0]] for node in parts}
+    first = {part.slices[0] for found in parts.values() for part in found if part.slices}
+    again = {other: part.result for found in parts.values() for part in found for other in part.slices[1:]}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if node in parts:
+            rows, results = [part.row for part in parts[node]], [part.result for part in parts[node]]
+            nodes.append(replace(node, operands=rows, results=results))
+        elif node in again:
+            nodes.append(Node("reshape", [again[node]], node.results, {}, node.loc))
+        elif node not in gone and node not in first:
+            nodes.append(node)
+    return Graph(graph.name, list(graph.inputs), nodes, list(graph.outputs))
