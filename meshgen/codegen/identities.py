@@ -52,8 +52,6 @@ def _broadcast(writer: Writer, node: Node, operands: list[Value]) -> Value | Non
         if inner.operands[0].type == kind and joined == tuple(range(len(joined))):
             return inner.operands[0]
         return writer.new("broadcast_in_dim", inner.operands, kind, {"dims": joined}, node)
-    if operand.type.size == kind.size and operand.type.rank and list(dims) == sorted(dims):  # nothing is repeated
-        return writer.new("reshape", [operand], kind, {}, node)
     return None
 
 

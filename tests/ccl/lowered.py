@@ -14,8 +14,9 @@ from meshgen.ccl.local import Wires, run_lowered
 from meshgen.ccl.lower import lower
 from meshgen.ccl.packing import packing
 from meshgen.ccl.simulated import Mailbox, run_collective
-from meshgen.ccl.steps import OPERAND, RESULT, SCRATCH, Lowered
+from meshgen.ccl.steps import SCRATCH, BufferRef, Lowered
 from meshgen.ir.graph import Node, Value
+from meshgen.ir.group_calls import calls_of
 from meshgen.mesh import Mesh
 from tests.ccl.random_collectives import Case, random_bytes
 
@@ -34,19 +35,28 @@ def run(
     node: Node, mesh: Mesh, lowered: Sequence[Lowered], shards: Sequence[Array], *, in_place: bool = False
 ) -> list[Array]:
     """What all ranks have in their results after the lowered steps; `in_place`, where the operands were."""
-    kind = node.result.type
-    operands = [np.frombuffer(bytearray(shard.tobytes()), np.uint8) for shard in shards]
-    results = operands if in_place else [np.full(kind.nbytes, JUNK, np.uint8) for _ in shards]
-    buffers = [
-        HostBuffers({
-            OPERAND: operand,
-            RESULT: result,
-            SCRATCH: np.full(each.scratch_bytes, JUNK, np.uint8),
-        })
-        for operand, result, each in zip(operands, results, lowered, strict=True)
-    ]  # fmt: skip
+    return run_all(node, mesh, lowered, [shards], in_place=in_place)[0]
+
+
+def run_all(
+    node: Node, mesh: Mesh, lowered: Sequence[Lowered], given: Sequence[Sequence[Array]], *, in_place: bool = False
+) -> list[list[Array]]:
+    """The same of a collective of several operands: `given`, and the results, by operand and rank."""
+    kinds = [value.type for value in node.results]
+    buffers: list[HostBuffers] = []
+    written: list[list[Array]] = []
+    for rank, each in enumerate(lowered):
+        operands = [np.frombuffer(bytearray(shards[rank].tobytes()), np.uint8) for shards in given]
+        results = operands if in_place else [np.full(kind.nbytes, JUNK, np.uint8) for kind in kinds]
+        memory = {BufferRef("operand", number): array for number, array in enumerate(operands)}
+        memory |= {BufferRef("result", number): array for number, array in enumerate(results)}
+        buffers.append(HostBuffers(memory | {SCRATCH: np.full(each.scratch_bytes, JUNK, np.uint8)}))
+        written.append(results)
     run_lowered(lowered, buffers, mesh, Wires(), FIRST_RANK)
-    return [result.view(kind.numpy_dtype).reshape(kind.sizes) for result in results]
+    return [
+        [results[number].view(kind.numpy_dtype).reshape(kind.sizes) for results in written]
+        for number, kind in enumerate(kinds)
+    ]
 
 
 def meant(node: Node, mesh: Mesh, shards: Sequence[Array]) -> list[Array]:
@@ -78,9 +88,19 @@ def faults(case: Case, rng: np.random.Generator) -> list[str]:
         found.append(f"a rank copies {most} bytes, {planned.local_bytes} were planned")
     if found:
         return found
-    shards = [random_bytes(rng, node.operands[0].type) for _ in range(mesh.size)]
+    given = [[random_bytes(rng, value.type) for _ in range(mesh.size)] for value in node.operands]
     with np.errstate(all="ignore"):
-        results, wanted = run(node, mesh, lowered, shards), meant(node, mesh, shards)
+        results = run_all(node, mesh, lowered, given)
+    for call, shards, have in zip(calls_of(node), given, results, strict=True):
+        found += _differences(call, mesh, shards, have)
+    return found
+
+
+def _differences(node: Node, mesh: Mesh, shards: Sequence[Array], results: Sequence[Array]) -> list[str]:
+    """Where results of a collective of one operand are not what it means."""
+    found: list[str] = []
+    with np.errstate(all="ignore"):
+        wanted = meant(node, mesh, shards)
     for rank, (have, want, mask) in enumerate(zip(results, wanted, defined(node, mesh), strict=True)):
         if not same(have[mask], want[mask], moves="kind" not in node.attrs):
             found.append(f"rank {rank} has {have.tolist()}, which is to be {want.tolist()}")

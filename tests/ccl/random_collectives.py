@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from meshgen.ccl.exchange import summand_axes
 from meshgen.ir.graph import DTYPES, Node, TensorType, Value
+from meshgen.ir.group_calls import VARIADIC
 from meshgen.ir.infer.inference import verify_node
 from meshgen.ir.partial_kinds import combines
 from meshgen.mesh import Mesh, make_mesh
@@ -71,7 +72,19 @@ class _Draw:
     def case(self, op: str) -> Case | None:
         if op in _WITHOUT_DIMS and self.rng.random() < 0.1:
             self.shape = []
-        return _OPS[op](self, op)
+        case = _OPS[op](self, op)
+        return self.grouped(case) if case and op in VARIADIC and self.rng.random() < 0.4 else case
+
+    def grouped(self, case: Case) -> Case:
+        """A group call: the collective on some more operands, of other shapes."""
+        node = case.node
+        for _ in range(int(self.rng.integers(1, 4))):
+            self.shape = [int(self.rng.integers(0 if self.rng.random() < 0.1 else 1, 6)) for _ in self.shape]
+            if other := _OPS[node.op](self, node.op):
+                types = [replace(value.type, dtype=node.results[0].type.dtype) for value in other.node.results]
+                node.operands += other.node.operands
+                node.results += map(Value, types)
+        return case
 
     def some_axes(self) -> tuple[str, ...]:
         """Some axes in any order, and parts of them."""

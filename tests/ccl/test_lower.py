@@ -18,6 +18,7 @@ from meshgen.ccl.steps import (
     RESULT,
     SCRATCH,
     Box,
+    BufferRef,
     Copy,
     Fill,
     Group,
@@ -227,3 +228,22 @@ def test_boxes() -> None:
     back = Box(SCRATCH, "f32", 16, (2, 5), (-16, 3))  # as of a reversed dim
     assert (back.byte_start, back.byte_offset, back.byte_end) == (0, 64, 4 * (16 + 12 + 1))
     assert Box(SCRATCH, "f32", 3, (0, 2), (9, 9)).byte_end == 12 and Box(SCRATCH, "i1", 3, (), ()).is_contiguous
+
+
+def test_operands_of_a_group_call_have_scratch_of_their_own() -> None:
+    """What is launched together is packed in different places, in the order of the operands."""
+    kinds = [TensorType((2, 5), "f32"), TensorType((1, 3), "f32")]
+    whole = [TensorType((2, 20), "f32"), TensorType((1, 12), "f32")]
+    attrs = {"axes": ("x",), "dim": 1}
+    (lowered, *_) = lowered_on(Node("all_gather", [*map(Value, kinds)], [*map(Value, whole)], attrs), LINE)
+    groups = [step for step in lowered.steps if isinstance(step, Group)]
+    assert [(step.source.buffer.number, step.target.buffer) for step in groups] == [
+        (0, RESULT), (0, RESULT), (1, BufferRef("result", 1))
+    ]  # fmt: skip
+    sums = Node("all_reduce", [*map(Value, kinds)], [*map(Value, kinds)], {"axes": ("x",), "kind": "xor"})
+    for value in (*sums.operands, *sums.results):
+        value.type = TensorType(value.type.shape, "i32")
+    (packed, *_) = lowered_on(sums, LINE)
+    used = [(box.byte_start, box.byte_end) for step in packed.steps if isinstance(step, Messages)
+            for box in (message.box for message in step.receives) if box.buffer == SCRATCH]  # fmt: skip
+    assert len(used) == len(set(used)) == 6 and max(end for _, end in used) <= packed.scratch_bytes

@@ -97,14 +97,14 @@ def test_the_text_tells_it_from_a_copy() -> None:
 
 
 @pytest.mark.parametrize("what", [{"of_input": True}, {"kept": True}, {"twice": True}, {"sizes": (64, 3, 1)}])
-def test_what_cannot_be_made_there_is_copied(what: dict) -> None:
+def test_what_cannot_be_made_there_is_no_join(what: dict) -> None:
     """An argument lies elsewhere, a result stays, nothing lies twice, and parts begin where buffers may."""
     module = message(**what)
     assert not has_join(module)
     plan_of(module)
 
 
-def test_very_many_parts_are_copied() -> None:
+def test_very_many_parts_are_no_join() -> None:
     sizes = (64,) * (MOST_PARTS + 1)
     assert not has_join(message(sizes)) and has_join(message(sizes[1:]))
 

@@ -32,7 +32,7 @@ def group_calls(grouping: Grouping, joins: Collection[Group]) -> Graph:
             continue
         if found := _parts(node, packed, [reader for reader, _ in uses[node.result]], graph):
             parts[node] = found
-    return _written(graph, parts) if parts else graph
+    return _written(grouping, parts) if parts else graph
 
 
 class _Part:
@@ -47,8 +47,18 @@ def _is_only_packed(node: Node, grouping: Grouping, joins: Collection[Group]) ->
     group = grouping.owner.get(node.result) if node.op == "concatenate" else None
     if group is None or group in joins or group.members != [node]:
         return False
-    copied = [value for value in node.operands if grouping.view_root(value) not in group.reads]
+    copied = [value for value in node.operands if _lies_in(value, grouping) not in group.reads]
     return len(copied) <= _MOST_COPIED and len(node.operands) > 1 and all(v.type.size for v in node.operands)
+
+
+def _lies_in(value: Value, grouping: Grouping) -> Value:
+    """The value whose bytes a value's are: what it is a reshape of, or a broadcast that repeats nothing."""
+    while (node := grouping.producer.get(value)) is not None:
+        is_broadcast = node.op == "broadcast_in_dim" and node.operands[0].type.size == value.type.size
+        if not (node.op == "reshape" or (is_broadcast and list(node.attrs["dims"]) == sorted(node.attrs["dims"]))):
+            break
+        value = node.operands[0]
+    return value
 
 
 def _parts(node: Node, packed: Node, readers: list[Node], graph: Graph) -> list[_Part]:
@@ -73,19 +83,28 @@ def _is_cut(node: Node, dim: int, start: int, stop: int, sizes: tuple[int, ...])
     return (node.attrs["start"][dim], node.attrs["limit"][dim]) == (start, stop)
 
 
-def _written(graph: Graph, parts: dict[Node, list[_Part]]) -> Graph:
+def _written(grouping: Grouping, parts: dict[Node, list[_Part]]) -> Graph:
     """The collectives take the rows and make what the first slice of each made; further ones are that value again."""
-    producers = graph.producers()
-    gone = {producers[node.operands[0]] for node in parts}
+    graph = grouping.graph
+    gone = {grouping.producer[node.operands[0]] for node in parts}
     first = {part.slices[0] for found in parts.values() for part in found if part.slices}
     again = {other: part.result for found in parts.values() for part in found for other in part.slices[1:]}
     nodes: list[Node] = []
     for node in graph.nodes:
         if node in parts:
-            rows, results = [part.row for part in parts[node]], [part.result for part in parts[node]]
-            nodes.append(replace(node, operands=rows, results=results))
+            rows = [_in_place(part.row, grouping, nodes) for part in parts[node]]
+            nodes.append(replace(node, operands=rows, results=[part.result for part in parts[node]]))
         elif node in again:
             nodes.append(Node("reshape", [again[node]], node.results, {}, node.loc))
         elif node not in gone and node not in first:
             nodes.append(node)
     return Graph(graph.name, list(graph.inputs), nodes, list(graph.outputs))
+
+
+def _in_place(row: Value, grouping: Grouping, nodes: list[Node]) -> Value:
+    """The row as a view of the value whose bytes it has."""
+    root = _lies_in(row, grouping)
+    if root.type == row.type:
+        return root
+    nodes.append(Node("reshape", [root], [Value(row.type)], {}, root.loc))
+    return nodes[-1].result
