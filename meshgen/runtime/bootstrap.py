@@ -122,7 +122,7 @@ def world(time_out: float | None = None) -> World | None:
         RuntimeFailure: MG0609, not all ranks come in time.
     """
     if not _worlds and (place := place_of(os.environ)):
-        limit = _time_out(os.environ) if time_out is None else time_out
+        limit = time_out_of(os.environ) if time_out is None else time_out
         _worlds.append(joined(place, limit))
         atexit.register(_worlds[0].close)
     return _worlds[0] if _worlds else None
@@ -134,7 +134,8 @@ def joined(place: Place, time_out: float) -> World:
     return World(channel, local_rank=place.local_rank, time_out=time_out, has_launcher=place.has_launcher)
 
 
-def _time_out(environment: Environment) -> float:
+def time_out_of(environment: Environment) -> float:
+    """Seconds after which a rank is given up: the variable MESHGEN_TIME_OUT, else `TIME_OUT_SECONDS`. Raises UsageError MG0611."""
     text = environment.get(TIME_OUT, "")
     try:
         seconds = float(text or TIME_OUT_SECONDS)

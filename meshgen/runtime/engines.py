@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import numpy as np
 from meshgen.ccl.between import Post
 from meshgen.ccl.processes import Processes
 from meshgen.ccl.world import World
+from meshgen.runtime.bootstrap import time_out_of
 from meshgen.runtime.cuda import api
 from meshgen.runtime.cuda.code import code_of
 from meshgen.runtime.cuda.execute import Executor, Program
@@ -149,7 +151,8 @@ def on_gpus(run: Run) -> Results:
 def _executor(run: Run, gpus: api.Api) -> Executor:
     programs = [Program(p.manifest, p.constants, code_of(p.manifest.kernels, p.member, gpus)) for p in run.parts]
     ordinal = (run.world.local_rank or 0) if run.world and gpus.machine is None else 0
-    return Executor(programs, gpus, warm_up=gpus.machine is None, world=run.world, ordinal=ordinal)
+    limit = time_out_of(os.environ)
+    return Executor(programs, gpus, warm_up=gpus.machine is None, world=run.world, ordinal=ordinal, time_out=limit)
 
 
 def _ranks(run: Run) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.ir.graph import TensorType
+from meshgen.runtime.bootstrap import time_out_of
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.code import code_of
 from meshgen.runtime.cuda.device import Device
@@ -98,7 +100,7 @@ class GpuSteps:
             Program(part.manifest, part.constants, code_of(part.manifest.kernels, part.member, api), _addresses(own))
             for part, own in zip(parts, inputs, strict=True)
         ]
-        self.executor = Executor(programs, api, warm_up=api.machine is None)
+        self.executor = Executor(programs, api, warm_up=api.machine is None, time_out=time_out_of(os.environ))
         self._inputs = [dict(own) for own in inputs]
         self._issue: Callable[[], None] | None = None
         self._is_under_way = False

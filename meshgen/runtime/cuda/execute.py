@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ccl.world import World
+from meshgen.ccl.world import TIME_OUT_SECONDS, World
 from meshgen.errors import Diagnostic, RuntimeFailure
 from meshgen.mesh import Mesh
+from meshgen.runtime.bootstrap import TIME_OUT
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.code import CodeOf, Launcher
 from meshgen.runtime.cuda.communicators import Communicators
@@ -52,7 +53,7 @@ class Executor:
 
     def __init__(
         self, programs: Sequence[Program], api: Api, *, use_graphs: bool = True, warm_up: bool = False,
-        world: World | None = None, ordinal: int = 0,
+        world: World | None = None, ordinal: int = 0, time_out: float = TIME_OUT_SECONDS,
     ) -> None:  # fmt: skip
         """One program for each mesh; ranks are those of the meshes one after the other.
 
@@ -60,11 +61,13 @@ class Executor:
             use_graphs: a step is captured in CUDA graphs the first time that it runs, and launched from then on.
             warm_up: not the first time but the second: the first use of kernels and of NCCL's connections allocates memory.
             world: the ranks, one of which this process has, on the device `ordinal`; None: it has all, on as many devices.
+            time_out: seconds; of ranks that are all in this process and communicate: none of them comes to the end of what it was
+                given for so long. Ranks of several processes have the time-out of their world.
         Raises:
             MissingError: MG0602, a kernel or a reduction has no code for the device, or NCCL is missing.
             RuntimeFailure: MG0604, a call fails, also for lack of memory; MG0609, a rank is lost.
         """
-        self._api, self._programs, self._world = api, programs, world
+        self._api, self._programs, self._world, self._time_out = api, programs, world, time_out
         self._guard: Guard | None = None
         sizes = [program.manifest.mesh.size for program in programs]
         self._firsts = list(accumulate(sizes, initial=0))
@@ -115,8 +118,11 @@ class Executor:
         """Those of this process."""
         return list(self._by_rank.values())
 
-    def _look(self) -> None:
-        """While the host waits. Raises RuntimeFailure MG0609: a rank is lost; what is under way is of no use then."""
+    def _look(self, waited: float) -> None:
+        """While the host waits: for so many seconds no device was done with anything.
+
+        Raises RuntimeFailure MG0609: a rank is lost, or hangs; what is under way is of no use then.
+        """
         if self._guard:
             self._guard.beat()
         fault = self._comms.fault()
@@ -124,6 +130,11 @@ class Executor:
             self._others.look(fault)
         elif fault:
             raise RuntimeFailure(Diagnostic("MG0609", fault))
+        elif self._comms.world and waited > self._time_out:
+            text = f"no device is done with what it was given within {self._time_out:g} s: one hangs, or a step takes longer"
+            raise RuntimeFailure(
+                Diagnostic("MG0609", text, hint=f"set {TIME_OUT} to more seconds if steps are that long")
+            )
 
     def step(self) -> None:
         """One step on what is in the input buffers; it is done when this returns. Raises RuntimeFailure MG0604, MG0609."""
@@ -155,7 +166,8 @@ class Executor:
 
     def wait(self) -> None:
         """Until what was issued is done. Raises as `step`."""
-        together(self._api, [iter([part.origin]) for part in self.parts if part.frame.ranks], self._look)
+        streams = [iter([part.origin]) for part in self.parts if part.frame.ranks]
+        together(self._api, streams, lambda _: self._look(0.0))  # any number of steps may be under way
 
     def rebind(self, number: int, inputs_at: Mapping[int, Addresses]) -> None:
         """Have inputs of a mesh lie elsewhere from the next step on; nothing may be under way."""
@@ -238,26 +250,29 @@ class Executor:
         return found
 
 
-def together(api: Api, parts: Sequence[Waits], look: Callable[[], None]) -> None:
+def together(api: Api, parts: Sequence[Waits], look: Callable[[float], None]) -> None:
     """Run the steps of several meshes, none of which may keep the host while another one has something to issue.
 
     Args:
-        look: asks from time to time whether a rank is lost, and raises what `Executor.run` does.
+        look: asks from time to time whether a rank is lost, and raises what `Executor.run` does; it is given the seconds since
+            anything was done.
     Raises:
         RuntimeFailure: MG0604, the driver or NCCL fails; MG0608, emulated devices wait for ever.
     """
     waiting: dict[Iterator[int], int] = {}
     for part in parts:
         _resume(part, waiting)
-    next_look = time.monotonic() + LOOK_SECONDS
+    last = time.monotonic()
+    next_look = last + LOOK_SECONDS
     while waiting:
         done = [part for part, stream in waiting.items() if api.is_idle(stream)]
         for part in done:
             _resume(part, waiting)
+            last = time.monotonic()
         if not done and api.is_stuck:
             api.cuda("cuStreamSynchronize", next(iter(waiting.values())))  # says what waits for what
         if not done and time.monotonic() > next_look:
-            look()
+            look(time.monotonic() - last)
             next_look = time.monotonic() + LOOK_SECONDS
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import meshgen as mg
 from meshgen.api import plan
-from meshgen.errors import MissingError
+from meshgen.errors import MissingError, RuntimeFailure
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.execute import Executor, Program
 from meshgen.runtime.manifest import Kernel
@@ -215,3 +215,19 @@ def test_emulated_gpus_need_the_ptx(tmp_path: Path) -> None:
     program = Program(module.manifest, {}, code_of(kernels, lambda name: b"", gpus(module)))
     with pytest.raises(MissingError, match=r"(?s)no PTX of kernel '.*', which emulated GPUs execute.*compile it again"):
         Executor([program], gpus(module))
+
+
+# --- who does not come to an end -----------------------------------------------------------------------------------------
+
+
+def test_devices_of_one_process_that_hang_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real devices: the emulated ones notice at once that all of them wait."""
+    module = planned(mlp(), tmp_path)
+    api = gpus(module)
+    executor = Executor(programs(module), api, time_out=0.05)
+    args = [np.ones(b.type.sizes, b.type.numpy_dtype) for b in module.inputs]
+    executor.run([args])
+    monkeypatch.setattr(type(api), "is_idle", lambda *_: False)
+    monkeypatch.setattr(type(api), "is_stuck", False)
+    with pytest.raises(RuntimeFailure, match=r"(?s)MG0609: no device is done .* within 0.05 s.*MESHGEN_TIME_OUT"):
+        executor.run([args])
