@@ -11,7 +11,7 @@ from typing import NamedTuple
 from meshgen.ccl.collective import Collective, leading
 from meshgen.ccl.point_to_point import PointToPoint, Scratch, copies
 from meshgen.ccl.steps import Box, Copy, Group, GroupKind, Reduce, Step, dense
-from meshgen.ir.graph import COMPLEX_PARTS, is_complex
+from meshgen.ir.graph import COMPLEX_PARTS, is_complex, is_float
 
 # ncclDataType_t without the 8-bit floats: a ring rounds them after every device, and they need NCCL 2.24 and sm_90.
 NCCL_TYPES = ("i8", "ui8", "i32", "ui32", "i64", "ui64", "f16", "f32", "f64", "bf16")
@@ -39,6 +39,8 @@ def native_reduction(kind: str, source: str, target: str) -> Native | None:
         return Native(_OF_BOOLEANS[kind], "ui8")
     if is_complex(source) and kind == "sum":
         return Native("sum", COMPLEX_PARTS[source], 2)
+    if kind in ("max", "min") and is_float(source):  # NCCL gives the other number where one is NaN
+        return None
     return Native(kind, source) if source in NCCL_TYPES and kind in NCCL_REDUCTIONS else None
 
 

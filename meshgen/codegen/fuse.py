@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from meshgen.codegen.edge_buffers import edge_buffers
+from meshgen.codegen.float_reductions import float_reductions
 from meshgen.codegen.fusion.bodies import Cutter, Kernels
 from meshgen.codegen.fusion.group_calls import group_calls
 from meshgen.codegen.fusion.groups import Group, Grouping
@@ -42,7 +43,7 @@ def fuse_graph(graph: Graph, kernels: Kernels, mesh: Mesh, outside: Mapping[Valu
 
     `outside` is what makes the values around a region.
     """
-    graph = window_slices(simplify(graph))
+    graph = window_slices(simplify(float_reductions(graph, mesh)))
     graph = split_reductions(outermost_collectives(edge_buffers(graph, mesh), mesh))
     grouping, whole = _grouped(graph, is_region=outside is not None)
     if (called := group_calls(grouping, whole)) is not graph:

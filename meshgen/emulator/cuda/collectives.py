@@ -10,6 +10,7 @@ results have the same bits. NCCL adds in an order of its own, with a rounding at
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from meshgen.ccl.simulated import reduce_arrays
 from meshgen.emulator.cuda.machine import Array, Machine
 from meshgen.emulator.cuda.timeline import Timeline, Work
 from meshgen.emulator.faults import DeviceFault
-from meshgen.ir.graph import DTYPES
+from meshgen.ir.graph import DTYPES, is_float
 
 DTYPE_OF = {number: name for name, number in DATA_TYPES.items()}
 KIND_OF = {number: name for name, number in REDUCTIONS.items()}
@@ -292,12 +293,19 @@ def exchange(parties: Sequence[Party]) -> None:
     elif call.op == "broadcast":
         results = [sources[call.peer]] * parts
     else:
-        total = reduce_arrays(sources, call.reduction, call.dtype)
+        total = _reduced(sources, call.reduction, call.dtype)
         results = np.split(total, parts) if call.op == "reduce_scatter" else [total] * parts
     for party, result in zip(parties, results, strict=True):
         if party.work:
             target = _target(party.call, party.work)
             target[:] = result[: len(target)]
+
+
+def _reduced(sources: Sequence[Array], kind: str, dtype: str) -> Array:
+    """As NCCL does it: of a NaN and a number its maximum and minimum are the number."""
+    if kind in ("max", "min") and is_float(dtype):
+        return functools.reduce(np.fmax if kind == "max" else np.fmin, sources)
+    return reduce_arrays(sources, kind, dtype)
 
 
 def _source(call: Call, work: CollectiveWork) -> Array:

@@ -1,0 +1,104 @@
+"""Reductions of floats over devices: NaN, infinities and both zeros, as integers and in wider types."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.ccl.lower_groups import native_reduction
+from meshgen.codegen.float_reductions import float_reductions
+from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value, is_float
+from meshgen.ir.infer.inference import verify_graph
+from meshgen.mesh import make_mesh
+from meshgen.runtime.simulate import simulate
+from meshgen.spec import P
+
+MESH = make_mesh({"x": 4})
+FLOATS = [dtype for dtype in DTYPES if is_float(dtype)]
+SPECIAL = [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5, -1.5]
+
+
+def reduced(op: str, dtype: str, kind: str) -> Module:
+    """An argument f[4, 8], reduced over the devices."""
+    rows = {"all_reduce": 4, "reduce_scatter": 1}[op]
+    source, target = TensorType((4, 8), dtype), TensorType((rows, 8), dtype)
+    graph = Graph("main", [Value(source, "x")])
+    attrs = {"axes": ("x",), "kind": kind, **({"dim": 0} if op == "reduce_scatter" else {})}
+    graph.outputs = [graph.add(op, graph.inputs, [target], attrs).result]
+    types = [kind.with_shape((kind.sizes[0] * MESH.size, 8)) for kind in (source, target)]
+    lies = [P("x", None)]
+    return Module(
+        MESH, graph, "partition", in_types=types[:1], out_types=types[1:], in_shardings=lies, out_shardings=lies
+    )
+
+
+def special(dtype: str) -> np.ndarray:
+    """Every pair of special numbers meets on two of the devices."""
+    rng = np.random.default_rng(3)
+    return np.stack([rng.permutation(SPECIAL) for _ in range(16)]).astype(TensorType((), dtype).numpy_dtype)
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+@pytest.mark.parametrize("op", ["all_reduce", "reduce_scatter"])
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+def test_extremes_are_those_of_integers(op: str, dtype: str, kind: str) -> None:
+    """Of zeros of both signs either is right: ordered integers put -0 before 0."""
+    module = reduced(op, dtype, kind)
+    rewritten = float_reductions(module.graph, MESH)
+    assert verify_graph(rewritten, MESH) == []
+    (sent,) = (node for node in rewritten.nodes if node.op == op)
+    assert sent.result.type.dtype == ("i64" if dtype == "f64" else "i32")
+    wanted = simulate(module, [special(dtype)])[0].astype(np.float64)
+    module.graph = rewritten
+    found = simulate(module, [special(dtype)])[0].astype(np.float64)
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_sums_are_rewritten_only_where_nccl_has_no_type(dtype: str) -> None:
+    module = reduced("all_reduce", dtype, "sum")
+    rewritten = float_reductions(module.graph, MESH)
+    is_same = native_reduction("sum", dtype, dtype) is not None
+    (sent,) = (node for node in rewritten.nodes if node.op == "all_reduce")
+    assert (sent is module.graph.nodes[0]) == is_same and sent.result.type.dtype == (dtype if is_same else "f32")
+
+
+def test_nccl_is_not_asked_for_extremes_of_floats() -> None:
+    """It would drop a NaN."""
+    assert native_reduction("max", "f32", "f32") is None and native_reduction("max", "i32", "i32") is not None
+
+
+def test_a_group_of_one_and_other_kinds_stay() -> None:
+    for module in (reduced("all_reduce", "i32", "max"), reduced("all_reduce", "f32", "product")):
+        assert float_reductions(module.graph, MESH).nodes == module.graph.nodes
+    alone = reduced("all_reduce", "f32", "max")
+    assert float_reductions(alone.graph, make_mesh({"x": 1})).nodes == alone.graph.nodes
+
+
+TEXT = """module { sdy.mesh @mesh = <["x"=4]>
+  func.func @main(%a: tensor<8x8xTYPE> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<8xTYPE> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) {
+    %c = stablehlo.constant dense<START> : tensor<TYPE>
+    %m = stablehlo.reduce(%a init: %c) applies stablehlo.OP across dimensions = [0] : (tensor<8x8xTYPE>, tensor<TYPE>) -> tensor<8xTYPE>
+    return %m : tensor<8xTYPE>
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "op", "start"),
+    [("f32", "maximum", "0xFF800000"), ("bf16", "minimum", "0x7F80"), ("f8E5M2", "maximum", "0xFC"), ("f8E5M2", "add", "0.0")],
+)  # fmt: skip
+def test_gpus_keep_nan_and_reduce_narrow_floats(dtype: str, op: str, start: str, tmp_path: Path) -> None:
+    """The emulated NCCL drops NaN as the real one does, and has no sums of 8-bit floats here."""
+    (tmp_path / "p.mlir").write_text(TEXT.replace("TYPE", dtype).replace("OP", op).replace("START", start))
+    mg.compile(tmp_path / "p.mlir", target="cuda:sm_90").save(tmp_path / "p.mgx")
+    given = np.zeros((8, 8), TensorType((), dtype).numpy_dtype)
+    given[3, 1], given[5, 2], given[0, 3], given[:, 4] = np.nan, -np.inf, np.inf, 0.25
+    found = mg.load(tmp_path / "p.mgx").run([given], "emulate")[0].astype(np.float64)
+    fold = {"maximum": np.maximum, "minimum": np.minimum, "add": np.add}[op]
+    np.testing.assert_array_equal(found, fold.reduce(given.astype(np.float64), axis=0))
