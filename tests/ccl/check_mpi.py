@@ -15,14 +15,15 @@ from meshgen.ccl.collective import Collective
 from meshgen.ccl.host import HostBuffers
 from meshgen.ccl.lower import lower
 from meshgen.ccl.processes import Processes
-from meshgen.ccl.steps import OPERAND, RESULT, SCRATCH, Group, dense
+from meshgen.ccl.steps import OPERAND, RESULT, SCRATCH, BufferRef, Group, dense
 from meshgen.ccl.transport import execute
 from meshgen.ccl.world import World
 from meshgen.errors import RuntimeFailure
 from meshgen.ir.graph import Node
-from meshgen.mesh import make_mesh
+from meshgen.ir.group_calls import calls_of
+from meshgen.mesh import Mesh, make_mesh
 from meshgen.runtime.bootstrap import world
-from tests.ccl.lowered import JUNK, defined, meant, same
+from tests.ccl.lowered import JUNK, Array, defined, meant, same
 from tests.ccl.random_collectives import Case, random_bytes, random_case
 
 
@@ -36,17 +37,21 @@ def case_of(rng: np.random.Generator, ranks: int) -> Case:
 def is_right(node: Node, transport: Processes, rng: np.random.Generator) -> bool:
     """Whether this process ends with what its rank is to have."""
     mesh, rank = transport.mesh, transport.rank
-    shards = [random_bytes(rng, node.operands[0].type) for _ in range(mesh.size)]
-    lowered, kind = lower(Collective.of(node, mesh), rank), node.result.type
-    result = np.full(kind.nbytes, JUNK, np.uint8)
-    memory = HostBuffers({
-        OPERAND: np.frombuffer(shards[rank].tobytes(), np.uint8), RESULT: result,
-        SCRATCH: np.full(lowered.scratch_bytes, JUNK, np.uint8),
-    })  # fmt: skip
+    given = [[random_bytes(rng, value.type) for _ in range(mesh.size)] for value in node.operands]
+    lowered = lower(Collective.of(node, mesh), rank)
+    results = [np.full(value.type.nbytes, JUNK, np.uint8) for value in node.results]
+    memory = {BufferRef("result", number): array for number, array in enumerate(results)}
+    for number, shards in enumerate(given):
+        memory[BufferRef("operand", number)] = np.frombuffer(shards[rank].tobytes(), np.uint8)
     with np.errstate(all="ignore"):
-        execute(lowered, memory, transport)
-        want, mask = meant(node, mesh, shards)[rank], defined(node, mesh)[rank]
-    have = result.view(kind.numpy_dtype).reshape(kind.sizes)
+        execute(lowered, HostBuffers(memory | {SCRATCH: np.full(lowered.scratch_bytes, JUNK, np.uint8)}), transport)
+        calls = zip(calls_of(node), given, results, strict=True)
+        return all(_is_meant(call, mesh, rank, shards, result) for call, shards, result in calls)
+
+
+def _is_meant(node: Node, mesh: Mesh, rank: int, shards: list[Array], result: Array) -> bool:
+    want, mask = meant(node, mesh, shards)[rank], defined(node, mesh)[rank]
+    have = result.view(node.result.type.numpy_dtype).reshape(node.result.type.sizes)
     return same(have[mask], want[mask], moves="kind" not in node.attrs)
 
 

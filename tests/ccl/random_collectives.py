@@ -33,10 +33,13 @@ class Case:
         return f"{self.node.op} {self.node.attrs} {ins} -> {outs} on {self.mesh}"
 
 
-def random_case(rng: np.random.Generator, op: str | None = None) -> Case:
-    """A collective; what the verifier would refuse is drawn again."""
+def random_case(rng: np.random.Generator, op: str | None = None, *, with_group_calls: bool = True) -> Case:
+    """A collective, maybe of several operands; what the verifier would refuse is drawn again."""
     while True:
-        case = _Draw(rng).case(op or _one_of(rng, tuple(_OPS)))
+        draw = _Draw(rng)
+        case = draw.case(op or _one_of(rng, tuple(_OPS)))
+        if case is not None and with_group_calls and case.node.op in VARIADIC and rng.random() < 0.4:
+            case = draw.grouped(case)
         if case is not None and not verify_node(case.node, case.mesh):
             return case
 
@@ -72,8 +75,7 @@ class _Draw:
     def case(self, op: str) -> Case | None:
         if op in _WITHOUT_DIMS and self.rng.random() < 0.1:
             self.shape = []
-        case = _OPS[op](self, op)
-        return self.grouped(case) if case and op in VARIADIC and self.rng.random() < 0.4 else case
+        return _OPS[op](self, op)
 
     def grouped(self, case: Case) -> Case:
         """A group call: the collective on some more operands, of other shapes."""
