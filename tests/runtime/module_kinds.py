@@ -96,6 +96,11 @@ def stages(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
     return mg.annotate(mg.tanh(x), mg.P("b", mesh="second")) @ w
 
 
+def scaled(x: mg.Tensor, scale: mg.Tensor, bias: mg.Tensor) -> mg.Tensor:
+    """Scale and bias are gathered by one group call."""
+    return x * scale + bias
+
+
 def _of(program: Any, mesh: Any, weights: Any = None, **options: Any) -> Write:
     def write(path: Path) -> None:
         _write(mg.compile(program, mesh, **{"target": "cpu", **options}), path, weights)
@@ -120,6 +125,8 @@ KINDS: dict[str, Write] = {
     "collectives": _of(exchanged, {"a": 2}, args=["f32[4,4]"]),
     "experts": _of(experts, {"x": 4}, args=["f32[8,4]", "f32[8,2,4]", "f32[2,4,4]"],
                    in_specs={"tokens": mg.P("x"), "route": mg.P("x"), "w": mg.P("x:(1)2", None, "x:(2)2")}, out_specs=mg.P("x")),
+    "group call": _of(scaled, {"a": 2}, args=["f32[64,8]", "f32[8]", "f32[8]"],
+                      in_specs={"x": mg.P(), "scale": mg.P("a"), "bias": mg.P("a")}, out_specs=mg.P()),
     "two meshes": _of(stages, {"first": {"a": 2}, "second": {"b": 3}}, args=["f32[6,4]", "f32[4,2]"],
                       in_specs={"x": mg.P("a", mesh="first"), "w": mg.P("b", mesh="second")}),
     "open sizes": _of(OPEN, {"a": None}, in_specs={"x": mg.P("a")}, sizes=[{"mesh": {"a": 2}, "args": {"x": (6, 8)}}]),
