@@ -18,6 +18,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
+from meshgen.errors import Diagnostic, RuntimeFailure, bracketed
 from meshgen.runtime.plan import CONTROL, Item, Schedule
 
 Request = TypeVar("Request", covariant=True)  # what an engine waits for before it goes on
@@ -122,6 +123,16 @@ def follow(code: Sequence[Instruction[F]], engine: Engine[F, Request]) -> Iterat
                 place = target
             case Only():
                 pass  # an engine has ranks of all its frames
+
+
+def require_one_way(item: Item, choices: Sequence[int | None]) -> None:
+    """Raises RuntimeFailure MG0604 where ranks go different ways through control flow: they would wait for ever.
+
+    `choices`: of the ranks; None: it is not there.
+    """
+    if len(set(choices)) > 1:
+        text = f"'{item.op}' holds collectives, but the ranks choose differently: {[*choices]}; they would deadlock"
+        raise RuntimeFailure(Diagnostic("MG0604", text + bracketed(item.source)))
 
 
 def code_of(

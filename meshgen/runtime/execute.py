@@ -19,10 +19,9 @@ from meshgen.ccl.lower import lower
 from meshgen.ccl.processes import Processes
 from meshgen.ccl.steps import SCRATCH, BufferRef, Lowered
 from meshgen.ccl.transport import axes_of, launches, perform
-from meshgen.errors import Diagnostic, RuntimeFailure, bracketed
 from meshgen.ir.evaluate.common import poison
 from meshgen.mesh import Mesh
-from meshgen.runtime.control_flow import Choose, Issue, Move, code_of, follow
+from meshgen.runtime.control_flow import Choose, Issue, Move, code_of, follow, require_one_way
 from meshgen.runtime.launch import POISON, Launch
 from meshgen.runtime.plan import CONTROL, IN_PLACE, Item, Schedule
 
@@ -88,16 +87,6 @@ def run_alone(rank: Rank, network: Processes) -> None:
             else:
                 with network.world.doing(partial(str, f"the choice of '{request.item.located()}'")):
                     require_one_way(request.item, network.choices(request.number))
-
-
-def require_one_way(item: Item, choices: Sequence[int | None]) -> None:
-    """Raises RuntimeFailure MG0604 where ranks go different ways through control flow: they would wait for ever.
-
-    `choices`: of the ranks; None: it is not there.
-    """
-    if len(set(choices)) > 1:
-        text = f"'{item.op}' holds collectives, but the ranks choose differently: {[*choices]}; they would deadlock"
-        raise RuntimeFailure(Diagnostic("MG0604", text + bracketed(item.source)))
 
 
 def _is_issued(item: Item) -> bool:

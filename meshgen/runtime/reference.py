@@ -15,7 +15,8 @@ from meshgen.ccl.between import BETWEEN, Post
 from meshgen.ccl.local import Pending, communicate
 from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh
-from meshgen.runtime.execute import Choice, Frame, Rank, Request, require_one_way
+from meshgen.runtime.control_flow import require_one_way
+from meshgen.runtime.execute import Choice, Frame, Rank, Request
 from meshgen.runtime.launch import Launch
 from meshgen.runtime.manifest import Manifest
 from meshgen.runtime.plan import Item, Schedule

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.runtime.control_flow import Choose, Issue, Move, carried, code_of, follow, given_back
+from meshgen.runtime.control_flow import Choose, Issue, Move, carried, code_of, follow, given_back, require_one_way
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.collectives import run_lowered
 from meshgen.runtime.cuda.communicators import Communicators
@@ -21,7 +21,6 @@ from meshgen.runtime.cuda.frames import Frame
 from meshgen.runtime.cuda.graph import StepGraph, fork, join
 from meshgen.runtime.cuda.others import Others
 from meshgen.runtime.cuda.regions import Copy, copies_of, in_order, is_decided, next_values, staged_bytes, streams_of
-from meshgen.runtime.execute import require_one_way
 from meshgen.runtime.plan import COMPUTE, CONTROL, STREAMS, Item, aligned
 
 Array = np.ndarray[Any, Any]
