@@ -74,7 +74,7 @@ def _peak(plan: Schedule) -> tuple[int, list[Buffer]]:
             born.setdefault(storage, number)
             last[storage] = max(last.get(storage, 0), number)
     for result, operand in plan.replaced.items():  # where one ends the other begins: they are the same bytes
-        last[operand] = born[result] - 1
+        last[operand] = max(born[operand] - 1, born[plan.buffers[result].storage] - 1)
     change = [0] * (len(plan.items) + 2)
     for storage, start in born.items():
         change[start] += plan.buffers[storage].type.nbytes

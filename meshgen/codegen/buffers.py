@@ -43,7 +43,7 @@ def plan_buffers(program: Program, order: Sequence[int], waits: Sequence[Sequenc
             v.type,
             kinds[root := program.storages.root[v]],
             number_of[root],
-            offset_of[program.place(v)] + program.storages.first_byte.get(v, 0),
+            offset_of[program.place(v)] + program.first_byte(v),
             place_text(v.loc),
         )
         for n, v in enumerate(values)

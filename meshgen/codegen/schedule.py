@@ -14,9 +14,10 @@ from functools import cached_property
 
 from meshgen.codegen import memory
 from meshgen.codegen.buffers import Buffers, plan_buffers
+from meshgen.codegen.collect import collect
 from meshgen.codegen.costs import default_costs
 from meshgen.codegen.orders import Budget, Order, Priority, Storage, list_order, longest_paths
-from meshgen.codegen.program import Program, collect
+from meshgen.codegen.program import Program
 from meshgen.codegen.timeline import SAME_STEP, Costs, Task, exposures, start_times
 from meshgen.errors import CodegenError, Diagnostic, place_text
 from meshgen.ir.graph import Module, Value
@@ -167,8 +168,10 @@ def capped_orders(program: Program, nbytes: int, ways: Sequence[Priority]) -> It
 
 def storages_of(program: Program) -> tuple[Storage, ...]:
     """What the launches make: one for each place of values, and one for what a launch needs for itself."""
-    storages = program.storages
-    maker = {root: min(m.number for m in made) for root, made in storages.made.items() if program.place(root) is root}
+    maker: dict[Value, int] = {}
+    for root, made in program.storages.made.items():
+        if (place := program.place(root)) in program.storages.made:  # else it is in place before the step
+            maker[place] = min(maker.get(place, made[0].number), *(m.number for m in made))
     users: dict[Value, set[int]] = {value: set() for value in maker}
     for number in range(len(program.nodes)):
         for value in program.reads(number):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from meshgen.codegen.program import closed
+from meshgen.codegen.collect import closed
 from meshgen.codegen.storages import UNLAUNCHED
 from meshgen.ir.dialects.schedule import Place, Slot
 from meshgen.ir.graph import Graph, Module, Node, Value

@@ -135,16 +135,15 @@ def _uses(plan: Schedule, writes: Writes, touched: Mapping[int, Sequence[int]]) 
     for n, b in enumerate(plan.buffers):
         if b.storage != n or b.end <= b.offset or b.kind == "given":
             continue
-        last, stays, replaces = (
-            tuple(touched.get(n, never)),
-            b.kind != "temporary" and n not in plan.given_up,
-            plan.replaced.get(n),
-        )
+        last, stays = tuple(touched.get(n, never)), b.kind != "temporary" and n not in plan.given_up
         parts = writes.get(n, ())
-        if len(parts) < 2:
-            yield Use(n, b.offset, b.end, parts[0].item if parts else None, last, stays, replaces)
+        if not parts:
+            yield Use(n, b.offset, b.end, None, last, stays)
+        elif len(parts) == 1:
+            yield Use(n, b.offset, b.end, parts[0].item, last, stays, plan.replaced.get(parts[0].buffer))
         else:
-            yield from (Use(n, w.start, w.stop, w.item, last, stays) for w in parts if w.start < w.stop)
+            found = (w for w in parts if w.start < w.stop)
+            yield from (Use(n, w.start, w.stop, w.item, last, stays, plan.replaced.get(w.buffer)) for w in found)
 
 
 def _read_fault(plan: Schedule, order: Order, writes: Writes, number: int, b: int) -> Diagnostic | None:

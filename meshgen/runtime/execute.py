@@ -97,7 +97,7 @@ def _is_issued(item: Item) -> bool:
 def _operands(frame: Frame, item: Item) -> list[Array]:
     """What a kernel reads: as it was, where it writes a result over it."""
     plan = frame.plan
-    is_overwritten = any(plan.buffers[n].storage in plan.replaced for n in item.outputs)
+    is_overwritten = any(n in plan.replaced for n in item.outputs)
     return frame.copies(item.inputs) if is_overwritten else [frame.view(n) for n in item.inputs]
 
 

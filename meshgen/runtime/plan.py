@@ -195,21 +195,20 @@ class Schedule:
 
     @cached_property
     def replaced(self) -> Mapping[int, int]:
-        """The storages that are written over another one, and which: if the item that writes one reads the other, for the last time."""
+        """The results that are written over a storage, and which: if the item that writes them reads it, for the last time. Both
+        are numbers of buffers; a result is a storage of its own or a part of one.
+        """
         found = {other: own for own, other in self.given_up.items()}
         for item in self.items:
             storages = [self.buffers[n].storage for n in item.inputs]
             at = {self.buffers[n].offset: n for n in storages if self._is_in_arena(n)}
             for place, number in enumerate(item.outputs):
-                result = self.buffers[number].storage
-                operand = at.get(self.buffers[result].offset)
-                if operand is None or not self._share_bytes(operand, result):
+                operand = at.get(self.buffers[number].offset)
+                if operand is None or not self._share_bytes(operand, number):
                     continue
-                if self.buffers[number].type.nbytes < self.buffers[result].type.nbytes:
-                    continue
-                found[result] = operand
+                found[number] = operand
                 if not all(self._may_replace(item, n, place) for n, used in enumerate(storages) if used == operand):
-                    del found[result]
+                    del found[number]
         return found
 
     def _is_in_arena(self, storage: int) -> bool:

@@ -79,7 +79,7 @@ def memory_over_time(part: PartTimes, place: int = 0) -> list[tuple[float, int]]
             begins.setdefault(storage, float(span.start[place]))
             ends[storage] = max(ends.get(storage, 0.0), float(span.end[place]))
     for result, operand in plan.replaced.items():
-        ends[operand] = begins[result]
+        ends[operand] = max(begins[operand], begins[plan.buffers[result].storage])
     return _totals({n: plan.buffers[n].type.nbytes for n in begins}, begins, ends)
 
 

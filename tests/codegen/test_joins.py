@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from meshgen.answers.memory import memory_of
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.package import write_module
 from meshgen.codegen.schedule import schedule
@@ -19,7 +20,7 @@ from meshgen.mesh import make_mesh
 from meshgen.runtime import writes
 from meshgen.runtime.checker import check
 from meshgen.runtime.loading import load
-from meshgen.runtime.plan import MOST_PARTS, Schedule
+from meshgen.runtime.plan import MOST_PARTS, Item, Schedule
 from meshgen.runtime.simulate import simulate
 from meshgen.spec import P
 from tests.codegen.programs import costs, f32
@@ -107,6 +108,62 @@ def test_what_cannot_be_made_there_is_no_join(what: dict) -> None:
 def test_very_many_parts_are_no_join() -> None:
     sizes = (64,) * (MOST_PARTS + 1)
     assert not has_join(message(sizes)) and has_join(message(sizes[1:]))
+
+
+def summed_parts(*, kept: bool = False) -> Module:
+    """Row sums of two arguments, each summed over the devices by itself; joined, they are reduced on."""
+    graph = Graph("main", [Value(f32(64, 8), f"x{n}") for n in range(2)])
+    zero = graph.add("constant", [], [f32()], {"value": np.zeros((), np.float32)}).result
+    sums = [graph.add("reduce", [x, zero], [f32(64)], {"dims": (1,), "kind": "add"}).result for x in graph.inputs]
+    wholes = [graph.add("all_reduce", [v], [f32(64)], {"axes": ("x",), "kind": "sum"}).result for v in sums]
+    joined = graph.add("concatenate", wholes, [f32(128)], {"dim": 0}).result
+    sent = graph.add("all_reduce", [joined], [f32(128)], {"axes": ("x",), "kind": "sum"}).result
+    graph.outputs = [graph.add("tanh", [sent], [f32(128)]).result, *([sums[0]] if kept else [])]
+    kinds = [v.type for v in (*graph.inputs, *graph.outputs)]
+    shardings = [_rows(kind) for kind in kinds]
+    return fuse(
+        Module(
+            MESH, graph, "partition", in_types=[_wide(kind) for kind in kinds[:2]],
+            out_types=[_wide(kind) for kind in kinds[2:]], in_shardings=shardings[:2], out_shardings=shardings[2:],
+        )
+    )  # fmt: skip
+
+
+def reductions(plan: Schedule) -> list[Item]:
+    return [item for item in plan.items if item.op == "all_reduce"]
+
+
+def test_what_a_part_is_written_over_is_made_in_the_join(tmp_path: Path) -> None:
+    module = summed_parts()
+    plan = plan_of(module)
+    assert has_join(module)
+    *parts, last = reductions(plan)
+    start = plan.buffers[last.inputs[0]].offset
+    for number, item in enumerate(parts):
+        summand, result = plan.buffers[item.inputs[0]], plan.buffers[item.outputs[0]]
+        assert summand.offset == result.offset == start + 256 * number
+        assert summand.storage != result.storage
+    assert memory_of(plan).live_bytes <= plan.arena_bytes == 2 * 64 * 8 * 4 + 128 * 4, "no byte for summands"
+    write_module(tmp_path / "m.mgx", module, plan)
+    args = [np.random.default_rng(n).standard_normal((128, 8)).astype(np.float32) for n in range(2)]
+    (got,) = load(tmp_path / "m.mgx").run(args)
+    expected = np.tanh(2 * np.concatenate([x.reshape(2, 64, 8).sum(axis=(0, 2)) for x in args]))
+    np.testing.assert_allclose(got, np.tile(expected, 2), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(simulate(module, args)[0], got, rtol=1e-6)
+
+
+def test_a_summand_that_is_kept_lies_outside_of_the_join() -> None:
+    plan = plan_of(summed_parts(kept=True))
+    *parts, _ = reductions(plan)
+    over = [plan.buffers[item.inputs[0]].offset == plan.buffers[item.outputs[0]].offset for item in parts]
+    assert sorted(over) == [False, True]
+
+
+def test_a_later_read_of_what_a_part_is_written_over_is_found() -> None:
+    plan = plan_of(summed_parts())
+    summand = reductions(plan)[0].inputs[0]
+    with pytest.raises(ScheduleError, match=r"MG0402.*share bytes"):
+        check(forged(plan, len(plan.items) - 1, inputs=(summand,)), MESH)
 
 
 def forged(plan: Schedule, item: int, **changes: object) -> Schedule:

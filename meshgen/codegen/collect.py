@@ -1,0 +1,136 @@
+"""The launches of a fused module, what each needs, and what is written over what: in program order, before they are scheduled."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from meshgen.ccl.between import BETWEEN
+from meshgen.ccl.collective import Collective
+from meshgen.ccl.packing import packing
+from meshgen.codegen.donated import donated
+from meshgen.codegen.messages import with_senders
+from meshgen.codegen.overwritten import overwritten
+from meshgen.codegen.program import Flow, Program
+from meshgen.codegen.storages import UNLAUNCHED, storages_of
+from meshgen.codegen.timeline import Costs, Task
+from meshgen.codegen.unroll import is_message
+from meshgen.errors import CodegenError, Diagnostic
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.regions import all_nodes, captured
+from meshgen.mesh import Mesh
+from meshgen.runtime.plan import COLLECTIVES, COMMUNICATION, COMPUTE, CONTROL, Schedule
+
+Planned = Callable[[Module], Schedule]
+
+
+def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> Program:
+    """Launches of the module in program order; views and constants are no launches.
+
+    Args:
+        inputs_are: the kind of buffer that inputs have.
+        planned: makes the schedule of a region, which is handed over as a module.
+    Raises:
+        CodegenError: MG0301 for control flow around transfers to another mesh.
+    """
+    nodes = tuple(with_senders([n for n in module.graph.nodes if n.op not in UNLAUNCHED]))
+    kernels = dict(module.kernels)
+    flows = {n: _flow(node, module, planned) for n, node in enumerate(nodes) if node.op in CONTROL}
+    names = [_name(node, kernels) if n not in flows else "" for n, node in enumerate(nodes)]
+    inner = [name for flow in flows.values() for region in flow.regions for name in region.kernels]
+    kernels |= {
+        name: body for flow in flows.values() for region in flow.regions for name, body in region.kernels.items()
+    }
+    kernels = {name: kernels[name] for name in dict.fromkeys(filter(None, [*names, *inner]))}  # only what is launched
+    storages = storages_of(module.graph, nodes)
+    scratch = _scratch_bytes(nodes, flows, module.mesh)
+    given = donated(module)
+    found = Program(
+        module, nodes, kernels, tuple(names), (), storages, given.over, {}, flows, scratch, inputs_are, given.pairs
+    )  # fmt: skip
+    found = replace(found, tasks=_tasks(found, costs))
+    over = overwritten(found)
+    return replace(found, replaced={**found.replaced, **over.replaced}, inside=over.inside)
+
+
+def _scratch_bytes(nodes: Sequence[Node], flows: Mapping[int, Flow], mesh: Mesh) -> dict[int, int]:
+    """What the regions of control flow need, and what the steps do to which collectives are lowered."""
+    found = {number: flow.scratch_bytes for number, flow in flows.items()}
+    for number, node in enumerate(nodes):
+        if node.op in COLLECTIVES:
+            found[number] = packing(Collective.of(node, mesh)).scratch_bytes
+    return {number: nbytes for number, nbytes in sorted(found.items()) if nbytes}
+
+
+def _flow(node: Node, module: Module, planned: Planned) -> Flow:
+    if any(inner.op in BETWEEN for region in node.regions for inner in all_nodes(region)):
+        raise CodegenError(
+            Diagnostic(
+                "MG0301",
+                f"'{node.op}' has transfers to or from another mesh in its body, and does not count to a constant",
+                node.loc,
+                hint="count to a constant, or move the transfer out of it",
+            )
+        )
+    outside = tuple(captured(node))
+    steps = tuple(planned(replace(module, graph=closed(region, outside), donations={})) for region in node.regions)
+    return Flow(outside, steps, node.attrs.get("trips", 1) if node.op == "while" else None)
+
+
+def closed(region: Graph, outside: Sequence[Value]) -> Graph:
+    """The region as a function that takes what it uses from outside after its own arguments."""
+    return Graph(region.name, [*region.inputs, *outside], region.nodes, region.outputs)
+
+
+def _name(node: Node, kernels: dict[str, Graph]) -> str:
+    """The kernel of a node; one op that was not fused becomes a kernel. Empty for a collective."""
+    if node.op in COLLECTIVES:
+        return ""
+    if node.op == "kernel":
+        return node.attrs["kernel"]
+    name = next(name for n in itertools.count() if (name := f"{node.op}_{n}") not in kernels)
+    inputs = {value: Value(value.type, f"a{i}") for i, value in enumerate(dict.fromkeys(node.operands))}
+    results = [Value(value.type) for value in node.results]
+    body = Node(node.op, [inputs[v] for v in node.operands], results, dict(node.attrs), node.loc, None, node.regions)
+    kernels[name] = Graph(name, list(inputs.values()), [body], results)
+    return name
+
+
+def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
+    """The launches as tasks. Control flow that communicates keeps its place among collectives: nothing else does while it runs."""
+    module, makers = program.module, program.storages.makers
+    readers = _readers_of_overwritten(program)
+    seconds = {name: costs.kernel(body) for name, body in program.kernels.items()}
+    found: list[Task] = []
+    fence: set[int] = set()  # what the next control flow comes after
+    flow: set[int] = set()  # the last control flow
+    message: set[int] = set()  # the last send or receive
+    for number, node in enumerate(program.nodes):
+        needs = {maker for v in program.reads(number) for maker in makers(v)}
+        needs |= {reader for v in node.results for reader in readers.get(v, ()) if reader != number}
+        if is_message(node):
+            needs |= message
+            message = {number}
+        if number in program.flows:
+            if program.flows[number].communicates:
+                needs |= fence
+                fence = flow = {number}
+            task = Task(COMPUTE, program.flows[number].seconds, tuple(sorted(needs)))
+        elif node.op in COLLECTIVES:
+            fence = fence | {number}
+            task = Task(COMMUNICATION, costs.collective(node, module.mesh), tuple(sorted(needs | flow)))
+        else:
+            task = Task(COMPUTE, seconds[program.names[number]], tuple(sorted(needs)))
+        found.append(task)
+    return tuple(found)
+
+
+def _readers_of_overwritten(program: Program) -> dict[Value, list[int]]:
+    """By result that is written over an input, the launches that read that: they come first."""
+    result_of = {own: result for result, own in program.replaced.items()}
+    found: dict[Value, list[int]] = {}
+    for number in range(len(program.nodes)):
+        for own in {program.storages.root[value] for value in program.reads(number)} & result_of.keys():
+            found.setdefault(result_of[own], []).append(number)
+    return found

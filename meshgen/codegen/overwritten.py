@@ -1,0 +1,100 @@
+"""Which results are written over an operand of their launch: one that is made here, and that nothing reads later.
+
+%1 = all_reduce %0           %1 has the bytes of %0
+%3 = join %1, %2             %1 is made in the bytes of %3, so %0 is made there already
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from meshgen.codegen.program import Program, place_of
+from meshgen.codegen.timeline import Task
+from meshgen.ir.graph import Value
+from meshgen.runtime.in_place import overwrites
+from meshgen.runtime.plan import IN_PLACE
+
+_MOST_SEEN = 256  # tasks that are looked at to find out whether one comes after others: keeps the work linear
+
+
+@dataclass(frozen=True)
+class Overwritten:
+    """Storages by their roots: which one another is written over, and which lie inside of a join from which byte on."""
+
+    replaced: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    inside: dict[Value, tuple[Value, int]] = field(default_factory=dict[Value, tuple[Value, int]])
+
+
+def overwritten(program: Program) -> Overwritten:
+    """The results of a program that are written over an operand; what is written over donated inputs is known before."""
+    root, readers = program.storages.root, _readers(program)
+    made = program.storages.made.keys() - {root[value] for value in program.module.graph.outputs}
+    found, taken = Overwritten(), set[Value]()
+    for number, operand, result in _candidates(program):
+        is_known = result in program.replaced or result in found.replaced
+        if operand not in made or operand in taken or is_known or operand.type.nbytes != result.type.nbytes:
+            continue
+        if not _is_last(program.tasks, number, readers[operand]):
+            continue
+        if not program.storages.is_part(result):
+            found.replaced[result] = operand
+        elif not _lies_inside(program, found, operand, result):
+            continue
+        taken.add(operand)
+    return found
+
+
+def _readers(program: Program) -> dict[Value, list[int]]:
+    """The launches that read each storage."""
+    found: dict[Value, list[int]] = {}
+    for number in range(len(program.nodes)):
+        for value in dict.fromkeys(map(program.storages.root.__getitem__, program.reads(number))):
+            found.setdefault(value, []).append(number)
+    return found
+
+
+def _candidates(program: Program) -> Iterator[tuple[int, Value, Value]]:
+    """Launches with a storage that each reads and a result of it that may be written over that."""
+    for number, node in enumerate(program.nodes):
+        operands = [program.storages.root[value] for value in program.reads(number)]
+        pairs = _pairs(program, number)
+        for place, numbers in pairs.items():
+            places = [n for n, used in enumerate(operands) if used is operands[place]]
+            for n in numbers:
+                if all(n in pairs.get(each, ()) for each in places):
+                    yield number, operands[place], node.results[n]
+
+
+def _lies_inside(program: Program, found: Overwritten, operand: Value, part: Value) -> bool:
+    """Put what a part of a join is written over into the join, unless other bytes are its already, or an argument's."""
+    join, start = program.storages.root[part], program.storages.first_byte.get(part, 0)
+    first, at = place_of(operand, found.replaced, found.inside)
+    if at or first in found.inside or first not in program.storages.made or join in program.replaced:
+        return False
+    found.inside[first] = join, start
+    return True
+
+
+def _pairs(program: Program, number: int) -> Mapping[int, tuple[int, ...]]:
+    """Numbers of operands of a launch with those of the results that may be written over each."""
+    node, name = program.nodes[number], program.names[number]
+    if name:
+        return overwrites(program.kernels[name])
+    if node.op not in IN_PLACE or program.module.mesh.group_size(node.attrs["axes"]) == 1:
+        return {}
+    pairs = enumerate(zip(node.operands, node.results, strict=True))
+    return {number: (number,) for number, (operand, result) in pairs if operand.type.dtype == result.type.dtype}
+
+
+def _is_last(tasks: Sequence[Task], number: int, readers: Sequence[int]) -> bool:
+    """Whether all other readers of a value are surely done when this one starts, in whatever order tasks are issued."""
+    missing = {reader for reader in readers if reader != number}
+    seen, stack = {number}, [number]
+    while missing and stack and len(seen) < _MOST_SEEN:
+        for need in tasks[stack.pop()].needs:
+            if need not in seen and need >= min(missing):
+                seen.add(need)
+                stack.append(need)
+        missing -= seen
+    return not missing
