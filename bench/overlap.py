@@ -27,7 +27,7 @@ from bench.transformers import programs
 from meshgen import api
 from meshgen.codegen.costs import default_costs
 from meshgen.codegen.orders import longest_paths
-from meshgen.codegen.schedule import program_of, sequential_bytes
+from meshgen.codegen.schedule import Steps, sequential_bytes
 from meshgen.codegen.timeline import Task
 from meshgen.errors import MeshgenError
 from meshgen.executables.executable import Executable
@@ -78,7 +78,7 @@ def measured(name: str, program: str, mesh: object = None) -> Row:
 
 
 def _tasks(executable: Executable) -> Sequence[Task]:
-    return program_of(executable.fused, default_costs(TARGET)).tasks
+    return Steps(executable.fused, default_costs(TARGET)).program.tasks
 
 
 def floor(tasks: Sequence[Task]) -> float:

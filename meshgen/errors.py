@@ -12,6 +12,7 @@ import sysconfig
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path, PurePath
 
@@ -87,6 +88,7 @@ class Location:
         return f"{self.file}:{self.line}" if self.line else self.file
 
 
+@lru_cache(maxsize=1 << 12)
 def place_text(loc: Location | None) -> str:
     """A place in what is written down: of a path only the file's name, so that it does not depend on where that lay."""
     return "" if loc is None else str(replace(loc, file=PurePath(loc.file).name))

@@ -151,10 +151,10 @@ _TAKES = {
 
 def make_schedule(module: Module, options: Options) -> Schedule:
     """The last step, from a fused module to a plan that is proven free of races and deadlock."""
-    from meshgen.codegen.schedule import schedule
+    from meshgen.codegen.planner import planned
     from meshgen.runtime.checker import check
 
-    plan = schedule(module, options.first, memory_limit=options.memory_limit)
+    plan = planned(module, options.first, options.memory_limit)
     check(plan, module.mesh)
     return plan
 

@@ -2,57 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from meshgen.codegen import memory
 from meshgen.codegen.program import Program
 from meshgen.errors import place_text
 from meshgen.ir.graph import Module, Node, TensorType, Value
-from meshgen.runtime.plan import STREAMS, Buffer, Schedule
+from meshgen.runtime.plan import STREAMS, Buffer, Schedule, aligned
+
+FIXED = ("input", "constant")  # kinds of buffers that are in place before the step
+
+
+@dataclass(frozen=True)
+class Places:
+    """Offsets in the arena, of `arena_bytes`: of each place of values (`Program.place`), and of the scratch of launches by number."""
+
+    of_values: Mapping[Value, int]
+    of_scratch: Mapping[int, int]
+    arena_bytes: int
 
 
 @dataclass(frozen=True)
 class Buffers:
-    """`number_of` values and `scratch_of` launches (by number) in `all`, and the bytes of the arena."""
+    """`number_of` values and `scratch_of` launches (by number) in `all`."""
 
     all: tuple[Buffer, ...]
     number_of: dict[Value, int]
     scratch_of: dict[int, int]
-    arena_bytes: int
 
 
-def plan_buffers(program: Program, order: Sequence[int], waits: Sequence[Sequence[int]]) -> Buffers:
-    """Buffers of all values in program order, then the scratch of collectives and control flow.
+def placed(program: Program, order: Sequence[int], waits: Sequence[Sequence[int]]) -> Places:
+    """Where values and scratch lie when the launches are issued in an order.
 
     Args:
-        order: the launches as they are issued.
         waits: per place in `order`, the places it waits for.
     """
+    busy = [*program.scratch_bytes]
+    lives, scratch_lives = _lifetimes(program, order, waits, _kinds(program), busy)
+    offsets, arena_bytes = memory.place([*lives.values(), *scratch_lives])
+    scratch = dict(zip(busy, offsets[len(lives) :], strict=True))
+    return Places(dict(zip(lives, offsets, strict=False)), scratch, arena_bytes)
+
+
+def plan_buffers(program: Program, places: Places) -> Buffers:
+    """Buffers of all values in program order, then the scratch of collectives and control flow."""
     values = list(program.module.graph.values())
     number_of = {value: n for n, value in enumerate(values)}
-    busy = [*program.scratch_bytes]
-    scratch_of = {number: len(values) + n for n, number in enumerate(busy)}
+    scratch_of = {number: len(values) + n for n, number in enumerate(program.scratch_bytes)}
     kinds = _kinds(program)
-    lives, scratch_lives = _lifetimes(program, order, waits, kinds, busy)
-    offsets, arena_bytes = memory.place([*lives.values(), *scratch_lives])
-    offset_of = dict(zip(lives, offsets, strict=False))
     found = [
         Buffer(
             v.name or f"b{n}",
             v.type,
             kinds[root := program.storages.root[v]],
             number_of[root],
-            offset_of[program.place(v)] + program.first_byte(v),
+            places.of_values[program.place(v)] + program.first_byte(v),
             place_text(v.loc),
         )
         for n, v in enumerate(values)
     ]
-    for number, offset in zip(busy, offsets[len(lives) :], strict=True):
+    for number, own in scratch_of.items():
         node, kind = program.nodes[number], TensorType((program.scratch_bytes[number],), "ui8")
-        own = scratch_of[number]
-        found.append(Buffer(f"{node.op}_scratch{own}", kind, "temporary", own, offset, place_text(node.loc)))
-    return Buffers(tuple(found), number_of, scratch_of, arena_bytes)
+        name = f"{node.op}_scratch{own}"
+        found.append(Buffer(name, kind, "temporary", own, places.of_scratch[number], place_text(node.loc)))
+    return Buffers(tuple(found), number_of, scratch_of)
+
+
+def fixed_bytes(program: Program) -> int:
+    """What is in place before the step."""
+    return sum(aligned(root.type.nbytes) for root, kind in _kinds(program).items() if kind in FIXED)
 
 
 def _kinds(program: Program) -> dict[Value, str]:

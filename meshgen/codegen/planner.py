@@ -1,33 +1,55 @@
-"""Schedules of local programs, asked for by who compares programs: the programs are fused for it, once each."""
+"""Schedules of local programs, asked for by who compares programs: the programs are fused for it, once each, and scheduled once."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from meshgen.codegen.agreement import require_agreement
+from meshgen.codegen.costs import default_costs
 from meshgen.codegen.donated import readers_first
 from meshgen.codegen.fuse import fuse
-from meshgen.codegen.schedule import schedule, sequential_bytes, shortest_step
+from meshgen.codegen.schedule import Steps
 from meshgen.codegen.unroll import unroll
 from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Module
 from meshgen.runtime.plan import Schedule
 
+_FLAT: WeakKeyDictionary[Module, Module] = WeakKeyDictionary()
 _FUSED: WeakKeyDictionary[Module, Module] = WeakKeyDictionary()
 """Fused programs, kept as long as the local one is: its schedule is looked at before the stage `fuse` comes."""
+_PLANS: WeakKeyDictionary[Module, dict[tuple[str, int | None], Schedule]] = WeakKeyDictionary()
+"""Schedules of fused programs by target and limit of memory, kept as long as these are."""
+
+
+def flat(module: Module) -> Module:
+    """A program of stage partition with its control flow that communicates written out; itself if there is none."""
+    if module not in _FLAT:
+        found = unroll(module)
+        if found is module:
+            return module
+        _FLAT[module] = found
+    return _FLAT[module]
 
 
 def fused(module: Module) -> Module:
     """A program of stage partition with kernels, its control flow that communicates written out."""
+    module = flat(module)
     if module not in _FUSED:
-        flat = unroll(module)
-        require_defined(flat, "unroll")
-        require_agreement(flat)
-        found = readers_first(fuse(flat))
+        require_defined(module, "unroll")
+        require_agreement(module)
+        found = readers_first(fuse(module))
         require_defined(found, "fuse")
         _FUSED[module] = found
     return _FUSED[module]
+
+
+def planned(module: Module, target: str, memory_limit: int | None) -> Schedule:
+    """The schedule of a fused module. Raises CodegenError MG0303 where the step does not fit into memory."""
+    return Candidate(module, target, memory_limit).plan()
 
 
 @dataclass(frozen=True)
@@ -37,14 +59,34 @@ class Planner:
     target: str
     memory_limit: int | None
 
-    def sequential_bytes(self, module: Module) -> int:
-        """Arena of the program's own order."""
-        return sequential_bytes(fused(module), self.target)
+    def candidate(self, module: Module) -> Candidate:
+        """A local program, to be compared with others."""
+        return Candidate(fused(module), self.target, self.memory_limit)
 
-    def shortest_step(self, module: Module) -> float:
-        """Predicted seconds if the step could take any memory."""
-        return shortest_step(fused(module), self.target)
+    def with_attrs(self, module: Module, attrs: Mapping[str, Any]) -> Module:
+        """A local program with further attributes, which its schedule does not depend on: what is known of it is kept."""
+        before = fused(module)
+        found, after = (replace(each, attrs={**each.attrs, **attrs}) for each in (module, before))
+        _FUSED[found] = after
+        _PLANS[after] = _PLANS.get(before, {})
+        return found
 
-    def plan(self, module: Module) -> Schedule:
+
+class Candidate:
+    """A fused program that may be chosen: bounds of its step are known before it is scheduled."""
+
+    def __init__(self, module: Module, target: str, memory_limit: int | None) -> None:
+        self.module = module
+        self._key = target, memory_limit
+
+    def plan(self) -> Schedule:
         """Raises CodegenError where the step does not fit into memory, or cannot be scheduled."""
-        return schedule(fused(module), self.target, memory_limit=self.memory_limit)
+        known = _PLANS.setdefault(self.module, {})
+        if self._key not in known:
+            known[self._key] = self.steps.plan(self._key[1])
+        return known[self._key]
+
+    @cached_property
+    def steps(self) -> Steps:
+        """Orders of its launches."""
+        return Steps(self.module, default_costs(self._key[0]))

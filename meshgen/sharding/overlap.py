@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from meshgen.codegen.planner import Planner
-from meshgen.codegen.roofline import device_of
-from meshgen.codegen.unroll import unroll
+from meshgen.codegen.planner import Planner, flat
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Module
 from meshgen.sharding.chunks.search import CHUNKS, Found, decisions_of, search
@@ -31,7 +29,7 @@ def in_chunks(module: Module, planner: Planner) -> Found:
     """
     if CHUNKS in module.attrs:  # it was written so
         return Found(module, decisions_of(module))
-    found = search(unroll(module), planner, planner.memory_limit, device_of(planner.target))
+    found = search(flat(module), planner)
     return found if CHUNKS in found.module.attrs else replace(found, module=module)
 
 
@@ -39,4 +37,5 @@ def _with_fewer_messages(module: Module, planner: Planner) -> Module:
     larger = combine_larger(module)
     if larger is None:
         return module
-    return larger if planner.plan(larger).step_seconds < planner.plan(module).step_seconds else module
+    seconds = [planner.candidate(each).plan().step_seconds for each in (larger, module)]
+    return larger if seconds[0] < seconds[1] else module

@@ -10,6 +10,7 @@ import pytest
 import meshgen as mg
 from meshgen.cli import main
 from meshgen.codegen import schedule as scheduling
+from meshgen.codegen.assembly import find_waits
 from meshgen.codegen.costs import default_costs
 from meshgen.codegen.memory import join
 from meshgen.codegen.orders import Budget, Storage, list_order
@@ -51,7 +52,7 @@ def test_waiters_come_as_late_as_possible():
 
 
 def _in_program_order(module, model):
-    tasks = scheduling.program_of(module, model).tasks
+    tasks = scheduling.Steps(module, model).program.tasks
     return tasks, range(len(tasks))
 
 
@@ -75,7 +76,7 @@ def test_events_only_where_streams_differ_and_none_is_redundant():
 
 def test_no_event_for_what_an_earlier_wait_implies():
     tasks = [Task(COMPUTE, 1, ()), Task(COMPUTE, 1, ()), Task(COMMUNICATION, 1, (0, 1)), Task(COMMUNICATION, 1, (0,))]
-    assert scheduling.find_waits(tasks, range(4)) == [[], [], [1], []]
+    assert find_waits(tasks, range(4)) == [[], [], [1], []]
 
 
 def test_offsets_are_aligned_and_signature_buffers_are_not_shared():
@@ -141,7 +142,8 @@ def test_steps_are_near_the_shortest_there_is():
             Task(rng.choice([COMPUTE, COMPUTE, COMMUNICATION]), rng.choice([1, 2, 3, 5]), tuple(sorted(rng.sample(range(n), min(n, rng.choice([0, 1, 2]))))))
             for n in range(6)
         ]  # fmt: skip
-        ours += min(start_times(tasks, order.numbers)[1] for order in scheduling.orders(tasks))
+        orders = [range(6), *(list_order(tasks, way).numbers for way in scheduling.priorities(tasks))]
+        ours += min(start_times(tasks, order)[1] for order in orders)
         least += shortest_step(tasks)
     assert least <= ours <= 1.02 * least
 
@@ -163,11 +165,9 @@ def test_a_task_is_ready_when_the_last_of_its_needs_ends_not_the_last_that_start
     ],
 )
 def test_of_orders_that_take_about_as_long_the_one_with_the_fewest_bytes_wins(plans, chosen):
-    empty = plan_of(layers(0))
-    made = [dataclasses.replace(empty, step_seconds=seconds, arena_bytes=nbytes) for seconds, nbytes in plans]
-    tried = [SimpleNamespace(seconds=plan.step_seconds, plan=plan) for plan in made]
-    assert scheduling.best_within(tried, 10) is made[chosen]
-    assert scheduling.best_within(tried, 7) is (made[1] if plans[1][1] == 5 else None)
+    tried = [SimpleNamespace(seconds=seconds, arena_bytes=nbytes) for seconds, nbytes in plans]
+    assert scheduling.best_within(tried, 10) is tried[chosen]
+    assert scheduling.best_within(tried, 7) is (tried[1] if plans[1][1] == 5 else None)
 
 
 def branches(count, nbytes, seconds):
@@ -257,11 +257,12 @@ GRADIENTS = _gradients(3)
 def test_a_step_takes_no_more_memory_than_one_without_overlap_unless_it_may():
     executable = mg.compile(GRADIENTS, target="cpu")
     fused = executable.fused
-    program = scheduling.program_of(fused, default_costs("cuda:sm_90"))
-    in_order = scheduling.assemble(program, scheduling.orders(program.tasks)[0])
-    cap = fused.attrs.get(scheduling.MEMORY_CAP, in_order.arena_bytes)  # in chunks: what the program takes without them
+    steps = scheduling.Steps(fused, default_costs("cuda:sm_90"))
+    cap = fused.attrs.get(
+        scheduling.MEMORY_CAP, steps.sequential_bytes
+    )  # in chunks: what the program takes without them
     assert executable.memory.peak_bytes <= cap
-    assert executable.cost.step_seconds <= in_order.step_seconds
+    assert executable.cost.step_seconds <= steps.in_order.seconds
     shorter = executable.cost.shorter
     assert shorter and shorter.step_seconds < executable.cost.step_seconds / scheduling.SAME_STEP
     assert shorter.memory_bytes > cap

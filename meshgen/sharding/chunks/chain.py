@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Node
 from meshgen.sharding.optimizations.tiled import Loop, loop_of
 
@@ -53,6 +54,10 @@ class Flow:
         """`among`: the nodes that may be in a chain."""
         self._producers, self._uses, self._among = graph.producers(), graph.uses(), among
         self._loops: dict[tuple[Node, int, int, int | None], Loop | None] = {}
+        self._of_forms: dict[
+            tuple[Form, int, int, int | None], Loop | None
+        ] = {}  # of equal nodes, as layers repeat them
+        self._forms: dict[Node, Form | None] = {}
 
     def grow(self, seeds: Sequence[Seed], count: int, *, through_dots: bool) -> Chain:
         """The chain of some collectives in `count` chunks; empty where none can be cut.
@@ -93,8 +98,19 @@ class Flow:
         key = node, dim, count, operand
         if key not in self._loops:
             may_join = node in self._among and node.operands and len(node.results) == 1
-            self._loops[key] = _loop(node, dim, count, operand) if may_join else None
+            self._loops[key] = self._loop_of_form(node, dim, count, operand) if may_join else None
         return self._loops[key]
+
+    def _loop_of_form(self, node: Node, dim: int, count: int, operand: int | None) -> Loop | None:
+        if node not in self._forms:
+            self._forms[node] = form_of(node)
+        form = self._forms[node]
+        if form is None:
+            return _loop(node, dim, count, operand)
+        key = form, dim, count, operand
+        if key not in self._of_forms:
+            self._of_forms[key] = _loop(node, dim, count, operand)
+        return self._of_forms[key]
 
 
 def _loop(node: Node, dim: int, count: int, operand: int | None) -> Loop | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from meshgen.ccl.collective import leading
-from meshgen.ccl.cost import link_axes
-from meshgen.codegen.roofline import EFFICIENCY, Device, dot_seconds, memory_seconds
+from meshgen.codegen.costs import default_costs
+from meshgen.codegen.roofline import EFFICIENCY, device_of, dot_seconds, memory_seconds
+from meshgen.ir.forms import form_of
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.chunks.chain import CHUNKED, Chain
@@ -16,41 +17,85 @@ from meshgen.sharding.optimizations.tiled import Loop, tile_of
 _LAUNCHED = ("dot_general", "reduce")  # what makes a kernel of its own; other operations mostly go along
 
 
-def most_hidden(chain: Chain, exposed: Mapping[Node, float], device: Device) -> float:
-    """Seconds of what is exposed that chunks can hide at best: in each part of the chain all but a chunk, behind dots of the part."""
-    total = 0.0
-    for part in chain.parts:
-        shown = [exposed[node] for node in part if node in exposed]
-        work = sum(dot_seconds(node, device) / EFFICIENCY for node in part if node.op == "dot_general")
-        total += min(sum(shown) - max(shown, default=0.0) / chain.count, work)
-    return total
+class Estimates:
+    """What chains of one program gain; what equal operations take is found out once."""
+
+    def __init__(self, graph: Graph, mesh: Mesh, target: str, exposed: Mapping[Node, float]) -> None:
+        """`exposed`: seconds of collectives during which nothing computes."""
+        self._graph, self._mesh, self._exposed = graph, mesh, exposed
+        self._device, self._costs = device_of(target), default_costs(target)
+        self._work: dict[Node, float] = {}
+        self._longer: dict[object, float] = {}
+
+    def could_hide(self, chain: Chain) -> float:
+        """Seconds of what is exposed that no number of chunks of the nodes of a chain hides more of: what dots beside it take."""
+        return sum(min(sum(shown), work) for shown, work in map(self._shown, chain.parts))
+
+    def gain(self, chain: Chain) -> float:
+        """Seconds by which the step may become shorter: what is hidden, without what launches, small products and messages, and copies add."""
+        launches = sum(node.op in _LAUNCHED for node in chain.loops) * self._device.launch_seconds * (chain.count - 1)
+        longer = sum(self._chunks_longer(node, loop, chain.count) for node, loop in chain.loops.items())
+        added = launches + longer + memory_seconds(_copied_bytes(self._graph, chain), self._device)
+        hidden = self._hidden(chain.parts, chain.count)
+        return (self._hidden(_stretches(self._graph, chain), chain.count) if hidden > added else hidden) - added
+
+    def _hidden(self, parts: Iterable[Sequence[Node]], count: int) -> float:
+        """Seconds that chunks can hide at best: in each part all but a chunk of what is exposed, behind dots of the part."""
+        found = map(self._shown, parts)
+        return sum(min(sum(shown) - max(shown, default=0.0) / count, work) for shown, work in found)
+
+    def _shown(self, part: Sequence[Node]) -> tuple[list[float], float]:
+        """What the collectives of a part are exposed for, and what its dots take."""
+        work = sum(self._seconds(node) for node in part if node.op == "dot_general")
+        return [self._exposed[node] for node in part if node in self._exposed], work
+
+    def _seconds(self, dot: Node) -> float:
+        if dot not in self._work:
+            self._work[dot] = dot_seconds(dot, self._device) / EFFICIENCY
+        return self._work[dot]
+
+    def _chunks_longer(self, node: Node, loop: Loop, count: int) -> float:
+        """How much longer all chunks of a dot or a collective take than the whole: small products fill a device less well, and each
+        message has its latency.
+        """
+        if node.op != "dot_general" and node.op not in CHUNKED:
+            return 0.0
+        key = (form_of(node) or node, loop, count)
+        if key not in self._longer:
+            chunk = _chunk(node, loop, count)
+            seconds = self._seconds if node.op == "dot_general" else self._message
+            self._longer[key] = count * seconds(chunk) - seconds(node)
+        return self._longer[key]
+
+    def _message(self, collective: Node) -> float:
+        return self._costs.collective(collective, self._mesh)
 
 
-def estimated_gain(graph: Graph, chain: Chain, exposed: Mapping[Node, float], device: Device, mesh: Mesh) -> float:
-    """Seconds by which the step may become shorter: what is hidden, without what launches, latencies, small products and copies add."""
-    launches = sum(node.op in _LAUNCHED for node in chain.loops) * device.launch_seconds
-    latencies = sum(_latency(node, mesh) for node in chain.loops if node.op in CHUNKED)
-    slower = sum(
-        _slower(node, loop, chain.count, device) for node, loop in chain.loops.items() if node.op == "dot_general"
-    )
-    copies = memory_seconds(_copied_bytes(graph, chain), device)
-    return (
-        most_hidden(chain, exposed, device) - (chain.count - 1) * (launches + latencies) - slower / EFFICIENCY - copies
-    )
+def _stretches(graph: Graph, chain: Chain) -> list[list[Node]]:
+    """The parts of a chain, cut where rows must all be there: where what is not in the chain reads them and makes what is read
+    in it again.
+    """
+    part_of = {node: number for number, part in enumerate(chain.parts) for node in part}
+    found: dict[tuple[int, int], list[Node]] = {}
+    made = {node.result for node in chain.loops}
+    gone: dict[Value, int] = {}  # before a value is known, how often all rows had to be
+    for node in graph.nodes:
+        times = [gone[value] for value in node.operands if value in gone]
+        if node in part_of:
+            found.setdefault((part_of[node], max(times, default=0)), []).append(node)
+            gone[node.result] = max(times, default=0)
+        elif times:
+            ends = any(value in made for value in node.operands)
+            gone |= dict.fromkeys(node.results, max(times) + ends)
+    return list(found.values())
 
 
-def _slower(node: Node, loop: Loop, count: int, device: Device) -> float:
-    """How much longer a dot takes in chunks, at the peak: smaller products fill the device less well."""
+def _chunk(node: Node, loop: Loop, count: int) -> Node:
     operands = [
         value if dim is None else Value(tile_of(value.type, dim, count))
         for value, dim in zip(node.operands, loop.operands, strict=True)
     ]
-    chunk = Node(node.op, operands, [Value(tile_of(node.result.type, loop.result, count))], node.attrs)
-    return count * dot_seconds(chunk, device) - dot_seconds(node, device)
-
-
-def _latency(node: Node, mesh: Mesh) -> float:
-    return max((mesh.axis(axis).latency for axis in link_axes(node.op, node.attrs, mesh)), default=0.0)
+    return Node(node.op, operands, [Value(tile_of(node.result.type, loop.result, count))], node.attrs)
 
 
 def _copied_bytes(graph: Graph, chain: Chain) -> int:
@@ -58,6 +103,8 @@ def _copied_bytes(graph: Graph, chain: Chain) -> int:
     they are.
     """
     made = {node.result for node, loop in chain.loops.items() if leading(node.result.type.sizes, loop.result) > 1}
+    if not made:
+        return 0
     outside = [node for node in graph.nodes if node not in chain.loops and node.op not in ELEMENTWISE]
     read: dict[Value, None] = {v: None for node in outside for v in node.operands if v in made}
     read |= {v: None for v in graph.outputs if v in made}

@@ -7,19 +7,19 @@ share one decision.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
-from meshgen.codegen.roofline import Device
+from meshgen.codegen.planner import Planner
 from meshgen.codegen.schedule import MEMORY_CAP
 from meshgen.codegen.timeline import SAME_STEP
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Module, Node
-from meshgen.runtime.plan import Schedule
+from meshgen.runtime.plan import STREAMS, Schedule
 from meshgen.sharding.chunks.chain import Chain, Flow, Seed
-from meshgen.sharding.chunks.estimate import estimated_gain, most_hidden
+from meshgen.sharding.chunks.estimate import Estimates
 from meshgen.sharding.chunks.exposed import Alike, exposed
 from meshgen.sharding.chunks.rewrite import in_chunks
 
@@ -33,22 +33,6 @@ _SAME_CHAIN = (
     0.8  # part of their nodes that chains have in common where what does not fit for one is not tried for the other
 )
 CHUNKS = "chunks"  # attribute of a module in chunks: what was decided on, and why
-
-
-class Planner(Protocol):
-    """Schedules of local programs."""
-
-    def sequential_bytes(self, module: Module) -> int:
-        """Arena of the program's own order."""
-        ...
-
-    def shortest_step(self, module: Module) -> float:
-        """Predicted seconds if the step could take any memory."""
-        ...
-
-    def plan(self, module: Module) -> Schedule:
-        """Raises CodegenError where the step does not fit into memory."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -91,47 +75,57 @@ class _State:
     ways: tuple[_Way, ...] = ()
 
 
-def search(module: Module, planner: Planner, cap: int | None, device: Device) -> Found:
+def search(module: Module, planner: Planner) -> Found:
     """The module with chains in chunks, where the predicted step is then shorter by `LEAST_GAIN`; else itself.
 
     Args:
         module: at stage partition, without control flow that communicates.
-        cap: bytes of arena that the program may take; None: what its own order takes.
+        planner: says how much memory the step may take; None: what the module's own order takes.
     """
-    return _Search(module, planner, cap, device).run()
+    return _Search(module, planner).run()
 
 
 class _Search:
     """Rounds, each from the best program so far; `_left` launches may still be scheduled."""
 
-    def __init__(self, module: Module, planner: Planner, cap: int | None, device: Device) -> None:
-        self._base = _State(module, planner.plan(module))
-        self._planner, self._given_cap, self._device = planner, cap, device
+    def __init__(self, module: Module, planner: Planner) -> None:
+        self._candidate = planner.candidate(module)
+        self._base = _State(module, self._candidate.plan())
+        self._planner = planner
         self._left = max(MOST_LAUNCHES, MOST_TIMES * len(self._base.plan.items))
+        self._among = set(module.graph.nodes)
         self._too_big: list[Chain] = []
         self._notes: dict[Alike, str] = {}
 
     @cached_property
     def _cap(self) -> int:
-        return self._planner.sequential_bytes(self._base.module) if self._given_cap is None else self._given_cap
+        limit = self._planner.memory_limit
+        return self._candidate.steps.sequential_bytes if limit is None else limit
 
     def run(self) -> Found:
-        module, step = self._base.module, self._base.plan.step_seconds
-        first = exposed(module, self._base.plan)
-        state, better = self._base, self._round(self._base)
+        state, better = self._base, self._base if self._bound >= LEAST_GAIN else None
         while better is not None:
             state, better = better, self._round(better)
-        gain = 1 - state.plan.step_seconds / step if step else 0.0
-        pays = bool(state.ways) and gain >= LEAST_GAIN
-        decisions: list[Decision] = []
-        for what, nodes in first.items():
-            chain = next((way.chain for way in state.ways if any(node in way.chain.loops for node in nodes)), None)
-            text = self._notes[what] if chain is None else _text(chain, nodes, gain, pays)
-            decisions.append(Decision(str(what), sum(nodes.values()), pays and chain is not None, text))
+        gain = 1 - state.plan.step_seconds / self._base.plan.step_seconds if state.ways else 0.0
+        pays = gain >= LEAST_GAIN
+        decisions = tuple(self._decisions(state, gain, pays))
         if not pays:
-            return Found(module, tuple(decisions))
+            return Found(self._base.module, decisions)
         attrs = {MEMORY_CAP: self._cap, CHUNKS: [list(astuple(each)) for each in decisions]}
-        return Found(replace(state.module, attrs=module.attrs | attrs), tuple(decisions))
+        return Found(self._planner.with_attrs(state.module, attrs), decisions)
+
+    def _decisions(self, state: _State, gain: float, pays: bool) -> Iterator[Decision]:
+        for what, nodes in exposed(self._base.module, self._base.plan).items():
+            chain = next((way.chain for way in state.ways if any(node in way.chain.loops for node in nodes)), None)
+            text = self._notes.get(what, _bound_text(self._bound)) if chain is None else _text(chain, nodes, gain, pays)
+            yield Decision(str(what), sum(nodes.values()), pays and chain is not None, text)
+
+    @cached_property
+    def _bound(self) -> float:
+        """The part of the step that chunks could save if nothing were exposed: the launches of the busier stream still take theirs."""
+        plan = self._base.plan
+        busiest = max(sum(item.seconds for item in plan.items if item.stream == stream) for stream in range(STREAMS))
+        return min(plan.exposed_seconds, plan.step_seconds - busiest) / plan.step_seconds if plan.step_seconds else 0.0
 
     def _round(self, state: _State) -> _State | None:
         """The best program with one more way that makes the step clearly shorter; None if there is none."""
@@ -159,34 +153,32 @@ class _Search:
 
     def _ways(self, state: _State) -> Iterator[_Way]:
         """The ways of which the estimated step is shorter."""
-        step, nodes = state.plan.step_seconds, set(self._base.module.graph.nodes)
-        graph, mesh = state.module.graph, state.module.mesh
-        flow = Flow(graph, nodes)
+        step, flow = state.plan.step_seconds, Flow(state.module.graph, self._among)
         found = exposed(state.module, state.plan)
         every = {node: seconds for alike in found.values() for node, seconds in alike.items()}
+        estimates = Estimates(state.module.graph, state.module.mesh, self._planner.target, every)
         for what, alike in found.items():
-            if sum(every.values()) < _FURTHER_GAIN * step:
-                self._notes.setdefault(what, _bound_text(sum(every.values()) / step))
-                continue
             most = 0.0
-            for dim, count, through in _shapes(next(iter(alike))):
-                chain = flow.grow([Seed(node, dim) for node in alike], count, through_dots=through)
-                most = max(most, most_hidden(chain, every, self._device) / step)
-                gain = estimated_gain(graph, chain, every, self._device, mesh)
-                if gain >= _FURTHER_GAIN * step:
-                    yield _Way(what, dim, chain, step - gain)
+            for dim in range(next(iter(alike)).result.type.rank):
+                seeds = [Seed(node, dim) for node in alike]
+                limit = estimates.could_hide(flow.grow(seeds, COUNTS[0], through_dots=True)) / step
+                most = max(most, limit)
+                if limit >= _FURTHER_GAIN:
+                    yield from _ways_along(what, seeds, step, flow, estimates)
             self._notes.setdefault(what, _bound_text(most))
 
     def _tried(self, state: _State, way: _Way, to_beat: float) -> _State | None:
         """The program with one more way, scheduled; None where it takes more memory than it may, or too long with any."""
-        cap = {MEMORY_CAP: self._cap}
-        module = replace(state.module, graph=in_chunks(state.module.graph, way.chain), attrs=state.module.attrs | cap)
-        step = self._planner.shortest_step(module)
+        graph, attrs = in_chunks(state.module.graph, way.chain), state.module.attrs | {MEMORY_CAP: self._cap}
+        candidate = self._planner.candidate(module := replace(state.module, graph=graph, attrs=attrs))
+        step = candidate.steps.least_seconds
+        if step <= to_beat:
+            step = candidate.steps.shortest_seconds
         if step > to_beat:
             self._note(way, step, state)
             return None
         try:
-            plan = self._planner.plan(module)
+            plan = candidate.plan()
         except CodegenError as error:
             self._too_big.append(way.chain)
             self._notes[way.what] = f"{way}: {error.diagnostics[0].message}"
@@ -198,6 +190,15 @@ class _Search:
         change = step / state.plan.step_seconds - 1
         size = f"{abs(change):.1%} {'longer' if change > 0 else 'shorter'}"
         self._notes[way.what] = f"{way} would make the step {size}, where {LEAST_GAIN:.0%} less pay"
+
+
+def _ways_along(what: Alike, seeds: Sequence[Seed], step: float, flow: Flow, estimates: Estimates) -> Iterator[_Way]:
+    """The ways of collectives that are cut along one dim of which the estimated step is clearly shorter."""
+    for count, through in itertools.product(COUNTS, (False, True)):
+        chain = flow.grow(seeds, count, through_dots=through)
+        gain = estimates.gain(chain)
+        if gain >= _FURTHER_GAIN * step:
+            yield _Way(what, seeds[0].dim, chain, step - gain)
 
 
 def _share(left: Chain, right: Chain) -> float:
@@ -218,14 +219,6 @@ def _text(chain: Chain, nodes: Iterable[Node], gain: float, pays: bool) -> str:
 def decisions_of(module: Module) -> tuple[Decision, ...]:
     """What was decided of the collectives of a module that is in chunks."""
     return tuple(Decision(*row) for row in module.attrs.get(CHUNKS, ()))
-
-
-def _shapes(node: Node) -> Iterator[tuple[int, int, bool]]:
-    """Along which dim, into how many chunks, and whether to go on behind dots."""
-    for dim in range(node.result.type.rank):
-        for count in COUNTS:
-            yield dim, count, False
-            yield dim, count, True
 
 
 def _bound_text(share: float) -> str:

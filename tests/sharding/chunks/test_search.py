@@ -103,7 +103,7 @@ def quick_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     device = replace(device_of("cuda:sm_90"), launch_seconds=0.0, peaks={}, vector_flops=1e9, bandwidth=1e15)
     monkeypatch.setattr("meshgen.codegen.roofline.device_of", lambda target: device)
     monkeypatch.setattr("meshgen.codegen.costs.device_of", lambda target: device)
-    monkeypatch.setattr("meshgen.sharding.overlap.device_of", lambda target: device)
+    monkeypatch.setattr("meshgen.sharding.chunks.estimate.device_of", lambda target: device)
     monkeypatch.setattr("meshgen.codegen.roofline.slowdown", lambda *problem: 1.0)
 
 
