@@ -11,7 +11,8 @@ machine that runs this. Per program, without chunks and with:
     bound        the larger of all computing and all communication without chunks: no order of either program is known to beat it,
                  and one that reads all weights before it starts, or sums all gradients at its end, cannot reach it
     floor        below which no order of the launches that were chosen can be: work of one stream between the least time before
-                 and the least time after it (a one-machine bound with heads and tails)
+                 and the least time after it (a one-machine bound with heads and tails), where what must come before and after
+                 takes its longest path or all of its work on one stream
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bench.transformers import programs
@@ -82,12 +83,15 @@ def _tasks(executable: Executable) -> Sequence[Task]:
 
 
 def floor(tasks: Sequence[Task]) -> float:
-    """Seconds below which no order can be: for each stream the work that cannot start before some time, between head and tail."""
-    tails = longest_paths(tasks)
-    heads = [0.0] * len(tasks)
-    for number, task in enumerate(tasks):
-        heads[number] = max((heads[need] + tasks[need].seconds for need in task.needs), default=0.0)
-    found = max(tails, default=0.0)
+    """Seconds below which no order can be: for each stream the work that cannot start before some time, between head and tail.
+
+    The head of a launch is what must be over before it: the longest path to it, or all that a stream does of what it needs, whichever
+    is longer; its tail so of what needs it.
+    """
+    before, after = _needed(tasks)
+    heads = _ends(tasks, before, longest_paths(_reversed(tasks))[::-1])
+    tails = _ends(tasks, after, longest_paths(tasks))
+    found = max((head + task.seconds + tail for head, task, tail in zip(heads, tasks, tails, strict=True)), default=0.0)
     for stream in range(STREAMS):
         mine = sorted((n for n, task in enumerate(tasks) if task.stream == stream), key=lambda n: -heads[n])
         work, tail = 0.0, math.inf
@@ -95,8 +99,38 @@ def floor(tasks: Sequence[Task]) -> float:
             number
         ) in mine:  # those that start latest first: of each such set the first to start and the last to end count
             work += tasks[number].seconds
-            tail = min(tail, tails[number] - tasks[number].seconds)
+            tail = min(tail, tails[number])
             found = max(found, heads[number] + work + tail)
+    return found
+
+
+def _needed(tasks: Sequence[Task]) -> tuple[list[int], list[int]]:
+    """For each task all that it needs, and all that need it, directly or not: a bit per task."""
+    before, after = [0] * len(tasks), [0] * len(tasks)
+    for number, task in enumerate(tasks):
+        for need in task.needs:
+            before[number] |= before[need] | 1 << need
+    for number in reversed(range(len(tasks))):
+        for need in tasks[number].needs:
+            after[need] |= after[number] | 1 << number
+    return before, after
+
+
+def _reversed(tasks: Sequence[Task]) -> list[Task]:
+    """The same tasks with time running backwards."""
+    users: list[list[int]] = [[] for _ in tasks]
+    for number, task in enumerate(tasks):
+        for need in task.needs:
+            users[need].append(len(tasks) - 1 - number)
+    return [replace(task, needs=tuple(own)) for task, own in zip(reversed(tasks), reversed(users), strict=True)]
+
+
+def _ends(tasks: Sequence[Task], sets: Sequence[int], paths: Sequence[float]) -> list[float]:
+    """For each task the least seconds that one side of it takes: a path without the task, or the work of a stream."""
+    found = [path - task.seconds for path, task in zip(paths, tasks, strict=True)]
+    for stream in range(STREAMS):
+        own = [(1 << number, task.seconds) for number, task in enumerate(tasks) if task.stream == stream]
+        found = [max(end, sum(s for bit, s in own if bits & bit)) for end, bits in zip(found, sets, strict=True)]
     return found
 
 

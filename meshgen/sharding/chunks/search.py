@@ -24,7 +24,7 @@ from meshgen.sharding.chunks.exposed import Alike, exposed
 from meshgen.sharding.chunks.rewrite import in_chunks
 
 COUNTS = (2, 4, 8)  # chunks that are tried
-LEAST_GAIN = 0.05  # of the step, predicted: less is not worth what predictions leave out
+LEAST_GAIN = 0.02  # of the step, predicted: steps that differ by less are equal, as far as predictions go (`SAME_STEP`)
 _FURTHER_GAIN = 0.01  # of the step: what another way must add, or the next number of chunks
 # Launches of all programs that are scheduled for comparison: bounds what the search adds to compiling.
 MOST_LAUNCHES = 2000
