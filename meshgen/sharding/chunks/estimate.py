@@ -37,7 +37,7 @@ class Estimates:
         longer = sum(self._chunks_longer(node, loop, chain.count) for node, loop in chain.loops.items())
         added = launches + longer + memory_seconds(_copied_bytes(self._graph, chain), self._device)
         hidden = self._hidden(chain.parts, chain.count)
-        return (self._hidden(_stretches(self._graph, chain), chain.count) if hidden > added else hidden) - added
+        return (self._hidden(stretches(self._graph, chain), chain.count) if hidden > added else hidden) - added
 
     def _hidden(self, parts: Iterable[Sequence[Node]], count: int) -> float:
         """Seconds that chunks can hide at best: in each part all but a chunk of what is exposed, behind dots of the part."""
@@ -71,7 +71,7 @@ class Estimates:
         return self._costs.collective(collective, self._mesh)
 
 
-def _stretches(graph: Graph, chain: Chain) -> list[list[Node]]:
+def stretches(graph: Graph, chain: Chain) -> list[list[Node]]:
     """The parts of a chain, cut where rows must all be there: where what is not in the chain reads them and makes what is read
     in it again.
     """

@@ -12,18 +12,20 @@ import pytest
 from meshgen import api
 from meshgen.answers.overlap import overlap_records, overlap_table
 from meshgen.cli import main
+from meshgen.codegen import planner
 from meshgen.codegen.roofline import device_of
 from meshgen.codegen.schedule import MEMORY_CAP, sequential_bytes
 from meshgen.commands.random_programs import options_of
 from meshgen.commands.random_programs import program_of as random_program_of
 from meshgen.errors import UsageError
-from meshgen.ir.graph import Module
+from meshgen.ir.graph import Module, Node
 from meshgen.ir.text import print_text
 from meshgen.mesh import Axis
 from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.sharding.chunks import estimate
 from meshgen.sharding.chunks import search as searching
 from meshgen.sharding.oracle import check
-from tests.sharding.chunks.chunk_programs import block
+from tests.sharding.chunks.chunk_programs import block, chain, local
 from tests.trials import trials
 
 LARGE = block(8192, 4096, 4096, layers=2, sums=True)  # an all-reduce of 128 MiB takes about as long as half a layer
@@ -135,3 +137,40 @@ def test_random_programs_that_are_put_in_chunks_keep_law_one_and_are_shorter(gro
         result = check(program, pipeline=partial(_fused, options))
         assert result.ok, f"seed {seed}: {result.faults}"
     assert applied >= 1
+
+
+def test_what_cannot_pay_is_neither_estimated_nor_fused_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that is exposed is less than chunks must gain: one program is fused and scheduled, and the report has the bound."""
+    made: list[str] = []
+    for name in ("fuse", "Steps"):
+        own = getattr(planner, name)
+        monkeypatch.setattr(planner, name, lambda *given, name=name, own=own: made.append(name) or own(*given))
+    monkeypatch.setattr(searching, "LEAST_GAIN", 1.0)
+    monkeypatch.setattr(searching, "Estimates", None)
+    found = api.plan(LARGE)
+    assert made == ["fuse", "Steps"]
+    assert all(each.text.startswith("chunks could hide at most") for each in found.overlap)
+
+
+def test_what_was_compared_is_not_scheduled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program that is chosen has further attributes, and keeps its kernels and its schedule."""
+    modules: list[Module] = []
+    monkeypatch.setattr(
+        planner, "Steps", lambda module, costs, own=planner.Steps: modules.append(module) or own(module, costs)
+    )
+    found = api.plan(LARGE)
+    graphs = [module.graph for module in modules]
+    assert found.fused.graph in graphs and len({id(graph) for graph in graphs}) == len(graphs)
+
+
+def test_a_chain_is_estimated_in_stretches_between_what_needs_all_rows() -> None:
+    """Columns of the residual flow from layer to layer, but each layer's product needs all of them before; rows need no others."""
+    module = local(block(64, 64, 64, layers=2))
+    rows, columns = (estimate.stretches(module.graph, chain(module, dim, 2)) for dim in (0, 1))
+    assert [len(collectives_in(part)) for part in rows] == [2]
+    assert [len(collectives_in(part)) for part in columns] == [1, 1]
+    assert {node for part in rows for node in part} == set(chain(module, 0, 2).loops)
+
+
+def collectives_in(part: list[Node]) -> list[Node]:
+    return [node for node in part if node.op == "all_reduce"]
