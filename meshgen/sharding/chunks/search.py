@@ -25,6 +25,7 @@ from meshgen.sharding.chunks.rewrite import in_chunks
 
 COUNTS = (2, 4, 8)  # chunks that are tried
 LEAST_GAIN = 0.02  # of the step, predicted: steps that differ by less are equal, as far as predictions go (`SAME_STEP`)
+_PAYS = f"chunks pay where it is {LEAST_GAIN:.0%} shorter"
 _FURTHER_GAIN = 0.01  # of the step: what another way must add, or the next number of chunks
 # Launches of all programs that are scheduled for comparison: bounds what the search adds to compiling.
 MOST_LAUNCHES = 2000
@@ -171,11 +172,13 @@ class _Search:
         """The program with one more way, scheduled; None where it takes more memory than it may, or too long with any."""
         graph, attrs = in_chunks(state.module.graph, way.chain), state.module.attrs | {MEMORY_CAP: self._cap}
         candidate = self._planner.candidate(module := replace(state.module, graph=graph, attrs=attrs))
-        step = candidate.steps.least_seconds
-        if step <= to_beat:
-            step = candidate.steps.shortest_seconds
-        if step > to_beat:
-            self._note(way, step, state)
+        least = candidate.steps.least_seconds
+        if least <= to_beat:
+            least = candidate.steps.shortest_seconds
+        if least > to_beat:
+            self._notes[way.what] = (
+                f"{way} would make the step {_change(least, state, 'at least ', 'at most ')}; {_PAYS}"
+            )
             return None
         try:
             plan = candidate.plan()
@@ -183,13 +186,13 @@ class _Search:
             self._too_big.append(way.chain)
             self._notes[way.what] = f"{way}: {error.diagnostics[0].message}"
             return None
-        self._note(way, plan.step_seconds, state)
+        self._notes[way.what] = f"{way} would make the step {_change(plan.step_seconds, state)}; {_PAYS}"
         return _State(module, plan, (*state.ways, way))
 
-    def _note(self, way: _Way, step: float, state: _State) -> None:
-        change = step / state.plan.step_seconds - 1
-        size = f"{abs(change):.1%} {'longer' if change > 0 else 'shorter'}"
-        self._notes[way.what] = f"{way} would make the step {size}, where {LEAST_GAIN:.0%} less pay"
+
+def _change(seconds: float, state: _State, longer: str = "", shorter: str = "") -> str:
+    change = seconds / state.plan.step_seconds - 1
+    return f"{longer}{change:.1%} longer" if change > 0 else f"{shorter}{-change:.1%} shorter"
 
 
 def _ways_along(what: Alike, seeds: Sequence[Seed], step: float, flow: Flow, estimates: Estimates) -> Iterator[_Way]:
@@ -213,7 +216,7 @@ def _text(chain: Chain, nodes: Iterable[Node], gain: float, pays: bool) -> str:
     way = f"{chain.count} chunks along dim {', '.join(map(str, dims))}"
     if pays:
         return f"in {way}: the step is {gain:.1%} shorter"
-    return f"{way} would make the step {gain:.1%} shorter, where {LEAST_GAIN:.0%} less pay"
+    return f"{way} would make the step {gain:.1%} shorter; {_PAYS}"
 
 
 def decisions_of(module: Module) -> tuple[Decision, ...]:
