@@ -62,8 +62,14 @@ def on_gpus(
     return module._in_order(results)
 
 
+def same_bits(own: Array, other: Array) -> bool:
+    """Whether two arrays have one type and the same bits, those of NaNs aside."""
+    if own.dtype != other.dtype or own.shape != other.shape:
+        return False
+    undefined = np.isnan(own) & np.isnan(other) if own.dtype.kind in "fc" else np.zeros(own.shape, np.bool_)
+    return own[~undefined].tobytes() == other[~undefined].tobytes()
+
+
 def assert_same_bits(found: Sequence[Array], want: Sequence[Array]) -> None:
     for own, other in zip(found, want, strict=True):
-        assert own.dtype == other.dtype
-        undefined = np.isnan(own) & np.isnan(other) if own.dtype.kind in "fc" else np.zeros(own.shape, np.bool_)
-        assert own[~undefined].tobytes() == other[~undefined].tobytes()
+        assert same_bits(own, other)
