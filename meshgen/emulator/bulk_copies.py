@@ -104,19 +104,21 @@ def _to_global(instruction: Instruction, operation: str) -> Action:
             warps = (threads % wave.threads // WARP)[:, None]
             values = wave.shared.unit_reads(places, described.item_bytes, warps, state.operations)[inside]
             state.bulk_stores.append(BulkStore(state.operations, threads, state.bulk_groups[threads]))
+            blocks = np.broadcast_to(wave.numbers[threads // wave.threads][:, None], inside.shape)[inside]
             if operation:
-                values = _reduced(wave, addresses[inside], values, operation, TYPES[_KINDS[described.element]])
-            wave.memory.store(addresses[inside], values)
+                _reduce(wave, addresses[inside], values, operation, TYPES[_KINDS[described.element]], blocks)
+            else:
+                wave.memory.store(addresses[inside], values, blocks)
 
     return run
 
 
-def _reduced(wave: Wave, addresses: Array, values: Array, operation: str, kind: DType) -> Array:
-    """What memory has, combined with values. Raises DeviceFault where two boxes at once change one element."""
+def _reduce(wave: Wave, addresses: Array, values: Array, operation: str, kind: DType, blocks: Array) -> None:
+    """Combine values with what memory has. Raises DeviceFault where two boxes at once change one element."""
     if len(np.unique(addresses)) != len(addresses):
         raise DeviceFault("opcode", "the emulated GPU does not reduce boxes that overlap in one step")
-    old = wave.memory.load(addresses, kind.itemsize)
-    return OPERATIONS[operation](old.view(kind), values.view(kind)).astype(kind).view(WORDS[kind.itemsize])
+    memory, places = wave.memory.elements(kind), wave.memory.update(addresses, kind.itemsize, blocks)
+    memory[places] = OPERATIONS[operation](memory[places], values.view(kind)).astype(kind)
 
 
 def _commit(wave: Wave, mask: Mask) -> None:

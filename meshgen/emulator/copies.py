@@ -45,7 +45,8 @@ def _arrive(wave: Wave, copy: Copy) -> None:
     """Make a copy."""
     values = np.zeros(len(copy.places), WORDS[copy.size])
     some = copy.real > 0
-    values[some] = wave.memory.load(copy.sources[some], copy.size)
+    blocks = wave.numbers[copy.threads[some] // wave.threads]
+    values[some] = wave.memory.load(copy.sources[some], copy.size, blocks)
     if (partial := some & (copy.real < copy.size)).any():
         octets = values.view(np.uint8).reshape(-1, copy.size)
         octets[partial] *= np.arange(copy.size) < copy.real[partial][:, None]

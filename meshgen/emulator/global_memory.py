@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from meshgen.emulator.block_races import BlockRaces
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.memory import BASE, Memory
 from meshgen.emulator.types import Array, DType
@@ -20,26 +21,44 @@ WORDS: dict[int, DType] = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)} | {
 class GlobalMemory:
     """The memory of a device, within ranges: the operands of the launch, or all that is allocated.
 
-    `touch` is told of every access.
+    Every access says which block of the launch makes it: `blocks` broadcasts to the addresses, or they to it.
     """
 
-    def __init__(self, memory: Memory, operands: Sequence[Range] | None, touch: Touch | None = None) -> None:
+    def __init__(
+        self, memory: Memory, operands: Sequence[Range] | None, touch: Touch | None = None, *, races_by: int = 0
+    ) -> None:
+        """`touch` is told of every access; `races_by`: bytes of the words in which races between blocks are looked for."""
         self._touch = touch
         ranges = operands if operands is not None else [(start, nbytes, True) for start, nbytes in memory.live]
         self._memory = memory
         self._what = "operands" if operands is not None else "allocations"
         self._readable = _merged((start, nbytes) for start, nbytes, _ in ranges)
         self._writable = _merged((start, nbytes) for start, nbytes, writable in ranges if writable)
+        self._races = BlockRaces(*self._readable, races_by) if races_by else None
 
-    def load(self, addresses: Array, size: int) -> Array:
+    def load(self, addresses: Array, size: int, blocks: Array) -> Array:
         """`size` bytes at each address, as one number of `WORDS[size]`. Raises DeviceFault "address" or "alignment"."""
         places = self.places(addresses, size, size, write=False)
+        if self._races:
+            self._races.read(addresses, size, blocks)
         return self._memory.elements(WORDS[size])[places]
 
-    def store(self, addresses: Array, values: Array) -> None:
+    def store(self, addresses: Array, values: Array, blocks: Array) -> None:
         """Write values of a type in `WORDS`; of several at one address the last in order stays. Raises as `load`."""
         size = values.dtype.itemsize
-        self._memory.elements(values.dtype)[self.places(addresses, size, size, write=True)] = values
+        places, elements = self.places(addresses, size, size, write=True), self._memory.elements(values.dtype)
+        if self._races and addresses.size:
+            self._races.write(addresses, size, blocks, _differ(elements[places], values))
+        elements[places] = values
+        if self._races and _differ(elements[places], values).any():
+            raise DeviceFault("race", "threads write different values to one place of global memory at once")
+
+    def update(self, addresses: Array, size: int, blocks: Array) -> Array:
+        """Places of an atomic operation among `elements` of `size` bytes. Raises as `load`."""
+        places = self.places(addresses, size, size, write=True)
+        if self._races:
+            self._races.update(addresses, size, blocks)
+        return places
 
     def elements(self, kind: DType) -> Array:
         """All memory as elements of a type, by `places`."""
@@ -95,6 +114,12 @@ class GlobalMemory:
     @staticmethod
     def _inside(ranges: tuple[Array, Array], address: int, nbytes: int) -> bool:
         return any(start <= address and address + nbytes <= stop for start, stop in zip(*ranges, strict=True))
+
+
+def _differ(found: Array, values: Array) -> Array:
+    """Where bits are others."""
+    kind = np.dtype(f"V{values.dtype.itemsize}")
+    return np.ascontiguousarray(found).view(kind) != np.ascontiguousarray(values).view(kind)
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> tuple[Array, Array]:

@@ -17,6 +17,7 @@ from meshgen.emulator.global_memory import GlobalMemory, Range, Touch
 from meshgen.emulator.memory import POISON, Memory
 from meshgen.emulator.program import Entry, Vector, layout
 from meshgen.emulator.shared_memory import SharedMemory
+from meshgen.emulator.spaces import SPACES
 from meshgen.emulator.types import TYPES, Array
 from meshgen.emulator.wave import WARP, Wave, initial_registers
 
@@ -37,7 +38,7 @@ class Checks:
     """What is checked beyond what a GPU itself refuses.
 
     Attributes:
-        races: accesses to shared memory that no barrier orders.
+        races: accesses to shared memory that no barrier orders, and to global memory by several blocks.
         operands: (first address, bytes, whether writable) of all that the kernel may touch; None: all that is allocated.
         touch: is told of every access to global memory.
         issues: instructions that a wave of blocks may issue before the launch is given up.
@@ -75,7 +76,8 @@ def launch(entry: Entry, grid: Shape, block: Shape, shared_bytes: int, parameter
         constants = [(address, variable.size, False) for address, variable in added]
         operands = None if checks.operands is None else [*checks.operands, *constants]
         places = {variable.name: address for address, variable in added}
-        whole = GlobalMemory(memory, operands, checks.touch)
+        races_by = _grain(entry, "global") if checks.races else 0
+        whole = GlobalMemory(memory, operands, checks.touch, races_by=races_by)
         with np.errstate(all="ignore"):
             for start in range(0, total, at_once):
                 numbers = np.arange(start, min(total, start + at_once))
@@ -119,7 +121,7 @@ def _wave(entry: Entry, grid: Shape, block: Shape, numbers: Array, shared_bytes:
     """Blocks before their first instruction."""
     nbytes = entry.shared_bytes + shared_bytes
     warps = math.prod(block) // WARP
-    shared = SharedMemory(len(numbers), warps, nbytes, _grain(entry), races=checks.races)
+    shared = SharedMemory(len(numbers), warps, nbytes, _grain(entry, "shared"), races=checks.races)
     local = np.full((len(numbers) * warps * WARP, _local_bytes(entry)), POISON, np.uint8)
     wave = Wave(
         entry,
@@ -149,15 +151,16 @@ def _local_bytes(entry: Entry) -> int:
 
 
 @functools.lru_cache(maxsize=256)
-def _grain(entry: Entry) -> int:
-    """Bytes of the smallest access to shared memory in the code: what is followed as one; at most 4."""
+def _grain(entry: Entry, space: str) -> int:
+    """Bytes of the smallest access to a space in the code: what is followed as one; at most 4. Of boxes of tensors, 1."""
     smallest = 4
     for each in entry.code:
-        if each.opcode in ("ld", "st", "atom", "red") and any(m.startswith("shared") for m in each.modifiers):
-            many = 1
-            for operand in each.operands:
-                many = max(many, len(operand.parts) if isinstance(operand, Vector) else 1)
+        named = {m.split("::")[0] for m in each.modifiers}
+        if each.opcode in ("ld", "st", "atom", "red") and (space in named or named.isdisjoint((*SPACES, "param"))):
+            many = max(len(operand.parts) if isinstance(operand, Vector) else 1 for operand in each.operands)
             smallest = min(smallest, many * TYPES.get(each.modifiers[-1], np.dtype(np.uint8)).itemsize)
+        elif space == "global" and "tensor" in named:
+            return 1
     return smallest
 
 

@@ -156,7 +156,8 @@ def _make(wave: Wave, copy: BulkCopy, state: Mbarrier) -> None:
     """A copy to shared memory is made, and its mbarriers are told."""
     word = WORDS[copy.itemsize]
     values = np.full(copy.places.shape, copy.fill, word)
-    values[copy.inside] = wave.memory.load(copy.addresses[copy.inside], copy.itemsize)
+    blocks = np.broadcast_to(wave.numbers[copy.blocks][:, None], copy.inside.shape)[copy.inside]
+    values[copy.inside] = wave.memory.load(copy.addresses[copy.inside], copy.itemsize, blocks)
     wave.shared.end_copy(copy.places, values, copy.warps[:, None], generic=False)
     wave.shared.copying -= 1
     np.subtract.at(state.bytes, copy.blocks, copy.nbytes)

@@ -23,7 +23,7 @@ class Space(Protocol):
     def store(self, wave: Wave, addresses: Array, lanes: Array | None, values: Array) -> None: ...
 
     def keys(self, wave: Wave, addresses: Array, lanes: Array, size: int) -> Array:
-        """Checked addresses as places among `elements` of `size` bytes, for a write."""
+        """Checked addresses as places among `elements` of `size` bytes, for an atomic operation."""
         ...
 
     def elements(self, wave: Wave, kind: DType) -> Array: ...
@@ -31,14 +31,15 @@ class Space(Protocol):
 
 class _Global:
     def load(self, wave: Wave, addresses: Array, lanes: Array | None, size: int) -> Array:
-        return wave.memory.load(addresses, size)
+        return wave.memory.load(addresses, size, wave.numbers_of(lanes))
 
     def store(self, wave: Wave, addresses: Array, lanes: Array | None, values: Array) -> None:
+        blocks = wave.numbers_of(lanes)
         shape = np.broadcast_shapes(addresses.shape, values.shape)
-        wave.memory.store(np.broadcast_to(addresses, shape), np.broadcast_to(values, shape))
+        wave.memory.store(np.broadcast_to(addresses, shape), np.broadcast_to(values, shape), blocks)
 
     def keys(self, wave: Wave, addresses: Array, lanes: Array, size: int) -> Array:
-        return wave.memory.places(addresses, size, size, write=True)
+        return wave.memory.update(addresses, size, wave.numbers_of(lanes))
 
     def elements(self, wave: Wave, kind: DType) -> Array:
         return wave.memory.elements(kind)

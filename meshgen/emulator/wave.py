@@ -67,6 +67,10 @@ class Wave:
     def warps(self) -> int:
         return self.threads // WARP
 
+    def numbers_of(self, lanes: Array | None) -> Array:
+        """The number of each thread's block, for threads [blocks, threads]; None: all of them, as [blocks, 1]."""
+        return self.numbers[:, None] if lanes is None else self.numbers[np.nonzero(lanes)[0]]
+
     def full(self, value: Array) -> Array:
         """A value with an element for every thread."""
         return np.broadcast_to(value, self.shape)

@@ -26,7 +26,7 @@ class Emulation:
     Attributes:
         arch: whose PTX, `sm_90`; empty: the first that the module was compiled for.
         races: whether accesses are refused that nothing orders: to shared memory without a barrier between them, to global
-            memory without a stream, event or graph edge; takes about twice the time.
+            memory without a stream, event or graph edge, or by several blocks of a launch; takes about twice the time.
         order: seed of the random order in which work runs that streams and events do not order.
     """
 

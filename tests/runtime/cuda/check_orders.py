@@ -123,7 +123,9 @@ def main() -> int:
         counts[kind] += 1
         say(f"{kind}: {file.name}: {said} ({time.perf_counter() - begin:.1f} s)")
     sums = ", ".join(f"{number} {kind}" for kind, number in sorted(counts.items()))
-    say(f"{len(files)} programs at {options.arch} in {options.orders} orders: {sums}; {time.perf_counter() - start:.0f} s")
+    say(
+        f"{len(files)} programs at {options.arch} in {options.orders} orders: {sums}; {time.perf_counter() - start:.0f} s"
+    )
     return int(bool(counts["wrong"] + counts["at fault"] + counts["unfinished"]))
 
 
