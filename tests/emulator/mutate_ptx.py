@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from meshgen.emulator.faults import DeviceFault
+from tests.emulator.equivalence import same
 from tests.emulator.programs import Case, CodegenError, cases_of, programs_in, say
 
 Change = Callable[[str, random.Random], str]
@@ -96,7 +97,7 @@ def mutant(ptx: str, kind: str, number: int, rng: random.Random) -> str:
 
 
 def verdict(case: Case, ptx: str) -> str:
-    """`fault: KIND`, `numbers`, `same bits`, or `silent`."""
+    """`fault: KIND`, `numbers`, `equivalent`, `same bits`, or `silent`."""
     try:
         results = case.run(ptx)
     except DeviceFault as fault:
@@ -104,6 +105,8 @@ def verdict(case: Case, ptx: str) -> str:
     if case.excess(results) > 1:
         return "numbers"
     is_same = all(x.tobytes() == y.tobytes() for x, y in zip(results, case.results, strict=True))
+    if is_same and same(case.entry(), case.entry(ptx), lambda: case.run(races=False)):
+        return "equivalent"
     return "same bits" if is_same else "silent"
 
 

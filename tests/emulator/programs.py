@@ -15,6 +15,8 @@ from meshgen import api
 from meshgen.codegen.build import BuiltKernel, build_kernels, request_of
 from meshgen.codegen.triton_source import KernelSource
 from meshgen.commands.kernel_check import worst_error
+from meshgen.emulator.parse import parse
+from meshgen.emulator.program import Entry
 from meshgen.errors import CodegenError
 from meshgen.ir.evaluate.evaluator import Evaluator
 from meshgen.ir.graph import Graph
@@ -50,6 +52,10 @@ class Case:
     def run(self, ptx: str = "", *, races: bool = True) -> list[Array]:
         """Its results on the emulated GPU. Raises DeviceFault."""
         return emulate(self.source, self.built, self.arch, self.body, self.operands, self.coordinates, ptx, races=races)
+
+    def entry(self, ptx: str = "") -> Entry:
+        """What it runs, of its own PTX unless another is given."""
+        return parse(ptx or self.ptx).entries[self.source.entry]
 
     @functools.cached_property
     def results(self) -> list[Array]:
