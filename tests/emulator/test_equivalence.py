@@ -1,0 +1,88 @@
+"""Which changes of an instruction are proven to change nothing, and that no change which is seen is."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from meshgen.emulator.faults import DeviceFault
+from meshgen.emulator.parse import parse
+from tests.emulator.equivalence import same
+from tests.emulator.mutate_ptx import mutant, sites, verdict
+from tests.emulator.snippets import ptx, run
+from tests.emulator.test_kernels import case, exact_product, plain_product, softmax, squares, transposed_sum
+
+WORDS = np.arange(128, dtype=np.uint32)
+THREADS = 64
+# %rd1: the place of the thread in the first array, %rd2 in the second; %r8 in shared memory; %p1: of the first warp
+PLACE = "mul.wide.u32 %rd3, %r61, 4;\nadd.s64 %rd1, %rd3, %rd50;\nadd.s64 %rd2, %rd3, %rd51;\nmov.b32 %r9, global_smem;\nshl.b32 %r8, %r61, 2;\nadd.s32 %r8, %r8, %r9;\nsetp.lt.u32 %p1, %r61, 32;\nmov.b32 %r3, 0;\n"  # fmt: skip
+OWN = "ld.global.b32 %r1, [%rd1];\nst.shared.b32 [%r8], %r1;\nbar.sync 0;\nld.shared.b32 %r2, [%r8];\nst.global.b32 [%rd2], %r2;"  # fmt: skip
+PART = "ld.global.b32 %r1, [%rd1];\n@%p1 ld.global.b32 %r3, [%rd1+128];\nselp.b32 %r2, %r3, %r1, %p2;\nst.global.b32 [%rd2], %r2;"  # fmt: skip
+STAGES = "st.shared.b32 [%r8], 7;\ncp.async.ca.shared.global [%r8], [%rd1], 4;\ncp.async.wait_all;\n{rest}ld.shared.b32 %r2, [%r8];\nst.global.b32 [%rd2], %r2;"  # fmt: skip
+# By name: the code, what is changed, and into what
+PROVEN = {
+    "a barrier between a thread and itself": (OWN, "bar.sync 0;", ""),
+    "a wait for what is not read": ("cp.async.ca.shared.global [%r8], [%rd1], 4;\ncp.async.wait_all;\nst.global.b32 [%rd2], 1;", "cp.async.wait_all;", ""),
+    "a comparison that never is equal": ("setp.lt.u32 %p2, %r61, 64;\n@%p2 st.global.b32 [%rd2], 1;", "setp.lt", "setp.le"),
+    "a guard of what nobody does": ("setp.lt.u32 %p2, %r61, 64;\n@!%p2 st.global.b32 [%rd2], 1;", "@!%p2 st.global.b32 [%rd2], 1;", ""),
+    "a jump that all or nobody takes": ("setp.gt.u32 %p2, %r61, 64;\n@%p2 bra over;\nst.global.b32 [%rd2], 1;\nover:", "setp.gt", "setp.ge"),
+    "a limit that is not reached": ("min.u32 %r1, %r61, 100;\nst.global.b32 [%rd2], %r1;", "100", "101"),
+    "an address that is not used": ("add.s64 %rd4, %rd1, 4;\n@!%p1 ld.global.b32 %r1, [%rd4];\nst.global.b32 [%rd2], 1;", "%rd1, 4;", "%rd1, 8;"),
+    "a value that is not chosen": ("setp.lt.u32 %p2, %r61, 0;\n" + PART, "+128", "+64"),
+    "a value of a thread that stores nothing": ("ld.global.b32 %r1, [%rd1];\n@!%p1 ld.global.b32 %r1, [%rd1+4];\n@%p1 st.global.b32 [%rd2], %r1;", "+4", "+8"),
+    "a copy over which is written": (STAGES.format(rest="st.shared.b32 [%r8], 9;\n"), "cp.async.ca.shared.global [%r8], [%rd1], 4;", ""),
+}  # fmt: skip
+NOT_PROVEN = {
+    "a barrier beside global memory that comes back": ("st.global.b32 [%rd2], 1;\nbar.sync 0;\nld.global.b32 %r1, [%rd2];", "bar.sync 0;", ""),
+    "a comparison of data": ("ld.global.b32 %r1, [%rd1];\nsetp.lt.u32 %p2, %r1, 500;\nselp.b32 %r2, 1, 2, %p2;\nst.global.b32 [%rd2], %r2;", "setp.lt", "setp.le"),
+    "a jump by data": ("ld.global.b32 %r1, [%rd1];\nsetp.gt.u32 %p2, %r1, 500;\n@%p2 bra over;\nst.global.b32 [%rd2], 1;\nover:", "mov.b32 %r3, 0;", "mov.b32 %r3, 1;"),
+    "an address of data": ("ld.global.b32 %r1, [%rd1];\nadd.s32 %r1, %r1, %r9;\nld.shared.b8 %r2, [%r1];\nst.global.b32 [%rd2], 1;", "mov.b32 %r3, 0;", "mov.b32 %r3, 1;"),
+    "a value that is chosen": ("setp.lt.u32 %p2, %r61, 1;\n" + PART, "+128", "+64"),
+    "a value that data choose": ("ld.global.b32 %r4, [%rd1];\nsetp.gt.u32 %p2, %r4, 500;\n" + PART, "+128", "+64"),
+    "a copy that is read": (STAGES.format(rest=""), "cp.async.ca.shared.global [%r8], [%rd1], 4;", ""),
+    "a copy from elsewhere": (STAGES.format(rest=""), "[%rd1]", "[%rd1+4]"),
+    "a value that a neighbour gets": ("ld.global.b32 %r1, [%rd1];\n@%p1 ld.global.b32 %r1, [%rd1+128];\nshfl.sync.idx.b32 %r2, %r1, 3, 31, -1;\nst.global.b32 [%rd2], %r2;", "+128", "+64"),
+    "a store": ("@%p1 st.global.b32 [%rd2], 1;", "@%p1", "@!%p1"),
+    "a shared store": ("@%p1 st.shared.b32 [%r8], 1;\nld.shared.b32 %r1, [%r8];\nst.global.b32 [%rd2], %r1;", "@%p1", "@!%p1"),
+    "what addresses a load": ("add.s64 %rd4, %rd1, 4;\nld.global.b32 %r1, [%rd4];\nst.global.b32 [%rd2], %r1;", "%rd1, 4;", "%rd1, 8;"),
+}  # fmt: skip
+
+
+def proven(body: str, old: str, new: str) -> bool:
+    text = PLACE + body
+    other = PLACE + body.replace(old, new, 1) if old in body else PLACE.replace(old, new, 1) + body
+    assert text != other
+    original, changed = (parse(ptx(each, 2, THREADS)).entries["snippet"] for each in (text, other))
+    return same(original, changed, lambda: run(text, WORDS, WORDS, threads=THREADS, shared=1024, races=False))
+
+
+@pytest.mark.parametrize("name", PROVEN)
+def test_changes_without_effect_are_proven(name: str) -> None:
+    assert proven(*PROVEN[name])
+
+
+@pytest.mark.parametrize("name", NOT_PROVEN)
+def test_nothing_else_is_proven(name: str) -> None:
+    assert not proven(*NOT_PROVEN[name])
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_no_mutant_with_other_numbers_is_proven(arch: str) -> None:
+    """Of generated kernels: each kind, wherever the checks see other results."""
+    rng = random.Random(7)
+    looked_at = 0
+    for make in (softmax, squares, exact_product, plain_product, transposed_sum):
+        found = case(make, arch)
+        for kind, number in rng.sample(list(sites(found.ptx)), 12):
+            text = mutant(found.ptx, kind, number, rng)
+            if text != found.ptx and verdict(found, text) == "numbers":
+                looked_at += 1
+                assert not same(found.entry(), found.entry(text), lambda: found.run(races=False)), (kind, number)  # noqa: B023
+    assert looked_at >= 20
+
+
+def test_a_fault_while_watching_is_no_proof() -> None:
+    with pytest.raises(DeviceFault):
+        proven("ld.global.b32 %r1, [%rd1+4096];", "4096", "8192")
