@@ -138,6 +138,8 @@ class Watch:
         self._data = data_registers(original) | data_registers(changed)
         self._wave: Wave | None = None
         self._registers: dict[str, Array] = {}  # where, [blocks, threads], a register may differ
+        self._original: dict[str, Array] = {}  # of those, what it holds in the original kernel, where that is known
+        self._results: dict[str, Array] = {}  # of the instruction that was changed, in the original kernel
         self._shared = np.zeros(0, np.bool_)  # which bytes may
         self._is_shared = False  # whether any of them may
         self._stored, self._loaded = set[int](), set[int]()  # by pages, of which no two allocations have a common one
@@ -168,6 +170,9 @@ class Watch:
         def watched(wave: Wave, mask: Mask) -> None:
             assert action is not None
             self._enter(wave)
+            if self._is_known(instruction):
+                self._compute_both(wave, step, mask)
+                return
             self._propagate(wave, instruction, wave.lanes(mask))
             action(wave, mask)
 
@@ -195,6 +200,8 @@ class Watch:
                 other.action(wave, here[1])
             self._mark(places, True)
             self._add(written(own.instruction) | (written(other.instruction) if other else set()), differing)
+            if np.array_equal(*here):
+                self._original |= {name: value for name, value in self._results.items() if name in self._registers}
 
         step = other or own
         return replace(step, guard=None, action=action, waits="", reads=step.reads if other else frozenset())
@@ -213,7 +220,7 @@ class Watch:
 
     def _differing(self, wave: Wave, own: Step, other: Step | None, was: Array, now: Array) -> Array:
         """The threads for which the changed instruction may do something else."""
-        instruction = own.instruction
+        instruction, self._results = own.instruction, {}
         if only_orders(instruction) and other is None:
             return np.zeros(wave.shape, np.bool_)
         known = [instruction.guard, *instruction.operands]
@@ -233,10 +240,38 @@ class Watch:
         return differing
 
     def _is_index(self, instruction: Instruction) -> bool:
-        """Whether it only computes, and of nothing that depends on data or may differ."""
+        """Whether it only computes, of nothing that depends on data, and does so where nothing may differ."""
         known = [instruction.guard, *instruction.operands[1:]]
         pure = has_result(instruction) and not is_access(instruction) and instruction.opcode not in WARP_WIDE
-        return pure and "cc" not in instruction.modifiers and not names(known) & self._data and self._of(known) is None
+        return pure and not (
+            {CARRY} & (read(instruction) | written(instruction))
+            or names(known) & self._data
+            or self._of(known) is not None
+        )
+
+    def _is_known(self, instruction: Instruction) -> bool:
+        """Whether what it computes in the original kernel can be computed too, though operands differ."""
+        taken = (read(instruction) | written(instruction)) & self._registers.keys()
+        if not taken or not taken <= self._original.keys() or self._of([instruction.guard]) is not None:
+            return False
+        aside, self._registers = self._registers, {}
+        found = self._is_index(instruction)
+        self._registers = aside
+        return found
+
+    def _compute_both(self, wave: Wave, step: Step, mask: Mask) -> None:
+        """Run an instruction as in the original kernel, then as it is; both are compared."""
+        assert step.action is not None
+        mine, results = wave.registers, written(step.instruction)
+        wave.registers = mine | {n: v for n, v in self._original.items() if n in read(step.instruction) | results}
+        step.action(wave, mask)
+        own = {name: wave.full(wave.registers[name]) for name in results}
+        wave.registers = mine
+        step.action(wave, mask)
+        for name in results:
+            self._forget([name])
+            if (where := own[name] != wave.full(wave.registers[name])).any():
+                self._registers[name], self._original[name] = where, own[name]
 
     def _other_values(self, wave: Wave, own: Step, other: Step, now: Array) -> Array:
         """Where the changed instruction gives another value."""
@@ -247,6 +282,7 @@ class Watch:
             step.action(wave, now)
             found.append({name: wave.full(wave.registers[name]) for name in results})
             wave.registers = dict(before)
+        self._results = found[0]
         return np.any([found[0][name] != found[1][name] for name in results], axis=0)
 
     def _active(self, wave: Wave, step: Step, mask: Mask) -> Array:
@@ -259,7 +295,7 @@ class Watch:
 
     def _enter(self, wave: Wave) -> None:
         if wave is not self._wave:
-            self._wave, self._registers = wave, {}
+            self._wave, self._registers, self._original = wave, {}, {}
             self._shared = np.zeros(wave.shared.elements(np.dtype(np.uint8)).shape, np.bool_)
             self._is_shared = False
 
@@ -274,17 +310,24 @@ class Watch:
     def _add(self, registers: Iterable[str], where: Array) -> None:
         if where.any():
             for name in registers:
+                self._original.pop(name, None)
                 self._registers[name] = self._registers[name] | where if name in self._registers else where
+
+    def _forget(self, registers: Iterable[str]) -> None:
+        for name in registers:
+            self._registers.pop(name, None)
+            self._original.pop(name, None)
 
     def _put(self, registers: Iterable[str], where: Array, lanes: Array) -> None:
         """What `lanes` write may differ where `where` says."""
         for name in registers:
             old = self._registers.get(name)
+            self._original.pop(name, None)
             new = where & lanes if old is None else np.where(lanes, where, old)
             if new.any():
                 self._registers[name] = new
             else:
-                self._registers.pop(name, None)
+                self._forget([name])
 
     def _propagate(self, wave: Wave, instruction: Instruction, lanes: Array) -> None:
         """What may differ behind an instruction, before it runs."""

@@ -28,6 +28,8 @@ PROVEN = {
     "a comparison that never is equal": ("setp.lt.u32 %p2, %r61, 64;\n@%p2 st.global.b32 [%rd2], 1;", "setp.lt", "setp.le"),
     "a guard of what nobody does": ("setp.lt.u32 %p2, %r61, 64;\n@!%p2 st.global.b32 [%rd2], 1;", "@!%p2 st.global.b32 [%rd2], 1;", ""),
     "a jump that all or nobody takes": ("setp.gt.u32 %p2, %r61, 64;\n@%p2 bra over;\nst.global.b32 [%rd2], 1;\nover:", "setp.gt", "setp.ge"),
+    "bits that are shifted out": ("and.b32 %r1, %r61, 60;\nshr.u32 %r1, %r1, 3;\nst.global.b32 [%rd2], %r1;", "60", "56"),
+    "bits that only a comparison sees": ("or.b32 %r1, %r61, 512;\nsetp.lt.u32 %p2, %r1, 100;\n@%p2 st.global.b32 [%rd2], %r1;", "512", "513"),
     "a limit that is not reached": ("min.u32 %r1, %r61, 100;\nst.global.b32 [%rd2], %r1;", "100", "101"),
     "an address that is not used": ("add.s64 %rd4, %rd1, 4;\n@!%p1 ld.global.b32 %r1, [%rd4];\nst.global.b32 [%rd2], 1;", "%rd1, 4;", "%rd1, 8;"),
     "a value that is not chosen": ("setp.lt.u32 %p2, %r61, 0;\n" + PART, "+128", "+64"),
