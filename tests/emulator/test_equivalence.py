@@ -30,6 +30,7 @@ PROVEN = {
     "a jump that all or nobody takes": ("setp.gt.u32 %p2, %r61, 64;\n@%p2 bra over;\nst.global.b32 [%rd2], 1;\nover:", "setp.gt", "setp.ge"),
     "bits that are shifted out": ("and.b32 %r1, %r61, 60;\nshr.u32 %r1, %r1, 3;\nst.global.b32 [%rd2], %r1;", "60", "56"),
     "bits that only a comparison sees": ("or.b32 %r1, %r61, 512;\nsetp.lt.u32 %p2, %r1, 100;\n@%p2 st.global.b32 [%rd2], %r1;", "512", "513"),
+    "a step of a loop whose sum is not used": ("mov.b32 %r4, 0;\nmov.b32 %r5, 0;\nloop: add.s32 %r4, %r4, 1;\nadd.s32 %r5, %r5, 2;\nsetp.lt.u32 %p2, %r4, 3;\n@%p2 bra loop;\nshr.u32 %r5, %r5, 6;\n@%p1 st.global.b32 [%rd2], %r5;", "%r5, 2;", "%r5, 3;"),
     "a limit that is not reached": ("min.u32 %r1, %r61, 100;\nst.global.b32 [%rd2], %r1;", "100", "101"),
     "an address that is not used": ("add.s64 %rd4, %rd1, 4;\n@!%p1 ld.global.b32 %r1, [%rd4];\nst.global.b32 [%rd2], 1;", "%rd1, 4;", "%rd1, 8;"),
     "a value that is not chosen": ("setp.lt.u32 %p2, %r61, 0;\n" + PART, "+128", "+64"),
@@ -48,6 +49,7 @@ NOT_PROVEN = {
     "a value that a neighbour gets": ("ld.global.b32 %r1, [%rd1];\n@%p1 ld.global.b32 %r1, [%rd1+128];\nshfl.sync.idx.b32 %r2, %r1, 3, 31, -1;\nst.global.b32 [%rd2], %r2;", "+128", "+64"),
     "a store": ("@%p1 st.global.b32 [%rd2], 1;", "@%p1", "@!%p1"),
     "a shared store": ("@%p1 st.shared.b32 [%r8], 1;\nld.shared.b32 %r1, [%r8];\nst.global.b32 [%rd2], %r1;", "@%p1", "@!%p1"),
+    "a step of a loop": ("mov.b32 %r4, 0;\nmov.b32 %r5, 0;\nloop: add.s32 %r4, %r4, 1;\nadd.s32 %r5, %r5, 2;\nsetp.lt.u32 %p2, %r4, 3;\n@%p2 bra loop;\n@%p1 st.global.b32 [%rd2], %r5;", "%r5, 2;", "%r5, 3;"),
     "what addresses a load": ("add.s64 %rd4, %rd1, 4;\nld.global.b32 %r1, [%rd4];\nst.global.b32 [%rd2], %r1;", "%rd1, 4;", "%rd1, 8;"),
 }  # fmt: skip
 
