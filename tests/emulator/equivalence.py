@@ -28,7 +28,7 @@ import numpy as np
 from meshgen.emulator.execute import Step, steps_of
 from meshgen.emulator.memory import ALIGNMENT
 from meshgen.emulator.program import Entry, Instruction
-from meshgen.emulator.table import address_reader
+from meshgen.emulator.table import address_reader, reader
 from meshgen.emulator.wave import Mask, Wave
 from tests.emulator.differences import Differences, Influence, shared_bytes, whole_warps
 from tests.emulator.ptx_facts import (
@@ -45,6 +45,7 @@ from tests.emulator.ptx_facts import (
 )
 
 Array = np.ndarray[Any, Any]
+U32 = np.dtype(np.uint32)
 
 
 def same(original: Entry, changed: Entry, run: Callable[[], object]) -> bool:
@@ -190,6 +191,9 @@ class Watch:
         is_load = instruction.opcode == "ld" or is_copy(instruction)
         if not is_load and instruction.opcode != "st":
             raise Influence
+        many = [each for each in instruction.operands[3:] if getattr(each, "width", 4) != 8]  # not of a cache hint
+        if is_copy(instruction) and many:  # a copy of no bytes may come from anywhere
+            lanes = lanes & (wave.full(reader(many[0], U32, instruction)(wave)) > 0)
         at = wave.full(address_reader(instruction.operands[is_load], instruction)(wave))[lanes]
         (self._loaded if is_load else self._stored).update(np.unique(at // np.uint64(ALIGNMENT)).tolist())
 
