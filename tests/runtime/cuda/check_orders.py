@@ -4,6 +4,7 @@ All ranks of a step are one graph; its results must have the same bits in all or
 results must have the bits of the simulated ranks (`tests.emulator.check_programs` compares the PTX of kernels with bodies).
 With --ptx they run as what ships, and the results must be those of one device within the stated bounds; that takes hours
 where matrices have thousands of rows. Prints how each program did, and the sums; fails unless all that have code are right.
+Programs that the compiler refuses, or whose sizes stay open, do not run.
 """
 
 from __future__ import annotations
@@ -39,12 +40,14 @@ class Wrong(Exception):
 
 
 def compiled(file: Path, options: argparse.Namespace) -> LoadedModule:
-    """Its module, with the code of kernels where that is to run. Raises CodegenError where there is none for a kernel."""
+    """Its module, with the code of kernels where that is to run. Raises MeshgenError where there is none, or sizes are open."""
     target = f"cuda:{options.arch}"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.mgx"
         (mg.compile(str(file), target=target) if options.ptx else plan(str(file), target=target)).save(path)
-        return mg.load(path)
+        module = mg.load(path)
+    module.require_sizes()
+    return module
 
 
 def results_of(module: LoadedModule, given: dict[str, Array], order: int, options: argparse.Namespace) -> list[Array]:
@@ -54,9 +57,8 @@ def results_of(module: LoadedModule, given: dict[str, Array], order: int, option
     return on_gpus(module, given, order, races=races)
 
 
-def check_program(file: Path, options: argparse.Namespace) -> str:
-    """What was seen of a program that is right. Raises Wrong, and CodegenError where a kernel cannot be generated."""
-    module = compiled(file, options)
+def check_program(file: Path, module: LoadedModule, options: argparse.Namespace) -> str:
+    """What was seen of a program that is right. Raises Wrong."""
     given = arguments(module)
     first = results_of(module, given, 0, options)
     for order in range(1, options.orders):
@@ -89,16 +91,19 @@ def within_bounds(file: Path, module: LoadedModule, given: dict[str, Array], fou
 
 
 def verdict(file: Path, options: argparse.Namespace) -> tuple[str, str]:
-    """`right`, `wrong`, `at fault`, `unfinished` or `without code`, and what there is to say of it."""
+    """`right`, `wrong`, `at fault`, `unfinished`, `refused` or `without code`, and what there is to say of it."""
+    module = None
     try:
         with time_limit(options.time_limit):
-            return "right", check_program(file, options)
+            module = compiled(file, options)
+            return "right", check_program(file, module, options)
     except Wrong as error:
         return "wrong", str(error)
     except CodegenError as error:
         return "without code", error.diagnostics[0].message[:120]
     except MeshgenError as error:
-        return "unfinished" if error.diagnostics[0].code == OVER else "at fault", str(error)
+        is_over = error.diagnostics[0].code == OVER
+        return "unfinished" if is_over else "at fault" if module else "refused", str(error).splitlines()[0]
 
 
 def parsed_options() -> argparse.Namespace:
