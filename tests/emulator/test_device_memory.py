@@ -9,6 +9,8 @@ from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.global_memory import GlobalMemory
 from meshgen.emulator.memory import ALIGNMENT, GUARD, Memory
 
+ONE = np.zeros(1, np.int64)  # all accesses are of block 0
+
 
 def test_allocations_are_aligned_apart_and_poisoned() -> None:
     memory = Memory(1 << 20)
@@ -60,8 +62,8 @@ def test_a_launch_touches_only_its_operands() -> None:
     x, y, other = (memory.allocate(64, name) for name in ("x", "y", "other"))
     seen = GlobalMemory(memory, [(x, 64, False), (y, 60, True)])
     lanes = np.arange(4, dtype=np.uint64) * np.uint64(4)
-    assert (seen.load(lanes + np.uint64(x), 4) == 0xFFFFFFFF).all()
-    seen.store(lanes + np.uint64(y), np.arange(4, dtype=np.uint32))
+    assert (seen.load(lanes + np.uint64(x), 4, ONE) == 0xFFFFFFFF).all()
+    seen.store(lanes + np.uint64(y), np.arange(4, dtype=np.uint32), ONE)
     assert memory.view(y, 16).view(np.uint32).tolist() == [0, 1, 2, 3]
     for address, size, write, text in ((x, 4, True, "only read"), (other, 4, False, "outside of all operands"),
                                        (y + 56, 8, True, "in 'y'"), (x + 62, 4, False, "in 'x'")):  # fmt: skip
@@ -74,7 +76,7 @@ def test_operands_may_overlap_but_an_access_does_not_go_from_one_to_its_neighbou
     memory = Memory(1 << 20)
     place = memory.allocate(64)
     overlapping = GlobalMemory(memory, [(place, 40, False), (place + 32, 32, False)])
-    overlapping.load(np.array([place + 36], np.uint64), 4)
+    overlapping.load(np.array([place + 36], np.uint64), 4, ONE)
     neighbours = GlobalMemory(memory, [(place, 32, False), (place + 32, 32, False)])
     with pytest.raises(DeviceFault):
         neighbours.places(np.array([place + 30], np.uint64), 4, 1, write=False)
@@ -84,5 +86,5 @@ def test_misaligned_addresses_are_refused() -> None:
     memory = Memory(1 << 20)
     place = memory.allocate(64)
     with pytest.raises(DeviceFault) as caught:
-        GlobalMemory(memory, None).load(np.array([place, place + 2], np.uint64), 4)
+        GlobalMemory(memory, None).load(np.array([place, place + 2], np.uint64), 4, ONE)
     assert caught.value.kind == "alignment"
