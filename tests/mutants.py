@@ -3,7 +3,7 @@
     python -m tests.mutants [--count 10000] [--seed 0] [--keep DIR] [--jax] [FILE ...]
 
 Programs are those of tests/ir/every_op.py, of tests/data, and random ones, or the files given; each mutant (mutator.py) goes
-through `meshgen check`. A third of them are operations that are made up (tests/ir/made_operations.py), as they are or mutated. What crashes, or takes too long, is written to DIR. With --jax the parser of StableHLO and Shardy that
+through `meshgen check`. A program that loops for ever on one device is endless, which is no fault. A third of them are operations that are made up (tests/ir/made_operations.py), as they are or mutated. What crashes, or takes too long, is written to DIR. With --jax the parser of StableHLO and Shardy that
 JAX brings judges too: mutants that it refuses and meshgen accepts are written as well.
 """
 
@@ -25,7 +25,10 @@ from types import ModuleType
 from typing import Any
 
 from meshgen.cli import INTERNAL_ERROR, INTERRUPTED, main
-from meshgen.ir.text import print_text
+from meshgen.errors import MeshgenError
+from meshgen.ir.evaluate.evaluator import evaluate
+from meshgen.ir.text import parse_text, print_text
+from meshgen.runtime.random_arrays import random_array
 from meshgen.sharding.generate import random_program
 from tests.ir.every_op import NAMES, program
 from tests.ir.made_operations import NAMES as MADE
@@ -114,6 +117,21 @@ def _on_alarm(*_: object) -> None:
     raise KeyboardInterrupt  # what the command line tells apart from faults: its exit code is INTERRUPTED
 
 
+def _is_endless(text: str) -> bool:
+    """Whether the program itself does not come to its end: on one device, with no check around it."""
+    try:
+        graph = parse_text(text).graph
+        signal.alarm(_SECONDS)
+        evaluate(graph, [random_array(value.type, [0, number]) for number, value in enumerate(graph.inputs)])
+    except KeyboardInterrupt:
+        return True
+    except (MeshgenError, ValueError):  # several meshes, sizes that are open: nothing is said of them here
+        return False
+    finally:
+        signal.alarm(0)
+    return False
+
+
 def run(options: argparse.Namespace) -> int:
     sources, judge, counts = _sources(options.files, options.jax), _judge(options.jax), Counter[str]()
     keep = Path(options.keep)
@@ -126,9 +144,10 @@ def run(options: argparse.Namespace) -> int:
             code, said = checked(text, Path(folder))
             signal.alarm(0)
             verdict = VERDICTS.get(code, str(code))
+            verdict = "endless" if verdict == "slow" and _is_endless(text) else verdict
             reason = judge(text) if verdict == "accepted" else ""
             counts["accepted, refused by JAX" if reason else verdict] += 1
-            if verdict not in ("accepted", "refused", "too big") or reason:
+            if verdict not in ("accepted", "refused", "too big", "endless") or reason:
                 keep.mkdir(parents=True, exist_ok=True)
                 (keep / f"{number}.mlir").write_text(text)
                 lines = [line for line in said.splitlines() if line.strip()]

@@ -112,10 +112,16 @@ def polygamma(n: Array, x: Array) -> Array:
 def bessel_i1e(x: Array) -> Array:
     """exp(-|x|) I1(x), by the integral over a period of exp(|x| (cos t - 1)) cos t, or its asymptotic series.
 
-    The trapezoidal rule converges faster than any power on a periodic function.
+    The trapezoidal rule converges faster than any power on a periodic function. Near 0, where the integral cancels, it is the
+    power series of I1.
     """
     x = x.astype(np.float64)
     size = np.abs(x)
+    low = np.minimum(size, 1.0)
+    quarter, power, near = low**2 / 4, np.ones(x.shape), np.ones(x.shape)
+    for k in range(1, 12):
+        power = power * quarter / (k * (k + 1))
+        near = near + power
     small = np.minimum(size, 60.0)
     nodes = np.arange(64) * (2 * np.pi / 64)
     total = sum((np.exp(small * (np.cos(t) - 1)) * np.cos(t) for t in nodes), np.zeros(x.shape)) / 64
@@ -124,4 +130,5 @@ def bessel_i1e(x: Array) -> Array:
     for k in range(1, 12):
         term = term * -(4 - (2 * k - 1) ** 2) / (k * 8 * large)
         series = series + term
-    return np.copysign(np.where(size < 60, total, series / np.sqrt(2 * np.pi * large)), x)
+    middle = np.where(size < 60, total, series / np.sqrt(2 * np.pi * large))
+    return np.copysign(np.where(size < 1, np.exp(-low) * low / 2 * near, middle), x)

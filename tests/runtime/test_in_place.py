@@ -33,7 +33,7 @@ def reduced(
     h = graph.inputs[0] if of_input else graph.add("kernel", graph.inputs, [local], {"kernel": "tanh"}).result
     total = graph.add("all_reduce", [h], [local], {"axes": ("x",), "kind": "sum"}).result
     if twice:
-        total = graph.add("all_reduce", [total], [local], {"axes": ("x",), "kind": "max"}).result
+        total = graph.add("all_reduce", [total], [local], {"axes": ("x",), "kind": "sum"}).result
     y = graph.add("kernel", [total, h if read_again else total], [local], {"kernel": "add"}).result
     graph.outputs = [y, h] if kept else [y]
     tall, count = (parts * 64, 3), len(graph.outputs)
