@@ -15,13 +15,13 @@ from pathlib import Path
 
 from meshgen.cli import COMMANDS, JSON_HELP, main
 from meshgen.errors import CODES
-from meshgen.ir import text
-from meshgen.ir.bridge.registries import IMPORTERS
-from meshgen.ir.evaluate.evaluator import HANDLERS
-from meshgen.ir.infer.inference import INFERENCE
+from meshgen.mlir import text
+from meshgen.mlir.registries import IMPORTERS
+from meshgen.ops.evaluate.evaluator import HANDLERS
+from meshgen.ops.rules import RULES
+from meshgen.ops.types.inference import INFERENCE
 from meshgen.sharding import partition
 from meshgen.sharding.partitioners.registry import PARTITIONERS
-from meshgen.sharding.rules import RULES
 
 PLACE = Path(__file__).parent
 sys.path.insert(0, str(PLACE))

@@ -15,9 +15,9 @@ from meshgen.codegen.fusion.space import BINARY, UNARY
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.errors import CodegenError, Location
 from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
-from meshgen.ir.infer.inference import verify_node
-from meshgen.ir.text import parse_text
 from meshgen.mesh import make_mesh
+from meshgen.mlir.text import parse_text
+from meshgen.ops.types.inference import verify_node
 from meshgen.pipeline import Options, Timing, run_stages
 
 MESH = make_mesh({"x": 2})

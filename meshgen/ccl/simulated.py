@@ -18,10 +18,10 @@ from meshgen.ccl.between import BETWEEN
 from meshgen.ccl.halo import Part, parts_of
 from meshgen.ccl.transfer import Shards, transfer
 from meshgen.errors import Diagnostic, RuntimeFailure
-from meshgen.ir.evaluate.common import Array, compute_dtype, narrow, neutral, poisoned, ufunc_of
-from meshgen.ir.evaluate.elementwise import convert
 from meshgen.ir.graph import Node, dtype_name
 from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.common import Array, compute_dtype, narrow, neutral, poisoned, ufunc_of
+from meshgen.ops.evaluate.elementwise import convert
 
 UFUNC_OF_KIND = {"sum": "add", "max": "maximum", "min": "minimum", "product": "multiply",
                  "and": "and", "or": "or", "xor": "xor"}  # fmt: skip

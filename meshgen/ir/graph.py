@@ -1,7 +1,7 @@
 """The graph that every pass works on: values, nodes, kernels and a module.
 
 Plain Python over NumPy, so that a deployment machine can execute it: xDSL is the reader, printer and
-verifier of its text form (`ir/text.py`), and nothing below depends on it. A node is one operation; its
+verifier of its text form (`mlir/text.py`), and nothing below depends on it. A node is one operation; its
 `op` is the StableHLO mnemonic (`add`, `dot_general`, ...) or one of the sharding ops (`annotate`,
 `all_gather`, ...) and its `attrs` are plain Python values. `docs/architecture.md` lists both.
 """

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import WISHES, Graph, Node, TensorType, Value
-from meshgen.ir.infer.site import Site
 from meshgen.ir.inline import copy_nodes
 from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh, split_ref
+from meshgen.ops.types.site import Site
 from meshgen.spec import Sharding
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.infer.sharding import BETWEEN
 from meshgen.mesh import Mesh, split_ref
+from meshgen.ops.types.sharding import BETWEEN
 from meshgen.spec import Sharding
 
 _TABLES = ("in_types", "out_types", "in_shardings", "out_shardings")

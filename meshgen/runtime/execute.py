@@ -19,8 +19,8 @@ from meshgen.ccl.lower import lower
 from meshgen.ccl.processes import Processes
 from meshgen.ccl.steps import SCRATCH, BufferRef, Lowered
 from meshgen.ccl.transport import axes_of, launches, perform
-from meshgen.ir.evaluate.common import poison
 from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.common import poison
 from meshgen.runtime.control_flow import Choose, Issue, Move, code_of, follow, require_one_way
 from meshgen.runtime.launch import POISON, Launch
 from meshgen.runtime.plan import CONTROL, IN_PLACE, Item, Schedule

@@ -11,10 +11,10 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 from meshgen.errors import Diagnostic, RuntimeFailure
-from meshgen.ir.evaluate.evaluator import last_uses
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ops.evaluate.evaluator import last_uses
 from meshgen.runtime.host_memory import free_bytes
-from meshgen.runtime.manifest import Manifest
+from meshgen.runtime.module_file.manifest import Manifest
 
 _RANK_BYTES = 1 << 15  # of Python objects for each simulated rank
 _VIEWS = ("constant", "broadcast_in_dim", "transpose", "slice", "reverse", "iota")  # take no memory for elements

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from meshgen.ir.evaluate.elementwise import LIFTABLE
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
+from meshgen.ops.evaluate.elementwise import LIFTABLE
 
 _SAME_INDEX = LIFTABLE | {"bitcast_convert", "to_partial"}
 _SAME_ELEMENT = _SAME_INDEX | {"mask_padding", "reshape", "dynamic_update_slice"}  # of an operand of the result's size

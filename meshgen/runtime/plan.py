@@ -1,6 +1,6 @@
 """What every rank runs in one step: items in one total order on streams, over buffers in one arena of bytes.
 
-Plain frozen values without the compiler: `codegen/schedule.py` makes them, `runtime/checker.py` proves them,
+Plain frozen values without the compiler: `codegen/schedule.py` makes them, `runtime/validation/checker.py` proves them,
 the module file stores them and the engines execute them. The same plan holds for all ranks.
 
 Streams: 0 computes, 1 communicates. A step begins when all streams are idle and the inputs are in place, and

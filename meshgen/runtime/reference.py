@@ -18,9 +18,9 @@ from meshgen.mesh import Mesh
 from meshgen.runtime.control_flow import require_one_way
 from meshgen.runtime.execute import Choice, Frame, Rank, Request
 from meshgen.runtime.launch import Launch
-from meshgen.runtime.manifest import Manifest
+from meshgen.runtime.module_file.manifest import Manifest
 from meshgen.runtime.plan import Item, Schedule
-from meshgen.runtime.ranks import assembled
+from meshgen.runtime.processes.ranks import assembled
 from meshgen.runtime.simulate import shard_array, together
 
 Array = np.ndarray[Any, Any]

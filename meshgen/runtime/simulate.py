@@ -15,14 +15,14 @@ import numpy as np
 from meshgen.ccl.between import BETWEEN, Post
 from meshgen.ccl.simulated import COLLECTIVES, Mailbox, cut, run_collective
 from meshgen.errors import ArgumentError, Diagnostic, RuntimeFailure
-from meshgen.ir.evaluate.common import Array, Handler, RunRegion, narrow, neutral
-from meshgen.ir.evaluate.control import case_branch
-from meshgen.ir.evaluate.evaluator import Evaluator, last_uses
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.group_calls import calls_of
 from meshgen.ir.loops import always_ends
 from meshgen.ir.parts import parts_of
 from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.common import Array, Handler, RunRegion, narrow, neutral
+from meshgen.ops.evaluate.control import case_branch
+from meshgen.ops.evaluate.evaluator import Evaluator, last_uses
 from meshgen.runtime.shards import Shards, assemble, shard_all, shard_array
 
 T = TypeVar("T")

@@ -13,11 +13,11 @@ from typing import Any
 from meshgen.ccl.cost import COMMUNICATIONS, link_axes, ring_bytes, seconds_of
 from meshgen.ccl.volume import Formula, formula_of, total
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.ir.flops import CONTROL, named_trips
 from meshgen.ir.graph import Graph, Module, Node
 from meshgen.ir.reasons import reason_of
 from meshgen.ir.symbols import Dim, names_in
 from meshgen.mesh import Mesh
+from meshgen.ops.flops import CONTROL, named_trips
 from meshgen.sharding.arithmetic import Work, work_of
 from meshgen.sharding.live import Peak, local_type, peak_of
 from meshgen.sharding.optimizations.rewrite import moved_ends

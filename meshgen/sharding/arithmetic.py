@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from meshgen.errors import place_text
-from meshgen.ir.flops import CONTROL, node_flops, trips
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.mesh import Mesh
+from meshgen.ops.flops import CONTROL, node_flops, trips
 from meshgen.sharding.live import local_type
 
 

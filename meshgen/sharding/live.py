@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from meshgen.errors import bracketed, place_text
-from meshgen.ir.flops import CONTROL
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.regions import used_by
 from meshgen.mesh import Mesh
+from meshgen.ops.flops import CONTROL
 
 VIEWS = ("reshape", "view", "subview", "join")  # no storage of their own
 

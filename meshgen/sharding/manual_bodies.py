@@ -15,11 +15,11 @@ from dataclasses import replace
 from meshgen.ccl.cost import TRANSFERS
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import Graph, Node, NodeSharding, Value
-from meshgen.ir.infer.control import MANUAL_OPS, axes_in
 from meshgen.mesh import Mesh, split_ref
+from meshgen.ops.rules.rule import picked_kind
+from meshgen.ops.types.control import MANUAL_OPS, axes_in
 from meshgen.sharding.partition import graph_faults, local_body
 from meshgen.sharding.partitioners.registry import Site, partitioner
-from meshgen.sharding.rules.rule import picked_kind
 from meshgen.spec import Sharding
 
 ON_TILES = "on_tiles"  # a collective of a body while that is written out: its own axes are not those of its shardings

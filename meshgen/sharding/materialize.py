@@ -17,13 +17,13 @@ from meshgen.ir.canonical import canonical_order
 from meshgen.ir.graph import WISHES, Annotation, Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import has_annotations, is_open
 from meshgen.ir.regions import rewired
-from meshgen.ir.sizes import output_names
 from meshgen.mesh import Mesh
 from meshgen.sharding.copies import Copies, Names, Party
 from meshgen.sharding.manual_bodies import wrapped, written_out
 from meshgen.sharding.propagation.tiles import free_part
 from meshgen.sharding.reshard.plan import same_layout
 from meshgen.sharding.unknown import at_nominal_sizes
+from meshgen.sizes.program import output_names
 from meshgen.spec import Sharding
 
 _CONTROL = ("while", "case", "if")

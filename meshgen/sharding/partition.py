@@ -19,10 +19,10 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.partial_kinds import kind_faults
 from meshgen.ir.regions import needed_nodes
 from meshgen.mesh import Mesh
+from meshgen.ops.rules import RULES, rule_of
 from meshgen.sharding.partitioners import PARTITIONERS, LocalBuilder, Site, lies, local_type
 from meshgen.sharding.partitioners.legality import CONTROL, find_control_fault, find_fault
 from meshgen.sharding.partitioners.local_moves import cut
-from meshgen.sharding.rules import RULES, rule_of
 from meshgen.sharding.unknown import for_all_sizes
 from meshgen.spec import Sharding
 

@@ -19,17 +19,8 @@ from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.axis_parts import AxisParts, merge
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import is_open
-from meshgen.ir.manual_tiles import manual_faults
 from meshgen.mesh import Mesh, split_ref
-from meshgen.sharding.equal_programs.alternatives import alternatives
-from meshgen.sharding.equal_programs.bodies import everywhere
-from meshgen.sharding.equal_programs.common_values import merge_common_values
-from meshgen.sharding.equal_programs.compare import CHOOSING, Seconds, planned_seconds
-from meshgen.sharding.equal_programs.frame_rewrite import in_one_frame
-from meshgen.sharding.equal_programs.idle_moves import without_idle_moves
-from meshgen.sharding.equal_programs.own_rows import own_rows
-from meshgen.sharding.equal_programs.places_at_zero import places_at_zero
-from meshgen.sharding.equal_programs.sums_of_pads import sums_of_pads
+from meshgen.ops.manual_tiles import manual_faults
 from meshgen.sharding.propagation.axes import USUAL, Axes, Decision, Start, view_of
 from meshgen.sharding.propagation.axis_cuts import axis_cuts
 from meshgen.sharding.propagation.control import flatten
@@ -39,6 +30,15 @@ from meshgen.sharding.propagation.labels import Label
 from meshgen.sharding.propagation.order import Orders, axis_orders
 from meshgen.sharding.propagation.sites import Site, sites_of, wish_of
 from meshgen.sharding.propagation.tiles import free_part, joined
+from meshgen.sharding.rewrites.alternatives import alternatives
+from meshgen.sharding.rewrites.bodies import everywhere
+from meshgen.sharding.rewrites.common_values import merge_common_values
+from meshgen.sharding.rewrites.compare import CHOOSING, Seconds, planned_seconds
+from meshgen.sharding.rewrites.frame_rewrite import in_one_frame
+from meshgen.sharding.rewrites.idle_moves import without_idle_moves
+from meshgen.sharding.rewrites.own_rows import own_rows
+from meshgen.sharding.rewrites.places_at_zero import places_at_zero
+from meshgen.sharding.rewrites.sums_of_pads import sums_of_pads
 from meshgen.sharding.unknown import at_nominal_sizes
 from meshgen.spec import Sharding
 

@@ -13,15 +13,15 @@ import pytest
 import meshgen as mg
 from meshgen import P, api
 from meshgen.cli import main
+from meshgen.compiled.executable import Executable
 from meshgen.errors import ProgramError, ScheduleError, ShardingError
-from meshgen.executables.executable import Executable
-from meshgen.ir.flops import CONTROL
 from meshgen.ir.graph import WISHES
-from meshgen.ir.infer.inference import INFERENCE
-from meshgen.ir.infer.sharding import COLLECTIVE_OPS
-from meshgen.ir.infer.sizes import INFERENCE as SIZE_OPS
-from meshgen.runtime.checker import check
-from meshgen.sharding.rules.registry import RULES
+from meshgen.ops.flops import CONTROL
+from meshgen.ops.rules.registry import RULES
+from meshgen.ops.types.inference import INFERENCE
+from meshgen.ops.types.sharding import COLLECTIVE_OPS
+from meshgen.ops.types.sizes import INFERENCE as SIZE_OPS
+from meshgen.runtime.validation.checker import check
 
 Array = np.ndarray[Any, Any]
 Program = Callable[..., Any]

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from meshgen import api
-from meshgen.executables.executable import Executable
-from meshgen.ir.infer.sharding import COLLECTIVE_OPS
-from meshgen.sharding.oracle import check
+from meshgen.compiled.executable import Executable
+from meshgen.ops.types.sharding import COLLECTIVE_OPS
+from meshgen.testing.oracle import check
 
 jax = pytest.importorskip("jax")
 jnp, P = jax.numpy, jax.sharding.PartitionSpec

@@ -15,9 +15,9 @@ from meshgen.codegen.build import build_kernels, request_of
 from meshgen.codegen.emit.names import entry_name
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.triton_source import KernelSource, kernel_source
-from meshgen.ir.evaluate.evaluator import HANDLERS
 from meshgen.ir.graph import Graph, Module
 from meshgen.kernels.functions import FUNCTIONS
+from meshgen.ops.evaluate.evaluator import HANDLERS
 
 ODD = ["tl", "triton", "i", "tile", "acc", "2x", "", "π", "a b", "_", "__init__", "x.y", "BLOCK", "k"]
 

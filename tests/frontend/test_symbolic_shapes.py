@@ -13,14 +13,14 @@ import pytest
 import meshgen as mg
 from meshgen.cli import main
 from meshgen.errors import ProgramError
-from meshgen.ir.evaluate.evaluator import evaluate
-from meshgen.ir.infer.sizes import INFERENCE as SIZE_OPS
-from meshgen.ir.sizes import with_shapes
-from meshgen.ir.text import parse_text, print_text
-from meshgen.ir.tolerance.bounds import error_bound
 from meshgen.mesh import make_mesh
-from meshgen.sharding.oracle import check
+from meshgen.mlir.text import parse_text, print_text
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.ops.tolerance.bounds import error_bound
+from meshgen.ops.types.sizes import INFERENCE as SIZE_OPS
 from meshgen.sharding.propagate import propagate
+from meshgen.sizes.program import with_shapes
+from meshgen.testing.oracle import check
 
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402

@@ -13,11 +13,11 @@ from typing import Any
 
 from meshgen.errors import MeshgenError, ModuleError
 from meshgen.ir.encode import attrs_from_json, attrs_to_json, graph_from_json, graph_to_json
-from meshgen.ir.evaluate.evaluator import HANDLERS
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
-from meshgen.ir.infer import inference
-from meshgen.ir.infer.sharding import COLLECTIVE_OPS
 from meshgen.mesh import make_mesh
+from meshgen.ops.evaluate.evaluator import HANDLERS
+from meshgen.ops.types import inference
+from meshgen.ops.types.sharding import COLLECTIVE_OPS
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
 OPS = (*HANDLERS, "process_index", "mask_padding", "all_slice", "to_partial")

@@ -18,10 +18,10 @@ from meshgen.codegen.emit.ops import NARROW, Code, both, expression, literal, re
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, POINTWISE, Index
 from meshgen.errors import CodegenError
-from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.functions import NEEDS
 from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.common import neutral
 
 
 @dataclass

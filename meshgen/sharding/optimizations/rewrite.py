@@ -17,9 +17,9 @@ from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, TensorType, Value
 from meshgen.ir.reasons import REASONS
 from meshgen.ir.regions import used_values
-from meshgen.ir.uniform import Varying
 from meshgen.mesh import Mesh
-from meshgen.sharding.rules.elementwise import BINARY, UNARY
+from meshgen.ops.rules.elementwise import BINARY, UNARY
+from meshgen.ops.uniform import Varying
 from meshgen.spec import Sharding
 
 MOVES = ("all_gather", "all_to_all", "permute", "retile", "update_halo")  # they move data and compute nothing

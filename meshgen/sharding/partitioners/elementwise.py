@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from meshgen.ir.graph import Value
+from meshgen.ops.rules.elementwise import BINARY, UNARY
 from meshgen.sharding.partitioners.registry import Site, partitioner
-from meshgen.sharding.rules.elementwise import BINARY, UNARY
 
 
 @partitioner(*UNARY, *BINARY, "convert", "bitcast_convert", "select", "clamp")

@@ -15,10 +15,10 @@ from meshgen.ir.canonical import canonical_order
 from meshgen.ir.graph import WISHES, Graph, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.manual import is_open
+from meshgen.ops.rules import Linear, Rule, rule
+from meshgen.ops.rules.registry import letters
+from meshgen.ops.rules.rule import ALL_KINDS
 from meshgen.sharding.propagation.tiles import joined
-from meshgen.sharding.rules import Linear, Rule, rule
-from meshgen.sharding.rules.registry import letters
-from meshgen.sharding.rules.rule import ALL_KINDS
 from meshgen.spec import Sharding
 
 # Sites that are no operation: they only tie values, or stand for the ends of the program.

@@ -13,11 +13,11 @@ from collections.abc import Callable
 
 from meshgen.errors import bracketed, place_text
 from meshgen.ir.graph import Value
-from meshgen.ir.infer.sharding import BETWEEN
+from meshgen.ops.rules import Rule
+from meshgen.ops.rules.rule import Pick
+from meshgen.ops.types.sharding import BETWEEN
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import State, state_of
-from meshgen.sharding.rules import Rule
-from meshgen.sharding.rules.rule import Pick
 
 Origins = dict[State, str]
 Steps = dict[tuple[Value, State], tuple[Value, State, Site]]  # where a state came from, and the site that ties both

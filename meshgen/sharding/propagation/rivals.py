@@ -12,7 +12,7 @@ import numpy as np
 
 from meshgen.errors import bracketed, place_text
 from meshgen.ir.axis_parts import NO_DIVISION
-from meshgen.ir.infer.sharding import BETWEEN
+from meshgen.ops.types.sharding import BETWEEN
 from meshgen.sharding.propagate import Solved
 from meshgen.sharding.propagation.chains import state_text
 from meshgen.sharding.propagation.choices import FORBIDDEN

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.ir.graph import Node
-from meshgen.ir.infer.control import MANUAL_OPS
 from meshgen.mesh import split_ref
-from meshgen.sharding.rules import Linear, Rule, rule, rule_of
-from meshgen.sharding.rules.registry import letters
+from meshgen.ops.rules import Linear, Rule, rule, rule_of
+from meshgen.ops.rules.registry import letters
+from meshgen.ops.types.control import MANUAL_OPS
 from meshgen.spec import Sharding
 
 _WHOLE_DIMS = ("dim", "split_dim", "concat_dim")  # attributes that name a dim whose rows a collective rearranges

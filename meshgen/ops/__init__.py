@@ -1,0 +1,1 @@
+"""What every op is: types, meaning, errors, sharding rules."""
