@@ -14,21 +14,25 @@ from tests.sources import FILES, PACKAGE, ROOT, place, refuse, tree_of
 # Layers from top to bottom; a part may import its own layer and those below. `docs/architecture.md` explains it.
 LAYERS = (
     ("cli", "__main__", "commands"),
+    ("testing",),
     ("__init__", "api"),
-    ("executables",),
-    ("answers",),
+    ("compiled",),
+    ("reports",),
     ("pipeline",),
     ("frontend", "sharding", "codegen", "simulator"),
+    ("mlir",),
     ("runtime",),
     ("emulator",),
     ("ccl", "kernels"),
+    ("sizes",),
+    ("ops",),
     ("ir",),
     ("spec",),
     ("mesh",),
     ("axis_refs",),
     ("names",),
     ("locks", "reproducers"),
-    ("errors", "collector"),
+    ("errors", "gc_pace"),
     ("printable",),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

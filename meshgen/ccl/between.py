@@ -19,7 +19,6 @@ from meshgen.ccl.wires import Wires
 from meshgen.ir.graph import Node
 from meshgen.mesh import NETWORK_BYTES_PER_SECOND, NETWORK_LATENCY_SECONDS, Mesh
 from meshgen.ops.evaluate.common import Array, poisoned
-from meshgen.ops.types.sharding import BETWEEN as BETWEEN
 from meshgen.spec import Sharding
 
 

@@ -35,8 +35,6 @@ COMPLEX_PARTS = {"c64": "f32", "c128": "f64"}  # the element type of the real an
 _NAMES: dict[np.dtype[Any], str] = {dtype: name for name, dtype in DTYPES.items()}
 
 
-WISHES = ("annotate", "sharding_group", "propagation_barrier")
-"""Nodes that give their operand as it is, and tell propagation how it is to lie; `materialize` leaves none."""
 TOKEN = ((0,), "i1")  # what an order of side effects is at the ends of a program: nothing
 FETCH_NUMBERS = 6  # that describe one of the `parts` of a `fetch_rows`: start, tile, base, step, rows, limit
 

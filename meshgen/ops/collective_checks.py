@@ -13,6 +13,7 @@ from typing import Any, cast
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.axis_parts import AxisParts, merged
 from meshgen.ir.graph import FETCH_NUMBERS, Node, TensorType
+from meshgen.ir.op_names import TEXT_NAMES
 from meshgen.mesh import Mesh, nests, overlaps
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
@@ -20,11 +21,6 @@ Fault = tuple[str, str]  # code, message
 DIM_ATTRS = ("dim", "split_dim", "concat_dim")
 ROOT_ATTRS = ("root", "destination", "source")
 CHANGES_DTYPE = ("all_reduce", "reduce_scatter", "reduce_to")
-TEXT_NAMES = {
-    "gather_to": "gather",
-    "reduce_to": "reduce",
-    "scatter_from": "scatter",
-}  # nodes with another name in text
 
 
 def collective_faults(node: Node, mesh: Mesh, *, exact: bool = False) -> list[Diagnostic]:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from meshgen.ir.graph import WISHES, Graph, Node, TensorType, Value
+from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
+from meshgen.ir.op_names import ANNOTATIONS, WITH_PROGRAMS
 from meshgen.ir.symbols import Dim
 
 TypeOf = Callable[[Value], TensorType]
-CONTROL = ("while", "case", "if", "manual")
 _MOVES = (
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "fetch_rows", "gather_to", "scatter_from", "broadcast",
     "reduce_to", "send", "recv", "shift", "permute_pairs", "permute", "retile", "update_halo",
     "transfer_send", "transfer_recv",
 )  # fmt: skip
 _NO_ARITHMETIC = frozenset((
-    *CONTROL, *_MOVES, "all_slice", "to_partial", "constant", "iota", "broadcast_in_dim", "transpose", "reshape",
+    *WITH_PROGRAMS, *_MOVES, "all_slice", "to_partial", "constant", "iota", "broadcast_in_dim", "transpose", "reshape",
     "reverse", "slice", "concatenate", "pad", "gather", "scatter", "dynamic_slice",
     "dynamic_update_slice", "convert", "bitcast_convert", "select", "process_index", "mask_padding", "kernel", "view", "subview", "join",
-    "sort", *WISHES,
+    "sort", *ANNOTATIONS,
 ))  # fmt: skip
 
 
@@ -48,7 +48,7 @@ def graph_flops(graph: Graph) -> float:
     for node in graph.nodes:
         if node.op == "while":
             total += trips(node, graph) * sum(map(graph_flops, node.regions))
-        elif node.op in CONTROL:
+        elif node.op in WITH_PROGRAMS:
             total += max(map(graph_flops, node.regions))
         else:
             total += node_flops(node)

@@ -12,6 +12,7 @@ from typing import Any
 from meshgen.ccl.cost import LOCAL_OPS
 from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.op_names import CONTROL
 from meshgen.mesh import overlaps
 from meshgen.reports.comms import Collective, collective_record
 from meshgen.reports.interface import Compiled
@@ -167,7 +168,7 @@ def edges_of(module: Module) -> dict[int, Edge]:
 def _graphs(graph: Graph) -> Iterator[Graph]:
     yield graph
     for node in graph.nodes:
-        for region in node.regions if node.op in ("while", "case", "if") else ():
+        for region in node.regions if node.op in CONTROL else ():
             yield from _graphs(region)
 
 

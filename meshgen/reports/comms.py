@@ -13,7 +13,6 @@ from typing import Any
 from meshgen.ccl.between import BETWEEN
 from meshgen.ccl.cost import link_axes
 from meshgen.mesh import Mesh
-from meshgen.ops.collective_checks import TEXT_NAMES
 from meshgen.reports.tables import Table, bytes_text, render, seconds_text, table_of
 from meshgen.runtime.plan import Launched, Schedule
 
@@ -126,8 +125,8 @@ def _collective(launched: Launched, mesh: Mesh) -> Collective:
         seconds=item.seconds,
         hidden_seconds=hidden,
         exposed_seconds=max(0.0, item.seconds - hidden),
-        peer=item.attrs["peer"].name if item.op in BETWEEN else "",
-        channel=item.attrs["channel"] if item.op in BETWEEN else -1,
+        peer=item.attrs["peer"].name if item.op in BETWEEN_MESHES else "",
+        channel=item.attrs["channel"] if item.op in BETWEEN_MESHES else -1,
         edges=item.edges,
         operands=len(types),
     )

@@ -1,4 +1,4 @@
-"""What answers read of a compiled program, be it on one mesh or on several (`meshgen/executables`)."""
+"""What reports read of a compiled program, be it on one mesh or on several (`meshgen/compiled`)."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from meshgen.errors import Diagnostic, Location, UsageError, bracketed, place_text
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.manual import is_open
+from meshgen.ir.op_names import WITH_PROGRAMS
 from meshgen.reports.annotations import unmade_values
 from meshgen.reports.interface import Compiled
 from meshgen.sharding.multi_mesh.chains import ReasonsAcross
@@ -22,7 +23,6 @@ from meshgen.sharding.unknown import nominal_mesh
 from meshgen.spec import Sharding, format_sharding
 
 Question = str | int | None  # a value's name, a line number, or everything
-REGIONS = ("while", "case", "if", "manual")  # ops whose regions are parts of the program
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def _made(graph: Graph) -> Iterator[_Made]:
             yield _Made(value, node.op, sharding, lies.why, node.loc)
         if node.op == "manual" and not is_open(node):
             yield from _per_device(node.regions[0], node)
-        elif node.op in REGIONS:
+        elif node.op in WITH_PROGRAMS:
             yield from _taken(node)
             for region in node.regions:
                 yield from _made(region)
@@ -218,7 +218,7 @@ def _nodes(graph: Graph) -> Iterator[Node]:
     """Nodes in program order; those of loops, branches and manual computations after their op."""
     for node in graph.nodes:
         yield node
-        for region in node.regions if node.op in REGIONS else ():
+        for region in node.regions if node.op in WITH_PROGRAMS else ():
             yield from _nodes(region)
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from meshgen.codegen.unroll import communicates
 from meshgen.errors import Diagnostic, place_text
-from meshgen.ir.graph import WISHES, Graph, Module, Node, Value
+from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import always_ends
+from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ir.regions import all_nodes
 from meshgen.ops.evaluate.elementwise import LIFTABLE
 from meshgen.ops.uniform import Varying
@@ -17,7 +18,7 @@ from meshgen.reports.interface import Compiled
 
 _MAPS = (
     *LIFTABLE,
-    *WISHES,
+    *ANNOTATIONS,
     "iota",
     "reshape",
     "transpose",

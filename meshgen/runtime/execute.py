@@ -23,7 +23,7 @@ from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import poison
 from meshgen.runtime.control_flow import Choose, Issue, Move, code_of, follow, require_one_way
 from meshgen.runtime.launch import POISON, Launch
-from meshgen.runtime.plan import CONTROL, IN_PLACE, Item, Schedule
+from meshgen.runtime.plan import IN_PLACE, Item, Schedule
 
 Array = np.ndarray[Any, Any]
 

@@ -31,7 +31,6 @@ MOST_PARTS = 64  # of a buffer that several items write: for each read the check
 ALIGNMENT = 256  # bytes: what cudaMalloc guarantees, and a multiple of every vector load
 
 COLLECTIVES = COMMUNICATIONS  # ops that need other ranks; everything else in a plan is a kernel
-CONTROL = ("while", "if", "case")
 IN_PLACE = (
     "all_reduce",
 )  # ops that may write their result over their operand: NCCL's reductions, and steps that read before they write

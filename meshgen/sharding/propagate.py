@@ -19,6 +19,7 @@ from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.axis_parts import AxisParts, merge
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import is_open
+from meshgen.ir.op_names import CONTROL
 from meshgen.mesh import Mesh, split_ref
 from meshgen.ops.manual_tiles import manual_faults
 from meshgen.sharding.propagation.axes import USUAL, Axes, Decision, Start, view_of
@@ -231,7 +232,7 @@ def _with_shardings(graph: Graph, found: dict[Node, NodeSharding], made: dict[Va
     nodes: list[Node] = []
     for node in graph.nodes:
         lies = found.get(node)
-        if node.op in ("while", "case", "if"):
+        if node.op in CONTROL:
             results = tuple(made[value] for value in node.results)
             arguments = (Sharding(()), *(made[value] for value in node.regions[0].inputs))
             lies = NodeSharding(results if node.op == "while" else arguments, results)
@@ -240,7 +241,7 @@ def _with_shardings(graph: Graph, found: dict[Node, NodeSharding], made: dict[Va
                 _taken(node, made), tuple(made[value] for value in node.results), (), _manual_why(node, mesh)
             )
         regions = node.regions
-        if node.op in ("while", "case", "if") or is_open(node):
+        if node.op in CONTROL or is_open(node):
             regions = tuple(_with_shardings(region, found, made, mesh) for region in regions)
         nodes.append(replace(node, sharding=lies, regions=regions))
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)

@@ -14,6 +14,7 @@ import numpy as np
 
 from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
+from meshgen.ir.op_names import CONTROL
 from meshgen.ir.regions import all_nodes
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Mesh
@@ -25,8 +26,6 @@ from meshgen.ops.types.sizes import INFERENCE as SIZE_OPS
 from meshgen.sizes.size_ops import KnownSizes
 from meshgen.sizes.ties import Ties, ties_of
 from meshgen.spec import Sharding
-
-_CONTROL = ("while", "case", "if")
 
 
 def input_names(graph: Graph) -> list[str]:
@@ -256,7 +255,7 @@ class _Writer:
         if old.op in SIZE_OPS and (node := self.known.static(old, operands)) is None:
             return None
         regions = node.regions
-        if node.op in _CONTROL:
+        if node.op in CONTROL:
             inner = operands if node.op == "while" else operands[1:]
             kept = [_passes_on(node, number) for number in range(len(inner))]
             regions = tuple(self.graph(region, inner, put, kept) for region in regions)

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from meshgen.ir.graph import WISHES, Graph, Node, TensorType, Value
+from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.op_names import ANNOTATIONS, CONTROL
 from meshgen.ir.regions import all_nodes
 from meshgen.ops.types.elementwise import INFERENCE as ELEMENTWISE
 
 Place = tuple[Value, int]
-_ALIKE = (*ELEMENTWISE, *WISHES, "dynamic_update_slice")
+_ALIKE = (*ELEMENTWISE, *ANNOTATIONS, "dynamic_update_slice")
 
 
 @dataclass
@@ -65,7 +66,7 @@ def _pairs(node: Node) -> Iterator[tuple[Place, Place]]:
     elif node.op == "transpose":
         for target, dim in enumerate(node.attrs["perm"]):
             yield (node.operands[0], dim), (node.results[0], target)
-    elif node.op in ("while", "if", "case"):
+    elif node.op in CONTROL:
         yield from _control_pairs(node)
 
 

@@ -15,8 +15,7 @@ from meshgen import P, api
 from meshgen.cli import main
 from meshgen.compiled.executable import Executable
 from meshgen.errors import ProgramError, ScheduleError, ShardingError
-from meshgen.ir.graph import WISHES
-from meshgen.ops.flops import CONTROL
+from meshgen.ir.op_names import ANNOTATIONS, CONTROL
 from meshgen.ops.rules.registry import RULES
 from meshgen.ops.types.inference import INFERENCE
 from meshgen.ops.types.sharding import COLLECTIVE_OPS
@@ -230,7 +229,7 @@ def test_every_operation_has_a_rule() -> None:
     communicate = {*COLLECTIVE_OPS, "process_index", "mask_padding"}
     without = {
         *SIZE_OPS,
-        *WISHES,
+        *ANNOTATIONS,
         *CONTROL,
         "kernel",
         "view",

@@ -13,17 +13,17 @@ from dataclasses import replace
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, TensorType, Value
 from meshgen.ir.manual import settle_manual
+from meshgen.ir.op_names import BETWEEN_MESHES, CONTROL
 from meshgen.ir.parts import mesh_of_option, without_meshes
 from meshgen.ir.regions import all_nodes
 from meshgen.mlir.shard.groups_of_one import is_alone, without_groups_of_one
 from meshgen.mlir.shard.sharding import typed
 from meshgen.mlir.shard.signature import TYPED_STAGES, check_signature
 from meshgen.mlir.tensor.conversion import drop_lazy
-from meshgen.ops.types.sharding import BETWEEN
 from meshgen.ops.uniform import Varying
 from meshgen.spec import Sharding
 
-MOVES = ("permute", "retile", "update_halo", *BETWEEN)
+MOVES = ("permute", "retile", "update_halo", *BETWEEN_MESHES)
 
 
 def complete(module: Module, is_global: bool = False) -> Module:
@@ -128,7 +128,7 @@ def _lie_as_typed(graph: Graph) -> None:
         (value.sharding,) = typed([value])
     for node in graph.nodes:
         node.sharding = _as_typed(node)
-        for region in node.regions if node.op in ("while", "case", "if") else ():
+        for region in node.regions if node.op in CONTROL else ():
             _lie_as_typed(region)
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from meshgen.ir.graph import DTYPES, WISHES, Node, dtype_name, is_complex, is_float, is_inexact
+from meshgen.ir.graph import DTYPES, Node, dtype_name, is_complex, is_float, is_inexact
+from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ops.evaluate.bitcast import bitcast
 from meshgen.ops.evaluate.common import Array, Handler, RunRegion, bits, integer_range, narrow, widen
 from meshgen.ops.evaluate.complex_functions import arc_tangent, log_plus_one, logistic
@@ -275,6 +276,6 @@ HANDLERS: dict[str, Handler] = {
     "popcnt": _handler(_popcnt),
     "count_leading_zeros": _handler(_count_leading_zeros),
     "constant": _handler(lambda node, args: np.broadcast_to(node.attrs["value"], node.result.type.sizes)),
-    **dict.fromkeys(WISHES, _handler(lambda node, args: args[0])),
+    **dict.fromkeys(ANNOTATIONS, _handler(lambda node, args: args[0])),
 }
 LIFTABLE = frozenset(HANDLERS) - {"bitcast_convert"}  # bodies of these alone run on whole arrays at once

@@ -23,7 +23,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from meshgen.ir.graph import WISHES, Graph, Node, TensorType, Value, dtype_name, is_complex, is_float, is_inexact
+from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_complex, is_float, is_inexact
+from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ops.evaluate.common import Array
 from meshgen.ops.evaluate.control import case_branch
 from meshgen.ops.evaluate.evaluator import Evaluator, last_uses
@@ -126,7 +127,7 @@ _LINEAR = frozenset(
         "subtract",
         "negate",
         "convert",
-        *WISHES,
+        *ANNOTATIONS,
         "transpose",
         "reshape",
         "view",

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from meshgen.ir.graph import WISHES, Node, dtype_name, is_complex, is_float, is_inexact
+from meshgen.ir.graph import Node, dtype_name, is_complex, is_float, is_inexact
+from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ops.evaluate.common import Array
 from meshgen.ops.special_functions import polygamma, zeta
 from meshgen.ops.tolerance.functions import FUNCTIONS, STEPS, monotone
@@ -186,7 +187,7 @@ def _convert(node: Node, operands: list[Tracked], results: list[Array], tf32: bo
 ELEMENTWISE_RULES: dict[str, Rule] = {
     **dict.fromkeys(FUNCTIONS, _function),
     **dict.fromkeys(STEPS, _step),
-    **dict.fromkeys(("abs", "negate", *WISHES, "not"), _same_error),
+    **dict.fromkeys(("abs", "negate", *ANNOTATIONS, "not"), _same_error),
     **dict.fromkeys(("add", "subtract"), _add),
     **dict.fromkeys(("maximum", "minimum"), _extreme),
     **dict.fromkeys(("and", "or", "xor"), _logical),

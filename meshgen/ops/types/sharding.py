@@ -23,7 +23,6 @@ from meshgen.spec import PARTIAL_KINDS, Sharding
 
 _ROOTED = ("broadcast", "gather_to", "reduce_to", "scatter_from")
 TURN = TensorType((), "i1")  # what a transfer between meshes leaves for the next one, so that they keep their order
-BETWEEN = ("transfer_send", "transfer_recv")
 REDUCING = ("all_reduce", "reduce_scatter", "to_partial", "reduce_to")
 
 
@@ -258,7 +257,7 @@ ATTRS: dict[str, dict[str, str]] = {
     "recv": _AXES,
     "shift": {**_AXES, "shift_axis": "str", "offset": "int"},
     "permute_pairs": {**_AXES, "pairs": "any"},
-    **{op: {"channel": "int", "peer": "mesh", "shape": "ints"} for op in BETWEEN},
+    **{op: {"channel": "int", "peer": "mesh", "shape": "ints"} for op in BETWEEN_MESHES},
     "process_index": _AXES,
     "mask_padding": {"dim": "int", **_AXES, "size": "int", "fill": "number"},
     "kernel": {"kernel": "str"},
@@ -273,10 +272,10 @@ AT_LEAST = {"kernel": 0, "transfer_send": 1, **dict.fromkeys(VARIADIC, 1)}
 INFERENCE: dict[str, Inference] = {
     **dict.fromkeys(COLLECTIVE_OPS, _collective),
     "fetch_rows": _fetch_rows,
-    **dict.fromkeys(BETWEEN, _between),
+    **dict.fromkeys(BETWEEN_MESHES, _between),
     "shift": _shift,
     "permute_pairs": _permute_pairs,
-    **dict.fromkeys(WISHES, _same),
+    **dict.fromkeys(ANNOTATIONS, _same),
     "annotate": _annotate,
     "process_index": _process_index,
     "mask_padding": _mask_padding,

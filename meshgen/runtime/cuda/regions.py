@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from meshgen.runtime.control_flow import Move
 from meshgen.runtime.cuda.frames import Frame
-from meshgen.runtime.plan import CONTROL, Item, Schedule, aligned
+from meshgen.runtime.plan import Item, Schedule, aligned
 
 
 class Copy(NamedTuple):

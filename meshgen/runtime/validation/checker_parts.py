@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from meshgen.ccl.between import BETWEEN
 from meshgen.errors import Diagnostic, ScheduleError
+from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import STREAMS, Item, Schedule
 
@@ -85,13 +85,15 @@ def _needs(plans: Sequence[Schedule]) -> dict[Place, list[Place]]:
 
 def _transfers(plans: Sequence[Schedule]) -> Iterator[tuple[Place, Item]]:
     for part, plan in enumerate(plans):
-        yield from (((part, number), item) for number, item in enumerate(plan.items) if item.op in BETWEEN)
+        yield from (((part, number), item) for number, item in enumerate(plan.items) if item.op in BETWEEN_MESHES)
 
 
 def _partners(plans: Sequence[Schedule]) -> dict[Place, Place]:
     """The other side of each transfer."""
     sides = {(item.op, item.attrs["channel"]): place for place, item in _transfers(plans)}
-    return {place: sides[BETWEEN[BETWEEN.index(op) - 1], channel] for (op, channel), place in sides.items()}
+    return {
+        place: sides[BETWEEN_MESHES[BETWEEN_MESHES.index(op) - 1], channel] for (op, channel), place in sides.items()
+    }
 
 
 def _pair_faults(plans: Sequence[Schedule], meshes: Sequence[Mesh]) -> Iterator[Diagnostic]:
@@ -99,7 +101,7 @@ def _pair_faults(plans: Sequence[Schedule], meshes: Sequence[Mesh]) -> Iterator[
     for place, item in _transfers(plans):
         sides.setdefault(item.attrs["channel"], []).append((place, item))
     for channel, pair in sorted(sides.items()):
-        if sorted(item.op for _, item in pair) != sorted(BETWEEN):
+        if sorted(item.op for _, item in pair) != sorted(BETWEEN_MESHES):
             ops = ", ".join(f"'{item.label}' on @{meshes[part].name}" for (part, _), item in pair)
             yield Diagnostic("MG0401", f"transfer {channel} has not one sender and one receiver, but {ops}")
             continue
@@ -120,7 +122,7 @@ def _stuck(heads: Sequence[Place], needs: Mapping[Place, list[Place]], done: Map
     """The transfer at which each mesh waits for ever."""
     for part, number in heads:
         item = plans[part].items[number]
-        if item.op in BETWEEN and all(need in done for need in needs[part, number]):
+        if item.op in BETWEEN_MESHES and all(need in done for need in needs[part, number]):
             text = f"@{meshes[part].name} waits in item {number} '{item.label}' for the other side of transfer {item.attrs['channel']}"
             hint = "transfers between two meshes must stand in the same order on both"
             yield Diagnostic("MG0401", f"{text}, which comes after what waits for this mesh", None, (), hint)

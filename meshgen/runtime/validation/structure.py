@@ -13,10 +13,11 @@ from meshgen.ccl.exchange import summand_axes
 from meshgen.ccl.packing import packing
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.ir.op_names import BETWEEN_MESHES, CONTROL
 from meshgen.mesh import Mesh
 from meshgen.ops.collective_checks import ROOT_ATTRS
 from meshgen.ops.types.inference import verify_node
-from meshgen.runtime.plan import ALIGNMENT, COLLECTIVES, CONTROL, KINDS, STREAMS, Buffer, Item, Schedule, aligned
+from meshgen.runtime.plan import ALIGNMENT, COLLECTIVES, KINDS, STREAMS, Buffer, Item, Schedule, aligned
 from meshgen.spec import Sharding
 
 MAX_FAULTS = 20  # of one kind in one error
@@ -120,7 +121,7 @@ def _flow_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     for region in item.regions:
         if region.arena_bytes > room:
             found.append(f"'{item.op}' has {room} bytes for a region that needs {region.arena_bytes}")
-        if any(inner.op in BETWEEN for inner in region.items):
+        if any(inner.op in BETWEEN_MESHES for inner in region.items):
             found.append(f"'{item.op}' holds a transfer between meshes")
         inner = islice(_faults(region, mesh, "given"), MAX_FAULTS)
         found += [f"in '{item.op}': {text}" for text in inner]
@@ -182,7 +183,7 @@ def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
         return ["'recv': it does not say who receives"]
     try:
         faults = verify_node(Node(item.op, inputs, outputs, dict(item.attrs)), mesh)
-        if not faults and item.op in BETWEEN:
+        if not faults and item.op in BETWEEN_MESHES:
             return _between_faults(item, inputs, outputs, mesh)
         if not faults and item.op in TRANSFERS:
             return _transfer_faults(item, [inputs[0].type, outputs[0].type], mesh)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from meshgen.ir.graph import Value
+from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.mesh import overlaps
-from meshgen.ops.types.sharding import BETWEEN
 from meshgen.sharding.propagate import Solved
 from meshgen.sharding.propagation.chains import Chain, Reasons, Tie
 from meshgen.sharding.propagation.reach import seeds
@@ -22,7 +22,7 @@ class ReasonsAcross(Reasons):
     def __init__(self, solved: Solved, parts: Mapping[str, ReasonsAcross]) -> None:
         super().__init__(solved)
         self.parts = parts
-        transfers = [site for site in solved.sites if site.node.op in BETWEEN]
+        transfers = [site for site in solved.sites if site.node.op in BETWEEN_MESHES]
         self.transfers = {(site.node.op, site.node.attrs["channel"]): site for site in transfers}
         self._told = {
             origin: site for site in transfers for axis in solved.decisions for _, _, origin in seeds(site, axis)
@@ -54,4 +54,4 @@ class ReasonsAcross(Reasons):
 
 
 def _other_side(site: Site) -> Key:
-    return BETWEEN[BETWEEN.index(site.node.op) - 1], site.node.attrs["channel"]
+    return BETWEEN_MESHES[BETWEEN_MESHES.index(site.node.op) - 1], site.node.attrs["channel"]

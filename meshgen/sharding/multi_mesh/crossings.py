@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 from meshgen.ccl.between import Ends, between, seconds_between
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
+from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.mesh import Mesh, split_ref
-from meshgen.ops.types.sharding import BETWEEN
 from meshgen.sharding.reshard.plan import plan_reshard
 from meshgen.spec import Sharding
 
@@ -41,11 +41,11 @@ def with_hints(parts: Sequence[Module], propagated: Sequence[Module]) -> list[Mo
         _key(node): node.attrs["hint"]
         for part in propagated
         for node in part.graph.nodes
-        if node.op in BETWEEN and "hint" in node.attrs
+        if node.op in BETWEEN_MESHES and "hint" in node.attrs
     }
 
     def told(node: Node) -> Node:
-        hint = hints.get(_key(node)) if node.op in BETWEEN else None
+        hint = hints.get(_key(node)) if node.op in BETWEEN_MESHES else None
         return replace(node, attrs={**node.attrs, "hint": hint}) if hint else node
 
     return [_each_node(part, told) for part in parts]
@@ -58,15 +58,19 @@ def _told(part: Module, number: int, found: Mapping[int, Module]) -> Module:
         for place, other in found.items()
         if place != number
         for node in other.graph.nodes
-        if node.op in BETWEEN
+        if node.op in BETWEEN_MESHES
     }
     here = found.get(number)
-    split = {_key(node) for node in here.graph.nodes if node.op in BETWEEN and _end(node).split_axes} if here else set()
+    split = (
+        {_key(node) for node in here.graph.nodes if node.op in BETWEEN_MESHES and _end(node).split_axes}
+        if here
+        else set()
+    )
     hints: dict[Node, Sharding] = {}
     for node in part.graph.nodes:
-        if node.op not in BETWEEN or "hint" in node.attrs or _key(node) in split:
+        if node.op not in BETWEEN_MESHES or "hint" in node.attrs or _key(node) in split:
             continue
-        other = there.get((BETWEEN[BETWEEN.index(node.op) - 1], node.attrs["channel"]))
+        other = there.get((BETWEEN_MESHES[BETWEEN_MESHES.index(node.op) - 1], node.attrs["channel"]))
         hint = _carried(*other, part.mesh) if other else None
         if hint and hint.split_axes:
             hints[node] = hint
@@ -105,7 +109,7 @@ def alone(part: Module) -> Module:
     """A propagated part to be planned before the others are known: the far side of a crossing lies as the near one."""
 
     def settled(node: Node) -> Node:
-        if node.op not in BETWEEN:
+        if node.op not in BETWEEN_MESHES:
             return node
         here = _end(node)
         return replace(node, attrs={**node.attrs, "source": here, "target": here, "peer": part.mesh})
@@ -180,7 +184,7 @@ def settle(parts: Sequence[Module]) -> list[Module]:
     ways = {channel: crossing.cheapest() for channel, crossing in crossings(parts).items()}
 
     def settled(node: Node) -> Node:
-        if node.op not in BETWEEN:
+        if node.op not in BETWEEN_MESHES:
             return node
         way, lies = ways[node.attrs["channel"]], _lies(node)
         if node.op == "transfer_send":

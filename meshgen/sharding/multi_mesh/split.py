@@ -17,7 +17,8 @@ import numpy as np
 
 from meshgen.codegen.unroll import unroll
 from meshgen.errors import Diagnostic, Location, ShardingError
-from meshgen.ir.graph import WISHES, Annotation, Graph, Module, Node, Value
+from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
+from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ir.parts import joined, on_mesh, without_meshes
 from meshgen.ir.regions import captured, rewired_graph
 from meshgen.mesh import Mesh
@@ -178,7 +179,7 @@ class _Writer:
 
     def _user(self, node: Node, part: _Part) -> str:
         """Why a node is in a part, for people."""
-        if node.op in WISHES:
+        if node.op in ANNOTATIONS:
             return f"an annotation puts it on @{part.mesh.name}"
         name = f" '{node.results[0].name}'" if node.results and node.results[0].name else ""
         reason = self.places.why.get(node, "")

@@ -18,8 +18,6 @@ from meshgen.sharding.partitioners.registry import lies
 from meshgen.sharding.reshard.plan import same_layout
 from meshgen.spec import Sharding
 
-CONTROL = ("while", "if", "case")
-
 
 def find_control_fault(node: Node, mesh: Mesh) -> str | None:
     """What is wrong with the shardings around and in control flow; None where each value keeps its one sharding."""

@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from meshgen.ir.canonical import canonical_order
-from meshgen.ir.graph import WISHES, Graph, Node, Value
+from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.manual import is_open
+from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ops.rules import Linear, Rule, rule
 from meshgen.ops.rules.registry import letters
 from meshgen.ops.rules.rule import ALL_KINDS
@@ -25,7 +26,7 @@ from meshgen.spec import Sharding
 PSEUDO_OPS = (
     "input",
     "output",
-    *WISHES,
+    *ANNOTATIONS,
     "carry",
     "branch_argument",
     "branch_result",

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node
+from meshgen.ir.op_names import CONTROL
 
 Rewrite = Callable[[Graph], Graph | None]
-_BODIES = ("while", "case", "if")
 
 
 def in_bodies(graph: Graph, rewrite: Rewrite) -> Graph | None:
     """The graph with the regions of its loops and branches rewritten; None where none was."""
     changed: dict[Node, Node] = {}
     for node in graph.nodes:
-        found = [rewrite(region) for region in node.regions] if node.op in _BODIES else []
+        found = [rewrite(region) for region in node.regions] if node.op in CONTROL else []
         if any(found):
             regions = tuple(new or old for new, old in zip(found, node.regions, strict=True))
             changed[node] = replace(node, regions=regions)

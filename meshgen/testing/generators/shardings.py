@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from meshgen.ir.graph import WISHES, Annotation, Graph, Node, TensorType, Value
+from meshgen.ir.graph import Annotation, Graph, Node, TensorType, Value
+from meshgen.ir.op_names import ANNOTATIONS, WITH_PROGRAMS
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.ops.rules import rule_of
 from meshgen.ops.types.control import MANUAL_OPS
@@ -17,7 +18,6 @@ from meshgen.spec import Sharding
 from meshgen.testing.generators.writer import USUAL, Variety, Writer
 
 MAX_DEVICES = USUAL.devices
-_WITHOUT_LOOPS = ("if", "case", "while", "manual")
 _KINDS = {
     "f32": ("sum", "sum", "sum", "max", "min", "product"),
     "bf16": ("sum", "max", "min"),
@@ -139,7 +139,7 @@ def _may_be_asked(node: Node, writer: Writer) -> bool:
     """Whether a node takes an option; where sizes are open, one that means the same for all."""
     if writer.variety.named:
         return node.op in ELEMENTWISE or node.op in ("dot_general", "transpose")
-    return node.op not in (*_WITHOUT_LOOPS, *WISHES, *MANUAL_OPS, "process_index")
+    return node.op not in (*WITH_PROGRAMS, *ANNOTATIONS, *MANUAL_OPS, "process_index")
 
 
 def _rename(node: Node, renamed: dict[Value, Value]) -> None:
