@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from meshgen.ccl.between import BETWEEN
 from meshgen.ccl.cost import link_axes
+from meshgen.ir.op_names import BETWEEN_MESHES, TEXT_NAMES
 from meshgen.mesh import Mesh
 from meshgen.reports.tables import Table, bytes_text, render, seconds_text, table_of
 from meshgen.runtime.plan import Launched, Schedule

@@ -19,6 +19,7 @@ from meshgen.ccl.lower import lower
 from meshgen.ccl.processes import Processes
 from meshgen.ccl.steps import SCRATCH, BufferRef, Lowered
 from meshgen.ccl.transport import axes_of, launches, perform
+from meshgen.ir.op_names import CONTROL
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import poison
 from meshgen.runtime.control_flow import Choose, Issue, Move, code_of, follow, require_one_way

@@ -22,6 +22,7 @@ from meshgen.ccl.collective import Collective
 from meshgen.ccl.cost import COMMUNICATIONS
 from meshgen.errors import bracketed
 from meshgen.ir.graph import Graph, TensorType
+from meshgen.ir.op_names import CONTROL
 from meshgen.mesh import Mesh
 from meshgen.runtime.in_place import overwrites
 

@@ -129,7 +129,7 @@ class Simulation:
         if node.op in COLLECTIVES:
             pairs = zip(calls_of(node), operands, strict=True)
             return [run_collective(call, self.mesh, shards, self._mailbox) for call, shards in pairs]
-        if node.op in _CONTROL and any(_mentions(region, COLLECTIVES) for region in node.regions):
+        if node.op in CONTROL and any(_mentions(region, COLLECTIVES) for region in node.regions):
             return self._control(node, operands, values)
         return self._each_rank(node, operands, values)
 

@@ -12,8 +12,9 @@ from typing import cast
 import numpy as np
 
 from meshgen.errors import Diagnostic
-from meshgen.ir.graph import FETCH_NUMBERS, WISHES, TensorType, is_complex
+from meshgen.ir.graph import FETCH_NUMBERS, TensorType, is_complex
 from meshgen.ir.group_calls import VARIADIC
+from meshgen.ir.op_names import ANNOTATIONS, BETWEEN_MESHES
 from meshgen.ir.partial_kinds import combines
 from meshgen.ir.replica_groups import pair_faults
 from meshgen.mesh import Mesh
@@ -266,7 +267,7 @@ COLLECTIVE_OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "a
                   "retile", "update_halo", "fetch_rows", *_ROOTED, "send", "recv", "shift",
                   "permute_pairs")  # fmt: skip
 ARITY = {
-    **{op: 1 for op in (*COLLECTIVE_OPS, *WISHES) if op not in VARIADIC}, "process_index": 0, "mask_padding": 1
+    **{op: 1 for op in (*COLLECTIVE_OPS, *ANNOTATIONS) if op not in VARIADIC}, "process_index": 0, "mask_padding": 1
 }  # fmt: skip
 AT_LEAST = {"kernel": 0, "transfer_send": 1, **dict.fromkeys(VARIADIC, 1)}
 INFERENCE: dict[str, Inference] = {

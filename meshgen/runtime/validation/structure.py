@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from meshgen.ccl.between import BETWEEN, Ends
+from meshgen.ccl.between import Ends
 from meshgen.ccl.cost import TRANSFERS
 from meshgen.ccl.exchange import summand_axes
 from meshgen.ccl.packing import packing
