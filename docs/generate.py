@@ -17,9 +17,7 @@ from meshgen.cli import COMMANDS, JSON_HELP, main
 from meshgen.errors import CODES
 from meshgen.mlir import text
 from meshgen.mlir.registries import IMPORTERS
-from meshgen.ops.evaluate.evaluator import HANDLERS
-from meshgen.ops.rules import RULES
-from meshgen.ops.types.inference import INFERENCE
+from meshgen.ops.registry import OPS, with_meaning
 from meshgen.sharding import partition
 from meshgen.sharding.partitioners.registry import PARTITIONERS
 
@@ -49,11 +47,12 @@ AREAS = {
 def operations() -> str:
     """A row per payload operation: which parts of meshgen know it."""
     assert partition.partition is not None  # importing it fills the table of partitioners
-    names = sorted({*HANDLERS, *RULES} - {"annotate"})
+    rules = {name for name, op in OPS.items() if op.rule is not None}
+    names = sorted({*with_meaning(), *rules} - {"annotate"})
     known = {
-        "types and checks": set(INFERENCE),
-        "NumPy reference": set(HANDLERS),
-        "sharding rule": {*RULES, *CONTROL},
+        "types and checks": set(OPS),
+        "NumPy reference": set(with_meaning()),
+        "sharding rule": {*rules, *CONTROL},
         "partition": {*PARTITIONERS, *CONTROL},
     }
     columns = {title: {name: "yes" for name in names if name in ops} for title, ops in known.items()}

@@ -2,44 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-
-from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.graph import Graph, Node
 from meshgen.ir.loops import trip_count
-from meshgen.ir.op_names import ANNOTATIONS, WITH_PROGRAMS
+from meshgen.ir.op_names import WITH_PROGRAMS
 from meshgen.ir.symbols import Dim
-
-TypeOf = Callable[[Value], TensorType]
-_MOVES = (
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "fetch_rows", "gather_to", "scatter_from", "broadcast",
-    "reduce_to", "send", "recv", "shift", "permute_pairs", "permute", "retile", "update_halo",
-    "transfer_send", "transfer_recv",
-)  # fmt: skip
-_NO_ARITHMETIC = frozenset((
-    *WITH_PROGRAMS, *_MOVES, "all_slice", "to_partial", "constant", "iota", "broadcast_in_dim", "transpose", "reshape",
-    "reverse", "slice", "concatenate", "pad", "gather", "scatter", "dynamic_slice",
-    "dynamic_update_slice", "convert", "bitcast_convert", "select", "process_index", "mask_padding", "kernel", "view", "subview", "join",
-    "sort", *ANNOTATIONS,
-))  # fmt: skip
+from meshgen.ops.op import TypeOf, per_result
+from meshgen.ops.registry import OPS
 
 
 def node_flops(node: Node, type_of: TypeOf = lambda value: value.type) -> float:
     """Operations of one run: of dots and convolutions exactly, one per element else. What regions do is left out."""
-    if node.op in _NO_ARITHMETIC:
-        return 0.0
-    if node.op == "dot_general":
-        lhs = type_of(node.operands[0]).sizes
-        return 2.0 * type_of(node.result).size * math.prod(lhs[d] for d in node.attrs["lhs_contract"])
-    if node.op == "convolution":
-        kernel = type_of(node.operands[1]).sizes
-        features = kernel[node.attrs["kernel_output_feature"]]
-        return 2.0 * type_of(node.result).size * math.prod(kernel) / max(features, 1)
-    if node.op in ("cholesky", "triangular_solve", "lapack"):
-        operand = type_of(node.operands[0])
-        return float(operand.size * (operand.sizes[-1] if operand.rank else 1))
-    values = node.operands[:1] if node.op in ("reduce", "reduce_region") else node.results
-    return float(sum(type_of(value).size for value in values))
+    return (OPS[node.op].flops if node.op in OPS else per_result)(node, type_of)
 
 
 def graph_flops(graph: Graph) -> float:

@@ -11,13 +11,14 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import always_ends
 from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ir.regions import all_nodes
-from meshgen.ops.evaluate.elementwise import LIFTABLE
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import with_trait
 from meshgen.ops.uniform import Varying
 from meshgen.reports.donations import donation_warnings
 from meshgen.reports.interface import Compiled
 
 _MAPS = (
-    *LIFTABLE,
+    *with_trait(Trait.BROADCASTS),
     *ANNOTATIONS,
     "iota",
     "reshape",

@@ -19,7 +19,7 @@ from meshgen.ir.op_names import BETWEEN_MESHES, CONTROL
 from meshgen.ir.partial_kinds import kind_faults
 from meshgen.ir.regions import needed_nodes
 from meshgen.mesh import Mesh
-from meshgen.ops.rules import RULES, rule_of
+from meshgen.ops.registry import has_rule, rule_of
 from meshgen.sharding.partitioners import PARTITIONERS, LocalBuilder, Site, lies, local_type
 from meshgen.sharding.partitioners.legality import find_control_fault, find_fault
 from meshgen.sharding.partitioners.local_moves import cut
@@ -153,7 +153,7 @@ def _value_faults(value: Value, mesh: Mesh) -> list[Diagnostic]:
 
 
 def _node_faults(node: Node, mesh: Mesh) -> list[Diagnostic]:
-    if node.op in RULES and node.op in PARTITIONERS:
+    if has_rule(node.op) and node.op in PARTITIONERS:
         fault = find_fault(node, rule_of(node), mesh)
         return [Diagnostic("MG0206", f"'{node.op}': {fault}", node.loc)] if fault else []
     if node.op in CONTROL:

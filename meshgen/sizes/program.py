@@ -19,13 +19,16 @@ from meshgen.ir.regions import all_nodes
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Mesh
 from meshgen.ops.collective_checks import changed_dims
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import with_trait
 from meshgen.ops.types.inference import infer_types
-from meshgen.ops.types.sharding import COLLECTIVE_OPS
 from meshgen.ops.types.site import known, shapes_agree
-from meshgen.ops.types.sizes import INFERENCE as SIZE_OPS
 from meshgen.sizes.size_ops import KnownSizes
 from meshgen.sizes.ties import Ties, ties_of
 from meshgen.spec import Sharding
+
+SIZE_QUERIES = with_trait(Trait.SIZE_QUERY)
+_COLLECTIVES = with_trait(Trait.COLLECTIVE)
 
 
 def input_names(graph: Graph) -> list[str]:
@@ -73,7 +76,7 @@ def refuse_unknown_dims(module: Module) -> None:
         faults = [
             Diagnostic("MG0208", f"'{node.op}' takes sizes that are not computed yet", node.loc, hint=hint)
             for node in all_nodes(module.graph)
-            if node.op in SIZE_OPS
+            if node.op in SIZE_QUERIES
         ]
     if faults:
         raise ProgramError(*faults)
@@ -192,7 +195,7 @@ def has_open_results(module: Module) -> bool:
     if any(None in value.type.shape for value in module.graph.inputs):
         return False
     return any(None in v.type.shape for v in module.graph.values()) or any(
-        node.op in SIZE_OPS for node in all_nodes(module.graph)
+        node.op in SIZE_QUERIES for node in all_nodes(module.graph)
     )
 
 
@@ -252,7 +255,7 @@ class _Writer:
     def _node(self, old: Node, operands: list[Value], put: Mapping[Value, Value]) -> Node | None:
         """The node anew, or the static form of one that takes sizes; nothing for an assertion that holds."""
         node: Node | None = replace(old, operands=operands)
-        if old.op in SIZE_OPS and (node := self.known.static(old, operands)) is None:
+        if old.op in SIZE_QUERIES and (node := self.known.static(old, operands)) is None:
             return None
         regions = node.regions
         if node.op in CONTROL:
@@ -263,12 +266,12 @@ class _Writer:
         results = [Value(t, v.name, v.sharding, v.loc) for t, v in zip(types, node.results, strict=True)]
         for value, kind in zip(old.results, types, strict=True):
             self.ties.learn(value, kind)
-        return self.known.folded(replace(node, results=results, regions=regions), old.op in SIZE_OPS)
+        return self.known.folded(replace(node, results=results, regions=regions), old.op in SIZE_QUERIES)
 
     def _types(self, node: Node, operands: Sequence[TensorType], regions: tuple[Graph, ...]) -> list[TensorType]:
         """Types of the results: inferred, else what the op leaves of the declared ones. Where that fails, these."""
         declared = [value.type for value in node.results]
-        if node.op in SIZE_OPS or any(None in kind.shape for kind in operands):  # a fault has been found for it
+        if node.op in SIZE_QUERIES or any(None in kind.shape for kind in operands):  # a fault has been found for it
             return declared
         try:
             inferred = infer_types(node.op, node.attrs, operands, regions, node.loc)
@@ -310,7 +313,7 @@ def _completed(node: Node, x: TensorType | None, result: TensorType, mesh: Mesh)
     if x is None or None not in result.shape:
         return result
     shape = list(result.shape)
-    if node.op in COLLECTIVE_OPS and "axes" in node.attrs:
+    if node.op in _COLLECTIVES and "axes" in node.attrs:
         shape = _collective_shape(node, x, mesh)
     elif node.op == "broadcast_in_dim":
         for size, dim in zip(x.shape, node.attrs["dims"], strict=True):

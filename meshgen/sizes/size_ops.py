@@ -14,12 +14,21 @@ import numpy as np
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Node, TensorType, Value, is_inexact
 from meshgen.ops.evaluate.common import Array
-from meshgen.ops.evaluate.elementwise import LIFTABLE
 from meshgen.ops.evaluate.evaluator import evaluate_node
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import with_trait
 from meshgen.ops.types.inference import verify_node
 from meshgen.ops.types.site import shapes_agree
 
-FOLDED = LIFTABLE | {"bitcast_convert", "reshape", "concatenate", "slice", "broadcast_in_dim", "iota", "transpose"}
+FOLDED = with_trait(Trait.BROADCASTS) | {
+    "bitcast_convert",
+    "reshape",
+    "concatenate",
+    "slice",
+    "broadcast_in_dim",
+    "iota",
+    "transpose",
+}
 LARGEST = 256  # elements: numbers about sizes are few, tables of the program are not looked through
 _PLACES = re.compile(r"\{(\d+)\}")
 # By op: the static one, and what the last operands become: attributes, or the shape.

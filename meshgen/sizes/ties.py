@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.op_names import ANNOTATIONS, CONTROL
 from meshgen.ir.regions import all_nodes
-from meshgen.ops.types.elementwise import INFERENCE as ELEMENTWISE
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import with_trait
 
 Place = tuple[Value, int]
-_ALIKE = (*ELEMENTWISE, *ANNOTATIONS, "dynamic_update_slice")
+_ALIKE = with_trait(Trait.ELEMENTWISE) | {*ANNOTATIONS, "bitcast_convert", "dynamic_update_slice"}
 
 
 @dataclass

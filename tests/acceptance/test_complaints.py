@@ -16,10 +16,8 @@ from meshgen.cli import main
 from meshgen.compiled.executable import Executable
 from meshgen.errors import ProgramError, ScheduleError, ShardingError
 from meshgen.ir.op_names import ANNOTATIONS, CONTROL
-from meshgen.ops.rules.registry import RULES
-from meshgen.ops.types.inference import INFERENCE
-from meshgen.ops.types.sharding import COLLECTIVE_OPS
-from meshgen.ops.types.sizes import INFERENCE as SIZE_OPS
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import OPS, has_rule, with_trait
 from meshgen.runtime.validation.checker import check
 
 Array = np.ndarray[Any, Any]
@@ -226,9 +224,9 @@ def test_all_ranks_run_collectives_of_all_groups_in_one_proven_order() -> None:
 
 def test_every_operation_has_a_rule() -> None:
     """No operation waits for somebody to write a strategy for it."""
-    communicate = {*COLLECTIVE_OPS, "process_index", "mask_padding"}
+    communicate = {*with_trait(Trait.COLLECTIVE), "process_index", "mask_padding"}
     without = {
-        *SIZE_OPS,
+        *with_trait(Trait.SIZE_QUERY),
         *ANNOTATIONS,
         *CONTROL,
         "kernel",
@@ -236,4 +234,4 @@ def test_every_operation_has_a_rule() -> None:
         "subview",
         "join",
     }  # resolved before, wishes, walked through, made later
-    assert sorted({*INFERENCE} - {*RULES} - communicate - without) == []
+    assert sorted({name for name in OPS if not has_rule(name)} - communicate - without) == []

@@ -89,7 +89,9 @@ def is_right(executable: Executable) -> bool:
 def moved(executable: Executable) -> set[tuple[str, tuple[int | None, ...]]]:
     """Collectives, each with the whole shape of what it moves."""
     nodes = executable.stages["optimize"].graph.nodes
-    return {(n.op, n.operands[0].type.shape) for n in nodes if n.op in COLLECTIVE_OPS and n.op not in LOCAL}
+    return {
+        (n.op, n.operands[0].type.shape) for n in nodes if n.op in with_trait(Trait.COLLECTIVE) and n.op not in LOCAL
+    }
 
 
 @cache

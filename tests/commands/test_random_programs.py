@@ -15,8 +15,7 @@ from meshgen.frontend.mlir import read_mlir
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import split_ref
 from meshgen.mlir.text import parse_text, print_text
-from meshgen.ops.types.inference import INFERENCE
-from meshgen.ops.types.sizes import INFERENCE as SIZE_OPS
+from meshgen.ops.registry import OPS
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.multi_mesh.place import place
 from meshgen.sharding.partitioners import PARTITIONERS, Site
@@ -78,7 +77,7 @@ def test_the_programs_cover_all_ops_and_all_kinds_of_shardings() -> None:
             seen["size 1"] += any(mesh.axis_size(ref) == 1 for ref in refs)
             seen["order of axes"] += any(sorted(axes, key=mesh.order) != list(axes) for axes in sharding.dims)
             seen["several kinds"] += len({kind for _, kind in sharding.partial}) > 1
-    assert sorted({*INFERENCE, *SIZE_OPS} - MADE_LATER - {*ops}) == []
+    assert sorted({*OPS} - MADE_LATER - {*ops}) == []
     wanted = [
         *PARTIAL_KINDS,
         "halo",

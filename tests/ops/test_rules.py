@@ -12,8 +12,9 @@ from meshgen.errors import ProgramError
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import make_mesh
-from meshgen.ops.rules import rule, rule_of
+from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.movement import reshape_factors
+from meshgen.ops.rules.rule import rule
 from meshgen.sharding.reshard.plan import plan_reshard
 from meshgen.spec import P
 

@@ -15,12 +15,14 @@ from meshgen.errors import MeshgenError, ModuleError
 from meshgen.ir.encode import attrs_from_json, attrs_to_json, graph_from_json, graph_to_json
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
 from meshgen.mesh import make_mesh
-from meshgen.ops.evaluate.evaluator import HANDLERS
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import OPS as RECORDS
+from meshgen.ops.registry import with_meaning, with_trait
 from meshgen.ops.types import inference
-from meshgen.ops.types.sharding import COLLECTIVE_OPS
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
-OPS = (*HANDLERS, "process_index", "mask_padding", "all_slice", "to_partial")
+COLLECTIVES = sorted(with_trait(Trait.COLLECTIVE))
+OPS = (*sorted(with_meaning()), "process_index", "mask_padding", "all_slice", "to_partial")
 WORDS = {
     "kind": (*PARTIAL_KINDS, "add", "multiply", "maximum", "minimum", "FFT", "IFFT", "RFFT", "IRFFT", "?"),
     "direction": ("EQ", "NE", "GE", "GT", "LE", "LT", "?"), "compare_type": ("", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", "?"),
@@ -64,8 +66,8 @@ class Forger:
         how, attrs = self.rng.random(), attrs_from_json(item["attrs"])
         if how < 0.6 and attrs:
             self.tweak(attrs)
-        elif item["op"] in COLLECTIVE_OPS:
-            item["op"] = self.rng.choice(COLLECTIVE_OPS)
+        elif item["op"] in COLLECTIVES:
+            item["op"] = self.rng.choice(COLLECTIVES)
             attrs |= self.attributes(item["op"], [TensorType((4, 4), "f32")])
         if how > 0.9:
             side = item[self.rng.choice(["inputs", "outputs"])]
@@ -201,7 +203,7 @@ class Forger:
         return graph if all(v in list(graph.values()) for v in graph.outputs) else Graph("region", graph.inputs)
 
     def attributes(self, op: str, kinds: list[TensorType]) -> dict[str, Any]:
-        forms = dict(inference._ATTRS.get(op, {}))
+        forms = dict(RECORDS[op].attributes) if op in RECORDS else {}
         forms |= {name: form for name, form in inference._OPTIONAL.get(op, {}).items() if self.rng.random() < 0.4}
         return {name: self.attribute(name, form, kinds) for name, form in forms.items()}
 

@@ -8,7 +8,7 @@ import pytest
 from meshgen.ir.graph import Module
 from meshgen.mlir.text import parse_text
 from meshgen.ops.evaluate.evaluator import evaluate
-from meshgen.ops.rules.registry import rule_of
+from meshgen.ops.registry import rule_of
 from meshgen.ops.types.inference import verify_graph
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze

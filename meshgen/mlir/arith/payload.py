@@ -16,7 +16,7 @@ from meshgen.ir.regions import needed_nodes
 from meshgen.mlir.arith.index_ops import AS_ARITH
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dense import DenseElements
-from meshgen.ops.evaluate.elementwise import LIFTABLE
+from meshgen.ops.registry import broadcasts
 
 LAZY = "lazy"  # attribute of nodes that are dropped again where nothing uses them
 MOVEMENT = ("constant", "broadcast_in_dim", "convert", "reshape", "transpose", "iota", "bitcast_convert")
@@ -142,7 +142,7 @@ def lifted(builder: Builder, body: Graph, operands: Sequence[Value]) -> Value | 
     shape = operands[0].type.shape
     values = dict(zip(body.inputs, operands, strict=True))
     for node in needed_nodes(body.nodes, body.outputs, lambda _: False):
-        if node.op not in LIFTABLE:
+        if not broadcasts(node.op):
             return node.op
         kind = TensorType(shape, node.result.type.dtype)
         if node.op == "constant":

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from meshgen.ir.graph import Node, is_complex, is_float
-from meshgen.ops.evaluate.common import Array, Handler, RunRegion, bits, narrow, ufunc_of, widen
+from meshgen.ops.evaluate.common import Array, RunRegion, bits, narrow, ufunc_of, widen
 from meshgen.ops.evaluate.structure import pad
 
 _EXACT = 1 << 53  # integers below it are exact in f64, so BLAS may multiply them
 
 
-def _reduce(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+def reduce(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     dtype, ufunc = node.operands[0].type.dtype, ufunc_of(node.attrs["kind"])
     x, init = widen(args[0], dtype), widen(args[1], dtype)
     dims = tuple(node.attrs["dims"])
@@ -37,7 +37,7 @@ def _product(left: Array, right: Array, sources: Sequence[str], result: str) -> 
     return np.matmul(left.astype(wide_int), right.astype(wide_int))
 
 
-def _dot_general(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+def dot_general(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     left, right, attrs = args[0], args[1], node.attrs
     left_free = _others(left.ndim, attrs["lhs_batch"], attrs["lhs_contract"])
     right_free = _others(right.ndim, attrs["rhs_batch"], attrs["rhs_contract"])
@@ -57,7 +57,7 @@ def _others(rank: int, *taken: Sequence[int]) -> list[int]:
     return [d for d in range(rank) if not any(d in dims for dims in taken)]
 
 
-def _convolution(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+def convolution(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     """One matmul over the features per kernel position; see `ops/types/contraction.py` for the attributes."""
     attrs, result = node.attrs, node.result.type
     image = _padded_image(node, args[0])
@@ -106,6 +106,3 @@ def _grouped(seen: Array, weights: Array, groups: int, batches: int) -> Array:
     per_group = weights.shape[0] // groups // batches
     # At most one of the counts is above 1, so the outputs are split by whichever it is.
     return np.matmul(weights.reshape(batches, 1, groups, per_group, features), image)
-
-
-HANDLERS: dict[str, Handler] = {"reduce": _reduce, "dot_general": _dot_general, "convolution": _convolution}

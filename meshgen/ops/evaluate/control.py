@@ -7,24 +7,24 @@ from collections.abc import Iterator
 import numpy as np
 
 from meshgen.ir.graph import Node, is_float
-from meshgen.ops.evaluate.common import Array, Handler, RunRegion, widen
+from meshgen.ops.evaluate.common import Array, RunRegion, widen
 from meshgen.ops.evaluate.elementwise import total_order
 from meshgen.ops.evaluate.window import apply_region
 from meshgen.ops.random_bits import philox_bits, threefry_bits
 
 
-def _while(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+def while_loop(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     condition, body = node.regions
     while bool(run(condition, args)[0]):
         args = run(body, args)
     return args
 
 
-def _if(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+def conditional(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     return run(node.regions[0 if bool(args[0]) else 1], args[1:])
 
 
-def _case(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+def switch(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     return run(node.regions[case_branch(args[0], len(node.regions))], args[1:])
 
 
@@ -51,7 +51,7 @@ def merge_exchange(count: int) -> Iterator[tuple[Array, int]]:
         p //= 2
 
 
-def _sort(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+def sort_rows(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     """Sort along a dim by the region's order. Ties keep their order, so the result is always the stable one."""
     dim = node.attrs["dim"]
     rows = [np.moveaxis(x, dim, -1).copy() for x in args]
@@ -70,7 +70,7 @@ def _sort(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     return [np.moveaxis(x, -1, dim) for x in rows]
 
 
-def _top_k(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+def top_k(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     """The k greatest along the last dim in total order, the first of equals first, and where they stood."""
     (x,) = args
     key = total_order(x) if is_float(node.operands[0].type.dtype) else widen(x, node.operands[0].type.dtype)
@@ -78,19 +78,9 @@ def _top_k(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     return [np.take_along_axis(x, order, -1), order.astype(np.int32)]
 
 
-def _rng_bit_generator(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+def rng_bit_generator(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     """Philox is also the default, as XLA's is on CPUs and GPUs. Fewer than 32 bits are the lowest of 32."""
     state, result = args[0].astype(np.uint64), node.results[1].type
     draw = threefry_bits if node.attrs.get("algorithm", "DEFAULT") == "THREE_FRY" else philox_bits
     new_state, bits = draw(state, result.sizes, result.numpy_dtype)
     return [new_state.astype(args[0].dtype), bits.astype(result.numpy_dtype)]
-
-
-HANDLERS: dict[str, Handler] = {
-    "while": _while,
-    "if": _if,
-    "case": _case,
-    "sort": _sort,
-    "top_k": _top_k,
-    "rng_bit_generator": _rng_bit_generator,
-}

@@ -13,29 +13,26 @@ import ml_dtypes
 import numpy as np
 
 from meshgen.ir.graph import DTYPES, Node, dtype_name, is_complex, is_float, is_inexact
-from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ops.evaluate.bitcast import bitcast
 from meshgen.ops.evaluate.common import Array, Handler, RunRegion, bits, integer_range, narrow, widen
-from meshgen.ops.evaluate.complex_functions import arc_tangent, log_plus_one, logistic
-from meshgen.ops.special_functions import bessel_i1e, digamma, erf, erf_inv, erfc, lgamma, polygamma, zeta
 
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
-def _sign(x: Array) -> Array:
+def sign(x: Array) -> Array:
     return np.where(x == 0, x, np.sign(x))  # keeps -0.0
 
 
-def _rsqrt(x: Array) -> Array:
+def rsqrt(x: Array) -> Array:
     return 1 / np.sqrt(x)
 
 
-def _cbrt(x: Array) -> Array:
+def cbrt(x: Array) -> Array:
     return np.power(x, 1 / 3) if x.dtype.kind == "c" else np.cbrt(x)
 
 
-def _round_away(x: Array) -> Array:
+def round_away(x: Array) -> Array:
     whole = np.trunc(x)  # x + 0.5 would round 0.49999997 up
     return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x), np.copysign(whole, x))
 
@@ -44,28 +41,16 @@ def _unsigned(x: Array) -> Array:
     return x if x.dtype == np.bool_ else x.view(_UNSIGNED[x.dtype.itemsize])
 
 
-def _not(x: Array) -> Array:
+def invert(x: Array) -> Array:
     return np.logical_not(x) if x.dtype == np.bool_ else np.invert(x)
 
 
-_UNARY: dict[str, Callable[[Any], Any]] = {
-    "abs": np.abs, "negate": np.negative, "exponential": np.exp, "exponential_minus_one": np.expm1, "log": np.log,
-    "log_plus_one": log_plus_one, "logistic": logistic, "tanh": np.tanh, "sqrt": np.sqrt,
-    "rsqrt": _rsqrt, "cbrt": _cbrt, "sine": np.sin, "cosine": np.cos, "tan": np.tan,
-    "floor": np.floor, "ceil": np.ceil, "round_nearest_even": np.rint, "round_nearest_afz": _round_away,
-    "sign": _sign, "not": _not, "is_finite": np.isfinite, "erf": erf, "erf_inv": erf_inv, "erfc": erfc,
-    "lgamma": lgamma, "digamma": digamma, "bessel_i1e": bessel_i1e, "sinh": np.sinh, "cosh": np.cosh,
-    "asin": np.arcsin, "acos": np.arccos, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "real": np.real, "imag": np.imag,
-}  # fmt: skip
-
-
-def _popcnt(node: Node, args: list[Array]) -> Array:
+def popcnt(node: Node, args: list[Array]) -> Array:
     raw = args[0].astype(np.int64).view(np.uint64)
     return np.bitwise_count(raw & np.uint64((1 << bits(_dtype(node))) - 1))
 
 
-def _count_leading_zeros(node: Node, args: list[Array]) -> Array:
+def count_leading_zeros(node: Node, args: list[Array]) -> Array:
     width = bits(_dtype(node))
     rest = args[0].astype(np.int64).view(np.uint64) & np.uint64((1 << width) - 1)
     length = np.zeros(rest.shape, np.int64)
@@ -76,7 +61,7 @@ def _count_leading_zeros(node: Node, args: list[Array]) -> Array:
     return width - (length + (rest > 0))
 
 
-def _divide(x: Array, y: Array) -> Array:
+def divide(x: Array, y: Array) -> Array:
     """True division of floats; integers truncate, x / 0 = -1 (all ones) and least / -1 = least, as in XLA."""
     if x.dtype.kind in "fc":
         return x / y
@@ -90,7 +75,7 @@ def _divide(x: Array, y: Array) -> Array:
     return np.where(y == 0, -1, np.where(wrap, np.negative(x), quotient))
 
 
-def _remainder(x: Array, y: Array) -> Array:
+def remainder(x: Array, y: Array) -> Array:
     """Remainder with the sign of the dividend; x % 0 = x for integers, as in XLA."""
     if x.dtype.kind == "f":
         return np.fmod(x, y)
@@ -98,7 +83,7 @@ def _remainder(x: Array, y: Array) -> Array:
     return np.where(y == 0, x, np.fmod(x, safe))
 
 
-def _power(x: Array, y: Array) -> Array:
+def power(x: Array, y: Array) -> Array:
     if x.dtype.kind in "fc":
         return np.power(x, y)
     negative = y < 0
@@ -127,12 +112,6 @@ def _shift(x: Array, y: Array, width: int, arithmetic: bool, left: bool) -> Arra
     return np.where(outside, np.uint64(0), logical)
 
 
-_BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": _divide, "remainder": _remainder,
-    "power": _power, "maximum": np.maximum, "minimum": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or,
-    "xor": np.bitwise_xor, "atan2": arc_tangent, "polygamma": polygamma, "zeta": zeta,
-}  # fmt: skip
-_SHIFTS = {"shift_left": (False, True), "shift_right_logical": (False, False), "shift_right_arithmetic": (True, False)}
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "EQ": np.equal, "NE": np.not_equal, "GE": np.greater_equal,
     "GT": np.greater, "LE": np.less_equal, "LT": np.less,
@@ -147,7 +126,7 @@ def total_order(x: Array) -> Array:
     return np.where(signed < 0, np.bitwise_xor(signed, np.iinfo(signed.dtype).max), signed)
 
 
-def _compare(node: Node, args: list[Array]) -> Array:
+def compare(node: Node, args: list[Array]) -> Array:
     left, right = args
     how = node.attrs.get("compare_type", "")
     if how == "TOTALORDER":
@@ -181,13 +160,13 @@ def convert(x: Array, target: str) -> Array:
     return x.astype(DTYPES[target], copy=False)
 
 
-def _complex(node: Node, args: list[Array]) -> Array:
+def complex_number(node: Node, args: list[Array]) -> Array:
     result = np.empty(np.broadcast_shapes(args[0].shape, args[1].shape), node.result.type.numpy_dtype)
     result.real, result.imag = args  # x + 1j * y would make a NaN of 0 * inf
     return result
 
 
-def _next_after(node: Node, args: list[Array]) -> Array:
+def next_after(node: Node, args: list[Array]) -> Array:
     """The neighbour of x towards y in x's own type: 1 more or less in the order of the bits."""
     x, y = args
     wide_x, wide_y = widen(x, _dtype(node)), widen(y, _dtype(node))
@@ -200,7 +179,7 @@ def _next_after(node: Node, args: list[Array]) -> Array:
     return np.where(np.isnan(wide_x) | np.isnan(wide_y), unordered, np.where(wide_x == wide_y, y, moved))
 
 
-def _reduce_precision(node: Node, args: list[Array]) -> Array:
+def reduce_precision(node: Node, args: list[Array]) -> Array:
     """Rounded to nearest even to a float type of these widths; what is below its least normal number becomes 0.
 
     With all exponent bits of the operand's type its subnormal numbers stay, and lose the same last bits as the others.
@@ -225,11 +204,11 @@ def _reduce_precision(node: Node, args: list[Array]) -> Array:
     return np.where(np.isfinite(x), rounded, x)
 
 
-def _bitcast(node: Node, args: list[Array]) -> Array:
+def bitcast_convert(node: Node, args: list[Array]) -> Array:
     return bitcast(args[0], node.result.type.dtype)
 
 
-def _clamp(node: Node, args: list[Array]) -> Array:
+def clamp(node: Node, args: list[Array]) -> Array:
     low, x, high = (widen(a, _dtype(node)) for a in args)
     return np.minimum(np.maximum(x, low), high)
 
@@ -238,22 +217,11 @@ def _dtype(node: Node) -> str:
     return node.operands[0].type.dtype
 
 
-def _unary(node: Node, args: list[Array]) -> Array:
-    return _UNARY[node.op](widen(args[0], _dtype(node)))
+OfNode = Callable[[Node, list[Array]], Array]
 
 
-def _binary(node: Node, args: list[Array]) -> Array:
-    return _BINARY[node.op](*(widen(x, _dtype(node)) for x in args))
-
-
-def _shifted(node: Node, args: list[Array]) -> Array:
-    arithmetic, left = _SHIFTS[node.op]
-    x, y = (widen(a, _dtype(node)) for a in args)
-    return _shift(x, y, bits(_dtype(node)), arithmetic, left)
-
-
-def _handler(function: Callable[[Node, list[Array]], Array]) -> Handler:
-    """Round the function's result to the node's element type."""
+def of_node(function: OfNode) -> Handler:
+    """Rounds what a function of a node and its operands gives to the node's element type."""
 
     def handle(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
         return [narrow(function(node, args), node.result.type.dtype)]
@@ -261,21 +229,31 @@ def _handler(function: Callable[[Node, list[Array]], Array]) -> Handler:
     return handle
 
 
-HANDLERS: dict[str, Handler] = {
-    **dict.fromkeys(_UNARY, _handler(_unary)),
-    **dict.fromkeys(_BINARY, _handler(_binary)),
-    **dict.fromkeys(_SHIFTS, _handler(_shifted)),
-    "compare": _handler(_compare),
-    "select": _handler(lambda node, args: np.where(args[0], args[1], args[2])),
-    "clamp": _handler(_clamp),
-    "convert": _handler(lambda node, args: convert(args[0], node.result.type.dtype)),
-    "bitcast_convert": _handler(_bitcast),
-    "complex": _handler(_complex),
-    "next_after": _handler(_next_after),
-    "reduce_precision": _handler(_reduce_precision),
-    "popcnt": _handler(_popcnt),
-    "count_leading_zeros": _handler(_count_leading_zeros),
-    "constant": _handler(lambda node, args: np.broadcast_to(node.attrs["value"], node.result.type.sizes)),
-    **dict.fromkeys(ANNOTATIONS, _handler(lambda node, args: args[0])),
-}
-LIFTABLE = frozenset(HANDLERS) - {"bitcast_convert"}  # bodies of these alone run on whole arrays at once
+def of_numbers(function: Callable[..., Any]) -> Handler:
+    """Applies a function of arrays in the operands' compute type, and rounds once."""
+    return of_node(lambda node, args: function(*(widen(x, _dtype(node)) for x in args)))
+
+
+def shift(*, arithmetic: bool = False, left: bool = False) -> Handler:
+    def shifted(node: Node, args: list[Array]) -> Array:
+        x, y = (widen(a, _dtype(node)) for a in args)
+        return _shift(x, y, bits(_dtype(node)), arithmetic, left)
+
+    return of_node(shifted)
+
+
+def choose(node: Node, args: list[Array]) -> Array:
+    return np.where(args[0], args[1], args[2])
+
+
+def converted(node: Node, args: list[Array]) -> Array:
+    return convert(args[0], node.result.type.dtype)
+
+
+def spread(node: Node, args: list[Array]) -> Array:
+    """The value of a constant, a broadcast view where one element fills it."""
+    return np.broadcast_to(node.attrs["value"], node.result.type.sizes)
+
+
+def same(node: Node, args: list[Array]) -> Array:
+    return args[0]

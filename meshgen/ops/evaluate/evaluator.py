@@ -13,31 +13,23 @@ import numpy as np
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import used_by
-from meshgen.ops.evaluate import contraction, control, elementwise, linalg, structure, window
 from meshgen.ops.evaluate.common import Array, Handler
-
-HANDLERS: dict[str, Handler] = {
-    **elementwise.HANDLERS,
-    **structure.HANDLERS,
-    **contraction.HANDLERS,
-    **window.HANDLERS,
-    **control.HANDLERS,
-    **linalg.HANDLERS,
-}
+from meshgen.ops.registry import OPS
 
 
 class Evaluator:
-    """Runs graphs. `extra` gives ops a meaning that the table has not, such as those that ask for the rank."""
+    """Runs graphs. `extra` gives ops a meaning that their records have not, such as those that ask for the rank."""
 
     def __init__(self, extra: Mapping[str, Handler] | None = None) -> None:
-        self._handlers = {**HANDLERS, **(extra or {})}
+        self._extra = dict(extra or {})
 
     def node(self, node: Node, args: Sequence[Array], outer: Mapping[Value, Array] | None = None) -> list[Array]:
         """Results of one op. `outer` holds the values that its regions use from around them.
 
         Raises ProgramError MG0103 for an op that has no meaning on one device.
         """
-        handler = self._handlers.get(node.op)
+        op = OPS.get(node.op)
+        handler = self._extra.get(node.op) or (op and op.evaluate)
         if handler is None:
             raise ProgramError(Diagnostic("MG0103", f"'{node.op}' cannot be evaluated", node.loc))
 

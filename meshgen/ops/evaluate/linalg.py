@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshgen.ir.graph import Node
-from meshgen.ops.evaluate.common import Array, Handler, RunRegion, narrow, widen
+from meshgen.ops.evaluate.common import Array, RunRegion, narrow, widen
 from meshgen.ops.lapack import ROUTINES, factorise, options_of
 
 
@@ -30,7 +30,7 @@ def cholesky(x: Array) -> Array:
     return found
 
 
-def _cholesky(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+def cholesky_of(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     dtype = node.result.type.dtype
     x = widen(args[0], dtype)
     lower = cholesky(x if node.attrs["lower"] else _transposed(x).conj())
@@ -49,7 +49,7 @@ def triangular_solve(a: Array, b: Array, *, lower: bool, unit: bool) -> Array:
     return found
 
 
-def _triangular_solve(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+def triangular_solve_of(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     """op(a) x = b, or x op(a) = b as its transpose."""
     attrs, dtype = node.attrs, node.result.type.dtype
     a, b = (widen(x, dtype) for x in args)
@@ -62,7 +62,7 @@ def _triangular_solve(node: Node, args: list[Array], run: RunRegion) -> list[Arr
     return [narrow(_transposed(turned), dtype)]
 
 
-def _fft(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+def fft(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     length = node.attrs["length"]
     dims = tuple(range(args[0].ndim - len(length), args[0].ndim))
     function = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}[
@@ -71,11 +71,6 @@ def _fft(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     return [narrow(function(args[0], length, dims), node.result.type.dtype)]
 
 
-def _lapack(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+def lapack(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     types = [value.type for value in node.results]
     return factorise(ROUTINES[node.attrs["routine"]], args, types, options_of(node.attrs["options"]))
-
-
-HANDLERS: dict[str, Handler] = {
-    "cholesky": _cholesky, "triangular_solve": _triangular_solve, "fft": _fft, "lapack": _lapack,
-}  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from meshgen.ir.graph import Node
 from meshgen.ops.evaluate.common import Array, Handler, RunRegion
 
 
-def _iota(node: Node, args: list[Array]) -> Array:
+def iota(node: Node, args: list[Array]) -> Array:
     shape, dim = node.result.type.sizes, node.attrs["dim"]
     row = np.arange(shape[dim]).astype(node.result.type.numpy_dtype)
     return np.broadcast_to(row.reshape([-1 if d == dim else 1 for d in range(len(shape))]), shape)
@@ -26,7 +25,7 @@ def broadcast_in_dim(x: Array, shape: Sequence[int], dims: Sequence[int]) -> Arr
     return np.broadcast_to(x.transpose(order).reshape(sizes), shape)
 
 
-def _slice(node: Node, args: list[Array]) -> Array:
+def sliced(node: Node, args: list[Array]) -> Array:
     parts = zip(node.attrs["start"], node.attrs["limit"], node.attrs["stride"], strict=True)
     return args[0][tuple(slice(*part) for part in parts)]
 
@@ -42,7 +41,7 @@ def pad(x: Array, fill: Array, low: Sequence[int], high: Sequence[int], interior
     return result[tuple(ends)]
 
 
-def _pad(node: Node, args: list[Array]) -> Array:
+def padded(node: Node, args: list[Array]) -> Array:
     return pad(args[0], args[1], node.attrs["low"], node.attrs["high"], node.attrs["interior"])
 
 
@@ -89,7 +88,7 @@ def window_positions(starts: list[Array], sizes: Sequence[int], dropped: Sequenc
     return found
 
 
-def _gather(node: Node, args: list[Array]) -> Array:
+def gather(node: Node, args: list[Array]) -> Array:
     operand, indices = args
     attrs, sizes = node.attrs, node.attrs["slice_sizes"]
     vector_dim = attrs["index_vector_dim"]
@@ -101,11 +100,11 @@ def _gather(node: Node, args: list[Array]) -> Array:
     return np.broadcast_to(operand[tuple(positions)], node.result.type.sizes)
 
 
-def _dynamic_slice(node: Node, args: list[Array]) -> Array:
+def dynamic_slice(node: Node, args: list[Array]) -> Array:
     return args[0][_window(args[0].shape, node.attrs["slice_sizes"], args[1:])]
 
 
-def _dynamic_update_slice(node: Node, args: list[Array]) -> Array:
+def dynamic_update_slice(node: Node, args: list[Array]) -> Array:
     result = np.array(args[0])  # the copy of a NumPy scalar, too, is an array that can be written
     result[_window(result.shape, args[1].shape, args[2:])] = args[1]
     return result
@@ -120,27 +119,30 @@ def _window(shape: Sequence[int], sizes: Sequence[int], starts: Sequence[Array])
     return tuple(found)
 
 
-def _handler(function: Callable[[Node, list[Array]], Array]) -> Handler:
+def broadcast(node: Node, args: list[Array]) -> Array:
+    return broadcast_in_dim(args[0], node.result.type.sizes, node.attrs["dims"])
+
+
+def transpose(node: Node, args: list[Array]) -> Array:
+    return args[0].transpose(node.attrs["perm"])
+
+
+def reshape(node: Node, args: list[Array]) -> Array:
+    return args[0].reshape(node.result.type.sizes)
+
+
+def reverse(node: Node, args: list[Array]) -> Array:
+    return np.flip(args[0], node.attrs["dims"])
+
+
+def concatenate(node: Node, args: list[Array]) -> Array:
+    return np.concatenate(args, node.attrs["dim"])
+
+
+def of_node(function: Callable[[Node, list[Array]], Array]) -> Handler:
+    """What a function of a node and its operands gives: elements that are moved are not rounded."""
+
     def handle(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
         return [function(node, args)]
 
     return handle
-
-
-_FUNCTIONS: dict[str, Callable[[Node, list[Any]], Any]] = {
-    "iota": _iota,
-    "broadcast_in_dim": lambda node, args: broadcast_in_dim(args[0], node.result.type.sizes, node.attrs["dims"]),
-    "transpose": lambda node, args: args[0].transpose(node.attrs["perm"]),
-    "reshape": lambda node, args: args[0].reshape(node.result.type.sizes),
-    "view": lambda node, args: args[0].reshape(node.result.type.sizes),
-    "reverse": lambda node, args: np.flip(args[0], node.attrs["dims"]),
-    "slice": _slice,
-    "subview": _slice,
-    "join": lambda node, args: np.concatenate(args, node.attrs["dim"]),
-    "concatenate": lambda node, args: np.concatenate(args, node.attrs["dim"]),
-    "pad": _pad,
-    "gather": _gather,
-    "dynamic_slice": _dynamic_slice,
-    "dynamic_update_slice": _dynamic_update_slice,
-}
-HANDLERS: dict[str, Handler] = {op: _handler(function) for op, function in _FUNCTIONS.items()}

@@ -13,9 +13,9 @@ import numpy as np
 
 from meshgen.ir.graph import Graph, Node
 from meshgen.ir.regions import needed_nodes
-from meshgen.ops.evaluate.common import Array, Handler, RunRegion, narrow, ufunc_of, widen
-from meshgen.ops.evaluate.elementwise import LIFTABLE
+from meshgen.ops.evaluate.common import Array, RunRegion, narrow, ufunc_of, widen
 from meshgen.ops.evaluate.structure import add_batching, pad, window_positions, window_starts
+from meshgen.ops.registry import broadcasts
 
 FOLDS = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
 
@@ -23,7 +23,7 @@ FOLDS = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
 def apply_region(region: Graph, args: list[Array], run: RunRegion) -> list[Array]:
     """The region's scalar function on arrays, element by element in meaning."""
     shape = np.broadcast_shapes(*(a.shape for a in args))
-    if all(node.op in LIFTABLE for node in region.nodes):
+    if all(broadcasts(node.op) for node in region.nodes):
         return [np.broadcast_to(r, shape) for r in run(region, args)]
     spread = [np.broadcast_to(a, shape) for a in args]
     results = [np.empty(shape, value.type.numpy_dtype) for value in region.outputs]
@@ -60,7 +60,7 @@ def _fold(region: Graph, pieces: Iterator[list[Array]], inits: list[Array], run:
     return apply_region(region, inits + total, run)
 
 
-def _reduce_region(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+def reduce_region(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     """Halve the reduced elements until one is left: log2 n calls of the region."""
     count, dims = len(args) // 2, tuple(node.attrs["dims"])
     kept = [d for d in range(args[0].ndim) if d not in dims]
@@ -92,7 +92,7 @@ def window_places(shape: Sequence[int], window: Sequence[int], strides: Sequence
         yield tuple(slice(p * d, p * d + (n - 1) * s + 1, s) if n else slice(0, 0) for p, n, s, d in parts)
 
 
-def _reduce_window(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+def reduce_window(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     attrs, region, count = node.attrs, node.regions[0], len(args) // 2
     if node.results[0].type.size == 0:  # a window may be larger than anything
         return [np.zeros(value.type.sizes, value.type.numpy_dtype) for value in node.results]
@@ -128,7 +128,7 @@ def _separable(x: Array, init: Array, node: Node, kind: str) -> Array:
     return narrow(ufunc(total, widen(init, dtype)), dtype)
 
 
-def _select_and_scatter(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+def select_and_scatter(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     """Per window the element that `select` prefers gets the window's source; padding is never chosen."""
     operand, source, init = args
     attrs, none = node.attrs, [0] * operand.ndim
@@ -149,7 +149,7 @@ def _select_and_scatter(node: Node, args: list[Array], run: RunRegion) -> list[A
     return [result]
 
 
-def _scatter(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+def scatter(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     """Combine updates into the operands; an update element whose target is out of bounds is dropped."""
     attrs, count = node.attrs, len(args) // 2
     operands, indices, updates = args[:count], args[count], args[count + 1 :]
@@ -188,11 +188,3 @@ def _scatter_into(targets: list[Array], flat: Array, inside: Array, updates: lis
         old = [t[flat[picked]] for t in targets]
         for target, new in zip(targets, apply_region(region, old + [u[picked] for u in updates], run), strict=True):
             target[flat[picked]] = new
-
-
-HANDLERS: dict[str, Handler] = {
-    "reduce_region": _reduce_region,
-    "reduce_window": _reduce_window,
-    "select_and_scatter": _select_and_scatter,
-    "scatter": _scatter,
-}

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from meshgen.ir.graph import Node
-from meshgen.ops.rules.registry import letters, sharding_rule
-from meshgen.ops.rules.rule import Linear, Rule, linear_in_each, reduction_kind, rule
+from meshgen.ops.rules.rule import Linear, Rule, letters, linear_in_each, reduction_kind, rule
 
 
-@sharding_rule("reduce")
 def reduce(node: Node) -> Rule:
     """Partial in, partial out; the initial value is then counted on one device only."""
     operand, result = node.operands[0].type, node.result.type
@@ -26,7 +24,6 @@ def reduce(node: Node) -> Rule:
     )
 
 
-@sharding_rule("dot_general")
 def dot_general(node: Node) -> Rule:
     """Loops: batch, lhs free, rhs free, contracted; linear in either operand."""
     lhs, rhs = (value.type for value in node.operands)

@@ -2,57 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import ml_dtypes
 
 from meshgen.ir.graph import DTYPES, Node, is_float, is_inexact
-from meshgen.ops.rules.registry import letters, sharding_rule
-from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, rule
-
-UNARY = (
-    "abs", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "tanh", "sqrt", "rsqrt",
-    "cbrt", "sine", "cosine", "tan", "floor", "ceil", "round_nearest_even", "round_nearest_afz", "sign", "not",
-    "is_finite", "erf", "erf_inv", "erfc", "popcnt", "count_leading_zeros", "negate", "reduce_precision",
-    "lgamma", "digamma", "bessel_i1e", "sinh", "cosh", "asin", "acos", "asinh", "acosh", "atanh",
-    "real", "imag",
-)  # fmt: skip
-BINARY = (
-    "add", "subtract", "multiply", "divide", "remainder", "power", "maximum", "minimum", "and", "or", "xor",
-    "shift_left", "shift_right_logical", "shift_right_arithmetic", "atan2", "compare", "polygamma", "zeta", "next_after",
-    "complex",
-)  # fmt: skip
-
-# add(partial, partial) is partial; multiply(partial, whole) too. max / min / ... combine with their own kind.
-_LINEAR: dict[str, tuple[Linear, ...]] = {
-    "negate": (Linear((0,)),),
-    "real": (Linear((0,)),),
-    "imag": (Linear((0,)),),
-    "complex": (Linear((0, 1)),),
-    "add": (Linear((0, 1)),),
-    "subtract": (Linear((0, 1)),),
-    "multiply": (Linear((0,)), Linear((1,)), Linear((0, 1), ("product",))),
-    "divide": (Linear((0,)),),
-    "maximum": (Linear((0, 1), ("max",)),),
-    "minimum": (Linear((0, 1), ("min",)),),
-    "and": (Linear((0, 1), ("and",)),),
-    "or": (Linear((0, 1), ("or",)),),
-    "xor": (Linear((0, 1), ("xor",)),),
-}
+from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, letters, rule
 
 
-@sharding_rule(*UNARY, *BINARY)
-def elementwise(node: Node) -> Rule:
-    dims = " ".join(letters(node.results[0].type.rank)) or "()"
-    types = [value.type for value in node.operands]
-    linear = _LINEAR.get(node.op, ()) if _is_exact(node) else ()
-    return rule(f"{', '.join([dims] * len(types))} -> {dims}", types, [node.result.type], linear=linear)
+def pointwise(*linear: Linear) -> Callable[[Node], Rule]:
+    """All dims are tied. `linear` says of which operands the result is partial as they are."""
+
+    def found(node: Node) -> Rule:
+        dims = " ".join(letters(node.results[0].type.rank)) or "()"
+        types = [value.type for value in node.operands]
+        return rule(f"{', '.join([dims] * len(types))} -> {dims}", types, [node.result.type], linear=linear)
+
+    return found
 
 
-def _is_exact(node: Node) -> bool:
-    """Whether integer truncation cannot break linearity."""
-    return node.op != "divide" or is_inexact(node.result.type.dtype)
+WHOLE = pointwise()
+FIRST = pointwise(Linear((0,)))
+TOGETHER = pointwise(Linear((0, 1)))
+PRODUCT = pointwise(Linear((0,)), Linear((1,)), Linear((0, 1), ("product",)))
 
 
-@sharding_rule("convert")
+def of_kind(kind: str) -> Callable[[Node], Rule]:
+    """An op that combines two values that are partial with its own kind: max of partial maxima, ..."""
+    return pointwise(Linear((0, 1), (kind,)))
+
+
+def divide(node: Node) -> Rule:
+    """Linear in the dividend, unless integers are cut off."""
+    return (FIRST if is_inexact(node.result.type.dtype) else WHOLE)(node)
+
+
 def convert(node: Node) -> Rule:
     """Linear where the result is a float type that has all numbers of the operand's: another would round each part."""
     source, target = node.operands[0].type, node.result.type
@@ -69,7 +53,6 @@ def _has_all(dtype: str, other: str) -> bool:
     return wide.nmant >= narrow.nmant and wide.maxexp >= narrow.maxexp and wide.minexp <= narrow.minexp
 
 
-@sharding_rule("bitcast_convert")
 def bitcast_convert(node: Node) -> Rule:
     """A change of width adds or drops a minor dim, which stays whole."""
     source, target = node.operands[0].type, node.result.type
@@ -79,11 +62,16 @@ def bitcast_convert(node: Node) -> Rule:
     return rule(f"{sides[0]} -> {sides[1]}", [source], [target], whole=("w",) if source.rank != target.rank else ())
 
 
-@sharding_rule("select", "clamp")
-def select(node: Node) -> Rule:
-    """A 0-d predicate or bound is read whole. select is linear in its two arms together."""
-    types, result = [value.type for value in node.operands], node.result.type
-    dims = " ".join(letters(result.rank)) or "()"
-    sides = ", ".join(dims if kind.rank == result.rank else "()" for kind in types)
-    linear = (Linear((1, 2), ALL_KINDS),) if node.op == "select" else ()
-    return rule(f"{sides} -> {dims}", types, [result], linear=linear)
+def _arms(*linear: Linear) -> Callable[[Node], Rule]:
+    def found(node: Node) -> Rule:
+        types, result = [value.type for value in node.operands], node.result.type
+        dims = " ".join(letters(result.rank)) or "()"
+        sides = ", ".join(dims if kind.rank == result.rank else "()" for kind in types)
+        return rule(f"{sides} -> {dims}", types, [result], linear=linear)
+
+    return found
+
+
+# A 0-d predicate or bound is read whole. select is linear in its two arms together.
+select = _arms(Linear((1, 2), ALL_KINDS))
+clamp = _arms()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from meshgen.ir.graph import Node
 from meshgen.ops.lapack import ROUTINES
-from meshgen.ops.rules.registry import letters, sharding_rule
-from meshgen.ops.rules.rule import Linear, Rule, rule
+from meshgen.ops.rules.rule import Linear, Rule, letters, rule
 
 
-@sharding_rule("cholesky")
 def cholesky(node: Node) -> Rule:
     operand = node.operands[0].type
     batch = letters(operand.rank - 2)
@@ -16,7 +14,6 @@ def cholesky(node: Node) -> Rule:
     return rule(f"{dims} -> {dims}", [operand], [operand], whole=("m", "n"))
 
 
-@sharding_rule("triangular_solve")
 def triangular_solve(node: Node) -> Rule:
     """Right-hand sides are solved one by one: they are parallel, and the solution is linear in them."""
     a, b = (value.type for value in node.operands)
@@ -26,7 +23,6 @@ def triangular_solve(node: Node) -> Rule:
     return rule(f"{given}, {wanted} -> {wanted}", [a, b], [b], whole=("m", "n"), linear=(Linear((1,)),))
 
 
-@sharding_rule("lapack")
 def lapack(node: Node) -> Rule:
     count = node.operands[0].type.rank - ROUTINES[node.attrs["routine"]].rank
     batch, sides, whole = letters(count), [], list[str]()
@@ -41,7 +37,6 @@ def lapack(node: Node) -> Rule:
     return rule(f"{sides[0]} -> {sides[1]}", *types, whole=whole)
 
 
-@sharding_rule("fft")
 def fft(node: Node) -> Rule:
     operand, result = node.operands[0].type, node.result.type
     names = letters(operand.rank)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from meshgen.ir.graph import Node
-from meshgen.ops.rules.registry import letters, sharding_rule
-from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, picked_kind, rule
+from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, letters, picked_kind, rule
 
 
-@sharding_rule("gather")
 def gather(node: Node) -> Rule:
     """`v e, b 1 -> b e`: batch dims are tied to the indices, dims taken whole to the operand.
 

@@ -6,18 +6,15 @@ import itertools
 import math
 
 from meshgen.ir.graph import Node
-from meshgen.ops.rules.registry import letters, sharding_rule
-from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, picked_kind, rule
+from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, letters, picked_kind, rule
 
 _MOVES = (Linear((0,), ALL_KINDS),)  # an element stays the same: any kind of partial value passes
 
 
-@sharding_rule("constant", "iota")
 def source(node: Node) -> Rule:
     return rule(f"-> {' '.join(letters(node.result.type.rank)) or '()'}", [], [node.result.type])
 
 
-@sharding_rule("broadcast_in_dim")
 def broadcast_in_dim(node: Node) -> Rule:
     """A size-1 dim that is expanded is not tied: each device has it all."""
     operand, result = node.operands[0].type, node.result.type
@@ -26,14 +23,12 @@ def broadcast_in_dim(node: Node) -> Rule:
     return rule(f"{' '.join(words) or '()'} -> {' '.join(names) or '()'}", [operand], [result], linear=_MOVES)
 
 
-@sharding_rule("transpose")
 def transpose(node: Node) -> Rule:
     names = letters(node.operands[0].type.rank)
     target = " ".join(names[d] for d in node.attrs["perm"]) or "()"
     return rule(f"{' '.join(names) or '()'} -> {target}", [node.operands[0].type], [node.result.type], linear=_MOVES)
 
 
-@sharding_rule("reverse")
 def reverse(node: Node) -> Rule:
     """A tile of a reversed dim is made of the rows as far from the other end."""
     operand = node.operands[0].type
@@ -43,7 +38,6 @@ def reverse(node: Node) -> Rule:
     return rule(f"{dims} -> {dims}", [operand], [operand], linear=_MOVES, windows=rows)
 
 
-@sharding_rule("slice", "pad", "concatenate")
 def window(node: Node) -> Rule:
     """Dims that are taken whole are tied; of those that are cut, padded or joined a tile needs other rows.
 
@@ -75,7 +69,6 @@ def _rows(node: Node) -> dict[tuple[int, int], tuple[int, ...]]:
     return {(attrs["dim"], i): (-start, 1, 1) for i, start in zip(range(len(node.operands)), starts, strict=False)}
 
 
-@sharding_rule("reshape")
 def reshape(node: Node) -> Rule:
     """Both shapes as products of common factors, in row-major order; what has none stays whole.
 

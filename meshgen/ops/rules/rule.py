@@ -286,3 +286,11 @@ def _factor(name: str, size: int, notes: _Notes) -> Factor:
     if name in notes.windowed:
         return Factor(name, size, "window")
     return Factor(name, size, "whole" if name in notes.whole else "parallel")
+
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def letters(count: int, start: int = 0) -> list[str]:
+    """Names for `count` factors: a, b, ..., z, a1, b1, ..."""
+    return [_LETTERS[i % 26] + (str(i // 26) if i >= 26 else "") for i in range(start, start + count)]

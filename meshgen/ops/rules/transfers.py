@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from meshgen.ir.graph import Node
-from meshgen.ops.rules.registry import letters, sharding_rule
-from meshgen.ops.rules.rule import Rule, rule
+from meshgen.ops.rules.rule import Rule, letters, rule
 
 
-@sharding_rule("transfer_send")
 def transfer_send(node: Node) -> Rule:
     return _end(node, [_dims(node.operands[0].type.rank), *["()"] * (len(node.operands) - 1)], ["()"])
 
 
-@sharding_rule("transfer_recv")
 def transfer_recv(node: Node) -> Rule:
     return _end(node, ["()"] * len(node.operands), [_dims(node.results[0].type.rank), "()"])
 

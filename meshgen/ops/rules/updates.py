@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from meshgen.ir.graph import Node
 from meshgen.ops.evaluate.window import fold_kind
-from meshgen.ops.rules.registry import letters, sharding_rule
-from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, picked_kind, reduction_kind, rule
+from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, letters, picked_kind, reduction_kind, rule
 
 
 def _words(names: list[str]) -> str:
     return " ".join(names) or "()"
 
 
-@sharding_rule("dynamic_slice")
 def dynamic_slice(node: Node) -> Rule:
     """Dims that are taken whole are tied. Of a dim that a window at a run-time place is taken of, every device
     gives the rows that it has, and zeros for the others: a partial sum of the result.
@@ -32,7 +30,6 @@ def dynamic_slice(node: Node) -> Rule:
     )
 
 
-@sharding_rule("dynamic_update_slice")
 def dynamic_update_slice(node: Node) -> Rule:
     """Dims that the update covers whole are tied; of the others a device writes the rows that it has."""
     operand, update = node.operands[0].type, node.operands[1].type
@@ -44,7 +41,6 @@ def dynamic_update_slice(node: Node) -> Rule:
     return rule(text, [v.type for v in node.operands], [operand], whole=whole, linear=(Linear((0, 1), ALL_KINDS),))
 
 
-@sharding_rule("sort", "top_k")
 def sort(node: Node) -> Rule:
     """All dims but the sorted one are tied. The k greatest are among the k greatest of every tile, which are gathered."""
     operands, results = [v.type for v in node.operands], [v.type for v in node.results]
@@ -57,7 +53,6 @@ def sort(node: Node) -> Rule:
     return rule(text, operands, results, whole=(names[dim], target[dim]))
 
 
-@sharding_rule("reduce_region")
 def reduce_region(node: Node) -> Rule:
     """The region may be any function of a monoid: devices reduce their rows, and what they have is combined in order."""
     count = len(node.operands) // 2
@@ -68,7 +63,6 @@ def reduce_region(node: Node) -> Rule:
     return rule(text, [v.type for v in node.operands], [v.type for v in node.results], combine=reduced)
 
 
-@sharding_rule("scatter")
 def scatter(node: Node) -> Rule:
     """Batching dims, and window dims that every update covers from their first row on, are tied.
 
@@ -129,7 +123,6 @@ def scatter_reduction(node: Node) -> str | None:
     return None if node.results[0].type.dtype == "i1" and kind in ("add", "multiply") else kind
 
 
-@sharding_rule("rng_bit_generator")
 def rng_bit_generator(node: Node) -> Rule:
     """A number is drawn from its position, so every device draws those of its tile."""
     state, bits = (v.type for v in node.results)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from meshgen.ir.graph import Node
 from meshgen.ops.evaluate.window import fold_kind
-from meshgen.ops.rules.registry import letters, sharding_rule
-from meshgen.ops.rules.rule import Rule, linear_in_each, rule
+from meshgen.ops.rules.rule import Rule, letters, linear_in_each, rule
 
 
-@sharding_rule("reduce_window")
 def reduce_window(node: Node) -> Rule:
     """A tile of the result needs the rows under its windows."""
     if (dim := scanned_dim(node)) is not None:
@@ -53,7 +51,6 @@ def _span(size: int, dilation: int) -> int:
     return (size - 1) * dilation + 1 if size else 0
 
 
-@sharding_rule("select_and_scatter")
 def select_and_scatter(node: Node) -> Rule:
     """A tile of the result needs the sources of all windows that touch it.
 
@@ -86,7 +83,6 @@ def windowed(node: Node) -> list[int]:
     ]
 
 
-@sharding_rule("convolution")
 def convolution(node: Node) -> Rule:
     """`b i h, o i kh -> b o h`: the input channels are summed over.
 

@@ -28,8 +28,8 @@ from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ops.evaluate.common import Array
 from meshgen.ops.evaluate.control import case_branch
 from meshgen.ops.evaluate.evaluator import Evaluator, last_uses
-from meshgen.ops.tolerance.functions import WITH_POLES
-from meshgen.ops.tolerance.rules import RULES
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import OPS
 from meshgen.ops.tolerance.values import Tracked, absolute, exact, spread_bound, unknown, widest
 
 SAMPLES = 8  # other executions that are tried: each costs one more, and T_QUANTILE covers how few they are
@@ -69,9 +69,9 @@ class _Tracker:
         outer = {value: tracked.value for value, tracked in values.items()} if node.regions else None
         results = self._evaluator.node(node, [t.value for t in operands], outer)
         with np.errstate(all="ignore"):
-            if rule := RULES.get(node.op):
+            if rule := OPS[node.op].error:
                 found = rule(node, operands, results, self._tf32)
-                if node.op in WITH_POLES and any(np.any(~np.isfinite(t.error)) for t in found):
+                if Trait.POLES in OPS[node.op].traits and any(np.any(~np.isfinite(t.error)) for t in found):
                     near = [_scattered(t) for t in operands]
                     found = [_at_pole(*pair) for pair in zip(found, rule(node, near, results, self._tf32), strict=True)]
             else:

@@ -8,10 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from meshgen.ir.graph import Node, dtype_name, is_complex, is_float, is_inexact
-from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ops.evaluate.common import Array
-from meshgen.ops.special_functions import polygamma, zeta
-from meshgen.ops.tolerance.functions import FUNCTIONS, STEPS, monotone
+from meshgen.ops.tolerance.functions import monotone
 from meshgen.ops.tolerance.values import (
     FUNCTION_UNITS,
     UNIT,
@@ -25,34 +23,50 @@ from meshgen.ops.tolerance.values import (
 )
 
 
-def _function(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """Of complex numbers only the executions with random errors tell how far an error goes."""
-    value, (x,) = results[0], operands
-    if is_complex(dtype_name(x.value.dtype)):
-        return [rounded(value, np.where(np.asarray(x.error) > 0, np.inf, 0.0), absolute(value), FUNCTION_UNITS)]
-    return [rounded(value, FUNCTIONS[node.op](x), absolute(value), FUNCTION_UNITS)]
+def function(error: Callable[[Tracked], Array]) -> Rule:
+    """A rounded function of one number, by how far it moves when its argument does.
+
+    Of complex numbers only the executions with random errors tell how far an error goes.
+    """
+
+    def bound(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+        value, (x,) = results[0], operands
+        if is_complex(dtype_name(x.value.dtype)):
+            return [rounded(value, np.where(np.asarray(x.error) > 0, np.inf, 0.0), absolute(value), FUNCTION_UNITS)]
+        return [rounded(value, error(x), absolute(value), FUNCTION_UNITS)]
+
+    return bound
 
 
-_OF_TWO: dict[str, Callable[[Array, Array], Array]] = {"polygamma": polygamma, "zeta": zeta}
+def step(error: Callable[[Tracked], Array]) -> Rule:
+    """A function whose results are exact."""
+
+    def bound(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+        return [Tracked(results[0], error(operands[0]), absolute(results[0]))]
+
+    return bound
 
 
-def _of_order(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def of_order(function: Callable[[Array, Array], Array]) -> Rule:
     """polygamma and zeta: monotone in their argument above 0; nothing is known of another order."""
-    order, x = operands
-    function = _OF_TWO[node.op]
-    error = monotone(lambda at: function(in_f64(order), at))(x)
-    lost = (order.error > 0) | ((x.error > 0) & (in_f64(x) <= x.error))
-    return [rounded(results[0], np.where(lost, np.inf, error), absolute(results[0]), FUNCTION_UNITS)]
+
+    def bound(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+        order, x = operands
+        error = monotone(lambda at: function(in_f64(order), at))(x)
+        lost = (order.error > 0) | ((x.error > 0) & (in_f64(x) <= x.error))
+        return [rounded(results[0], np.where(lost, np.inf, error), absolute(results[0]), FUNCTION_UNITS)]
+
+    return bound
 
 
-def _next_after(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def next_after(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     x, y = operands
     step = 2 * np.abs(in_f64(x) - widest(results[0]))
     error = np.where((x.error > 0) | (y.error > 0), x.error + step, 0.0)
     return [Tracked(results[0], error, absolute(results[0]))]
 
 
-def _reduce_precision(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def reduce_precision(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     """A step function: two arguments may lie on both sides of a step."""
     (x,) = operands
     step = 2.0 ** -node.attrs["mantissa_bits"] * (absolute(x.value) + x.error)
@@ -60,39 +74,45 @@ def _reduce_precision(node: Node, operands: list[Tracked], results: list[Array],
     return [Tracked(results[0], np.where(x.error > 0, x.error + step + least, 0.0), absolute(results[0]))]
 
 
-def _parts(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def parts(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     """real, imag and complex: no part is rounded."""
     error = sum((np.asarray(x.error) for x in operands), np.zeros(results[0].shape))
     magnitude = sum((x.magnitude for x in operands), np.zeros(results[0].shape))
     return [Tracked(results[0], error, magnitude)]
 
 
-def _step(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    return [Tracked(results[0], STEPS[node.op](operands[0]), absolute(results[0]))]
-
-
-def _same_error(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """abs and negate; not of i1."""
+def negated(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     (x,) = operands
-    magnitude = x.magnitude if node.op == "negate" else absolute(results[0])
-    if node.op == "abs" and is_complex(dtype_name(x.value.dtype)):
-        return [rounded(results[0], np.asarray(x.error), magnitude, FUNCTION_UNITS)]
-    return [Tracked(results[0], x.error, magnitude)]
+    return [Tracked(results[0], x.error, x.magnitude)]
 
 
-def _add(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def unchanged(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """Annotations and not: no error is added."""
+    (x,) = operands
+    return [Tracked(results[0], x.error, absolute(results[0]))]
+
+
+def magnitude(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """abs, which is rounded for complex numbers only."""
+    (x,) = operands
+    if is_complex(dtype_name(x.value.dtype)):
+        return [rounded(results[0], np.asarray(x.error), absolute(results[0]), FUNCTION_UNITS)]
+    return unchanged(node, operands, results, tf32)
+
+
+def add(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     a, b = operands
     return [rounded(results[0], a.error + b.error, a.magnitude + b.magnitude, parents=operands)]
 
 
-def _multiply(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def multiply(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     a, b = operands
     left, right = absolute(a.value), absolute(b.value)
     error = left * b.error + a.error * right + a.error * b.error
     return [rounded(results[0], error, np.maximum(a.magnitude * right, left * b.magnitude), parents=operands)]
 
 
-def _divide(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def divide(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     a, b = operands
     if not is_inexact(dtype_name(results[0].dtype)):
         return [spread_bound(operands, results[0])]
@@ -102,7 +122,7 @@ def _divide(node: Node, operands: list[Tracked], results: list[Array], tf32: boo
     return [rounded(results[0], error, a.magnitude / bottom, FUNCTION_UNITS)]
 
 
-def _power(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def power(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     a, b = operands
     if is_complex(dtype_name(results[0].dtype)):
         error = np.where((a.error > 0) | (b.error > 0), np.inf, 0.0)
@@ -116,7 +136,7 @@ def _power(node: Node, operands: list[Tracked], results: list[Array], tf32: bool
     return [rounded(results[0], error, absolute(results[0]), FUNCTION_UNITS)]
 
 
-def _atan2(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def atan2(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     y, x = operands
     if is_complex(dtype_name(results[0].dtype)):
         error = np.where((y.error > 0) | (x.error > 0), np.inf, 0.0)
@@ -127,43 +147,45 @@ def _atan2(node: Node, operands: list[Tracked], results: list[Array], tf32: bool
     return [rounded(results[0], np.where(moved == 0, 0.0, error), absolute(results[0]), FUNCTION_UNITS)]
 
 
-def _remainder(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def remainder(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     a, b = operands
     jump = np.where((a.error == 0) & (b.error == 0), 0.0, absolute(b.value) + b.error)
     return [rounded(results[0], a.error + jump, absolute(results[0]))]
 
 
-def _extreme(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def extreme(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     a, b = operands
     return [Tracked(results[0], np.maximum(a.error, b.error), absolute(results[0]))]
 
 
-def _clamp(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def clamp(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     low, x, high = operands
     return [Tracked(results[0], np.maximum(np.maximum(low.error, x.error), high.error), absolute(results[0]))]
 
 
-def _compare(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def compare(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     a, b = operands
     slack = a.error + b.error
     near = (slack > 0) & ~(np.abs(in_f64(a) - in_f64(b)) > slack)
     return [Tracked(results[0], np.where(near, 1.0, 0.0), absolute(results[0]))]
 
 
-def _logical(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """A certain False decides an `and`, a certain True an `or`; integers must be certain."""
-    if results[0].dtype != np.bool_:
-        return [spread_bound(operands, results[0])]
-    a, b = operands
-    open_ = (a.error > 0) | (b.error > 0)
-    if node.op != "xor":
-        decides = node.op == "or"
-        for x in operands:
+def logical(decides: bool | None) -> Rule:
+    """Of truth values: a certain operand may decide (False an `and`, True an `or`, none a xor); integers must be certain."""
+
+    def bound(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+        if results[0].dtype != np.bool_:
+            return [spread_bound(operands, results[0])]
+        a, b = operands
+        open_ = (a.error > 0) | (b.error > 0)
+        for x in operands if decides is not None else ():
             open_ = open_ & ~((x.error == 0) & (x.value == decides))
-    return [Tracked(results[0], np.where(open_, 1.0, 0.0), absolute(results[0]))]
+        return [Tracked(results[0], np.where(open_, 1.0, 0.0), absolute(results[0]))]
+
+    return bound
 
 
-def _select(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def select(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     choice, a, b = operands
     either = np.abs(in_f64(a) - in_f64(b)) + np.maximum(a.error, b.error)
     error = np.where(choice.error > 0, either, np.where(choice.value, a.error, b.error))
@@ -171,7 +193,7 @@ def _select(node: Node, operands: list[Tracked], results: list[Array], tf32: boo
     return [Tracked(results[0], error, magnitude)]
 
 
-def _convert(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def convert(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     x, value = operands[0], results[0]
     target, source = dtype_name(value.dtype), dtype_name(x.value.dtype)
     if is_inexact(target):
@@ -182,26 +204,3 @@ def _convert(node: Node, operands: list[Tracked], results: list[Array], tf32: bo
         return [Tracked(value, np.where(near, 1.0, 0.0), absolute(value))]
     error = monotone(np.trunc)(x) if is_float(source) else x.error
     return [Tracked(value, error, absolute(value))]
-
-
-ELEMENTWISE_RULES: dict[str, Rule] = {
-    **dict.fromkeys(FUNCTIONS, _function),
-    **dict.fromkeys(STEPS, _step),
-    **dict.fromkeys(("abs", "negate", *ANNOTATIONS, "not"), _same_error),
-    **dict.fromkeys(("add", "subtract"), _add),
-    **dict.fromkeys(("maximum", "minimum"), _extreme),
-    **dict.fromkeys(("and", "or", "xor"), _logical),
-    **dict.fromkeys(_OF_TWO, _of_order),
-    **dict.fromkeys(("real", "imag", "complex"), _parts),
-    "next_after": _next_after,
-    "reduce_precision": _reduce_precision,
-    "multiply": _multiply,
-    "divide": _divide,
-    "power": _power,
-    "atan2": _atan2,
-    "remainder": _remainder,
-    "clamp": _clamp,
-    "compare": _compare,
-    "select": _select,
-    "convert": _convert,
-}

@@ -14,14 +14,14 @@ import numpy as np
 
 from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_inexact
 from meshgen.ops.evaluate.common import Array
-from meshgen.ops.evaluate.elementwise import LIFTABLE
 from meshgen.ops.evaluate.evaluator import evaluate, evaluate_node
 from meshgen.ops.evaluate.structure import pad
 from meshgen.ops.evaluate.window import FOLDS, fold_kind, window_places
-from meshgen.ops.tolerance.elementwise import ELEMENTWISE_RULES
+from meshgen.ops.registry import OPS, broadcasts
+from meshgen.ops.tolerance import sums
 from meshgen.ops.tolerance.movement import extremum_region
-from meshgen.ops.tolerance.sums import SUM_RULES, addends, shadow, summed
-from meshgen.ops.tolerance.values import Rule, Tracked, absolute, exact, spread_bound
+from meshgen.ops.tolerance.sums import addends, shadow, summed
+from meshgen.ops.tolerance.values import Tracked, absolute, exact, spread_bound
 
 
 def plain_kinds(region: Graph, count: int) -> list[str] | None:
@@ -43,14 +43,14 @@ def _body(kind: str, type: TensorType) -> Graph:
     return region
 
 
-def _reduce_region(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def reduce_region(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     region, count = node.regions[0], len(operands) // 2
     if kinds := plain_kinds(region, count):
         found: list[Tracked] = []
         for i, kind in enumerate(kinds):
             ends = [node.operands[i], node.operands[count + i]]
             twin = Node("reduce", ends, [node.results[i]], {"dims": node.attrs["dims"], "kind": kind})
-            found += SUM_RULES["reduce"](twin, [operands[i], operands[count + i]], [results[i]], tf32)
+            found += sums.reduce(twin, [operands[i], operands[count + i]], [results[i]], tf32)
         return found
     if extremum := extremum_region(node, operands, results):
         return extremum
@@ -61,16 +61,16 @@ def _reduce_region(node: Node, operands: list[Tracked], results: list[Array], tf
     return _followed(region, rows, operands[count:], results, tf32)
 
 
-def _reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     region, count = node.regions[0], len(operands) // 2
     if fold_kind(region):
-        return SUM_RULES["reduce_window"](node, operands, results, tf32)
+        return sums.reduce_window(node, operands, results, tf32)
     if kinds := plain_kinds(region, count):
         found: list[Tracked] = []
         for i, kind in enumerate(kinds):
             ends, value = [node.operands[i], node.operands[count + i]], node.results[i]
             twin = Node(node.op, ends, [value], node.attrs, regions=(_body(kind, value.type.with_shape(())),))
-            found += SUM_RULES["reduce_window"](twin, [operands[i], operands[count + i]], [results[i]], tf32)
+            found += sums.reduce_window(twin, [operands[i], operands[count + i]], [results[i]], tf32)
         return found
     rows = [_windows(node, *pair) for pair in zip(operands[:count], operands[count:], strict=True)]
     return _followed(region, rows, operands[count:], results, tf32)
@@ -89,21 +89,21 @@ def _windows(node: Node, x: Tracked, init: Tracked) -> Tracked:
     return Tracked(seen(x.value, init.value), error, seen(x.magnitude, init.magnitude))
 
 
-def _scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     count = len(operands) // 2
     kinds = plain_kinds(node.regions[0], count) if count > 1 else None
     if kinds is None:
-        return SUM_RULES["scatter"](node, operands, results, tf32)
+        return sums.scatter(node, operands, results, tf32)
     found: list[Tracked] = []
     for i, kind in enumerate(kinds):
         value, places = node.results[i], (i, count, count + 1 + i)
         region = _body(kind, value.type.with_shape(()))
         twin = Node(node.op, [node.operands[n] for n in places], [value], node.attrs, regions=(region,))
-        found += SUM_RULES["scatter"](twin, [operands[n] for n in places], [results[i]], tf32)
+        found += sums.scatter(twin, [operands[n] for n in places], [results[i]], tf32)
     return found
 
 
-def _select_and_scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def select_and_scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     """Sums of the sources whose windows overlap; which element a window selects must be certain."""
     x, source, init = operands
     if fold_kind(node.regions[1]) != "add" or x.is_uncertain:
@@ -130,7 +130,7 @@ def _followed(
 
     At worst every step passes the errors before it on as the tree does; typically steps add up like a random walk.
     """
-    if any(node.op not in LIFTABLE for node in region.nodes):
+    if not all(broadcasts(node.op) for node in region.nodes):
         return [spread_bound([*rows, *inits], result) for result in results]
     terms = rows[0].value.shape[0]
     whole, _ = _tree(region, rows, inits, tf32)
@@ -177,7 +177,7 @@ def _applied(region: Graph, args: Sequence[Tracked], tf32: bool) -> list[Tracked
     for node in region.nodes:
         operands = [values[v] for v in node.operands]
         results = evaluate_node(node, [t.value for t in operands])
-        rule = ELEMENTWISE_RULES.get(node.op)
+        rule = OPS[node.op].error
         found = rule(node, operands, results, tf32) if rule else [spread_bound(operands, r) for r in results]
         values.update(zip(node.results, found, strict=True))
     return [values[v] for v in region.outputs]
@@ -197,11 +197,3 @@ def _joined(first: Tracked, second: Tracked) -> Tracked:
     a, b = (_each(x, lambda array: array) for x in (first, second))
     error, magnitude = np.concatenate([a.error, b.error]), np.concatenate([a.magnitude, b.magnitude])
     return Tracked(np.concatenate([a.value, b.value]), error, magnitude)
-
-
-FOLD_RULES: dict[str, Rule] = {
-    "reduce_region": _reduce_region,
-    "reduce_window": _reduce_window,
-    "scatter": _scatter,
-    "select_and_scatter": _select_and_scatter,
-}

@@ -8,12 +8,12 @@ import numpy as np
 
 from meshgen.ir.graph import Node, dtype_name, is_complex
 from meshgen.ops.evaluate.common import Array
-from meshgen.ops.evaluate.evaluator import HANDLERS
+from meshgen.ops.registry import meaning_of
 from meshgen.ops.tolerance.sums import no_region
 from meshgen.ops.tolerance.values import Rule, Tracked, absolute, exact, in_f64, unknown
 
 
-def _move(data: int) -> Rule:
+def move(data: int) -> Rule:
     """Ops that move the elements of their first `data` operands (-1: all); the others are indices."""
 
     def rule(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
@@ -22,8 +22,8 @@ def _move(data: int) -> Rule:
         if any(t.is_uncertain for t in indices):
             return [_anything_of(moved, results[0])]
         fixed = [t.value for t in indices]
-        (error,) = HANDLERS[node.op](node, [np.asarray(t.error) for t in moved] + fixed, no_region)
-        (magnitude,) = HANDLERS[node.op](node, [t.magnitude for t in moved] + fixed, no_region)
+        (error,) = meaning_of(node.op)(node, [np.asarray(t.error) for t in moved] + fixed, no_region)
+        (magnitude,) = meaning_of(node.op)(node, [t.magnitude for t in moved] + fixed, no_region)
         return [Tracked(results[0], error, magnitude)]
 
     return rule
@@ -58,7 +58,7 @@ def extremum_region(node: Node, operands: list[Tracked], results: list[Array]) -
     return [Tracked(results[0], worst, absolute(results[0])), Tracked(results[1], index, absolute(results[1]))]
 
 
-def _sorted(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def in_order(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     """Sorting one tensor moves each place by at most the row's greatest error; what goes with it may be anything."""
     dim = node.attrs.get("dim", operands[0].value.ndim - 1)
     if not operands[0].is_uncertain:
@@ -72,18 +72,9 @@ def _sorted(node: Node, operands: list[Tracked], results: list[Array], tf32: boo
     return [first, *(_anything_of([t], r) for t, r in zip(operands[1:], results[1:], strict=True))]
 
 
-def _on_rank(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def on_rank(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     """mask_padding, all_slice, to_partial: places that are not copied are exact, so the greatest error is a bound."""
     worst = float(np.max(operands[0].error)) if operands[0].value.size else 0.0
     reach = float(np.max(operands[0].magnitude, initial=0.0, where=np.isfinite(operands[0].magnitude)))
     magnitude = np.maximum(absolute(results[0]), reach if worst else 0.0)
     return [Tracked(results[0], np.broadcast_to(worst, results[0].shape), magnitude)]
-
-
-_MOVES = {"broadcast_in_dim": 1, "transpose": 1, "reshape": 1, "view": 1, "reverse": 1, "slice": 1, "subview": 1, "concatenate": -1, "join": -1,
-          "pad": 2, "gather": 1, "dynamic_slice": 1, "dynamic_update_slice": 2}  # fmt: skip
-MOVEMENT_RULES: dict[str, Rule] = {
-    **{op: _move(data) for op, data in _MOVES.items()},
-    **dict.fromkeys(("sort", "top_k"), _sorted),
-    **dict.fromkeys(("mask_padding", "all_slice", "to_partial"), _on_rank),
-}

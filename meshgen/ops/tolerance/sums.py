@@ -10,16 +10,15 @@ import numpy as np
 
 from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_inexact, real_dtype
 from meshgen.ops.evaluate.common import Array, RunRegion
-from meshgen.ops.evaluate.evaluator import HANDLERS
 from meshgen.ops.evaluate.window import fold_kind
 from meshgen.ops.lapack import ROUTINES
+from meshgen.ops.registry import meaning_of
 from meshgen.ops.tolerance.values import (
     LARGEST,
     LEAST,
     PARTIAL_ROUNDINGS,
     TF32_UNIT,
     UNIT,
-    Rule,
     Tracked,
     absolute,
     fits,
@@ -39,7 +38,7 @@ def shadow(node: Node, args: list[Array], run: RunRegion = no_region) -> Array:
     twin = Node(
         node.op, operands, [Value(TensorType(node.results[0].type.shape, "f64"))], node.attrs, regions=node.regions
     )
-    return HANDLERS[node.op](twin, args, run)[0]
+    return meaning_of(node.op)(twin, args, run)[0]
 
 
 def sum_units(dtype: str, additions: float, roundings: float) -> float:
@@ -48,7 +47,7 @@ def sum_units(dtype: str, additions: float, roundings: float) -> float:
     return additions * accumulator + roundings * UNIT[dtype]
 
 
-def _reduce(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def reduce(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     kind, value, (x, init) = node.attrs["kind"], results[0], operands
     dtype = dtype_name(value.dtype)
     if kind == "add" and dtype != "i1":
@@ -111,7 +110,7 @@ def summed(
     return Tracked(value, error, magnitude, rounding)
 
 
-def _bilinear(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def bilinear(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     """dot_general and convolution: |a| e_b + e_a |b| + e_a e_b, and the rounding of a sum of products."""
     a, b = operands
     value = results[0]
@@ -133,7 +132,7 @@ def _terms(node: Node, a: Array, b: Array) -> int:
     return b.size // max(b.shape[node.attrs["kernel_output_feature"]], 1)
 
 
-def _reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     kind = fold_kind(node.regions[0])
     if kind not in ("add", "maximum", "minimum", "multiply") or len(operands) != 2:
         return [spread_bound(operands, result) for result in results]
@@ -151,7 +150,7 @@ def _reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf
     return [Tracked(value, shadow(twin, [np.asarray(x.error), np.asarray(init.error)]), absolute(value))]
 
 
-def _scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     """scatter by add and multiply; other scatters only of exact values."""
     kind, value = fold_kind(node.regions[0]), results[0]
     is_product = kind == "multiply" and is_inexact(dtype_name(value.dtype))
@@ -175,7 +174,7 @@ def _scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: bo
     return [summed(value, error, magnitude, spread, terms=int(terms.max(initial=1)), parents=[x, updates])]
 
 
-def _fft(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def fft(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     """Every place is a sum of all places along the transformed dims, turned by a root of unity."""
     (x,), value = operands, results[0]
     dims = tuple(range(value.ndim - len(node.attrs["length"]), value.ndim))
@@ -186,7 +185,7 @@ def _fft(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) 
     return [summed(value, *parts, terms=stages, parents=[])]
 
 
-def _factored(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def factored(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     """cholesky and triangular_solve: how far an error goes, only the executions with random errors tell.
 
     Sums of products are taken in any order, also of exact operands: what cancels leaves an error of the matrix's size.
@@ -198,7 +197,7 @@ def _factored(node: Node, operands: list[Tracked], results: list[Array], tf32: b
     return [Tracked(value, np.full(value.shape, np.inf), absolute(value), units * size)]
 
 
-def _lapack(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+def lapack(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     """Vectors may be others, and whole numbers too, after the least change; of the rest executions tell."""
     if not any(x.is_uncertain for x in operands):
         return [spread_bound(operands, value) for value in results]
@@ -208,18 +207,5 @@ def _lapack(node: Node, operands: list[Tracked], results: list[Array], tf32: boo
             size = np.full(value.shape, 2 * absolute(value).max(initial=0.0))
             found.append(replace(unknown(value), rounding=size))
         else:
-            found.append(_factored(node, operands, [value], tf32)[0])
+            found.append(factored(node, operands, [value], tf32)[0])
     return found
-
-
-SUM_RULES: dict[str, Rule] = {
-    "dot_general": _bilinear,
-    "convolution": _bilinear,
-    "reduce": _reduce,
-    "reduce_window": _reduce_window,
-    "scatter": _scatter,
-    "fft": _fft,
-    "cholesky": _factored,
-    "triangular_solve": _factored,
-    "lapack": _lapack,
-}

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.ir.graph import TensorType, is_complex, is_float
-from meshgen.ops.types.site import Inference, Site, agree, shapes_agree
+from meshgen.ops.types.site import Site, agree, shapes_agree
 
 _KINDS = {"add": "any", "multiply": "any", "maximum": "ordered", "minimum": "ordered", "and": "logical", "or": "logical",
           "xor": "logical"}  # fmt: skip
 
 
-def _reduce(site: Site) -> list[TensorType] | None:
+def reduce(site: Site) -> list[TensorType] | None:
     x, init = site.operands
     kind = site.attrs["kind"]
     if site.require(kind in _KINDS, f"kind '{kind}' is none of {', '.join(_KINDS)}"):
@@ -41,7 +41,7 @@ def _check_folded(site: Site, inputs: Sequence[TensorType], inits: Sequence[Tens
         site.require(shapes_agree(x.shape, inputs[0].shape), f"the inputs {inputs[0]} and {x} have other shapes")
 
 
-def _reduce_region(site: Site) -> list[TensorType] | None:
+def reduce_region(site: Site) -> list[TensorType] | None:
     count = len(site.operands) // 2
     if not _paired(site):
         return None
@@ -57,7 +57,7 @@ def _paired(site: Site) -> bool:
     return site.region_count(1) and site.region(0, scalars * 2, scalars)
 
 
-def _dot_general(site: Site) -> list[TensorType] | None:
+def dot_general(site: Site) -> list[TensorType] | None:
     left, right = site.operands
     sound = site.require(
         _may_multiply(left, right),
@@ -126,7 +126,7 @@ def _positive(site: Site, *names: str) -> bool:
     return sound
 
 
-def _reduce_window(site: Site) -> list[TensorType] | None:
+def reduce_window(site: Site) -> list[TensorType] | None:
     count = len(site.operands) // 2
     if not _paired(site):
         return None
@@ -140,7 +140,7 @@ def _reduce_window(site: Site) -> list[TensorType] | None:
     return [t.with_shape(shape) for t in site.operands[:count]]
 
 
-def _select_and_scatter(site: Site) -> list[TensorType] | None:
+def select_and_scatter(site: Site) -> list[TensorType] | None:
     x, source, init = site.operands
     names = ("window_dimensions", "window_strides")
     scalar = x.with_shape(())
@@ -156,7 +156,7 @@ def _select_and_scatter(site: Site) -> list[TensorType] | None:
     return [x]
 
 
-def _convolution(site: Site) -> list[TensorType] | None:
+def convolution(site: Site) -> list[TensorType] | None:
     image, kernel = site.operands
     spatial = len(site.ints("input_spatial"))
     lists = ("window_strides", "lhs_dilation", "rhs_dilation")
@@ -205,31 +205,3 @@ def _check_groups(site: Site, image: TensorType, kernel: TensorType) -> bool:
     if rows is not None:
         site.require(rows % batches == 0, f"{rows} rows do not divide into {batches} groups")
     return True
-
-
-_INTS = "ints"
-ATTRS: dict[str, dict[str, str]] = {
-    "reduce": {"dims": _INTS, "kind": "str"},
-    "reduce_region": {"dims": _INTS},
-    "dot_general": {"lhs_batch": _INTS, "rhs_batch": _INTS, "lhs_contract": _INTS, "rhs_contract": _INTS},
-    "reduce_window": dict.fromkeys(("window_dimensions", "window_strides", "base_dilations", "window_dilations",
-                                    "low", "high"), _INTS),
-    "select_and_scatter": dict.fromkeys(("window_dimensions", "window_strides", "low", "high"), _INTS),
-    "convolution": {
-        **dict.fromkeys(("window_strides", "low", "high", "lhs_dilation", "rhs_dilation", "window_reversal",
-                         "input_spatial", "kernel_spatial", "output_spatial"), _INTS),
-        **dict.fromkeys(("input_batch", "input_feature", "kernel_input_feature", "kernel_output_feature",
-                         "output_batch", "output_feature", "feature_group_count", "batch_group_count"), "int"),
-    },
-}  # fmt: skip
-WITH_REGIONS = ("reduce_region", "reduce_window", "select_and_scatter")
-ARITY = {"reduce": 2, "dot_general": 2, "select_and_scatter": 3, "convolution": 2}
-AT_LEAST = {"reduce_region": 2, "reduce_window": 2}
-INFERENCE: dict[str, Inference] = {
-    "reduce": _reduce,
-    "reduce_region": _reduce_region,
-    "dot_general": _dot_general,
-    "reduce_window": _reduce_window,
-    "select_and_scatter": _select_and_scatter,
-    "convolution": _convolution,
-}

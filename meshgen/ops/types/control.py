@@ -13,12 +13,13 @@ from meshgen.ir.graph import Graph, Node, TensorType
 from meshgen.ir.manual import is_open
 from meshgen.ir.regions import all_nodes
 from meshgen.mesh import split_ref
-from meshgen.ops.types.site import Inference, Site, agree, shapes_agree, types_agree
+from meshgen.ops.registry import may_be_in_bodies
+from meshgen.ops.types.site import Site, agree, shapes_agree, types_agree
 from meshgen.ops.types.structure import check_index_dims
 from meshgen.spec import Sharding
 
 
-def _while(site: Site) -> list[TensorType] | None:
+def while_loop(site: Site) -> list[TensorType] | None:
     if not site.region_count(2):
         return None
     types = list(site.operands)
@@ -27,13 +28,13 @@ def _while(site: Site) -> list[TensorType] | None:
     return types
 
 
-def _if(site: Site) -> list[TensorType] | None:
+def conditional(site: Site) -> list[TensorType] | None:
     pred, *rest = site.operands
     site.require(types_agree(pred, TensorType((), "i1")), f"the predicate is {pred}, not i1[]")
     return _branches(site, rest) if site.region_count(2) else None
 
 
-def _case(site: Site) -> list[TensorType] | None:
+def switch(site: Site) -> list[TensorType] | None:
     index, *rest = site.operands
     site.require(types_agree(index, TensorType((), "i32")), f"the index is {index}, not i32[]")
     if not site.require(len(site.regions) > 0, "has no branches"):
@@ -48,7 +49,7 @@ def _branches(site: Site, inputs: Sequence[TensorType]) -> list[TensorType]:
     return outputs
 
 
-def _sort(site: Site) -> list[TensorType] | None:
+def sort_rows(site: Site) -> list[TensorType] | None:
     first = site.operands[0]
     for other in site.operands:
         site.require(shapes_agree(first.shape, other.shape), f"sorts {first} together with {other}: the shapes differ")
@@ -59,7 +60,7 @@ def _sort(site: Site) -> list[TensorType] | None:
     return list(site.operands)
 
 
-def _top_k(site: Site) -> list[TensorType] | None:
+def top_k(site: Site) -> list[TensorType] | None:
     (x,) = site.operands
     k = site.attrs["k"]
     site.dtype_in(x, "ordered")
@@ -77,7 +78,7 @@ def _top_k(site: Site) -> list[TensorType] | None:
 _RANDOM = {"THREE_FRY": (2,), "PHILOX": (2, 3), "DEFAULT": (2, 3)}  # sizes of the state
 
 
-def _rng_bit_generator(site: Site) -> list[TensorType] | None:
+def rng_bit_generator(site: Site) -> list[TensorType] | None:
     state = site.operands[0]
     algorithm = site.attrs.get("algorithm", "DEFAULT")
     if site.require(algorithm in _RANDOM, f"algorithm '{algorithm}' is none of {', '.join(_RANDOM)}"):
@@ -92,7 +93,7 @@ def _rng_bit_generator(site: Site) -> list[TensorType] | None:
     return None
 
 
-def _scatter(site: Site) -> list[TensorType] | None:
+def scatter(site: Site) -> list[TensorType] | None:
     count = len(site.operands) // 2
     if not site.require(len(site.operands) % 2 == 1, "needs inputs, indices and as many updates as inputs") or not site.region_count(1):  # fmt: skip
         return None
@@ -139,14 +140,11 @@ def _check_updates(site: Site, x: TensorType, indices: TensorType, update: Tenso
     site.require(shapes_agree(batch, rest), f"there are {list(batch)} indices, but {list(rest)} updates")
 
 
-# What the body of a manual computation may tell devices apart by; the other mesh operations are of the whole program.
-MANUAL_OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_slice", "to_partial", "broadcast",
-              "shift", "permute_pairs")  # fmt: skip
 # What a body has besides once free axes split it: it is then written for one device.
 _LOCAL_OPS = ("permute", "retile", "update_halo", "fetch_rows", "mask_padding")
 
 
-def _manual(site: Site) -> list[TensorType] | None:
+def manual(site: Site) -> list[TensorType] | None:
     """Operands and shardings agree in number and rank. Sizes of tiles are those of a mesh: the reader checks them."""
     if not site.region_count(1):
         return None
@@ -168,7 +166,7 @@ def _check_body(site: Site, body: Graph, axes: Sequence[str], is_local: bool) ->
         if node.op == "manual":
             _check_body(site, node.regions[0], (*axes, *node.attrs["axes"]), is_local)
             continue
-        if node.op in MANUAL_OPS or (is_local and node.op in _LOCAL_OPS):
+        if may_be_in_bodies(node.op) or (is_local and node.op in _LOCAL_OPS):
             other = [axis for axis in used_axes(node) if split_ref(axis)[0] not in axes]
             site.require(not other, f"'{node.op}' in it is over {other}, but manual are {list(axes)}")
         elif node.op != "process_index" and ("axes" in node.attrs or node.op in _LOCAL_OPS):
@@ -186,29 +184,3 @@ def used_axes(node: Node) -> list[str]:
 def axes_in(graph: Graph) -> set[str]:
     """The names of the mesh axes that the nodes of a local program name."""
     return {split_ref(axis)[0] for node in all_nodes(graph) for axis in used_axes(node)}
-
-
-_INTS = "ints"
-ATTRS: dict[str, dict[str, str]] = {
-    "sort": {"dim": "int"},
-    "top_k": {"k": "int"},
-    "manual": {"in_shardings": "any", "out_shardings": "any", "axes": "names"},  # in_free, out_free: see bridge_manual
-    "scatter": {**dict.fromkeys(("update_window_dims", "inserted_window_dims", "input_batching_dims",
-                                 "scatter_indices_batching_dims", "scatter_dims_to_operand_dims"), _INTS),
-                "index_vector_dim": "int"},
-}  # fmt: skip
-OPTIONAL: dict[str, dict[str, str]] = {"rng_bit_generator": {"algorithm": "str"}}
-WITH_REGIONS = ("while", "if", "case", "sort", "scatter", "manual")
-RESULTS = {"manual": None, "rng_bit_generator": 2}
-ARITY = {"top_k": 1, "rng_bit_generator": 1}
-AT_LEAST = {"while": 0, "if": 1, "case": 1, "sort": 1, "scatter": 3, "manual": 0}
-INFERENCE: dict[str, Inference] = {
-    "while": _while,
-    "manual": _manual,
-    "if": _if,
-    "case": _case,
-    "sort": _sort,
-    "top_k": _top_k,
-    "rng_bit_generator": _rng_bit_generator,
-    "scatter": _scatter,
-}

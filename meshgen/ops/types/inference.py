@@ -1,4 +1,4 @@
-"""Result types of every op, and everything that can be wrong with a node, by tables of the op families."""
+"""Result types of every op, and everything that can be wrong with a node, by the records of the ops."""
 
 from __future__ import annotations
 
@@ -11,36 +11,15 @@ from meshgen.ir.forms import Form
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType
 from meshgen.ir.limits import MAX_LOCAL_RANK, size_fault
 from meshgen.mesh import Mesh
-from meshgen.ops.types import attributes, contraction, control, elementwise, linalg, sharding, sizes, structure
-from meshgen.ops.types.site import Inference, Site, shapes_agree
-
-_FAMILIES = (
-    elementwise,
-    structure,
-    contraction,
-    control,
-    linalg,
-    sharding,
-    sizes,
-)
-INFERENCE: dict[str, Inference] = {op: rule for family in _FAMILIES for op, rule in family.INFERENCE.items()}
-_ARITY: dict[str, int] = {op: count for family in _FAMILIES for op, count in family.ARITY.items()}
-_ATTRS: dict[str, dict[str, str]] = {
-    op: table for family in _FAMILIES for op, table in getattr(family, "ATTRS", {}).items()
-}
-_OPTIONAL: dict[str, dict[str, str]] = {
-    op: table for family in _FAMILIES for op, table in getattr(family, "OPTIONAL", {}).items()
-}
-_WITH_REGIONS = {op for family in _FAMILIES for op in getattr(family, "WITH_REGIONS", ())}
-_RESULTS: dict[str, int | None] = {
-    op: count for family in _FAMILIES for op, count in getattr(family, "RESULTS", {}).items()
-}
-_AT_LEAST: dict[str, int] = {op: count for family in _FAMILIES for op, count in getattr(family, "AT_LEAST", {}).items()}
+from meshgen.ops.op import AtLeast
+from meshgen.ops.registry import OPS
+from meshgen.ops.types import attributes, sharding
+from meshgen.ops.types.site import Site, shapes_agree
 
 
 def is_known(op: str) -> bool:
     """Whether the op is in the vocabulary."""
-    return op in INFERENCE
+    return op in OPS
 
 
 def infer_types(op: str, attrs: Mapping[str, Any], operand_types: Sequence[TensorType],
@@ -104,22 +83,22 @@ def _verify(site: Site) -> None:
         return
     if inferred is not None:
         _compare(site, inferred)
-    elif (count := _RESULTS.get(site.op, 1)) is not None:
+    elif (count := OPS[site.op].results) is not None:
         have = len(site.results or [])
         site.require(have == count, f"has {have} results instead of {count}")
 
 
 def _inspect(site: Site) -> list[TensorType] | None:
-    rule = INFERENCE.get(site.op)
-    if rule is None:
+    op = OPS.get(site.op)
+    if op is None:
         site.faults.append(Diagnostic("MG0103", f"'{site.op}' is not supported", site.loc))
         return None
     _check_sizes(site)
-    _check_operands(site)
+    _check_operands(site, op.operands)
     site.faults.extend(attribute_faults(site.op, site.attrs, site.loc))
-    has_none = not site.regions or site.op in _WITH_REGIONS
+    has_none = not site.regions or op.has_regions
     site.require(has_none, f"has {len(site.regions)} regions; it takes none")
-    return None if site.faults else rule(site)
+    return None if site.faults else op.types(site)
 
 
 def _check_sizes(site: Site) -> None:
@@ -129,20 +108,21 @@ def _check_sizes(site: Site) -> None:
             site.faults.append(Diagnostic("MG0108", f"'{site.op}': {message}", site.loc))
 
 
-def _check_operands(site: Site) -> None:
-    count, exact, least = len(site.operands), _ARITY.get(site.op), _AT_LEAST.get(site.op, 0)
-    if exact is not None:
-        site.require(count == exact, f"has {count} operands instead of {exact}")
-    site.require(count >= least, f"has {count} operands; needs at least {least}")
+def _check_operands(site: Site, wanted: int | AtLeast) -> None:
+    count = len(site.operands)
+    if isinstance(wanted, AtLeast):
+        site.require(count >= wanted.count, f"has {count} operands; needs at least {wanted.count}")
+    else:
+        site.require(count == wanted, f"has {count} operands instead of {wanted}")
     for type_ in (*site.operands, *(site.results or ())):
         site.require(type_.dtype in DTYPES, f"'{type_.dtype}' is no element type")
 
 
 def attribute_faults(op: str, attrs: Mapping[str, Any], loc: Location | None = None) -> list[Diagnostic]:
     """Attributes that an op lacks, and those that are not of the form that whoever reads them takes for granted."""
-    required = _ATTRS.get(op, {})
+    required, optional = (OPS[op].attributes, OPS[op].optional) if op in OPS else ({}, {})
     texts = [f"has no attribute '{name}'" for name in required if name not in attrs]
-    texts += attributes.form_faults(attrs, {**attributes.COMMON, **_OPTIONAL.get(op, {}), **required})
+    texts += attributes.form_faults(attrs, {**attributes.COMMON, **optional, **required})
     return [Diagnostic("MG0104", f"'{op}': {text}", loc) for text in texts]
 
 

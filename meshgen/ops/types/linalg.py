@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from meshgen.ir.graph import COMPLEX_PARTS, TensorType, is_complex, is_float, real_dtype
 from meshgen.ops.lapack import ROUTINES, options_of
-from meshgen.ops.types.site import Inference, Site, agree, shapes_agree
+from meshgen.ops.types.site import Site, agree, shapes_agree
 
 _COMPLEX = {part: name for name, part in COMPLEX_PARTS.items()}
 _KINDS = ("FFT", "IFFT", "RFFT", "IRFFT")
@@ -20,12 +20,12 @@ def _is_square(site: Site, a: TensorType) -> bool:
     return site.require(square, f"{a} holds no square matrices") & site.dtype_in(a, "inexact")
 
 
-def _cholesky(site: Site) -> list[TensorType] | None:
+def cholesky(site: Site) -> list[TensorType] | None:
     (a,) = site.operands
     return [a] if _is_square(site, a) else None
 
 
-def _triangular_solve(site: Site) -> list[TensorType] | None:
+def triangular_solve(site: Site) -> list[TensorType] | None:
     a, b = site.operands
     how = site.attrs["transpose_a"]
     site.require(how in _TRANSPOSES, f"transpose_a '{how}' is none of {', '.join(_TRANSPOSES)}")
@@ -37,7 +37,7 @@ def _triangular_solve(site: Site) -> list[TensorType] | None:
     return [b]
 
 
-def _fft(site: Site) -> list[TensorType] | None:
+def fft(site: Site) -> list[TensorType] | None:
     (x,) = site.operands
     kind, length = site.attrs["kind"], site.ints("length")
     known = site.require(kind in _KINDS, f"type '{kind}' is none of {', '.join(_KINDS)}")
@@ -54,7 +54,7 @@ def _fft(site: Site) -> list[TensorType] | None:
     return [TensorType((*batch, *length), real_dtype(x.dtype) if kind == "IRFFT" else x.dtype)]
 
 
-def _lapack(site: Site) -> list[TensorType] | None:
+def lapack(site: Site) -> list[TensorType] | None:
     name = site.attrs["routine"]
     if not site.require(name in ROUTINES, f"'{name}' is none of the routines {', '.join(ROUTINES)}"):
         return None
@@ -76,18 +76,3 @@ def _check_balanced(site: Site, size: int) -> None:
     whole = low.isdecimal() and high.isdecimal() and max(len(low), len(high)) < 10
     fits = whole and (1 <= int(low) <= int(high) <= size or (size == 0 and int(low) == 1 and int(high) == 0))
     site.require(fits, f"rows '{low}' to '{high}' are not among {size}")
-
-
-ATTRS: dict[str, dict[str, str]] = {
-    "cholesky": {"lower": "flag"},
-    "triangular_solve": {
-        **dict.fromkeys(("left_side", "lower", "unit_diagonal"), "flag"),
-        "transpose_a": "str",
-    },
-    "fft": {"kind": "str", "length": "ints"},
-    "lapack": {"routine": "str", "options": "str"},
-}
-ARITY = {"cholesky": 1, "triangular_solve": 2, "fft": 1}
-INFERENCE: dict[str, Inference] = {
-    "cholesky": _cholesky, "triangular_solve": _triangular_solve, "fft": _fft, "lapack": _lapack,
-}  # fmt: skip

@@ -19,15 +19,15 @@ from meshgen.ir.partial_kinds import combines
 from meshgen.ir.replica_groups import pair_faults
 from meshgen.mesh import Mesh
 from meshgen.ops.collective_checks import ROOT_ATTRS, axis_faults, fetch_faults, place_faults
-from meshgen.ops.types.site import Inference, Site, shapes_agree
+from meshgen.ops.registry import OPS
+from meshgen.ops.types.site import Site, shapes_agree
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
-_ROOTED = ("broadcast", "gather_to", "reduce_to", "scatter_from")
 TURN = TensorType((), "i1")  # what a transfer between meshes leaves for the next one, so that they keep their order
 REDUCING = ("all_reduce", "reduce_scatter", "to_partial", "reduce_to")
 
 
-def _annotate(site: Site) -> list[TensorType] | None:
+def annotate(site: Site) -> list[TensorType] | None:
     sharding = site.attrs["sharding"]
     if site.require(isinstance(sharding, Sharding), "sharding is no sharding"):
         rank = site.operands[0].rank
@@ -35,7 +35,7 @@ def _annotate(site: Site) -> list[TensorType] | None:
     return [site.operands[0]]
 
 
-def _same(site: Site) -> list[TensorType] | None:
+def same(site: Site) -> list[TensorType] | None:
     return [site.operands[0]]
 
 
@@ -46,7 +46,7 @@ def _reduces(site: Site) -> None:
         site.require(combines(kind, dtype), f"elements of {dtype} cannot be reduced with kind '{kind}'")
 
 
-def _collective(site: Site) -> list[TensorType] | None:
+def collective(site: Site) -> list[TensorType] | None:
     """Check what holds for any mesh: dims in range and untouched dims equal."""
     x = site.operands[0]
     if site.op in REDUCING:
@@ -102,9 +102,9 @@ def _update_halo(site: Site) -> list[TensorType] | None:
     return [x.with_shape(sizes) if site.results[0].shape == tuple(sizes) else x]
 
 
-def _fetch_rows(site: Site) -> list[TensorType] | None:
+def fetch_rows(site: Site) -> list[TensorType] | None:
     """Parts, where there are several, are of the operand's rows and make up the result's."""
-    found, numbers = _collective(site), site.attrs.get("parts", ())
+    found, numbers = collective(site), site.attrs.get("parts", ())
     parts = [numbers[i : i + FETCH_NUMBERS] for i in range(0, len(numbers), FETCH_NUMBERS)]
     if site.faults or not parts or not site.results:
         return found
@@ -135,23 +135,23 @@ def _row_faults(site: Site, mesh: Mesh) -> None:
         site.require(0 <= step <= max(tile, rows), f"step {step} is longer than tiles of {tile} rows")
 
 
-def _shift(site: Site) -> list[TensorType] | None:
+def shift(site: Site) -> list[TensorType] | None:
     axis, axes = site.attrs["shift_axis"], tuple(site.attrs["axes"])
     site.require(axis in axes, f"shift_axis '{axis}' is not among the axes {list(axes)}")
     return [site.operands[0]]
 
 
-def _permute_pairs(site: Site) -> list[TensorType] | None:
+def permute_pairs(site: Site) -> list[TensorType] | None:
     message = pair_faults(site.attrs["pairs"])
     site.require(not message, message)
     return [site.operands[0]]
 
 
-def _process_index(site: Site) -> list[TensorType] | None:
+def process_index(site: Site) -> list[TensorType] | None:
     return [TensorType((), "i32")]
 
 
-def _mask_padding(site: Site) -> list[TensorType] | None:
+def mask_padding(site: Site) -> list[TensorType] | None:
     x, size, fill = site.operands[0], site.attrs["size"], np.asarray(site.attrs["fill"])
     site.one_dim("dim", x.rank)
     site.require(size >= 0, f"size {size} is negative")
@@ -159,7 +159,7 @@ def _mask_padding(site: Site) -> list[TensorType] | None:
     return [x]
 
 
-def _between(site: Site) -> list[TensorType] | None:
+def between(site: Site) -> list[TensorType] | None:
     """A `transfer_send` of a value, or a `transfer_recv`; the last operand, if there is one more, is the turn before."""
     given = site.operands[1:] if site.op == "transfer_send" else site.operands
     site.require(site.attrs["channel"] >= 0, f"channel {site.attrs['channel']} is no number of a transfer")
@@ -176,7 +176,7 @@ def _between(site: Site) -> list[TensorType] | None:
     return None if site.results is None else [*site.results[:1], TURN]
 
 
-def _kernel(site: Site) -> list[TensorType] | None:
+def kernel(site: Site) -> list[TensorType] | None:
     return None
 
 

@@ -6,12 +6,12 @@ from meshgen.ir.graph import TensorType
 from meshgen.ops.types.site import Inference, Site, agree
 
 
-def _get_dimension_size(site: Site) -> list[TensorType]:
+def get_dimension_size(site: Site) -> list[TensorType]:
     site.one_dim("dim", site.operands[0].rank)
     return [TensorType((), "i32")]
 
 
-def _axis_size(site: Site) -> list[TensorType]:
+def axis_size(site: Site) -> list[TensorType]:
     return [TensorType((), "i64")]
 
 
@@ -23,7 +23,7 @@ def _given_sizes(site: Site, count: int, rank: int | None) -> None:
         site.dtype_in(kind, "integer")
 
 
-def _sized(count: int) -> Inference:
+def sized(count: int) -> Inference:
     """The result type is as declared: `count` operands say its sizes, dim by dim."""
 
     def rule(site: Site) -> list[TensorType] | None:
@@ -36,7 +36,7 @@ def _sized(count: int) -> Inference:
     return rule
 
 
-def _dynamic_gather(site: Site) -> list[TensorType] | None:
+def dynamic_gather(site: Site) -> list[TensorType] | None:
     _given_sizes(site, 1, site.operands[0].rank)
     return None
 
@@ -48,12 +48,12 @@ def _pairs(site: Site, rank: int) -> None:
     site.require(fits, f"the padding {pairs} is no pair for each of {rank} dims")
 
 
-def _dynamic_conv(site: Site) -> list[TensorType] | None:
+def dynamic_conv(site: Site) -> list[TensorType] | None:
     _pairs(site, site.operands[0].rank - 2)
     return None
 
 
-def _dynamic_reduce_window(site: Site) -> list[TensorType] | None:
+def dynamic_reduce_window(site: Site) -> list[TensorType] | None:
     """Operands are tensors, as many initial values, four lists and the padding."""
     count = len(site.operands) - 5
     if site.require(count % 2 == 0, f"has {count} tensors and initial values") and site.regions:
@@ -65,39 +65,8 @@ def _dynamic_reduce_window(site: Site) -> list[TensorType] | None:
     return None
 
 
-def _shape_assertion(site: Site) -> list[TensorType]:
+def shape_assertion(site: Site) -> list[TensorType]:
     for number, kind in enumerate(site.operands):
         site.require(kind.rank == 0, f"operand {number} ({kind}) is not a scalar")
     site.require(site.operands[0].dtype == "i1", f"{site.operands[0]} is no condition")
     return []
-
-
-_INTS = "ints"
-ATTRS: dict[str, dict[str, str]] = {
-    "get_dimension_size": {"dim": "int"},
-    "axis_size": {"axes": "names"},
-    "dynamic_iota": {"dim": "int"},
-    "dynamic_broadcast_in_dim": {"dims": _INTS},
-    "dynamic_gather": {"offset_dims": _INTS, "collapsed_slice_dims": _INTS, "operand_batching_dims": _INTS,
-                       "start_indices_batching_dims": _INTS, "start_index_map": _INTS, "index_vector_dim": "int"},
-    "dynamic_conv": {"window_strides": _INTS, "lhs_dilation": _INTS, "rhs_dilation": _INTS},
-    "shape_assertion": {"message": "str"},
-}  # fmt: skip
-ARITY = {"axis_size": 0, "get_dimension_size": 1, "dynamic_iota": 1, "dynamic_reshape": 2, "dynamic_broadcast_in_dim": 2,
-         "dynamic_pad": 5, "real_dynamic_slice": 4, "dynamic_gather": 3, "dynamic_conv": 3}  # fmt: skip
-AT_LEAST = {"shape_assertion": 1, "dynamic_reduce_window": 7}
-WITH_REGIONS = ("dynamic_reduce_window",)
-RESULTS = {"dynamic_reduce_window": None}
-INFERENCE: dict[str, Inference] = {
-    "axis_size": _axis_size,
-    "get_dimension_size": _get_dimension_size,
-    "dynamic_iota": _sized(1),
-    "dynamic_reshape": _sized(1),
-    "dynamic_broadcast_in_dim": _sized(1),
-    "dynamic_pad": _sized(3),
-    "real_dynamic_slice": _sized(3),
-    "dynamic_gather": _dynamic_gather,
-    "dynamic_conv": _dynamic_conv,
-    "dynamic_reduce_window": _dynamic_reduce_window,
-    "shape_assertion": _shape_assertion,
-}

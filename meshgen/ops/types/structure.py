@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from meshgen.ir.graph import TensorType, dtype_name
-from meshgen.ops.types.site import Inference, Shape, Site, agree, known, product, shapes_agree
+from meshgen.ops.types.site import Shape, Site, agree, known, product, shapes_agree
 
 
-def _constant(site: Site) -> list[TensorType] | None:
+def constant(site: Site) -> list[TensorType] | None:
     value = site.attrs["value"]
     if not site.require(isinstance(value, np.ndarray), f"value is a {type(value).__name__}, not an array"):
         return None
@@ -24,14 +24,14 @@ def _constant(site: Site) -> list[TensorType] | None:
     return None
 
 
-def _iota(site: Site) -> list[TensorType] | None:
+def iota(site: Site) -> list[TensorType] | None:
     if site.results:
         site.one_dim("dim", site.results[0].rank)
         site.dtype_in(site.results[0], "number")
     return None
 
 
-def _broadcast_in_dim(site: Site) -> list[TensorType] | None:
+def broadcast_in_dim(site: Site) -> list[TensorType] | None:
     (x,), dims = site.operands, site.ints("dims")
     site.lengths(x.rank, "dims")
     if not site.results or len(dims) != x.rank or not site.unique_dims("dims", site.results[0].rank):
@@ -46,14 +46,14 @@ def _broadcast_in_dim(site: Site) -> list[TensorType] | None:
     return None
 
 
-def _transpose(site: Site) -> list[TensorType] | None:
+def transpose(site: Site) -> list[TensorType] | None:
     (x,), perm = site.operands, site.ints("perm")
     if not site.require(sorted(perm) == list(range(x.rank)), f"perm {list(perm)} is no order of {x.rank} dims"):
         return None
     return [x.with_shape(x.shape[d] for d in perm)]
 
 
-def _reshape(site: Site) -> list[TensorType] | None:
+def reshape(site: Site) -> list[TensorType] | None:
     if site.results:
         x, result = site.operands[0], site.results[0]
         site.require(x.dtype == result.dtype, f"turns {x} into {result}: the element types differ")
@@ -62,12 +62,12 @@ def _reshape(site: Site) -> list[TensorType] | None:
     return None
 
 
-def _reverse(site: Site) -> list[TensorType] | None:
+def reversed_dims(site: Site) -> list[TensorType] | None:
     site.unique_dims("dims", site.operands[0].rank)
     return [site.operands[0]]
 
 
-def _slice(site: Site) -> list[TensorType] | None:
+def sliced(site: Site) -> list[TensorType] | None:
     (x,) = site.operands
     if not site.lengths(x.rank, "start", "limit", "stride"):
         return None
@@ -83,7 +83,7 @@ def _slice(site: Site) -> list[TensorType] | None:
     return [x.with_shape(shape)]
 
 
-def _concatenate(site: Site) -> list[TensorType] | None:
+def concatenate(site: Site) -> list[TensorType] | None:
     first = site.operands[0]
     site.same_dtype(site.operands)
     if not site.one_dim("dim", first.rank):
@@ -101,7 +101,7 @@ def _concatenate(site: Site) -> list[TensorType] | None:
     return [first.with_shape(total if d == dim else n for d, n in enumerate(shape))]
 
 
-def _pad(site: Site) -> list[TensorType] | None:
+def pad(site: Site) -> list[TensorType] | None:
     x, value = site.operands
     site.require(value.rank == 0, f"the padding value {value} is not a scalar")
     site.same_dtype(site.operands)
@@ -119,7 +119,7 @@ def _pad(site: Site) -> list[TensorType] | None:
     return [x.with_shape(shape)]
 
 
-def _dynamic_slice(site: Site) -> list[TensorType] | None:
+def dynamic_slice(site: Site) -> list[TensorType] | None:
     x, *starts = site.operands
     _check_starts(site, x, starts)
     if not site.lengths(x.rank, "slice_sizes"):
@@ -132,7 +132,7 @@ def _dynamic_slice(site: Site) -> list[TensorType] | None:
     return [x.with_shape(sizes)]
 
 
-def _dynamic_update_slice(site: Site) -> list[TensorType] | None:
+def dynamic_update_slice(site: Site) -> list[TensorType] | None:
     x, update, *starts = site.operands
     site.same_dtype((x, update))
     _check_starts(site, x, starts)
@@ -151,7 +151,7 @@ def _check_starts(site: Site, x: TensorType, starts: list[TensorType]) -> None:
     site.same_dtype(starts)
 
 
-def _gather(site: Site) -> list[TensorType] | None:
+def gather(site: Site) -> list[TensorType] | None:
     operand, indices = site.operands
     site.dtype_in(indices, "integer")
     sizes, offset, vector_dim = site.ints("slice_sizes"), site.ints("offset_dims"), site.attrs["index_vector_dim"]
@@ -206,40 +206,3 @@ def _check_batching(site: Site, operand: TensorType, indices: TensorType, left: 
         fits = agree(operand.shape[a], indices.shape[b])
         sound &= site.require(fits, f"batching dim {a} of {operand} does not match dim {b} of {indices}")
     return sound
-
-
-_INTS = "ints"
-ATTRS: dict[str, dict[str, str]] = {
-    "constant": {"value": "any"},
-    "iota": {"dim": "int"},
-    "broadcast_in_dim": {"dims": _INTS},
-    "transpose": {"perm": _INTS},
-    "reverse": {"dims": _INTS},
-    "slice": {"start": _INTS, "limit": _INTS, "stride": _INTS},
-    "subview": {"start": _INTS, "limit": _INTS, "stride": _INTS},
-    "concatenate": {"dim": "int"},
-    "join": {"dim": "int"},
-    "pad": {"low": _INTS, "high": _INTS, "interior": _INTS},
-    "dynamic_slice": {"slice_sizes": _INTS},
-    "gather": {"offset_dims": _INTS, "collapsed_slice_dims": _INTS, "operand_batching_dims": _INTS,
-               "start_indices_batching_dims": _INTS, "start_index_map": _INTS, "index_vector_dim": "int",
-               "slice_sizes": _INTS},
-}  # fmt: skip
-ARITY = {"constant": 0, "iota": 0, "broadcast_in_dim": 1, "transpose": 1, "reshape": 1, "view": 1, "reverse": 1,
-         "slice": 1, "subview": 1, "pad": 2, "gather": 2}  # fmt: skip
-AT_LEAST = {"concatenate": 1, "join": 1, "dynamic_slice": 1, "dynamic_update_slice": 2}
-INFERENCE: dict[str, Inference] = {
-    "constant": _constant,
-    "iota": _iota,
-    "broadcast_in_dim": _broadcast_in_dim,
-    "transpose": _transpose,
-    "reshape": _reshape,
-    "view": _reshape,
-    "reverse": _reverse,
-    **dict.fromkeys(("slice", "subview"), _slice),
-    **dict.fromkeys(("concatenate", "join"), _concatenate),
-    "pad": _pad,
-    "gather": _gather,
-    "dynamic_slice": _dynamic_slice,
-    "dynamic_update_slice": _dynamic_update_slice,
-}

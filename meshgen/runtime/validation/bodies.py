@@ -8,7 +8,7 @@ from meshgen.ir.graph import Graph
 from meshgen.ir.limits import MAX_BYTES
 from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh
-from meshgen.ops.evaluate.evaluator import HANDLERS
+from meshgen.ops.registry import with_meaning
 from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.module_file.manifest import SCRATCH, Kernel
 from meshgen.runtime.simulate import rank_handlers
@@ -21,7 +21,7 @@ MAX_SHARED_BYTES = 1 << 20  # of a block: more than any GPU has, whose driver re
 
 def body_fault(body: Graph, mesh: Mesh) -> str:
     """What is wrong with a kernel's body, regions included; empty: nothing."""
-    known = {*HANDLERS, *rank_handlers(mesh, 0)}
+    known = {*with_meaning(), *rank_handlers(mesh, 0)}
     graphs = [body]
     for node in all_nodes(body):
         if node.op not in known:

@@ -18,13 +18,14 @@ from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.ir.reasons import REASONS
 from meshgen.ir.regions import used_values
 from meshgen.mesh import Mesh
-from meshgen.ops.rules.elementwise import BINARY, UNARY
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import with_trait
 from meshgen.ops.uniform import Varying
 from meshgen.spec import Sharding
 
 MOVES = ("all_gather", "all_to_all", "permute", "retile", "update_halo")  # they move data and compute nothing
 SHARDING_OPS = ("all_reduce", "reduce_scatter", *MOVES, *LOCAL_OPS)
-ELEMENTWISE = frozenset((*UNARY, *BINARY, "convert", "select", "clamp"))
+ELEMENTWISE = with_trait(Trait.ELEMENTWISE)
 _COMMUNICATES = frozenset(COMMUNICATIONS)
 Pass = Callable[[Module], Module]
 _EFFECTS = ("send", "recv", *BETWEEN_MESHES, "rng_bit_generator")

@@ -14,7 +14,7 @@ import numpy as np
 
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ops.evaluate.common import neutral
-from meshgen.ops.rules import rule_of
+from meshgen.ops.registry import rule_of
 from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, Walk
 
 _LAYOUT = ("broadcast_in_dim", "concatenate", "pad", "reshape", "reverse", "slice", "transpose")

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from meshgen.ir.graph import Graph, TensorType, Value
-from meshgen.ops.rules import rule_of
+from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Window
 from meshgen.ops.rules.windowed import windowed
 from meshgen.sharding.partitioners.builder import INDEX

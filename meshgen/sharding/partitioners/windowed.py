@@ -12,7 +12,7 @@ from typing import Any
 
 from meshgen.ccl.halo import RowFetch
 from meshgen.ir.graph import TensorType, Value
-from meshgen.ops.rules import rule_of
+from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Window
 from meshgen.ops.rules.windowed import scanned_dim
 from meshgen.sharding.partitioners.builder import INDEX

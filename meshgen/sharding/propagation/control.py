@@ -16,9 +16,7 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.manual import is_open
 from meshgen.ir.op_names import ANNOTATIONS
-from meshgen.ops.rules import Linear, Rule, rule
-from meshgen.ops.rules.registry import letters
-from meshgen.ops.rules.rule import ALL_KINDS
+from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, letters, rule
 from meshgen.sharding.propagation.tiles import joined
 from meshgen.spec import Sharding
 

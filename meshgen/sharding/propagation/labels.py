@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from meshgen.ir.graph import Value
-from meshgen.ops.rules import Linear
+from meshgen.ops.rules.rule import Linear
 from meshgen.sharding.propagation.reach import Covered, Origins, fits, picks_of, usable_factor
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import Link, State, state_of

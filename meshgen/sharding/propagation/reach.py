@@ -14,8 +14,7 @@ from collections.abc import Callable
 from meshgen.errors import bracketed, place_text
 from meshgen.ir.graph import Value
 from meshgen.ir.op_names import BETWEEN_MESHES
-from meshgen.ops.rules import Rule
-from meshgen.ops.rules.rule import Pick
+from meshgen.ops.rules.rule import Pick, Rule
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import State, state_of
 

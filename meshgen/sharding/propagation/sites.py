@@ -13,7 +13,8 @@ from meshgen.ir.graph import Annotation, Module, Node, Value
 from meshgen.ir.partial_kinds import kind_faults
 from meshgen.mesh import Mesh, split_ref
 from meshgen.ops.flops import node_flops
-from meshgen.ops.rules import Rule, rule_of
+from meshgen.ops.registry import rule_of
+from meshgen.ops.rules.rule import Rule
 from meshgen.sharding.propagation.control import PSEUDO_OPS, Flat, flatten, identity_rule
 from meshgen.sharding.propagation.groups import joined_groups, wish_of_group
 from meshgen.sharding.propagation.tiles import body_rule, end_rule

@@ -15,11 +15,12 @@ import numpy as np
 
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.spread import stored_bytes
-from meshgen.ops.rules.elementwise import BINARY, UNARY
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import with_trait
 
-_PURE = frozenset((*UNARY, *BINARY)) | {
-    "broadcast_in_dim", "clamp", "concatenate", "constant", "convert", "dot_general", "dynamic_slice", "gather", "iota",
-    "pad", "reduce", "reshape", "reverse", "select", "slice", "transpose",
+_PURE = with_trait(Trait.ELEMENTWISE) | {
+    "broadcast_in_dim", "concatenate", "constant", "dot_general", "dynamic_slice", "gather", "iota",
+    "pad", "reduce", "reshape", "reverse", "slice", "transpose",
 }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.regions import captured, used_values
 from meshgen.ops.evaluate.common import bits, integer_range
 from meshgen.ops.evaluate.window import fold_kind
-from meshgen.ops.rules import rule_of
+from meshgen.ops.registry import rule_of
 from meshgen.sharding.partitioners.builder import INDEX
 from meshgen.sharding.partitioners.run_time_places import window_sizes
 from meshgen.sharding.partitioners.scans import neutral_scalar

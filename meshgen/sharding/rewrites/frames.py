@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ops.rules import rule_of
-from meshgen.ops.rules.elementwise import BINARY, UNARY
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import rule_of, with_trait
 from meshgen.sharding.rewrites.constant_places import window_start
 from meshgen.sharding.rewrites.row_views import NEAR, Frame
 
 Dim = tuple[Value, int]
 Parts = Callable[[Value, int], int]  # into how many parts a dim may be split
-CARRIERS = frozenset((*UNARY, *BINARY, "convert", "select", "clamp")) | {
+CARRIERS = with_trait(Trait.ELEMENTWISE) | {
     "broadcast_in_dim", "dot_general", "gather", "iota", "reduce", "reshape", "transpose",
 }  # fmt: skip
 ALONG_OTHERS = ("concatenate", "scatter")  # carry rows along dims that they neither join nor sum over
