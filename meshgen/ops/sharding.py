@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from meshgen.ir.group_calls import VARIADIC
 from meshgen.ops.evaluate import elementwise as elements
 from meshgen.ops.op import (
     ANY_ERROR,
@@ -36,8 +37,9 @@ def _annotation(name: str, infer: Inference, **attributes: str) -> Op:
 
 def _collective(name: str, infer: Inference, attributes: dict[str, str], *traits: Trait, kernel: Kernel = NO_KERNEL,
                 error: ErrorRule | None = ANY_ERROR, **optional: str) -> Op:  # fmt: skip
-    """What it means is in `ccl/simulated.py`, how it is done in `ccl/lower.py`."""
-    return Op(name=name, operands=1, types=infer, evaluate=NO_MEANING, error=error, rule=NO_RULE, kernel=kernel, flops=no_flops,
+    """What it means is in `ccl/simulated.py`, how it is done in `ccl/lower.py`. Group calls have several operands."""
+    operands, results = (AtLeast(1), None) if name in VARIADIC else (1, 1)
+    return Op(name=name, operands=operands, results=results, types=infer, evaluate=NO_MEANING, error=error, rule=NO_RULE, kernel=kernel, flops=no_flops,
               attributes=attributes, optional=optional, traits=frozenset((Trait.COLLECTIVE, *traits)))  # fmt: skip
 
 

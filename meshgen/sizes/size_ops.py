@@ -103,7 +103,7 @@ class KnownSizes:
         return replace(node, op="constant", operands=[], attrs={"value": array})
 
     def static(self, node: Node, operands: Sequence[Value]) -> Node | None:
-        """What an op of INFERENCE of `infer/sizes` over these operands means once sizes are known: a constant, its static form, or nothing.
+        """What a size query over these operands means once sizes are known: a constant, its static form, or nothing.
 
         The node itself, with a fault noted, where that cannot be said.
         """

@@ -10,7 +10,8 @@ import pytest
 
 from meshgen import api
 from meshgen.compiled.executable import Executable
-from meshgen.ops.types.sharding import COLLECTIVE_OPS
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import with_trait
 from meshgen.testing.oracle import check
 
 jax = pytest.importorskip("jax")

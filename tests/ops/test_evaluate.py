@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 from meshgen.ir.graph import DTYPES, TensorType
-from meshgen.ops.evaluate.evaluator import HANDLERS
-from meshgen.ops.types.inference import INFERENCE
 from tests.ops.one_op import BF16, INTS, normal, run
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import FETCH_NUMBERS, TensorType, is_complex
 from meshgen.ir.group_calls import VARIADIC
-from meshgen.ir.op_names import ANNOTATIONS, BETWEEN_MESHES
 from meshgen.ir.partial_kinds import combines
 from meshgen.ir.replica_groups import pair_faults
 from meshgen.mesh import Mesh
@@ -55,7 +54,7 @@ def collective(site: Site) -> list[TensorType] | None:
         return None
     if len(site.operands) > 1:
         return _group_call(site)
-    dims = [site.attrs[n] for n in ("dim", "split_dim", "concat_dim") if n in ATTRS[site.op]]
+    dims = [site.attrs[n] for n in ("dim", "split_dim", "concat_dim") if n in OPS[site.op].attributes]
     for dim in dims:
         site.require(0 <= dim < x.rank, f"dim {dim} is no dim of {x}")
     if not site.results:
@@ -83,7 +82,7 @@ def _group_call(site: Site) -> None:
         len({kind.dtype for kind in site.operands}) == 1, "the operands of one call have several element types"
     )
     for each in _calls(site):
-        _collective(each)
+        collective(each)
         site.faults += each.faults
 
 
@@ -93,7 +92,7 @@ def _calls(site: Site) -> list[Site]:
     return [replace(site, operands=[operand], results=[result], faults=[]) for operand, result in pairs]
 
 
-def _update_halo(site: Site) -> list[TensorType] | None:
+def update_halo(site: Site) -> list[TensorType] | None:
     """The operand has room for the halo rows already, or they are added to its dims."""
     x, halo = site.operands[0], site.attrs["sharding"].halo
     if not site.results or site.results[0].dtype != x.dtype or len(halo) != x.rank:
@@ -227,59 +226,3 @@ def _tile_faults(site: Site, count: int) -> None:
         fits = full <= count * part and (full > (count - 1) * part or part == -(-full // count))
         site.require(fits, f"dim {dim}: {count} tiles of {part} do not make up {full} rows ({count} x {part} = {count * part})",
                      f"a tile of {-(-full // count)} rows would")  # fmt: skip
-
-
-_AXES = {"axes": "names"}
-OPTIONAL: dict[str, dict[str, str]] = {
-    "fetch_rows": {"parts": "ints", "wrap": "flag", "divisor": "int"},
-    "shift": {"rotate": "flag"},
-    "recv": {"source": "place", "destination": "place"},
-}
-RESULTS: dict[str, int | None] = {"kernel": None, **dict.fromkeys(VARIADIC, None)}
-ATTRS: dict[str, dict[str, str]] = {
-    "annotate": {"sharding": "any"},
-    "sharding_group": {"group": "int"},
-    "propagation_barrier": {"direction": "str"},
-    "all_reduce": {**_AXES, "kind": "str"},
-    "all_gather": {**_AXES, "dim": "int"},
-    "reduce_scatter": {**_AXES, "dim": "int", "kind": "str"},
-    "all_to_all": {**_AXES, "split_dim": "int", "concat_dim": "int"},
-    "all_slice": {**_AXES, "dim": "int"},
-    "to_partial": {**_AXES, "kind": "str"},
-    "permute": {"source": "sharding", "target": "sharding", "shape": "ints"},
-    "retile": {"source": "sharding", "target": "sharding", "shape": "ints"},
-    "update_halo": {"sharding": "sharding", "shape": "ints"},
-    "fetch_rows": {**_AXES, "dim": "int", "base": "int", "step": "int", "limit": "int"},
-    "broadcast": {**_AXES, "root": "place"},
-    "gather_to": {**_AXES, "dim": "int", "root": "place"},
-    "reduce_to": {**_AXES, "kind": "str", "root": "place"},
-    "scatter_from": {**_AXES, "dim": "int", "root": "place"},
-    "send": {**_AXES, "destination": "place"},
-    "recv": _AXES,
-    "shift": {**_AXES, "shift_axis": "str", "offset": "int"},
-    "permute_pairs": {**_AXES, "pairs": "any"},
-    **{op: {"channel": "int", "peer": "mesh", "shape": "ints"} for op in BETWEEN_MESHES},
-    "process_index": _AXES,
-    "mask_padding": {"dim": "int", **_AXES, "size": "int", "fill": "number"},
-    "kernel": {"kernel": "str"},
-}
-COLLECTIVE_OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_slice", "to_partial", "permute",
-                  "retile", "update_halo", "fetch_rows", *_ROOTED, "send", "recv", "shift",
-                  "permute_pairs")  # fmt: skip
-ARITY = {
-    **{op: 1 for op in (*COLLECTIVE_OPS, *ANNOTATIONS) if op not in VARIADIC}, "process_index": 0, "mask_padding": 1
-}  # fmt: skip
-AT_LEAST = {"kernel": 0, "transfer_send": 1, **dict.fromkeys(VARIADIC, 1)}
-INFERENCE: dict[str, Inference] = {
-    **dict.fromkeys(COLLECTIVE_OPS, _collective),
-    "fetch_rows": _fetch_rows,
-    **dict.fromkeys(BETWEEN_MESHES, _between),
-    "shift": _shift,
-    "permute_pairs": _permute_pairs,
-    **dict.fromkeys(ANNOTATIONS, _same),
-    "annotate": _annotate,
-    "process_index": _process_index,
-    "mask_padding": _mask_padding,
-    "kernel": _kernel,
-    "update_halo": _update_halo,
-}
