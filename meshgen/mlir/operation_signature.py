@@ -12,7 +12,7 @@
     (1, n) -> 1 <offsets: open(n)>             operands in two segments, by `operandSegmentSizes`; a list of integers of which as
                                                many are open as the second segment has
 
-`signature_table.py` has the lines of all operations whose definitions in xDSL leave some of this open.
+`operation_signatures.py` has the lines of all operations whose definitions in xDSL leave some of this open.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What operations are made of, by dialect, where their definitions in xDSL leave it open; `signature.py` has the notation.
+"""What operations are made of, by dialect, where their definitions in xDSL leave it open; `operation_signature.py` has the notation.
 
 `operation.verify` checks what a definition says; `verifying.py` checks these lines behind it, before anything is converted.
 So importers may take operands, results, regions and properties as they stand here. Behind a signature are the operations that have it.
@@ -129,6 +129,7 @@ _ROWS: dict[str, dict[str, str]] = {
         "1.. -> _": "shard_shape",
         "_ -> 1": "sharding",
         "_ -> 2": "neighbors_linear_indices",
+        "n -> n": "grouped",
     },
     "stablehlo": {
         "0 -> 1": "create_token iota",

@@ -18,7 +18,7 @@ from meshgen.mlir.reading import Reading, Source
 from meshgen.mlir.registries import IMPORTERS
 from meshgen.mlir.text import parse_text
 from meshgen.mlir.verifying import verify_operations
-from tests.ops.made_operations import CLASSES, NAMES, TYPES, Maker, definition, is_open, made
+from tests.mlir.made_operations import CLASSES, NAMES, TYPES, Maker, definition, is_open, made
 from tests.sources import refuse
 
 OF_DIALECT: dict[str, list[str]] = {}

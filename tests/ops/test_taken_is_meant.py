@@ -20,13 +20,12 @@ from meshgen.ir.regions import all_nodes, captured
 from meshgen.mesh import make_mesh
 from meshgen.ops.evaluate.evaluator import Evaluator
 from meshgen.ops.registry import with_meaning
-from meshgen.ops.types import inference
 from meshgen.ops.types.inference import infer_types, verify_node
 from meshgen.runtime.footprint import body_bytes
 from meshgen.runtime.simulate import rank_handlers
 from meshgen.testing.generators import USUAL, WIDE
 from meshgen.testing.random_graphs import random_program
-from tests.runtime.deep_mutations import OPS, TYPES, Forger
+from tests.runtime.deep_mutations import OPS, TYPES, Forger, operands_of
 
 MESH = make_mesh({"a": 2, "x": 3})
 MANIFEST = {"mesh": {"axes": [{"name": axis.name, "size": axis.size} for axis in MESH.axes]}}
@@ -40,7 +39,7 @@ def made_up(rng: random.Random, op: str) -> Node:
     forger = Forger(MANIFEST, rng)
     sizes = [rng.choice([0, 1, 2, 2, 3, 4, 4]) for _ in range(rng.choice([0, 1, 1, 2, 2, 3]))]
     first = TensorType(tuple(sizes), rng.choice(TYPES))
-    count = inference._ARITY.get(op, inference._AT_LEAST.get(op, 1) + rng.choice([0, 0, 1, 2]))
+    count = operands_of(op, rng)
     kinds = [first if rng.random() < 0.6 else _near(first, rng) for _ in range(count)]
     attrs = forger.attributes(op, kinds)
     regions = forger.regions(op, kinds, Graph("none"))
