@@ -9,7 +9,7 @@ Maxima and minima: NCCL takes `fmaxf` and `fminf`, which give the other operand 
 float as a signed integer, all but the sign inverted where it is negative, are in the order of the numbers, and a NaN is put behind all
 of them (before, for a minimum). Floats of 8 bits and less have no type in NCCL, or one that it rounds to after every device: they are
 reduced as f32, and so are 16-bit maxima, because NCCL has no 16-bit integers. Kernels convert where they make the operand and read
-the result.
+the result. A `reduce_to` of maxima goes by messages (`ccl/lower_groups.py`).
 
 Source: `src/device/reduce_kernel.h` of NCCL 2.30, `FuncMinMax`.
 """
@@ -46,8 +46,10 @@ def _is_other(node: Node) -> bool:
         return False
     types = {node.operands[0].type.dtype, node.result.type.dtype}
     (dtype, *others) = types
-    is_known = not others and is_float(dtype) and node.attrs["kind"] in (*_EXTREMES, "sum", "product")
-    return is_known and (node.attrs["kind"] in _EXTREMES or dtype not in NCCL_TYPES)
+    kind = node.attrs["kind"]
+    if others or not is_float(dtype) or (kind in _EXTREMES and node.op == "reduce_to"):
+        return False  # what others than the root hold has no meaning, which integers of their bits would give it
+    return kind in _EXTREMES or (kind in ("sum", "product") and dtype not in NCCL_TYPES)
 
 
 def _write(graph: Graph, node: Node) -> None:

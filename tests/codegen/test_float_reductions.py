@@ -102,3 +102,12 @@ def test_gpus_keep_nan_and_reduce_narrow_floats(dtype: str, op: str, start: str,
     found = mg.load(tmp_path / "p.mgx").run([given], "emulate")[0].astype(np.float64)
     fold = {"maximum": np.maximum, "minimum": np.minimum, "add": np.add}[op]
     np.testing.assert_array_equal(found, fold.reduce(given.astype(np.float64), axis=0))
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+def test_maxima_for_a_root_stay_floats(kind: str) -> None:
+    """What the other devices hold has no meaning; as integers of a float's bits it would come to look like a number."""
+    tile = TensorType((4, 8), "f32")
+    graph = Graph("main", [Value(tile, "x")])
+    graph.outputs = [graph.add("reduce_to", graph.inputs, [tile], {"axes": ("x",), "kind": kind, "root": 0}).result]
+    assert [node.op for node in float_reductions(graph, MESH).nodes] == ["reduce_to"]
