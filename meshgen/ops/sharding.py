@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from meshgen.ir.group_calls import VARIADIC
@@ -36,17 +38,16 @@ def _annotation(name: str, infer: Inference, **attributes: str) -> Op:
 
 
 def _collective(name: str, infer: Inference, attributes: dict[str, str], *traits: Trait, kernel: Kernel = NO_KERNEL,
-                error: ErrorRule | None = ANY_ERROR, **optional: str) -> Op:  # fmt: skip
+                error: ErrorRule | None = ANY_ERROR, optional: Mapping[str, str] = MappingProxyType({})) -> Op:  # fmt: skip
     """What it means is in `ccl/simulated.py`, how it is done in `ccl/lower.py`. Group calls have several operands."""
     operands, results = (AtLeast(1), None) if name in VARIADIC else (1, 1)
-    return Op(name=name, operands=operands, results=results, types=infer, evaluate=NO_MEANING, error=error, rule=NO_RULE, kernel=kernel, flops=no_flops,
-              attributes=attributes, optional=optional, traits=frozenset((Trait.COLLECTIVE, *traits)))  # fmt: skip
+    return Op(name=name, operands=operands, results=results, types=infer, evaluate=NO_MEANING, error=error, rule=NO_RULE,
+              kernel=kernel, flops=no_flops, attributes=attributes, optional=optional, traits=frozenset((Trait.COLLECTIVE, *traits)))  # fmt: skip
 
 
-def _over_axes(
-    name: str, infer: Inference, *traits: Trait, optional: dict[str, str] | None = None, **attributes: str
-) -> Op:
-    return _collective(name, infer, {"axes": "names", **attributes}, *traits, **(optional or {}))
+def _over_axes(name: str, infer: Inference, *traits: Trait, optional: Mapping[str, str] = MappingProxyType({}),
+               **attributes: str) -> Op:  # fmt: skip
+    return _collective(name, infer, {"axes": "names", **attributes}, *traits, optional=optional)
 
 
 def _local(name: str, kernel: Kernel, **attributes: str) -> Op:

@@ -34,7 +34,7 @@ SLIPS: dict[str, tuple[str, list[tuple[str, str]], str]] = {
     'update dims twice': ('scatter', [('update_window_dims = [1]', 'update_window_dims = [1, 1]')], 'names a dim twice'),
     'inserted dims out of range': ('scatter', [('inserted_window_dims = [0]', 'inserted_window_dims = [4]')], 'names dim 4'),
     'a format without an exponent': ('reduce_precision', [('exponent_bits = 5', 'exponent_bits = 0')], 'exponent_bits is 0; it should be from 1'),
-    'a format with a negative mantissa': ('reduce_precision', [('mantissa_bits = 10', 'mantissa_bits = -1')], 'e5m-1 is no format'),
+    'a format with a negative mantissa': ('reduce_precision', [('mantissa_bits = 10', 'mantissa_bits = -1')], 'mantissa_bits is -1; it should be from 0'),
     'one precision for two operands': ('dot_general', [('[#stablehlo<precision DEFAULT>, #stablehlo<precision HIGHEST>]', '[#stablehlo<precision DEFAULT>]')], '1 entries, not one for each of 2'),
     'an unknown precision': ('dot_general', [('precision HIGHEST', 'precision BEST')], 'other words than DEFAULT, HIGH, HIGHEST'),
     'precisions that are no list': ('dot_general', [('[#stablehlo<precision DEFAULT>, #stablehlo<precision HIGHEST>]', '3 : i64')], 'precision_config is 3 : i64'),
