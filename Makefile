@@ -21,18 +21,21 @@ test: .venv/dev.stamp
 QUICK := $(addprefix tests/,test_api.py test_axis_refs.py test_docs.py test_errors.py test_house.py test_layering.py test_mesh.py \
     test_pipeline.py test_spec.py) \
   $(addprefix tests/frontend/,test_jax.py test_mlir.py test_tracer.py test_tracer_refusals.py) \
-  $(addprefix tests/ir/,test_evaluate.py test_infer.py test_shard_dialect.py test_shard_import.py test_stablehlo_faults.py \
-    test_stablehlo_text.py test_stages.py) \
-  $(addprefix tests/sharding/,test_alternatives.py test_materialize.py test_optimize.py test_oracle.py test_partition.py \
-    test_propagate.py test_rules.py meshes/test_meshes_numbers.py reshard/test_reshard.py) \
+  $(addprefix tests/ir/,test_definitions.py test_symbols.py) \
+  $(addprefix tests/mlir/,test_shard_dialect.py test_shard_import.py test_stablehlo_faults.py test_stablehlo_text.py test_stages.py) \
+  $(addprefix tests/ops/,test_evaluate.py test_infer.py test_rules.py) \
+  $(addprefix tests/sizes/,test_sizes.py) \
+  $(addprefix tests/testing/,test_oracle.py) \
+  $(addprefix tests/sharding/,test_alternatives.py test_materialize.py test_optimize.py test_partition.py \
+    test_propagate.py multi_mesh/test_meshes_numbers.py reshard/test_reshard.py) \
   $(addprefix tests/codegen/,test_bounds.py test_cache.py test_fuse.py test_memory.py test_package.py test_schedule.py test_triton_source.py) \
   $(addprefix tests/ccl/,test_cost.py test_lower.py test_simulated.py test_volume.py) \
   $(addprefix tests/simulator/,test_simulation.py) \
   $(addprefix tests/runtime/,test_control_flow.py test_interpret.py test_module.py test_module_calls.py test_session.py test_simulate.py \
     cuda/test_execute.py) \
   $(addprefix tests/emulator/,test_arithmetic.py test_nccl.py test_parse.py) \
-  $(addprefix tests/answers/,test_comms_tree.py test_explain.py) \
-  $(addprefix tests/executables/,test_arguments.py) \
+  $(addprefix tests/reports/,test_comms_tree.py test_explain.py) \
+  $(addprefix tests/compiled/,test_arguments.py) \
   $(addprefix tests/native/,test_native.py) \
   $(addprefix tests/commands/,test_cli.py test_cli_refusals.py) \
   $(addprefix tests/acceptance/,test_mlir_programs.py test_rfc.py)

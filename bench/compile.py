@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 
 from bench.stack import LAYERS, stack
 from meshgen.errors import MeshgenError
-from meshgen.ir.text import parse_text, print_text
+from meshgen.mlir.text import parse_text, print_text
 from meshgen.pipeline import Options, Timing, run_stages
 
 REPEATS = 2

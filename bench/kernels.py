@@ -12,7 +12,7 @@ import meshgen as mg
 from bench.device import architecture
 from bench.timing import timed
 from meshgen.ir.graph import Graph, TensorType
-from meshgen.runtime.manifest import Kernel
+from meshgen.runtime.module_file.manifest import Kernel
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "transformer_block.mlir"
 MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES

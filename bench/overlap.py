@@ -30,8 +30,8 @@ from meshgen.codegen.costs import default_costs
 from meshgen.codegen.orders import longest_paths
 from meshgen.codegen.schedule import Steps, sequential_bytes
 from meshgen.codegen.timeline import Task
+from meshgen.compiled.executable import Executable
 from meshgen.errors import MeshgenError
-from meshgen.executables.executable import Executable
 from meshgen.runtime.plan import STREAMS
 
 TARGET = "cuda:sm_90"

@@ -293,7 +293,7 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "Use the newer meshgen, or compile the program again.",
     ),
     "MG0504": Fault(
-        "A module has limits: 65,536 inputs, 131,072 launches, 1,024 mesh axes and so on (`meshgen/runtime/limits.py`), and names without control characters.",
+        "A module has limits: 65,536 inputs, 131,072 launches, 1,024 mesh axes and so on (`meshgen/runtime/module_file/limits.py`), and names without control characters.",
         "Rename what is named, or make the program smaller. A file that was not made by meshgen should not be trusted.",
     ),
     "MG0505": Fault(

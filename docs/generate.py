@@ -15,13 +15,11 @@ from pathlib import Path
 
 from meshgen.cli import COMMANDS, JSON_HELP, main
 from meshgen.errors import CODES
-from meshgen.ir import text
-from meshgen.ir.bridge.registries import IMPORTERS
-from meshgen.ir.evaluate.evaluator import HANDLERS
-from meshgen.ir.infer.inference import INFERENCE
+from meshgen.mlir import text
+from meshgen.mlir.registries import IMPORTERS
+from meshgen.ops.registry import OPS, with_meaning
 from meshgen.sharding import partition
 from meshgen.sharding.partitioners.registry import PARTITIONERS
-from meshgen.sharding.rules import RULES
 
 PLACE = Path(__file__).parent
 sys.path.insert(0, str(PLACE))
@@ -49,11 +47,12 @@ AREAS = {
 def operations() -> str:
     """A row per payload operation: which parts of meshgen know it."""
     assert partition.partition is not None  # importing it fills the table of partitioners
-    names = sorted({*HANDLERS, *RULES} - {"annotate"})
+    rules = {name for name, op in OPS.items() if op.rule is not None}
+    names = sorted({*with_meaning(), *rules} - {"annotate"})
     known = {
-        "types and checks": set(INFERENCE),
-        "NumPy reference": set(HANDLERS),
-        "sharding rule": {*RULES, *CONTROL},
+        "types and checks": set(OPS),
+        "NumPy reference": set(with_meaning()),
+        "sharding rule": {*rules, *CONTROL},
         "partition": {*PARTITIONERS, *CONTROL},
     }
     columns = {title: {name: "yes" for name in names if name in ops} for title, ops in known.items()}

@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.codegen.emit.ops import POINTER_TYPES
-from meshgen.codegen.fusion.space import BINARY, UNARY
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.errors import CodegenError, Location
 from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
-from meshgen.ir.infer.inference import verify_node
-from meshgen.ir.text import parse_text
 from meshgen.mesh import make_mesh
+from meshgen.mlir.text import parse_text
+from meshgen.ops.registry import OPS, with_kernel
+from meshgen.ops.triton.registers import POINTER_TYPES
+from meshgen.ops.types.inference import verify_node
 from meshgen.pipeline import Options, Timing, run_stages
 
 MESH = make_mesh({"x": 2})
-_ARITY = {**dict.fromkeys(UNARY, 1), **dict.fromkeys(BINARY, 2), "select": 3, "clamp": 3, "to_partial": 1}
+_ARITY = {name: OPS[name].operands for name in with_kernel("expression")}
 _ATTRIBUTES: dict[str, dict[str, Any]] = {
     "compare": {"direction": "LT", "compare_type": ""},
     "to_partial": {"axes": ("x",), "kind": "sum"},

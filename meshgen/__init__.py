@@ -16,14 +16,14 @@ __version__ = "0.1.0"
 _PLACES = {
     "meshgen.api": ("advise", "compile", "load", "lower", "simulate"),
     "meshgen.errors": ("MeshgenError",),
-    "meshgen.executables.executable": ("Executable",),
+    "meshgen.compiled.executable": ("Executable",),
     "meshgen.frontend.tracer.op_rule": ("op_rule",),
     "meshgen.frontend.tracer.manual": ("manual",),
     "meshgen.frontend.tracer": ("Tensor", "annotate", "spec", "trace"),
     "meshgen.mesh": ("Mesh", "make_mesh"),
-    "meshgen.runtime.session": ("Session",),
-    "meshgen.runtime.sharded": ("ShardedArray",),
-    "meshgen.answers.picture": ("show",),
+    "meshgen.runtime.sessions.session": ("Session",),
+    "meshgen.runtime.sessions.sharded": ("ShardedArray",),
+    "meshgen.reports.picture": ("show",),
     "meshgen.spec": ("P", "Sharding"),
 }
 _HOME = {name: place for place, names in _PLACES.items() for name in names}

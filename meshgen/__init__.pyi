@@ -1,13 +1,12 @@
 """Types of the public names; `__init__.py` looks them up on first use."""
 
-from meshgen.answers.picture import show as show
 from meshgen.api import advise as advise
 from meshgen.api import compile as compile
 from meshgen.api import load as load
 from meshgen.api import lower as lower
 from meshgen.api import simulate as simulate
+from meshgen.compiled.executable import Executable as Executable
 from meshgen.errors import MeshgenError as MeshgenError
-from meshgen.executables.executable import Executable as Executable
 from meshgen.frontend.tracer import Tensor as Tensor
 from meshgen.frontend.tracer import annotate as annotate
 from meshgen.frontend.tracer import spec as spec
@@ -93,8 +92,9 @@ from meshgen.frontend.tracer.shapes import transpose as transpose
 from meshgen.frontend.tracer.shapes import zeros as zeros
 from meshgen.mesh import Mesh as Mesh
 from meshgen.mesh import make_mesh as make_mesh
-from meshgen.runtime.session import Session as Session
-from meshgen.runtime.sharded import ShardedArray as ShardedArray
+from meshgen.reports.picture import show as show
+from meshgen.runtime.sessions.session import Session as Session
+from meshgen.runtime.sessions.sharded import ShardedArray as ShardedArray
 from meshgen.spec import P as P
 from meshgen.spec import Sharding as Sharding
 

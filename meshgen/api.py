@@ -10,19 +10,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from meshgen.compiled.entries import EntriesExecutable
+from meshgen.compiled.executable import Executable
+from meshgen.compiled.open_sizes import AT_LOAD, OpenExecutable, closed, open_program
 from meshgen.errors import Diagnostic, EntryError, UsageError
-from meshgen.executables.entries import EntriesExecutable
-from meshgen.executables.executable import Executable
-from meshgen.executables.open_sizes import AT_LOAD, OpenExecutable, closed, open_program
+from meshgen.frontend.arguments import Args, combinations, placed_on, shapes_of
 from meshgen.frontend.donate import Donate, donating, with_next_shardings
 from meshgen.frontend.entries import programs_of, wishes_of
-from meshgen.frontend.given import Args, combinations, placed_on, shapes_of
 from meshgen.frontend.programs import import_program
 from meshgen.frontend.signature import Signature, signature_of
 from meshgen.frontend.specs import Specs, annotated
 from meshgen.frontend.tracer.callers import at_callers_line
 from meshgen.ir.graph import Module
-from meshgen.ir.sizes import given_types, has_open_results, input_names, with_shapes
 from meshgen.mesh import Meshes, meshes_of
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages, verify_program
 from meshgen.runtime import loading
@@ -33,9 +32,10 @@ from meshgen.simulator.machine import DEFAULT, Machine
 from meshgen.simulator.simulation import Scheduled, Simulation
 from meshgen.simulator.simulation import simulate as _simulate
 from meshgen.simulator.timeline import Conditions
+from meshgen.sizes.program import given_types, has_open_results, input_names, with_shapes
 
 if TYPE_CHECKING:
-    from meshgen.answers.advice import Advice
+    from meshgen.reports.advice import Advice
 
 __all__ = ["EntriesExecutable", "Executable", "LoadedModule", "OpenExecutable", "compile", "load", "lower", "read"]
 
@@ -181,8 +181,8 @@ def plan_module(
             schedule = make_schedule(stages["fuse"], options)
         executable = Executable(stages, schedule, options, timing, signature)
     if options.strict:
-        from meshgen.answers.advice import best_change
-        from meshgen.answers.gathers import refuse_gathers
+        from meshgen.reports.advice import best_change
+        from meshgen.reports.gathers import refuse_gathers
 
         refuse_gathers(executable, options.strict, lambda numbers: best_change(executable, plan_module, numbers))
     return executable
@@ -192,10 +192,10 @@ def _plan_parts(
     stages: Mapping[str, Module], options: Options, timing: Timing, signature: Signature | None
 ) -> Executable:
     """The schedules of all meshes, proven right together."""
-    from meshgen.executables.on_meshes import PartsExecutable
-    from meshgen.runtime.checker_parts import check_parts
-    from meshgen.sharding.meshes.crossings import with_hints
-    from meshgen.sharding.meshes.split import split_meshes
+    from meshgen.compiled.on_meshes import PartsExecutable
+    from meshgen.runtime.validation.checker_parts import check_parts
+    from meshgen.sharding.multi_mesh.crossings import with_hints
+    from meshgen.sharding.multi_mesh.split import split_meshes
 
     entered = stages.get("import")
     split = with_hints(split_meshes(entered).parts, stages["propagate"].parts) if entered else []
@@ -220,7 +220,7 @@ def advise(executable: Executable) -> list[Advice]:
     if not isinstance(cast("Any", executable), Executable):
         text = f"{executable!r} is no Executable"
         raise UsageError(Diagnostic("MG0001", text, hint="pass what meshgen.compile returns"))
-    from meshgen.answers import advice
+    from meshgen.reports import advice
 
     return advice.advise(executable, plan_module)
 
@@ -290,7 +290,7 @@ def specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:
     """
     program = module.program
     try:
-        from meshgen.ir.text import parse_text
+        from meshgen.mlir.text import parse_text
 
         entered = parse_text(module.text, f"{module.path.name}/{program.text_member}")
         options = Options(program.target, program.arguments)

@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Any, cast
 
 from meshgen.codegen.targets import architectures_of, target_faults
-from meshgen.collector import rarely_collecting
 from meshgen.errors import Diagnostic, ProgramError, UsageError
+from meshgen.gc_pace import rarely_collecting
 from meshgen.ir.definitions import require_defined
 from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Module, Node
@@ -152,7 +152,7 @@ _TAKES = {
 def make_schedule(module: Module, options: Options) -> Schedule:
     """The last step, from a fused module to a plan that is proven free of races and deadlock."""
     from meshgen.codegen.planner import planned
-    from meshgen.runtime.checker import check
+    from meshgen.runtime.validation.checker import check
 
     plan = planned(module, options.first, options.memory_limit)
     check(plan, module.mesh)
@@ -162,7 +162,7 @@ def make_schedule(module: Module, options: Options) -> Schedule:
 def scheduled_parts(module: Module, options: Options) -> list[Module]:
     """The fused parts of a program on several meshes with their schedules, which are proven right together."""
     from meshgen.codegen.schedule_stage import scheduled
-    from meshgen.runtime.checker_parts import check_parts
+    from meshgen.runtime.validation.checker_parts import check_parts
 
     plans = [make_schedule(part, options) for part in module.parts]
     check_parts(plans, [part.mesh for part in module.parts])
@@ -236,7 +236,7 @@ def _is_sound(module: Module) -> bool:
 
 
 def _is_sound_node(node: Node) -> bool:
-    from meshgen.ir.infer.inference import verify_node
+    from meshgen.ops.types.inference import verify_node
 
     form = form_of(node)
     return _is_sound_form(form) if form else not verify_node(node)
@@ -244,7 +244,7 @@ def _is_sound_node(node: Node) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def _is_sound_form(form: Form) -> bool:
-    from meshgen.ir.infer.inference import form_faults
+    from meshgen.ops.types.inference import form_faults
 
     return not form_faults(form)
 
@@ -252,8 +252,8 @@ def _is_sound_form(form: Form) -> bool:
 def _on_meshes(stage: str, module: Module, options: Options) -> Module:
     """One pass on a program: on each of its parts, where it is on several meshes."""
     from meshgen.ir.parts import joined
-    from meshgen.sharding.meshes.crossings import propagate_parts, settle
-    from meshgen.sharding.meshes.split import split_meshes
+    from meshgen.sharding.multi_mesh.crossings import propagate_parts, settle
+    from meshgen.sharding.multi_mesh.split import split_meshes
 
     run = STAGES[stage]
     module = split_meshes(module)
@@ -271,7 +271,7 @@ def _on_meshes(stage: str, module: Module, options: Options) -> Module:
 
 def node_faults(module: Module, mesh: Mesh | None = None) -> list[Diagnostic]:
     """Everything that is malformed in a module's graph and kernels; with a mesh, sizes of local tensors are checked too."""
-    from meshgen.ir.infer.inference import verify_node
+    from meshgen.ops.types.inference import verify_node
 
     if module.parts:
         return [fault for part in module.parts for fault in node_faults(part)]
@@ -283,8 +283,8 @@ def program_faults(module: Module) -> list[Diagnostic]:
     """Everything that is malformed in a program that a user wrote."""
     if module.parts:
         return [fault for part in module.parts for fault in program_faults(part)]
+    from meshgen.ir import limits
     from meshgen.ir.donation import donation_faults
-    from meshgen.ir.infer import limits
 
     if faults := limits.program_faults(module) or donation_faults(module):
         return faults

@@ -2,8 +2,8 @@
 
     python -m tests.mutants [--count 10000] [--seed 0] [--keep DIR] [--jax] [FILE ...]
 
-Programs are those of tests/ir/every_op.py, of tests/data, and random ones, or the files given; each mutant (mutator.py) goes
-through `meshgen check`. A program that loops for ever on one device is endless, which is no fault. A third of them are operations that are made up (tests/ir/made_operations.py), as they are or mutated. What crashes, or takes too long, is written to DIR. With --jax the parser of StableHLO and Shardy that
+Programs are those of tests/mlir/every_op.py, of tests/data, and random ones, or the files given; each mutant (mutator.py) goes
+through `meshgen check`. A program that loops for ever on one device is endless, which is no fault. A third of them are operations that are made up (tests/mlir/made_operations.py), as they are or mutated. What crashes, or takes too long, is written to DIR. With --jax the parser of StableHLO and Shardy that
 JAX brings judges too: mutants that it refuses and meshgen accepts are written as well.
 """
 
@@ -26,14 +26,14 @@ from typing import Any
 
 from meshgen.cli import INTERNAL_ERROR, INTERRUPTED, main
 from meshgen.errors import MeshgenError
-from meshgen.ir.evaluate.evaluator import evaluate
-from meshgen.ir.text import parse_text, print_text
+from meshgen.mlir.text import parse_text, print_text
+from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.runtime.random_arrays import random_array
-from meshgen.sharding.generate import random_program
-from tests.ir.every_op import NAMES, program
-from tests.ir.made_operations import NAMES as MADE
-from tests.ir.made_operations import made
-from tests.ir.payload import Case
+from meshgen.testing.random_graphs import random_program
+from tests.mlir.every_op import NAMES, program
+from tests.mlir.made_operations import NAMES as MADE
+from tests.mlir.made_operations import made
+from tests.mlir.payload import Case
 from tests.mutator import mutant
 
 _DATA = Path(__file__).parent / "data"

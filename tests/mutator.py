@@ -17,8 +17,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.printer import Printer
 
-from meshgen.ir.bridge.families import dialects
-from meshgen.ir.parser import TextParser
+from meshgen.mlir.families import dialects
+from meshgen.mlir.parser import TextParser
 
 _NUMBER = re.compile(r"(?<![\w%.$])-?\d+(?![\w.])|(?<=[x<])\d+(?=x)")
 _AXIS = re.compile(r'"([a-z]\w{0,2})"(?!\s*=)')

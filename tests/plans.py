@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from meshgen import api
-from meshgen.executables.executable import Executable
+from meshgen.compiled.executable import Executable
 
 
 @cache

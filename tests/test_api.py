@@ -68,7 +68,7 @@ def test_the_records_tell_what_runs(executable: mg.Executable) -> None:
 
 
 def test_every_stage_is_text_that_reads_back(executable: mg.Executable) -> None:
-    from meshgen.ir.text import parse_text, print_text
+    from meshgen.mlir.text import parse_text, print_text
 
     assert list(executable.stages) == ["import", "propagate", "materialize", "optimize", "partition", "fuse"]
     for stage in (*executable.stages, "schedule"):

@@ -14,26 +14,30 @@ from tests.sources import FILES, PACKAGE, ROOT, place, refuse, tree_of
 # Layers from top to bottom; a part may import its own layer and those below. `docs/architecture.md` explains it.
 LAYERS = (
     ("cli", "__main__", "commands"),
+    ("testing",),
     ("__init__", "api"),
-    ("executables",),
-    ("answers",),
+    ("compiled",),
+    ("reports",),
     ("pipeline",),
     ("frontend", "sharding", "codegen", "simulator"),
+    ("mlir",),
     ("runtime",),
     ("emulator",),
     ("ccl", "kernels"),
+    ("sizes",),
+    ("ops",),
     ("ir",),
     ("spec",),
     ("mesh",),
     ("axis_refs",),
     ("names",),
     ("locks", "reproducers"),
-    ("errors", "collector"),
+    ("errors", "gc_pace"),
     ("printable",),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 LIGHT = ["meshgen", "meshgen.api", "meshgen.runtime.module", "meshgen.runtime.loading", "meshgen.runtime.open_module", "meshgen.runtime.simulate", "meshgen.emulator.launch", "meshgen.ccl.cost", "meshgen.ccl.simulated", "meshgen.ir.graph",
-         "meshgen.ir.infer.inference", "meshgen.ir.evaluate.evaluator", "meshgen.ir.encode", "meshgen.commands.run", "meshgen.commands.inspect",
+         "meshgen.ops.types.inference", "meshgen.ops.evaluate.evaluator", "meshgen.ir.encode", "meshgen.commands.run", "meshgen.commands.inspect",
          "meshgen.commands.native", "meshgen.commands.sign", "meshgen.commands.verify", "meshgen.runtime.native.export", "meshgen.cli"]  # fmt: skip
 
 
@@ -52,10 +56,10 @@ def part_of(module: str) -> str:
 # Modules that name each other: state and what acts on it by a table. The second names the first only in types, so importing has an order.
 TYPED_BACK = {
     (
-        "meshgen.ir.bridge.conversion",
-        "meshgen.ir.bridge.registries",
+        "meshgen.mlir.conversion",
+        "meshgen.mlir.registries",
     ),  # importers are registered, and conversion calls them
-    ("meshgen.ir.bridge.reading", "meshgen.ir.bridge.registries"),
+    ("meshgen.mlir.reading", "meshgen.mlir.registries"),
     ("meshgen.codegen.emit.eval", "meshgen.codegen.emit.lookup"),  # makers of values ask the evaluator for other values
     ("meshgen.codegen.emit.eval", "meshgen.codegen.emit.index_maps"),
 }

@@ -9,7 +9,7 @@ import pytest
 
 from meshgen import pipeline
 from meshgen.ir.graph import Graph, Module
-from meshgen.ir.text import parse_text
+from meshgen.mlir.text import parse_text
 from meshgen.pipeline import STAGES, Options, Timing, run_stages
 from meshgen.sharding import optimize
 

@@ -16,10 +16,9 @@ import numpy as np
 
 from meshgen.ccl.routes import Box, Message, Tiles, dealt, place_of, tile_of
 from meshgen.ccl.wires import Wires
-from meshgen.ir.evaluate.common import Array, poisoned
 from meshgen.ir.graph import Node
-from meshgen.ir.infer.sharding import BETWEEN as BETWEEN
 from meshgen.mesh import NETWORK_BYTES_PER_SECOND, NETWORK_LATENCY_SECONDS, Mesh
+from meshgen.ops.evaluate.common import Array, poisoned
 from meshgen.spec import Sharding
 
 

@@ -14,10 +14,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from meshgen.ccl.between import BETWEEN, Ends, between, seconds_of_bytes
+from meshgen.ccl.between import Ends, between, seconds_of_bytes
 from meshgen.ccl.exchange import Exchange, exchange, with_summand_dim
 from meshgen.ccl.halo import parts_of, rows_moved
 from meshgen.ir.graph import TensorType
+from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
@@ -77,7 +78,7 @@ _RING: dict[str, Callable[[_Call], int]] = {
     "shift": _one_message,
     "permute_pairs": _one_message,
 }
-COMMUNICATIONS = (*_RING, *TRANSFERS, *BETWEEN)
+COMMUNICATIONS = (*_RING, *TRANSFERS, *BETWEEN_MESHES)
 
 
 def ring_bytes(op: str, attrs: Mapping[str, Any], local_in: TensorType, local_out: TensorType, mesh: Mesh) -> int:
@@ -91,7 +92,7 @@ def ring_bytes(op: str, attrs: Mapping[str, Any], local_in: TensorType, local_ou
     if op in TRANSFERS:
         found = transfer_of(op, attrs, mesh)
         return found.elements * local_out.numpy_dtype.itemsize
-    if op in BETWEEN:
+    if op in BETWEEN_MESHES:
         sent, received = between(Ends.of(op, attrs, mesh))
         return (
             sent * local_in.numpy_dtype.itemsize if op == "transfer_send" else received * local_out.numpy_dtype.itemsize
@@ -111,7 +112,7 @@ def seconds_of(op: str, attrs: Mapping[str, Any], moved: int, mesh: Mesh) -> flo
     """Time of a collective that moves so many bytes per device."""
     if not moved:
         return 0.0
-    if op in BETWEEN:
+    if op in BETWEEN_MESHES:
         sides = between(Ends.of(op, attrs, mesh))  # both take as long as the slower one
         return seconds_of_bytes(moved * max(sides) // sides[op == "transfer_recv"])
     if op in TRANSFERS:
@@ -163,7 +164,7 @@ def group_axes(op: str, attrs: Mapping[str, Any]) -> tuple[str, ...]:
 
 def link_axes(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> tuple[str, ...]:
     """The mesh axes whose links a collective uses; axes of size 1 have none."""
-    if op in BETWEEN:
+    if op in BETWEEN_MESHES:
         return ()
     axes = (
         moving_axes(*transfer_ends(op, attrs), tuple(attrs["shape"]), mesh)

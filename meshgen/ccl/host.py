@@ -9,8 +9,8 @@ import numpy as np
 
 from meshgen.ccl.simulated import reduce_arrays
 from meshgen.ccl.steps import Box, BufferRef, Copy, Fill, Group, Reduce
-from meshgen.ir.evaluate.common import Array
 from meshgen.ir.graph import DTYPES
+from meshgen.ops.evaluate.common import Array
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]  # one dim, contiguous
 

@@ -10,13 +10,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from meshgen.ccl.between import BETWEEN, Ends, between
+from meshgen.ccl.between import Ends, between
 from meshgen.ccl.collective import Collective, leading
 from meshgen.ccl.cost import transfer_ends
 from meshgen.ccl.exchange import with_summand_dim
 from meshgen.ccl.halo import most_kept, most_rows, parts_of
 from meshgen.ccl.lower_groups import is_plain_gather, native_of
 from meshgen.ccl.lower_moves import Blocks
+from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
@@ -269,5 +270,5 @@ _PACKINGS: dict[str, Callable[[Collective], Packing]] = {
     "send": _send,
     "recv": _recv,
     **dict.fromkeys(("permute", "retile", "update_halo"), _transfer),
-    **dict.fromkeys(BETWEEN, _between),
+    **dict.fromkeys(BETWEEN_MESHES, _between),
 }

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from meshgen.ccl.between import BETWEEN
 from meshgen.ccl.halo import Part, parts_of
 from meshgen.ccl.transfer import Shards, transfer
 from meshgen.errors import Diagnostic, RuntimeFailure
-from meshgen.ir.evaluate.common import Array, compute_dtype, narrow, neutral, poisoned, ufunc_of
-from meshgen.ir.evaluate.elementwise import convert
 from meshgen.ir.graph import Node, dtype_name
+from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.common import Array, compute_dtype, narrow, neutral, poisoned, ufunc_of
+from meshgen.ops.evaluate.elementwise import convert
 
 UFUNC_OF_KIND = {"sum": "add", "max": "maximum", "min": "minimum", "product": "multiply",
                  "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
@@ -287,7 +287,7 @@ _COLLECTIVES: dict[str, Callable[[Node, Mesh, Shards], Shards]] = {
     "permute_pairs": _permute_pairs,
 }
 _POINT_TO_POINT = {"send": _send, "recv": _recv}
-COLLECTIVES = (*_COLLECTIVES, *_POINT_TO_POINT, *BETWEEN)
+COLLECTIVES = (*_COLLECTIVES, *_POINT_TO_POINT, *BETWEEN_MESHES)
 
 
 def run_collective(node: Node, mesh: Mesh, shards: Shards, mailbox: Mailbox | None = None) -> Shards:

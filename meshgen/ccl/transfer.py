@@ -7,8 +7,8 @@ from typing import Any
 from meshgen.ccl.exchange import summand_axes
 from meshgen.ccl.routes import Box, kept, place_of, routes, volume
 from meshgen.errors import Diagnostic, ProgramError
-from meshgen.ir.evaluate.common import Array
 from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.common import Array
 from meshgen.spec import Sharding
 
 Shards = list[Array]  # one array per rank

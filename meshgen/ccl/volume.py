@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from meshgen.ccl.between import BETWEEN, Ends
+from meshgen.ccl.between import Ends
 from meshgen.ccl.cost import LOCAL_OPS, TRANSFERS, group_axes, transfer_ends
 from meshgen.ccl.counted import ONE, Counted, Fetched, Moved, Names, devices, numbers_of_devices
 from meshgen.ir.graph import Value
+from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.ir.symbols import Expr
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
@@ -127,7 +128,7 @@ def formula_of(
         return Formula()
     now = {**numbers_of_devices(mesh), **sizes}
     itemsize = Expr.of(source.type.numpy_dtype.itemsize)
-    if op in BETWEEN:
+    if op in BETWEEN_MESHES:
         ends = Ends.of(op, attrs, mesh)
         peer = {f"@{attrs['peer'].name}": attrs["peer"]}
         now |= {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from meshgen.errors import Diagnostic, RuntimeFailure
-from meshgen.ir.evaluate.common import Array
+from meshgen.ops.evaluate.common import Array
 
 
 class Wires:

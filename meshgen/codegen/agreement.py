@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from meshgen.codegen.unroll import communicates
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.uniform import Varying
+from meshgen.ops.uniform import Varying
 
 
 def require_agreement(module: Module) -> None:

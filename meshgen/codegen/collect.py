@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from meshgen.ccl.between import BETWEEN
 from meshgen.ccl.collective import Collective
 from meshgen.ccl.packing import packing
 from meshgen.codegen.donated import donated
@@ -18,9 +17,10 @@ from meshgen.codegen.timeline import Costs, Task
 from meshgen.codegen.unroll import is_message
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.op_names import BETWEEN_MESHES, CONTROL
 from meshgen.ir.regions import all_nodes, captured
 from meshgen.mesh import Mesh
-from meshgen.runtime.plan import COLLECTIVES, COMMUNICATION, COMPUTE, CONTROL, Schedule
+from meshgen.runtime.plan import COLLECTIVES, COMMUNICATION, COMPUTE, Schedule
 
 Planned = Callable[[Module], Schedule]
 
@@ -64,7 +64,7 @@ def _scratch_bytes(nodes: Sequence[Node], flows: Mapping[int, Flow], mesh: Mesh)
 
 
 def _flow(node: Node, module: Module, planned: Planned) -> Flow:
-    if any(inner.op in BETWEEN for region in node.regions for inner in all_nodes(region)):
+    if any(inner.op in BETWEEN_MESHES for region in node.regions for inner in all_nodes(region)):
         raise CodegenError(
             Diagnostic(
                 "MG0301",

@@ -26,9 +26,10 @@ from meshgen.codegen.simplify import simplify
 from meshgen.codegen.window_slices import window_slices
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
+from meshgen.ir.op_names import CONTROL
 from meshgen.ir.regions import captured
 from meshgen.mesh import Mesh
-from meshgen.runtime.plan import COLLECTIVES, CONTROL
+from meshgen.runtime.plan import COLLECTIVES
 
 
 def fuse(module: Module) -> Module:

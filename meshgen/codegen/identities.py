@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 
 from meshgen.codegen.splats import Writer
-from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import Node, Value, is_float
+from meshgen.ops.evaluate.common import neutral
 
 Identity: TypeAlias = Callable[[Writer, Node, list[Value]], Value | None]  # with the operands as they are written
 

@@ -20,14 +20,14 @@ from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.donation import settled
 from meshgen.ir.graph import STAGES, Module, TensorType, Value
 from meshgen.ir.parts import parts_of
-from meshgen.runtime import container, tensors
 from meshgen.runtime.arguments import array_of
-from meshgen.runtime.checker import check
-from meshgen.runtime.limits import beyond, faults, over, refuse_unreadable
-from meshgen.runtime.manifest import Binary, Binding, Kernel, Manifest, Param, Parts
-from meshgen.runtime.manifest_json import manifest_to_json, parts_to_json, sealed
-from meshgen.runtime.manifest_reading import manifest_from_json, parts_from_json
+from meshgen.runtime.module_file import container, tensors
+from meshgen.runtime.module_file.limits import beyond, faults, over, refuse_unreadable
+from meshgen.runtime.module_file.manifest import Binary, Binding, Kernel, Manifest, Param, Parts
+from meshgen.runtime.module_file.manifest_json import manifest_to_json, parts_to_json, sealed
+from meshgen.runtime.module_file.manifest_reading import manifest_from_json, parts_from_json
 from meshgen.runtime.plan import Schedule
+from meshgen.runtime.validation.checker import check
 from meshgen.spec import Sharding
 
 Array = np.ndarray[Any, Any]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from meshgen.codegen.package import sealed
 from meshgen.runtime.entries import Entries, decode_entries, encode_entries
-from meshgen.runtime.limits import beyond, name_faults, over, refuse_unreadable
+from meshgen.runtime.module_file.limits import beyond, name_faults, over, refuse_unreadable
 
 
 def entries_members(name: str, held: Mapping[str, Mapping[str, bytes]]) -> dict[str, bytes]:

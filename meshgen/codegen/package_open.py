@@ -10,9 +10,9 @@ import numpy as np
 
 from meshgen.codegen.package import code_members, sealed
 from meshgen.codegen.package_entries import digest, distinct_members
-from meshgen.runtime import tensors
-from meshgen.runtime.limits import beyond, name_faults, open_faults, refuse_unreadable
-from meshgen.runtime.open_manifest import decode_open, encode_open
+from meshgen.runtime.module_file import tensors
+from meshgen.runtime.module_file.limits import beyond, name_faults, open_faults, refuse_unreadable
+from meshgen.runtime.module_file.open_manifest import decode_open, encode_open
 from meshgen.runtime.open_program import OpenProgram
 from meshgen.runtime.sizes import Sizes
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from meshgen.ir.flops import node_flops
 from meshgen.ir.graph import Graph, Node, is_float
 from meshgen.kernels.matmul import slowdown
+from meshgen.ops.flops import node_flops
 
 EFFICIENCY = 0.75
 _LOOKS_UP = frozenset({"gather", "dynamic_slice", "slice", "all_slice"})

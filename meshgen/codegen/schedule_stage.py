@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from meshgen.codegen.collect import closed
 from meshgen.codegen.storages import UNLAUNCHED
-from meshgen.ir.dialects.schedule import Place, Slot
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import captured
+from meshgen.mlir.sched.dialect import Place, Slot
 from meshgen.runtime.plan import Schedule
 
 

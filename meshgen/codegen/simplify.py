@@ -10,10 +10,10 @@ import numpy as np
 from meshgen.codegen.fusion.space import POINTWISE
 from meshgen.codegen.identities import IDENTITIES
 from meshgen.codegen.splats import AWAITED, IMPURE, Array, Writer, splat_of
-from meshgen.ir.evaluate.evaluator import evaluate_node
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.loops import without_unchanged
 from meshgen.ir.regions import needed_nodes
+from meshgen.ops.evaluate.evaluator import evaluate_node
 
 
 def simplify(graph: Graph) -> Graph:

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ccl.between import BETWEEN
 from meshgen.ccl.cost import MESSAGES
-from meshgen.ir.graph import WISHES, Graph, Node, TensorType, Value
+from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.op_names import ANNOTATIONS, BETWEEN_MESHES
 from meshgen.ir.regions import rewired_graph
 from meshgen.ir.spread import spread_element, stored_bytes
 from meshgen.runtime.plan import COLLECTIVES
 
 Array = np.ndarray[Any, Any]
-AWAITED = frozenset({*MESSAGES, *BETWEEN})  # another device waits for these
-IMPURE = frozenset({*COLLECTIVES, *WISHES, "kernel", "view", "subview", "join"})
+AWAITED = frozenset({*MESSAGES, *BETWEEN_MESHES})  # another device waits for these
+IMPURE = frozenset({*COLLECTIVES, *ANNOTATIONS, "kernel", "view", "subview", "join"})
 _FOLDED_ELEMENTS = 4096  # constants of more elements are not computed with
 
 

@@ -12,16 +12,16 @@ from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.map import emit_map
 from meshgen.codegen.emit.names import entry_name
-from meshgen.codegen.emit.ops import POINTER_TYPES, unsupported
 from meshgen.codegen.emit.plan import plan_body
 from meshgen.codegen.emit.reduce import emit_reduce
 from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, MADE, POINTWISE
 from meshgen.codegen.roofline import device_of, kernel_bytes
 from meshgen.errors import CodegenError, Diagnostic
-from meshgen.ir.flops import graph_flops
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.functions import FUNCTIONS
 from meshgen.mesh import Mesh
+from meshgen.ops.flops import graph_flops
+from meshgen.ops.triton.registers import POINTER_TYPES, unsupported
 
 GENERATED = POINTWISE | LAYOUT | MADE | LOOKUPS | {"dot_general", "reduce"}
 _WIDTH = 116  # columns of a line of source

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from meshgen.ir.evaluate.common import neutral
-from meshgen.ir.evaluate.window import fold_kind, window_places
 from meshgen.ir.graph import Graph, Node, Value, is_float
+from meshgen.ops.evaluate.common import neutral
+from meshgen.ops.evaluate.window import fold_kind, window_places
 
 MOST_PLACES = 32  # elements of a window that a kernel reads one by one: source, and loads, grow with them
 _ROUNDED = ("add", "multiply")

@@ -13,8 +13,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from meshgen.answers.tables import bytes_text
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.reports.tables import bytes_text
 from meshgen.runtime.host_memory import free_bytes
 
 Array = np.ndarray[Any, Any]

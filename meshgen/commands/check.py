@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from meshgen import api
-from meshgen.answers.comms import comms_table
-from meshgen.answers.tables import counted
 from meshgen.commands.common import add_program, add_target, natural, positive, program
 from meshgen.commands.memory import memory_limit, refuse_too_big
 from meshgen.commands.output import Output
-from meshgen.commands.random_programs import check_random, through_module
 from meshgen.commands.sizes import at_combinations
+from meshgen.compiled.executable import Executable
 from meshgen.errors import Diagnostic, MeshgenError, NumbersDiffer, UsageError
-from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Module
-from meshgen.ir.sizes import at_mesh, has_open_results, refuse_unknown_dims, with_shapes
 from meshgen.pipeline import verify_program
-from meshgen.sharding.oracle import CheckResult, check
+from meshgen.reports.comms import comms_table
+from meshgen.reports.tables import counted
 from meshgen.sharding.unknown import trial_meshes, trial_shapes
+from meshgen.sizes.program import at_mesh, has_open_results, refuse_unknown_dims, with_shapes
+from meshgen.testing.oracle import CheckResult, check
+from meshgen.testing.random_programs import check_random, through_module
 
 
 @dataclass(frozen=True)

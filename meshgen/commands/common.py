@@ -13,13 +13,13 @@ from typing import Any
 from meshgen import api
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import at_combinations, fixed_shapes, meshes_option
+from meshgen.compiled.executable import Executable
 from meshgen.errors import Diagnostic, ShardingError, UsageError
-from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Module
-from meshgen.ir.sizes import at_mesh, has_open_results, with_shapes
 from meshgen.names import whole_number
 from meshgen.pipeline import Options, Timing, verify_program
 from meshgen.sharding.unknown import nominal_mesh, unknown_axes
+from meshgen.sizes.program import at_mesh, has_open_results, with_shapes
 from meshgen.spec import Sharding, parse_sharding
 
 UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}

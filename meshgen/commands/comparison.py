@@ -63,7 +63,7 @@ def _fitting(name: str, got: Array, want: Array) -> Array:
 
 def _within(got: Array, want: Array, bound: Array) -> dict[str, Any]:
     """The comparison that `check` makes."""
-    from meshgen.sharding.oracle import compare as compared
+    from meshgen.testing.oracle import compare as compared
 
     found = compared(TensorType(got.shape, dtype_name(got.dtype)), want, got, bound)
     return {"measure": "largest error", "error": found.max_abs_error, "tolerance": found.tolerance, "ok": found.ok}

@@ -8,22 +8,22 @@ import re
 from pathlib import Path
 
 from meshgen import api
-from meshgen.answers.comms import comms_table
-from meshgen.answers.cost import cost_table
-from meshgen.answers.decisions import decisions
-from meshgen.answers.gathers import gathers
-from meshgen.answers.memory import memory_table
-from meshgen.answers.tables import bytes_text, kernel_table, seconds_table
 from meshgen.commands.common import add_program, add_target, program_options, strict_option
 from meshgen.commands.output import Output, plain
 from meshgen.commands.sizes import open_record, specialisations_table, specialise
+from meshgen.compiled.entries import EntriesExecutable
+from meshgen.compiled.executable import Executable
+from meshgen.compiled.kernels import kernel_records
+from meshgen.compiled.open_sizes import OpenExecutable
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.executables.entries import EntriesExecutable
-from meshgen.executables.executable import Executable
-from meshgen.executables.kernels import kernel_records
-from meshgen.executables.open_sizes import OpenExecutable
-from meshgen.runtime.container import refuse_place
-from meshgen.runtime.files import write_text
+from meshgen.reports.comms import comms_table
+from meshgen.reports.cost import cost_table
+from meshgen.reports.decisions import decisions
+from meshgen.reports.gathers import gathers
+from meshgen.reports.memory import memory_table
+from meshgen.reports.tables import bytes_text, kernel_table, seconds_table
+from meshgen.runtime.module_file.container import refuse_place
+from meshgen.runtime.module_file.files import write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,10 +6,10 @@ import argparse
 import math
 from typing import Any
 
-from meshgen.answers.comms import comms_of
-from meshgen.answers.cost import launch_bytes
-from meshgen.answers.tables import table_of
 from meshgen.commands.output import Output
+from meshgen.reports.comms import comms_of
+from meshgen.reports.cost import launch_bytes
+from meshgen.reports.tables import table_of
 from meshgen.runtime.loading import load
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_module import OpenModule

@@ -8,10 +8,10 @@ import platform
 import sys
 from typing import Any
 
-from meshgen.answers.tables import table_of
 from meshgen.commands.output import Output
 from meshgen.commands.packages import EXTRAS, NEEDS
 from meshgen.errors import MissingError
+from meshgen.reports.tables import table_of
 
 COLUMNS = ("package", "version", "", "needed for", "get it with")
 

@@ -7,18 +7,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from meshgen import api
-from meshgen.answers.advice import advice_table, advise
-from meshgen.answers.collectives import collective_text
-from meshgen.answers.comms import comms_table
-from meshgen.answers.comms_tree import comms_tree, tree_text
-from meshgen.answers.cost import cost_table
-from meshgen.answers.donations import donation_tables
-from meshgen.answers.explain import annotation_record, explain_collective, explanations, formula_record
-from meshgen.answers.gathers import gather_records
-from meshgen.answers.memory import memory_table
-from meshgen.answers.overlap import overlap_records, overlap_table
-from meshgen.answers.tables import work_table
-from meshgen.answers.what_if import (
+from meshgen.commands.common import add_program, add_target, line_or_name, natural, planned, specs_option
+from meshgen.commands.output import Output
+from meshgen.compiled.executable import Executable
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.pipeline import Timing
+from meshgen.reports.advice import advice_table, advise
+from meshgen.reports.collectives import collective_text
+from meshgen.reports.comms import comms_table
+from meshgen.reports.comms_tree import comms_tree, tree_text
+from meshgen.reports.cost import cost_table
+from meshgen.reports.donations import donation_tables
+from meshgen.reports.explain import annotation_record, explain_collective, explanations, formula_record
+from meshgen.reports.gathers import gather_records
+from meshgen.reports.memory import memory_table
+from meshgen.reports.overlap import overlap_records, overlap_table
+from meshgen.reports.tables import work_table
+from meshgen.reports.what_if import (
     annotated_with,
     changed_collectives,
     changed_record,
@@ -26,11 +31,6 @@ from meshgen.answers.what_if import (
     comparison,
     comparison_table,
 )
-from meshgen.commands.common import add_program, add_target, line_or_name, natural, planned, specs_option
-from meshgen.commands.output import Output
-from meshgen.errors import Diagnostic, UsageError
-from meshgen.executables.executable import Executable
-from meshgen.pipeline import Timing
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

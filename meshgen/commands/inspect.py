@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from meshgen.answers.comms import collective_records, comms_of, comms_table
-from meshgen.answers.memory import memory_of, memory_record, memory_table
-from meshgen.answers.tables import kernel_table, seconds_text, table_of
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option, open_record, specialisations_table
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.reports.comms import collective_records, comms_of, comms_table
+from meshgen.reports.memory import memory_of, memory_record, memory_table
+from meshgen.reports.tables import kernel_table, seconds_text, table_of
 from meshgen.runtime.loading import load
-from meshgen.runtime.manifest import Binding
 from meshgen.runtime.module import LoadedModule
+from meshgen.runtime.module_file.manifest import Binding
 from meshgen.runtime.open_module import OpenModule
 from meshgen.runtime.plan import Schedule
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from meshgen.emulator.faults import DeviceFault
-from meshgen.ir.evaluate.evaluator import Evaluator
-from meshgen.ir.tolerance.bounds import error_bound
+from meshgen.ops.evaluate.evaluator import Evaluator
+from meshgen.ops.tolerance.bounds import error_bound
 from meshgen.runtime.emulate import Emulation
 from meshgen.runtime.launch import Launch, emulated, evaluated, interpreted
 from meshgen.runtime.module import LoadedModule

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from meshgen.answers.tables import bytes_text
 from meshgen.commands.common import bytes_of
+from meshgen.compiled.executable import Executable
 from meshgen.errors import Diagnostic, Location, RuntimeFailure
-from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Module
-from meshgen.ir.tolerance.memory import most_bytes
+from meshgen.ops.tolerance.memory import most_bytes
+from meshgen.reports.tables import bytes_text
 from meshgen.runtime.host_memory import free_bytes
-from meshgen.sharding.lockstep import on_one_device
-from meshgen.sharding.oracle import whole
+from meshgen.testing.lockstep import on_one_device
+from meshgen.testing.oracle import whole
 
 _DEVICE_BYTES = 5000  # of a simulated device without its arena: 5.5 kB between 2^14 and 2^16 devices, whatever they run
 

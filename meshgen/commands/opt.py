@@ -9,7 +9,7 @@ from meshgen import api
 from meshgen.commands.common import add_program, program_options
 from meshgen.commands.output import Output
 from meshgen.pipeline import STAGES, Options, Timing, run_stage
-from meshgen.runtime.files import write_text
+from meshgen.runtime.module_file.files import write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    from meshgen.ir.text import print_text
+    from meshgen.mlir.text import print_text
 
     chosen, timing = program_options(options), Timing()
     arguments = Options("cpu", chosen.pop("arguments"))

@@ -17,8 +17,8 @@ from meshgen.errors import Diagnostic
 from meshgen.printable import printable
 
 if TYPE_CHECKING:  # `meshgen doctor` runs where packages are missing
-    from meshgen.answers.tables import Table
     from meshgen.pipeline import Progress
+    from meshgen.reports.tables import Table
 
 
 class Output:
@@ -40,7 +40,7 @@ class Output:
         """Write tables to stdout with an empty line after each, unless a document is asked for."""
         if self.as_json or self.is_silent:
             return
-        from meshgen.answers.tables import WIDTH, render
+        from meshgen.reports.tables import WIDTH, render
 
         is_terminal = not sys.stdout.closed and sys.stdout.isatty()  # the program that was read may have closed it
         width = shutil.get_terminal_size().columns if is_terminal else WIDTH

@@ -11,7 +11,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from meshgen.answers.tables import table_of
 from meshgen.api import load
 from meshgen.ccl.world import TIME_OUT_SECONDS
 from meshgen.commands.arrays import Array, is_raw, load_arrays
@@ -20,16 +19,17 @@ from meshgen.commands.comparison import Expected, compare
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option
 from meshgen.commands.time_limit import add_time_limit, seconds, time_limit
+from meshgen.compiled.open_sizes import AT_LOAD
 from meshgen.errors import ArgumentError, Diagnostic, NumbersDiffer, RuntimeFailure, UsageError
-from meshgen.executables.open_sizes import AT_LOAD
 from meshgen.ir.graph import TensorType, dtype_name
-from meshgen.runtime import bootstrap
-from meshgen.runtime.bootstrap import TIME_OUT
+from meshgen.reports.tables import table_of
 from meshgen.runtime.emulate import Emulation
-from meshgen.runtime.files import write_file
 from meshgen.runtime.module import DEVICES, LoadedModule
+from meshgen.runtime.module_file.files import write_file
+from meshgen.runtime.processes import bootstrap
+from meshgen.runtime.processes.bootstrap import TIME_OUT
+from meshgen.runtime.processes.ranks import told
 from meshgen.runtime.random_arrays import random_array
-from meshgen.runtime.ranks import told
 from meshgen.runtime.sizes import sizes_text
 
 
@@ -208,8 +208,8 @@ def expectation(module: LoadedModule, source: str, args: Mapping[str, Array]) ->
     if not source.endswith(".mlir"):
         return Expected(load_arrays(source))
     from meshgen.frontend.mlir import read_mlir
-    from meshgen.ir.sizes import input_names, with_shapes
-    from meshgen.sharding.oracle import meaning, whole
+    from meshgen.sizes.program import input_names, with_shapes
+    from meshgen.testing.oracle import meaning, whole
 
     program = read_mlir(Path(source))
     if any(None in value.type.shape for value in program.graph.inputs):

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from meshgen.answers.tables import Table, bytes_text, seconds_text, table_of
 from meshgen.api import load, simulate
 from meshgen.commands.common import natural, not_negative
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option
-from meshgen.runtime.files import write_text
+from meshgen.reports.tables import Table, bytes_text, seconds_text, table_of
+from meshgen.runtime.module_file.files import write_text
 from meshgen.simulator.calibrate import calibrated, read_records
 from meshgen.simulator.machine import DEFAULT, MACHINES, machine_of, machine_record
 from meshgen.simulator.network import moved_bytes

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from meshgen.answers.tables import bytes_text, counted, seconds_text, table_of
 from meshgen.commands.output import Output
+from meshgen.compiled.executable import Executable
+from meshgen.compiled.open_sizes import OpenExecutable, closed, open_program
 from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, ProgramError, ShardingError, UsageError
-from meshgen.executables.executable import Executable
-from meshgen.executables.open_sizes import OpenExecutable, closed, open_program
 from meshgen.ir.graph import Module
 from meshgen.mesh import DEFAULT_NAME, Mesh, make_mesh, parse_mesh, parse_mesh_choices
 from meshgen.names import whole_number
 from meshgen.pipeline import Options
+from meshgen.reports.tables import bytes_text, counted, seconds_text, table_of
 from meshgen.runtime.open_program import OpenProgram
 from meshgen.runtime.sizes import Sizes, bound
 

@@ -10,8 +10,8 @@ from typing import IO, Any
 from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
 from meshgen.frontend.trees import canonical
 from meshgen.ir.graph import Module
-from meshgen.ir.text import parse_text
 from meshgen.mesh import Mesh
+from meshgen.mlir.text import parse_text
 
 MAX_TEXT = 1 << 29  # bytes: operations would take hours to read; what is long are constants
 _PIECE = 1 << 20  # bytes that are read at once

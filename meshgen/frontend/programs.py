@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from meshgen.errors import Diagnostic, UsageError, is_interrupt, program_place
-from meshgen.frontend.given import Args
+from meshgen.frontend.arguments import Args
 from meshgen.frontend.signature import Signature
 from meshgen.frontend.tracer import trace
 from meshgen.ir.graph import Module

@@ -13,7 +13,7 @@ from meshgen.frontend.shardings import SpecLike, sharding_of
 from meshgen.frontend.signature import Node, Signature, Slot, shortened, signature_of, slots_of
 from meshgen.frontend.trees import children
 from meshgen.ir.graph import Annotation, Module, Value
-from meshgen.ir.sizes import input_names, output_names
+from meshgen.sizes.program import input_names, output_names
 from meshgen.spec import Sharding
 
 Specs: TypeAlias = Mapping[str, Any] | Sequence[Any] | SpecLike | None

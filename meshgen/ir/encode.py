@@ -29,7 +29,7 @@ from meshgen.ir.encode_values import (
     value_to_json,
 )
 from meshgen.ir.graph import Graph, Node, NodeSharding, Value
-from meshgen.ir.infer.limits import MAX_NESTING
+from meshgen.ir.limits import MAX_NESTING
 
 __all__ = [
     "array_from_json", "array_to_json", "attrs_from_json", "attrs_to_json", "graph_from_json", "graph_to_json",

@@ -19,7 +19,7 @@ import numpy as np
 from meshgen.errors import Diagnostic, MeshgenError, ModuleError
 from meshgen.ir.axis_parts import is_ref
 from meshgen.ir.graph import DTYPES, TensorType, dtype_name
-from meshgen.ir.infer.limits import MAX_BYTES, MAX_LOCAL_RANK, size_fault
+from meshgen.ir.limits import MAX_BYTES, MAX_LOCAL_RANK, size_fault
 from meshgen.ir.spread import stored_bytes
 from meshgen.mesh import Axis, Mesh
 from meshgen.spec import Sharding

@@ -1,7 +1,7 @@
 """The graph that every pass works on: values, nodes, kernels and a module.
 
 Plain Python over NumPy, so that a deployment machine can execute it: xDSL is the reader, printer and
-verifier of its text form (`ir/text.py`), and nothing below depends on it. A node is one operation; its
+verifier of its text form (`mlir/text.py`), and nothing below depends on it. A node is one operation; its
 `op` is the StableHLO mnemonic (`add`, `dot_general`, ...) or one of the sharding ops (`annotate`,
 `all_gather`, ...) and its `attrs` are plain Python values. `docs/architecture.md` lists both.
 """
@@ -35,8 +35,6 @@ COMPLEX_PARTS = {"c64": "f32", "c128": "f64"}  # the element type of the real an
 _NAMES: dict[np.dtype[Any], str] = {dtype: name for name, dtype in DTYPES.items()}
 
 
-WISHES = ("annotate", "sharding_group", "propagation_barrier")
-"""Nodes that give their operand as it is, and tell propagation how it is to lie; `materialize` leaves none."""
 TOKEN = ((0,), "i1")  # what an order of side effects is at the ends of a program: nothing
 FETCH_NUMBERS = 6  # that describe one of the `parts` of a `fetch_rows`: start, tile, base, step, rows, limit
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from meshgen.errors import Diagnostic, ProgramError, about, listed
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ir.infer.limits import MAX_NESTING, too_deep
+from meshgen.ir.limits import MAX_NESTING, too_deep
 from meshgen.ir.regions import all_nodes, nodes_with_depth
 
 MAX_NODES = 200_000  # a program of as many operations takes gigabytes and minutes

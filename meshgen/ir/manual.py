@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any, Protocol
 
 from meshgen.errors import Diagnostic, ProgramError
-from meshgen.ir.graph import WISHES, Graph, Node, TensorType, Value
-from meshgen.ir.infer.site import Site
+from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.inline import copy_nodes
+from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
 
-def is_open(node: Node | Site) -> bool:
+class _Computation(Protocol):
+    """A node, or one under inspection."""
+
+    @property
+    def op(self) -> str: ...
+    @property
+    def attrs(self) -> Mapping[str, Any]: ...
+    @property
+    def regions(self) -> Sequence[Graph]: ...
+
+
+def is_open(node: _Computation) -> bool:
     """Whether a manual computation lets its free axes split what it takes, gives or computes."""
     return node.op == "manual" and ("in_free" in node.attrs or has_annotations(node.regions[0]))
 
 
 def has_annotations(graph: Graph) -> bool:
     """Whether a graph, or a region in it, has an annotation."""
-    return any(node.op in WISHES or any(map(has_annotations, node.regions)) for node in graph.nodes)
+    return any(node.op in ANNOTATIONS or any(map(has_annotations, node.regions)) for node in graph.nodes)
 
 
 def meshes_of(node: Node, meshes: Sequence[Mesh]) -> Sequence[Mesh]:
@@ -79,7 +91,7 @@ def _settled(
         elif node.op == "manual":
             made = _written_out(replace(node, operands=operands, regions=regions), mesh, result)
             put.update(zip(node.results, made, strict=True))
-        elif manual and node.op in WISHES:
+        elif manual and node.op in ANNOTATIONS:
             free = [name for name in mesh.names if name not in manual]
             said = node.attrs["sharding"].canonical(mesh).used_axes if node.op == "annotate" else ()
             named = [axis for axis in said if split_ref(axis)[0] in manual]

@@ -13,7 +13,7 @@ from typing import Any
 
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.infer.sharding import BETWEEN
+from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
@@ -95,7 +95,7 @@ def _transfer_faults(parts: Sequence[Module]) -> Iterator[Diagnostic]:
     table: dict[int, dict[str, tuple[Node, Mesh]]] = {}
     for part in parts:
         for node in part.graph.nodes:
-            if node.op in BETWEEN:
+            if node.op in BETWEEN_MESHES:
                 sides = table.setdefault(node.attrs["channel"], {})
                 if node.op in sides:
                     yield Diagnostic("MG0104", f"channel {node.attrs['channel']} has two of '{node.op}'", node.loc)
@@ -103,7 +103,7 @@ def _transfer_faults(parts: Sequence[Module]) -> Iterator[Diagnostic]:
     for channel, sides in sorted(table.items()):
         if len(sides) == 1:
             ((op, (node, _)),) = sides.items()
-            other = BETWEEN[BETWEEN.index(op) - 1]
+            other = BETWEEN_MESHES[BETWEEN_MESHES.index(op) - 1]
             yield Diagnostic("MG0104", f"'{op}' of channel {channel} has no '{other}'", node.loc)
         else:
             yield from _pair_faults(channel, *sides["transfer_send"], *sides["transfer_recv"])

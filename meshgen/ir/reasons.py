@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from meshgen.errors import bracketed, place_text
-from meshgen.ir.dialects.shard.checks import TEXT_NAMES
 from meshgen.ir.graph import Node
+from meshgen.ir.op_names import TEXT_NAMES
 
 # Attributes of a collective that change nothing: its reason as text, and the numbers of the edges of stage
 # `materialize` (a value on its way to a use that needs it otherwise) that it serves.

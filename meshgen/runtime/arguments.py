@@ -10,7 +10,7 @@ import numpy as np
 
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.graph import TensorType, dtype_name
-from meshgen.runtime.manifest import Binding
+from meshgen.runtime.module_file.manifest import Binding
 
 Array = np.ndarray[Any, Any]
 Arguments: TypeAlias = Sequence[Any] | Mapping[str, Any]  # in the order of the inputs, or by name

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from meshgen.errors import Diagnostic, RuntimeFailure, bracketed
-from meshgen.runtime.plan import CONTROL, Item, Schedule
+from meshgen.ir.op_names import CONTROL
+from meshgen.runtime.plan import Item, Schedule
 
 Request = TypeVar("Request", covariant=True)  # what an engine waits for before it goes on
 Own = TypeVar("Own", bound="Frame")

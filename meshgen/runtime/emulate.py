@@ -13,7 +13,7 @@ from meshgen.emulator.launch import Checks, launch
 from meshgen.emulator.memory import Memory
 from meshgen.emulator.parse import parse
 from meshgen.emulator.program import Entry
-from meshgen.runtime.manifest import SCRATCH, Binary, Kernel
+from meshgen.runtime.module_file.manifest import SCRATCH, Binary, Kernel
 
 Array = np.ndarray[Any, Any]
 WARP = 32

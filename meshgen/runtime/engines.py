@@ -14,15 +14,15 @@ import numpy as np
 from meshgen.ccl.between import Post
 from meshgen.ccl.processes import Processes
 from meshgen.ccl.world import World
-from meshgen.runtime.bootstrap import time_out_of
 from meshgen.runtime.cuda import api
 from meshgen.runtime.cuda.code import code_of
 from meshgen.runtime.cuda.execute import Executor, Program
 from meshgen.runtime.emulate import Emulation, first_arch
 from meshgen.runtime.execute import Rank, run_alone
 from meshgen.runtime.launch import Launch, evaluated, interpreted
-from meshgen.runtime.manifest import Binding, Manifest
-from meshgen.runtime.ranks import gathered
+from meshgen.runtime.module_file.manifest import Binding, Manifest
+from meshgen.runtime.processes.bootstrap import time_out_of
+from meshgen.runtime.processes.ranks import gathered
 from meshgen.runtime.reference import place_arguments, plan_steps
 from meshgen.runtime.simulate import together
 

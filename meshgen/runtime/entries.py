@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from meshgen.runtime import limits
-from meshgen.runtime.checked import reading
-from meshgen.runtime.json_values import each_of, get, read_name, read_text, shown, table_of
-from meshgen.runtime.manifest import ENTRIES_FORMAT, Json
-from meshgen.runtime.members import Held, Members
 from meshgen.runtime.module import LoadedModule
+from meshgen.runtime.module_file import limits
+from meshgen.runtime.module_file.json_values import each_of, get, read_name, read_text, shown, table_of
+from meshgen.runtime.module_file.manifest import ENTRIES_FORMAT, Json
+from meshgen.runtime.module_file.members import Held, Members
+from meshgen.runtime.validation.checked import reading
 
 Digests = Mapping[str, str]  # SHA-256 by name of member
 

@@ -19,11 +19,12 @@ from meshgen.ccl.lower import lower
 from meshgen.ccl.processes import Processes
 from meshgen.ccl.steps import SCRATCH, BufferRef, Lowered
 from meshgen.ccl.transport import axes_of, launches, perform
-from meshgen.ir.evaluate.common import poison
+from meshgen.ir.op_names import CONTROL
 from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.common import poison
 from meshgen.runtime.control_flow import Choose, Issue, Move, code_of, follow, require_one_way
 from meshgen.runtime.launch import POISON, Launch
-from meshgen.runtime.plan import CONTROL, IN_PLACE, Item, Schedule
+from meshgen.runtime.plan import IN_PLACE, Item, Schedule
 
 Array = np.ndarray[Any, Any]
 

@@ -11,10 +11,11 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 from meshgen.errors import Diagnostic, RuntimeFailure
-from meshgen.ir.evaluate.evaluator import last_uses
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.op_names import CONTROL
+from meshgen.ops.evaluate.evaluator import last_uses
 from meshgen.runtime.host_memory import free_bytes
-from meshgen.runtime.manifest import Manifest
+from meshgen.runtime.module_file.manifest import Manifest
 
 _RANK_BYTES = 1 << 15  # of Python objects for each simulated rank
 _VIEWS = ("constant", "broadcast_in_dim", "transpose", "slice", "reverse", "iota")  # take no memory for elements
@@ -83,7 +84,7 @@ def _working_bytes(node: Node) -> int:
     if node.op in _VIEWS:
         return 0
     computed = sum(map(_computed_bytes, types))
-    if node.op in ("while", "if", "case"):
+    if node.op in CONTROL:
         return computed + max(map(body_bytes, node.regions))
     if node.regions:  # run on whole arrays
         computed *= 2 + sum(len(region.nodes) + len(region.inputs) for region in node.regions)

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from meshgen.ir.evaluate.elementwise import LIFTABLE
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import with_trait
 
-_SAME_INDEX = LIFTABLE | {"bitcast_convert", "to_partial"}
+_SAME_INDEX = with_trait(Trait.BROADCASTS) | {"bitcast_convert", "to_partial"}
 _SAME_ELEMENT = _SAME_INDEX | {"mask_padding", "reshape", "dynamic_update_slice"}  # of an operand of the result's size
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import Diagnostic, MissingError, RuntimeFailure
-from meshgen.ir.evaluate.common import Array
+from meshgen.ops.evaluate.common import Array
 
 INTERPRETER_LOCK = threading.RLock()
 

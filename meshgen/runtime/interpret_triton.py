@@ -28,9 +28,10 @@ from triton.runtime import interpreter as stock
 from triton.runtime.jit import JITFunction
 
 from meshgen.errors import Diagnostic, MeshgenError, RuntimeFailure
-from meshgen.ir.evaluate.common import Array
-from meshgen.ir.evaluate.elementwise import convert, erf_inv
 from meshgen.ir.graph import dtype_name
+from meshgen.ops.evaluate.common import Array
+from meshgen.ops.evaluate.elementwise import convert
+from meshgen.ops.special_functions import erf_inv
 
 _NARROW: dict[Any, np.dtype[Any]] = {
     tl.bfloat16: np.dtype(ml_dtypes.bfloat16),

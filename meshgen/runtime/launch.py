@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.evaluate.evaluator import Evaluator
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.evaluator import Evaluator
 from meshgen.runtime.emulate import EmulatedKernel
-from meshgen.runtime.manifest import Kernel, Manifest
+from meshgen.runtime.module_file.manifest import Kernel, Manifest
 from meshgen.runtime.simulate import rank_handlers
 
 POISON = 0xFF  # as every byte: NaN in any float type

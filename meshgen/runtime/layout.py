@@ -10,7 +10,7 @@ import numpy as np
 
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
-from meshgen.runtime.manifest import Binding, Manifest
+from meshgen.runtime.module_file.manifest import Binding, Manifest
 from meshgen.runtime.shards import assemble, shard_array
 from meshgen.spec import Sharding
 

@@ -10,22 +10,22 @@ import numpy as np
 
 from meshgen.errors import ArgumentError, Diagnostic, MissingError, ShardingError, UsageError, listed
 from meshgen.mesh import Mesh
-from meshgen.runtime import bootstrap
 from meshgen.runtime.arguments import Arguments, Shapes, arrays_of, by_name, shapes_given
-from meshgen.runtime.checker import check
 from meshgen.runtime.emulate import EmulatedKernel, Emulation, first_arch
 from meshgen.runtime.engines import ENGINES, Loaded, Run
 from meshgen.runtime.footprint import out_of_memory, require_memory
-from meshgen.runtime.manifest import Binary, Binding, Kernel, Manifest
-from meshgen.runtime.members import Members
+from meshgen.runtime.module_file.manifest import Binary, Binding, Kernel, Manifest
+from meshgen.runtime.module_file.members import Members
 from meshgen.runtime.open_program import Argument
 from meshgen.runtime.plan import Schedule
-from meshgen.runtime.ranks import require_same, told
+from meshgen.runtime.processes import bootstrap
+from meshgen.runtime.processes.ranks import require_same, told
 from meshgen.runtime.sizes import Given, bound, refuse_other_count
+from meshgen.runtime.validation.checker import check
 
 if TYPE_CHECKING:
-    from meshgen.runtime.session import Session
-    from meshgen.runtime.weights import Weights
+    from meshgen.runtime.sessions.session import Session
+    from meshgen.runtime.sessions.weights import Weights
 
 Array = np.ndarray[Any, Any]
 DEVICES = tuple(ENGINES)
@@ -250,8 +250,8 @@ class LoadedModule:
         Raises:
             UsageError: MG0001, MG0002; ArgumentError: MG0601, weights that do not fit; and as `run`.
         """
-        from meshgen.runtime.session import Session
-        from meshgen.runtime.session_devices import devices_of
+        from meshgen.runtime.sessions.session import Session
+        from meshgen.runtime.sessions.session_devices import devices_of
 
         modules = self.entries
         chosen = next((name for name, module in modules.items() if module is self), None) if self._is_chosen else None

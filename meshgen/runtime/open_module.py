@@ -11,19 +11,19 @@ import numpy as np
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.graph import dtype_name
 from meshgen.mesh import Mesh
-from meshgen.runtime import limits
 from meshgen.runtime.arguments import Arguments, Shapes, array_of, by_name
-from meshgen.runtime.checked import reading
-from meshgen.runtime.container import WEIGHTS
 from meshgen.runtime.emulate import Emulation
-from meshgen.runtime.manifest import Json, Manifest
-from meshgen.runtime.members import Held, Members, damaged
 from meshgen.runtime.module import LoadedModule
-from meshgen.runtime.open_manifest import decode_open
+from meshgen.runtime.module_file import limits
+from meshgen.runtime.module_file.container import WEIGHTS
+from meshgen.runtime.module_file.manifest import Json, Manifest
+from meshgen.runtime.module_file.members import Held, Members, damaged
+from meshgen.runtime.module_file.open_manifest import decode_open
+from meshgen.runtime.module_file.tensors import decode
 from meshgen.runtime.open_program import OpenProgram
 from meshgen.runtime.program import load_members
 from meshgen.runtime.sizes import Given, Sizes, axis_sizes, bound, refuse_other_count
-from meshgen.runtime.tensors import decode
+from meshgen.runtime.validation.checked import reading
 
 Array = np.ndarray[Any, Any]
 # Makes the members of a specialisation: the program on these meshes, with these shapes of inputs.

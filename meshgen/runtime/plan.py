@@ -1,6 +1,6 @@
 """What every rank runs in one step: items in one total order on streams, over buffers in one arena of bytes.
 
-Plain frozen values without the compiler: `codegen/schedule.py` makes them, `runtime/checker.py` proves them,
+Plain frozen values without the compiler: `codegen/schedule.py` makes them, `runtime/validation/checker.py` proves them,
 the module file stores them and the engines execute them. The same plan holds for all ranks.
 
 Streams: 0 computes, 1 communicates. A step begins when all streams are idle and the inputs are in place, and
@@ -22,6 +22,7 @@ from meshgen.ccl.collective import Collective
 from meshgen.ccl.cost import COMMUNICATIONS
 from meshgen.errors import bracketed
 from meshgen.ir.graph import Graph, TensorType
+from meshgen.ir.op_names import CONTROL
 from meshgen.mesh import Mesh
 from meshgen.runtime.in_place import overwrites
 
@@ -31,7 +32,6 @@ MOST_PARTS = 64  # of a buffer that several items write: for each read the check
 ALIGNMENT = 256  # bytes: what cudaMalloc guarantees, and a multiple of every vector load
 
 COLLECTIVES = COMMUNICATIONS  # ops that need other ranks; everything else in a plan is a kernel
-CONTROL = ("while", "if", "case")
 IN_PLACE = (
     "all_reduce",
 )  # ops that may write their result over their operand: NCCL's reductions, and steps that read before they write

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.runtime import limits
-from meshgen.runtime.checked import checked_manifest, load_part, reading
-from meshgen.runtime.checker_parts import check_parts
-from meshgen.runtime.manifest import Binding, Parts
-from meshgen.runtime.manifest_reading import parts_from_json
-from meshgen.runtime.members import Folder, Members, damaged
 from meshgen.runtime.module import LoadedModule, no_kernel
+from meshgen.runtime.module_file import limits
+from meshgen.runtime.module_file.manifest import Binding, Parts
+from meshgen.runtime.module_file.manifest_reading import parts_from_json
+from meshgen.runtime.module_file.members import Folder, Members, damaged
 from meshgen.runtime.sizes import Given, bound, refuse_other_count
+from meshgen.runtime.validation.checked import checked_manifest, load_part, reading
+from meshgen.runtime.validation.checker_parts import check_parts
 
 Array = np.ndarray[Any, Any]
 

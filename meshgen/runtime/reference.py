@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ccl.between import BETWEEN, Post
+from meshgen.ccl.between import Post
 from meshgen.ccl.local import Pending, communicate
 from meshgen.ir.graph import Node, Value
+from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.mesh import Mesh
 from meshgen.runtime.control_flow import require_one_way
 from meshgen.runtime.execute import Choice, Frame, Rank, Request
 from meshgen.runtime.launch import Launch
-from meshgen.runtime.manifest import Manifest
+from meshgen.runtime.module_file.manifest import Manifest
 from meshgen.runtime.plan import Item, Schedule
-from meshgen.runtime.ranks import assembled
+from meshgen.runtime.processes.ranks import assembled
 from meshgen.runtime.simulate import shard_array, together
 
 Array = np.ndarray[Any, Any]
@@ -56,7 +57,7 @@ def rank_steps(manifest: Manifest, place: Callable[[Frame, int], None], launch: 
                order: Sequence[int] | None = None) -> Generator[Node, None, list[Frame]]:  # fmt: skip
     """As `plan_steps`, with the frames of all ranks as they are at the end; `place` puts inputs and constants into one."""
     plan, mesh = manifest.plan, manifest.mesh
-    for each in (mesh, *(item.attrs["peer"] for item in plan.items if item.op in BETWEEN)):
+    for each in (mesh, *(item.attrs["peer"] for item in plan.items if item.op in BETWEEN_MESHES)):
         post.join(each)
     ranks = [Rank(plan, mesh, rank, launch, post.first_rank) for rank in range(mesh.size)]
     for number, rank in enumerate(ranks):

@@ -12,9 +12,9 @@ import numpy as np
 
 from meshgen.ccl.simulated import reduce_arrays
 from meshgen.errors import Diagnostic, NumbersDiffer
-from meshgen.ir.evaluate.common import Array, neutral, poisoned
 from meshgen.ir.graph import DTYPES, dtype_name
 from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.common import Array, neutral, poisoned
 from meshgen.spec import Sharding
 
 Shards = list[Array]  # one array per rank

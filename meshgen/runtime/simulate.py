@@ -12,23 +12,23 @@ from typing import TypeVar
 
 import numpy as np
 
-from meshgen.ccl.between import BETWEEN, Post
+from meshgen.ccl.between import Post
 from meshgen.ccl.simulated import COLLECTIVES, Mailbox, cut, run_collective
 from meshgen.errors import ArgumentError, Diagnostic, RuntimeFailure
-from meshgen.ir.evaluate.common import Array, Handler, RunRegion, narrow, neutral
-from meshgen.ir.evaluate.control import case_branch
-from meshgen.ir.evaluate.evaluator import Evaluator, last_uses
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.group_calls import calls_of
 from meshgen.ir.loops import always_ends
+from meshgen.ir.op_names import BETWEEN_MESHES, CONTROL
 from meshgen.ir.parts import parts_of
 from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.common import Array, Handler, RunRegion, narrow, neutral
+from meshgen.ops.evaluate.control import case_branch
+from meshgen.ops.evaluate.evaluator import Evaluator, last_uses
 from meshgen.runtime.shards import Shards, assemble, shard_all, shard_array
 
 T = TypeVar("T")
 _LOCAL_COLLECTIVES = ("all_slice", "to_partial")  # no communication: a kernel's body may hold them
 _RANK_OPS = ("process_index", "mask_padding", *_LOCAL_COLLECTIVES)
-_CONTROL = ("while", "if", "case")
 
 
 # The ops that ask for the rank --------------------------------------------------------------------------------
@@ -124,12 +124,12 @@ class Simulation:
         return run(self.module.kernels[node.attrs["kernel"]], args)
 
     def _node(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
-        if node.op in BETWEEN:
+        if node.op in BETWEEN_MESHES:
             return self._between(node, operands)
         if node.op in COLLECTIVES:
             pairs = zip(calls_of(node), operands, strict=True)
             return [run_collective(call, self.mesh, shards, self._mailbox) for call, shards in pairs]
-        if node.op in _CONTROL and any(_mentions(region, COLLECTIVES) for region in node.regions):
+        if node.op in CONTROL and any(_mentions(region, COLLECTIVES) for region in node.regions):
             return self._control(node, operands, values)
         return self._each_rank(node, operands, values)
 

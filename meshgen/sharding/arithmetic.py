@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from meshgen.errors import place_text
-from meshgen.ir.flops import CONTROL, node_flops, trips
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.op_names import WITH_PROGRAMS
 from meshgen.mesh import Mesh
+from meshgen.ops.flops import node_flops, trips
 from meshgen.sharding.live import local_type
 
 
@@ -46,7 +47,7 @@ class _Reader:
             elif node.op == "while":
                 for region in node.regions:
                     yield from self.graph(region, times * trips(node, graph))
-            elif node.op in CONTROL:
+            elif node.op in WITH_PROGRAMS:
                 ways = [list(self.graph(region, times)) for region in node.regions]
                 yield from max(ways, key=lambda way: sum(work.flops for work in way))
             elif flops := node_flops(node, self._local):

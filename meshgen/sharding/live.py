@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from meshgen.errors import bracketed, place_text
-from meshgen.ir.flops import CONTROL
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.op_names import WITH_PROGRAMS
 from meshgen.ir.regions import used_by
 from meshgen.mesh import Mesh
 
@@ -79,7 +79,7 @@ class _Reader:
 
     def _needs(self, node: Node) -> Peak:
         if node not in self._inner:
-            peaks = [self.peak(region) for region in node.regions if node.op in CONTROL]
+            peaks = [self.peak(region) for region in node.regions if node.op in WITH_PROGRAMS]
             self._inner[node] = max(peaks, key=lambda peak: peak.bytes, default=Peak(0))
         return self._inner[node]
 

@@ -15,11 +15,13 @@ from dataclasses import replace
 from meshgen.ccl.cost import TRANSFERS
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import Graph, Node, NodeSharding, Value
-from meshgen.ir.infer.control import MANUAL_OPS, axes_in
 from meshgen.mesh import Mesh, split_ref
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import with_trait
+from meshgen.ops.rules.rule import picked_kind
+from meshgen.ops.types.control import axes_in
 from meshgen.sharding.partition import graph_faults, local_body
 from meshgen.sharding.partitioners.registry import Site, partitioner
-from meshgen.sharding.rules.rule import picked_kind
 from meshgen.spec import Sharding
 
 ON_TILES = "on_tiles"  # a collective of a body while that is written out: its own axes are not those of its shardings
@@ -47,7 +49,7 @@ def wrapped(graph: Graph) -> Graph:
     """The graph of a body with its collectives marked as such, so that they are not taken for reshards."""
     nodes = [replace(node, regions=tuple(map(wrapped, node.regions))) for node in graph.nodes]
     for node in nodes:
-        if node.op in (*MANUAL_OPS, "process_index"):
+        if node.op in (*with_trait(Trait.IN_BODIES), "process_index"):
             node.op, node.attrs = ON_TILES, {"op": node.op, "attrs": node.attrs}
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)
 

@@ -14,19 +14,18 @@ from dataclasses import replace
 
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir.canonical import canonical_order
-from meshgen.ir.graph import WISHES, Annotation, Graph, Module, Node, NodeSharding, Value
+from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import has_annotations, is_open
+from meshgen.ir.op_names import ANNOTATIONS, CONTROL
 from meshgen.ir.regions import rewired
-from meshgen.ir.sizes import output_names
 from meshgen.mesh import Mesh
 from meshgen.sharding.copies import Copies, Names, Party
 from meshgen.sharding.manual_bodies import wrapped, written_out
 from meshgen.sharding.propagation.tiles import free_part
 from meshgen.sharding.reshard.plan import same_layout
 from meshgen.sharding.unknown import at_nominal_sizes
+from meshgen.sizes.program import output_names
 from meshgen.spec import Sharding
-
-_CONTROL = ("while", "case", "if")
 
 
 @at_nominal_sizes
@@ -65,7 +64,7 @@ def _check(module: Module) -> None:
 def _all_nodes(graph: Graph) -> Iterator[Node]:
     """Nodes in canonical order, those of loops and branches before their op."""
     for node in canonical_order(graph):
-        for region in node.regions if node.op in _CONTROL or is_open(node) else ():
+        for region in node.regions if node.op in CONTROL or is_open(node) else ():
             yield from _all_nodes(region)
         yield node
 
@@ -75,7 +74,7 @@ def annotations_of(graph: Graph) -> Iterator[Node]:
     for node in graph.nodes:
         if node.op == "annotate":
             yield node
-        for region in node.regions if node.op in _CONTROL or is_open(node) else ():
+        for region in node.regions if node.op in CONTROL or is_open(node) else ():
             yield from annotations_of(region)
 
 
@@ -131,7 +130,7 @@ class _Writer:
         lies = _lies(node)
         name = node.results[0].name if node.results else ""
         party = _party("annotation" if node.op == "annotate" else node.op, lies.why, name, node.loc)
-        if node.op in WISHES:
+        if node.op in ANNOTATIONS:
             self._write_annotation(node, party, nodes)
             return
         operands = [self._copies[v].get(s, party) for v, s in zip(node.operands, lies.operands, strict=True)]
@@ -179,7 +178,7 @@ class _Writer:
     def _region(self, node: Node, number: int) -> Graph:
         """A region of control flow lies as the op's own values; bodies of other ops work on scalars, which no axis splits."""
         old, lies = node.regions[number], _lies(node)
-        if node.op not in _CONTROL:
+        if node.op not in CONTROL:
             return without_annotations(old)
         inputs = [Value(v.type, v.name, s, v.loc) for v, s in zip(old.inputs, _inner(node), strict=True)]
         new = Graph(old.name, inputs)
@@ -199,7 +198,7 @@ def without_annotations(graph: Graph) -> Graph:
     nodes: list[Node] = []
     for node in graph.nodes:
         node = rewired(node, now)
-        if node.op in WISHES:
+        if node.op in ANNOTATIONS:
             now[node.result] = node.operands[0]
         else:
             nodes.append(replace(node, regions=tuple(map(without_annotations, node.regions))))
@@ -231,10 +230,10 @@ def _wanted(graph: Graph, mesh: Mesh, ins: Sequence[Sharding], outs: Sequence[Sh
 
     for node in _all_nodes(graph):
         lies = _lies(node)
-        want(node.operands, lies.results if node.op in WISHES else lies.operands)
-        for number, region in enumerate(node.regions if node.op in _CONTROL else ()):
+        want(node.operands, lies.results if node.op in ANNOTATIONS else lies.operands)
+        for number, region in enumerate(node.regions if node.op in CONTROL else ()):
             want(region.outputs, _given(node, number))
-        if node.op in WISHES:
+        if node.op in ANNOTATIONS:
             value = same.get(node.operands[0], node.operands[0])
             if value in made and same_layout(made[value], lies.results[0], value.type, mesh):
                 same[node.results[0]] = value
@@ -248,7 +247,7 @@ def _made(graph: Graph) -> dict[Value, Sharding]:
     for node in graph.nodes:
         lies = _lies(node)
         made |= zip(node.results, lies.results, strict=True)
-        for region in node.regions if node.op in _CONTROL else ():
+        for region in node.regions if node.op in CONTROL else ():
             made |= zip(region.inputs, _inner(node), strict=True)
             made |= _made(region)
     return made

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from meshgen.ccl.between import BETWEEN
 from meshgen.errors import Diagnostic, ProgramError, ShardingError
 from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.op_names import BETWEEN_MESHES, CONTROL
 from meshgen.ir.partial_kinds import kind_faults
 from meshgen.ir.regions import needed_nodes
 from meshgen.mesh import Mesh
+from meshgen.ops.registry import has_rule, rule_of
 from meshgen.sharding.partitioners import PARTITIONERS, LocalBuilder, Site, lies, local_type
-from meshgen.sharding.partitioners.legality import CONTROL, find_control_fault, find_fault
+from meshgen.sharding.partitioners.legality import find_control_fault, find_fault
 from meshgen.sharding.partitioners.local_moves import cut
-from meshgen.sharding.rules import RULES, rule_of
 from meshgen.sharding.unknown import for_all_sizes
 from meshgen.spec import Sharding
 
@@ -73,7 +73,7 @@ def partition(module: Module, arguments: str = "local") -> Module:
 
 def live_nodes(graph: Graph) -> list[Node]:
     """Nodes whose results are used, and those that other devices wait for."""
-    return needed_nodes(graph.nodes, graph.outputs, lambda node: node.op in ("send", "recv", *BETWEEN))
+    return needed_nodes(graph.nodes, graph.outputs, lambda node: node.op in ("send", "recv", *BETWEEN_MESHES))
 
 
 def _write(graph: Graph, builder: LocalBuilder, made: dict[Value, Value]) -> None:
@@ -153,7 +153,7 @@ def _value_faults(value: Value, mesh: Mesh) -> list[Diagnostic]:
 
 
 def _node_faults(node: Node, mesh: Mesh) -> list[Diagnostic]:
-    if node.op in RULES and node.op in PARTITIONERS:
+    if has_rule(node.op) and node.op in PARTITIONERS:
         fault = find_fault(node, rule_of(node), mesh)
         return [Diagnostic("MG0206", f"'{node.op}': {fault}", node.loc)] if fault else []
     if node.op in CONTROL:

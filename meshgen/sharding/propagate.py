@@ -19,17 +19,9 @@ from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.axis_parts import AxisParts, merge
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import is_open
-from meshgen.ir.manual_tiles import manual_faults
+from meshgen.ir.op_names import CONTROL
 from meshgen.mesh import Mesh, split_ref
-from meshgen.sharding.equal_programs.alternatives import alternatives
-from meshgen.sharding.equal_programs.bodies import everywhere
-from meshgen.sharding.equal_programs.common_values import merge_common_values
-from meshgen.sharding.equal_programs.compare import CHOOSING, Seconds, planned_seconds
-from meshgen.sharding.equal_programs.frame_rewrite import in_one_frame
-from meshgen.sharding.equal_programs.idle_moves import without_idle_moves
-from meshgen.sharding.equal_programs.own_rows import own_rows
-from meshgen.sharding.equal_programs.places_at_zero import places_at_zero
-from meshgen.sharding.equal_programs.sums_of_pads import sums_of_pads
+from meshgen.ops.manual_tiles import manual_faults
 from meshgen.sharding.propagation.axes import USUAL, Axes, Decision, Start, view_of
 from meshgen.sharding.propagation.axis_cuts import axis_cuts
 from meshgen.sharding.propagation.control import flatten
@@ -39,6 +31,15 @@ from meshgen.sharding.propagation.labels import Label
 from meshgen.sharding.propagation.order import Orders, axis_orders
 from meshgen.sharding.propagation.sites import Site, sites_of, wish_of
 from meshgen.sharding.propagation.tiles import free_part, joined
+from meshgen.sharding.rewrites.alternatives import alternatives
+from meshgen.sharding.rewrites.bodies import everywhere
+from meshgen.sharding.rewrites.common_values import merge_common_values
+from meshgen.sharding.rewrites.compare import CHOOSING, Seconds, planned_seconds
+from meshgen.sharding.rewrites.frame_rewrite import in_one_frame
+from meshgen.sharding.rewrites.idle_moves import without_idle_moves
+from meshgen.sharding.rewrites.own_rows import own_rows
+from meshgen.sharding.rewrites.places_at_zero import places_at_zero
+from meshgen.sharding.rewrites.sums_of_pads import sums_of_pads
 from meshgen.sharding.unknown import at_nominal_sizes
 from meshgen.spec import Sharding
 
@@ -231,7 +232,7 @@ def _with_shardings(graph: Graph, found: dict[Node, NodeSharding], made: dict[Va
     nodes: list[Node] = []
     for node in graph.nodes:
         lies = found.get(node)
-        if node.op in ("while", "case", "if"):
+        if node.op in CONTROL:
             results = tuple(made[value] for value in node.results)
             arguments = (Sharding(()), *(made[value] for value in node.regions[0].inputs))
             lies = NodeSharding(results if node.op == "while" else arguments, results)
@@ -240,7 +241,7 @@ def _with_shardings(graph: Graph, found: dict[Node, NodeSharding], made: dict[Va
                 _taken(node, made), tuple(made[value] for value in node.results), (), _manual_why(node, mesh)
             )
         regions = node.regions
-        if node.op in ("while", "case", "if") or is_open(node):
+        if node.op in CONTROL or is_open(node):
             regions = tuple(_with_shardings(region, found, made, mesh) for region in regions)
         nodes.append(replace(node, sharding=lies, regions=regions))
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)

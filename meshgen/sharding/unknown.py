@@ -16,8 +16,8 @@ from typing import Any, Concatenate, ParamSpec, cast
 
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding
-from meshgen.ir.sizes import input_names, refuse_unknown_dims
 from meshgen.mesh import Mesh, split_ref
+from meshgen.sizes.program import input_names, refuse_unknown_dims
 from meshgen.spec import Sharding
 
 NOMINAL_SIZE = 2  # the least with which anything is split

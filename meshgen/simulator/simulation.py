@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from meshgen.ccl.between import BETWEEN
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Item, Schedule
 from meshgen.simulator.machine import DEFAULT, Machine, machine_of
@@ -128,7 +128,7 @@ def _play(timelines: Sequence[Timeline], machine: Machine) -> None:
     while ready:
         number = ready.pop()
         for item in queues[number]:
-            if item.op not in BETWEEN:
+            if item.op not in BETWEEN_MESHES:
                 timelines[number].issue(item)
                 continue
             channel = item.attrs["channel"]

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.ir.op_names import CONTROL
 from meshgen.mesh import Mesh
-from meshgen.runtime.plan import CONTROL, STREAMS, Item, Schedule
+from meshgen.runtime.plan import STREAMS, Item, Schedule
 from meshgen.simulator.groups import groups_of
 from meshgen.simulator.machine import Machine
 from meshgen.simulator.network import axes_of, group_seconds, packing_seconds

@@ -10,7 +10,8 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from meshgen.runtime.plan import COMMUNICATION, COMPUTE, CONTROL
+from meshgen.ir.op_names import CONTROL
+from meshgen.runtime.plan import COMMUNICATION, COMPUTE
 from meshgen.simulator.network import moved_bytes
 from meshgen.simulator.simulation import PartTimes, Simulation
 from meshgen.simulator.timeline import Span

@@ -12,7 +12,7 @@ import pytest
 
 from meshgen.cli import main
 from meshgen.frontend.mlir import read_mlir
-from meshgen.ir.text import print_text
+from meshgen.mlir.text import print_text
 from meshgen.runtime.loading import load
 from tests.acceptance.cases import CASES, PROGRAMS, arguments, needs_cases, recipe, small
 

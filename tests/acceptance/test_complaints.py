@@ -13,15 +13,12 @@ import pytest
 import meshgen as mg
 from meshgen import P, api
 from meshgen.cli import main
+from meshgen.compiled.executable import Executable
 from meshgen.errors import ProgramError, ScheduleError, ShardingError
-from meshgen.executables.executable import Executable
-from meshgen.ir.flops import CONTROL
-from meshgen.ir.graph import WISHES
-from meshgen.ir.infer.inference import INFERENCE
-from meshgen.ir.infer.sharding import COLLECTIVE_OPS
-from meshgen.ir.infer.sizes import INFERENCE as SIZE_OPS
-from meshgen.runtime.checker import check
-from meshgen.sharding.rules.registry import RULES
+from meshgen.ir.op_names import ANNOTATIONS, CONTROL
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import OPS, has_rule, with_trait
+from meshgen.runtime.validation.checker import check
 
 Array = np.ndarray[Any, Any]
 Program = Callable[..., Any]
@@ -227,14 +224,14 @@ def test_all_ranks_run_collectives_of_all_groups_in_one_proven_order() -> None:
 
 def test_every_operation_has_a_rule() -> None:
     """No operation waits for somebody to write a strategy for it."""
-    communicate = {*COLLECTIVE_OPS, "process_index", "mask_padding"}
+    communicate = {*with_trait(Trait.COLLECTIVE), "process_index", "mask_padding"}
     without = {
-        *SIZE_OPS,
-        *WISHES,
+        *with_trait(Trait.SIZE_QUERY),
+        *ANNOTATIONS,
         *CONTROL,
         "kernel",
         "view",
         "subview",
         "join",
     }  # resolved before, wishes, walked through, made later
-    assert sorted({*INFERENCE} - {*RULES} - communicate - without) == []
+    assert sorted({name for name in OPS if not has_rule(name)} - communicate - without) == []

@@ -10,7 +10,7 @@ import pytest
 
 from meshgen import api
 from meshgen.codegen.build import build_kernels, request_of
-from meshgen.executables.executable import Executable
+from meshgen.compiled.executable import Executable
 from tests.acceptance.cases import ROOT, needs_cases, realistic, small
 
 EXAMPLE = ROOT / "examples" / "transformer_block.mlir"

@@ -10,7 +10,7 @@ import pytest
 from bench.stack import stack
 from meshgen import api
 from meshgen.cli import main
-from meshgen.executables.executable import Executable
+from meshgen.compiled.executable import Executable
 from meshgen.runtime.loading import load
 from tests.counting import calls
 

@@ -13,7 +13,7 @@ from meshgen.api import read
 from meshgen.ir.graph import Module
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
-from meshgen.sharding.oracle import check
+from meshgen.testing.oracle import check
 
 jax = pytest.importorskip("jax")
 jnp, lax = jax.numpy, jax.lax

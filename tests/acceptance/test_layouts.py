@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from meshgen import api
-from meshgen.executables.executable import Executable
-from meshgen.ir.infer.sharding import COLLECTIVE_OPS
-from meshgen.sharding.oracle import check
+from meshgen.compiled.executable import Executable
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import with_trait
+from meshgen.testing.oracle import check
 
 jax = pytest.importorskip("jax")
 jnp, P = jax.numpy, jax.sharding.PartitionSpec
@@ -89,7 +90,9 @@ def is_right(executable: Executable) -> bool:
 def moved(executable: Executable) -> set[tuple[str, tuple[int | None, ...]]]:
     """Collectives, each with the whole shape of what it moves."""
     nodes = executable.stages["optimize"].graph.nodes
-    return {(n.op, n.operands[0].type.shape) for n in nodes if n.op in COLLECTIVE_OPS and n.op not in LOCAL}
+    return {
+        (n.op, n.operands[0].type.shape) for n in nodes if n.op in with_trait(Trait.COLLECTIVE) and n.op not in LOCAL
+    }
 
 
 @cache

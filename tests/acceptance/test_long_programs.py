@@ -13,8 +13,8 @@ import meshgen as mg
 from meshgen.cli import main
 from meshgen.errors import ProgramError
 from meshgen.ir.canonical import canonical_order
-from meshgen.ir.infer.limits import MAX_NESTING
-from meshgen.ir.text import parse_text
+from meshgen.ir.limits import MAX_NESTING
+from meshgen.mlir.text import parse_text
 
 LENGTH = 1050  # more than Python's stack has frames
 T, INDEX = "tensor<8x4xf32>", "tensor<i32>"

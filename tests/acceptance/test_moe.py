@@ -8,9 +8,9 @@ import pytest
 import meshgen as mg
 from examples.moe import MESH, experts, specs
 from meshgen import api
-from meshgen.executables.executable import Executable
-from meshgen.ir.text import print_text
-from meshgen.sharding.oracle import check
+from meshgen.compiled.executable import Executable
+from meshgen.mlir.text import print_text
+from meshgen.testing.oracle import check
 
 
 def planned(count: int, tokens: int = 48, width: int = 8, hidden: int = 16, slots: int = 5) -> Executable:

@@ -13,9 +13,9 @@ import pytest
 
 from meshgen import api
 from meshgen.cli import main
-from meshgen.executables.executable import Executable
+from meshgen.compiled.executable import Executable
 from meshgen.ir.graph import Value
-from meshgen.ir.text import parse_text, print_text
+from meshgen.mlir.text import parse_text, print_text
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 GOLDEN = DATA / "golden"

@@ -15,7 +15,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import meshgen as mg
-from meshgen.executables.executable import Executable
+from meshgen.compiled.executable import Executable
 from tests.acceptance import device_model as model
 from tests.acceptance.device_model import Array, Device, Tensors
 

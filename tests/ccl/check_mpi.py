@@ -22,7 +22,7 @@ from meshgen.errors import RuntimeFailure
 from meshgen.ir.graph import Node
 from meshgen.ir.group_calls import calls_of
 from meshgen.mesh import Mesh, make_mesh
-from meshgen.runtime.bootstrap import world
+from meshgen.runtime.processes.bootstrap import world
 from tests.ccl.lowered import JUNK, Array, defined, meant, same
 from tests.ccl.random_collectives import Case, random_bytes, random_case
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from meshgen.codegen.build import build_kernels, request_of
 from meshgen.codegen.triton_source import KernelSource, kernel_source
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
-from meshgen.ir.infer.inference import infer_types
 from meshgen.mesh import Mesh, make_mesh
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.ops.types.inference import infer_types
 from meshgen.runtime.interpret import InterpretedKernel
 from tests.emulator.programs import emulate
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen.answers.memory import memory_of
 from meshgen.api import plan
+from meshgen.compiled.executable import Executable
 from meshgen.errors import ModuleError, ScheduleError
-from meshgen.executables.executable import Executable
-from meshgen.runtime.checker import check
+from meshgen.reports.memory import memory_of
 from meshgen.runtime.emulate import Emulation
+from meshgen.runtime.validation.checker import check
 from meshgen.simulator.simulation import Scheduled, simulate
 from meshgen.simulator.trace import memory_over_time, peak_of
 from tests.runtime.test_module_damage import forged

@@ -12,8 +12,8 @@ from meshgen.ccl.cost import collective_seconds
 from meshgen.codegen.edge_buffers import edge_buffers
 from meshgen.codegen.fuse import fuse
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
-from meshgen.ir.infer.inference import verify_node
 from meshgen.mesh import Mesh, make_mesh
+from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.simulate import Simulation
 from tests.ccl.random_collectives import random_case
 

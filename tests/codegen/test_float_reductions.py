@@ -11,8 +11,8 @@ import meshgen as mg
 from meshgen.ccl.lower_groups import native_reduction
 from meshgen.codegen.float_reductions import float_reductions
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value, is_float
-from meshgen.ir.infer.inference import verify_graph
 from meshgen.mesh import make_mesh
+from meshgen.ops.types.inference import verify_graph
 from meshgen.runtime.simulate import simulate
 from meshgen.spec import P
 

@@ -14,8 +14,8 @@ from test_triton_source_reductions import layer_norm, softmax
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.fusion.split import split_reductions
 from meshgen.codegen.triton_source import kernel_source
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
+from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.runtime.simulate import Simulation
 
 Array = np.ndarray[Any, Any]

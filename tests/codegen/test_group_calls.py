@@ -18,12 +18,12 @@ from meshgen.codegen.schedule import schedule
 from meshgen.codegen.schedule_stage import scheduled
 from meshgen.errors import ProgramError, ScheduleError
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
-from meshgen.ir.text import parse_text, print_text
 from meshgen.mesh import make_mesh
-from meshgen.runtime.checker import check
+from meshgen.mlir.text import parse_text, print_text
 from meshgen.runtime.loading import load
 from meshgen.runtime.plan import Item, Schedule
 from meshgen.runtime.simulate import simulate
+from meshgen.runtime.validation.checker import check
 from meshgen.spec import P
 from tests.codegen.programs import costs, f32
 

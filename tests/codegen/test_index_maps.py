@@ -11,8 +11,8 @@ from bodies import ONE, Body, launch
 from layouts import Array, arguments, map_of_layouts, product_of_layouts, sum_of_layouts
 
 from meshgen.codegen.triton_source import kernel_source
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Graph
+from meshgen.ops.evaluate.evaluator import evaluate
 
 
 def agrees(graph: Graph, args: list[Array]) -> None:

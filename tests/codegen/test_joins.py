@@ -8,20 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from meshgen.answers.memory import memory_of
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.package import write_module
 from meshgen.codegen.schedule import schedule
 from meshgen.codegen.schedule_stage import scheduled
 from meshgen.errors import ScheduleError
 from meshgen.ir.graph import Graph, Module, TensorType, Value
-from meshgen.ir.text import parse_text, print_text
 from meshgen.mesh import make_mesh
+from meshgen.mlir.text import parse_text, print_text
+from meshgen.reports.memory import memory_of
 from meshgen.runtime import writes
-from meshgen.runtime.checker import check
 from meshgen.runtime.loading import load
 from meshgen.runtime.plan import MOST_PARTS, Item, Schedule
 from meshgen.runtime.simulate import simulate
+from meshgen.runtime.validation.checker import check
 from meshgen.spec import P
 from tests.codegen.programs import costs, f32
 

@@ -9,8 +9,8 @@ import pytest
 
 import meshgen as mg
 from meshgen import api
-from meshgen.ir.evaluate.evaluator import evaluate
-from meshgen.ir.text import parse_text
+from meshgen.mlir.text import parse_text
+from meshgen.ops.evaluate.evaluator import evaluate
 
 # A kernel of its own makes what only a view of it is read of.
 SORTED = """

@@ -9,8 +9,8 @@ from meshgen.codegen.schedule import schedule
 from meshgen.errors import CodegenError, ScheduleError
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.mesh import make_mesh
-from meshgen.runtime.checker import check
 from meshgen.runtime.plan import Schedule
+from meshgen.runtime.validation.checker import check
 from meshgen.spec import P
 from tests.codegen.programs import costs, f32, module
 from tests.runtime.test_checker import with_item

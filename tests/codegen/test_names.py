@@ -15,9 +15,9 @@ from meshgen.codegen.build import build_kernels, request_of
 from meshgen.codegen.emit.names import entry_name
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.triton_source import KernelSource, kernel_source
-from meshgen.ir.evaluate.evaluator import HANDLERS
 from meshgen.ir.graph import Graph, Module
 from meshgen.kernels.functions import FUNCTIONS
+from meshgen.ops.registry import with_meaning
 
 ODD = ["tl", "triton", "i", "tile", "acc", "2x", "", "π", "a b", "_", "__init__", "x.y", "BLOCK", "k"]
 
@@ -37,7 +37,7 @@ def names_in(source: KernelSource) -> tuple[str, list[str]]:
     return entry.name, [argument.arg for argument in entry.args.args]
 
 
-@pytest.mark.parametrize("names", [sorted(HANDLERS), sorted(FUNCTIONS), [*keyword.kwlist, *keyword.softkwlist], ODD],
+@pytest.mark.parametrize("names", [sorted(with_meaning()), sorted(FUNCTIONS), [*keyword.kwlist, *keyword.softkwlist], ODD],
                          ids=["operations", "functions", "keywords", "odd"])  # fmt: skip
 def test_a_kernel_can_have_every_name(names: list[str]) -> None:
     for name in names:

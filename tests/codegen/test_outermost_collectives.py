@@ -13,8 +13,8 @@ from meshgen.ccl.packing import packing
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.outermost_collectives import outermost_collectives
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
-from meshgen.ir.infer.inference import verify_node
 from meshgen.mesh import Mesh, make_mesh
+from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.simulate import Simulation
 from meshgen.spec import P
 from tests.ccl.random_collectives import Case, random_case

@@ -11,9 +11,9 @@ from meshgen.codegen.build import BuiltKernel
 from meshgen.codegen.package import write_module
 from meshgen.codegen.schedule import schedule
 from meshgen.errors import ArgumentError, Location, ScheduleError, UsageError
-from meshgen.runtime import container, tensors
-from meshgen.runtime.container import LINE, PAGE, Entry, layout
-from meshgen.runtime.manifest import FORMAT
+from meshgen.runtime.module_file import container, tensors
+from meshgen.runtime.module_file.container import LINE, PAGE, Entry, layout
+from meshgen.runtime.module_file.manifest import FORMAT
 from tests.codegen.programs import costs, layers, mixed
 
 

@@ -13,15 +13,15 @@ from bodies import launch
 
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.commands.kernel_check import worst_error
-from meshgen.commands.random_programs import options_of, program_of
 from meshgen.errors import CodegenError, MeshgenError
-from meshgen.ir.evaluate.evaluator import Evaluator
 from meshgen.ir.graph import Graph
-from meshgen.ir.tolerance.bounds import error_bound
 from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.evaluator import Evaluator
+from meshgen.ops.tolerance.bounds import error_bound
 from meshgen.pipeline import Timing, run_stages
 from meshgen.runtime.random_arrays import random_array
 from meshgen.runtime.simulate import rank_handlers
+from meshgen.testing.random_programs import options_of, program_of
 
 COUNT = int(os.environ.get("MESHGEN_RANDOM_KERNELS", "18"))
 AT_ONCE = 6

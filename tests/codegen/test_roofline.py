@@ -5,9 +5,9 @@ from __future__ import annotations
 from bodies import Body
 
 from meshgen.codegen.roofline import DEVICES, device_of, kernel_bytes, kernel_seconds
-from meshgen.ir.flops import graph_flops
 from meshgen.ir.graph import Graph
 from meshgen.kernels.matmul import candidates, choose_tile
+from meshgen.ops.flops import graph_flops
 
 
 def product(m: int, k: int, n: int, dtype: str = "bf16") -> Graph:

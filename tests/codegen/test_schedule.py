@@ -18,8 +18,8 @@ from meshgen.codegen.timeline import Task, start_times
 from meshgen.errors import CodegenError, Location, UsageError
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import make_mesh
-from meshgen.runtime.checker import check
 from meshgen.runtime.plan import ALIGNMENT, COMMUNICATION, COMPUTE, STREAMS
+from meshgen.runtime.validation.checker import check
 from tests.codegen.programs import costs, layers, mixed
 
 

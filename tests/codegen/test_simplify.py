@@ -7,8 +7,8 @@ import pytest
 from bodies import Body, random_args
 
 from meshgen.codegen.simplify import simplify
-from meshgen.ir.evaluate.evaluator import Evaluator, evaluate
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ops.evaluate.evaluator import Evaluator, evaluate
 
 
 def ops(graph: Graph) -> list[str]:

@@ -15,13 +15,13 @@ from meshgen.codegen.package import write_module
 from meshgen.codegen.schedule import schedule
 from meshgen.codegen.schedule_stage import scheduled
 from meshgen.errors import ScheduleError
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Graph, Module, TensorType, Value
-from meshgen.ir.text import parse_text, print_text
 from meshgen.mesh import make_mesh
-from meshgen.runtime.checker import check
+from meshgen.mlir.text import parse_text, print_text
+from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.runtime.loading import load
 from meshgen.runtime.plan import Schedule
+from meshgen.runtime.validation.checker import check
 from meshgen.spec import P, Sharding
 from tests.codegen.programs import costs, f32
 

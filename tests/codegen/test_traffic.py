@@ -8,8 +8,8 @@ from bodies import Body, random_args
 from test_fuse import fused, run
 
 from meshgen.codegen.fusion import traffic
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Graph, Module, TensorType, Value
+from meshgen.ops.evaluate.evaluator import evaluate
 
 
 def reads_only_what_is_made(module: Module) -> None:

@@ -13,9 +13,9 @@ from scipy.special import erfinv
 from meshgen.codegen.build import build_kernels, request_of
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.errors import CodegenError
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import DTYPES, Graph
 from meshgen.mesh import make_mesh
+from meshgen.ops.evaluate.evaluator import evaluate
 
 INF, NAN, LEAST = np.inf, np.nan, -(2**31)
 UNARY = [

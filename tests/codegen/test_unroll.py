@@ -9,8 +9,8 @@ from meshgen.codegen.schedule import schedule
 from meshgen.codegen.unroll import unroll
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import make_mesh
-from meshgen.runtime.checker import check
 from meshgen.runtime.simulate import simulate
+from meshgen.runtime.validation.checker import check
 from meshgen.spec import P
 from tests.codegen.programs import costs, f32
 

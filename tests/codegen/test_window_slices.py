@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from meshgen.codegen.window_slices import MOST_PLACES, window_slices
-from meshgen.ir.evaluate.common import neutral
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ir.infer.inference import verify_node
+from meshgen.ops.evaluate.common import neutral
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.ops.types.inference import verify_node
 from tests.codegen.bodies import check
 
 KINDS = {"f32": ("add", "multiply", "maximum", "minimum"), "bf16": ("add", "maximum"), "i32": ("add", "minimum", "xor"), "i1": ("and", "or")}  # fmt: skip

@@ -12,12 +12,12 @@ from meshgen.api import read
 from meshgen.cli import main
 from meshgen.errors import RuntimeFailure
 from meshgen.ir.graph import Graph
-from meshgen.ir.tolerance.memory import most_bytes
+from meshgen.ops.tolerance.memory import most_bytes
 from meshgen.runtime import footprint
 from meshgen.runtime.host_memory import free_bytes
 from meshgen.runtime.loading import load
-from meshgen.sharding.generate import random_arguments
-from meshgen.sharding.oracle import meaning
+from meshgen.testing.oracle import meaning
+from meshgen.testing.random_graphs import random_arguments
 
 PROGRAM = """sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func @main(%a: tensor<ROWSx64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %w: tensor<64x64xf32>) -> tensor<ROWSx64xf32> {

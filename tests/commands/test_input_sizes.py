@@ -17,8 +17,8 @@ from meshgen.commands import arrays
 from meshgen.commands.arrays import load_arrays
 from meshgen.errors import Diagnostic, Location, UsageError
 from meshgen.frontend import mlir
-from meshgen.runtime import json_values
-from meshgen.runtime.json_values import read_json
+from meshgen.runtime.module_file import json_values
+from meshgen.runtime.module_file.json_values import read_json
 
 PROGRAM = "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %a : tensor<4xf32>\n}\n"
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from meshgen.cli import main
-from meshgen.codegen.emit.ops import POINTER_TYPES
 from meshgen.ir.graph import DTYPES, TensorType
+from meshgen.ops.triton.registers import POINTER_TYPES
 from meshgen.runtime.random_arrays import random_array
 
 DTYPES_OF_KERNELS = tuple(POINTER_TYPES)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from meshgen.answers.tables import Table, render, table_of
 from meshgen.cli import main
 from meshgen.commands.packages import EXTRAS, NEEDS, install_line
+from meshgen.reports.tables import Table, render, table_of
 
 PROGRAM = "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n  %0 = stablehlo.tanh %a : tensor<4xf32>\n  return %0 : tensor<4xf32>\n}\n"
 MESH = ["--mesh", "a=2", "--target", "cpu"]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from meshgen.cli import main
-from meshgen.executables.open_sizes import AHEAD, AT_LOAD
-from tests.executables.open_programs import PROGRAM, STAGES, rows
+from meshgen.compiled.open_sizes import AHEAD, AT_LOAD
+from tests.compiled.open_programs import PROGRAM, STAGES, rows
 
 
 @pytest.fixture

@@ -10,21 +10,20 @@ import pytest
 
 from meshgen import api
 from meshgen.cli import main
-from meshgen.commands.random_programs import check_random, closings, find_fault, is_open, options_of, program_of
-from meshgen.executables.open_sizes import OpenExecutable
+from meshgen.compiled.open_sizes import OpenExecutable
 from meshgen.frontend.mlir import read_mlir
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.infer.inference import INFERENCE
-from meshgen.ir.infer.sizes import INFERENCE as SIZE_OPS
-from meshgen.ir.text import parse_text, print_text
 from meshgen.mesh import split_ref
+from meshgen.mlir.text import parse_text, print_text
+from meshgen.ops.registry import OPS
 from meshgen.pipeline import Options, Timing, run_stages
-from meshgen.sharding.generate import random_open_program, random_program_on_two_meshes
-from meshgen.sharding.generators.writer import INTEGERS
-from meshgen.sharding.meshes.place import place
-from meshgen.sharding.oracle import Run, check
+from meshgen.sharding.multi_mesh.place import place
 from meshgen.sharding.partitioners import PARTITIONERS, Site
 from meshgen.spec import PARTIAL_KINDS, Sharding
+from meshgen.testing.generators.writer import INTEGERS
+from meshgen.testing.oracle import Run, check
+from meshgen.testing.random_graphs import random_open_program, random_program_on_two_meshes
+from meshgen.testing.random_programs import check_random, closings, find_fault, is_open, options_of, program_of
 from tests.trials import trials
 
 GROUP = 50  # random programs, so that a failure names a few seeds; `meshgen check --random N` makes any number of them
@@ -78,7 +77,7 @@ def test_the_programs_cover_all_ops_and_all_kinds_of_shardings() -> None:
             seen["size 1"] += any(mesh.axis_size(ref) == 1 for ref in refs)
             seen["order of axes"] += any(sorted(axes, key=mesh.order) != list(axes) for axes in sharding.dims)
             seen["several kinds"] += len({kind for _, kind in sharding.partial}) > 1
-    assert sorted({*INFERENCE, *SIZE_OPS} - MADE_LATER - {*ops}) == []
+    assert sorted({*OPS} - MADE_LATER - {*ops}) == []
     wanted = [
         *PARTIAL_KINDS,
         "halo",
@@ -206,7 +205,7 @@ def test_a_program_that_cannot_be_closed_is_a_failure_and_the_next_ones_are_trie
         raise ValueError("of no size")
 
     first = next(seed for seed in range(100) if is_open(seed))
-    monkeypatch.setattr("meshgen.commands.random_programs.closed", refuse)
+    monkeypatch.setattr("meshgen.testing.random_programs.closed", refuse)
     (failure,) = check_random(2, first, tmp_path)
     assert (failure.seed, failure.fault.text) == (first, "of no size")
     assert f"--random 1 --seed {first}" in failure.path.read_text() and "?" in failure.path.read_text()

@@ -18,13 +18,13 @@ from meshgen.commands.kernel_check import worst_error
 from meshgen.emulator.parse import parse
 from meshgen.emulator.program import Entry
 from meshgen.errors import CodegenError
-from meshgen.ir.evaluate.evaluator import Evaluator
 from meshgen.ir.graph import Graph
-from meshgen.ir.tolerance.bounds import error_bound
 from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.evaluator import Evaluator
+from meshgen.ops.tolerance.bounds import error_bound
 from meshgen.runtime.emulate import EmulatedKernel
 from meshgen.runtime.launch import poisoned
-from meshgen.runtime.manifest import Binary, Kernel, Param
+from meshgen.runtime.module_file.manifest import Binary, Kernel, Param
 from meshgen.runtime.random_arrays import random_array
 from meshgen.runtime.simulate import rank_handlers
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import meshgen as mg
+from meshgen.compiled.executable import Executable
 from meshgen.errors import ArgumentError, ProgramError
-from meshgen.executables.executable import Executable
 
 X = np.arange(4, dtype=np.float32)
 MASKED = np.ma.masked_array(X, mask=[True, False, False, False])

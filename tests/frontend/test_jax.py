@@ -10,7 +10,7 @@ import pytest
 import meshgen as mg
 from meshgen.api import read
 from meshgen.frontend.jax import is_jax
-from meshgen.ir.evaluate.evaluator import evaluate
+from meshgen.ops.evaluate.evaluator import evaluate
 
 jax = pytest.importorskip("jax")
 

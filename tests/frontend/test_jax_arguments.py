@@ -11,8 +11,8 @@ import pytest
 
 import meshgen as mg
 from meshgen.api import read
+from meshgen.compiled.executable import Executable
 from meshgen.errors import ArgumentError
-from meshgen.executables.executable import Executable
 
 jax = pytest.importorskip("jax")
 from jax import export  # noqa: E402

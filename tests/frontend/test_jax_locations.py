@@ -11,7 +11,7 @@ import pytest
 from meshgen.api import compile as compile_program
 from meshgen.errors import ProgramError
 from meshgen.ir.regions import all_nodes
-from meshgen.ir.text import parse_text
+from meshgen.mlir.text import parse_text
 
 jax = pytest.importorskip("jax")
 jnp, lax, P = jax.numpy, jax.lax, jax.sharding.PartitionSpec

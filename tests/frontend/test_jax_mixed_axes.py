@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from meshgen.answers.values import known_of
 from meshgen.api import plan, read
-from meshgen.executables.executable import Executable
-from meshgen.ir.text import parse_text, print_text
-from meshgen.sharding.oracle import check
+from meshgen.compiled.executable import Executable
+from meshgen.mlir.text import parse_text, print_text
+from meshgen.reports.values import known_of
+from meshgen.testing.oracle import check
 
 jax = pytest.importorskip("jax")
 lax, np_jax, P = jax.lax, jax.numpy, jax.sharding.PartitionSpec

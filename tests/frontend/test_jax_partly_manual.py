@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from meshgen.api import plan
-from meshgen.ir.text import parse_text
-from meshgen.sharding.oracle import check
+from meshgen.mlir.text import parse_text
+from meshgen.testing.oracle import check
 
 pytest.importorskip("jax")
 SCRIPT = Path(__file__).with_name("partly_manual_in_jax.py")

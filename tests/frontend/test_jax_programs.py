@@ -12,13 +12,13 @@ import pytest
 
 from meshgen.api import read
 from meshgen.frontend.mlir import read_mlir
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Annotation, Module
-from meshgen.ir.tolerance.bounds import error_bound
 from meshgen.mesh import make_mesh
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.ops.tolerance.bounds import error_bound
 from meshgen.pipeline import Options, Timing, run_stages
-from meshgen.sharding.oracle import check
 from meshgen.spec import P, Sharding, fit
+from meshgen.testing.oracle import check
 
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402

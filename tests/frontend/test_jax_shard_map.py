@@ -10,7 +10,7 @@ import pytest
 
 from meshgen.api import compile as compile_program
 from meshgen.api import read
-from meshgen.sharding.oracle import check
+from meshgen.testing.oracle import check
 
 jax = pytest.importorskip("jax")
 lax, P = jax.lax, jax.sharding.PartitionSpec

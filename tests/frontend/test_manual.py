@@ -10,8 +10,8 @@ from meshgen.api import compile
 from meshgen.errors import ProgramError, ShardingError
 from meshgen.ir.graph import Module, Node
 from meshgen.ir.replica_groups import find_axes, find_shift, group_faults, pair_faults
-from meshgen.ir.text import parse_text, print_text
 from meshgen.mesh import make_mesh
+from meshgen.mlir.text import parse_text, print_text
 from meshgen.spec import P
 
 MESH = 'sdy.mesh @mesh = <["x"=2, "y"=4]>\n'

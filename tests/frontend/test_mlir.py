@@ -12,7 +12,7 @@ import meshgen as mg
 from meshgen.cli import main
 from meshgen.errors import ProgramError, UsageError
 from meshgen.frontend.mlir import read_mlir
-from meshgen.ir.evaluate.evaluator import evaluate
+from meshgen.ops.evaluate.evaluator import evaluate
 
 TEXT = """module @jit_f {
   func.func public @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {

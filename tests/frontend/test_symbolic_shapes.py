@@ -13,14 +13,13 @@ import pytest
 import meshgen as mg
 from meshgen.cli import main
 from meshgen.errors import ProgramError
-from meshgen.ir.evaluate.evaluator import evaluate
-from meshgen.ir.infer.sizes import INFERENCE as SIZE_OPS
-from meshgen.ir.sizes import with_shapes
-from meshgen.ir.text import parse_text, print_text
-from meshgen.ir.tolerance.bounds import error_bound
 from meshgen.mesh import make_mesh
-from meshgen.sharding.oracle import check
+from meshgen.mlir.text import parse_text, print_text
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.ops.tolerance.bounds import error_bound
 from meshgen.sharding.propagate import propagate
+from meshgen.sizes.program import SIZE_QUERIES, with_shapes
+from meshgen.testing.oracle import check
 
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
@@ -95,11 +94,11 @@ def exported(function: Function) -> str:
 def test_programs_are_what_jax_computes_at_any_size(function: Function) -> None:
     text = exported(function)
     read = parse_text(text)
-    assert any(node.op in SIZE_OPS for node in read.graph.nodes)
+    assert any(node.op in SIZE_QUERIES for node in read.graph.nodes)
     assert print_text(parse_text(print_text(read))) == print_text(read)
     for count in (6, 10):
         module = with_shapes(parse_text(print_text(read)), {"arg0": (count, 16)})
-        assert not any(node.op in SIZE_OPS for node in module.graph.nodes)
+        assert not any(node.op in SIZE_QUERIES for node in module.graph.nodes)
         random = np.random.default_rng(count)
         args = [random.standard_normal(shape).astype(np.float32) for shape in ((count, 16), (16, 8))]
         bounds = error_bound(module.graph, args)

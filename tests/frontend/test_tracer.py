@@ -12,9 +12,9 @@ import pytest
 
 import meshgen as mg
 from meshgen.errors import ProgramError
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import TensorType
-from meshgen.ir.infer.inference import verify_node
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.ops.types.inference import verify_node
 
 Array = np.ndarray[Any, Any]
 EPS = float(np.finfo(np.float32).eps)

@@ -12,7 +12,7 @@ import meshgen as mg
 from meshgen import P
 from meshgen.errors import ProgramError
 from meshgen.pipeline import Options, Timing, run_stages
-from meshgen.sharding.oracle import check
+from meshgen.testing.oracle import check
 
 MESH = {"x": 2, "y": 4}
 

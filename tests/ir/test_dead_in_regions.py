@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshgen.ir.text import parse_text
+from meshgen.mlir.text import parse_text
 
 REDUCE = """func.func @main(%x: tensor<6xf16>) -> tensor<f16> {{
   %one = stablehlo.constant dense<1.0> : tensor<f16>

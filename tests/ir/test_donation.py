@@ -8,8 +8,8 @@ from meshgen.errors import ProgramError
 from meshgen.frontend.shardings import sharding_of
 from meshgen.ir.donation import settled
 from meshgen.ir.graph import Graph, Module, TensorType, Value
-from meshgen.ir.text import parse_text, print_text
 from meshgen.mesh import make_mesh
+from meshgen.mlir.text import parse_text, print_text
 from meshgen.runtime.in_place import overwrites
 from meshgen.spec import P
 

@@ -9,8 +9,8 @@ import pytest
 
 import meshgen as mg
 from meshgen.errors import ProgramError
-from meshgen.ir.text import parse_text
 from meshgen.mesh import make_mesh
+from meshgen.mlir.text import parse_text
 
 IN_PLACE = (
     '#stablehlo.mesh<axes = [#stablehlo.mesh_axis<name = "x", size = 2>, '

@@ -14,7 +14,7 @@ from meshgen.errors import CodegenError, Diagnostic, ProgramError, listed, short
 from meshgen.ir.encode_values import array_from_json, array_to_json
 from meshgen.ir.inline import MAX_NODES
 from meshgen.ir.spread import spread_element, stored_bytes
-from meshgen.ir.text import parse_text, print_text
+from meshgen.mlir.text import parse_text, print_text
 
 T = "tensor<4xf32>"
 

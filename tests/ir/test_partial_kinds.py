@@ -6,9 +6,9 @@ import pytest
 
 import meshgen as mg
 from meshgen.errors import MeshgenError, ProgramError, ShardingError
-from meshgen.ir.text import parse_text
+from meshgen.mlir.text import parse_text
 from meshgen.pipeline import Options, Timing, run_stages
-from meshgen.sharding.oracle import check
+from meshgen.testing.oracle import check
 
 GRID = 'shard.grid @g(shape = 2x2) {axis_names = ["x", "y"]}\n'
 NUMBERS = ("sum", "product", "max", "min")

@@ -10,8 +10,8 @@ import pytest
 import meshgen as mg
 from meshgen.errors import ProgramError
 from meshgen.ir.replica_groups import axes_along
-from meshgen.ir.text import parse_text
 from meshgen.mesh import make_mesh
+from meshgen.mlir.text import parse_text
 
 WIDE = make_mesh({"x": 2, "y": 6})
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen.ir.text import parse_text, print_text
+from meshgen.mlir.text import parse_text, print_text
 
 Array = np.ndarray[Any, Any]
 Groups = list[list[int]]

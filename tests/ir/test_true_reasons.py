@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from meshgen.errors import ProgramError
-from meshgen.ir.text import parse_text
+from meshgen.mlir.text import parse_text
 
 PAIR = "tuple<tensor<4xf32>, tensor<4xf32>>"
 FUTURE = "!stablehlo.future<tensor<4xf32>>"

@@ -23,9 +23,9 @@ from pathlib import Path
 
 import numpy as np
 
-from meshgen.runtime import container
 from meshgen.runtime.loading import load
-from meshgen.runtime.members import Held
+from meshgen.runtime.module_file import container
+from meshgen.runtime.module_file.members import Held
 from meshgen.runtime.native.export import with_members, write_native
 from meshgen.runtime.native.words import TABLE
 from meshgen.runtime.random_arrays import random_array

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from meshgen.cli import main
-from meshgen.runtime import container
-from meshgen.runtime.members import Held
+from meshgen.runtime.module_file import container
+from meshgen.runtime.module_file.members import Held
 from meshgen.runtime.native import words
 from meshgen.runtime.native.export import SOURCES, with_members
 from tests.native import loader

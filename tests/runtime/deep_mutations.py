@@ -13,14 +13,16 @@ from typing import Any
 
 from meshgen.errors import MeshgenError, ModuleError
 from meshgen.ir.encode import attrs_from_json, attrs_to_json, graph_from_json, graph_to_json
-from meshgen.ir.evaluate.evaluator import HANDLERS
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
-from meshgen.ir.infer import inference
-from meshgen.ir.infer.sharding import COLLECTIVE_OPS
 from meshgen.mesh import make_mesh
+from meshgen.ops.op import AtLeast, Trait
+from meshgen.ops.registry import OPS as RECORDS
+from meshgen.ops.registry import with_meaning, with_trait
+from meshgen.ops.types import inference
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
-OPS = (*HANDLERS, "process_index", "mask_padding", "all_slice", "to_partial")
+COLLECTIVES = sorted(with_trait(Trait.COLLECTIVE))
+OPS = (*sorted(with_meaning()), "process_index", "mask_padding", "all_slice", "to_partial")
 WORDS = {
     "kind": (*PARTIAL_KINDS, "add", "multiply", "maximum", "minimum", "FFT", "IFFT", "RFFT", "IRFFT", "?"),
     "direction": ("EQ", "NE", "GE", "GT", "LE", "LT", "?"), "compare_type": ("", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", "?"),
@@ -30,6 +32,18 @@ WORDS = {
 }  # fmt: skip
 TYPES = ("f32", "f32", "f32", "i32", "i32", "i1", "f64", "bf16", "c64", "ui8", "ui64", "f8E4M3FN", "i4")
 HUGE = (1 << 20, 1 << 31, 1 << 40, (1 << 62) + 3, (1 << 63) - 1, -(1 << 63))
+
+
+def takes(op: str, count: int) -> bool:
+    """Whether an op may have so many operands."""
+    wanted = RECORDS[op].operands
+    return isinstance(wanted, AtLeast) or wanted == count
+
+
+def operands_of(op: str, rng: random.Random) -> int:
+    """A number of operands that an op may have."""
+    wanted = RECORDS[op].operands
+    return wanted.count + rng.choice([0, 0, 1, 2]) if isinstance(wanted, AtLeast) else wanted
 
 
 class Forger:
@@ -64,8 +78,8 @@ class Forger:
         how, attrs = self.rng.random(), attrs_from_json(item["attrs"])
         if how < 0.6 and attrs:
             self.tweak(attrs)
-        elif item["op"] in COLLECTIVE_OPS:
-            item["op"] = self.rng.choice(COLLECTIVE_OPS)
+        elif item["op"] in COLLECTIVES:
+            item["op"] = self.rng.choice(COLLECTIVES)
             attrs |= self.attributes(item["op"], [TensorType((4, 4), "f32")])
         if how > 0.9:
             side = item[self.rng.choice(["inputs", "outputs"])]
@@ -89,7 +103,7 @@ class Forger:
         place = self.rng.randrange(len(graph.nodes) + 1)
         seen = [*outer, *graph.inputs, *(v for node in graph.nodes[:place] for v in node.results)]
         op = self.rng.choice(OPS)
-        count = inference._ARITY.get(op, inference._AT_LEAST.get(op, 1) + self.rng.choice([0, 0, 1, 2]))
+        count = operands_of(op, self.rng)
         first = self.rng.choice(seen) if seen else None
         like = [v for v in seen if first and v.type == first.type]
         operands = [self.rng.choice(like if self.rng.random() < 0.7 else seen) for _ in range(count)] if seen else []
@@ -132,7 +146,7 @@ class Forger:
         if graph.nodes:
             node = self.rng.choice(graph.nodes)
             count = len(node.operands)
-            node.op = self.rng.choice([op for op in OPS if inference._ARITY.get(op, count) == count])
+            node.op = self.rng.choice([op for op in OPS if takes(op, count)])
             node.attrs |= self.attributes(node.op, [v.type for v in node.operands])
             self.infer_again(node)
 
@@ -201,8 +215,8 @@ class Forger:
         return graph if all(v in list(graph.values()) for v in graph.outputs) else Graph("region", graph.inputs)
 
     def attributes(self, op: str, kinds: list[TensorType]) -> dict[str, Any]:
-        forms = dict(inference._ATTRS.get(op, {}))
-        forms |= {name: form for name, form in inference._OPTIONAL.get(op, {}).items() if self.rng.random() < 0.4}
+        forms = dict(RECORDS[op].attributes)
+        forms |= {name: form for name, form in RECORDS[op].optional.items() if self.rng.random() < 0.4}
         return {name: self.attribute(name, form, kinds) for name, form in forms.items()}
 
     def attribute(self, name: str, form: str, kinds: list[TensorType]) -> Any:

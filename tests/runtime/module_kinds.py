@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 import meshgen as mg
-from meshgen.executables.executable import Executable
+from meshgen.compiled.executable import Executable
 from meshgen.ir.graph import Module
 from meshgen.pipeline import Options, Timing
-from meshgen.sharding.generate import random_local_program, random_program, random_program_on_two_meshes
-from meshgen.sharding.generators import WIDE
+from meshgen.testing.generators import WIDE
+from meshgen.testing.random_graphs import random_local_program, random_program, random_program_on_two_meshes
 from tests.runtime.test_control_flow import SUMS
 
 Write = Callable[[Path], None]

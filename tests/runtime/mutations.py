@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from meshgen.runtime import container
+from meshgen.runtime.module_file import container
 from tests.runtime.deep_mutations import Forger
 from tests.runtime.hostile_mutations import be_hostile
 

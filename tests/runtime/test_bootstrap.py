@@ -13,7 +13,7 @@ import pytest
 from meshgen.ccl import rendezvous
 from meshgen.ccl.world import World
 from meshgen.errors import MeshgenError, RuntimeFailure, UsageError
-from meshgen.runtime.bootstrap import Place, joined, place_of
+from meshgen.runtime.processes.bootstrap import Place, joined, place_of
 from tests.runtime.launchers import free_port
 
 MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}

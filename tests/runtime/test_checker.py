@@ -12,9 +12,9 @@ from meshgen.codegen.schedule import schedule
 from meshgen.errors import ScheduleError
 from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.mesh import make_mesh
-from meshgen.runtime.checker import Order, chain_faults, check, happens_before
 from meshgen.runtime.plan import COMPUTE, Schedule, aligned
-from meshgen.runtime.structure import MAX_FAULTS, structure_faults
+from meshgen.runtime.validation.checker import Order, chain_faults, check, happens_before
+from meshgen.runtime.validation.structure import MAX_FAULTS, structure_faults
 from meshgen.spec import P
 from tests.codegen.programs import body, costs, f32, layers, mixed, module
 

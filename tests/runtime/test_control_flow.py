@@ -12,9 +12,9 @@ import meshgen as mg
 from meshgen.cli import main
 from meshgen.commands.inspect import schedule_record
 from meshgen.errors import CodegenError, RuntimeFailure, ScheduleError
-from meshgen.ir.text import parse_text, print_text
-from meshgen.runtime.checker import check
+from meshgen.mlir.text import parse_text, print_text
 from meshgen.runtime.plan import Schedule
+from meshgen.runtime.validation.checker import check
 
 MESH = "sdy.mesh @mesh = <[{devices}]>"
 ROWS = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'

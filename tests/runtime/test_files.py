@@ -14,7 +14,7 @@ from typing import BinaryIO
 import pytest
 
 from meshgen.errors import UsageError
-from meshgen.runtime.files import write_file, write_text
+from meshgen.runtime.module_file.files import write_file, write_text
 
 
 def test_what_a_link_names_is_written_and_the_link_stays(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_file_that_root_writes_again_keeps_its_owner(tmp_path: Path) -> None:
 def test_what_a_killed_writer_left_goes_when_its_file_is_written_again(tmp_path: Path) -> None:
     place, other = tmp_path / "page", tmp_path / "other"
     program = (
-        "import os, pathlib, sys; from meshgen.runtime.files import write_file\n"
+        "import os, pathlib, sys; from meshgen.runtime.module_file.files import write_file\n"
         "write_file(pathlib.Path(sys.argv[1]), lambda file: (file.write(b'half'), file.flush(), os.kill(os.getpid(), 9)))"
     )
     for each in (place, other):

@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from meshgen.answers.memory import memory_of
 from meshgen.codegen.package import write_module
 from meshgen.codegen.schedule import schedule
 from meshgen.errors import ScheduleError
 from meshgen.ir.graph import Graph, Module, Value
 from meshgen.mesh import make_mesh
-from meshgen.runtime.checker import check
+from meshgen.reports.memory import memory_of
 from meshgen.runtime.loading import load
 from meshgen.runtime.plan import Item, Schedule
+from meshgen.runtime.validation.checker import check
 from meshgen.simulator.simulation import Scheduled, simulate
 from meshgen.simulator.trace import memory_over_time, peak_of
 from meshgen.spec import P

@@ -13,13 +13,13 @@ from meshgen.codegen.fuse import fuse
 from meshgen.codegen.package import write_module
 from meshgen.codegen.schedule import schedule
 from meshgen.errors import ScheduleError
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Graph, Module, Value
 from meshgen.mesh import make_mesh
-from meshgen.runtime.checker import check
+from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.runtime.in_place import overwrites
 from meshgen.runtime.loading import load
 from meshgen.runtime.plan import Schedule
+from meshgen.runtime.validation.checker import check
 from meshgen.spec import P
 from tests.codegen.programs import costs, f32, module
 

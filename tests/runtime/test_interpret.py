@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from meshgen.errors import RuntimeFailure
-from meshgen.ir.evaluate.elementwise import erf
+from meshgen.ops.special_functions import erf
 
 pytest.importorskip("triton")
 from meshgen.runtime.interpret import InterpretedKernel

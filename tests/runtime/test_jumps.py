@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from meshgen.ir.op_names import CONTROL
 from meshgen.runtime.control_flow import Choose, Enter, Frame, Issue, Jump, Move, Only, code_of, follow
-from meshgen.runtime.plan import CONTROL, Item, Schedule
+from meshgen.runtime.plan import Item, Schedule
 
 
 def item(op: str, *regions: Schedule, inputs: tuple[int, ...] = (0,), outputs: tuple[int, ...] = (1,)) -> Item:

@@ -11,9 +11,9 @@ from meshgen.cli import main
 from meshgen.codegen.memory import Lifetime, place
 from meshgen.errors import CodegenError, ModuleError
 from meshgen.ir.graph import TensorType
-from meshgen.ir.infer.limits import MAX_BYTES, MAX_LOCAL_RANK, MAX_NESTING, MAX_RANK, size_fault
-from meshgen.runtime import limits
-from meshgen.runtime.json_values import MAX_NAME
+from meshgen.ir.limits import MAX_BYTES, MAX_LOCAL_RANK, MAX_NESTING, MAX_RANK, size_fault
+from meshgen.runtime.module_file import limits
+from meshgen.runtime.module_file.json_values import MAX_NAME
 
 
 def identity(kind: str, name: str = "a") -> str:

@@ -15,10 +15,10 @@ import pytest
 from meshgen.errors import ArgumentError, MissingError, UsageError
 from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
 from meshgen.mesh import make_mesh
-from meshgen.runtime import tensors
-from meshgen.runtime.checker import happens_before
 from meshgen.runtime.launch import evaluated
+from meshgen.runtime.module_file import tensors
 from meshgen.runtime.reference import run_plan
+from meshgen.runtime.validation.checker import happens_before
 from meshgen.spec import P
 from tests.codegen.programs import body, f32, layers, mixed, module
 from tests.codegen.test_package import code

@@ -11,7 +11,8 @@ import pytest
 
 import meshgen as mg
 from meshgen.errors import MeshgenError, MissingError, RuntimeFailure, UsageError
-from meshgen.runtime import container, footprint
+from meshgen.runtime import footprint
+from meshgen.runtime.module_file import container
 from meshgen.runtime.sizes import LAUNCHERS
 from tests.runtime.module_kinds import OPEN
 

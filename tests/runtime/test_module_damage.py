@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from meshgen.errors import MeshgenError, ModuleError, RuntimeFailure, ScheduleError, UsageError
-from meshgen.runtime import container, limits, tensors
 from meshgen.runtime.loading import load
+from meshgen.runtime.module_file import container, limits, tensors
 from tests.codegen.programs import mixed
 from tests.codegen.test_package import code
 from tests.runtime.module_files import normal, saved

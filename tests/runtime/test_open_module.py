@@ -13,9 +13,9 @@ import pytest
 
 import meshgen as mg
 from meshgen.errors import MeshgenError, ModuleError
-from meshgen.runtime import container
+from meshgen.runtime.module_file import container
 from meshgen.runtime.open_module import OpenModule
-from tests.executables.open_programs import written
+from tests.compiled.open_programs import written
 from tests.runtime.scrambled import scramble
 
 

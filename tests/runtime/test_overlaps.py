@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from meshgen.runtime.overlaps import Clock, Use, clashes
+from meshgen.runtime.validation.overlaps import Clock, Use, clashes
 
 
 def made_up(seed: int) -> tuple[list[Use], list[Clock]]:

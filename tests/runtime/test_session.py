@@ -13,10 +13,10 @@ import pytest
 import meshgen as mg
 from meshgen.api import plan
 from meshgen.errors import ArgumentError, UsageError
-from meshgen.runtime import tensors
 from meshgen.runtime.emulate import Emulation
-from meshgen.runtime.session import Session
-from meshgen.runtime.weights import WeightFiles
+from meshgen.runtime.module_file import tensors
+from meshgen.runtime.sessions.session import Session
+from meshgen.runtime.sessions.weights import WeightFiles
 from tests.runtime.module_files import normal
 
 W, X = "tensor<8x4xf32>", "tensor<4x6xf32>"
@@ -212,7 +212,9 @@ def test_each_rank_reads_its_slice_of_a_file(device: Any, tmp_path: Path, monkey
     module, whole = mg.load(saved(tmp_path, TWO)), WeightFiles.__getitem__
     assert not WeightFiles([file])["w"].flags.writeable
     monkeypatch.setattr(WeightFiles, "__getitem__", lambda self, name: whole(self, name).view(Watched))
-    monkeypatch.setattr("meshgen.runtime.weights.array_of", lambda name, value: (value, ""))  # which drops the subclass
+    monkeypatch.setattr(
+        "meshgen.runtime.sessions.weights.array_of", lambda name, value: (value, "")
+    )  # which drops the subclass
     for given in (file, str(file), tmp_path, [file]):
         Watched.read = []
         with module.session(device, weights=given) as session:
@@ -255,7 +257,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 def test_sessions_have_all_ranks_in_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = mg.load(saved(tmp_path, TWO))
-    monkeypatch.setattr("meshgen.runtime.bootstrap.world", lambda *args: SimpleNamespace(size=4))
+    monkeypatch.setattr("meshgen.runtime.processes.bootstrap.world", lambda *args: SimpleNamespace(size=4))
     with pytest.raises(
         UsageError, match=r"MG0001: a session runs all ranks in one process, but a launcher has started 4"
     ):

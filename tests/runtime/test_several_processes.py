@@ -16,7 +16,7 @@ from tests.acceptance.cases import ROOT, needs_cases, small
 from tests.runtime.launchers import MESHGEN, by_mpiexec, by_variables, ended, needs_mpi, started
 from tests.runtime.several_processes import TARGETS, outcome, run
 from tests.runtime.test_control_flow import PER_DEVICE, SUMS
-from tests.sharding.meshes.meshes_programs import MESHES, TYPES, two_stages
+from tests.sharding.multi_mesh.meshes_programs import MESHES, TYPES, two_stages
 
 SPLIT = """sdy.mesh @mesh = <["x"=2]>
 func.func @main(%a: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) {

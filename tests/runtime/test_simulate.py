@@ -177,6 +177,6 @@ def test_runtime_imports_without_triton_and_xdsl() -> None:
 
     code = (
         "import sys; sys.modules['triton'] = sys.modules['xdsl'] = None\n"
-        "import meshgen.runtime.simulate, meshgen.runtime.interpret, meshgen.ccl.simulated, meshgen.ir.tolerance.bounds, meshgen.ir.encode"
+        "import meshgen.runtime.simulate, meshgen.runtime.interpret, meshgen.ccl.simulated, meshgen.ops.tolerance.bounds, meshgen.ir.encode"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
 from meshgen.mesh import Mesh, make_mesh
+from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.partition import partition
 from meshgen.spec import P, Sharding, fit

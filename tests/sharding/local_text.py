@@ -10,8 +10,8 @@ import numpy as np
 
 from meshgen.ccl.cost import COMMUNICATIONS
 from meshgen.ir.graph import Graph, Module
-from meshgen.ir.infer.inference import verify_node
-from meshgen.ir.text import parse_text
+from meshgen.mlir.text import parse_text
+from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.optimizations.rewrite import total_bytes
 from meshgen.spec import P, fit

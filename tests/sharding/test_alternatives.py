@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Annotation, Graph, Module, Node, TensorType, Value
-from meshgen.ir.text import parse_text
 from meshgen.mesh import make_mesh
+from meshgen.mlir.text import parse_text
+from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
-from meshgen.sharding.equal_programs.alternatives import alternatives
-from meshgen.sharding.equal_programs.slices_of_pads import slices_of_pads
-from meshgen.sharding.oracle import check
 from meshgen.sharding.propagate import propagate
+from meshgen.sharding.rewrites.alternatives import alternatives
+from meshgen.sharding.rewrites.slices_of_pads import slices_of_pads
 from meshgen.spec import P
+from meshgen.testing.oracle import check
 
 DOT = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "precision": ()}
 

@@ -12,8 +12,8 @@ from meshgen import api
 from meshgen.ccl.cost import COMMUNICATIONS
 from meshgen.codegen.schedule_stage import scheduled
 from meshgen.errors import Location, UsageError
-from meshgen.ir.flops import graph_flops, node_flops
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
+from meshgen.ops.flops import graph_flops, node_flops
 from meshgen.sharding.analyze import analyze
 from meshgen.sharding.partition import partition
 from meshgen.spec import P

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from meshgen.ir.graph import Module
-from meshgen.ir.text import parse_text
+from meshgen.mlir.text import parse_text
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
-from meshgen.sharding.generate import random_program
 from meshgen.sharding.propagate import solve
 from meshgen.sharding.propagation.axes import USUAL, Axes, Start
+from meshgen.testing.random_graphs import random_program
 
 HEAD = 'sdy.mesh @m = <["a"=2, "b"=4]>\n'
 

@@ -12,12 +12,12 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from meshgen import api
-from meshgen.codegen.emit.ops import POINTER_TYPES
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.triton_source import unsupported_parts
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value
-from meshgen.ir.infer.inference import verify_node
 from meshgen.mesh import Mesh
+from meshgen.ops.triton.registers import POINTER_TYPES
+from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.optimizations.combine import combine, combine_larger
 from meshgen.sharding.optimizations.rewrite import total_bytes

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from meshgen.ir.graph import Module
-from meshgen.ir.text import parse_text
-from meshgen.sharding.equal_programs.common_values import common_values, merge_common_values
+from meshgen.mlir.text import parse_text
+from meshgen.sharding.rewrites.common_values import common_values, merge_common_values
 
 
 def program(*body: str, result: str) -> Module:

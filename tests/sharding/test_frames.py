@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from meshgen.ir.evaluate.evaluator import Evaluator
 from meshgen.ir.graph import Graph, Value
-from meshgen.ir.infer.inference import verify_graph
-from meshgen.ir.text import parse_text
+from meshgen.mlir.text import parse_text
+from meshgen.ops.evaluate.evaluator import Evaluator
+from meshgen.ops.types.inference import verify_graph
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
-from meshgen.sharding.equal_programs import frames, row_views
-from meshgen.sharding.equal_programs.frame_rewrite import in_one_frame
-from meshgen.sharding.equal_programs.slices_of_joins import slices_of_joins
-from meshgen.sharding.generate import random_arguments, random_program
-from meshgen.sharding.oracle import check
+from meshgen.sharding.rewrites import frames, row_views
+from meshgen.sharding.rewrites.frame_rewrite import in_one_frame
+from meshgen.sharding.rewrites.slices_of_joins import slices_of_joins
+from meshgen.testing.oracle import check
+from meshgen.testing.random_graphs import random_arguments, random_program
 
 F32 = 4  # bytes
 N, WIDE = 32, 8  # rows of a tensor on 4 devices, and columns

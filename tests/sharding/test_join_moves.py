@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from meshgen.cli import main
-from meshgen.ir.text import parse_text
+from meshgen.mlir.text import parse_text
 from meshgen.sharding.optimizations.join_moves import join_moves
 
 GATHERS = (

@@ -13,21 +13,21 @@ import pytest
 from meshgen import api
 from meshgen.cli import main
 from meshgen.codegen.simplify import simplify
+from meshgen.compiled.executable import Executable
 from meshgen.errors import ShardingError
-from meshgen.executables.executable import Executable
 from meshgen.ir.graph import Module
-from meshgen.ir.sizes import with_shapes
 from meshgen.ir.symbols import Dim
-from meshgen.ir.text import parse_text
 from meshgen.mesh import Mesh, make_mesh
+from meshgen.mlir.text import parse_text
 from meshgen.pipeline import Options, Timing
 from meshgen.sharding.analyze import analyze, volume_of
-from meshgen.sharding.generate import random_program, random_program_on_two_meshes
 from meshgen.sharding.local_volume import local_volume
 from meshgen.sharding.materialize import materialize
 from meshgen.sharding.optimize import optimize, optimize_local
 from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
+from meshgen.sizes.program import with_shapes
+from meshgen.testing.random_graphs import random_program, random_program_on_two_meshes
 from tests.acceptance.cases import small
 from tests.ccl.formula_text import valued
 from tests.plans import plan_of

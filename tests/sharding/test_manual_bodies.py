@@ -7,15 +7,15 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from meshgen.commands.random_programs import find_fault
 from meshgen.errors import ProgramError
 from meshgen.ir.graph import Module, TensorType
 from meshgen.ir.regions import all_nodes
-from meshgen.ir.text import parse_text, print_text
+from meshgen.mlir.text import parse_text, print_text
 from meshgen.pipeline import Options, Timing, run_stages, verify_program
-from meshgen.sharding.generators import OPS, Writer, collectives
-from meshgen.sharding.generators.shardings import open_body, random_mesh, random_wish
-from meshgen.sharding.oracle import check
+from meshgen.testing.generators import OPS, Writer, collectives
+from meshgen.testing.generators.shardings import open_body, random_mesh, random_wish
+from meshgen.testing.oracle import check
+from meshgen.testing.random_programs import find_fault
 
 
 def computation(body: str, shape: str, ends: tuple[str, str], *, mesh: str = '"x"=2, "y"=2, "z"=2', axes: str = '"x"',

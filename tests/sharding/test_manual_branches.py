@@ -7,10 +7,10 @@ import pytest
 
 import meshgen as mg
 from meshgen.errors import RuntimeFailure
-from meshgen.ir.text import parse_text, print_text
+from meshgen.mlir.text import parse_text, print_text
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.runtime.simulate import simulate
-from meshgen.sharding.oracle import check
+from meshgen.testing.oracle import check
 
 # On devices 0, 1 (row 0) and 2, 3 (row 1): sums over the row's devices in row WAY, twice the tile in the other.
 TEXT = """

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from meshgen.errors import Location, ProgramError
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, TensorType, Value
-from meshgen.ir.text import parse_text
 from meshgen.mesh import make_mesh
+from meshgen.mlir.text import parse_text
+from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.copies import Names, make_order
 from meshgen.sharding.materialize import materialize

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from meshgen.ir.graph import Module, Value
-from meshgen.ir.infer.inference import verify_node
+from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.optimizations.merge_duplicates import merge_duplicates
 from meshgen.sharding.optimizations.merge_statistics import merge_statistics

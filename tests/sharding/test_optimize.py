@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Graph, Module, Value
+from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.materialize import materialize
 from meshgen.sharding.optimizations.cancel_pairs import cancel_pairs

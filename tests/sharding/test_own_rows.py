@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Module, Value
-from meshgen.ir.infer.inference import verify_graph
-from meshgen.ir.text import parse_text
+from meshgen.mlir.text import parse_text
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.ops.types.inference import verify_graph
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
-from meshgen.sharding.equal_programs.own_rows import own_dim, own_rows
-from meshgen.sharding.oracle import check
+from meshgen.sharding.rewrites.own_rows import own_dim, own_rows
+from meshgen.testing.oracle import check
 
 ROWS = """
     %i = stablehlo.iota dim = 0 : tensor<8xi32>

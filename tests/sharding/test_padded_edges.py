@@ -7,17 +7,17 @@ import itertools
 import numpy as np
 import pytest
 
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Annotation, Graph, Module, TensorType, Value
-from meshgen.ir.infer.inference import verify_graph
 from meshgen.mesh import make_mesh
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.ops.types.inference import verify_graph
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
-from meshgen.sharding.equal_programs.idle_moves import without_idle_moves
-from meshgen.sharding.equal_programs.joins_last import joins_last
-from meshgen.sharding.generate import random_arguments, random_program
-from meshgen.sharding.oracle import check
+from meshgen.sharding.rewrites.idle_moves import without_idle_moves
+from meshgen.sharding.rewrites.joins_last import joins_last
 from meshgen.spec import P
+from meshgen.testing.oracle import check
+from meshgen.testing.random_graphs import random_arguments, random_program
 
 MODES = ("wrap", "edge", "reflect")
 

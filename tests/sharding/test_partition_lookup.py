@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import DTYPES
+from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.spec import P, Sharding
 from tests.sharding.local_programs import Program, ops, whole_numbers
 

@@ -9,16 +9,16 @@ from meshgen.api import plan
 from meshgen.ccl.cost import ring_bytes
 from meshgen.ccl.simulated import run_collective
 from meshgen.errors import ShardingError
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
-from meshgen.ir.text import parse_text, print_text
 from meshgen.mesh import make_mesh
+from meshgen.mlir.text import parse_text, print_text
+from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
-from meshgen.sharding.lockstep import on_one_device
-from meshgen.sharding.oracle import check
 from meshgen.sharding.partition import partition
 from meshgen.spec import P
+from meshgen.testing.lockstep import on_one_device
+from meshgen.testing.oracle import check
 
 HEAD = 'sdy.mesh @mesh = <["x"=2, "y"=4]>\nfunc.func @main(%x: tensor<8x12xf32>) -> tensor<8x12xf32> {\n'
 ARRAY = np.arange(96, dtype=np.float32).reshape(8, 12) - 40

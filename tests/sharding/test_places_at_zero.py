@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from meshgen.ir.evaluate.evaluator import evaluate
 from meshgen.ir.graph import Module
-from meshgen.ir.infer.inference import verify_graph
-from meshgen.ir.text import parse_text
+from meshgen.mlir.text import parse_text
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.ops.registry import rule_of
+from meshgen.ops.types.inference import verify_graph
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
-from meshgen.sharding.equal_programs.places_at_zero import places_at_zero, range_of
-from meshgen.sharding.oracle import check
-from meshgen.sharding.rules.registry import rule_of
+from meshgen.sharding.rewrites.places_at_zero import places_at_zero, range_of
+from meshgen.testing.oracle import check
 
 HEADS = '{sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"x"}]>}'
 CLAMPED = """

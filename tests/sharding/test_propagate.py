@@ -9,12 +9,12 @@ import pytest
 
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, TensorType, Value
-from meshgen.ir.text import parse_text
 from meshgen.mesh import make_mesh
+from meshgen.mlir.text import parse_text
 from meshgen.pipeline import Options, Timing, run_stages
-from meshgen.sharding.oracle import check
 from meshgen.sharding.propagate import propagate
 from meshgen.spec import P, Sharding, fit
+from meshgen.testing.oracle import check
 
 MATMUL = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "precision": ()}
 

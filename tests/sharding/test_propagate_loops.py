@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from meshgen.ir.graph import Module
-from meshgen.ir.text import parse_text
+from meshgen.mlir.text import parse_text
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
-from meshgen.sharding.oracle import check
+from meshgen.testing.oracle import check
 
 TRIPS, ROWS, SIZE, DEVICES = 6, 16, 256, 4
 # A recurrence whose state and inputs lie split on the dim that its weights sum over; the weights lie the other way.

@@ -11,10 +11,10 @@ import pytest
 from meshgen.api import compile as compiled
 from meshgen.api import load, plan
 from meshgen.ir.graph import Module
-from meshgen.ir.text import parse_text
+from meshgen.mlir.text import parse_text
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
-from meshgen.sharding.oracle import CheckResult, check
+from meshgen.testing.oracle import CheckResult, check
 
 SEED = np.array([3, 2**64 - 5, 2**63], np.uint64)  # the second word of a counter overflows
 GENERATED = """sdy.mesh @mesh = <["x"={x}, "y"={y}]>

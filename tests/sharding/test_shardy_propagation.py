@@ -7,9 +7,9 @@ import pytest
 from meshgen.errors import MeshgenError
 from meshgen.ir.graph import Module
 from meshgen.ir.regions import all_nodes
-from meshgen.ir.text import parse_text, print_text
+from meshgen.mlir.text import parse_text, print_text
 from meshgen.pipeline import Options, Timing, run_stages
-from meshgen.sharding.oracle import check
+from meshgen.testing.oracle import check
 
 MESH = 'sdy.mesh @mesh = <["a"=2, "b"=3]>\n'
 KIND = "tensor<8x6xf32>"

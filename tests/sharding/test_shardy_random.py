@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from meshgen.commands.random_programs import find_fault, options_of
 from meshgen.ir.graph import Graph, Module, Value
 from meshgen.ir.regions import rewired
-from meshgen.ir.text import parse_text, print_text
-from meshgen.sharding.generate import random_program
+from meshgen.mlir.text import parse_text, print_text
+from meshgen.testing.random_graphs import random_program
+from meshgen.testing.random_programs import find_fault, options_of
 
 DIRECTIONS = ("NONE", "FORWARD", "BACKWARD")
 

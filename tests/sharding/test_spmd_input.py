@@ -10,7 +10,7 @@ import pytest
 
 import meshgen as mg
 from meshgen.cli import main
-from meshgen.ir.text import parse_text, print_text
+from meshgen.mlir.text import parse_text, print_text
 
 HEAD = "shard.grid @g(shape = 4)\nfunc.func @f(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {\n"
 TWO_SUMS = """  %a = shard.all_reduce %x on @g grid_axes = [0] : tensor<8xf32> -> tensor<8xf32>

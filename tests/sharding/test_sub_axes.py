@@ -9,13 +9,13 @@ import pytest
 
 import meshgen as mg
 from meshgen.errors import ShardingError
-from meshgen.ir.text import parse_text
+from meshgen.mlir.text import parse_text
 from meshgen.pipeline import verify_program
 from meshgen.sharding.materialize import materialize
-from meshgen.sharding.oracle import check
 from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
 from meshgen.spec import Sharding, fit
+from meshgen.testing.oracle import check
 from tests.sharding.local_programs import Program, tensor
 
 SIX, TWELVE = {"y": 6}, {"x": 2, "y": 12}

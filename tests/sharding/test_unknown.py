@@ -13,11 +13,10 @@ import meshgen as mg
 from meshgen.cli import main
 from meshgen.errors import MeshgenError, ProgramError, ShardingError
 from meshgen.ir.graph import Module
-from meshgen.ir.text import parse_text, print_text
 from meshgen.mesh import make_mesh
+from meshgen.mlir.text import parse_text, print_text
 from meshgen.sharding.materialize import materialize
 from meshgen.sharding.optimize import optimize
-from meshgen.sharding.oracle import check
 from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
 from meshgen.sharding.unknown import (
@@ -29,6 +28,7 @@ from meshgen.sharding.unknown import (
     trial_shapes,
     unknown_axes,
 )
+from meshgen.testing.oracle import check
 
 UNUSED = """
 shard.grid @g(shape = ?x2)

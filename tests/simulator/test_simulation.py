@@ -12,13 +12,13 @@ import pytest
 
 import meshgen as mg
 from meshgen.errors import UsageError
-from meshgen.runtime.checker_parts import check_parts
+from meshgen.runtime.validation.checker_parts import check_parts
 from meshgen.simulator.machine import MACHINES, Machine
 from meshgen.simulator.network import packing_seconds
 from meshgen.simulator.simulation import Scheduled, Simulation, simulate
 from meshgen.simulator.timeline import Conditions, Timeline
 from tests.programs import mlp
-from tests.sharding.meshes.meshes_programs import CPU, stages_of, traced
+from tests.sharding.multi_mesh.meshes_programs import CPU, stages_of, traced
 
 IDEAL = replace(MACHINES["dgx-h100"], overlap_slowdown=0.0)
 NVLINK, PORT = IDEAL.links

@@ -15,13 +15,13 @@ from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.guards import NEVER, Guards
 from meshgen.codegen.emit.index_maps import read_through
 from meshgen.codegen.emit.launch import Launch
-from meshgen.codegen.emit.ops import NARROW, Code, register_type, rounded, zero
 from meshgen.codegen.emit.plan import spread, where
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.space import LAYOUT, Index, Space
 from meshgen.codegen.roofline import Device
 from meshgen.ir.graph import Graph, Node, Value, is_float
 from meshgen.kernels.matmul import GROUP_M, Tile, choose_tile
+from meshgen.ops.triton.registers import NARROW, Code, register_type, rounded, zero
 
 
 @dataclass(frozen=True)

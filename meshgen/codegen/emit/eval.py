@@ -14,14 +14,15 @@ from meshgen.codegen.emit.guards import NEVER, Guard, Guards, Steps
 from meshgen.codegen.emit.index_maps import emit_layout
 from meshgen.codegen.emit.lookup import emit_lookup
 from meshgen.codegen.emit.names import Names
-from meshgen.codegen.emit.ops import NARROW, Code, both, expression, literal, register_type, rounded, unsupported, zero
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, POINTWISE, Index
 from meshgen.errors import CodegenError
-from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.functions import NEEDS
 from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.common import neutral
+from meshgen.ops.registry import expression
+from meshgen.ops.triton.registers import NARROW, Code, both, literal, register_type, rounded, unsupported, zero
 
 
 @dataclass

@@ -6,10 +6,10 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from meshgen.codegen.emit.ops import Code
 from meshgen.codegen.expr import Var
 from meshgen.codegen.fusion.space import Index
 from meshgen.ir.graph import Value
+from meshgen.ops.triton.registers import Code
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.guards import NEVER, Guard, Guards, Steps
-from meshgen.codegen.emit.ops import Code, both, literal
 from meshgen.codegen.expr import ZERO, Expr
 from meshgen.codegen.fusion.space import Index, backward
 from meshgen.ir.graph import Node, Value
+from meshgen.ops.triton.registers import Code, both, literal
 
 if TYPE_CHECKING:
     from meshgen.codegen.emit.eval import Evaluator

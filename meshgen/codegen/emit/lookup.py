@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.guards import NEVER, Asked, Guards, Steps
-from meshgen.codegen.emit.ops import Code, both
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.space import Index
 from meshgen.ir.graph import Node, Value
+from meshgen.ops.triton.registers import Code, both
 
 if TYPE_CHECKING:
     from meshgen.codegen.emit.eval import Evaluator

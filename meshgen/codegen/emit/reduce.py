@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator, neutral_number
 from meshgen.codegen.emit.launch import Launch
-from meshgen.codegen.emit.ops import Code, literal, register_type
 from meshgen.codegen.emit.plan import spread, where
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.space import Space
 from meshgen.ir.graph import DTYPES, Graph, Node, Value, is_float
+from meshgen.ops.triton.registers import Code, literal, register_type
 
 WHOLE_ROW = 16384  # elements of a row that registers of one block hold
 CHUNK = 4096  # elements that a block reads at once of a longer row

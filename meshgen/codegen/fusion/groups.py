@@ -18,8 +18,9 @@ from meshgen.codegen.fusion.free import FreeNodes
 from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, MADE, POINTWISE, Space
 from meshgen.codegen.unroll import is_message
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.op_names import CONTROL
 from meshgen.ir.regions import captured
-from meshgen.runtime.plan import COLLECTIVES, CONTROL
+from meshgen.runtime.plan import COLLECTIVES
 
 # Bounds on what a kernel takes in, so that it stays quick to build and its tiles stay in registers.
 _MOST_MEMBERS = 160

@@ -14,83 +14,17 @@ from collections.abc import Callable
 
 from meshgen.codegen.expr import ZERO, Expr, Var, constant, delinearize, linearize, variable, variables
 from meshgen.ir.graph import Node, Value
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import with_kernel, with_trait
 
 Index = tuple[Expr, ...]
 
-UNARY = frozenset(
-    [
-        "abs",
-        "negate",
-        "exponential",
-        "exponential_minus_one",
-        "log",
-        "log_plus_one",
-        "logistic",
-        "tanh",
-        "sqrt",
-        "rsqrt",
-        "cbrt",
-        "sine",
-        "cosine",
-        "tan",
-        "floor",
-        "ceil",
-        "round_nearest_even",
-        "round_nearest_afz",
-        "sign",
-        "not",
-        "is_finite",
-        "erf",
-        "erf_inv",
-        "popcnt",
-        "count_leading_zeros",
-        "convert",
-        "bitcast_convert",
-    ]
-)
-BINARY = frozenset(
-    [
-        "add",
-        "subtract",
-        "multiply",
-        "divide",
-        "remainder",
-        "power",
-        "maximum",
-        "minimum",
-        "and",
-        "or",
-        "xor",
-        "shift_left",
-        "shift_right_logical",
-        "shift_right_arithmetic",
-        "atan2",
-        "compare",
-    ]
-)
-EXPENSIVE = frozenset(  # many instructions per element: worth writing down rather than computing twice
-    [
-        "exponential",
-        "exponential_minus_one",
-        "log",
-        "log_plus_one",
-        "logistic",
-        "tanh",
-        "sine",
-        "cosine",
-        "tan",
-        "erf",
-        "erf_inv",
-        "power",
-        "atan2",
-        "cbrt",
-    ]
-)
-POINTWISE = UNARY | BINARY | {"select", "clamp", "to_partial"}
+POINTWISE = with_kernel("expression")
+EXPENSIVE = with_trait(Trait.EXPENSIVE)  # worth writing down rather than computing twice
 # Index maps: never stored for their own sake, but read through by whoever uses the result.
-LAYOUT = frozenset({"broadcast_in_dim", "reshape", "transpose", "reverse", "slice", "pad", "mask_padding", "all_slice"})
-MADE = frozenset({"constant", "iota", "process_index"})  # from nothing
-LOOKUPS = frozenset({"concatenate", "gather", "dynamic_slice", "dynamic_update_slice"})
+LAYOUT = with_kernel("layout")
+MADE = with_kernel("source")  # from nothing
+LOOKUPS = with_kernel("lookup")
 
 
 def forward(node: Node, index: Index, reduced: tuple[Var, ...]) -> Index | None:

@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ops.evaluate.common import neutral
 
 _WANTED = 256  # programs: two for each multiprocessor
 _LEAST = 64  # elements that one program should at least reduce

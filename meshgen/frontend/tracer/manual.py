@@ -13,10 +13,10 @@ from meshgen.frontend.tracer.recording import CURRENT, Trace, current, refuse, t
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.frontend.trees import flatten, unflatten
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ir.infer.sharding import REDUCING
 from meshgen.ir.partial_kinds import combines
 from meshgen.ir.regions import captured, rewired_graph
 from meshgen.mesh import Mesh
+from meshgen.ops.types.sharding import REDUCING
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
 Over = str | int | Sequence[str | int]  # mesh axes, outer to inner

@@ -11,9 +11,9 @@ from meshgen.frontend.tracer.linear import Option, loop_axes
 from meshgen.frontend.tracer.operands import tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.tensor import Tensor
-from meshgen.ir.custom_calls import USER_OPS
 from meshgen.ir.graph import Graph, TensorType
-from meshgen.sharding.rules.rule import rule
+from meshgen.ops.rules.rule import rule
+from meshgen.ops.user_ops import USER_OPS
 from meshgen.spec import Sharding
 
 Words = list[list[str]]  # per tensor, the loop of each dim

@@ -15,8 +15,8 @@ from meshgen.frontend.tracer.operands import axes_of, convert, dtype_of, emit, s
 from meshgen.frontend.tracer.recording import refuse, traced
 from meshgen.frontend.tracer.shapes import reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
-from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import TensorType, is_complex, is_float, is_inexact
+from meshgen.ops.evaluate.common import neutral
 
 Axis = int | Sequence[int] | None
 NARROW = ("bf16", "f16")

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from meshgen.errors import Diagnostic, MissingError
-from meshgen.ir.evaluate.evaluator import Evaluator
 from meshgen.ir.graph import Graph, TensorType
 from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.evaluator import Evaluator
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.device import Device, Launch, ParameterBlock
 from meshgen.runtime.emulate import KernelSource
-from meshgen.runtime.manifest import SCRATCH, Binary, Kernel
+from meshgen.runtime.module_file.manifest import SCRATCH, Binary, Kernel
 from meshgen.runtime.plan import Item, Schedule
 from meshgen.runtime.simulate import rank_handlers
 

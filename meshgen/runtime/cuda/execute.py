@@ -14,7 +14,6 @@ import numpy as np
 from meshgen.ccl.world import TIME_OUT_SECONDS, World
 from meshgen.errors import Diagnostic, RuntimeFailure
 from meshgen.mesh import Mesh
-from meshgen.runtime.bootstrap import TIME_OUT
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.code import CodeOf, Launcher
 from meshgen.runtime.cuda.communicators import Communicators
@@ -23,8 +22,9 @@ from meshgen.runtime.cuda.frames import Addresses, Frame, FrameMaker, arena_begi
 from meshgen.runtime.cuda.guard import Guard
 from meshgen.runtime.cuda.others import Others
 from meshgen.runtime.cuda.part import Part, Waits
-from meshgen.runtime.manifest import Binding, Manifest
-from meshgen.runtime.ranks import assembled, gathered
+from meshgen.runtime.module_file.manifest import Binding, Manifest
+from meshgen.runtime.processes.bootstrap import TIME_OUT
+from meshgen.runtime.processes.ranks import assembled, gathered
 from meshgen.runtime.simulate import shard_array
 
 Array = np.ndarray[Any, Any]

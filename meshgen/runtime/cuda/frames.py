@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 
 from meshgen.ccl.lower import lower
 from meshgen.ccl.steps import BufferRef, Group
+from meshgen.ir.op_names import CONTROL
 from meshgen.mesh import Mesh
 from meshgen.runtime.cuda.code import Launcher
 from meshgen.runtime.cuda.collectives import RankWork
 from meshgen.runtime.cuda.device import Device, Launch
-from meshgen.runtime.plan import CONTROL, Item, Schedule
+from meshgen.runtime.plan import Item, Schedule
 
 Addresses = Mapping[int, int]  # by rank
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.ir.op_names import CONTROL
 from meshgen.runtime.control_flow import Choose, Issue, Move, carried, code_of, follow, given_back, require_one_way
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.collectives import run_lowered
@@ -21,7 +22,7 @@ from meshgen.runtime.cuda.frames import Frame
 from meshgen.runtime.cuda.graph import StepGraph, fork, join
 from meshgen.runtime.cuda.others import Others
 from meshgen.runtime.cuda.regions import Copy, copies_of, in_order, is_decided, next_values, staged_bytes, streams_of
-from meshgen.runtime.plan import COMPUTE, CONTROL, STREAMS, Item, aligned
+from meshgen.runtime.plan import COMPUTE, STREAMS, Item, aligned
 
 Array = np.ndarray[Any, Any]
 Waits = Iterator[int]  # streams, each of which must be idle before the iterator is asked for the next one

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from meshgen.ir.op_names import CONTROL
 from meshgen.runtime.control_flow import Move
 from meshgen.runtime.cuda.frames import Frame
-from meshgen.runtime.plan import CONTROL, Item, Schedule, aligned
+from meshgen.runtime.plan import Item, Schedule, aligned
 
 
 class Copy(NamedTuple):

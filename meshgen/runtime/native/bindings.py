@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from meshgen.runtime.container import WEIGHTS
 from meshgen.runtime.cuda.frames import Frame
-from meshgen.runtime.manifest import Binding
 from meshgen.runtime.module import LoadedModule
+from meshgen.runtime.module_file.container import WEIGHTS
+from meshgen.runtime.module_file.manifest import Binding
+from meshgen.runtime.module_file.tensors import places
 from meshgen.runtime.native.recording import BASE
 from meshgen.runtime.native.shards import argument_shards, result_shards
 from meshgen.runtime.native.words import Pool, Record, Words
 from meshgen.runtime.program import LoadedProgram
-from meshgen.runtime.tensors import places
 
 _CONSTANTS = "constants.safetensors"
 

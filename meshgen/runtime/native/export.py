@@ -6,11 +6,11 @@ import hashlib
 from pathlib import Path
 
 from meshgen.errors import Diagnostic, UsageError, listed
-from meshgen.runtime import container
-from meshgen.runtime.json_values import read_json
 from meshgen.runtime.loading import load
-from meshgen.runtime.manifest_json import sealed
-from meshgen.runtime.members import Members
+from meshgen.runtime.module_file import container
+from meshgen.runtime.module_file.json_values import read_json
+from meshgen.runtime.module_file.manifest_json import sealed
+from meshgen.runtime.module_file.members import Members
 from meshgen.runtime.native.table import native_members
 from meshgen.runtime.open_module import OpenModule
 

@@ -17,7 +17,7 @@ from meshgen.runtime.cuda.device import Device, Launch
 from meshgen.runtime.native.words import Call, Op, Parameter, Record
 from meshgen.runtime.plan import STREAMS
 
-BASE = 1 << 62  # values that are no address are below 2^53 (`ir/infer/limits.py`), or negative
+BASE = 1 << 62  # values that are no address are below 2^53 (`ir/limits.py`), or negative
 _ALIGNMENT = 512  # bytes, of each allocation, as cuMemAlloc gives them
 _DONE = 0  # CUDA_SUCCESS, ncclSuccess
 Outcome = tuple[Any, ...]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import Diagnostic, MissingError
-from meshgen.ir.evaluate.common import neutral, poison
-from meshgen.runtime.manifest import Binding, Manifest
+from meshgen.ops.evaluate.common import neutral, poison
+from meshgen.runtime.module_file.manifest import Binding, Manifest
 from meshgen.runtime.native.words import Record
 
 ARRAY, CONSTANT = 0, 1  # what the box of an argument is filled with

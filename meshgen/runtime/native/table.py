@@ -15,8 +15,8 @@ from meshgen.kernels.ptx import THREADS
 from meshgen.runtime.cuda.code import Code, CodeOf, Launcher, number_of, scratch_bytes, target_of
 from meshgen.runtime.cuda.communicators import Communicators
 from meshgen.runtime.cuda.frames import FrameMaker, axes_of
-from meshgen.runtime.manifest import Kernel
 from meshgen.runtime.module import LoadedModule
+from meshgen.runtime.module_file.manifest import Kernel
 from meshgen.runtime.native import words
 from meshgen.runtime.native.bindings import Files, Part, put_arguments, put_constants, put_results
 from meshgen.runtime.native.control import PartRecorder

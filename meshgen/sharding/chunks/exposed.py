@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from meshgen.ccl.cost import link_axes
 from meshgen.errors import place_text
-from meshgen.ir.dialects.shard.checks import TEXT_NAMES
 from meshgen.ir.graph import Module, Node
+from meshgen.ir.op_names import TEXT_NAMES
 from meshgen.ir.reasons import REASONS
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Schedule

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from meshgen.ccl.cost import link_axes
-from meshgen.codegen.emit.ops import POINTER_TYPES
-from meshgen.ir.evaluate.common import bits
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import used_by
 from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.common import bits
+from meshgen.ops.triton.registers import POINTER_TYPES
 from meshgen.sharding.optimizations.messages import MESSAGES, Writer
 from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, LOCAL_OPS, about, price_of
 

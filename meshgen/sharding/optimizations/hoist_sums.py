@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.regions import used_values
+from meshgen.ops.evaluate.common import neutral
 from meshgen.sharding.live import peak_of
 from meshgen.sharding.optimizations.loops import with_loops_changed
 from meshgen.sharding.optimizations.rewrite import about, meaning, merged_why, ops_of, without_dead

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.loops import trip_count
+from meshgen.ir.op_names import CONTROL
 
 
 def with_loops_changed(
@@ -20,7 +21,7 @@ def with_loops_changed(
     nodes: list[Node] = []
     known = {**(around or {}), **graph.producers()}
     for node in graph.nodes:
-        if node.regions and node.op in ("while", "case", "if"):
+        if node.regions and node.op in CONTROL:
             node = replace(node, regions=tuple(with_loops_changed(region, change, known) for region in node.regions))
         runs_often = node.op == "while" and trip_count(node, known) not in (0, 1)
         nodes += change(node) if runs_often else [node]

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from meshgen.ccl.cost import collective_seconds, ring_bytes
-from meshgen.ir.evaluate.evaluator import evaluate_node
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.evaluator import evaluate_node
 from meshgen.sharding.optimizations.rewrite import about, merged_why, price_of, without_dead
 
 _EXACT = ("f32", "f64")  # statistics in narrower types lose more by another order

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import Location
-from meshgen.ir.evaluate.common import bits
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ir.reasons import REASONS
 from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.common import bits
 from meshgen.sharding.optimizations.rewrite import merged_why
 
 

@@ -11,23 +11,24 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
 
-from meshgen.ccl.between import BETWEEN
 from meshgen.ccl.cost import COMMUNICATIONS, LOCAL_OPS, ring_bytes, seconds_of
 from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, TensorType, Value
+from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.ir.reasons import REASONS
 from meshgen.ir.regions import used_values
-from meshgen.ir.uniform import Varying
 from meshgen.mesh import Mesh
-from meshgen.sharding.rules.elementwise import BINARY, UNARY
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import with_trait
+from meshgen.ops.uniform import Varying
 from meshgen.spec import Sharding
 
 MOVES = ("all_gather", "all_to_all", "permute", "retile", "update_halo")  # they move data and compute nothing
 SHARDING_OPS = ("all_reduce", "reduce_scatter", *MOVES, *LOCAL_OPS)
-ELEMENTWISE = frozenset((*UNARY, *BINARY, "convert", "select", "clamp"))
+ELEMENTWISE = with_trait(Trait.ELEMENTWISE)
 _COMMUNICATES = frozenset(COMMUNICATIONS)
 Pass = Callable[[Module], Module]
-_EFFECTS = ("send", "recv", *BETWEEN, "rng_bit_generator")
+_EFFECTS = ("send", "recv", *BETWEEN_MESHES, "rng_bit_generator")
 
 
 @dataclass(frozen=True)

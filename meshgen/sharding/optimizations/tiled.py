@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.ops.evaluate.common import neutral
+from meshgen.ops.registry import rule_of
 from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, Walk
-from meshgen.sharding.rules import rule_of
 
 _LAYOUT = ("broadcast_in_dim", "concatenate", "pad", "reshape", "reverse", "slice", "transpose")
 TILED = ELEMENTWISE | {*_LAYOUT, "dot_general", "reduce"}  # attributes say nothing of dims that are cut, but of a slice

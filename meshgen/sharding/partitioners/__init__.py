@@ -14,8 +14,8 @@ from meshgen.sharding.partitioners import (
     sources,
     transfers,
     updates,
-    windows,
 )
+from meshgen.sharding.partitioners import windowed as windows
 from meshgen.sharding.partitioners.builder import LocalBuilder
 from meshgen.sharding.partitioners.registry import PARTITIONERS, Site, lies, local_type, partitioner
 

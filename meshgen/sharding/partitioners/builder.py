@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import Location
-from meshgen.ir.evaluate.common import neutral
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value, is_complex, is_inexact
 from meshgen.mesh import Mesh
-from meshgen.sharding.rules.rule import picked_kind
+from meshgen.ops.evaluate.common import neutral
+from meshgen.ops.rules.rule import picked_kind
 from meshgen.spec import Sharding
 
 Scalar = bool | int | float

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from meshgen.ir.graph import TensorType, Value
+from meshgen.ops.rules.rule import reduction_kind
+from meshgen.ops.rules.windowed import summed_dims
 from meshgen.sharding.partitioners.builder import Scalar
 from meshgen.sharding.partitioners.registry import Site, partitioner
 from meshgen.sharding.partitioners.scans import IDEMPOTENT, neutral_scalar
-from meshgen.sharding.partitioners.windows import fetched
-from meshgen.sharding.rules.rule import reduction_kind
-from meshgen.sharding.rules.windows import summed_dims
+from meshgen.sharding.partitioners.windowed import fetched
 
 
 @partitioner("reduce")

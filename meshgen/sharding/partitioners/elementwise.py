@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from meshgen.ir.graph import Value
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import with_trait
 from meshgen.sharding.partitioners.registry import Site, partitioner
-from meshgen.sharding.rules.elementwise import BINARY, UNARY
 
 
-@partitioner(*UNARY, *BINARY, "convert", "bitcast_convert", "select", "clamp")
+@partitioner(*with_trait(Trait.ELEMENTWISE), "bitcast_convert")
 def elementwise(site: Site) -> list[Value]:
     return site.clone()

@@ -13,10 +13,10 @@ from typing import Any
 
 from meshgen.ccl.halo import RowFetch, rows_moved
 from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.ops.rules.rule import Window
 from meshgen.sharding.partitioners.builder import INDEX, LocalBuilder
 from meshgen.sharding.partitioners.registry import Site, lies
-from meshgen.sharding.rules.rule import Window
-from meshgen.sharding.windows import turn
+from meshgen.sharding.window_fetches import turn
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from meshgen.ir.axis_parts import NO_DIVISION, AxisParts, merged
 from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh, split_ref
+from meshgen.ops.rules.rule import DimMap, Rule
 from meshgen.sharding.partitioners.registry import lies
 from meshgen.sharding.reshard.plan import same_layout
-from meshgen.sharding.rules.rule import DimMap, Rule
 from meshgen.spec import Sharding
-
-CONTROL = ("while", "if", "case")
 
 
 def find_control_fault(node: Node, mesh: Mesh) -> str | None:

@@ -11,12 +11,12 @@ import math
 import numpy as np
 
 from meshgen.ir.graph import Graph, TensorType, Value
+from meshgen.ops.registry import rule_of
+from meshgen.ops.rules.rule import Window
+from meshgen.ops.rules.windowed import windowed
 from meshgen.sharding.partitioners.builder import INDEX
 from meshgen.sharding.partitioners.registry import Site, partitioner
-from meshgen.sharding.partitioners.windows import fetch, global_rows
-from meshgen.sharding.rules import rule_of
-from meshgen.sharding.rules.rule import Window
-from meshgen.sharding.rules.windows import windowed
+from meshgen.sharding.partitioners.windowed import fetch, global_rows
 
 _NOWHERE = -(2**30)  # a coordinate that the scatter drops
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from meshgen.ir.graph import TensorType, Value, dtype_name
-from meshgen.ir.random_bits import PHILOX_WORDS, carried, halves, joined, paired_dim, philox, threefry
+from meshgen.ops.random_bits import PHILOX_WORDS, carried, halves, joined, paired_dim, philox, threefry
 from meshgen.sharding.partitioners.builder import LocalBuilder
 from meshgen.sharding.partitioners.registry import Site, lies, partitioner
 

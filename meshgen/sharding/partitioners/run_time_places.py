@@ -6,14 +6,14 @@ communicated here; what was read is a partial sum (rows that a device does not h
 
 from __future__ import annotations
 
-from meshgen.ir.evaluate.common import integer_range
 from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.ops.evaluate.common import integer_range
+from meshgen.ops.rules.rule import reduction_kind
+from meshgen.ops.rules.updates import scatter_reduction
 from meshgen.sharding.partitioners.builder import INDEX
 from meshgen.sharding.partitioners.lookup import clamped
 from meshgen.sharding.partitioners.registry import Site, partitioner
 from meshgen.sharding.partitioners.scans import IDEMPOTENT
-from meshgen.sharding.rules.rule import reduction_kind
-from meshgen.sharding.rules.updates import scatter_reduction
 
 _NOWHERE = -(2**30)  # an index that no update of a scatter can reach
 

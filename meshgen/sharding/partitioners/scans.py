@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshgen.ir.evaluate.common import neutral
-from meshgen.ir.evaluate.window import fold_kind
 from meshgen.ir.graph import TensorType, Value, is_float, is_inexact
+from meshgen.ops.evaluate.common import neutral
+from meshgen.ops.evaluate.window import fold_kind
 from meshgen.sharding.partitioners.builder import INDEX, Scalar
 from meshgen.sharding.partitioners.candidates import finished
 from meshgen.sharding.partitioners.registry import Site, local_type, partitioner

@@ -8,7 +8,7 @@ from __future__ import annotations
 from meshgen.ir.graph import Value
 from meshgen.sharding.partitioners.candidates import finished
 from meshgen.sharding.partitioners.registry import Site, partitioner
-from meshgen.sharding.partitioners.windows import global_rows
+from meshgen.sharding.partitioners.windowed import global_rows
 
 
 @partitioner("sort", "cholesky", "triangular_solve", "lapack", "fft")

@@ -18,7 +18,7 @@ from meshgen.sharding.propagation.eliminate import Table, cheapest
 from meshgen.sharding.propagation.labels import Label, asked_face, asks_use, is_as_asked
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import LATENCY_SECONDS, SAME_EDGE, Link, State
-from meshgen.sharding.windows import rows_moved
+from meshgen.sharding.window_fetches import rows_moved
 
 FORBIDDEN = 1e6  # seconds; finite, so that a problem without solution still has a least bad one
 # Where a value must be whole unless the user asked for a partial one.

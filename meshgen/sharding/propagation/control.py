@@ -12,20 +12,19 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from meshgen.ir.canonical import canonical_order
-from meshgen.ir.graph import WISHES, Graph, Node, Value
+from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.manual import is_open
+from meshgen.ir.op_names import ANNOTATIONS
+from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, letters, rule
 from meshgen.sharding.propagation.tiles import joined
-from meshgen.sharding.rules import Linear, Rule, rule
-from meshgen.sharding.rules.registry import letters
-from meshgen.sharding.rules.rule import ALL_KINDS
 from meshgen.spec import Sharding
 
 # Sites that are no operation: they only tie values, or stand for the ends of the program.
 PSEUDO_OPS = (
     "input",
     "output",
-    *WISHES,
+    *ANNOTATIONS,
     "carry",
     "branch_argument",
     "branch_result",

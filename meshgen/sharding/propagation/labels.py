@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from meshgen.ir.graph import Value
+from meshgen.ops.rules.rule import Linear
 from meshgen.sharding.propagation.reach import Covered, Origins, fits, picks_of, usable_factor
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import Link, State, state_of
-from meshgen.sharding.rules import Linear
 
 
 @dataclass(frozen=True)

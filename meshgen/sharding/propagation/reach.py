@@ -13,11 +13,10 @@ from collections.abc import Callable
 
 from meshgen.errors import bracketed, place_text
 from meshgen.ir.graph import Value
-from meshgen.ir.infer.sharding import BETWEEN
+from meshgen.ir.op_names import BETWEEN_MESHES
+from meshgen.ops.rules.rule import Pick, Rule
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import State, state_of
-from meshgen.sharding.rules import Rule
-from meshgen.sharding.rules.rule import Pick
 
 Origins = dict[State, str]
 Steps = dict[tuple[Value, State], tuple[Value, State, Site]]  # where a state came from, and the site that ties both
@@ -107,7 +106,7 @@ def seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:
 
 def crossing_text(site: Site) -> str:
     """What asks for a hint that another mesh gives; empty for all others."""
-    if site.node.op not in BETWEEN:
+    if site.node.op not in BETWEEN_MESHES:
         return ""
     channel, peer = site.node.attrs["channel"], site.node.attrs["peer"].name
     way = f"to @{peer}, which takes" if site.node.op == "transfer_send" else f"from @{peer}, which has"

@@ -12,7 +12,7 @@ import numpy as np
 
 from meshgen.errors import bracketed, place_text
 from meshgen.ir.axis_parts import NO_DIVISION
-from meshgen.ir.infer.sharding import BETWEEN
+from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.sharding.propagate import Solved
 from meshgen.sharding.propagation.chains import state_text
 from meshgen.sharding.propagation.choices import FORBIDDEN
@@ -75,7 +75,9 @@ def lost_hints(solved: Solved) -> Iterator[LostHint]:
     """The hints that lost, in program order."""
     for number, site in enumerate(solved.sites):
         wish = site.wish
-        if wish is None or wish.required or site.node.op in BETWEEN:  # what another mesh told is no wish of the user's
+        if (
+            wish is None or wish.required or site.node.op in BETWEEN_MESHES
+        ):  # what another mesh told is no wish of the user's
             continue
         yield from _cut_otherwise(site)
         for axis, decision in solved.decisions.items():

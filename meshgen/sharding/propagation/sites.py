@@ -9,15 +9,16 @@ from dataclasses import dataclass, replace
 
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.axis_parts import NO_DIVISION, AxisParts, merged
-from meshgen.ir.flops import node_flops
 from meshgen.ir.graph import Annotation, Module, Node, Value
 from meshgen.ir.partial_kinds import kind_faults
 from meshgen.mesh import Mesh, split_ref
+from meshgen.ops.flops import node_flops
+from meshgen.ops.registry import rule_of
+from meshgen.ops.rules.rule import Rule
 from meshgen.sharding.propagation.control import PSEUDO_OPS, Flat, flatten, identity_rule
 from meshgen.sharding.propagation.groups import joined_groups, wish_of_group
 from meshgen.sharding.propagation.tiles import body_rule, end_rule
-from meshgen.sharding.rules import Rule, rule_of
-from meshgen.sharding.windows import turn
+from meshgen.sharding.window_fetches import turn
 from meshgen.spec import Sharding, fit
 
 # Dots as small kernels reach them on one H100 (f32 without tf32): redundant compute must save clearly more traffic.

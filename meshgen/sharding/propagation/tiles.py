@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.ir.graph import Node
-from meshgen.ir.infer.control import MANUAL_OPS
 from meshgen.mesh import split_ref
-from meshgen.sharding.rules import Linear, Rule, rule, rule_of
-from meshgen.sharding.rules.registry import letters
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import rule_of, with_trait
+from meshgen.ops.rules.rule import Linear, Rule, letters, rule
 from meshgen.spec import Sharding
 
 _WHOLE_DIMS = ("dim", "split_dim", "concat_dim")  # attributes that name a dim whose rows a collective rearranges
@@ -47,7 +47,7 @@ def end_rule(node: Node) -> Rule:
 
 def body_rule(node: Node) -> Rule:
     """The rule of a node of a body: that of its op, of a collective the dims that it leaves in place."""
-    if node.op not in (*MANUAL_OPS, "process_index"):
+    if node.op not in (*with_trait(Trait.IN_BODIES), "process_index"):
         return rule_of(node)
     if not node.operands:
         return rule("-> ()", [], [node.result.type])

@@ -24,10 +24,10 @@ import meshgen as mg
 from meshgen.api import plan
 from meshgen.commands.time_limit import add_time_limit, time_limit
 from meshgen.errors import CodegenError, MeshgenError
-from meshgen.ir.text import parse_text
+from meshgen.mlir.text import parse_text
 from meshgen.runtime.emulate import Emulation
 from meshgen.runtime.module import LoadedModule
-from meshgen.sharding.oracle import compare, meaning, whole
+from meshgen.testing.oracle import compare, meaning, whole
 from tests.emulator.programs import programs_in, say
 from tests.runtime.cuda.steps import arguments, on_gpus, same_bits
 

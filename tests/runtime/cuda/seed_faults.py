@@ -21,13 +21,13 @@ import numpy as np
 
 from meshgen.ccl.steps import Group, Lowered, Messages, Step
 from meshgen.errors import MeshgenError, ScheduleError
-from meshgen.runtime.checker import check
 from meshgen.runtime.cuda import graph
 from meshgen.runtime.cuda.collectives import RankWork
 from meshgen.runtime.cuda.device import ParameterBlock
 from meshgen.runtime.cuda.execute import Executor
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.plan import Schedule
+from meshgen.runtime.validation.checker import check
 from tests.emulator.programs import programs_in, say
 from tests.programs import mlp
 from tests.runtime.cuda.steps import arguments, filled, gpus, on_gpus, planned, programs, same_bits

@@ -12,7 +12,7 @@ from meshgen.api import plan
 from meshgen.errors import MissingError, RuntimeFailure
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.execute import Executor, Program
-from meshgen.runtime.manifest import Kernel
+from meshgen.runtime.module_file.manifest import Kernel
 from tests.programs import mlp
 from tests.runtime.cuda.steps import arguments, assert_same_bits, filled, gpus, on_gpus, planned, programs
 from tests.runtime.test_control_flow import BRANCH, SCALE, SUMS, A
@@ -176,7 +176,7 @@ def test_a_branch_that_the_host_takes(op: str, kind: str, which: int, tmp_path: 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_program_on_two_meshes(seed: int, tmp_path: Path) -> None:
-    from tests.sharding.meshes.meshes_programs import MESHES, TYPES, two_stages
+    from tests.sharding.multi_mesh.meshes_programs import MESHES, TYPES, two_stages
 
     compiled = plan(two_stages, MESHES, args=TYPES, in_specs={"x": mg.P("dp", mesh="a")}, target="cpu")
     compiled.save(tmp_path / "two.mgx")
@@ -207,7 +207,7 @@ def test_code_for_other_devices_is_told(tmp_path: Path) -> None:
 
 def test_emulated_gpus_need_the_ptx(tmp_path: Path) -> None:
     from meshgen.runtime.cuda.code import code_of
-    from meshgen.runtime.manifest import Binary
+    from meshgen.runtime.module_file.manifest import Binary
 
     module = planned(mlp(), tmp_path)
     binaries = {"sm_90": Binary("kernel.cubin", 32, 0, 0, 0, 128)}

@@ -12,12 +12,12 @@ from meshgen.ccl.steps import Copy, Group, Lowered, Messages, Step
 from meshgen.emulator.faults import DeviceFault
 from meshgen.errors import MeshgenError, RuntimeFailure, ScheduleError
 from meshgen.mesh import Mesh
-from meshgen.runtime.checker import check
 from meshgen.runtime.cuda import graph
 from meshgen.runtime.cuda.collectives import RankWork
 from meshgen.runtime.cuda.execute import Executor
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.plan import Item, Schedule
+from meshgen.runtime.validation.checker import check
 from tests.programs import mlp
 from tests.runtime.cuda import seed_faults
 from tests.runtime.cuda.steps import arguments, filled, gpus, planned, programs

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from meshgen.codegen.unroll import unroll
 from meshgen.ir.graph import Module, Node
-from meshgen.ir.text import parse_text
+from meshgen.mlir.text import parse_text
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.chunks.chain import CHUNKED, Chain, Flow, Seed
 from meshgen.sharding.chunks.rewrite import in_chunks

@@ -12,15 +12,15 @@ from numpy.testing import assert_array_equal
 
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.unroll import unroll
-from meshgen.commands.random_programs import options_of, program_of
 from meshgen.ir.graph import Module
-from meshgen.ir.infer.inference import verify_node
-from meshgen.ir.text import parse_text, print_text
+from meshgen.mlir.text import parse_text, print_text
+from meshgen.ops.types.inference import verify_node
 from meshgen.pipeline import Timing, run_stages
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.chunks.chain import Flow, Seed
 from meshgen.sharding.chunks.rewrite import in_chunks
-from meshgen.sharding.oracle import check
+from meshgen.testing.oracle import check
+from meshgen.testing.random_programs import options_of, program_of
 from tests.sharding.chunks.chunk_programs import block, chain, chunked, collectives, local
 from tests.sharding.local_programs import whole_numbers
 from tests.trials import trials

@@ -10,21 +10,21 @@ from pathlib import Path
 import pytest
 
 from meshgen import api
-from meshgen.answers.overlap import overlap_records, overlap_table
 from meshgen.cli import main
 from meshgen.codegen import planner
 from meshgen.codegen.roofline import device_of
 from meshgen.codegen.schedule import MEMORY_CAP, sequential_bytes
-from meshgen.commands.random_programs import options_of
-from meshgen.commands.random_programs import program_of as random_program_of
 from meshgen.errors import UsageError
 from meshgen.ir.graph import Module, Node
-from meshgen.ir.text import print_text
 from meshgen.mesh import Axis
+from meshgen.mlir.text import print_text
 from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.reports.overlap import overlap_records, overlap_table
 from meshgen.sharding.chunks import estimate
 from meshgen.sharding.chunks import search as searching
-from meshgen.sharding.oracle import check
+from meshgen.testing.oracle import check
+from meshgen.testing.random_programs import options_of
+from meshgen.testing.random_programs import program_of as random_program_of
 from tests.sharding.chunks.chunk_programs import block, chain, local
 from tests.trials import trials
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from meshgen.ccl.simulated import UFUNC_OF_KIND, run_collective
-from meshgen.ir.evaluate.common import ufunc_of
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.common import ufunc_of
 from meshgen.sharding.reshard.plan import ReshardPlan
 from meshgen.spec import Sharding
 

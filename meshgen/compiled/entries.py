@@ -1,0 +1,131 @@
+"""A program with several entry functions: an executable for each, and one module for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from meshgen.compiled.arguments import weight_arrays
+from meshgen.compiled.executable import Executable
+from meshgen.errors import ArgumentError, Diagnostic, UsageError, listed
+from meshgen.frontend.tracer.callers import at_callers_line
+from meshgen.ir.graph import Module
+from meshgen.mesh import Mesh
+from meshgen.pipeline import Progress
+from meshgen.runtime.plan import Schedule
+
+
+class EntriesExecutable(Executable):
+    """A program with several entry functions. Made by `compile`; `executable["decode"]` is that of one of them.
+
+    What depends on a function (`plan`, `comms`, ...) is asked of one of them.
+    """
+
+    def __init__(self, entries: Mapping[str, Executable], name: str) -> None:
+        self.entries = dict(entries)
+        self._name, self._signature = name, None
+
+    def __getitem__(self, name: str) -> Executable:
+        """Raises UsageError MG0001 where there is no such function."""
+        if name not in self.entries:
+            raise UsageError(
+                Diagnostic("MG0001", f"there is no entry '{name}'", hint=f"it has {listed([*self.entries])}")
+            )
+        return self.entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    @property
+    def plan(self) -> Schedule:
+        """Raises UsageError MG0001: which function is meant is not known."""
+        raise self._unchosen()
+
+    @property
+    def fused(self) -> Module:
+        """As `plan`."""
+        raise self._unchosen()
+
+    @property
+    def parts(self) -> tuple[Executable, ...]:
+        """As `plan`."""
+        raise self._unchosen()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def mesh(self) -> Mesh:
+        """That of the first function."""
+        return next(iter(self.entries.values())).mesh
+
+    def _unchosen(self) -> UsageError:
+        first = next(iter(self.entries))
+        text = f"the program has {len(self.entries)} entry functions: {listed([*self.entries])}"
+        return UsageError(Diagnostic("MG0001", text, hint=f"ask one of them: executable['{first}']"))
+
+    @property
+    def warnings(self) -> list[Diagnostic]:
+        """Those of all functions, each once."""
+        return list(dict.fromkeys(warning for each in self.entries.values() for warning in each.warnings))
+
+    @property
+    def build_warnings(self) -> list[Diagnostic]:
+        """As `warnings`."""
+        return list(dict.fromkeys(warning for each in self.entries.values() for warning in each.build_warnings))
+
+    @property
+    def without_code(self) -> list[str]:
+        """Kernels that no code can be generated for, of all functions."""
+        return list(dict.fromkeys(name for each in self.entries.values() for name in each.without_code))
+
+    def build(self, progress: Progress | None = None) -> None:
+        """Compile the kernels of all functions; equal ones are built once."""
+        for executable in self.entries.values():
+            executable.build(progress)
+
+    def record(self) -> dict[str, Any]:
+        """What `compile --json` prints: the record of each function."""
+        return {"name": self.name, "entries": {name: each.record() for name, each in self.entries.items()}}
+
+    @at_callers_line
+    def save(self, path: str | Path, weights: Mapping[str, Any] | None = None) -> None:
+        """Write one module with all functions. What they have in common is in it once.
+
+        Args:
+            weights: as of `Executable.save`; each goes to all functions that have an input of its name.
+        Raises:
+            UsageError: MG0003, the file cannot be written.
+            ArgumentError: MG0601, weights that do not fit the inputs, or that no function takes.
+        """
+        from meshgen.codegen.package_entries import entries_members
+        from meshgen.runtime.module_file import container
+
+        taken = {name: self._weights_of(each, weights) for name, each in self.entries.items()}
+        used = {key for own in taken.values() for key in own}
+        if unknown := [key for key in weights or {} if key not in used]:
+            texts = [f"no entry function has an input '{name}' to store a weight for" for name in unknown]
+            raise ArgumentError(*(Diagnostic("MG0601", text) for text in texts))
+        held = {name: each.members(weight_arrays(each.signature, taken[name])) for name, each in self.entries.items()}
+        container.write(container.path_of(path), entries_members(self.name, held))
+
+    @at_callers_line
+    def report(self, path: str | Path) -> None:
+        """Write an HTML page with a part for each function."""
+        from meshgen.reports.report import write_reports
+        from meshgen.runtime.module_file.container import path_of
+
+        write_reports(self.name, list(self.entries.values()), path_of(path))
+
+    @staticmethod
+    def _weights_of(executable: Executable, weights: Any) -> dict[str, Any]:
+        """Those of the weights that a function takes."""
+        if not isinstance(weights, Mapping | None):
+            weight_arrays(executable.signature, weights)  # says what is wrong
+        given = cast("Mapping[str, Any]", weights or {})
+        return {key: value for key, value in given.items() if executable.signature.node(str(key)) is not None}
+
+    def __repr__(self) -> str:
+        return f"EntriesExecutable({', '.join(map(repr, self.entries.values()))})"

@@ -1,0 +1,350 @@
+"""A compiled program: every stage, its schedule and binaries, what it costs, and how to run, save and explain it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from meshgen.compiled.arguments import bound_arrays, fitting, weight_arrays
+from meshgen.errors import CodegenError, Diagnostic, UsageError, grouped
+from meshgen.frontend.signature import Signature, Slot, signature_of
+from meshgen.frontend.tracer.callers import at_callers_line
+from meshgen.ir.graph import Module
+from meshgen.mesh import Mesh
+from meshgen.pipeline import Options, Progress, Timing
+from meshgen.reports.comms import Comms, collective_records, comms_of
+from meshgen.reports.cost import Cost, cost_of
+from meshgen.reports.memory import Memory, memory_of, memory_record
+from meshgen.reports.overlap import decided
+from meshgen.runtime.open_program import Shapes
+from meshgen.runtime.plan import Schedule
+from meshgen.runtime.sizes import Given, bound
+from meshgen.sizes.program import input_names
+
+if TYPE_CHECKING:
+    from meshgen.reports.gathers import Gather
+    from meshgen.sharding.analyze import Analysis, Volume
+
+Array = np.ndarray[Any, Any]
+
+
+class Executable:
+    """A program that went all the way to a schedule. Made by `compile`.
+
+    Calling it runs one step on all ranks, simulated with NumPy: global arrays in, global arrays out.
+    """
+
+    def __init__(self, stages: Mapping[str, Module], plan: Schedule, options: Options, timing: Timing,
+                 signature: Signature | None = None) -> None:  # fmt: skip
+        self.stages = dict(stages)
+        self._plan = plan
+        self.options = options
+        self._timing = timing
+        self._signature = signature
+        self.built: dict[tuple[str, str], Any] = {}
+        self._build_warnings: list[Diagnostic] = []
+        self.specialised: dict[str, Any] = {}  # for which sizes, and when, if the program leaves sizes open
+
+    @property
+    def plan(self) -> Schedule:
+        """The schedule of every rank."""
+        return self._plan
+
+    @property
+    def name(self) -> str:
+        return self.fused.name
+
+    @property
+    def mesh(self) -> Mesh:
+        return self.fused.mesh
+
+    @property
+    def parts(self) -> tuple[Executable, ...]:
+        """The program of each mesh: this one."""
+        return (self,)
+
+    @property
+    def place(self) -> str:
+        """Where it runs, for people."""
+        return str(self.mesh)
+
+    @property
+    def target(self) -> str:
+        return self.options.target
+
+    @property
+    def fused(self) -> Module:
+        """The module at its last stage before the schedule."""
+        return self.stages["fuse"]
+
+    @cached_property
+    def signature(self) -> Signature:
+        """What callers pass and get."""
+        return self._signature or signature_of(input_names(self.fused.graph))
+
+    def ordered(self, arrays: Mapping[str, Array]) -> list[Array]:
+        """Arrays by name as the program's inputs. Raises ArgumentError MG0601 for those that do not fit."""
+        return fitting(arrays, input_names(self.fused.graph), self.fused.in_types)
+
+    overlap = cached_property(decided)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds that each stage of compiling took."""
+        return dict(self._timing.seconds)
+
+    @cached_property
+    def sources(self) -> dict[str, Any]:
+        """Triton source per kernel (`triton_source.KernelSource`). Without a GPU among the targets some may have none.
+
+        Raises CodegenError with everything that has no kernel, where the target is a GPU.
+        """
+        from meshgen.codegen.triton_source import kernel_source
+
+        found: dict[str, Any] = {}
+        refused: list[Diagnostic] = []
+        with self._timing.of("source"):
+            for name, body in self.plan.kernels.items():
+                try:
+                    found[name] = kernel_source(name, body, self.mesh, self._gpu)
+                except CodegenError as error:
+                    refused += error.diagnostics
+        if refused and self.options.architectures:
+            raise CodegenError(*grouped(refused))
+        return found
+
+    @property
+    def without_code(self) -> list[str]:
+        """Kernels that no code can be generated for: they run as their bodies, with NumPy."""
+        return [name for name in self.plan.kernels if name not in self.sources]
+
+    @property
+    def _gpu(self) -> str:
+        """What kernels are tuned for: the first architecture of the target."""
+        return f"cuda:{self.options.architectures[0]}" if self.options.architectures else "cuda:sm_90"
+
+    def build(self, progress: Progress | None = None) -> None:
+        """Compile the kernels for the target's architectures. Raises CodegenError, MissingError."""
+        from meshgen.codegen.build import build_kernels, request_of
+
+        if not self.options.architectures:
+            return
+        requests = [request_of(name, source, self.plan.kernels[name]) for name, source in self.sources.items()]
+        tell = (lambda done, total, name: progress(f"build {name}", done, total)) if progress else None
+        with self._timing.of("build"):
+            self._build_warnings = []
+            warn = self._build_warnings.append
+            self.built = build_kernels(requests, self.options.architectures, progress=tell, warn=warn)
+
+    def started(self, number: int = 0) -> list[float]:
+        """When each launch of a part starts in a step, in seconds."""
+        del number
+        return [item.start for item in self.plan.items]
+
+    def busy_seconds(self, number: int) -> float:
+        """How long the devices of a part work or communicate in the step of all meshes; the rest they wait for others."""
+        starts, items = self.started(number), self.parts[number].plan.items
+        busy, end = 0.0, 0.0
+        for start, seconds in sorted((start, item.seconds) for start, item in zip(starts, items, strict=True)):
+            busy += max(0.0, start + seconds - max(start, end))
+            end = max(end, start + seconds)
+        return busy
+
+    @cached_property
+    def comms(self) -> Comms:
+        """The collectives in the order in which they run, with the reason for each."""
+        return comms_of(self.plan, self.mesh)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Device memory per rank: the peak and the largest buffers."""
+        return memory_of(self.plan)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """Floating-point operations, traffic and predicted times per device and step."""
+        from meshgen.codegen.schedule import unlimited
+        from meshgen.ops.flops import graph_flops
+
+        analysis = self.analysis
+        redundant = analysis.redundant_flops_per_device if analysis else None
+        flops = {name: graph_flops(body) for name, body in self.plan.kernels.items()}
+        return cost_of(self.plan, self.comms, flops, redundant, unlimited(self.fused, self.options.first))
+
+    @cached_property
+    def analysis(self) -> Analysis | None:
+        """What the program does before it is partitioned: the work of each op. None where it was entered later."""
+        from meshgen.sharding.analyze import analyze
+
+        module = self.stages.get("optimize") or self.stages.get("materialize")
+        return analyze(module) if module else None
+
+    @cached_property
+    def volume(self) -> Volume | None:
+        """What the program that runs moves, as formulas in the numbers of devices, open sizes and trips."""
+        from meshgen.codegen.simplify import simplify
+        from meshgen.sharding.local_volume import local_volume
+
+        return local_volume(self.stages, simplify)
+
+    def record(self) -> dict[str, Any]:
+        """What `explain --json` prints."""
+        from meshgen.reports.donations import donation_records
+        from meshgen.reports.warnings import warning_records
+
+        cost = self.cost
+        return {
+            "name": self.name,
+            "mesh": self.mesh.by_name,
+            "collectives": collective_records(self.comms),
+            "counts": self.comms.counts,
+            "ring_bytes": cost.ring_bytes,
+            **memory_record(self.memory),
+            "flops_per_device": cost.flops,
+            "redundant_flops_per_device": cost.redundant_flops,
+            "kernels": cost.kernels,
+            "distinct_kernels": cost.distinct_kernels,
+            "device_bytes": cost.device_bytes,
+            "step_seconds": cost.step_seconds,
+            "exposed_seconds": cost.exposed_seconds,
+            "communication_seconds": cost.communication_seconds,
+            "overlap_gain_seconds": cost.overlap_gain_seconds,
+            "shorter_with_memory": asdict(cost.shorter) if cost.shorter else None,
+            "donations": donation_records(self),
+            "warnings": warning_records(self.warnings),
+            **({"specialised": self.specialised} if self.specialised else {}),
+            "seconds": self.seconds,
+        }
+
+    @at_callers_line
+    def as_text(self, stage: str = "fuse") -> str:
+        """The program at a stage, as text that `meshgen opt` reads. Raises UsageError for a stage it lacks."""
+        from meshgen.mlir.text import print_text
+
+        if isinstance(cast("Any", stage), str) and stage == "schedule":
+            return print_text(self.scheduled())
+        if not isinstance(cast("Any", stage), str) or stage not in self.stages:
+            raise UsageError(
+                Diagnostic(
+                    "MG0001", f"there is no stage '{stage}'", hint=f"the stages are {', '.join(self.stages)}, schedule"
+                )
+            )
+        return print_text(self.stages[stage])
+
+    def scheduled(self) -> Module:
+        """The program at stage schedule."""
+        from meshgen.codegen.schedule_stage import scheduled
+
+        return scheduled(self.fused, self.plan)
+
+    @at_callers_line
+    def at(self, mesh: Given = None, args: Shapes = None) -> Executable:
+        """This program: it has no open sizes. Raises ShardingError for a mesh that contradicts it."""
+        bound([part.mesh for part in self.parts], mesh)
+        return self
+
+    @at_callers_line
+    def explain(self, what: str | int | None = None) -> str:
+        """Why collectives and shardings are as they are: all, those of a value, or those of a source line."""
+        from meshgen.reports.explain import explain
+
+        return explain(self, self._question(what))
+
+    @at_callers_line
+    def show(self, what: str | int) -> str:
+        """Pictures of how a value, or those of a source line, lie on the mesh. `mg.show` draws any sharding."""
+        from meshgen.reports.explain import pictures
+
+        return "\n\n".join(map(str, pictures(self, self._question(what))))
+
+    def _question(self, what: Any) -> Any:
+        """What is asked about; an input by its name in the program. Raises UsageError for what cannot be asked."""
+        if what is not None and not isinstance(what, (str, int)):
+            hint = "give the name of a value, or the number of a line"
+            raise UsageError(Diagnostic("MG0001", f"{what!r:.60} is neither a value nor a line", hint=hint))
+        node = self.signature.node(what) if isinstance(what, str) else None
+        return node.name if isinstance(node, Slot) and node.number is not None else what
+
+    def tree(self) -> str:
+        """The collectives as a tree: the operation that needs a value, its reshard, and what moves it."""
+        from meshgen.reports.comms_tree import comms_tree, tree_text
+
+        return tree_text(comms_tree(self), self.comms)
+
+    def gathers(self) -> list[Gather]:
+        """The values that are gathered though no annotation asks for them whole, those that move most first."""
+        from meshgen.reports.gathers import gathers
+
+        return [gather for part in self.parts for gather in gathers(part)]
+
+    @property
+    def warnings(self) -> list[Diagnostic]:
+        """What the program's author should know though nothing is wrong, as numbered diagnostics."""
+        from meshgen.reports.warnings import warnings_of
+
+        return [*(self._signature.warnings if self._signature else ()), *warnings_of(self)]
+
+    @property
+    def build_warnings(self) -> list[Diagnostic]:
+        """What is wrong where the program was built, such as a kernel cache that cannot be used. No part of the module."""
+        return list(dict.fromkeys(warning for part in self.parts for warning in part._build_warnings))
+
+    @at_callers_line
+    def report(self, path: str | Path) -> None:
+        """Write an HTML page: collectives, kernels, memory and the predicted timeline. Raises UsageError MG0003."""
+        from meshgen.reports.report import write_report
+        from meshgen.runtime.module_file.container import path_of
+
+        write_report(self, path_of(path))
+
+    @at_callers_line
+    def save(self, path: str | Path, weights: Mapping[str, Any] | None = None) -> None:
+        """Write the deployable module, with every stage, kernel source and binary.
+
+        Args:
+            weights: global arrays of inputs that are stored and not passed when it runs, by name or in structures:
+                `{"params": {"w1": w1}}` is `{"params.w1": w1}`.
+        Raises:
+            UsageError: MG0003, the file cannot be written.
+            ArgumentError: MG0601, weights do not fit the inputs.
+        """
+        from meshgen.runtime.module_file import container
+
+        container.write(container.path_of(path), self.members(weight_arrays(self.signature, weights)))
+
+    def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
+        """The members of the module's file. Raises ArgumentError MG0601 for weights that do not fit the inputs."""
+        from meshgen.codegen.package import module_members
+
+        return module_members(self.fused, self.plan, **self.contents(), weights=weights)[0]
+
+    def contents(self) -> dict[str, Any]:
+        """What a module file keeps besides the plan: sources, binaries, stages and the report."""
+        report = {key: value for key, value in self.record().items() if key != "seconds"}  # the same bytes every time
+        report |= {"kernels_without_code": self.without_code} if self.without_code else {}
+        return {"sources": self.sources, "built": self.built, "stages": self.texts(), "report": report}
+
+    def texts(self) -> dict[str, str]:
+        """The text of every stage."""
+        return {stage: self.as_text(stage) for stage in (*self.stages, "schedule")}
+
+    @at_callers_line
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run one step on all simulated ranks.
+
+        Args are global arrays in the structure of the function's parameters, by position or name; what is in dicts is
+        bound by key. Returns the structure that the function returned, else one array or a tuple of them. Raises
+        ArgumentError MG0601 for what does not fit.
+        """
+        from meshgen.runtime.simulate import simulate
+
+        arrays = bound_arrays(self.signature, args, kwargs)
+        return self.signature.results(simulate(self.fused, self.ordered(arrays)))
+
+    def __repr__(self) -> str:
+        return f"Executable({self.name!r}, {self.place}, target={self.target!r}, {self.cost.kernels} kernels, {len(self.comms)} collectives)"

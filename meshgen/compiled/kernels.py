@@ -1,0 +1,36 @@
+"""What is said of the kernels of an executable."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from meshgen.compiled.executable import Executable
+
+
+def kernel_records(executable: Executable) -> list[dict[str, Any]]:
+    """Per distinct kernel: launches, grid, work and, per architecture, what its binary needs."""
+    if len(executable.parts) > 1:
+        return [
+            record | {"name": f"{part.mesh.name}/{record['name']}"}
+            for part in executable.parts
+            for record in kernel_records(part)
+        ]
+    launches = executable.plan.launch_counts()
+    records: list[dict[str, Any]] = []
+    for name in launches:
+        source = executable.sources.get(name)
+        binaries = {
+            arch: {k: v for k, v in asdict(built).items() if k in ("regs", "spill_bytes", "shared", "threads")}
+            for (kernel, arch), built in executable.built.items()
+            if kernel == name
+        }
+        records.append(
+            {
+                "name": name,
+                "launches": launches[name],
+                "grid": list(source.grid) if source else [],
+                "binaries": binaries,
+            }
+        )
+    return records

@@ -1,0 +1,13 @@
+"""Groups of ops by name, as far as walks over graphs need them. What each op is stands in `meshgen/ops`."""
+
+from __future__ import annotations
+
+ANNOTATIONS = ("annotate", "sharding_group", "propagation_barrier")
+"""Nodes that give their operand as it is and tell propagation how it is to be sharded; `materialize` leaves none."""
+CONTROL = ("while", "if", "case")
+"""Control flow. Their regions are parts of the program, and so is the region of `manual`."""
+WITH_PROGRAMS = (*CONTROL, "manual")
+BETWEEN_MESHES = ("transfer_send", "transfer_recv")
+"""Ends of a transfer between two meshes of a program."""
+TEXT_NAMES = {"gather_to": "gather", "reduce_to": "reduce", "scatter_from": "scatter"}
+"""Collectives with another name in the text of a program."""

@@ -1,0 +1,1 @@
+"""Upstream's dialects of numbers: arith, math, index, affine."""

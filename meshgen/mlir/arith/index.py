@@ -1,0 +1,71 @@
+"""Readers of index and affine (as what arith says) and of assertions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from xdsl.dialects.builtin import AffineMapAttr
+from xdsl.ir import Operation
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineSymExpr,
+)
+
+from meshgen.ir.graph import TensorType, Value
+from meshgen.mlir import registries
+from meshgen.mlir.arith.elementwise import BY_NAME, import_elementwise
+from meshgen.mlir.arith.functions import FUNCTIONS
+from meshgen.mlir.arith.index_ops import AFFINE, CF, INDEX
+from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.known_integers import constant
+from meshgen.mlir.registries import imports
+
+_ROUNDED = {AffineBinaryOpKind.FloorDiv: "floordivsi", AffineBinaryOpKind.CeilDiv: "ceildivsi"}
+
+
+def _mapped(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
+    """What the map of an affine operation gives for indices; of several results the least or greatest."""
+    map = op.properties["map"]
+    assert isinstance(map, AffineMapAttr)
+    found = [_evaluated(builder, each, operands, map.data.num_dims) for each in map.data.results]
+    if op.name == "affine.apply" and len(found) > 1:
+        builder.importer.fault("MG0104", f"{op.name}: its map has {len(found)} results instead of 1", op)
+    kind = "minimum" if op.name == "affine.min" else "maximum"
+    return reduce(lambda a, b: builder.apply(kind, a, b), found)
+
+
+def _evaluated(builder: Builder, expression: AffineExpr, operands: Sequence[Value], dims: int) -> Value:
+    """An affine expression over values: those of its dims, then of its symbols."""
+    if isinstance(expression, AffineConstantExpr):
+        return builder.constant(expression.value, TensorType((), "i64"))
+    if isinstance(expression, AffineDimExpr):
+        return operands[expression.position]
+    if isinstance(expression, AffineSymExpr):
+        return operands[dims + expression.position]
+    assert isinstance(expression, AffineBinaryOpExpr)
+    left, right = (_evaluated(builder, side, operands, dims) for side in (expression.lhs, expression.rhs))
+    if expression.kind in _ROUNDED:
+        return FUNCTIONS[_ROUNDED[expression.kind]](builder, builder.together([left, right]))[0]
+    if expression.kind is AffineBinaryOpKind.Mod:
+        (times,) = FUNCTIONS["floordivsi"](builder, builder.together([left, right]))
+        return builder.apply("subtract", left, builder.apply("multiply", times, right))
+    return builder.apply("add" if expression.kind is AffineBinaryOpKind.Add else "multiply", left, right)
+
+
+@imports("cf.assert")
+def import_assert(importer: Importer, op: Operation) -> None:
+    """What a program asserts holds wherever it is meant to run; one that is false as it stands is refused."""
+    if constant(op.operands[0]) == 0:
+        importer.fault("MG0104", f"{op.name}: what it asserts is false", op)
+
+
+for dialect in (INDEX, AFFINE):
+    registries.IMPORTERS.update((operation.name, import_elementwise) for operation in dialect.operations)
+BY_NAME.update((operation.name, _mapped) for operation in AFFINE.operations)
+registries.DIALECTS += [INDEX, AFFINE, CF]

@@ -1,0 +1,179 @@
+"""Nodes for operations of upstream's payload dialects: what their readers share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
+from xdsl.dialects.builtin import TensorType as TextType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
+from meshgen.ir.regions import needed_nodes
+from meshgen.mlir.arith.index_ops import AS_ARITH
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dense import DenseElements
+from meshgen.ops.registry import broadcasts
+
+LAZY = "lazy"  # attribute of nodes that are dropped again where nothing uses them
+MOVEMENT = ("constant", "broadcast_in_dim", "convert", "reshape", "transpose", "iota", "bitcast_convert")
+
+
+def kind_of(importer: Importer, attribute: Attribute) -> TensorType:
+    """The type of a tensor or scalar; an index is an i64."""
+    element = attribute.element_type if isinstance(attribute, TextType) else attribute
+    if isinstance(element, IndexType):
+        shape = attribute.get_shape() if isinstance(attribute, TextType) else ()
+        return TensorType(tuple(None if size < 0 else size for size in shape), "i64")
+    return importer.reading.type(attribute)
+
+
+def finish(importer: Importer, op: Operation, value: Value) -> None:
+    """Bind the only result of an operation, with the location and encoding of its type."""
+    importer.bind(op.results[0], value)
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Adds nodes in place of the operation `source`."""
+
+    importer: Importer
+    source: Operation
+
+    def node(self, op: str, operands: Sequence[Value], result: TensorType, /, **attrs: Any) -> Value:
+        """The result of one node."""
+        (value,) = self.importer.emit(op, operands, [result], attrs, self.source)
+        if op in MOVEMENT:  # an option is meant for what the operation computes
+            self.importer.graph.nodes[-1].attrs.pop("sharding_option", None)
+        return value
+
+    def constant(self, number: float, kind: TensorType) -> Value:
+        """A tensor of one number; a fault where 64 bits do not hold an integer: text may have any, of indices and in maps."""
+        if isinstance(number, int) and not -(1 << 63) <= number < 1 << 64:
+            self.importer.fault("MG0104", f"{self.source.name}: {number} does not fit into 64 bits", self.source)
+            number = 0
+        scalar = np.asarray(number).astype(kind.numpy_dtype)
+        if None in kind.shape:
+            return self.broadcast(self.constant(number, kind.with_shape(())), kind.shape)
+        array = np.broadcast_to(scalar, kind.sizes)
+        return self.node("constant", [], kind, value=array, **{LAZY: True})
+
+    def convert(self, value: Value, dtype: str) -> Value:
+        """The value in another element type."""
+        return (
+            value if value.type.dtype == dtype else self.node("convert", [value], TensorType(value.type.shape, dtype))
+        )
+
+    def bits(self, value: Value, dtype: str) -> Value:
+        """The same bits as another element type of the same width; there is no unsigned one of truth values."""
+        kind = TensorType(value.type.shape, dtype)
+        return (
+            value if value.type.dtype == dtype or dtype not in DTYPES else self.node("bitcast_convert", [value], kind)
+        )
+
+    def broadcast(self, value: Value, shape: Sequence[int | None], dims: Sequence[int] = ()) -> Value:
+        """The value as a tensor of `shape` whose dims `dims` are its own."""
+        if value.type.shape == tuple(shape) and list(dims) == list(range(len(shape))):
+            return value
+        return self.node("broadcast_in_dim", [value], value.type.with_shape(shape), dims=tuple(dims), **{LAZY: True})
+
+    def size(self, value: Value, dim: int) -> int | Value:
+        """The size of a dim: a number, or a 0-d value where it is open."""
+        if (known := value.type.shape[dim]) is not None:
+            return known
+        found = self.node("get_dimension_size", [value], TensorType((), "i32"), dim=dim, **{LAZY: True})
+        return self.node("convert", [found], TensorType((), "i64"), **{LAZY: True})
+
+    def listed(self, entries: Sequence[int | Value]) -> Value:
+        """Numbers and 0-d values as a list."""
+        kind = TensorType((len(entries),), "i64")
+        if all(isinstance(entry, int) for entry in entries):
+            return self.node("constant", [], kind, value=np.array(entries, np.int64), **{LAZY: True})
+        one = kind.with_shape(())
+        values = [
+            self.constant(entry, one) if isinstance(entry, int) else self.convert(entry, "i64") for entry in entries
+        ]
+        parts = [self.node("reshape", [value], kind.with_shape((1,)), **{LAZY: True}) for value in values]
+        return self.node("concatenate", parts, kind, dim=0, **{LAZY: True})
+
+    def filled(self, value: Value, kind: TensorType, sizes: Sequence[int | Value]) -> Value:
+        """A tensor of these sizes that is the 0-d value everywhere; `kind` has the sizes that are known."""
+        if None not in kind.shape:
+            return self.broadcast(value, kind.shape)
+        return self.node("dynamic_broadcast_in_dim", [value, self.listed(sizes)], kind, dims=(), **{LAZY: True})
+
+    def together(self, values: Sequence[Value]) -> list[Value]:
+        """The values over one shape: 0-d ones are broadcast."""
+        shape = next((value.type.shape for value in values if value.type.rank), ())
+        return [value if value.type.rank or not shape else self.broadcast(value, shape) for value in values]
+
+    def apply(self, op: str, *operands: Value, dtype: str | None = None, **attrs: Any) -> Value:
+        """An element-wise node; the result's element type is the first operand's unless given."""
+        values = self.together(operands)
+        kind = TensorType(values[0].type.shape, dtype or values[0].type.dtype)
+        return self.node(op, values, kind, **attrs)
+
+    def unsigned(self, op: str, *operands: Value) -> Value:
+        """An element-wise node on integers taken as unsigned ones."""
+        dtype = operands[0].type.dtype
+        return self.bits(self.apply(op, *(self.bits(x, f"u{dtype}") for x in operands)), dtype)
+
+    def reshape(self, value: Value, shape: Sequence[int | None]) -> Value:
+        """The same elements in another shape."""
+        kind = value.type.with_shape(shape)
+        return value if kind == value.type else self.node("reshape", [value], kind, **{LAZY: True})
+
+    def compare(self, direction: str, left: Value, right: Value) -> Value:
+        kind = "FLOAT" if left.type.dtype.startswith(("f", "bf")) else ""
+        return self.apply("compare", left, right, dtype="i1", direction=direction, compare_type=kind)
+
+    def select(self, condition: Value, left: Value, right: Value) -> Value:
+        a, b = self.together([left, right])
+        if condition.type.rank and not a.type.rank:
+            a, b = (self.broadcast(x, condition.type.shape) for x in (a, b))
+        return self.node("select", [condition, a, b], a.type)
+
+
+def lifted(builder: Builder, body: Graph, operands: Sequence[Value]) -> Value | str:
+    """What a region of scalar operations makes of whole arrays of one shape; else the operation that cannot be taken so."""
+    shape = operands[0].type.shape
+    values = dict(zip(body.inputs, operands, strict=True))
+    for node in needed_nodes(body.nodes, body.outputs, lambda _: False):
+        if not broadcasts(node.op):
+            return node.op
+        kind = TensorType(shape, node.result.type.dtype)
+        if node.op == "constant":
+            values[node.result] = builder.constant(np.asarray(node.attrs["value"]).item(), kind)
+        else:
+            values[node.result] = builder.node(node.op, [values[v] for v in node.operands], kind, **node.attrs)
+    return values[body.outputs[0]]
+
+
+def mnemonic(op: Operation) -> str:
+    """Name without the dialect; of index what arith calls it."""
+    dialect, _, name = op.name.partition(".")
+    return AS_ARITH.get(name, name) if dialect == "index" else name
+
+
+def scalar_of(attribute: Attribute | None) -> float | int | None:
+    """The number of an integer or float attribute."""
+    return attribute.value.data if isinstance(attribute, IntegerAttr | FloatAttr) else None
+
+
+def fill_number(value: SSAValue) -> float | int | None:
+    """The number that all elements of a value are known to be; None where there is none."""
+    owner = value.owner
+    if not isinstance(owner, Operation):
+        return None
+    if owner.name in ("shard.shard", "tensor.cast", "linalg.fill", "tensor.splat"):
+        return fill_number(owner.operands[0])
+    if owner.name != "arith.constant":
+        return None
+    if not isinstance(dense := owner.properties["value"], DenseElements):
+        return scalar_of(dense)
+    array = dense.data.array
+    splat = array.size and len(dense.data.raw) == DTYPES[dense.data.dtype].itemsize
+    return array.flat[0].item() if splat else None

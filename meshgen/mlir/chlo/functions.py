@@ -1,0 +1,231 @@
+"""CHLO: functions that StableHLO lacks, and its element-wise operations with implicit broadcasts.
+
+What is a function of its own becomes a node; the rest is written out in StableHLO's operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute, Operation
+from xdsl.irdl import AnyOf, AttrConstraint, BaseAttr, irdl_attr_definition, operand_def, result_def, var_operand_def
+from xdsl.parser import UnresolvedOperand
+from xdsl.printer import Printer
+
+from meshgen.ir.graph import TensorType, Value, is_complex, is_float, real_dtype
+from meshgen.mlir.arith.payload import Builder, finish
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.parser import TextParser
+from meshgen.mlir.registries import imports
+from meshgen.mlir.stablehlo.attributes import ATTRIBUTES, ComparisonDirection, ComparisonType, Word, integer_of
+from meshgen.mlir.stablehlo.base import HloOperation, Properties, define, define_node, values_of
+from meshgen.mlir.stablehlo.fields import Field, listed, number, word
+from meshgen.mlir.stablehlo.types import ARROW, TypesForm
+
+FUNCTIONS = (
+    "erf", "erf_inv", "erfc", "lgamma", "digamma", "bessel_i1e", "sinh", "cosh", "asin", "acos", "asinh", "acosh",
+    "atanh", "polygamma", "zeta", "next_after",
+)  # fmt: skip
+BROADCASTS = (
+    "add", "subtract", "multiply", "divide", "remainder", "power", "maximum", "minimum", "and", "or", "xor",
+    "shift_left", "shift_right_logical", "shift_right_arithmetic", "atan2", "polygamma", "zeta", "next_after",
+    "complex", "compare", "select",
+)  # fmt: skip
+
+
+def _either(*kinds: type[Attribute]) -> AttrConstraint[Attribute]:
+    return AnyOf(tuple(BaseAttr(kind) for kind in kinds))
+
+
+class Function(HloOperation):
+    """`chlo.erf %x : tensor<4xf32> -> tensor<4xf32>`, `chlo.zeta %x, %q : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>`"""
+
+    arguments = var_operand_def()
+    result = result_def()
+    TYPES: ClassVar[TypesForm] = ARROW
+
+
+class Broadcast(Function):
+    """`chlo.broadcast_add %x, %y {broadcast_dimensions = array<i64: 1>} : (tensor<4xf32>, tensor<2x4xf32>) -> ...`"""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (replace(listed("broadcast_dimensions", "dims"), is_required=False),)
+
+
+@irdl_attr_definition
+class ChloDirection(Word):
+    name = "chlo.comparison_direction"
+
+
+@irdl_attr_definition
+class ChloType(Word):
+    name = "chlo.comparison_type"
+
+
+ATTRIBUTES.extend((ChloDirection, ChloType))
+
+
+class Comparison(Broadcast):
+    """Words are CHLO's own, `#chlo<comparison_direction EQ>`; those of StableHLO are read too."""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *Broadcast.FIELDS,
+        replace(
+            word("comparison_direction", ChloDirection, "direction"), kind=_either(ChloDirection, ComparisonDirection)
+        ),
+        replace(
+            word("compare_type", ChloType, "compare_type", is_required=False), kind=_either(ChloType, ComparisonType)
+        ),
+    )
+
+
+class ConstantLike(Function):
+    FIELDS: ClassVar[tuple[Field, ...]] = (Field("value"),)
+
+
+class TopK(HloOperation):
+    """`%values, %indices = chlo.top_k(%x, k = 8) : tensor<..> -> (tensor<..>, tensor<..>)`"""
+
+    operand = operand_def()
+    values = result_def()
+    indices = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (number("k", "k", "k"),)
+    TYPES: ClassVar[TypesForm] = ARROW
+
+    @classmethod
+    def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
+        parser.parse_punctuation("(")
+        found = super().read_head(parser)
+        parser.parse_punctuation(")")
+        return found
+
+    def head(self, printer: Printer) -> None:
+        printer.print_string("(")
+        printer.print_operand(self.operand)
+        printer.print_string(f", k = {integer_of(self.properties['k'])})")
+
+
+for _name in FUNCTIONS:
+    define_node(Function, f"chlo.{_name}")
+define_node(TopK, "chlo.top_k")
+
+
+# What is written out ---------------------------------------------------------------------------------------------
+
+Write = Callable[[Builder, list[Value]], Value]
+
+
+def _square(builder: Builder, operands: list[Value]) -> Value:
+    return builder.apply("multiply", operands[0], operands[0])
+
+
+def _parts(builder: Builder, x: Value) -> list[Value]:
+    return [builder.apply(part, x, dtype=real_dtype(x.type.dtype)) for part in ("real", "imag")]
+
+
+def _atan(builder: Builder, operands: list[Value]) -> Value:
+    """Of complex numbers -i atanh(iz), which is exact also near the poles at i and -i."""
+    (z,) = operands
+    if not is_complex(z.type.dtype):
+        return builder.apply("atan2", z, builder.constant(1, z.type))
+    real, imaginary = _parts(builder, z)
+    turned = builder.apply("complex", builder.apply("negate", imaginary), real, dtype=z.type.dtype)
+    real, imaginary = _parts(builder, builder.apply("atanh", turned))
+    return builder.apply("complex", imaginary, builder.apply("negate", real), dtype=z.type.dtype)
+
+
+def _conj(builder: Builder, operands: list[Value]) -> Value:
+    (x,) = operands
+    if not is_complex(x.type.dtype):
+        return x
+    real, imaginary = _parts(builder, x)
+    return builder.apply("complex", real, builder.apply("negate", imaginary), dtype=x.type.dtype)
+
+
+def _is_infinity(sign: int) -> Write:
+    """+1 or -1: that infinity; 0: either."""
+
+    def write(builder: Builder, operands: list[Value]) -> Value:
+        (x,) = operands
+        value = x if sign else builder.apply("abs", x)
+        return builder.compare("EQ", value, builder.constant(np.inf if sign >= 0 else -np.inf, x.type))
+
+    return write
+
+
+def _mulhi(builder: Builder, operands: list[Value]) -> Value:
+    """The upper half of a product of integers of at most 32 bits."""
+    kind = operands[0].type
+    width = 8 * kind.numpy_dtype.itemsize
+    if is_float(kind.dtype) or width > 32:
+        builder.importer.fault("MG0103", f"chlo.mulhi of {kind} is not supported", builder.source)
+        return operands[0]
+    wide = "ui64" if kind.dtype.startswith("u") else "i64"
+    product = builder.apply("multiply", *(builder.convert(x, wide) for x in operands))
+    shift = "shift_right_logical" if wide == "ui64" else "shift_right_arithmetic"
+    return builder.convert(builder.apply(shift, product, builder.constant(width, product.type)), kind.dtype)
+
+
+def _constant_like(builder: Builder, operands: list[Value]) -> Value:
+    attribute = builder.source.properties.get("value") or builder.source.attributes.get("value")
+    kind = operands[0].type
+    if isinstance(attribute, builtin.FloatAttr | builtin.IntegerAttr):
+        return builder.constant(attribute.value.data, kind)
+    if isinstance(attribute, DenseElements) and attribute.data.array.ndim == 0:
+        return builder.constant(attribute.data.array.item(), kind)
+    builder.importer.fault("MG0104", f"{builder.source.name}: its value is no number", builder.source)
+    return operands[0]
+
+
+WRITTEN: dict[str, Write] = {
+    "square": _square, "atan": _atan, "conj": _conj, "is_inf": _is_infinity(0), "is_pos_inf": _is_infinity(1),
+    "is_neg_inf": _is_infinity(-1), "mulhi": _mulhi, "constant_like": _constant_like,
+}  # fmt: skip
+for _name in WRITTEN:
+    define(ConstantLike if _name == "constant_like" else Function, f"chlo.{_name}")
+define(Function, "chlo.tan")
+
+
+@imports(*(f"chlo.{name}" for name in WRITTEN))
+def _import_written(importer: Importer, operation: Operation) -> None:
+    write = WRITTEN[operation.name.partition(".")[2]]
+    finish(importer, operation, write(Builder(importer, operation), importer.values(operation.operands)))
+
+
+@imports("chlo.tan")
+def _import_tan(importer: Importer, operation: Operation) -> None:
+    importer.convert(operation, "tan")
+
+
+# Broadcasts ------------------------------------------------------------------------------------------------------
+
+for _name in BROADCASTS:
+    define(Comparison if _name == "compare" else Broadcast, f"chlo.broadcast_{_name}")
+
+
+@imports(*(f"chlo.broadcast_{name}" for name in BROADCASTS))
+def _import_broadcast(importer: Importer, operation: Operation) -> None:
+    """Operands are broadcast to the result's shape; the smaller one's dims are its last unless they are listed."""
+    name, result = operation.name.removeprefix("chlo.broadcast_"), importer.type(operation.results[0])
+    builder, values = Builder(importer, operation), importer.values(operation.operands)
+    attrs = values_of(operation)
+    given = attrs.pop("dims")
+    rank = result.rank
+    spread: list[Value] = []
+    for value in values:
+        smaller = value.type.rank < rank
+        dims = given if given and smaller else tuple(range(rank - value.type.rank, rank))
+        fits = len(dims) == value.type.rank and all(
+            0 <= d < rank and (size == 1 or size == result.shape[d])
+            for size, d in zip(value.type.shape, dims, strict=False)
+        )
+        if not fits:
+            importer.fault("MG0104", f"{operation.name}: {value.type} cannot be broadcast to {result}", operation)
+            return
+        whole = value.type.shape == result.shape
+        spread.append(value if whole else builder.broadcast(value, result.shape, dims))
+    finish(importer, operation, builder.node(name, spread, TensorType(result.shape, result.dtype), **attrs))

@@ -1,0 +1,44 @@
+"""What values of a program are where it computes them of constants alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.ir import SSAValue
+
+from meshgen.ir.graph import Node, Value
+from meshgen.mlir.conversion import Importer
+from meshgen.ops.evaluate.common import Array
+from meshgen.ops.evaluate.evaluator import evaluate_node
+from meshgen.sizes.size_ops import FOLDED
+
+
+def known_array(importer: Importer, ssa: SSAValue) -> Array | None:
+    """The elements of a value that is visible at `importer`; None where they are not known."""
+    value = importer.value(ssa)
+    found = _evaluated(value, {result: node for node in importer.graph.nodes for result in node.results})
+    if found is None and importer.outer is not None and ssa in importer.captures:
+        return known_array(importer.outer, ssa)
+    return found
+
+
+def follows_from_sizes(importer: Importer, ssa: SSAValue) -> bool:
+    """Whether a value is computed from constants and sizes alone: it is a number once sizes are given."""
+    makers = {result: node for node in importer.graph.nodes for result in node.results}
+    waiting = [importer.value(ssa)]
+    for value in waiting:  # grows
+        node = makers.get(value)
+        if node is None or node.regions or node.op not in (*FOLDED, "get_dimension_size"):
+            is_outer = importer.outer is not None and ssa in importer.captures
+            return is_outer and importer.outer is not None and follows_from_sizes(importer.outer, ssa)
+        waiting += [] if node.op == "get_dimension_size" else node.operands
+    return True
+
+
+def _evaluated(value: Value, makers: Mapping[Value, Node]) -> Array | None:
+    node = makers.get(value)
+    if node is None or node.regions or node.op not in FOLDED:
+        return None
+    args = [_evaluated(operand, makers) for operand in node.operands]
+    known = [arg for arg in args if arg is not None]
+    return evaluate_node(node, known)[0] if len(known) == len(args) else None

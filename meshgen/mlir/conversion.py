@@ -1,0 +1,287 @@
+"""From xDSL functions to graphs and back: the state of one conversion.
+
+`registries.py` says how each operation is converted, `module.py` runs the conversion of a whole module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.traits import IsTerminator
+
+from meshgen.ir.graph import (
+    Graph,
+    Module,
+    Node,
+    OpenSizeError,
+    TensorType,
+    Value,
+    is_complex,
+)
+from meshgen.ir.regions import rewired
+from meshgen.mesh import Mesh
+from meshgen.mlir.reading import Reading
+from meshgen.mlir.registries import (
+    EXPORTERS,
+    IMPORTERS,
+    NODE_ATTR_WRITERS,
+    NODE_ATTRS,
+    RESULT_ATTRS,
+    TYPE_ENCODERS,
+)
+from meshgen.ops.types.site import types_agree
+from meshgen.spec import Sharding
+
+_OF_VALUES = (builtin.TensorType, builtin.IntegerType, builtin.IndexType, builtin.AnyFloat, builtin.ComplexType)
+
+
+class Importer:
+    """Conversion of one function body, or of one region of an operation, into a graph.
+
+    A region may use values from outside; they become further inputs of its graph, in order of their first
+    use, and `captures` lists them.
+    """
+
+    def __init__(self, reading: Reading, graph: Graph, outer: Importer | None = None) -> None:
+        self.reading = reading
+        self.graph = graph
+        self.captures: list[SSAValue] = []
+        self.outer = outer
+        self._values: dict[SSAValue, Value] = {}
+        self._taken: dict[SSAValue, Value] = {}
+
+    def value(self, ssa: SSAValue) -> Value:
+        """The graph's value of an SSA value."""
+        if (found := self._values.get(ssa)) is not None:
+            return found
+        if self.outer is None:  # the parser lets a value be used before its definition
+            known = len(self.reading.faults)
+            found = self._values[ssa] = Value(self.type(ssa))
+            if self.reading.is_readable(ssa.type) and len(self.reading.faults) == known:
+                self.reading.fault("MG0104", "the value is used before it is defined here", ssa)
+            return found
+        outside = self.outer.value(ssa)
+        self.captures.append(ssa)
+        inner = self._values[ssa] = self._taken[ssa] = Value(outside.type, outside.name, outside.sharding, outside.loc)
+        return inner
+
+    def taken(self, ssa: SSAValue) -> Value:
+        """The input of the region that stands for a value from outside; the value may be bound to what is made of it."""
+        self.value(ssa)
+        return self._taken[ssa]
+
+    def values(self, ssa: Sequence[SSAValue]) -> list[Value]:
+        return [self.value(each) for each in ssa]
+
+    def bind(self, ssa: SSAValue, value: Value) -> None:
+        """Let an SSA value mean `value`, which takes its name and its sharding if it has none; a fault if its type is another."""
+        if not types_agree(declared := self.type(ssa), value.type):
+            message = f"the type is {declared}, but should be {value.type}"
+            owner = ssa.owner if isinstance(ssa.owner, Operation) else None
+            self.reading.fault("MG0104", f"{owner.name}: {message}" if owner else message, ssa)
+        self._values[ssa] = value
+        value.sharding = value.sharding or self.reading.sharding(ssa.type, ssa)
+        value.name = value.name or self.reading.source.name(ssa)
+
+    def type(self, ssa: SSAValue) -> TensorType:
+        return self.reading.type(ssa.type, ssa)
+
+    def fault(self, code: str, message: str, source: Operation, hint: str = "") -> None:
+        """Collect a fault at `source`; all are reported together."""
+        self.reading.fault(code, message, source, hint)
+
+    def emit(self, op: str, operands: Sequence[Value], types: Sequence[TensorType], attrs: Mapping[str, Any],
+             source: Operation, regions: tuple[Graph, ...] = ()) -> list[Value]:  # fmt: skip
+        """Add a node with the location and the discardable attributes of `source`; binds nothing."""
+        node = self.graph.add(op, operands, types, attrs, loc=self.reading.source.locate(source))
+        node.regions = regions
+        for name, attribute in source.attributes.items():
+            if (reader := NODE_ATTRS.get(name)) is not None:
+                reader(self, node, attribute)
+        return node.results
+
+    def convert(self, source: Operation, op: str, attrs: Mapping[str, Any] | None = None, *,
+                operands: Sequence[SSAValue] | None = None, regions: tuple[Graph, ...] = ()) -> Node:  # fmt: skip
+        """One node for one operation: emit with its operands and result types, and bind its results."""
+        arguments = self.values(source.operands if operands is None else operands)
+        types = [self.type(result) for result in source.results]
+        for result, value in zip(
+            source.results, self.emit(op, arguments, types, attrs or {}, source, regions), strict=True
+        ):
+            self.bind(result, value)
+        return self.graph.nodes[-1]
+
+    def region(self, region: Region) -> tuple[Graph, list[SSAValue]]:
+        """The graph of a region of one block, and what it uses from outside (its last inputs)."""
+        inner = Importer(self.reading, Graph(""), self)
+        inner.body(region.block)
+        inner.graph.inputs += [inner.taken(ssa) for ssa in inner.captures]
+        return inner.graph, inner.captures
+
+    def body(self, block: Block) -> None:
+        """Convert a block: its arguments, operations, and the operands of its terminator as outputs."""
+        for argument in block.args:
+            value = Value(self.type(argument), loc=self.reading.source.locate(argument))
+            self.bind(argument, value)
+            self.graph.inputs.append(value)
+        if block.last_op is None or not block.last_op.has_trait(IsTerminator):
+            self.reading.fault("MG0104", "the body does not end with a return", block.last_op or block.parent_op())
+            return
+        self.graph.outputs = self.values(self.operations(block))
+
+    def operations(self, block: Block) -> Sequence[SSAValue]:
+        """Convert the operations of a block, whose arguments are bound; returns what its terminator has."""
+        *operations, terminator = block.ops
+        for operation in operations:
+            known = len(self.reading.faults)
+            with self._on_mesh_of(operation):
+                try:
+                    IMPORTERS[operation.name](self, operation)
+                except OpenSizeError as error:
+                    self.fault("MG0208", f"{operation.name}: {error}", operation, "give them with --shape")
+                if len(self.reading.faults) > known:
+                    self._bind_refused(operation)
+                for name, attribute in operation.attributes.items():
+                    if (reader := RESULT_ATTRS.get(name)) is not None:
+                        reader(self, operation, attribute)
+        return terminator.operands
+
+    def _bind_refused(self, operation: Operation) -> None:
+        """Let the results of a refused operation be read, so that using them is no further fault."""
+        for result in operation.results:
+            if result not in self._values and isinstance(result.type, _OF_VALUES):
+                self._values[result] = Value(self.type(result))
+
+    def put_behind(self, ssa: SSAValue, op: str, attrs: Mapping[str, Any], source: Operation) -> None:
+        """A node that gives a value on, where the value is made: whatever uses it uses the node's result from now on."""
+        value, nodes = self.value(ssa), self.graph.nodes
+        self.emit(op, [value], [value.type], attrs, source)
+        node = nodes.pop()
+        place = next((number + 1 for number, each in enumerate(nodes) if value in each.results), 0)
+        while place < len(nodes) and nodes[place].op == op:  # in the order of the text, which so reads back
+            place += 1
+        nodes[place:] = [node, *(rewired(each, {value: node.result}) for each in nodes[place:])]
+        for each, bound in self._values.items():
+            if bound is value:
+                self._values[each] = node.result
+        node.result.name = value.name
+
+    def _on_mesh_of(self, operation: Operation) -> AbstractContextManager[None]:
+        """Where types say on which of several meshes values are, the operation is on that of its results, else operands."""
+        if not self.reading.is_on_several:
+            return nullcontext()
+        types = (value.type for value in (*operation.results, *operation.operands))
+        found = (self.reading.sharding(type, operation) for type in types if isinstance(type, builtin.TensorType))
+        named = next((sharding for sharding in found if sharding and sharding.mesh), None)
+        return self.reading.over(self.reading.mesh_of(named)) if named else nullcontext()
+
+
+class Exporter:
+    """Conversion of graphs into operations. `names` holds the name that each SSA value should print as."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.mesh = module.mesh  # of what names none
+        self.names: dict[SSAValue, str] = {}
+        self._before: list[Operation] = []
+        self._values: dict[Value, SSAValue] = {}
+        self._types: dict[tuple[TensorType, Sharding | None], builtin.TensorType[Any]] = {}
+
+    def mesh_of(self, sharding: Sharding) -> Mesh:
+        """The mesh that a sharding is over."""
+        return next((mesh for mesh in self.module.meshes if mesh.name == sharding.mesh), self.mesh)
+
+    @contextmanager
+    def over(self, mesh: Mesh) -> Generator[None]:
+        """Inside, what names no mesh is over this one."""
+        outer, self.mesh = self.mesh, mesh
+        try:
+            yield
+        finally:
+            self.mesh = outer
+
+    def ssa(self, value: Value) -> SSAValue:
+        """The SSA value of a graph's value."""
+        return self._values[value]
+
+    def operands(self, node: Node) -> list[SSAValue]:
+        return [self._values[value] for value in node.operands]
+
+    def bind(self, value: Value, ssa: SSAValue) -> None:
+        self._values[value] = ssa
+        self.names[ssa] = value.name
+
+    def type(self, value: Value) -> builtin.TensorType[Any]:
+        """The tensor type of a value; it carries the value's sharding, where there is one."""
+        return self.tensor(value.type, value.sharding)
+
+    def types(self, values: Sequence[Value]) -> list[builtin.TensorType[Any]]:
+        return [self.type(value) for value in values]
+
+    def tensor(self, kind: TensorType, sharding: Sharding | None = None) -> builtin.TensorType[Any]:
+        """The xDSL type of a tensor."""
+        if (found := self._types.get((kind, sharding))) is None:
+            shape = [builtin.DYNAMIC_INDEX if size is None else size for size in kind.shape]
+            encoding = TYPE_ENCODERS[-1](sharding, self.mesh) if sharding and TYPE_ENCODERS else None
+            found = builtin.TensorType(element_type(kind.dtype), shape, encoding or builtin.NoneAttr())
+            self._types[kind, sharding] = found
+        return found
+
+    def before(self, operation: Operation) -> None:
+        """Put an operation before the one that is being exported."""
+        self._before.append(operation)
+
+    def operations(self, node: Node) -> list[Operation]:
+        """The operation of a node, its results bound and its discardable attributes written, after what it needs."""
+        with self.over(self._mesh_of_node(node)):
+            operation = EXPORTERS[node.op](self, node)
+            for writer in NODE_ATTR_WRITERS:
+                operation.attributes.update(writer(self, node))
+        if node.op != "sharding_group":  # what a member of a group gives is called as what it takes
+            for value, ssa in zip(node.results, operation.results, strict=True):
+                self.bind(value, ssa)
+        found = [*self._before, operation]
+        self._before.clear()
+        return found
+
+    def _mesh_of_node(self, node: Node) -> Mesh:
+        """Where values say on which of several meshes they are, that of the results, else of the operands."""
+        shardings = (value.sharding for value in (*node.results, *node.operands)) if self.module.meshes else ()
+        return self.mesh_of(next((each for each in shardings if each and each.mesh), Sharding(())))
+
+    def block(self, graph: Graph, terminator: type[Operation], outside: Sequence[SSAValue] | None = None) -> Block:
+        """The block of a graph, closed by `terminator` over its outputs.
+
+        Its inputs are the arguments of the block, or the values `outside` where the block is to have none.
+        """
+        block = Block(arg_types=self.types(graph.inputs) if outside is None else ())
+        if outside is not None:
+            self._values.update(zip(graph.inputs, outside, strict=True))
+        for value, argument in zip(graph.inputs, block.args, strict=False):
+            self.bind(value, argument)
+        for node in graph.nodes:
+            block.add_ops(self.operations(node))
+        block.add_op(terminator.create(operands=[self.ssa(value) for value in graph.outputs]))
+        return block
+
+
+def element_type(dtype: str) -> Attribute:
+    """The xDSL element type of a dtype name."""
+    if is_complex(dtype):
+        return builtin.ComplexType(builtin.f32 if dtype == "c64" else builtin.f64)
+    floats: dict[str, Attribute] = {
+        "f16": builtin.f16, "f32": builtin.f32, "f64": builtin.f64, "bf16": builtin.bf16,
+        "f8E4M3FN": builtin.Float8E4M3FNType(), "f8E5M2": builtin.Float8E5M2Type(),
+        "f8E4M3": builtin.Float8E4M3Type(), "f8E3M4": builtin.Float8E3M4Type(),
+        "f8E4M3FNUZ": builtin.Float8E4M3FNUZType(), "f8E5M2FNUZ": builtin.Float8E5M2FNUZType(),
+        "f8E4M3B11FNUZ": builtin.Float8E4M3B11FNUZType(), "f8E8M0FNU": builtin.Float8E8M0FNUType(),
+    }  # fmt: skip
+    if dtype in floats:
+        return floats[dtype]
+    unsigned = dtype.startswith("u")
+    signedness = builtin.Signedness.UNSIGNED if unsigned else builtin.Signedness.SIGNLESS
+    return builtin.IntegerType(int(dtype[1 + unsigned :]), signedness)

@@ -1,0 +1,143 @@
+"""What custom calls of StableHLO mean: what their targets mean.
+
+That is a function of CHLO that older texts spell so, a note to XLA's partitioner, a routine of LAPACK, or an
+operation that the user defined. Any other is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects import builtin
+from xdsl.ir import Operation
+
+from meshgen.errors import MeshgenError
+from meshgen.ir.graph import Node, Value
+from meshgen.ir.inline import copy_nodes
+from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.custom_calls import lapack, threefry, top_k
+from meshgen.mlir.registries import CALL_FAULTS, exports, imports
+from meshgen.mlir.stablehlo import mhlo_sharding
+from meshgen.mlir.stablehlo.calls import CUSTOM_CALL, target_of
+from meshgen.mlir.stablehlo.dynamic import called_reduce_window
+from meshgen.ops.user_ops import USER_OPS
+
+Target = Callable[[Importer, Operation], None]
+
+
+def _same(importer: Importer, operation: Operation) -> None:
+    """The results are the operands; one that only looks at them has none."""
+    if operation.results and len(operation.operands) != len(operation.results):
+        importer.fault("MG0104", f"@{target_of(operation)} gives as many results as it has operands", operation)
+        return
+    for result, operand in zip(operation.results, operation.operands, strict=False):
+        importer.bind(result, importer.value(operand))
+
+
+def _sharding(importer: Importer, operation: Operation) -> None:
+    """XLA's older annotation."""
+    if mhlo_sharding.NAME in operation.attributes and len(operation.operands) == len(operation.results) == 1:
+        mhlo_sharding.constrain(importer, operation)
+    else:
+        _same(importer, operation)
+
+
+def _function(op: str) -> Target:
+    def write(importer: Importer, operation: Operation) -> None:
+        importer.convert(operation, op)
+
+    return write
+
+
+def _shape_assertion(importer: Importer, operation: Operation) -> None:
+    """A check of sizes, made once they are given."""
+    message = operation.attributes.get("error_message")
+    text = message.data if isinstance(message, builtin.StringAttr) else ""
+    importer.convert(operation, "shape_assertion", {"message": text})
+
+
+@exports("shape_assertion")
+def _export_shape_assertion(exporter: Exporter, node: Node) -> Operation:
+    properties = {
+        "call_target_name": builtin.StringAttr("shape_assertion"),
+        "api_version": builtin.IntegerAttr(2, builtin.i32),
+        "has_side_effect": builtin.IntegerAttr(1, builtin.i1),
+    }
+    attributes = {"error_message": builtin.StringAttr(node.attrs["message"])}
+    return CUSTOM_CALL.create(operands=exporter.operands(node), properties=properties, attributes=attributes)
+
+
+# Notes on memories and layouts, of which there are one each here, and a look at a sharding while XLA compiles.
+_IN_PLACE = ("annotate_device_placement", "MoveToHost", "MoveToDevice", "LayoutConstraint", "InspectSharding")
+
+TARGETS: dict[str, Target] = {
+    "shape_assertion": _shape_assertion,
+    "Sharding": _sharding,
+    **dict.fromkeys(_IN_PLACE, _same),
+    "xla.sdy.FuncResultSharding": _same,  # its own `sdy.sharding` says how a result lies
+    "stablehlo.dynamic_reduce_window": called_reduce_window,
+    **top_k.TARGETS,
+    **threefry.TARGETS,
+    **lapack.TARGETS,
+    **{f"mhlo.{op}": _function(op) for op in ("erf", "tan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh")},
+}
+
+
+@imports("stablehlo.custom_call")
+def _import_custom_call(importer: Importer, operation: Operation) -> None:
+    target = target_of(operation)
+    if target in USER_OPS:
+        _inline(importer, operation, target)
+    elif target in TARGETS:
+        TARGETS[target](importer, operation)
+    elif fault := _call_fault(target):
+        message, hint = fault
+        importer.fault("MG0103", message, operation, hint)
+        _bind_nothing(importer, operation)
+
+
+def _call_fault(target: str) -> tuple[str, str] | None:
+    if target in USER_OPS or target in TARGETS:
+        return None
+    hint = _LINALG_HINT if target.startswith(_LIBRARIES) else _HINT
+    return f"custom_call @{target} has no known meaning", hint.format(target)
+
+
+CALL_FAULTS.append(_call_fault)
+
+
+_LIBRARIES = ("lapack_", "cusolver", "cublas", "hipsolver", "Qr", "Eigh", "LuDecomposition", "ProductOfElementary")
+_HINT = "define a function {} in Python with @mg.op_rule before the program is read, or write the call with other operations"
+_LINALG_HINT = (
+    "a factorisation by a library of the platform that the program was lowered for; those of CPUs are read: lower it "
+    'with lowering_platforms=("cpu",)'
+)
+
+
+def _bind_nothing(importer: Importer, operation: Operation) -> None:
+    """Let the results of a refused call be read, so that they are no further faults."""
+    for result in operation.results:
+        importer.bind(result, Value(importer.type(result)))
+
+
+def _inline(importer: Importer, operation: Operation, target: str) -> None:
+    """The body of a user's operation, in place."""
+    operands = importer.values(operation.operands)
+    try:
+        body = USER_OPS[target]([value.type for value in operands])
+    except MeshgenError as error:
+        importer.reading.faults += error.diagnostics
+        _bind_nothing(importer, operation)
+        return
+    wanted, made = [importer.type(r) for r in operation.results], [value.type for value in body.outputs]
+    if wanted != made:
+        texts = (", ".join(map(str, types)) for types in (made, wanted))
+        importer.fault("MG0104", "@{} gives ({}), but the call has ({})".format(target, *texts), operation)
+        _bind_nothing(importer, operation)
+        return
+    first = len(importer.graph.nodes)
+    loc = importer.reading.source.locate(operation)
+    for result, value in zip(operation.results, copy_nodes(body, operands, importer.graph), strict=True):
+        importer.bind(result, value)
+    for node in importer.graph.nodes[first:]:
+        node.loc = loc

@@ -1,0 +1,37 @@
+"""The hash of JAX's random numbers, as CUDA builds of JAX call it."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from meshgen.ir.graph import Value
+from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.stablehlo.calls import target_of
+
+
+def _threefry(importer: Importer, operation: Operation) -> None:
+    """The hash of JAX's random numbers, as CUDA builds of JAX call it: two keys and two counters, two results."""
+    if len(operation.operands) != 4 or len(operation.results) != 2:
+        importer.fault("MG0104", f"@{target_of(operation)} has 4 operands and 2 results", operation)
+        return
+    b = Builder(importer, operation)
+    key_1, key_2, x, y = b.together(importer.values(operation.operands))
+
+    def rotated(value: Value, count: int) -> Value:
+        left = b.apply("shift_left", value, b.constant(count, value.type))
+        return b.apply("or", left, b.apply("shift_right_logical", value, b.constant(32 - count, value.type)))
+
+    keys = (key_1, key_2, b.apply("xor", b.apply("xor", key_1, key_2), b.constant(0x1BD11BDA, key_1.type)))
+    x, y = b.apply("add", x, key_1), b.apply("add", y, key_2)
+    for group in range(5):
+        for count in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
+            x = b.apply("add", x, y)
+            y = b.apply("xor", rotated(y, count), x)
+        x = b.apply("add", x, keys[(group + 1) % 3])
+        y = b.apply("add", b.apply("add", y, keys[(group + 2) % 3]), b.constant(group + 1, y.type))
+    for result, value in zip(operation.results, (x, y), strict=True):
+        importer.bind(result, value)
+
+
+TARGETS = dict.fromkeys(("cu_threefry2x32", "cu_threefry2x32_ffi"), _threefry)

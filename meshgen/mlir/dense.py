@@ -1,0 +1,198 @@
+"""Dense constants: the attribute `dense<...> : tensor<...>` over a NumPy array.
+
+xDSL's own attribute expands a splat to all its elements and parses element by element; this one keeps a
+splat as one element and reads literals with one pass, so that large constants cost what their text costs.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from xdsl.dialects import builtin
+from xdsl.ir import BuiltinAttribute, Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from meshgen.ir.graph import DTYPES, TensorType, is_complex, is_float, real_dtype
+from meshgen.ir.limits import MAX_LOCAL_RANK, size_fault
+
+_COMMENT = re.compile(r"//[^\n]*")
+_ELEMENT = re.compile(r"[^\[\],\s]+")
+_PAIR = re.compile(r"\(\s*([^,()\s]+)\s*,\s*([^,()\s]+)\s*\)")
+COMPLEX_NAMES = {"complex<f32>": "c64", "complex<f64>": "c128"}
+_BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "-1": True}
+_HEX_FROM = 64  # elements; MLIR prints longer literals as one hexadecimal string
+
+
+@dataclass(frozen=True)
+class DenseData:
+    """Type and bytes of a constant; the bytes are those of one element where all are equal."""
+
+    type: builtin.TensorType[Any]
+    dtype: str
+    raw: bytes
+
+    @property
+    def array(self) -> np.ndarray:
+        """The constant; a splat is a read-only view of one element."""
+        elements = np.frombuffer(self.raw, DTYPES[self.dtype])
+        shape = self.type.get_shape()
+        return np.broadcast_to(elements[0], shape) if len(elements) == 1 else elements.reshape(shape)
+
+
+@irdl_attr_definition
+class DenseElements(BuiltinAttribute, Data[DenseData]):
+    """A tensor constant."""
+
+    name = "meshgen.dense"
+
+    @staticmethod
+    def of(array: np.ndarray, kind: TensorType, type: builtin.TensorType[Any]) -> DenseElements:
+        """The attribute of an array; equal elements (bit for bit) become a splat."""
+        raw = array.astype(kind.numpy_dtype, copy=False)
+        if all(stride == 0 for stride in raw.strides) and raw.size:
+            return DenseElements(DenseData(type, kind.dtype, raw.flat[:1].tobytes()))
+        content = raw.tobytes()
+        width = raw.itemsize
+        is_splat = raw.size > 1 and content == content[:width] * raw.size
+        return DenseElements(DenseData(type, kind.dtype, content[:width] if is_splat else content))
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> DenseData:
+        """Builtin attributes are read by the parser itself."""
+        return parser.raise_error("a constant is written dense<...> : tensor<...>")
+
+    def print_parameter(self, printer: Printer) -> None:
+        self.print_builtin(printer)
+
+    def print_builtin(self, printer: Printer) -> None:
+        printer.print_string(f"dense<{_literal(self.data)}> : ")
+        printer.print_attribute(self.data.type)
+
+
+def read_dense(body: str, type: builtin.TensorType[Any]) -> DenseElements:
+    """The constant of type `type` whose text between `dense<` and `>` is `body`. Raises ValueError with the fault."""
+    name = str(type.element_type)
+    dtype = "i64" if name == "index" else COMPLEX_NAMES.get(name, name)
+    if dtype not in DTYPES:
+        raise ValueError(f"constants of {dtype} are not supported")
+    if message := size_fault(TensorType(tuple(type.get_shape()), dtype), MAX_LOCAL_RANK):
+        raise ValueError(message)
+    body, shape = _COMMENT.sub("", body).strip() if "//" in body else body.strip(), type.get_shape()
+    if is_complex(dtype) and not body.startswith('"'):
+        return _read_complex(body, type, dtype)
+    if body.startswith('"'):
+        return DenseElements(DenseData(type, dtype, _from_hex(body, dtype, math.prod(shape))))
+    words, count = _ELEMENT.findall(body), math.prod(shape)
+    if len(words) != count and body.startswith("["):
+        raise ValueError(f"{len(words)} elements for a type of {count}")
+    if body.startswith("["):
+        _check_nesting(body, shape)
+    elif len(words) != (1 if body else 0) or (not body and math.prod(shape)):
+        raise ValueError("a dense literal is one element, nested lists, or a hexadecimal string")
+    return DenseElements(DenseData(type, dtype, _elements(words, dtype).tobytes()))
+
+
+def _read_complex(body: str, type: builtin.TensorType[Any], dtype: str) -> DenseElements:
+    """A constant whose elements are pairs `(real, imaginary)`."""
+    pairs = _PAIR.findall(body)
+    if len(pairs) != math.prod(type.get_shape()) and body.startswith("["):
+        raise ValueError(f"{len(pairs)} elements for a type of {math.prod(type.get_shape())}")
+    if body.startswith("["):
+        _check_nesting(_PAIR.sub("0", body), type.get_shape())
+    elif len(pairs) != (1 if body else 0):
+        raise ValueError("a complex literal is one pair (real, imaginary), or nested lists of pairs")
+    parts = _elements([word for pair in pairs for word in pair], real_dtype(dtype))
+    return DenseElements(DenseData(type, dtype, parts.tobytes()))
+
+
+def _check_nesting(body: str, shape: Sequence[int]) -> None:
+    """The brackets of a literal must be those of a tensor of the shape."""
+    skeleton = ""
+    for size in reversed(shape):
+        skeleton = "[" + ",".join([skeleton] * size) + "]"
+    if re.sub(r"[^\[\],]+", "", body) != skeleton:
+        raise ValueError(f"the brackets of the literal do not have the shape {'x'.join(map(str, shape))} of its type")
+
+
+def _elements(words: Sequence[str], dtype: str) -> np.ndarray:
+    """Elements from their text: decimal, `true`, or the bits of a float in hexadecimal."""
+    kind = DTYPES[dtype]
+    bits = np.dtype(f"u{kind.itemsize}")
+    if dtype == "i1":
+        if wrong := [word for word in words if word not in _BOOLEANS]:
+            raise ValueError(f"'{wrong[0]}' is no boolean")
+        return np.array([_BOOLEANS[word] for word in words], kind)
+    if not is_float(dtype):
+        low, high = int(ml_dtypes.iinfo(kind).min), int(ml_dtypes.iinfo(kind).max)
+        span = high - low + 1
+        numbers = [int(word, 0) for word in words]
+        if wrong := [number for number in numbers if not low <= number < span]:
+            raise ValueError(f"{wrong[0]} is not in the range {low} to {high} of {dtype}")
+        wrapped = [number - span if number > high else number for number in numbers]  # i8 has no sign: 255 is -1
+        return np.array(wrapped, np.int64 if low < 0 else np.uint64).astype(kind)
+    if not any(word.startswith("0x") for word in words):
+        return np.array([float(word) for word in words], np.float64).astype(kind)
+    return np.array(
+        [bits.type(int(w, 16)) if w.startswith("0x") else np.float64(w).astype(kind).view(bits) for w in words], bits
+    ).view(kind)
+
+
+def _from_hex(body: str, dtype: str, count: int) -> bytes:
+    """The elements of a hexadecimal string: all of them, or one for all."""
+    raw = bytes.fromhex(body.strip('"').removeprefix("0x"))
+    if dtype == "i1":
+        return _unpack_bits(raw, count)
+    width = DTYPES[dtype].itemsize
+    if len(raw) not in (width, width * count):
+        raise ValueError(f"the literal has {len(raw)} bytes, but {count} elements of {dtype} have {count * width}")
+    return raw
+
+
+def _unpack_bits(raw: bytes, count: int) -> bytes:
+    """MLIR packs booleans into bits, and a single byte 0x00 or 0xFF is a splat; a resource may have a byte for each."""
+    if len(raw) == count > 1 and not raw.strip(b"\0\1"):
+        return raw
+    if raw in (b"\x00", b"\xff") and count != 8:
+        return b"\x01" if raw == b"\xff" else b"\x00"
+    if len(raw) != -(-count // 8):
+        raise ValueError(f"the literal has {len(raw)} bytes, but {count} booleans have {-(-count // 8)}")
+    return np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little")[:count].tobytes()
+
+
+def _literal(data: DenseData) -> str:
+    elements = np.frombuffer(data.raw, DTYPES[data.dtype])
+    shape = data.type.get_shape()
+    if len(elements) == 1:
+        text = _element_text(elements[0], data.dtype)
+        return text if math.prod(shape) != 1 or not shape else "[" * len(shape) + text + "]" * len(shape)
+    if len(elements) > _HEX_FROM and data.dtype != "i1":
+        return f'"0x{data.raw.hex().upper()}"'
+    texts = [_element_text(element, data.dtype) for element in elements]
+    for size in reversed(shape):
+        texts = ["[" + ", ".join(texts[i : i + size]) + "]" for i in range(0, len(texts), max(size, 1))]
+    return texts[0] if texts else ""
+
+
+def _element_text(element: Any, dtype: str) -> str:
+    """Text from which the element is read back exactly, in MLIR's style where that is exact."""
+    if dtype == "i1":
+        return "true" if element else "false"
+    if is_complex(dtype):
+        return f"({_element_text(element.real, real_dtype(dtype))}, {_element_text(element.imag, real_dtype(dtype))})"
+    if not is_float(dtype):
+        return str(int(element))
+    number = float(element)
+    if math.isfinite(number):
+        for text in (f"{number:.6e}", f"{number:.9g}", f"{number:.17g}"):
+            if "." in text and float(np.float64(text).astype(DTYPES[dtype])) == number:
+                return text
+    width = DTYPES[dtype].itemsize
+    return f"0x{int.from_bytes(np.asarray(element).tobytes(), 'little'):0{2 * width}X}"

@@ -1,0 +1,62 @@
+"""Donated arguments in MLIR text, as XLA spells them: `tf.aliasing_output = N : i32` and `jax.buffer_donor = true`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute
+
+from meshgen.errors import Diagnostic
+from meshgen.ir.graph import Module
+from meshgen.mlir import registries
+from meshgen.mlir.reading import Reading, Slot
+
+ALIAS, DONOR = "tf.aliasing_output", "jax.buffer_donor"
+
+
+def _read_alias(reading: Reading, attribute: Attribute, slot: Slot) -> None:
+    if not isinstance(attribute, builtin.IntegerAttr):
+        _refuse(reading, slot, f"{ALIAS} is the number of a result, not {attribute}")
+    elif slot.index in reading.module.donations:
+        _refuse(reading, slot, f"an argument has {ALIAS} or {DONOR}, not both")
+    else:
+        reading.module.donations[slot.index] = attribute.value.data
+
+
+def _read_donor(reading: Reading, attribute: Attribute, slot: Slot) -> None:
+    if not isinstance(attribute, builtin.IntegerAttr | builtin.UnitAttr):
+        _refuse(reading, slot, f"{DONOR} is true or false, not {attribute}")
+    elif slot.index in reading.module.donations:
+        _refuse(reading, slot, f"an argument has {ALIAS} or {DONOR}, not both")
+    elif isinstance(attribute, builtin.UnitAttr) or attribute.value.data:
+        reading.module.donations[slot.index] = None
+
+
+def _refuse(reading: Reading, slot: Slot, text: str) -> None:
+    what = "argument" if slot.side == "in" else "result"
+    reading.faults.append(Diagnostic("MG0110", f"{what} {slot.index}: {text}", slot.loc))
+
+
+def _only_on_arguments(name: str, read: registries.SlotReader) -> registries.SlotReader:
+    def checked(reading: Reading, attribute: Attribute, slot: Slot) -> None:
+        if slot.side == "in":
+            read(reading, attribute, slot)
+        else:
+            _refuse(reading, slot, f"{name} is about an argument")
+
+    return checked
+
+
+def _write(module: Module, slot: Slot) -> Mapping[str, Attribute]:
+    if slot.side != "in" or slot.index not in module.donations:
+        return {}
+    output = module.donations[slot.index]
+    if output is None:
+        return {DONOR: builtin.IntegerAttr.from_bool(True)}
+    return {ALIAS: builtin.IntegerAttr(output, builtin.i32)}
+
+
+registries.ARG_ATTRS[ALIAS] = _only_on_arguments(ALIAS, _read_alias)
+registries.ARG_ATTRS[DONOR] = _only_on_arguments(DONOR, _read_donor)
+registries.ARG_ATTR_WRITERS.append(_write)

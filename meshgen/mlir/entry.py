@@ -1,0 +1,59 @@
+"""Which function of a module is the program: the one that the user names, @main, or the only public one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from xdsl.dialects import func
+from xdsl.ir import Operation
+
+from meshgen.errors import Diagnostic, EntryError, ProgramError, UsageError, listed
+from meshgen.mlir.reading import Reading
+
+KERNEL = "meshgen.kernel"  # on a private function: the body of a kernel
+
+
+def entry_of(functions: Sequence[func.FuncOp], reading: Reading, name: str) -> func.FuncOp:
+    """The function to compile: the one of this name, else public `main`, or the only public one that no other function calls."""
+    if name:
+        return _named(functions, name.removeprefix("@"))
+    public = [f for f in functions if f.sym_visibility is None or f.sym_visibility.data == "public"]
+    public = [function for function in public if KERNEL not in function.attributes]
+    if not public:
+        refuse_without_function(functions[0], reading)
+    mains = [function for function in public if function.sym_name.data == "main"]
+    if len(public) > 1 and not mains:
+        called = {
+            operation.callee.string_value()
+            for function in functions
+            for operation in function.walk()
+            if isinstance(operation, func.CallOp)
+        }
+        public = [function for function in public if function.sym_name.data not in called] or public
+    if len(public) > 1 and not mains:
+        names = listed([f"@{function.sym_name.data}" for function in public])
+        message = f"the module has {len(public)} public functions ({names}) and none is @main"
+        first = public[0].sym_name.data
+        hint = f"choose one: --entry {first}, in Python entry={first!r}"
+        error = EntryError(Diagnostic("MG0104", message, reading.source.locate(public[1]), hint=hint))
+        error.names = [function.sym_name.data for function in public]
+        raise error
+    return (mains or public)[0]
+
+
+def _named(functions: Sequence[func.FuncOp], name: str) -> func.FuncOp:
+    """The function that the user has chosen. Raises UsageError MG0001 where there is none with a body."""
+    whole = [each for each in functions if each.body.blocks and KERNEL not in each.attributes]
+    found = next((each for each in whole if each.sym_name.data == name), None)
+    if found is None:
+        known = listed([f"@{each.sym_name.data}" for each in whole]) or "none"
+        raise UsageError(
+            Diagnostic("MG0001", f"the program has no function @{name}", hint=f"its functions are {known}")
+        )
+    return found
+
+
+def refuse_without_function(first: Operation, reading: Reading) -> NoReturn:
+    loc = reading.source.locate(first)
+    raise ProgramError(Diagnostic("MG0102", "the module has no public function", loc, hint="write func.func @main"))

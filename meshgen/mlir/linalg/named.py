@@ -1,0 +1,198 @@
+"""Reader of linalg's named operations: each is written out as what it abbreviates, and read as that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, IntegerAttr, StringAttr
+from xdsl.ir import Attribute, Operation
+from xdsl.ir.affine import AffineMap
+
+from meshgen.ir.graph import TensorType, Value
+from meshgen.mlir.arith.payload import Builder, finish
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.linalg import dialect as linalg
+from meshgen.mlir.linalg.named_forms import (
+    CONTRACTIONS,
+    OPERATIONS,
+    NoForm,
+    Write,
+    block_of,
+    convolution_maps,
+    letter_maps,
+    pooled,
+    product,
+)
+from meshgen.mlir.linalg.spread import transposed
+from meshgen.mlir.linalg.structured import refuse, structured
+from meshgen.mlir.operation_signature import attribute_of
+from meshgen.mlir.registries import IMPORTERS, imports
+from meshgen.mlir.stablehlo.attributes import integers
+from meshgen.ops.evaluate.common import neutral
+
+
+def input_count(op: Operation) -> int:
+    """How many of the operands are inputs."""
+    sizes = attribute_of(op, "operandSegmentSizes")
+    if isinstance(sizes, DenseArrayBase):
+        return int(next(iter(sizes.get_values())))
+    return len(op.operands) // 2 if op.name == "linalg.reduce" else len(op.operands) - 1
+
+
+def numbers(op: Operation, name: str) -> tuple[int, ...]:
+    """A list of integers; empty where it is not written."""
+    return integers(attribute_of(op, name))
+
+
+def _elements(op: Operation) -> list[Attribute]:
+    """The element types of the operands."""
+    return [getattr(operand.type, "element_type", operand.type) for operand in op.operands]
+
+
+def _own_maps(op: Operation) -> list[AffineMap]:
+    maps = attribute_of(op, "indexing_maps")
+    return [each.data for each in maps if isinstance(each, AffineMapAttr)] if isinstance(maps, ArrayAttr) else []
+
+
+def _is_unsigned(op: Operation) -> bool:
+    word = attribute_of(op, "cast")
+    return op.name.endswith("_unsigned") or (isinstance(word, StringAttr) and word.data == "cast_unsigned")
+
+
+def import_product(importer: Importer, op: Operation) -> None:
+    """Contractions. Maps of its own replace those that the name says."""
+    word = op.name.partition(".")[2]
+    maps = _own_maps(op) or (letter_maps(CONTRACTIONS[word].split()) if word in CONTRACTIONS else [])
+    if len(maps) == 3 and len(op.operands) == 5:
+        maps[2:2] = [AffineMap(maps[0].num_dims, 0, ())] * 2
+    _spelled(importer, op, maps, product(_is_unsigned(op)))
+
+
+def import_window(importer: Importer, op: Operation) -> None:
+    """Convolutions and poolings."""
+    try:
+        count = _spatial_rank(op)
+        strides = numbers(op, "strides") or (1,) * count
+        dilations = numbers(op, "dilations") or (1,) * count
+        maps, fold = convolution_maps(op.name.partition(".")[2], strides, dilations)
+    except NoForm as error:
+        importer.fault("MG0104", f"{op.name} {error}", op)
+        refuse(importer, op)
+        return
+    if len(op.operands) == 5:
+        maps[2:2] = [AffineMap(maps[0].num_dims, 0, ())] * 2
+    _spelled(importer, op, maps, product(_is_unsigned(op)) if fold == "product" else pooled(fold))
+
+
+def _spatial_rank(op: Operation) -> int:
+    """Dims of the window, by the operation's name."""
+    words = op.name.removeprefix("linalg.").removeprefix("depthwise_").split("_")
+    return int(words[1][0]) if words[0] == "conv" else sum(letter in "dhw" for letter in words[1])
+
+
+def import_elementwise(importer: Importer, op: Operation) -> None:
+    """An element-wise operation; what its output held before is not read."""
+    kind = attribute_of(op, "kind")
+    word = kind.data if isinstance(kind, StringAttr) else op.name.partition(".")[2]
+    rank, count = importer.type(op.operands[-1]).rank, input_count(op)
+    maps = _own_maps(op) or [
+        AffineMap.identity(rank) if importer.type(x).rank == rank else AffineMap(rank, 0, ()) for x in op.operands
+    ]
+    types = _elements(op)
+    if word == "copy":
+        _spelled(importer, op, maps, lambda scalars, arguments: scalars.cast(arguments[0], types[-1], _is_unsigned(op)))
+        return
+    _spelled(importer, op, maps, lambda scalars, arguments: scalars.named(word, *arguments[:count]))
+
+
+@imports("linalg.fill")
+def import_fill(importer: Importer, op: Operation) -> None:
+    builder, (value, output) = Builder(importer, op), importer.values(op.operands)
+    sizes = [builder.size(output, dim) for dim in range(output.type.rank)]
+    finish(importer, op, builder.filled(builder.convert(value, output.type.dtype), output.type, sizes))
+
+
+@imports("linalg.transpose")
+def import_transpose(importer: Importer, op: Operation) -> None:
+    """Dim d of the result is dim permutation[d] of the input."""
+    value, order = importer.value(op.operands[0]), numbers(op, "permutation")
+    kind = importer.type(op.results[0])
+    if sorted(order) != list(range(value.type.rank)) or tuple(value.type.shape[d] for d in order) != kind.shape:
+        importer.fault("MG0104", f"linalg.transpose: {value.type} by {list(order)} is not {kind}", op)
+        refuse(importer, op)
+        return
+    finish(importer, op, transposed(Builder(importer, op), value, order))
+
+
+@imports("linalg.broadcast")
+def import_broadcast(importer: Importer, op: Operation) -> None:
+    """`dimensions` are the result's dims that the input does not have."""
+    value, kind, new = importer.value(op.operands[0]), importer.type(op.results[0]), numbers(op, "dimensions")
+    dims = [d for d in range(kind.rank) if d not in new]
+    if tuple(kind.shape[d] for d in dims) != value.type.shape:
+        importer.fault("MG0104", f"linalg.broadcast: {value.type} with new dims {list(new)} is not {kind}", op)
+        refuse(importer, op)
+        return
+    finish(importer, op, Builder(importer, op).broadcast(value, kind.shape, dims))
+
+
+@imports("linalg.reduce", "linalg.map")
+def import_body(importer: Importer, op: Operation) -> None:
+    """A region or a combining operation over all dims, `dimensions` of them reduced."""
+    folded, count = numbers(op, "dimensions"), input_count(op)
+    rank = importer.type(op.operands[0] if op.name == "linalg.reduce" else op.operands[-1]).rank
+    whole = AffineMap.identity(rank)
+    kept = AffineMap(rank, 0, tuple(x for d, x in enumerate(whole.results) if d not in folded))
+    maps = [whole if n < count else kept for n in range(len(op.operands))]
+    if op.regions and op.regions[0].blocks:
+        structured(importer, op, op.regions[0].block, maps, count)
+        return
+    combiner = attribute_of(op, "combiner")
+    word = combiner.data if isinstance(combiner, StringAttr) else ""
+    if word not in OPERATIONS or word.startswith("arith.cmp"):
+        importer.fault("MG0103", f"{op.name} with '{word}' is not supported", op)
+        refuse(importer, op)
+        return
+    takes = slice(None) if op.name == "linalg.reduce" else slice(count)
+    name = word.partition(".")[2]
+    _spelled(importer, op, maps, lambda scalars, arguments: scalars.apply(name, *arguments[takes]))
+
+
+def _spelled(importer: Importer, op: Operation, maps: Sequence[AffineMap], body: Write) -> None:
+    """Convert an operation with the body that `body` writes; a fault where there is none."""
+    try:
+        block = block_of(_elements(op), body)
+    except NoForm as error:
+        importer.fault("MG0104", f"{op.name} {error}", op)
+        refuse(importer, op)
+        return
+    structured(importer, op, block, maps, input_count(op))
+
+
+@imports("linalg.softmax")
+def import_softmax(importer: Importer, op: Operation) -> None:
+    """exp(x - max(x)) over its sum along one dim."""
+    builder, value = Builder(importer, op), importer.value(op.operands[0])
+    dim = attribute_of(op, "dimension")
+    axis = dim.value.data if isinstance(dim, IntegerAttr) else -1
+    if not 0 <= axis < value.type.rank:
+        importer.fault("MG0104", f"linalg.softmax: {value.type} has no dim {axis}", op)
+        refuse(importer, op)
+        return
+    shape, dtype = value.type.shape, value.type.dtype
+    kept = [d for d in range(len(shape)) if d != axis]
+
+    def along(kind: str, x: Value) -> Value:
+        init = builder.constant(neutral(kind, dtype).item(), TensorType((), dtype))
+        found = builder.node("reduce", [x, init], x.type.with_shape(shape[d] for d in kept), dims=(axis,), kind=kind)
+        return builder.broadcast(found, shape, kept)
+
+    powers = builder.apply("exponential", builder.apply("subtract", value, along("maximum", value)))
+    finish(importer, op, builder.apply("divide", powers, along("add", powers)))
+
+
+IMPORTERS.update(dict.fromkeys((f"linalg.{word}" for word in linalg.CONTRACTIONS.split()), import_product))
+IMPORTERS.update(
+    dict.fromkeys((f"linalg.{w}" for w in (*linalg.CONVOLUTIONS.split(), *linalg.POOLINGS.split())), import_window)
+)
+IMPORTERS.update(dict.fromkeys((f"linalg.{word}" for word in linalg.ELEMENTWISE.split()), import_elementwise))

@@ -1,0 +1,71 @@
+"""Values whose dims are loops of a structured operation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from meshgen.ir.graph import Value
+from meshgen.mlir.arith.payload import LAZY, Builder
+from meshgen.ops.evaluate.common import neutral
+
+Loops = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A value whose dims are loops, in this order."""
+
+    value: Value
+    loops: Loops
+
+
+def transposed(builder: Builder, value: Value, order: Sequence[int]) -> Value:
+    """The value with its dims in another order."""
+    if list(order) == list(range(len(order))):
+        return value
+    kind = value.type.with_shape(value.type.shape[dim] for dim in order)
+    return builder.node("transpose", [value], kind, perm=tuple(order), **{LAZY: True})
+
+
+def over(builder: Builder, spread: Spread, loops: Sequence[int], sizes: Sequence[int | None]) -> Value:
+    """A value over more loops, or the same in another order."""
+    order = sorted(range(len(spread.loops)), key=lambda dim: loops.index(spread.loops[dim]))
+    value = transposed(builder, spread.value, order)
+    if len(order) == len(loops):
+        return value
+    return builder.broadcast(value, [sizes[loop] for loop in loops], [loops.index(spread.loops[dim]) for dim in order])
+
+
+def sliced(builder: Builder, value: Value, start: Sequence[int], limit: Sequence[int], stride: Sequence[int]) -> Value:
+    """A slice; nothing where all is taken."""
+    if not any(start) and tuple(limit) == value.type.shape and all(step == 1 for step in stride):
+        return value
+    shape = [max(0, -(-(b - a) // s)) for a, b, s in zip(start, limit, stride, strict=True)]
+    attrs = {"start": tuple(start), "limit": tuple(limit), "stride": tuple(stride)}
+    return builder.node("slice", [value], value.type.with_shape(shape), **attrs)
+
+
+def reshaped_dim(builder: Builder, value: Value, dim: int, parts: Sequence[int | None]) -> Value:
+    """The value with one dim as several, or none where it has size 1."""
+    return builder.reshape(value, (*value.type.shape[:dim], *parts, *value.type.shape[dim + 1 :]))
+
+
+def reduced(builder: Builder, spread: Spread, kind: str, kept: Sequence[int]) -> Spread:
+    """A value folded over the loops that are not to be kept."""
+    dims = tuple(dim for dim, loop in enumerate(spread.loops) if loop not in kept)
+    if not dims:
+        return spread
+    value, loops = spread.value, tuple(loop for loop in spread.loops if loop in kept)
+    if all(value.type.shape[dim] == 1 for dim in dims):
+        for dim in reversed(dims):
+            value = reshaped_dim(builder, value, dim, [])
+        return Spread(value, loops)
+    init = builder.constant(neutral(kind, value.type.dtype).item(), value.type.with_shape(()))
+    shape = value.type.with_shape(size for dim, size in enumerate(value.type.shape) if dim not in dims)
+    return Spread(builder.node("reduce", [value, init], shape, dims=dims, kind=kind), loops)
+
+
+def in_order(builder: Builder, spread: Spread, place: Loops) -> Value:
+    """A value over the loops of `place`, in its order."""
+    return transposed(builder, spread.value, [spread.loops.index(loop) for loop in place])

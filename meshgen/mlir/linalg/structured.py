@@ -1,0 +1,159 @@
+"""Reader of linalg's structured operations: a body over loops becomes nodes over whole tensors.
+
+Outputs that have all loops are the body computed over all of them. An output that lacks some is folded over those
+(`bridge/linalg/reduce`), chosen together with others (`bridge/linalg/choice`), or accumulated by a loop
+(`bridge/linalg/loop`) where the body does not say that the order of its elements is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Block, Operation
+from xdsl.ir.affine import AffineMap
+
+from meshgen.ir.graph import Value
+from meshgen.mlir import registries
+from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.linalg.body import Body, Structure, depends_on, loop_sizes
+from meshgen.mlir.linalg.choice import choice_of, chosen
+from meshgen.mlir.linalg.dialect import LINALG, GenericOp
+from meshgen.mlir.linalg.loop import looped
+from meshgen.mlir.linalg.maps import UnreadableMap, line_of
+from meshgen.mlir.linalg.reduce import Fold, fold_of, folded
+from meshgen.mlir.linalg.spread import Loops
+from meshgen.mlir.registries import imports
+
+
+@imports("linalg.generic")
+def import_generic(importer: Importer, op: Operation) -> None:
+    assert isinstance(op, GenericOp)
+    structured(importer, op, op.body.block, [each.data for each in op.indexing_maps], len(op.inputs))
+
+
+def refuse(importer: Importer, op: Operation) -> None:
+    """Bind the results of an operation that was refused, so that reading goes on."""
+    for result in op.results:
+        importer.bind(result, Builder(importer, op).constant(0, importer.type(result)))
+
+
+def structured(importer: Importer, op: Operation, block: Block, maps: Sequence[AffineMap], inputs: int) -> None:
+    """Convert an operation whose operands are `inputs` inputs, then its outputs, read and written at `maps`."""
+    structure = Structure(Builder(importer, op), op, importer.values(op.operands), list(maps), inputs, block)
+    first = len(importer.graph.nodes)
+    found = _outputs(structure)
+    if isinstance(found, str):
+        importer.fault("MG0103", f"{op.name}: {found}", op)
+        refuse(importer, op)
+        return
+    for result, value in zip(op.results, found, strict=True):
+        importer.bind(result, value)
+    _drop_unused(importer, first, found)
+
+
+def _outputs(structure: Structure) -> list[Value] | str:
+    """The results, or what is wrong."""
+    values, maps, block = structure.values, structure.maps, structure.block
+    if len(maps) != len(values) or len(block.args) < structure.inputs or block.last_op is None:
+        return f"has {len(values)} operands, {len(maps)} maps and a body of {len(block.args)} arguments"
+    counts = len(values) - structure.inputs, len(structure.op.results), len(structure.terminator.operands)
+    if len(set(counts)) > 1:
+        return "has {} outputs and {} results, and yields {} values".format(*counts)
+    sizes = loop_sizes(values, maps)
+    if isinstance(sizes, str):
+        return sizes
+    structure.sizes = sizes
+    places = [_place(map) for map in maps[structure.inputs :]]
+    known = [place for place in places if place is not None]
+    if len(known) != len(places):
+        return f"writes at {maps[structure.inputs + places.index(None)]}; a dim of an output is one loop, or 0"
+    try:
+        return _computed(structure, known)
+    except UnreadableMap as error:
+        return f"the map {' or '.join(map(str, maps[: structure.inputs]))} {error}"
+
+
+def _place(map: AffineMap) -> Loops | None:
+    """The loop of each dim of an output; dims of size 1 that are written at 0 have none."""
+    lines = [line_of(expression) for expression in map.results]
+    loops = [line.loop if line is not None and (line.steps or line.offset) else -1 for line in lines]
+    found = tuple(loop for loop in loops if loop is not None and loop >= 0)
+    return found if None not in loops and len(set(found)) == len(found) and None not in lines else None
+
+
+def _computed(structure: Structure, places: Sequence[Loops]) -> list[Value] | str:
+    body, count = structure.body(), len(structure.sizes)
+    found: list[Value | None] = []
+    for number, place in enumerate(places):
+        root = structure.terminator.operands[number]
+        if len(place) == count and not _accumulates(structure, places, number):
+            value = body.full(root, place)
+            found.append(value and structure.builder.reshape(value, structure.values[structure.inputs + number].type.shape))  # fmt: skip
+        elif (fold := _fold(structure, number)) is not None and len(place) < count:
+            found.append(folded(structure, body, number, fold, place))
+        else:
+            found.append(None)
+    known = [value for value in found if value is not None]
+    if len(known) == len(found):
+        return known
+    joint = _joint(structure, body, places)
+    missing = found.index(None)
+    return joint or f"result {missing} is computed in a way that is not supported{_unknown(structure)}"
+
+
+def _accumulates(structure: Structure, places: Sequence[Loops], number: int) -> bool:
+    """Whether an output that has all loops is computed from one that is still being accumulated."""
+    root, count = structure.terminator.operands[number], len(structure.sizes)
+    pairs = zip(structure.block.args[structure.inputs :], places, strict=False)
+    return any(len(place) < count and depends_on(root, argument) for argument, place in pairs)
+
+
+def _fold(structure: Structure, number: int) -> Fold | None:
+    arguments = structure.block.args[structure.inputs :]
+    return fold_of(structure.terminator.operands[number], arguments[number]) if number < len(arguments) else None
+
+
+def _joint(structure: Structure, body: Body, places: Sequence[Loops]) -> list[Value] | None:
+    """Outputs that are accumulated together."""
+    if len(structure.block.args) != len(structure.values):
+        return None
+    if len(set(places)) == 1 and (choice := choice_of(structure)) is not None:
+        found = chosen(structure, body, choice, places[0])
+        if found is not None:
+            return found
+    return looped(structure, places) if len(places[0]) < len(structure.sizes) else None
+
+
+def _unknown(structure: Structure) -> str:
+    """The operation of the body that could not be read, if there is one."""
+    body = structure.body()
+    for operation in structure.block.ops:
+        accumulates = any(
+            depends_on(x, a) for x in operation.operands for a in structure.block.args[structure.inputs :]
+        )
+        if operation.results and not accumulates and any(body.value(result) is None for result in operation.results):
+            return f": {operation.name}"
+    return ""
+
+
+def _drop_unused(importer: Importer, first: int, found: Sequence[Value]) -> None:
+    """Take out nodes from number `first` on that were tried and are not needed for what was found."""
+    nodes, used = importer.graph.nodes, set(found)
+    kept = nodes[:first]
+    rest = list(reversed(nodes[first:]))
+    needed = []
+    for node in rest:
+        if any(result in used for result in node.results):
+            used.update(node.operands)
+            needed.append(node)
+    nodes[:] = [*kept, *reversed(needed)]
+
+
+@imports("linalg.yield", "linalg.index")
+def import_inner(importer: Importer, op: Operation) -> None:
+    """Read with the operation around it."""
+    del importer, op
+
+
+registries.DIALECTS.append(LINALG)

@@ -1,0 +1,1 @@
+"""The RFC's `mesh` dialect, read as what `shard` says."""

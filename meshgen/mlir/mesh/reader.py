@@ -1,0 +1,259 @@
+"""Reader of the RFC's `mesh` dialect: its operations become the nodes that `shard`'s become.
+
+A `mesh.all_gather` or `mesh.local_split` over several tensor dims becomes one node per dim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
+from xdsl.ir import Attribute, Operation
+
+from meshgen.errors import Diagnostic, Location, ShardingError
+from meshgen.ir.graph import Graph, TensorType, Value
+from meshgen.mesh import Mesh
+from meshgen.mlir import registries
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.mesh.clusters import DEFAULT
+from meshgen.mlir.mesh.dialect import MESH, MeshShardAttr
+from meshgen.mlir.reading import Reading
+from meshgen.mlir.registries import imports
+from meshgen.mlir.shard.annotations import annotate, flag, lists_of
+from meshgen.mlir.shard.attributes import Partial, named
+from meshgen.mlir.shard.collectives import emit, emit_on
+from meshgen.mlir.shard.grid import find_mesh
+from meshgen.ops.collective_checks import collective_faults
+from meshgen.spec import Sharding, from_indices
+
+Lists = tuple[tuple[str, ...], ...]
+
+
+def _mesh(importer: Importer) -> Mesh:
+    """The function's cluster, or the only one."""
+    return importer.reading.meshes.get(DEFAULT, importer.reading.module.mesh)
+
+
+def decode_shard(reading: Reading, attribute: Attribute, kind: TensorType) -> Sharding:
+    """The encoding `#mesh.shard`; one that does not fit is a fault."""
+    assert isinstance(attribute, MeshShardAttr)
+    symbol, lists, partial = attribute.data
+    mesh = reading.meshes.get(symbol, reading.module.mesh)
+    sharding = read_lists(reading, lists, mesh, kind, None, partial)
+    return reading.on(symbol or mesh.name, sharding) if sharding else Sharding.replicated(kind.rank)
+
+
+def read_lists(reading: Reading, lists: Lists, mesh: Mesh, kind: TensorType, op: Operation | None,
+               partial: Partial = ()) -> Sharding | None:  # fmt: skip
+    """Axes per dim, and then of a partial sum; collects faults."""
+    try:
+        sharding = from_indices([[int(axis) for axis in axes] for axes in lists], mesh, kind.rank)
+        if partial:
+            sharding = replace(sharding, partial=named(Sharding((), partial), mesh).partial)
+    except ShardingError as error:
+        loc = None if op is None else reading.source.locate(op)
+        found = [replace(fault, loc=loc) for fault in error.diagnostics]
+        reading.faults += [fault for fault in found if fault not in reading.faults]
+        return None
+    return sharding
+
+
+@imports("mesh.annotate", "mesh.shard")
+def import_annotate(importer: Importer, op: Operation) -> None:
+    kind, attribute = importer.type(op.operands[0]), op.attributes.get("sharding")
+    is_whole = isinstance(attribute, MeshShardAttr)
+    symbol, lists, partial = attribute.data if is_whole else (DEFAULT, lists_of(attribute), ())
+    reading = importer.reading
+    mesh = _mesh(importer) if symbol == DEFAULT else find_mesh(importer, symbol, op)
+    sharding = None
+    if mesh is None:
+        pass
+    elif attribute is None:
+        importer.fault("MG0104", f"{op.name} has no sharding", op, "add sharding = [[0], []] or #mesh.shard<...>")
+    else:
+        sharding = read_lists(reading, lists, mesh, kind, op, partial)
+    if sharding is None:
+        importer.bind(op.results[0], importer.value(op.operands[0]))
+        return
+    sharding = reading.on(symbol or (mesh.name if mesh else DEFAULT), sharding)
+    annotate(importer, op, op.operands[0], sharding, flag(op, "required", True), flag(op, "as_result", True))
+
+
+def _lists(op: Operation, name: str) -> Lists:
+    """The axes of an attribute by name; a flat list is one of a single dim."""
+    return lists_of(op.attributes.get(name))
+
+
+def _axes(importer: Importer, op: Operation) -> tuple[str, ...]:
+    """`mesh_axis = [0, 1]`, as names."""
+    attribute = op.attributes.get("mesh_axis")
+    items = attribute.data if isinstance(attribute, ArrayAttr) else (attribute,)
+    names = _mesh(importer).names
+    numbers = [item.value.data for item in items if isinstance(item, IntegerAttr)]
+    return tuple(names[number] if 0 <= number < len(names) else str(number) for number in numbers)
+
+
+def _named(importer: Importer, lists: Lists) -> Lists:
+    names = _mesh(importer).names
+    return tuple(tuple(names[int(a)] if a.isdecimal() and int(a) < len(names) else a for a in axes) for axes in lists)
+
+
+def _kind(op: Operation) -> str:
+    attribute = op.attributes.get("reduction")
+    return attribute.data if isinstance(attribute, StringAttr) else "sum"
+
+
+@imports("mesh.all_reduce")
+def import_all_reduce(importer: Importer, op: Operation) -> None:
+    emit(importer, op, "all_reduce", {"axes": _axes(importer, op), "kind": _kind(op)})
+
+
+@imports("mesh.reduce_scatter")
+def import_reduce_scatter(importer: Importer, op: Operation) -> None:
+    axis = op.attributes.get("tensor_axis")
+    dim = axis.value.data if isinstance(axis, IntegerAttr) else 0
+    emit(importer, op, "reduce_scatter", {"axes": _axes(importer, op), "dim": dim, "kind": _kind(op)})
+
+
+@imports("mesh.all_gather")
+def import_all_gather(importer: Importer, op: Operation) -> None:
+    _per_dim(importer, op, "all_gather", _named(importer, _lists(op, "mesh_axis")))
+
+
+@imports("mesh.local_split")
+def import_local_split(importer: Importer, op: Operation) -> None:
+    """Without `sharding` the axes are those by which the types differ."""
+    lists = _named(importer, _lists(op, "sharding"))
+    if "sharding" not in op.attributes:
+        source, target = _shardings(importer, op)
+        lists = tuple(new[len(old) :] for old, new in zip(source.dims, target.dims, strict=True))
+        longer = [new[: len(new) - len(old)] for old, new in zip(source.dims, target.dims, strict=True)]
+        if any(new[: len(old)] != old for old, new in zip(source.dims, target.dims, strict=True)):
+            lists = tuple(longer)
+    _per_dim(importer, op, "all_slice", lists)
+
+
+def _shardings(importer: Importer, op: Operation) -> tuple[Sharding, Sharding]:
+    """Encodings of operand and result; without one a tensor is replicated."""
+    source = importer.value(op.operands[0])
+    target = importer.reading.sharding(op.results[0].type, op)
+    rank = Sharding.replicated(source.type.rank)
+    return source.sharding or rank, target or rank
+
+
+def _per_dim(importer: Importer, op: Operation, name: str, lists: Lists) -> None:
+    """One node per dim that has axes; between them the shardings in between."""
+    value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
+    sharding, target = _shardings(importer, op)
+    steps = [(dim, axes) for dim, axes in enumerate(lists) if axes]
+    if len(lists) > kind.rank:
+        importer.fault("MG0204", f"{op.name}: {len(lists)} lists of axes for {kind} of rank {kind.rank}", op)
+        steps = []
+    for place, (dim, axes) in enumerate(steps):
+        before, sharding = sharding, target if place == len(steps) - 1 else _after(sharding, name, dim, axes)
+        attrs: dict[str, Any] = {"axes": axes, "dim": dim}
+        if name == "all_gather" and _is_inside(before.dims[dim], axes) and sharding == _after(before, name, dim, axes):
+            name, attrs = "retile", {"source": before, "target": sharding, "shape": kind.shape}
+        value = emit_on(importer, op, value, name, attrs, kind, sharding)
+    importer.bind(op.results[0], value)
+
+
+def _is_inside(have: tuple[str, ...], axes: tuple[str, ...]) -> bool:
+    """Whether all axes split the dim, but other ones inside of them do: joined shards are not what remains."""
+    return set(axes) <= set(have) and have[len(have) - len(axes) :] != axes
+
+
+def _after(sharding: Sharding, name: str, dim: int, axes: Sequence[str]) -> Sharding:
+    have = sharding.dims[dim]
+    left = have + tuple(axes) if name == "all_slice" else tuple(axis for axis in have if axis not in axes)
+    return sharding.with_dims((*sharding.dims[:dim], left, *sharding.dims[dim + 1 :]))
+
+
+@imports("mesh.all_to_all")
+def import_all_to_all(importer: Importer, op: Operation) -> None:
+    """The axes that one dim loses and another gains."""
+    source, target = _shardings(importer, op)
+    pairs = list(zip(source.dims, target.dims, strict=True))
+    lost = [(dim, old[len(new) :]) for dim, (old, new) in enumerate(pairs) if len(old) > len(new)]
+    won = [(dim, new[len(old) :]) for dim, (old, new) in enumerate(pairs) if len(new) > len(old)]
+    if len(lost) != 1 or len(won) != 1 or lost[0][1] != won[0][1]:
+        importer.fault("MG0204", f"mesh.all_to_all moves axes from one dim to another, not {source} to {target}", op)
+        importer.bind(op.results[0], importer.value(op.operands[0]))
+        return
+    emit(importer, op, "all_to_all", {"axes": lost[0][1], "split_dim": won[0][0], "concat_dim": lost[0][0]})
+
+
+@imports("mesh.collective_permute")
+def import_collective_permute(importer: Importer, op: Operation) -> None:
+    """To the devices of another sharding; with `mesh_axis` each shard to the next device along it, the last to the first."""
+    source, target = _shardings(importer, op)
+    if "mesh_axis" in op.attributes:
+        _rotate(importer, op, source, target)
+        return
+    emit(importer, op, "permute", {"source": source, "target": target, "shape": importer.type(op.results[0]).shape})
+
+
+def _rotate(importer: Importer, op: Operation, source: Sharding, target: Sharding) -> None:
+    """A manual computation on the shards, whose body is one shift."""
+    kind, axes, mesh = importer.type(op.results[0]), _axes(importer, op), importer.reading.module.mesh
+    value, loc = importer.value(op.operands[0]), importer.reading.source.locate(op)
+    importer.bind(op.results[0], value)
+    if source != target or len(axes) != 1:
+        message = f"{op.name} along {len(axes)} axes from {source} to {target}"
+        importer.fault("MG0204", message, op, "a rotation is along one mesh axis, and keeps the sharding")
+        return
+    tile = kind.with_shape(source.local_shape(kind.sizes, mesh))
+    body = Graph("", [Value(tile, loc=loc)])
+    shift = body.add(
+        "shift", body.inputs, [tile], {"axes": axes, "shift_axis": axes[0], "offset": 1, "rotate": True}, loc=loc
+    )
+    body.outputs = shift.results
+    if faults := [*collective_faults(shift, mesh), *_uneven(source, kind, mesh, loc)]:
+        importer.reading.faults += faults
+        return
+    used = tuple(dict.fromkeys((*source.used_axes, *axes)))
+    attrs = {"in_shardings": (source,), "out_shardings": (target,), "axes": used}
+    (result,) = importer.emit("manual", [value], [kind], attrs, op, (body,))
+    result.sharding = target
+    importer.bind(op.results[0], result)
+
+
+def _uneven(sharding: Sharding, kind: TensorType, mesh: Mesh, loc: Location | None) -> list[Diagnostic]:
+    if sharding.is_even(kind.sizes, mesh):
+        return []
+    message = f"collective_permute along a mesh axis: the shards of {kind} as {sharding} are not equal"
+    return [Diagnostic("MG0204", message, loc, hint="split dims that the devices divide")]
+
+
+@imports("mesh.idx")
+def import_idx(importer: Importer, op: Operation) -> None:
+    axis = _query_axis(importer, op)
+    value = importer.emit("process_index", [], [TensorType((), "i32")], {"axes": (axis,) if axis else ()}, op)[0]
+    kind = importer.type(op.results[0])
+    importer.bind(op.results[0], value if kind.dtype == "i32" else importer.emit("convert", [value], [kind], {}, op)[0])
+
+
+@imports("mesh.size")
+def import_size(importer: Importer, op: Operation) -> None:
+    axis, kind = _query_axis(importer, op), importer.type(op.results[0])
+    size = importer.reading.module.mesh.axis(axis).size if axis else 1
+    if size is None:
+        importer.fault("MG0201", f"the size of mesh axis '{axis}' is unknown", op, "give it with --mesh")
+    value = np.asarray(size or 1, kind.numpy_dtype)
+    importer.bind(op.results[0], importer.emit("constant", [], [kind], {"value": value}, op)[0])
+
+
+def _query_axis(importer: Importer, op: Operation) -> str:
+    attribute, names = op.properties["axis"], _mesh(importer).names
+    number = attribute.value.data if isinstance(attribute, IntegerAttr) else -1
+    if 0 <= number < len(names):
+        return names[number]
+    importer.fault("MG0202", f"{op.name}: the mesh has {len(names)} axes, but axis {number} is asked", op)
+    return ""
+
+
+registries.DIALECTS.append(MESH)
+registries.TYPE_DECODERS[MeshShardAttr.name] = decode_shard

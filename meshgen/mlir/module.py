@@ -1,0 +1,313 @@
+"""Whole modules between xDSL and graphs: mesh, functions, signature, stage.
+
+Besides functions and calls this file owns what printed modules say of themselves:
+
+    meshgen.stage       the stage, on the module
+    meshgen.arguments   "global" where the program takes global arrays
+    meshgen.attrs       `Module.attrs` as JSON, where they are plain
+    meshgen.kernel      on a private function: the body of a kernel; calls of it launch the kernel
+    meshgen.view        on a reshape that moves nothing, a slice that is read where it lies, or a concatenation that is made in parts
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+from xdsl.dialects import builtin, func
+from xdsl.ir import Attribute, Operation, Region
+
+from meshgen.errors import Diagnostic, Location, ProgramError
+from meshgen.ir.donation import donation_faults
+from meshgen.ir.graph import STAGES, Graph, Module, Node
+from meshgen.ir.inline import inline_calls
+from meshgen.ir.limits import program_faults
+from meshgen.mesh import Mesh
+from meshgen.mlir import registries
+from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.entry import KERNEL, entry_of, refuse_without_function
+from meshgen.mlir.reading import Reading, Slot, Source
+from meshgen.mlir.registries import EXPORTERS, MODULE_OPS
+from meshgen.mlir.verifying import raise_faults, refuse_unknown, verify_operations
+from meshgen.ops.types.inference import verify_node
+
+
+def import_module(
+    top: builtin.ModuleOp, source: Source, given: Sequence[Mesh] = (), is_part: bool = False, entry: str = ""
+) -> Module:
+    """The module of an xDSL module: of the function `entry`, if it is named, into which calls are inlined. `given` have sizes that meshes leave open.
+
+    `is_part` says that it is the program of one mesh among several.
+
+    Raises ProgramError with all faults: first those of operations that are not supported, then malformed
+    ones, then those found in the conversion.
+    """
+    reading = Reading(source, given=given, is_part=is_part)
+    refuse_unknown(top, reading)
+    verify_operations(top, reading)
+    if top.sym_name is not None:
+        reading.module.name = top.sym_name.data
+    for name, attribute in top.attributes.items():
+        if (reader := registries.MODULE_ATTRS.get(name)) is not None:
+            reader(reading, attribute)
+    for operation in top.ops:
+        if (reader := MODULE_OPS.get(operation.name)) is not None:
+            reader(reading, operation)
+    for find in () if reading.module.mesh.axes else registries.MESH_FINDERS:
+        find(reading, top)
+    for find in () if reading.module.mesh.axes else registries.DEVICE_FINDERS:
+        find(reading, top)
+    for settle in registries.MESH_SETTLERS:
+        settle(reading, top)
+    partitions = top.attributes.get("mhlo.num_partitions")
+    count = partitions.value.data if isinstance(partitions, builtin.IntegerAttr) else None
+    several = top.walk() if len(reading.distinct) > 1 else ()
+    reading.share_devices(
+        count, [registries.WHOLE_AXES[op.name](op) for op in several if op.name in registries.WHOLE_AXES]
+    )
+    _prefer_named_mesh(top, reading)
+    functions = [each for each in top.ops if isinstance(each, func.FuncOp)]
+    if not functions:
+        refuse_without_function(next(iter(top.ops), top), reading)
+    _import_functions(entry_of(functions, reading, entry), functions, reading)
+    raise_faults(reading)
+    if len(reading.distinct) > 1:
+        reading.module.meshes = reading.distinct
+    return reading.module
+
+
+def _prefer_named_mesh(top: builtin.ModuleOp, reading: Reading) -> None:
+    """Of several meshes that a user's program declares, the only one that operations name is that of what names none."""
+    is_asked = reading.is_on_several and reading.module.stage == "import"
+    grids = [op.properties.get("grid") for op in top.walk()] if is_asked else []
+    named = {grid.string_value(): None for grid in grids if isinstance(grid, builtin.SymbolRefAttr)}
+    found = {mesh.name: mesh for mesh in map(reading.whole, named) if mesh}
+    if len(found) == 1:
+        (reading.module.mesh,) = found.values()
+
+
+def import_parts(top: builtin.ModuleOp, parts: Sequence[builtin.ModuleOp], source: Source) -> Module:
+    """The module around those of several meshes, without them."""
+    reading = Reading(source)
+    others = [operation for operation in top.ops if operation not in parts]
+    for operation in others:
+        reading.fault(
+            "MG0104", f"{operation.name} stands beside modules of several meshes", operation, "put it into one"
+        )
+    if top.sym_name is not None:
+        reading.module.name = top.sym_name.data
+    raise_faults(reading)
+    return reading.module
+
+
+def _import_functions(entry: func.FuncOp, functions: Sequence[func.FuncOp], reading: Reading) -> None:
+    """Convert the function to compile, and inline what it calls."""
+    private: dict[str, Graph] = {}
+    functions = [
+        function for function in functions if function is entry or function.body.blocks
+    ]  # no mere declarations
+    for function in functions:  # kernels must be known before their launches are read
+        name = function.sym_name.data
+        if name in reading.module.kernels or name in private:
+            reading.fault("MG0104", f"@{name} is defined twice", function)
+        table = reading.module.kernels if KERNEL in function.attributes else private
+        table[name] = Graph(name)
+    raise_faults(reading)
+    for function in functions:
+        name = function.sym_name.data
+        if function is not entry:
+            _body(function, reading, reading.module.kernels.get(name) or private[name])
+    _import_entry(entry, reading)
+    raise_faults(reading)
+    reading.module.graph = inline_calls(reading.module.graph, private)
+
+
+def check_module(module: Module) -> None:
+    """Shapes, types and attributes of all nodes. Raises ProgramError with all faults."""
+    is_local = STAGES.index(module.stage) >= STAGES.index("partition") and module.mesh.is_static
+    mesh = module.mesh if is_local else None
+    graphs = (module.graph, *module.kernels.values())
+    faults = program_faults(module) or donation_faults(module)
+    faults = faults or [fault for graph in graphs for node in graph.nodes for fault in verify_node(node, mesh)]
+    if faults:
+        raise ProgramError(*faults)
+
+
+def _body(function: func.FuncOp, reading: Reading, graph: Graph) -> None:
+    """Convert the body of a function into `graph`."""
+    if len(function.body.blocks) != 1:
+        name = function.sym_name.data
+        reading.fault(
+            "MG0103", f"@{name} has {len(function.body.blocks)} blocks; a function has one", function,
+            "control flow is written with stablehlo.while, case or if",
+        )  # fmt: skip
+        return
+    cluster = function.attributes.get("mesh_cluster")
+    own = reading.meshes.get(cluster.string_value()) if isinstance(cluster, builtin.SymbolRefAttr) else None
+    with reading.over(own or reading.meshes.get("", reading.module.mesh)):
+        Importer(reading, graph).body(function.body.block)
+
+
+def _import_entry(entry: func.FuncOp, reading: Reading) -> None:
+    """Convert the function that becomes the module's graph, its signature first."""
+    module, kind = reading.module, entry.function_type
+    module.graph.name = entry.sym_name.data
+    module.in_annotations = [None] * len(kind.inputs.data)
+    module.out_annotations = [None] * len(kind.outputs.data)
+    arguments = entry.body.blocks[0].args if entry.body.blocks else ()
+    _read_slots("in", kind.inputs.data, entry.arg_attrs, [reading.source.locate(a) for a in arguments], reading)
+    loc = reading.source.locate(entry)
+    _read_slots("out", kind.outputs.data, entry.res_attrs, [loc] * len(kind.outputs.data), reading)
+    _body(entry, reading, module.graph)
+
+
+def _read_slots(side: str, types: Sequence[Attribute], attributes: builtin.ArrayAttr[builtin.DictionaryAttr] | None,
+                locs: Sequence[Location | None], reading: Reading) -> None:  # fmt: skip
+    entries = attributes.data if attributes is not None else ()
+    if len(entries) > len(types):
+        message = f"attributes of {len(entries)} arguments or results, but there are {len(types)}"
+        reading.faults.append(Diagnostic("MG0104", message, locs[0] if locs else None))
+    for index, entry in enumerate(entries[: len(types)]):
+        slot = Slot(side, index, reading.type(types[index]), locs[index])
+        for name, attribute in entry.data.items():
+            if (reader := registries.ARG_ATTRS.get(name)) is not None:
+                reader(reading, attribute, slot)
+
+
+@registries.imports("func.call")
+def _import_call(importer: Importer, operation: Operation) -> None:
+    assert isinstance(operation, func.CallOp)
+    callee = operation.callee.string_value()
+    if callee not in importer.reading.module.kernels:
+        importer.convert(operation, "call", {"callee": callee})
+        return
+    node, body = importer.convert(operation, "kernel", {"kernel": callee}), importer.reading.module.kernels[callee]
+    for what, here, there in (("operands", node.operands, body.inputs), ("results", node.results, body.outputs)):
+        if (given := [str(v.type) for v in here]) != (wanted := [str(v.type) for v in there]):
+            message = f"the {what} of @{callee} are ({', '.join(wanted)}), but the launch has ({', '.join(given)})"
+            importer.fault("MG0104", message, operation)
+
+
+@registries.exports("kernel", "call")
+def _export_call(exporter: Exporter, node: Node) -> Operation:
+    callee = node.attrs["kernel" if node.op == "kernel" else "callee"]
+    return func.CallOp(callee, exporter.operands(node), exporter.types(node.results))
+
+
+@registries.exports("view")
+def _export_view(exporter: Exporter, node: Node) -> Operation:
+    return _as_view(exporter, replace(node, op="reshape"))
+
+
+@registries.exports("subview")
+def _export_subview(exporter: Exporter, node: Node) -> Operation:
+    return _as_view(exporter, replace(node, op="slice"))
+
+
+@registries.exports("join")
+def _export_join(exporter: Exporter, node: Node) -> Operation:
+    return _as_view(exporter, replace(node, op="concatenate"))
+
+
+def _as_view(exporter: Exporter, node: Node) -> Operation:
+    operation = EXPORTERS[node.op](exporter, node)
+    operation.attributes["meshgen.view"] = builtin.UnitAttr()
+    return operation
+
+
+def _read_view(importer: Importer, node: Node, attribute: Attribute) -> None:
+    node.op = {"slice": "subview", "concatenate": "join"}.get(node.op, "view")
+
+
+def _read_stage(reading: Reading, attribute: Attribute) -> None:
+    stage = attribute.data if isinstance(attribute, builtin.StringAttr) else str(attribute)
+    if stage not in STAGES:
+        hint = f"stages are {', '.join(STAGES)}"
+        reading.faults.append(Diagnostic("MG0104", f"'{stage}' is no stage", hint=hint))
+        return
+    reading.module.stage = stage
+
+
+def _read_arguments(reading: Reading, attribute: Attribute) -> None:
+    if isinstance(attribute, builtin.StringAttr):
+        reading.module.arguments = attribute.data
+
+
+def _read_attrs(reading: Reading, attribute: Attribute) -> None:
+    try:
+        found = json.loads(attribute.data) if isinstance(attribute, builtin.StringAttr) else None
+    except json.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        reading.faults.append(Diagnostic("MG0104", "meshgen.attrs is not a JSON object"))
+        return
+    reading.module.attrs |= found
+
+
+def _write_stage(module: Module) -> Mapping[str, Attribute]:
+    found: dict[str, Attribute] = {"meshgen.stage": builtin.StringAttr(module.stage)}
+    if module.arguments != "local":
+        found["meshgen.arguments"] = builtin.StringAttr(module.arguments)
+    if plain := {name: value for name, value in module.attrs.items() if _is_plain(value)}:
+        found["meshgen.attrs"] = builtin.StringAttr(json.dumps(plain, sort_keys=True))
+    return found
+
+
+def _is_plain(value: object) -> bool:
+    """Whether JSON keeps the value as it is; other attributes have writers of their own."""
+    if isinstance(value, list):
+        return all(_is_plain(item) for item in cast("list[object]", value))
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+registries.NODE_ATTRS["meshgen.view"] = _read_view
+registries.MODULE_ATTRS["meshgen.stage"] = _read_stage
+registries.MODULE_ATTRS["meshgen.arguments"] = _read_arguments
+registries.MODULE_ATTRS["meshgen.attrs"] = _read_attrs
+registries.MODULE_ATTR_WRITERS.append(_write_stage)
+
+
+def export_module(module: Module) -> tuple[builtin.ModuleOp, Exporter]:
+    """The xDSL module of a module. The exporter knows what values are to be called."""
+    if module.parts:
+        return _export_parts(module)
+    exporter = Exporter(module)
+    operations: list[Operation] = [operation for head in registries.MODULE_HEAD for operation in head(module)]
+    entry = _function(exporter, module.graph, "public")
+    entry.properties |= _slot_attributes(module, "arg_attrs", "in") | _slot_attributes(module, "res_attrs", "out")
+    operations.append(entry)
+    for kernel in module.kernels.values():
+        operations.append(_function(exporter, kernel, "private"))
+        operations[-1].attributes[KERNEL] = builtin.UnitAttr()
+    attributes = {name: a for writer in registries.MODULE_ATTR_WRITERS for name, a in writer(module).items()}
+    name = builtin.StringAttr(module.name) if module.name != "main" else None
+    return builtin.ModuleOp(operations, attributes, name), exporter
+
+
+def _export_parts(module: Module) -> tuple[builtin.ModuleOp, Exporter]:
+    """A module of modules, one per mesh."""
+    exporter, operations = Exporter(module), list[Operation]()
+    for part in module.parts:
+        inner, names = export_module(part)
+        operations.append(inner)
+        exporter.names |= names.names
+    name = builtin.StringAttr(module.name) if module.name != "main" else None
+    return builtin.ModuleOp(operations, {"meshgen.stage": builtin.StringAttr(module.stage)}, name), exporter
+
+
+def _function(exporter: Exporter, graph: Graph, visibility: str) -> func.FuncOp:
+    block = exporter.block(graph, func.ReturnOp)
+    types = ([argument.type for argument in block.args], exporter.types(graph.outputs))
+    return func.FuncOp(graph.name, types, Region(block), visibility)
+
+
+def _slot_attributes(module: Module, name: str, side: str) -> dict[str, Attribute]:
+    """The attributes of all arguments or results as a property; none where no writer has any."""
+    values = module.graph.inputs if side == "in" else module.graph.outputs
+    slots = [Slot(side, index, value.type, value.loc) for index, value in enumerate(values)]
+    found = [{k: v for w in registries.ARG_ATTR_WRITERS for k, v in w(module, slot).items()} for slot in slots]
+    if not any(found):
+        return {}
+    return {name: builtin.ArrayAttr([builtin.DictionaryAttr(each) for each in found])}

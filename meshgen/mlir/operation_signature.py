@@ -1,0 +1,291 @@
+"""What an operation is made of, in one line: its operands, results, regions and properties.
+
+    2 -> 1                                     two operands, one result
+    1 float -> 1 integer                       the elements of all operands are floats, those of all results integers
+    1..3 -> 1                                  one to three operands; `1..` one or more, `_` any number
+    3+n -> n {1+n -> n}                        a letter is the same number everywhere. The region takes 1+n arguments and
+                                               ends with a terminator of n operands; `{1+n}` ends with whatever it ends with
+    1 -> n {0 -> n} {0 -> n}?                  the second region may be empty or missing; `+`: one or more such regions,
+                                               `*`: any number, `m`: m of them
+    1 -> 1 <axis: integer, mode?: MIN|MAX>     a property, and one that may be left out, which is one of two words
+    1 -> 1 <pad: integers(4)>                  a list of four integers
+    (1, n) -> 1 <offsets: open(n)>             operands in two segments, by `operandSegmentSizes`; a list of integers of which as
+                                               many are open as the second segment has
+
+`operation_signatures.py` has the lines of all operations whose definitions in xDSL leave some of this open.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AffineMapAttr,
+    AnyFloat,
+    ArrayAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    SymbolRefAttr,
+    TensorType,
+    UnitAttr,
+)
+from xdsl.ir import Attribute, Operation, Region, SSAValue, TypeAttribute
+from xdsl.traits import IsTerminator
+
+from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.stablehlo.attributes import integers, is_integers
+
+Letters = dict[str, int]
+"""The numbers that letters stand for in one operation."""
+
+KINDS: dict[str, tuple[str, Callable[[Attribute], bool]]] = {
+    "any": ("anything", lambda _: True),
+    "integer": ("an integer", lambda found: isinstance(found, IntegerAttr)),
+    "number": ("a number", lambda found: isinstance(found, IntegerAttr | FloatAttr)),
+    "flag": ("true, false or unit", lambda found: isinstance(found, IntegerAttr | UnitAttr)),
+    "unit": ("unit", lambda found: isinstance(found, UnitAttr)),
+    "string": ("a string", lambda found: isinstance(found, StringAttr)),
+    "symbol": ("a symbol", lambda found: isinstance(found, SymbolRefAttr)),
+    "type": ("a type", lambda found: isinstance(found, TypeAttribute)),
+    "elements": ("dense<...>", lambda found: isinstance(found, DenseElements)),
+    "array": ("a list", lambda found: isinstance(found, ArrayAttr)),
+    "integers": ("a list of integers", is_integers),
+    "counts": (
+        "a list of numbers from 0 on",
+        lambda found: is_integers(found) and min(integers(found), default=0) >= 0,
+    ),
+    "open": ("a list of integers", is_integers),
+    "map": ("an affine map with results", lambda found: isinstance(found, AffineMapAttr) and bool(found.data.results)),
+    "maps": (
+        "a list of affine maps",
+        lambda found: isinstance(found, ArrayAttr) and all(isinstance(each, AffineMapAttr) for each in found.data),
+    ),
+}
+"""Kinds of attributes, in words, and what is one. Others are words in capitals, or the names of attributes, which have a dot."""
+
+_SIGNATURE = re.compile(r"(\([^)]*\)|\S+)( \w+)? -> (\S+)( \w+)?((?: \{[^}]*\}[?*+a-z]?)*)(?: <(.+)>)?")
+_REGION = re.compile(r"\{(\S+)(?: -> (\S+))?\}([?*+a-z]?)")
+_PROPERTY = re.compile(r"(\w+)(\??): ([^,(]+)(?:\((\S+)\))?(?:, |$)")
+
+
+_ELEMENTS: dict[str, Callable[[Attribute], bool]] = {
+    "": lambda _: True,
+    "float": lambda found: isinstance(found, AnyFloat),
+    "integer": lambda found: (
+        isinstance(found, IndexType)
+        or (isinstance(found, IntegerType) and found.signedness.data == Signedness.SIGNLESS)
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Count:
+    """From `least` to `most` (None: any number), and as many of each letter's number as `factors` says."""
+
+    text: str
+    least: int
+    most: int | None
+    factors: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """`2`, `1..3`, `1..`, `_` or a sum as `1+2n`."""
+        least, dots, most = text.partition("..")
+        if dots or text == "_":
+            return cls(text, int(least) if dots else 0, int(most) if most else None)
+        words = text.split("+")
+        factors = tuple((word[-1], int(word[:-1] or 1)) for word in words if word[-1].isalpha())
+        fixed = sum(int(word) for word in words if word.isdecimal())
+        return cls(text, fixed, fixed, factors)
+
+    def accepts(self, count: int, letters: Letters) -> bool:
+        """Whether there may be so many; the one letter that has no number yet gets one."""
+        rest = count - sum(factor * letters.get(letter, 0) for letter, factor in self.factors)
+        unknown = [(letter, factor) for letter, factor in self.factors if letter not in letters]
+        if not unknown:
+            return self.least <= rest and (self.most is None or rest <= self.most)
+        if len(unknown) == 1 and rest >= self.least:
+            ((letter, factor),) = unknown
+            letters[letter], rest = divmod(rest - self.least, factor)
+            return rest == 0
+        return rest >= self.least
+
+    def wanted(self, letters: Letters) -> str:
+        """How many there should be, in words."""
+        if any(letter not in letters for letter, _ in self.factors):
+            return self.text
+        if not self.factors and self.most != self.least:
+            return f"{self.least} or more" if self.most is None else f"{self.least} to {self.most}"
+        return str(self.least + sum(factor * letters[letter] for letter, factor in self.factors))
+
+
+@dataclass(frozen=True)
+class Body:
+    """A region of one block that takes and gives so many values; `repeat` is "", "?", "*", "+" or a letter."""
+
+    takes: Count
+    gives: Count | None
+    repeat: str
+
+    def times(self, rest: int, letters: Letters) -> int:
+        """How many such regions there should be, of `rest` that others have left."""
+        known = {"": 1, "?": min(1, rest), "*": rest, "+": max(1, rest)}
+        return max(0, known[self.repeat] if self.repeat in known else letters.get(self.repeat, rest))
+
+    def faults(self, region: Region, number: int, letters: Letters) -> list[str]:
+        if len(region.blocks) != 1:
+            return [] if self.repeat == "?" and not region.blocks else [f"region {number} has no single block"]
+        arguments, last = len(region.block.args), region.block.last_op
+        if not self.takes.accepts(arguments, letters):
+            return [f"region {number} takes {arguments} arguments instead of {self.takes.wanted(letters)}"]
+        if self.gives is None:
+            return []
+        if last is None or not last.has_trait(IsTerminator):
+            return [f"region {number} does not end with a terminator"]
+        if not self.gives.accepts(count := len(last.operands), letters):
+            return [f"region {number} gives {count} values instead of {self.gives.wanted(letters)}"]
+        return []
+
+
+@dataclass(frozen=True)
+class Property:
+    """A property that is of one of `kinds`; `length` is that of a list, or how many indices a map takes."""
+
+    name: str
+    is_optional: bool
+    kinds: tuple[str, ...]
+    length: Count | None
+
+    def faults(self, attribute: Attribute | None, letters: Letters) -> list[str]:
+        if attribute is None:
+            return [] if self.is_optional else [f"needs the property {self.name}"]
+        if not any(is_kind(attribute, kind) for kind in self.kinds):
+            wanted = " or ".join(KINDS[kind][0] if kind in KINDS else kind for kind in self.kinds)
+            return [f"{self.name} is {attribute}, not {wanted}"]
+        if self.length is None:
+            return []
+        what, count = ("open entries", _open(attribute)) if "open" in self.kinds else ("entries", _length(attribute))
+        if not self.length.accepts(count, letters):
+            return [f"{self.name} has {count} {what} instead of {self.length.wanted(letters)}"]
+        return []
+
+
+@dataclass(frozen=True)
+class Values:
+    """Operands, in segments where there are several counts, or results; `element` is a key of `_ELEMENTS`."""
+
+    what: str
+    counts: tuple[Count, ...]
+    element: str
+
+    def faults(self, values: Sequence[SSAValue], segments: Sequence[int], letters: Letters) -> list[str]:
+        sizes = segments if len(self.counts) > 1 and segments else [len(values)]
+        counts = self.counts if len(sizes) == len(self.counts) else (_sum(self.counts),)
+        if sum(sizes) != len(values) or len(sizes) != len(counts):
+            return [f"operandSegmentSizes {list(sizes)} do not fit {len(values)} {self.what}"]
+        found = [
+            f"has {size} {self.what}{f' in segment {number}' if len(sizes) > 1 else ''} instead of {count.wanted(letters)}"
+            for number, (size, count) in enumerate(zip(sizes, counts, strict=True))
+            if not count.accepts(size, letters)
+        ]
+        wrong = next((value.type for value in values if not _ELEMENTS[self.element](_element(value.type))), None)
+        return found + ([f"{self.what} of {wrong}, not of {self.element}s"] if wrong is not None else [])
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What an operation is made of."""
+
+    operands: Values
+    results: Values
+    regions: tuple[Body, ...]
+    properties: tuple[Property, ...]
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Read from one line, as the module's docstring has it."""
+        found = _SIGNATURE.fullmatch(text)
+        assert found is not None, text
+        regions = [
+            Body(Count.read(takes), Count.read(gives) if gives else None, repeat)
+            for takes, gives, repeat in _REGION.findall(found[5])
+        ]
+        properties = [
+            Property(name, bool(optional), tuple(kinds.split("|")), Count.read(length) if length else None)
+            for name, optional, kinds, length in _PROPERTY.findall(found[6] or "")
+        ]
+        operands = tuple(Count.read(word.strip()) for word in found[1].strip("()").split(","))
+        return cls(
+            Values("operands", operands, (found[2] or "").strip()),
+            Values("results", (Count.read(found[3]),), (found[4] or "").strip()),
+            tuple(regions),
+            tuple(properties),
+        )
+
+    def faults(self, operation: Operation) -> list[str]:
+        """In what an operation differs; regions are looked at where the counts are right."""
+        letters: Letters = {}
+        segments = integers(operation.properties.get("operandSegmentSizes"))
+        found = self.results.faults(operation.results, (), letters)
+        found += self.operands.faults(operation.operands, segments, letters)
+        for each in self.properties:
+            found += each.faults(attribute_of(operation, each.name), letters)
+        return found or self._region_faults(operation.regions, letters)
+
+    def _region_faults(self, regions: Sequence[Region], letters: Letters) -> list[str]:
+        rest = len(regions) - sum(body.repeat == "" for body in self.regions)
+        bodies = [body for body in self.regions for _ in range(body.times(rest, letters))]
+        if len(bodies) != len(regions):
+            return [f"has {len(regions)} regions instead of {len(bodies)}"]
+        pairs = enumerate(zip(bodies, regions, strict=True))
+        return [fault for number, (body, region) in pairs for fault in body.faults(region, number, letters)]
+
+
+def attribute_of(operation: Operation, name: str) -> Attribute | None:
+    """A property; older text has it among the attributes."""
+    return operation.properties.get(name, operation.attributes.get(name))
+
+
+def is_kind(attribute: Attribute, kind: str) -> bool:
+    """Whether an attribute is of a kind of `KINDS`, is this word, or has this name."""
+    if kind in KINDS:
+        return KINDS[kind][1](attribute)
+    if "." in kind:
+        return attribute.name == kind
+    return isinstance(attribute, StringAttr) and attribute.data == kind
+
+
+def _length(attribute: Attribute) -> int:
+    if isinstance(attribute, AffineMapAttr):
+        return attribute.data.num_dims + attribute.data.num_symbols
+    return len(attribute.data) if isinstance(attribute, ArrayAttr) else len(integers(attribute))
+
+
+def _open(attribute: Attribute) -> int:
+    """How many entries of a list are not known before the program runs."""
+    return integers(attribute).count(DYNAMIC_INDEX)
+
+
+def _element(kind: Attribute) -> Attribute:
+    return kind.element_type if isinstance(kind, TensorType) else kind
+
+
+def _sum(counts: Sequence[Count]) -> Count:
+    """As many as all segments have."""
+    if len(counts) == 1:
+        return counts[0]
+    letters = Counter[str]()
+    for count in counts:
+        letters.update(dict(count.factors))
+    most = None if any(count.most is None for count in counts) else sum(count.most or 0 for count in counts)
+    text = "+".join(count.text for count in counts)
+    return Count(text, sum(count.least for count in counts), most, tuple(letters.items()))

@@ -1,0 +1,338 @@
+"""The parser of MLIR text: xDSL's, with positions, names and locations kept, and its hot paths made short.
+
+xDSL forgets where an operation stood and strips the names of values; both are needed for diagnostics. The
+lexer takes the three commonest kinds of token with one regular expression, tensor types are parsed once per
+spelling, and dense constants are read by `dense.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from xdsl.context import Context
+from xdsl.dialects import builtin
+from xdsl.dialects.builtin import LocationAttr, NameLoc, NoneAttr, StringAttr
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue, TypeAttribute
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser.core import ForwardDeclaredValue
+from xdsl.utils.lexer import Input, Span, Token
+from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRLexer, MLIRTokenKind
+
+from meshgen.errors import Location
+from meshgen.mlir.dense import read_dense
+from meshgen.mlir.old_names import OLD_KEYWORDS, OLD_PROPERTIES, base_name, name_at
+
+_TOKEN = re.compile(  # atomic: else the end of a comment is taken for a token where what follows is none of these
+    r"(?>\s*(?://[^\n]*\s*)*)(?:(?P<bare>[a-zA-Z_][a-zA-Z0-9_$.]*)"
+    r"|(?P<value>%(?:[0-9]+|[a-zA-Z$._-][a-zA-Z0-9$._-]*))|(?P<mark>[:,()}\[\]<>=+/*?|]))"
+)
+_MARKS = {mark: KIND_BY_PUNCTUATION_SPELLING[mark] for mark in ":,()}[]<>=+/*?|"}
+_TENSOR = re.compile(r'tensor<[^<>"]*(?:<(?:[^<>"]|"[^"]*")*>[^<>"]*)*>')
+_DENSE = re.compile(r"<([^<>]*)>")
+_LABEL = re.compile(r"\{(?>\s*(?://[^\n]*\s*)*)\^")
+_RESOURCE_NAME = re.compile(r'<\s*"?([^<>"]*?)"?\s*>')
+_RESOURCE = re.compile(r'([\w$.-]+|"[^"]*")\s*:\s*"0x([0-9A-Fa-f]*)"')
+_INTEGERS = re.compile(r"\[([-\d,\s]*)\]")
+_LOCATION_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)[^\S\n]*$", re.MULTILINE)
+_LOCATION_NAME = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)\b')
+_NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|->|[()\[\]{}<>]')
+_OPENING = {")": "(", "]": "[", "}": "{", ">": "<"}
+_PACKS = {"shard.neighbors_linear_indices": 2}  # operations of several results that may be called by one name
+
+
+class TextLexer(MLIRLexer):
+    """MLIR's tokens; identifiers, values and single marks on a fast path."""
+
+    # xDSL's own takes exponential time on a string that is not closed.
+    _unescaped_characters_regex = re.compile(r'"[^"\\\n\v\f]*(?:\\(?:["nt\\]|[0-9A-Fa-f]{2})[^"\\\n\v\f]*)*"')
+
+    def lex(self) -> Token[MLIRTokenKind, str]:
+        match = _TOKEN.match(self.input.content, self.pos)
+        if match is None:
+            return super().lex()
+        kind = match.lastgroup
+        start = match.start(kind) if kind else 0
+        self.pos = match.end()
+        span = Span(start, self.pos, self.input)
+        if kind == "mark":
+            return Token(_MARKS[match[kind]], span)
+        return Token(MLIRTokenKind.BARE_IDENT if kind == "bare" else MLIRTokenKind.PERCENT_IDENT, span)
+
+
+class TextParser(Parser):
+    """Parses a module and remembers for each operation and argument its location, for each value its name."""
+
+    def __init__(self, context: Context, text: str, file: str) -> None:
+        self._location_aliases: dict[str, str] = dict(_LOCATION_ALIAS.findall(text)) if "loc(" in text else {}
+        if self._location_aliases:  # MLIR prints them after their uses: take them out, in place
+            text = _LOCATION_ALIAS.sub(lambda match: " " * len(match[0]), text)
+        super().__init__(context, "", file)  # its own lexer would read the first token of a text
+        self._parser_state.lexer = TextLexer(Input(text, file))
+        self._parser_state.current_token = self._parser_state.lexer.lex()
+        self._file = file
+        self._line_starts = [0] + [match.end() for match in re.finditer("\n", text)]
+        self._positions: dict[Operation | SSAValue, int] = {}
+        self._names: dict[SSAValue, str] = {}
+        self._tensor_types: dict[str, TypeAttribute] = {}
+        self._first_uses: dict[str, int] = {}
+
+    def location_at(self, position: int) -> Location:
+        """Line and column of a position in the text."""
+        line = bisect_right(self._line_starts, position)
+        return Location(self._file, line, position - self._line_starts[line - 1] + 1)
+
+    def locate(self, item: Operation | SSAValue) -> Location | None:
+        """Where an operation or argument stands: in the program its `loc` names, otherwise in this text."""
+        if (found := self.named_location(item)) is not None:
+            return found
+        position = self._positions.get(item)
+        return None if position is None else self.location_at(position)
+
+    def named_location(self, item: Operation | SSAValue) -> Location | None:
+        """Where the `loc` of an operation or argument says that it stands."""
+        location = item.location if isinstance(item, Operation | BlockArgument) else None
+        return self._resolve(location.desc.data) if isinstance(location, NameLoc) else None
+
+    def location_name(self, argument: BlockArgument) -> str:
+        """What the `loc` of an argument calls it, as `loc("x")`; empty where it says anything else."""
+        text = argument.location.desc.data if isinstance(argument.location, NameLoc) else ""
+        match = _LOCATION_NAME.fullmatch(self._location_aliases.get(text, text))
+        return match[1].replace('\\"', '"') if match else ""
+
+    def _resolve(self, text: str, depth: int = 0) -> Location | None:
+        """The first file position that a location's text names, through aliases (at most 100 deep)."""
+        for file, line, column, alias in _POSITION.findall(text):
+            if not alias:
+                return Location(file, int(line), int(column))
+            if depth < 100 and (found := self._resolve(self._location_aliases.get(alias, ""), depth + 1)) is not None:
+                return found
+        return None
+
+    def name_of(self, value: SSAValue) -> str:
+        """The name of a value in the text, without `%`; empty for parts of a pack."""
+        return self._names.get(value, "")
+
+    def undefined_at(self) -> int | None:
+        """At the end of the text: where the first value that was never defined is used."""
+        if self._current_token.kind is not MLIRTokenKind.EOF:
+            return None
+        uses = (self._first_uses[name] for name in self.forward_ssa_references if name in self._first_uses)
+        return min(uses, default=None)
+
+    # What follows replaces methods of xDSL's parser.
+
+    def parse_operation(self) -> Operation:
+        start = self._current_token.span.start
+        operation = super().parse_operation()
+        self._positions[operation] = start
+        return operation
+
+    def _parse_block(self) -> Block:
+        if self._current_token.kind is not MLIRTokenKind.CARET_IDENT:
+            self.fail("an operation, or '}' at the end of the region, is expected")
+        return super()._parse_block()
+
+    def _parse_op_result_list(self) -> list[tuple[Span, int]]:
+        """One name may stand for all results of an operation whose documents write it so."""
+        found = super()._parse_op_result_list()
+        if len(found) == 1 and found[0][1] == 1:
+            return [(found[0][0], _PACKS.get(base_name(self._current_token.text), 1))]
+        return found
+
+    def parse_optional_location(self) -> LocationAttr | None:
+        """Keeps the text of `loc(...)`, which is resolved where it is asked for."""
+        token = self._current_token
+        if token.kind is not MLIRTokenKind.BARE_IDENT or token.text != "loc":
+            return None
+        self._parse_token(MLIRTokenKind.BARE_IDENT, "loc expected")
+        return NameLoc(StringAttr(self.parse_bracketed("(")), NoneAttr())
+
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        return super()._get_op_by_name(name_at(name, self.lexer.input.content, self._current_token.span.start))
+
+    def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
+        operation = super()._parse_generic_operation(op_type)
+        if operation.name.startswith("shard."):
+            for old, new in OLD_PROPERTIES.items():
+                found = operation.properties.pop(old, None) or operation.attributes.pop(old, None)
+                if found is not None:
+                    operation.properties[new] = found
+        return operation
+
+    def parse_optional_keyword(self, keyword: str) -> str | None:
+        old = OLD_KEYWORDS.get(keyword)
+        return super().parse_optional_keyword(keyword) or (super().parse_optional_keyword(old) if old else None)
+
+    def _parse_dialect_type_or_attribute_body(
+        self, attr_name: str, is_type: bool, is_opaque: bool, starting_opaque_pos: int | None
+    ) -> Any:
+        return super()._parse_dialect_type_or_attribute_body(
+            base_name(attr_name), is_type, is_opaque, starting_opaque_pos
+        )
+
+    def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
+        super()._register_ssa_definition(name, values, span)
+        for index, value in enumerate(values):
+            if len(values) == 1:
+                self._names[value] = name
+            elif not name.isdecimal():
+                self._names[value] = f"{name}_{index}"
+            self._positions[value] = span.start
+
+    def resolve_operand(self, operand: UnresolvedOperand, type: Any) -> Any:
+        value = super().resolve_operand(operand, type)
+        if isinstance(value, ForwardDeclaredValue):
+            self._first_uses.setdefault(operand.operand_name, operand.span.start)
+        return value
+
+    def parse_optional_type(self) -> TypeAttribute | None:
+        token = self._current_token
+        if token.kind is not MLIRTokenKind.BARE_IDENT or token.text != "tensor":
+            return super().parse_optional_type()
+        match = _TENSOR.match(self.lexer.input.content, token.span.start)
+        if match is not None and (found := self._tensor_types.get(match[0])) is not None:
+            self._resume_from(match.end())
+            return found
+        parsed = super().parse_optional_type()
+        if match is not None and parsed is not None and not self.lexer.input.content[match.end() : self.pos].strip():
+            self._tensor_types[match[0]] = parsed
+        return parsed
+
+    def parse_dense_int_or_fp_elements_attr(self, type: Any) -> Any:
+        start = self._current_token.span.start
+        match = self.scan(_DENSE, "dense literal expected")
+        if type is None:
+            self.parse_punctuation(":")
+            type = self.parse_type()
+        if isinstance(type, builtin.VectorType):  # lists of numbers in attributes: `strides = dense<2> : vector<2xi64>`
+            type = builtin.TensorType(type.element_type, type.get_shape())
+        if not isinstance(type, builtin.TensorType) or any(size < 0 for size in type.get_shape()):
+            self.raise_error("a dense literal has a tensor type of known shape", start)
+        try:
+            return read_dense(match[1], type)
+        except (ValueError, KeyError, OverflowError) as error:
+            self.raise_error(str(error), start)
+
+    def _parse_builtin_dense_resource_attr(self) -> Any:
+        """A constant whose bytes stand in the metadata at the end of the text, behind four that say their alignment."""
+        start = self._current_token.span.start
+        name = self.scan(_RESOURCE_NAME, "name of a resource expected")[1]
+        self.parse_punctuation(":")
+        type = self.parse_type()
+        blob = next((m[2] for m in _RESOURCE.finditer(self.lexer.input.content) if m[1].strip('"') == name), None)
+        if blob is None:
+            self.raise_error(f"the text has no resource '{name}'", start)
+        if not isinstance(type, builtin.TensorType) or any(size < 0 for size in type.get_shape()):
+            self.raise_error("a constant has a tensor type of known shape", start)
+        try:
+            return read_dense(f'"0x{blob[8:]}"', type)
+        except (ValueError, KeyError) as error:
+            self.raise_error(str(error), start)
+
+    # What the dialects use beyond xDSL's parser.
+
+    def at(self, pattern: re.Pattern[str]) -> bool:
+        """Whether raw text matches at the current token."""
+        return pattern.match(self.lexer.input.content, self._current_token.span.start) is not None
+
+    def scan(self, pattern: re.Pattern[str], message: str) -> re.Match[str]:
+        """Match raw text at the current token and go on behind it."""
+        match = pattern.match(self.lexer.input.content, self._current_token.span.start)
+        if match is None:
+            self.raise_error(message)
+        self._resume_from(match.end())
+        return match
+
+    def parse_bracketed(self, opening: str = "<") -> str:
+        """The text between the bracket at the current token and the one that closes it; goes on behind that."""
+        if self._current_token.text != opening:
+            self.fail(f"'{opening}' expected")
+        start, open_brackets = self._current_token.span.end, [opening]
+        for match in _NESTING.finditer(self.lexer.input.content, start):
+            if match[0] in _OPENING.values():
+                open_brackets.append(match[0])
+            elif match[0] in _OPENING:
+                if open_brackets.pop() != _OPENING[match[0]]:
+                    break
+                if not open_brackets:
+                    self._resume_from(match.end())
+                    return self.lexer.input.content[start : match.start()]
+        return self.raise_error(f"this '{opening}' is not closed")
+
+    def parse_integers(self) -> tuple[int, ...]:
+        """`[1, 2]`"""
+        body = self.scan(_INTEGERS, "list of integers expected")[1].strip()
+        return tuple(int(word) for word in body.split(",")) if body else ()
+
+    def parse_clause(self, keyword: str) -> None:
+        """`, keyword =`"""
+        self.parse_punctuation(",")
+        self.parse_keyword(keyword)
+        self.parse_punctuation("=")
+
+    def parse_signature(self, operands: Sequence[UnresolvedOperand]) -> tuple[list[SSAValue], list[Attribute]]:
+        """`: type` of all operands and the result, or `: (types) -> types`; resolves the operands."""
+        self.parse_punctuation(":")
+        start = self.pos
+        if self._current_token.kind is MLIRTokenKind.L_PAREN:
+            kind = self.parse_function_type()
+            return list(self.resolve_operands(operands, kind.inputs.data, start)), list(kind.outputs.data)
+        type = self.parse_type()
+        return [self.resolve_operand(operand, type) for operand in operands], [type]
+
+    def parse_values(self) -> list[UnresolvedOperand]:
+        """`%a, %b`: one or more values, up to what does not start with `%`."""
+        values = [self.parse_unresolved_operand()]
+        while self._current_token.kind is MLIRTokenKind.COMMA and self._next_is_value():
+            self.parse_punctuation(",")
+            values.append(self.parse_unresolved_operand())
+        return values
+
+    def at_value(self) -> bool:
+        """Whether the current token is `%name`."""
+        return self._current_token.kind is MLIRTokenKind.PERCENT_IDENT
+
+    def at_angle(self) -> bool:
+        """Whether the current token is `<`."""
+        return self._current_token.kind is MLIRTokenKind.LESS
+
+    def at_brace(self) -> bool:
+        """Whether the current token is `{`."""
+        return self._current_token.kind is MLIRTokenKind.L_BRACE
+
+    def at_attribute(self) -> bool:
+        """Whether the current token is `#name`."""
+        return self._current_token.kind is MLIRTokenKind.HASH_IDENT
+
+    def at_integers(self) -> bool:
+        """Whether the current token is `[`."""
+        return self._current_token.kind is MLIRTokenKind.L_SQUARE
+
+    def at_block_label(self) -> bool:
+        """Whether the current token opens a region whose first block is named."""
+        return self.at(_LABEL)
+
+    def _next_is_value(self) -> bool:
+        content, position = self.lexer.input.content, self._current_token.span.end
+        while content[position : position + 1].isspace():
+            position += 1
+        return content[position : position + 1] == "%"
+
+    def parse_region_argument(self) -> Parser.Argument:
+        """`%a: type {attributes} loc(...)`; the attributes mean nothing here."""
+        found = self.parse_argument()
+        self.parse_optional_attr_dict()
+        return replace(found, location=self.parse_optional_location())
+
+    def parse_named_region(self, arguments: Sequence[tuple[UnresolvedOperand, Attribute]]) -> Region:
+        """A region in braces whose entry block has the given arguments."""
+        return self.parse_region([Parser.Argument(value.span, type) for value, type in arguments])
+
+    def fail(self, message: str) -> NoReturn:
+        """Raise a parse error at the current token."""
+        self.raise_error(message)

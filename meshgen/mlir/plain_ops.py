@@ -1,0 +1,186 @@
+"""Operations of upstream MLIR by the form of their text; what each means stands with its importer.
+
+xDSL's own definitions lack many of these operations or reject tensors. They are read, never printed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Self
+
+from xdsl.dialects.builtin import StringAttr, TensorType, UnitAttr, i1
+from xdsl.ir import Attribute, Operation
+from xdsl.irdl import (
+    AnyAttr,
+    IRDLOperation,
+    irdl_op_definition,
+    opt_prop_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.traits import Pure
+
+from meshgen.mlir.operation_signatures import SIGNATURES
+from meshgen.mlir.parser import TextParser
+
+_FLAGS = re.compile(r"<[^>]*>")
+_SKIPPED = ("fastmath", "overflow", "exact", "nneg")
+ROUNDING = ("to_nearest_even", "downward", "upward", "toward_zero", "to_nearest_away")
+
+
+class Plain(IRDLOperation):
+    """Any operands and results; in text operands, attributes and, behind a colon, one type that all have."""
+
+    arguments = var_operand_def(AnyAttr())
+    outputs = var_result_def(AnyAttr())
+    traits = traits_def(Pure())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        assert isinstance(parser, TextParser)
+        operands, properties = cls._head(parser)
+        attributes = cls._attributes(parser)
+        parser.parse_punctuation(":")
+        types, results = cls._types(parser, len(operands))
+        values = parser.resolve_operands(operands, types, parser.pos)
+        return cls.create(operands=list(values), result_types=results, properties=properties, attributes=attributes)
+
+    @classmethod
+    def _head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], dict[str, Attribute]]:
+        """Operands, and properties that stand among them."""
+        return parser.parse_values(), {}
+
+    @classmethod
+    def _attributes(cls, parser: TextParser) -> dict[str, Attribute]:
+        """The attribute dictionary; flags of fast math and overflow say nothing that is used, and are skipped."""
+        rounding: dict[str, Attribute] = {}
+        while word := next(filter(parser.parse_optional_keyword, (*_SKIPPED, *ROUNDING)), None):
+            if word in ROUNDING:
+                rounding["roundingmode"] = StringAttr(word)
+            elif parser.at_angle():
+                parser.scan(_FLAGS, "flags in angle brackets expected")
+        return rounding | parser.parse_optional_attr_dict()
+
+    @classmethod
+    def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
+        """Types of operands and results, from what stands behind the colon."""
+        kind = parser.parse_type()
+        return [kind] * count, [kind]
+
+
+class Test(Plain):
+    """`%x : type`; the result says for each element whether something holds."""
+
+    @classmethod
+    def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
+        kind = parser.parse_type()
+        return [kind] * count, [_truth(kind)]
+
+
+class TwoResults(Plain):
+    """`%a, %b : type`, or `: type, type of the second result`"""
+
+    @classmethod
+    def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
+        kind = parser.parse_type()
+        return [kind] * count, [kind, _second_type(parser, kind)]
+
+
+class TwoTypes(Plain):
+    """`%a, %b : type, type of the second operand`"""
+
+    @classmethod
+    def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
+        kind = parser.parse_type()
+        return [kind, _second_type(parser, kind)], [kind]
+
+
+class Clamp(Plain):
+    """`%x to [%low, %high] : type`"""
+
+    @classmethod
+    def _head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], dict[str, Attribute]]:
+        operand = parser.parse_unresolved_operand()
+        parser.parse_keyword("to")
+        bounds = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_unresolved_operand)
+        return [operand, *bounds], {}
+
+
+class Cast(Plain):
+    """`%x : type to type`"""
+
+    @classmethod
+    def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
+        source = parser.parse_type()
+        parser.parse_keyword("to")
+        return [source], [parser.parse_type()]
+
+
+class Compare(Plain):
+    """`ogt, %a, %b : type`"""
+
+    @classmethod
+    def _head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], dict[str, Attribute]]:
+        predicate = StringAttr(parser.parse_identifier())
+        parser.parse_punctuation(",")
+        return parser.parse_values(), {"predicate": predicate}
+
+    @classmethod
+    def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
+        kind = parser.parse_type()
+        return [kind, kind], [_truth(kind)]
+
+
+class Select(Plain):
+    """`%c, %a, %b : type`, or `: condition type, type`"""
+
+    @classmethod
+    def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
+        kind: Attribute = parser.parse_type()
+        condition: Attribute = i1
+        if parser.parse_optional_punctuation(",") is not None:
+            condition, kind = kind, parser.parse_type()
+        return [condition, kind, kind], [kind]
+
+
+def define(base: type[IRDLOperation], dialect: str, names: str) -> list[type[Operation]]:
+    """Operations of one form, by the words of `names`; each may have the properties of its signature."""
+    found: list[type[Operation]] = []
+    for name in names.split():
+        body: dict[str, Any] = {"name": f"{dialect}.{name}", "__module__": base.__module__}
+        properties = SIGNATURES[f"{dialect}.{name}"].properties
+        body |= {each.name: opt_prop_def(AnyAttr()) for each in properties if each.name not in body}
+        found.append(irdl_op_definition(type(f"{dialect}_{name}", (base,), body)))
+    return found
+
+
+def entries(parser: TextParser, value: Callable[[str], Attribute | None]) -> dict[str, Attribute]:
+    """The dictionary that may stand here, as `{axis = 1 : i32, nan_mode = PROPAGATE, flag}`.
+
+    `value` reads what stands for an attribute of that name where it is written otherwise than attributes are.
+    """
+    found: dict[str, Attribute] = {}
+    if parser.parse_optional_punctuation("{") is None:
+        return found
+    while parser.parse_optional_punctuation("}") is None:
+        name = parser.parse_identifier()
+        if parser.parse_optional_punctuation("=") is None:
+            found[name] = UnitAttr()
+        else:
+            found[name] = value(name) or parser.parse_attribute()
+        if parser.parse_optional_punctuation(",") is None:
+            parser.parse_punctuation("}")
+            break
+    return found
+
+
+def _truth(kind: Attribute) -> Attribute:
+    """The type of truth values for the elements of a type."""
+    return TensorType(i1, kind.get_shape()) if isinstance(kind, TensorType) else i1
+
+
+def _second_type(parser: TextParser, first: Attribute) -> Attribute:
+    return first if parser.parse_optional_punctuation(",") is None else parser.parse_type()

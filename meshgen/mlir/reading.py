@@ -1,0 +1,274 @@
+"""The state of reading one module from xDSL: its meshes, its types, what is annotated, and all faults found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from meshgen.errors import Diagnostic, Location
+from meshgen.ir.graph import (
+    DTYPES,
+    STAGES,
+    TOKEN,
+    Annotation,
+    Graph,
+    Module,
+    TensorType,
+)
+from meshgen.ir.partial_kinds import kind_faults
+from meshgen.ir.shared_devices import places_in, refined, refs_over, shared_devices
+from meshgen.mesh import DEFAULT_NAME, Mesh, split_ref
+from meshgen.mlir.dense import COMPLEX_NAMES
+from meshgen.mlir.registries import TYPE_DECODERS
+from meshgen.spec import Sharding
+
+NO_MESH = Mesh(())
+_TYPE_HINTS = {
+    "tuple": "a tuple is read where stablehlo.get_tuple_element takes apart what stablehlo.tuple has made in the same region: "
+    "give its elements one by one",
+    "stablehlo.future": "what is started is waited for, with stablehlo.async_done, in the same region",
+}
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One argument (`side` is "in") or result ("out") of the function that becomes `Module.graph`."""
+
+    side: str
+    index: int
+    type: TensorType
+    loc: Location | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the text says beyond the IR: where operations and arguments stand and what values are called."""
+
+    locate: Callable[[Operation | SSAValue], Location | None] = lambda _: None
+    name: Callable[[SSAValue], str] = lambda value: value.name_hint or ""
+
+
+@dataclass
+class Reading:
+    """State of reading one module: the module so far, its meshes, and all faults found."""
+
+    source: Source
+    module: Module = field(default_factory=lambda: Module(NO_MESH, Graph("main")))
+    meshes: dict[str, Mesh] = field(default_factory=dict[str, Mesh])
+    parents: dict[str, str] = field(default_factory=dict[str, str])  # of meshes that are a part of another
+    picked: dict[str, Sequence[int]] = field(
+        default_factory=dict[str, Sequence[int]]
+    )  # places in the parent, of one part of it
+    devices: dict[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])  # of meshes that say them
+    single: dict[str, int] = field(default_factory=dict[str, int])  # meshes that are one device: which
+    shardy: list[str] = field(
+        default_factory=list[str]
+    )  # meshes which, where they are equally large, have the same devices
+    named: set[str] = field(default_factory=set[str])  # meshes that shardings of Shardy name
+    guests: frozenset[str] = frozenset()  # meshes over the devices of another one, under other axes
+    refused: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])  # meshes that nothing may be on
+    faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    replicas: int = 1  # how often the program says that it runs on as many partitions, each time on other devices
+    given: Sequence[Mesh] = ()  # what the user said of the meshes
+    is_part: bool = False  # whether it is the program of one mesh among several
+    _unreadable: set[Attribute] = field(default_factory=set[Attribute])
+    _types: dict[Attribute, tuple[TensorType, Attribute | None]] = field(
+        default_factory=dict[Attribute, tuple[TensorType, Attribute | None]]
+    )
+
+    def fault(self, code: str, message: str, source: Operation | SSAValue | None, hint: str = "") -> None:
+        """Collect a fault, once; all are reported together when the module has been read."""
+        loc = None if source is None else self.source.locate(source)
+        found = Diagnostic(code, message, loc, hint=hint)
+        if found not in self.faults:
+            self.faults.append(found)
+
+    def declare_mesh(self, symbol: str, mesh: Mesh, source: Operation) -> None:
+        """Add a mesh, with sizes that it leaves open from the user.
+
+        The first one with axes is that of what names none. One without axes is only known by name.
+        """
+        for given in self.given:
+            is_meant = given.name in (symbol, DEFAULT_NAME) and set(given.names) <= set(mesh.names)
+            if is_meant and not mesh.is_static:
+                mesh = replace(mesh.completed(given), name=mesh.name)
+        if symbol in self.meshes:
+            self.fault(
+                "MG0201", f"@{symbol} is declared twice", source, "declare each mesh once, or give it another name"
+            )
+        self.meshes[symbol] = mesh
+        if not self.module.mesh.axes:
+            self.module.mesh = mesh
+
+    @property
+    def distinct(self) -> tuple[Mesh, ...]:
+        """The meshes that have devices of their own: not those that are a part of another."""
+        return tuple(
+            mesh for symbol, mesh in self.meshes.items() if mesh.axes and symbol and symbol not in self.parents
+        )
+
+    def on(self, symbol: str, sharding: Sharding) -> Sharding:
+        """The sharding with the mesh that it is over, where a program that is not in parts declares several."""
+        if not self.is_on_several:
+            return sharding
+        mesh = self.whole(symbol)
+        return replace(sharding, mesh=mesh.name) if mesh else sharding
+
+    def share_devices(self, partitions: int | None, wholes: Sequence[tuple[str, Sequence[str]]] = ()) -> None:
+        """Take meshes over the same devices as one; `partitions` is how many the program says that it runs on.
+
+        `wholes` are axes of meshes that must be whole axes of the one: where they are parts, its axes are cut.
+        """
+        sizes = Counter(self.meshes[symbol].size for symbol in self.shardy)
+        same = {symbol for symbol in self.shardy if sizes[self.meshes[symbol].size] > 1}
+        devices = {
+            symbol: self.devices.get(symbol, range(mesh.size))
+            for symbol, mesh in self.meshes.items()
+            if symbol and mesh.is_static and (symbol in self.devices or symbol in same or mesh.size == partitions)
+        }
+        hosts, self.refused = shared_devices(self.meshes, devices, self.named)
+        self.parents |= hosts
+        self.guests = frozenset(hosts)
+        for host in dict.fromkeys(hosts.values()):
+            parts = [ref for symbol, refs in wholes if hosts.get(symbol) == host for ref in self.axes(symbol, refs)]
+            if any(split_ref(ref)[2] is not None for ref in parts):
+                self._cut(host, parts)
+        if (mesh := self.whole(self.module.mesh.name)) is not None:
+            self.module.mesh = mesh
+
+    def part_ways(self, named: Collection[str]) -> None:
+        """Let parts of a mesh be meshes with devices of their own, where these are all that a program names of it and share none."""
+        for whole in dict.fromkeys(self.parents[symbol] for symbol in self.picked):
+            parts = [symbol for symbol in named if self.parents.get(symbol) == whole]
+            places = [place for symbol in parts for place in self.picked.get(symbol, ())]
+            are_apart = all(symbol in self.picked for symbol in parts) and len(set(places)) == len(places)
+            if not parts or whole in named or not are_apart:
+                continue
+            for symbol in parts:
+                del self.parents[symbol]
+            if self.module.mesh is self.meshes[whole]:
+                self.module.mesh = self.meshes[parts[0]]
+
+    def _cut(self, host: str, parts: Sequence[str]) -> None:
+        """Put a mesh whose axes are these parts in the place of the one of which they are."""
+        symbol = f"{host}_cut"
+        while symbol in self.meshes:
+            symbol += "_"
+        if (mesh := refined(self.meshes[host], symbol, parts)) is None:
+            return
+        self.meshes[symbol] = mesh
+        if host in self.devices:
+            self.devices[symbol] = self.devices[host]
+        members = [host, *(each for each, over in self.parents.items() if over == host)]
+        self.parents |= dict.fromkeys(members, symbol)
+        self.guests |= {host}
+
+    def axes(self, symbol: str, refs: Sequence[str]) -> tuple[str, ...]:
+        """Axes as a sharding over the mesh of this name has them: those of the mesh whose devices it shares."""
+        if symbol not in self.guests:
+            return tuple(refs)
+        host = self.parents[symbol]
+        is_said = host in self.devices or symbol in self.devices
+        both = (
+            [self.devices.get(each, range(self.meshes[each].size)) for each in (host, symbol)] if is_said else ((), ())
+        )
+        return refs_over(self.meshes[host], self.meshes[symbol], refs, places_in(*both))
+
+    @property
+    def order(self) -> Sequence[int]:
+        """The devices of the mesh that is meant, by their places in it; empty where they are in order, or it does not say them."""
+        found = self.devices.get(self.module.mesh.name, ())
+        return () if list(found) == list(range(len(found))) else found
+
+    def placed(self, rows: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+        """Rows of devices as rows of places in the mesh that is meant; a number that is none of its devices stays."""
+        places = {device: place for place, device in enumerate(self.order)}
+        return [tuple(places.get(device, device) for device in row) for row in rows]
+
+    @property
+    def is_on_several(self) -> bool:
+        """Whether values may be on one mesh or another."""
+        return not self.is_part and self.module.stage in ("import", "materialize") and len(self.distinct) > 1
+
+    def whole(self, symbol: str) -> Mesh | None:
+        """The mesh of this name, or of which it names a part."""
+        while symbol in self.parents:
+            symbol = self.parents[symbol]
+        return self.meshes.get(symbol)
+
+    def mesh_of(self, sharding: Sharding) -> Mesh:
+        """The mesh that a sharding is over."""
+        return self.meshes.get(sharding.mesh, self.module.mesh) if sharding.mesh else self.module.mesh
+
+    @contextmanager
+    def over(self, default: Mesh) -> Generator[None]:
+        """Inside, what names no mesh is over this one; where it is a part of another, its axes are the whole one's."""
+        outer = self.module.mesh, self.meshes.get("", self.module.mesh)
+        self.module.mesh, self.meshes[""] = self.whole(default.name) or default, default
+        try:
+            yield
+        finally:
+            self.module.mesh, self.meshes[""] = outer
+
+    def annotate(self, slot: Slot, annotation: Annotation) -> None:
+        """Set the annotation of an argument or result; a sharding that does not fit is a fault."""
+        is_local = STAGES.index(self.module.stage) >= STAGES.index("partition")  # the annotation is of the global value
+        shape = (None,) * slot.type.rank if is_local else slot.type.shape
+        wrong = annotation.sharding.faults(shape, self.mesh_of(annotation.sharding))
+        for found in (*wrong, *kind_faults(annotation.sharding, slot.type.dtype)):
+            place = "argument" if slot.side == "in" else "result"
+            message = f"{place} {slot.index} ({slot.type}): {found.message}"
+            self.faults.append(Diagnostic(found.code, message, slot.loc, hint=found.hint))
+        table = self.module.in_annotations if slot.side == "in" else self.module.out_annotations
+        table[slot.index] = annotation
+
+    def type(self, attribute: Attribute, source: Operation | SSAValue | None = None) -> TensorType:
+        """The tensor type of an xDSL type; a scalar is a 0-d tensor, an index an i64. Collects a fault at `source` for others."""
+        return self._decoded(attribute, source)[0]
+
+    def is_readable(self, attribute: Attribute) -> bool:
+        """Whether an xDSL type is that of a value here; what else is refused where it is defined."""
+        return attribute not in self._unreadable
+
+    def sharding(self, attribute: Attribute, source: Operation | SSAValue | None = None) -> Sharding | None:
+        """The sharding that a tensor type carries as its encoding; what is wrong with it is a fault at `source`, once."""
+        kind, encoding = self._decoded(attribute)
+        if encoding is None:
+            return None
+        known = len(self.faults)
+        found = TYPE_DECODERS[encoding.name](self, encoding, kind)
+        if wrong := self.faults[known:]:
+            said = {fault.message for fault in self.faults[:known]}
+            loc = None if source is None else self.source.locate(source)
+            self.faults[known:] = [replace(fault, loc=fault.loc or loc) for fault in wrong if fault.message not in said]
+        return found
+
+    def _decoded(
+        self, attribute: Attribute, source: Operation | SSAValue | None = None
+    ) -> tuple[TensorType, Attribute | None]:
+        if (found := self._types.get(attribute)) is None:
+            found = self._types[attribute] = self._decode(attribute, source)
+        return found
+
+    def _decode(self, attribute: Attribute, source: Operation | SSAValue | None) -> tuple[TensorType, Attribute | None]:
+        if attribute.name == "stablehlo.token":
+            return TensorType(*TOKEN), None
+        is_tensor = isinstance(attribute, builtin.TensorType)
+        element = attribute.element_type if is_tensor else attribute
+        name = "i64" if isinstance(element, builtin.IndexType) else str(element)
+        dtype = COMPLEX_NAMES.get(name, name)
+        shape = tuple(None if size < 0 else size for size in attribute.get_shape()) if is_tensor else ()
+        if dtype not in DTYPES:
+            hint = _TYPE_HINTS.get(attribute.name, f"element types: {', '.join(DTYPES)}")
+            self.fault("MG0103", f"type {attribute} is not supported", source, hint)
+            self._unreadable.add(attribute)
+            return TensorType(shape, "f32"), None
+        encoding = attribute.encoding if is_tensor else None
+        if encoding is None or encoding.name not in TYPE_DECODERS:
+            return TensorType(shape, dtype), None
+        return TensorType(shape, dtype), encoding

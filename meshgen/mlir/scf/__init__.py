@@ -1,0 +1,1 @@
+"""Upstream's dialect scf."""

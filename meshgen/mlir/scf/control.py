@@ -1,0 +1,153 @@
+"""Reader of scf: loops become `while`, conditionals `if` and `case`, with everything used from outside carried in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+
+from meshgen.ir.graph import Graph, TensorType, Value
+from meshgen.ir.inline import copy_nodes
+from meshgen.mlir import registries
+from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.known_integers import constant
+from meshgen.mlir.linalg.structured import refuse
+from meshgen.mlir.registries import imports
+from meshgen.mlir.tensor.dialect import SCF
+
+
+def read_blocks(importer: Importer, blocks: Sequence[Block], more: Sequence[SSAValue] = ()) -> tuple[list[Graph], list[Value]]:  # fmt: skip
+    """The graphs of blocks over their arguments and, behind them, what any of them uses from outside.
+
+    Args:
+        more: further values from outside that all of them shall have.
+    Returns:
+        The graphs, and the values outside that the inputs behind the arguments stand for.
+    """
+    inner = [Importer(importer.reading, Graph(""), importer) for _ in blocks]
+    for each, block in zip(inner, blocks, strict=True):
+        each.body(block)
+    captures = list(dict.fromkeys([*more, *(ssa for each in inner for ssa in each.captures)]))
+    for each in inner:
+        each.graph.inputs += [each.taken(ssa) for ssa in captures]
+    return [each.graph for each in inner], importer.values(captures)
+
+
+def while_loop(importer: Importer, op: Operation, operands: Sequence[Value], regions: tuple[Graph, Graph]) -> list[Value]:  # fmt: skip
+    """A `while` over `operands`; the body's inputs that it does not give again stay as they are."""
+    condition, body = regions
+    body.outputs = [*body.outputs, *body.inputs[len(body.outputs) :]]
+    return importer.emit("while", operands, [value.type for value in operands], {}, op, (condition, body))
+
+
+@imports("scf.for")
+def import_for(importer: Importer, op: Operation) -> None:
+    """`while (i < upper) { body; i += step }` over (i, carried values, bounds, captured values)."""
+    assert isinstance(op, scf.ForOp)
+    if not op.results:  # it has no effect
+        return
+    step = constant(op.step)
+    if step is not None and step < 1:
+        importer.fault("MG0103", f"scf.for: the step is {step}, but must be at least 1", op)
+        refuse(importer, op)
+        return
+    bounds = list(dict.fromkeys([op.ub, op.step]))
+    (body,), captured = read_blocks(importer, [op.body.block], bounds)
+    count = len(op.body.block.args)
+    places = [count + bounds.index(bound) for bound in (op.ub, op.step)]
+    inner = Builder(Importer(importer.reading, body, importer), op)
+    number = body.inputs[0]
+    following = inner.apply("add", number, _bound(inner, op.step, body.inputs[places[1]]))
+    body.outputs = [following, *body.outputs]
+    operands = [importer.value(op.lb), *importer.values(op.iter_args), *captured]
+    condition = Graph("", [Value(value.type, value.name) for value in operands])
+    outer = Builder(Importer(importer.reading, condition, importer), op)
+    upper = _bound(outer, op.ub, condition.inputs[places[0]])
+    condition.outputs = [outer.compare("LT", condition.inputs[0], upper)]
+    results = while_loop(importer, op, operands, (condition, body))
+    for result, value in zip(op.results, results[1:], strict=False):
+        importer.bind(result, value)
+
+
+def _bound(builder: Builder, ssa: SSAValue, value: Value) -> Value:
+    """A bound inside of a loop: its number where it is known, which says how often the loop runs."""
+    number = constant(ssa)
+    return value if number is None else builder.constant(number, value.type)
+
+
+@imports("scf.while")
+def import_while(importer: Importer, op: Operation) -> None:
+    """The first region decides and hands on values to the second; both are computed from what the loop carries.
+
+    The results are what the first region hands on when it ends the loop, so it is computed once more behind it.
+    """
+    assert isinstance(op, scf.WhileOp)
+    (before, after), captured = read_blocks(importer, [op.before_region.block, op.after_region.block])
+    count = len(op.arguments)
+    operands = [*importer.values(op.arguments), *captured]
+    condition = Graph("", [Value(value.type, value.name) for value in operands])
+    condition.outputs = copy_nodes(before, condition.inputs, condition)[:1]
+    body = Graph("", [Value(value.type, value.name) for value in operands])
+    handed = copy_nodes(before, body.inputs, body)[1:]
+    body.outputs = copy_nodes(after, [*handed, *body.inputs[count:]], body)
+    last = while_loop(importer, op, operands, (condition, body))
+    handed = copy_nodes(before, last, importer.graph)[1:]
+    for result, value in zip(op.results, handed, strict=True):
+        importer.bind(result, value)
+
+
+@imports("scf.if")
+def import_if(importer: Importer, op: Operation) -> None:
+    """Both branches take the captures of both."""
+    assert isinstance(op, scf.IfOp)
+    if not op.results:  # it has no effect
+        return
+    if not op.false_region.blocks:
+        importer.fault("MG0104", "scf.if with results needs an else branch", op)
+        refuse(importer, op)
+        return
+    graphs, captured = read_blocks(importer, [op.true_region.block, op.false_region.block])
+    branch(importer, op, "if", importer.value(op.cond), graphs, captured)
+
+
+def branch(importer: Importer, op: Operation, kind: str, decides: Value, graphs: Sequence[Graph], values: Sequence[Value]) -> None:  # fmt: skip
+    """An `if` or `case` of graphs over `values`."""
+    types = [importer.type(result) for result in op.results]
+    found = importer.emit(kind, [decides, *values], types, {}, op, tuple(graphs))
+    for result, value in zip(op.results, found, strict=True):
+        importer.bind(result, value)
+
+
+@imports("scf.index_switch")
+def import_switch(importer: Importer, op: Operation) -> None:
+    """A `case` whose branches are the default, then the cases in order."""
+    assert isinstance(op, scf.IndexSwitchOp)
+    if not op.results:
+        return
+    builder, value = Builder(importer, op), importer.value(op.arg)
+    number = builder.constant(0, TensorType((), "i32"))
+    for position, case in enumerate(op.cases.get_values()):
+        is_case = builder.compare("EQ", value, builder.constant(int(case), value.type))
+        number = builder.select(is_case, builder.constant(position + 1, number.type), number)
+    blocks = [op.default_region.block, *(region.block for region in op.case_regions)]
+    graphs, captured = read_blocks(importer, blocks)
+    branch(importer, op, "case", number, graphs, captured)
+
+
+@imports("scf.execute_region")
+def import_execute_region(importer: Importer, op: Operation) -> None:
+    """A region that runs once, in place."""
+    assert isinstance(op, scf.ExecuteRegionOp)
+    for result, ssa in zip(op.results, importer.operations(op.region.block), strict=True):
+        importer.bind(result, importer.value(ssa))
+
+
+@imports("scf.yield", "scf.condition")
+def import_yield(importer: Importer, op: Operation) -> None:
+    """Read with the operation around it."""
+    del importer, op
+
+
+registries.DIALECTS.append(SCF)

@@ -1,0 +1,148 @@
+"""Readers of scf.forall and scf.parallel: their steps are taken one after the other, numbered as the loops are nested."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, DenseArrayBase
+from xdsl.ir import Operation, SSAValue
+
+from meshgen.ir.graph import Graph, TensorType, Value
+from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.known_integers import constant
+from meshgen.mlir.linalg.structured import refuse
+from meshgen.mlir.registries import imports
+from meshgen.mlir.scf.control import while_loop
+from meshgen.mlir.scf.parallel_ops import ForallOp, InParallelOp, ParallelInsertSliceOp, ParallelOp, ReduceOp
+from meshgen.mlir.tensor.slices import inserted
+
+INDEX = TensorType((), "i64")
+Range = tuple[int, int, int]  # from, to and step
+Ends = Callable[[Importer, list[Value]], list[Value]]  # what a step leaves of what is carried
+
+
+@imports("scf.forall")
+def import_forall(importer: Importer, op: Operation) -> None:
+    """Carries what all steps write into."""
+    assert isinstance(op, ForallOp)
+    if not op.results:  # it has no effect
+        return
+    lists = [
+        _known(static, dynamic)
+        for static, dynamic in (
+            (op.staticLowerBound, op.dynamicLowerBound), (op.staticUpperBound, op.dynamicUpperBound),
+            (op.staticStep, op.dynamicStep),
+        )
+    ]  # fmt: skip
+    shared = op.body.block.args[len(lists[0]) :]
+
+    def ends(inner: Importer, carried: list[Value]) -> list[Value]:
+        last, state = op.body.block.last_op, dict[SSAValue, Value](zip(shared, carried, strict=True))
+        assert isinstance(last, InParallelOp)
+        for write in last.body.block.ops:
+            if not isinstance(write, ParallelInsertSliceOp) or write.dest not in state:
+                importer.fault("MG0104", f"{write.name} does not write into what scf.forall shares", write)
+            else:
+                state[write.dest] = inserted(inner, write, state[write.dest])
+        return list(state.values())
+
+    if not isinstance(op.body.block.last_op, InParallelOp):
+        importer.fault("MG0104", "scf.forall ends with scf.forall.in_parallel", op)
+        refuse(importer, op)
+        return
+    _loop(importer, op, lists, list(op.outputs), ends)
+
+
+@imports("scf.parallel")
+def import_parallel(importer: Importer, op: Operation) -> None:
+    """Carries what scf.reduce has folded so far."""
+    assert isinstance(op, ParallelOp)
+    if not op.results:
+        return
+    last = op.region.block.last_op
+    if not isinstance(last, ReduceOp):
+        importer.fault("MG0104", "scf.parallel ends with scf.reduce", op)
+        refuse(importer, op)
+        return
+
+    def ends(inner: Importer, carried: list[Value]) -> list[Value]:
+        found: list[Value] = []
+        for before, ssa, region in zip(carried, last.args, last.reductions, strict=True):
+            for argument, value in zip(region.block.args, (before, inner.value(ssa)), strict=True):
+                inner.bind(argument, value)
+            found += inner.values(inner.operations(region.block))
+        return found
+
+    _loop(importer, op, [_numbers(each) for each in (op.lowerBound, op.upperBound, op.step)], list(op.initVals), ends)
+
+
+def _known(static: DenseArrayBase[I64], dynamic: Sequence[SSAValue]) -> list[int | None]:
+    rest = list(dynamic)
+    return [constant(rest.pop(0)) if number == DYNAMIC_INDEX else int(number) for number in static.get_values()]
+
+
+def _numbers(values: Sequence[SSAValue]) -> list[int | None]:
+    return [constant(value) for value in values]
+
+
+def _loop(importer: Importer, op: Operation, lists: Sequence[Sequence[int | None]], inits: Sequence[SSAValue], ends: Ends
+          ) -> None:  # fmt: skip
+    """`while (n < steps) { body; n += 1 }` over (n, carried values, captured values)."""
+    ranges = [
+        (low, high, step)
+        for low, high, step in zip(*lists, strict=True)
+        if low is not None and high is not None and step is not None and step > 0
+    ]
+    if len(ranges) < len(lists[0]):
+        hint = "use constants, and steps of at least 1; or scf.for"
+        importer.fault("MG0103", f"{op.name}: how often it runs is not known at compile time", op, hint)
+        refuse(importer, op)
+        return
+    counts = [len(range(*each)) for each in ranges]
+    body, captured = _body(importer, op, ranges, counts, inits, ends)
+    operands = [Builder(importer, op).constant(0, INDEX), *importer.values(inits), *importer.values(captured)]
+    condition = Graph("", [Value(value.type, value.name) for value in operands])
+    builder = Builder(Importer(importer.reading, condition, importer), op)
+    condition.outputs = [builder.compare("LT", condition.inputs[0], builder.constant(math.prod(counts), INDEX))]
+    results = while_loop(importer, op, operands, (condition, body))
+    for result, value in zip(op.results, results[1:], strict=False):
+        importer.bind(result, value)
+
+
+def _body(importer: Importer, op: Operation, ranges: Sequence[Range], counts: Sequence[int], inits: Sequence[SSAValue],
+          ends: Ends) -> tuple[Graph, list[SSAValue]]:  # fmt: skip
+    """One step over (number, carried values), and behind them what it uses from outside."""
+    inner = Importer(importer.reading, Graph(""), importer)
+    builder, block = Builder(inner, op), op.regions[0].block
+    number = Value(INDEX)
+    carried = [Value(importer.type(init), importer.reading.source.name(init)) for init in inits]
+    inner.graph.inputs = [number, *carried]
+    for argument, (low, _, step), digit in zip(block.args, ranges, _digits(builder, number, counts), strict=False):
+        place = builder.apply("multiply", digit, builder.constant(step, INDEX)) if step != 1 else digit
+        place = builder.apply("add", place, builder.constant(low, INDEX)) if low else place
+        inner.bind(argument, place)
+    for argument, value in zip(block.args[len(ranges) :], carried, strict=False):
+        inner.bind(argument, value)
+    inner.operations(block)
+    outputs = ends(inner, carried)
+    inner.graph.outputs = [builder.apply("add", number, builder.constant(1, INDEX)), *outputs]
+    inner.graph.inputs += [inner.taken(ssa) for ssa in inner.captures]
+    return inner.graph, inner.captures
+
+
+def _digits(builder: Builder, number: Value, counts: Sequence[int]) -> list[Value]:
+    """The numbers of nested loops from the number of steps taken by all of them together."""
+    found: list[Value] = []
+    for position, count in enumerate(counts):
+        below = math.prod(counts[position + 1 :])
+        digit = builder.apply("divide", number, builder.constant(max(1, below), INDEX)) if below != 1 else number
+        found.append(builder.apply("remainder", digit, builder.constant(max(1, count), INDEX)) if position else digit)
+    return found
+
+
+@imports("scf.forall.in_parallel", "tensor.parallel_insert_slice", "scf.reduce", "scf.reduce.return")
+def import_end(importer: Importer, op: Operation) -> None:
+    """Read with the operation around it."""
+    del importer, op

@@ -1,0 +1,1 @@
+"""The `sched` dialect of the stage `schedule`."""

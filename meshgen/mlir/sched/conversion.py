@@ -1,0 +1,50 @@
+"""The schedule in the text: when an operation runs, and where its results lie (`mlir/sched/dialect.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
+from xdsl.ir import Attribute
+
+from meshgen.ir.graph import Node
+from meshgen.mlir import registries
+from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.sched.dialect import SCHED, BufferAttr, ItemAttr
+
+
+def read_slot(importer: Importer, node: Node, attribute: Attribute) -> None:
+    """When an item runs."""
+    if isinstance(attribute, ItemAttr):
+        node.attrs["slot"] = attribute.data
+
+
+def read_places(importer: Importer, node: Node, attribute: Attribute) -> None:
+    """Where a node's results lie."""
+    if isinstance(attribute, ArrayAttr):
+        node.attrs["places"] = tuple(item.data for item in attribute if isinstance(item, BufferAttr))
+
+
+def read_trips(importer: Importer, node: Node, attribute: Attribute) -> None:
+    """How often a loop runs; only of one whose condition does not say it itself."""
+    if isinstance(attribute, IntegerAttr) and node.op == "while":
+        node.attrs["trips"] = max(1, attribute.value.data)
+
+
+def write_schedule(exporter: Exporter, node: Node) -> Mapping[str, Attribute]:
+    """Slot and places of a node, and the trips of a loop."""
+    found: dict[str, Attribute] = {}
+    if node.op == "while" and "trips" in node.attrs:
+        found["sched.trips"] = IntegerAttr(node.attrs["trips"], 64)
+    if (slot := node.attrs.get("slot")) is not None:
+        found["sched.item"] = ItemAttr(slot)
+    if places := node.attrs.get("places"):
+        found["sched.buffers"] = ArrayAttr(BufferAttr(place) for place in places)
+    return found
+
+
+registries.DIALECTS.append(SCHED)
+registries.NODE_ATTRS["sched.trips"] = read_trips
+registries.NODE_ATTRS["sched.item"] = read_slot
+registries.NODE_ATTRS["sched.buffers"] = read_places
+registries.NODE_ATTR_WRITERS.append(write_schedule)

@@ -1,0 +1,143 @@
+"""Attributes of Shardy's dialect. `spelling.py` reads what they say."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from xdsl.ir import Data, OpaqueSyntaxAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from meshgen.mlir.parser import TextParser
+from meshgen.mlir.sdy.spelling import SpelledMesh, read_axes, read_mesh, read_spelled, spell_axes
+
+_Kind = TypeVar("_Kind", bound="Data[object]")
+
+
+def parse_attribute(parser: AttrParser, kind: type[_Kind]) -> _Kind:
+    """An attribute of a known kind: in full (`#sdy.mesh<...>`), by an alias, or what stands behind its name."""
+    assert isinstance(parser, TextParser)
+    if not parser.at_attribute():
+        return kind(kind.parse_parameter(parser))
+    start = parser.pos
+    found = parser.parse_attribute()
+    if not isinstance(found, kind):
+        parser.raise_error(f"#{kind.name} expected", start)
+    return found
+
+
+def _normal(body: str) -> str:
+    """The text of a sharding without white space that means nothing; of what is none as it is, to be refused where it is used."""
+    try:
+        return str(read_spelled(body))
+    except ValueError:
+        return body
+
+
+@irdl_attr_definition
+class ShardingRuleAttr(Data[str]):
+    """What JAX says of a custom call; the call itself has to be known, and then has a rule of its own."""
+
+    name = "sdy.op_sharding_rule"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        assert isinstance(parser, TextParser)
+        return parser.parse_bracketed()
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
+
+
+@irdl_attr_definition
+class MeshAttr(Data[SpelledMesh]):
+    """`<["x"=2, "y"=4]>`"""
+
+    name = "sdy.mesh"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> SpelledMesh:
+        assert isinstance(parser, TextParser)
+        start = parser.pos
+        body = parser.parse_bracketed()
+        try:
+            return read_mesh(body)
+        except ValueError as error:
+            example = '<["x"=2, "y"=4]> or <["x"=2], device_ids=[1, 0]>'
+            return parser.raise_error(f"'<{body}>' is no mesh, such as {example}: {error}", start)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
+
+
+@irdl_attr_definition
+class ShardingAttr(Data[str]):
+    """`<@mesh, [{"x"}, {}]>`"""
+
+    name = "sdy.sharding"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        assert isinstance(parser, TextParser)
+        return _normal(parser.parse_bracketed())
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
+
+
+@irdl_attr_definition
+class ShardingPerValueAttr(Data[tuple[str, ...]]):
+    """`<[<@mesh, [{"x"}]>, ...]>`: what stands between the brackets of each sharding, one per operand or result."""
+
+    name = "sdy.sharding_per_value"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[str, ...]:
+        parser.parse_punctuation("<")
+        found = cls.parse_list(parser)
+        parser.parse_punctuation(">")
+        return found
+
+    @classmethod
+    def parse_list(cls, parser: AttrParser) -> tuple[str, ...]:
+        """`[<...>, <...>]`"""
+        shardings = parser.parse_comma_separated_list(
+            parser.Delimiter.SQUARE, lambda: parse_attribute(parser, ShardingAttr)
+        )
+        return tuple(sharding.data for sharding in shardings)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.text}>")
+
+    @property
+    def text(self) -> str:
+        return f"[{', '.join(f'<{body}>' for body in self.data)}]"
+
+
+@irdl_attr_definition
+class ManualAxesAttr(OpaqueSyntaxAttribute, Data[tuple[str, ...]]):
+    """`#sdy<manual_axes{"x", "y"}>`"""
+
+    name = "sdy.manual_axes"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[str, ...]:
+        assert isinstance(parser, TextParser)
+        start = parser.pos
+        body = parser.parse_bracketed("{")
+        try:
+            return read_axes(f"{{{body}}}")
+        except ValueError as error:
+            return parser.raise_error(f'\'{{{body}}}\' is no list of axes, such as {{"x", "y"}}: {error}', start)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"{{{spell_axes(self.data)}}}")
+
+
+def parse_shardings(parser: TextParser) -> ShardingPerValueAttr:
+    """`=[<...>, <...>]`"""
+    parser.parse_punctuation("=")
+    if parser.at_attribute():
+        return parse_attribute(parser, ShardingPerValueAttr)
+    return ShardingPerValueAttr(ShardingPerValueAttr.parse_list(parser))

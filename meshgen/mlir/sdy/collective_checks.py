@@ -1,0 +1,209 @@
+"""What Shardy asks of its collectives: `out_sharding` is what the axes that they list make of the operand's sharding.
+
+all_gather          operand's dims = out's dims, then the gathered axes
+all_slice           out's dims = operand's dims, then the slicing axes; an operand without a sharding is whole here
+reduce_scatter      the same; the operand may be unreduced along them
+all_to_all          the same axes are behind one dim of the operand and another one of out
+all_reduce          the same dims; the reduced axes are in none
+collective_permute  as many shards of each dim
+sharded_to_unreduced, replicated_to_unreduced
+                    operand's dims = out's dims, then the axes (none of replicated ones); out is unreduced along them
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from xdsl.dialects import func
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+
+from meshgen.mesh import Mesh, overlaps, split_ref
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.sdy.attributes import ShardingAttr, ShardingPerValueAttr
+from meshgen.mlir.sdy.collectives import ListedAxes
+from meshgen.mlir.sdy.spelling import Spelled, read_axes, read_spelled
+from meshgen.spec import Sharding
+
+REDUCES = "reduces"  # attribute of the annotation that a reduction becomes: the axes that it is over
+Axes = tuple[str, ...]
+_FROM_WHOLE = ("all_slice", "all_reduce", "reduce_scatter")  # an operand without a sharding is whole
+_LIST = re.compile(r"\{([^{}]*)\}")
+_LISTED = re.compile(r'"[^"]+"(?:\s*:\s*\(\d+\)\s*\d+)?|:\s*\d+\s*->\s*\d+|[\[\]{},\s]')
+_PARAM = re.compile(r"\{([^{}]*)\}\s*:\s*(\d+)\s*->\s*(\d+)")
+
+
+def check_collective(importer: Importer, operation: Operation, after: Spelled) -> dict[str, Axes]:
+    """Collect a fault of a collective whose `out_sharding` is spelled so; returns what its annotation says besides."""
+    op, symbol = operation.name.removeprefix("sdy."), after.mesh
+    mesh = importer.reading.meshes.get(symbol) if isinstance(symbol, str) else None
+    text = next((each.data for each in operation.properties.values() if isinstance(each, ListedAxes)), "")
+    if not isinstance(symbol, str) or mesh is None or not mesh.is_static:
+        return {}
+    before = spelled_of(operation.operands[0])
+    given = _sharding(before) if before is not None and before.mesh == symbol else None
+    if before is None and _says_nothing(operation.operands[0]):
+        if op not in _FROM_WHOLE:
+            hint = "state it: sdy.sharding on the operation that makes it, or on the argument"
+            importer.fault("MG0204", f"{operation.name}: its operand has no sharding", operation, hint)
+            return {}
+        given = Sharding.replicated(len(after.dims))
+    try:
+        message = collective_fault(op, text, given, _sharding(after), mesh)
+    except ValueError as error:
+        message = f"{text} lists no axes: {error}"
+    if message:
+        importer.fault("MG0204", f"{operation.name}: {message}", operation)
+        return {}
+    reduces = [axis for axes in listed_axes(text) for axis in axes] if op in ("all_reduce", "reduce_scatter") else []
+    return {REDUCES: importer.reading.axes(symbol, tuple(reduces))} if reduces else {}
+
+
+def _sharding(spelled: Spelled) -> Sharding:
+    return Sharding(spelled.dims, tuple(zip(spelled.unreduced, spelled.kinds, strict=True)))
+
+
+def spelled_of(value: SSAValue) -> Spelled | None:
+    """The sharding that the operation which makes a value, or the function that takes it, states; None where none does."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        found = _of_argument(value) if isinstance(value, BlockArgument) else ""
+    else:
+        found = _of_result(value, owner)
+    try:
+        return read_spelled(found) if found else None
+    except ValueError:  # a fault where it stands
+        return None
+
+
+def _says_nothing(value: SSAValue) -> bool:
+    """Whether a value is made by an operation, or is an argument of the program: how others lie is said around them."""
+    return not isinstance(value.owner, Block) or isinstance(value.owner.parent_op(), func.FuncOp)
+
+
+def _of_result(value: SSAValue, owner: Operation) -> str:
+    stated = owner.properties.get("out_sharding") or owner.properties.get("sharding")
+    if isinstance(stated, ShardingAttr):
+        return stated.data
+    each = owner.properties.get("out_shardings") or owner.attributes.get("sdy.sharding")
+    bodies = each.data if isinstance(each, ShardingPerValueAttr) else ()
+    return bodies[owner.results.index(value)] if len(bodies) == len(owner.results) else ""
+
+
+def _of_argument(argument: BlockArgument) -> str:
+    function, number = argument.block.parent_op(), argument.index
+    attributes = function.arg_attrs if isinstance(function, func.FuncOp) else None
+    if attributes is None or number >= len(attributes.data):
+        return ""
+    stated: Attribute | None = attributes.data[number].data.get("sdy.sharding")
+    return stated.data if isinstance(stated, ShardingAttr) else ""
+
+
+def listed_axes(text: str) -> list[Axes]:
+    """The lists of axes in the text of a collective's attribute: one per dim or param, or the only one. Raises ValueError."""
+    return [read_axes(f"{{{body}}}") for body in _LIST.findall(text)]
+
+
+def collective_fault(op: str, text: str, before: Sharding | None, after: Sharding, mesh: Mesh) -> str:
+    """What is wrong with a collective whose attribute has this text; empty where nothing is, or `before` is not known."""
+    lists = listed_axes(text)
+    if rest := _LISTED.sub("", text):
+        return f"'{rest[:20]}' in its list of axes is no axis"
+    if message := _axes_fault([axis for axes in lists for axis in axes], mesh):
+        return message
+    if op in ("all_gather", "all_slice", "reduce_scatter", "sharded_to_unreduced") and len(lists) != after.rank:
+        return f"lists the axes of {len(lists)} dims, but the tensor has rank {after.rank}"
+    if op == "all_to_all" and (message := _params_fault(text, after.rank)):
+        return message
+    if op == "all_reduce" and (message := _reduced_fault(lists[0] if lists else (), after)):
+        return message
+    if op in ("sharded_to_unreduced", "replicated_to_unreduced") and (message := _unreduced_fault(lists, after)):
+        return message
+    if before is None or before.rank != after.rank:
+        return ""
+    if op == "collective_permute":
+        parts = [(before.parts(dim, mesh), after.parts(dim, mesh)) for dim in range(after.rank)]
+        wrong = next((dim for dim, (here, there) in enumerate(parts) if here != there), None)
+        return (
+            "" if wrong is None else f"dim {wrong} has {parts[wrong][0]} shards, but out_sharding has {parts[wrong][1]}"
+        )
+    return _mismatch(before, after, *_added(op, text, lists, after.rank), mesh)
+
+
+def part_fault(ref: str, mesh: Mesh) -> str:
+    """What is wrong with a part of an axis: it divides the axis, and is more than one device and fewer than all."""
+    name, pre, size = split_ref(ref)
+    if size is None or name not in mesh.names or (whole := mesh.axis(name).size) is None:
+        return ""
+    is_part = pre >= 1 and 1 < size < whole and whole % (pre * size) == 0
+    return "" if is_part else f"'{ref}' is no part of mesh axis '{name}' of {whole} devices"
+
+
+def _axes_fault(axes: Sequence[str], mesh: Mesh) -> str:
+    """Axes that there are not, or that are listed twice."""
+    for number, axis in enumerate(axes):
+        if split_ref(axis)[0] not in mesh.names:
+            return f"mesh axis '{axis}' is not in {mesh}"
+        if message := part_fault(axis, mesh):
+            return message
+        if any(overlaps(axis, other) for other in axes[:number]):
+            return f"mesh axis '{axis}' is listed more than once"
+    return ""
+
+
+def _params_fault(text: str, rank: int) -> str:
+    dims = [int(number) for _, *ends in _PARAM.findall(text) for number in ends]
+    if not dims or any(not axes.strip() for axes, *_ in _PARAM.findall(text)):
+        return "lists no axes to exchange"
+    if max(dims) >= rank:
+        return f"names dim {max(dims)}, but the tensor has rank {rank}"
+    if len(set(dims)) < len(dims):
+        return f"names a dim twice: {dims}"
+    return ""
+
+
+def _reduced_fault(axes: Axes, after: Sharding) -> str:
+    both = next((axis for axis in axes for used in after.used_axes if overlaps(axis, used)), None)
+    return "" if both is None else f"reduces over '{both}', but out_sharding is split or unreduced along it"
+
+
+def _unreduced_fault(lists: Sequence[Axes], after: Sharding) -> str:
+    axes = [axis for axes in lists for axis in axes]
+    rest = next((axis for axis in axes if not any(overlaps(axis, other) for other in after.partial_axes)), None)
+    return "" if rest is None else f"leaves the value unreduced along '{rest}', but out_sharding does not"
+
+
+def _added(op: str, text: str, lists: Sequence[Axes], rank: int) -> tuple[list[Axes], list[Axes]]:
+    """Per dim the axes that stand behind those of out, and behind those of the operand, where the two are equal."""
+    none: list[Axes] = [()] * rank
+    if op in ("all_gather", "sharded_to_unreduced"):
+        return list(lists), none
+    if op == "all_to_all":
+        lost, gained = none.copy(), none.copy()
+        for axes, source, target in _PARAM.findall(text):
+            lost[int(source)] = gained[int(target)] = read_axes(f"{{{axes}}}")
+        return lost, gained
+    return none, none if op in ("all_reduce", "replicated_to_unreduced") else list(lists)
+
+
+def _mismatch(before: Sharding, after: Sharding, lost: Sequence[Axes], gained: Sequence[Axes], mesh: Mesh) -> str:
+    for dim, (here, there) in enumerate(zip(before.dims, after.dims, strict=True)):
+        found, wanted = _merged((*there, *lost[dim]), mesh), _merged((*here, *gained[dim]), mesh)
+        if found != wanted:
+            return f"dim {dim} of the operand is split along {list(here)}: with the axes listed out_sharding cannot be {list(there)} there"
+    return ""
+
+
+def _merged(axes: Iterable[str], mesh: Mesh) -> list[tuple[str, int, int]]:
+    """Axes by name, devices before and devices along; parts of an axis that follow each other are one."""
+    found: list[tuple[str, int, int]] = []
+    for ref in axes:
+        name, pre, size = split_ref(ref)
+        size = mesh.axis(name).size if size is None else size
+        if size == 1:
+            continue
+        if found and found[-1][0] == name and found[-1][1] * found[-1][2] == pre:
+            found[-1] = (name, found[-1][1], found[-1][2] * (size or 0))
+        else:
+            found.append((name, pre, size or 0))
+    return found

@@ -1,0 +1,182 @@
+"""Manual computations (`sdy.manual_computation`) to and from `manual` nodes.
+
+A node has the attributes `in_shardings`, `out_shardings` (over the manual axes alone) and `axes`, and one region on
+local types. Where its dims name axes that are not manual ("free"), or are open to them, `in_free` and `out_free` have what
+was said of these per value: a sharding, and which dims are open. Else operands are whole along them on every device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from xdsl.ir import Operation, Region, SSAValue
+
+from meshgen.ir.graph import Annotation, Node, Value
+from meshgen.mesh import Mesh, split_ref
+from meshgen.mlir import registries
+from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.registries import exports, imports
+from meshgen.mlir.sdy.attributes import ManualAxesAttr, ShardingPerValueAttr
+from meshgen.mlir.sdy.dialect import checked
+from meshgen.mlir.sdy.manual_op import ManualComputationOp, ReturnOp
+from meshgen.mlir.sdy.spelling import spell
+from meshgen.ops.manual_tiles import tile_fault
+from meshgen.spec import Sharding
+
+
+@imports("sdy.manual_computation")
+def _import_manual(importer: Importer, operation: Operation) -> None:
+    """One node; what the body uses from around it becomes operands that every device has whole."""
+    assert isinstance(operation, ManualComputationOp)
+    in_wishes = _wishes(importer, operation, operation.in_shardings, operation.operands)
+    out_wishes = _wishes(importer, operation, operation.out_shardings, operation.results)
+    axes = _manual_axes(importer, operation)
+    with importer.reading.over(_mesh(importer, operation, [*in_wishes, *out_wishes])):
+        _import_over_mesh(importer, operation, axes, in_wishes, out_wishes)
+
+
+def _named_axes(operation: Operation) -> tuple[str, tuple[str, ...]]:
+    """The mesh and the axes that a computation names."""
+    assert isinstance(operation, ManualComputationOp)
+    bodies = (*operation.in_shardings.data, *operation.out_shardings.data)
+    return next((body.partition(",")[0].removeprefix("@") for body in bodies), ""), operation.manual_axes.data
+
+
+def _manual_axes(importer: Importer, operation: ManualComputationOp) -> tuple[str, ...]:
+    """The axes as the mesh has them over whose devices the computation is; a fault for mere parts of axes."""
+    symbol, named = _named_axes(operation)
+    if twice := [axis for number, axis in enumerate(named) if axis in named[:number]]:
+        importer.fault("MG0203", f"manual axis '{twice[0]}' is named more than once", operation)
+    axes = importer.reading.axes(symbol, named)
+    if all(split_ref(axis)[2] is None for axis in axes):
+        return axes
+    message = f"the manual axes {list(named)} of @{symbol} are the parts {list(axes)} of axes of another mesh over the same devices"
+    importer.fault("MG0103", message, operation, "declare one mesh whose axes all of the program names")
+    return named
+
+
+def _mesh(importer: Importer, operation: Operation, wishes: Sequence[Annotation]) -> Mesh:
+    """The mesh that the shardings name; a fault where they name several."""
+    named = dict.fromkeys(wish.sharding.mesh for wish in wishes if wish.sharding.mesh)
+    if len(named) > 1:
+        message = f"a manual computation is on one mesh, but names {' and '.join('@' + name for name in named)}"
+        hint = "let what it takes and gives cross outside of it: annotate it there"
+        importer.fault("MG0209", message, operation, hint)
+    return importer.reading.mesh_of(Sharding((), mesh=next(iter(named), "")))
+
+
+def _import_over_mesh(importer: Importer, operation: ManualComputationOp, axes: tuple[str, ...], in_wishes: Sequence[Annotation],
+                      out_wishes: Sequence[Annotation]) -> None:  # fmt: skip
+    """The node, where the mesh of the computation is that of what names none."""
+    mesh = importer.reading.module.mesh
+    for axis in axes:
+        if axis not in mesh.names:
+            known = ", ".join(mesh.names) or "none"
+            importer.fault("MG0202", f"manual axis '{axis}' is not in {mesh}", operation, f"the axes are {known}")
+    body, captures = importer.region(operation.body)
+    ins, outs = (
+        tuple(_manual_part(importer, operation, wish.sharding, axes) for wish in wishes)
+        for wishes in (in_wishes, out_wishes)
+    )
+    given = len(body.inputs) - len(captures)
+    _check_types(importer, operation, "argument", operation.operands, ins, body.inputs[:given])
+    _check_types(importer, operation, "result", operation.results, outs, body.outputs)
+    name = next((sharding.mesh for sharding in (*ins, *outs)), "")
+    whole = tuple(replace(Sharding.replicated(importer.value(ssa).type.rank), mesh=name) for ssa in captures)
+    attrs: dict[str, Any] = {"in_shardings": (*ins, *whole), "out_shardings": outs, "axes": axes}
+    if _is_open([*in_wishes, *out_wishes], axes, mesh):
+        opened = tuple((sharding, (True,) * sharding.rank) for sharding in whole)
+        attrs |= {"in_free": (*(_free(w, axes) for w in in_wishes), *opened)}
+        attrs |= {"out_free": tuple(_free(w, axes) for w in out_wishes)}
+    importer.convert(operation, "manual", attrs, operands=[*operation.operands, *captures], regions=(body,))
+
+
+def _is_open(wishes: Sequence[Annotation], axes: Sequence[str], mesh: Mesh) -> bool:
+    """Whether axes that are not manual may split something."""
+    named = any(split_ref(a)[0] not in axes for wish in wishes for a in wish.sharding.used_axes)
+    return named or (any(any(wish.open_dims) for wish in wishes) and any(name not in axes for name in mesh.names))
+
+
+def _free(wish: Annotation, axes: Sequence[str]) -> tuple[Sharding, tuple[bool, ...]]:
+    """What is said of the axes that are not manual."""
+    dims = tuple(tuple(a for a in dim if split_ref(a)[0] not in axes) for dim in wish.sharding.dims)
+    return Sharding(dims), tuple(wish.open_dims) or (False,) * len(dims)
+
+
+def _wishes(
+    importer: Importer, operation: Operation, attribute: ShardingPerValueAttr, values: Sequence[SSAValue]
+) -> list[Annotation]:
+    """The shardings of the operands or results as they are written."""
+    bodies = attribute.data
+    if len(bodies) != len(values):
+        importer.fault("MG0104", f"there are {len(bodies)} shardings for {len(values)} values", operation)
+        return [Annotation(Sharding.replicated(importer.type(ssa).rank)) for ssa in values]
+    return [checked(importer, operation, body, importer.type(s)) for body, s in zip(bodies, values, strict=True)]
+
+
+def _manual_part(importer: Importer, operation: Operation, sharding: Sharding, axes: Sequence[str]) -> Sharding:
+    """The sharding without free axes, which must be minor to the manual ones."""
+    dims: list[tuple[str, ...]] = []
+    for dim in sharding.dims:
+        manual = tuple(axis for axis in dim if split_ref(axis)[0] in axes)
+        if manual != dim[: len(manual)]:
+            message = f"dim sharding {list(dim)}: axes that are not manual stand before manual ones ({list(axes)})"
+            importer.fault("MG0204", message, operation)
+        dims.append(manual)
+    partial = tuple(pair for pair in sharding.partial if split_ref(pair[0])[0] in axes)
+    return replace(sharding, dims=tuple(dims), partial=partial)
+
+
+def _check_types(importer: Importer, operation: Operation, what: str, outside: Sequence[SSAValue],
+                 shardings: Sequence[Sharding], inside: Sequence[Value]) -> None:  # fmt: skip
+    """The body's types are those of the tiles, and tiles are even.
+
+    Behind `propagate` free axes are among those of the shardings: they may split unevenly.
+    """
+    mesh, is_even = importer.reading.module.mesh, importer.reading.module.stage in ("import", "propagate")
+    if not mesh.is_static:
+        importer.fault(
+            "MG0201", f"a manual computation over {mesh}: an axis has no size", operation, "give it with --mesh"
+        )
+    if importer.reading.faults:  # the shardings may name axes that there are not
+        return
+    for number, (ssa, sharding, value) in enumerate(zip(outside, shardings, inside, strict=True)):
+        kind = importer.type(ssa)
+        if message := tile_fault(kind, sharding, value.type, mesh, is_even=is_even):
+            hint = "write the sizes: tiles are cut from them" if "unknown" in message else ""
+            importer.fault("MG0204", f"{what} {number} of the body: {message}", operation, hint)
+
+
+@exports("manual")
+def _export_manual(exporter: Exporter, node: Node) -> Operation:
+    shardings: Sequence[Sharding] = (*node.attrs["in_shardings"], *node.attrs["out_shardings"])
+    mesh = exporter.mesh_of(next(iter(shardings), Sharding(())))
+    with exporter.over(mesh):
+        body = exporter.block(node.regions[0], ReturnOp)
+
+    def spelled(side: str) -> ShardingPerValueAttr:
+        shardings: Sequence[Sharding] = node.attrs[f"{side}_shardings"]
+        free = node.attrs.get(f"{side}_free") or [(Sharding.replicated(s.rank), (False,) * s.rank) for s in shardings]
+        pairs = zip(shardings, free, strict=True)
+        texts = [
+            spell(Sharding(tuple((*a, *b) for a, b in zip(s.dims, f.dims, strict=True)), s.partial), mesh.name, opened)
+            for s, (f, opened) in pairs
+        ]
+        return ShardingPerValueAttr(tuple(texts))
+
+    properties = {
+        "in_shardings": spelled("in"),
+        "out_shardings": spelled("out"),
+        "manual_axes": ManualAxesAttr(node.attrs["axes"]),
+    }
+    return ManualComputationOp.create(
+        operands=exporter.operands(node),
+        result_types=exporter.types(node.results),
+        properties=properties,
+        regions=[Region(body)],
+    )
+
+
+registries.WHOLE_AXES["sdy.manual_computation"] = _named_axes

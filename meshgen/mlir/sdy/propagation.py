@@ -1,0 +1,127 @@
+"""Shardy's groups, barriers and named computations (`mlir/sdy/propagation_ops.py`) to and from nodes.
+
+A member of a group is a node behind what makes the value, so that all uses see the value as the group has it. A named
+computation is part of the program around it; its shardings are required of what it takes and gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.ir import Operation, SSAValue
+
+from meshgen.ir.graph import Node, Value
+from meshgen.mlir import registries
+from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.reading import Reading
+from meshgen.mlir.registries import exports, imports
+from meshgen.mlir.sdy.attributes import ShardingPerValueAttr
+from meshgen.mlir.sdy.dialect import checked, meshes_of
+from meshgen.mlir.sdy.propagation_ops import (
+    DirectionAttr,
+    Edge,
+    NamedComputationOp,
+    PropagationBarrierOp,
+    ShardingGroupOp,
+)
+
+
+def _find_named(reading: Reading, top: Operation) -> None:
+    """Note which meshes shardings name, where one of several says its devices: it matters which ones are in use."""
+    if len(reading.meshes) < 2 or not reading.devices:
+        return
+    for operation in top.walk():
+        reading.named.update(mesh for mesh in meshes_of(operation) if isinstance(mesh, str))
+
+
+@imports("sdy.sharding_group")
+def _import_member(importer: Importer, operation: Operation) -> None:
+    assert isinstance(operation, ShardingGroupOp)
+    number = operation.group_id.value.data
+    importer.put_behind(operation.input, "sharding_group", {"group": number}, operation)
+
+
+@exports("sharding_group")
+def _export_member(exporter: Exporter, node: Node) -> Operation:
+    """It has no result: what it gives is called as what it takes."""
+    (value,) = exporter.operands(node)
+    exporter.bind(node.result, value)
+    number = IntegerAttr(node.attrs["group"], i64)
+    return ShardingGroupOp.create(operands=[value], properties={"group_id": number})
+
+
+@imports("sdy.propagation_barrier")
+def _import_barrier(importer: Importer, operation: Operation) -> None:
+    assert isinstance(operation, PropagationBarrierOp)
+    importer.convert(operation, "propagation_barrier", {"direction": operation.allowed_direction.data})
+
+
+@exports("propagation_barrier")
+def _export_barrier(exporter: Exporter, node: Node) -> Operation:
+    direction = DirectionAttr(node.attrs["direction"])
+    return PropagationBarrierOp.create(
+        operands=exporter.operands(node),
+        result_types=exporter.types(node.results),
+        properties={"allowed_direction": direction},
+    )
+
+
+@imports("sdy.data_flow_edge", "sdy.func_data_flow_edge")
+def _import_edge(importer: Importer, operation: Operation) -> None:
+    """How Shardy found the value to lie: its sharding is required."""
+    assert isinstance(operation, Edge)
+    value = importer.value(operation.input)
+    body = operation.sharding.data if operation.sharding else None
+    importer.bind(operation.result, value if body is None else _asked(importer, operation, value, body, as_result=True))
+
+
+@imports("sdy.named_computation")
+def _import_named(importer: Importer, operation: Operation) -> None:
+    assert isinstance(operation, NamedComputationOp)
+    block = operation.body.block
+    taken = _annotated(importer, operation, operation.arguments, operation.in_shardings, as_result=False)
+    if not _fits(importer, operation, "argument", taken, block.args):
+        return
+    for argument, value in zip(block.args, taken, strict=True):
+        importer.bind(argument, value)
+    ends = importer.operations(block)
+    made = _annotated(importer, operation, ends, operation.out_shardings, as_result=True)
+    if _fits(importer, operation, "result", made, operation.results):
+        for result, value in zip(operation.results, made, strict=True):
+            importer.bind(result, value)
+
+
+def _fits(
+    importer: Importer, operation: Operation, what: str, values: Sequence[Value], places: Sequence[SSAValue]
+) -> bool:
+    """Whether the values are as many, and of the types, as what stands for them; else a fault."""
+    here, there = [str(value.type) for value in values], [str(importer.type(place)) for place in places]
+    if here != there:
+        message = f"sdy.named_computation: {what}s of types ({', '.join(here)}) are called ({', '.join(there)})"
+        importer.fault("MG0104", message, operation)
+    return here == there
+
+
+def _annotated(importer: Importer, operation: Operation, operands: Sequence[SSAValue], said: ShardingPerValueAttr | None,
+               as_result: bool) -> list[Value]:  # fmt: skip
+    values = importer.values(operands)
+    if said is None:
+        return values
+    bodies = said.data
+    if len(bodies) != len(values):
+        importer.fault("MG0104", f"there are {len(bodies)} shardings for {len(values)} values", operation)
+        return values
+    return [_asked(importer, operation, value, body, as_result) for value, body in zip(values, bodies, strict=True)]
+
+
+def _asked(importer: Importer, operation: Operation, value: Value, body: str, as_result: bool) -> Value:
+    """The value, annotated as a sharding says."""
+    wish = checked(importer, operation, body, value.type)
+    attrs = {"sharding": wish.sharding, "required": True, "as_result": as_result, "open_dims": wish.open_dims}
+    (annotated,) = importer.emit("annotate", [value], [value.type], attrs, operation)
+    annotated.name = value.name
+    return annotated
+
+
+registries.MESH_SETTLERS.append(_find_named)

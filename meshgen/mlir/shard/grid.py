@@ -1,0 +1,144 @@
+"""Grids of the shard dialect, and how axes are written: by number, or by name where a part of one is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    DenseArrayBase,
+    FloatAttr,
+    StringAttr,
+    SymbolRefAttr,
+    f64,
+    i16,
+    i64,
+)
+from xdsl.dialects.shard import GridOp, ShardAxesArrayAttr
+from xdsl.ir import Attribute, Operation
+
+from meshgen.errors import ShardingError
+from meshgen.ir.graph import Module
+from meshgen.mesh import NVLINK_BYTES_PER_SECOND, NVLINK_LATENCY_SECONDS, Axis, Mesh
+from meshgen.mlir import registries
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.reading import Reading
+
+AXIS_NAMES, BANDWIDTH, LATENCY = "axis_names", "bandwidth", "latency"
+
+
+def read_grid(reading: Reading, op: Operation) -> None:
+    """`shard.grid`: axes named by `axis_names`, else by their numbers."""
+    assert isinstance(op, GridOp)
+    sizes = [None if size < 0 else size for size in op.shape.get_values()]
+    names = strings(op.attributes.get(AXIS_NAMES)) or [str(number) for number in range(len(sizes))]
+    bandwidth = floats(op.attributes.get(BANDWIDTH)) or [NVLINK_BYTES_PER_SECOND] * len(sizes)
+    latency = floats(op.attributes.get(LATENCY)) or [NVLINK_LATENCY_SECONDS] * len(sizes)
+    symbol = op.sym_name.data
+    if not len(sizes) == len(names) == len(bandwidth) == len(latency):
+        message = f"@{symbol} has {len(sizes)} axes, but {len(names)} names, {len(bandwidth)} bandwidths, {len(latency)} latencies"
+        reading.fault("MG0201", message, op)
+        names = [str(number) for number in range(len(sizes))]
+    axes = [Axis(*axis) for axis in zip(names, sizes, bandwidth, latency, strict=False)]
+    declare(reading, symbol, axes, op)
+
+
+def declare(reading: Reading, symbol: str, axes: Sequence[Axis], op: Operation) -> None:
+    """Add a mesh; where it is malformed, the faults, and a sound mesh so that reading goes on."""
+    try:
+        mesh = Mesh(tuple(axes), symbol)
+    except ShardingError as error:
+        reading.faults += [replace(fault, loc=reading.source.locate(op)) for fault in error.diagnostics]
+        names = [axis.name for axis in axes]
+        names = [name if names.count(name) == 1 else f"{name}#{n}" for n, name in enumerate(names)]
+        sound = (replace(a, name=n, size=1) for n, a in zip(names, axes, strict=True))
+        mesh = Mesh(tuple(sound), symbol)
+    reading.declare_mesh(symbol, mesh, op)
+
+
+def grid_op(mesh: Mesh) -> GridOp:
+    """The declaration of a mesh."""
+    shape = DenseArrayBase.from_list(i64, [DYNAMIC_INDEX if size is None else size for size in mesh.shape])
+    op = GridOp(properties={"sym_name": StringAttr(mesh.name), "shape": shape})
+    if mesh.names != tuple(str(number) for number in range(len(mesh.axes))):
+        op.attributes[AXIS_NAMES] = ArrayAttr(StringAttr(name) for name in mesh.names)
+    if any(axis.bandwidth != NVLINK_BYTES_PER_SECOND for axis in mesh.axes):
+        op.attributes[BANDWIDTH] = ArrayAttr(FloatAttr(axis.bandwidth, f64) for axis in mesh.axes)
+    if any(axis.latency != NVLINK_LATENCY_SECONDS for axis in mesh.axes):
+        op.attributes[LATENCY] = ArrayAttr(FloatAttr(axis.latency, f64) for axis in mesh.axes)
+    return op
+
+
+def strings(attribute: Attribute | None) -> list[str]:
+    """The strings of an array attribute."""
+    items = attribute.data if isinstance(attribute, ArrayAttr) else ()
+    return [item.data for item in items if isinstance(item, StringAttr)]
+
+
+def floats(attribute: Attribute | None) -> list[float]:
+    """The numbers of an array attribute."""
+    items = attribute.data if isinstance(attribute, ArrayAttr) else ()
+    return [float(item.value.data) for item in items if isinstance(item, FloatAttr)]
+
+
+def find_mesh(importer: Importer, symbol: str, op: Operation) -> Mesh | None:
+    """The mesh that an operation names; collects a fault if there is none."""
+    meshes = importer.reading.meshes
+    if symbol not in meshes:
+        known = ", ".join(f"@{name}" for name in meshes if name) or "none"
+        importer.fault("MG0201", f"there is no grid @{symbol}", op, f"declared grids: {known}")
+    return meshes.get(symbol)
+
+
+def mesh_of(importer: Importer, op: Operation) -> Mesh:
+    """The mesh that an operation names, which must be the one that it is on; a fault, and that one, where it is not."""
+    grid = op.properties["grid"]
+    assert isinstance(grid, SymbolRefAttr)
+    symbol, here = grid.string_value(), importer.reading.module.mesh
+    mesh = find_mesh(importer, symbol, op)
+    if mesh is None or importer.reading.whole(symbol) is here:
+        return mesh or here
+    message = f"{op.name} is over @{symbol}, but stands where values are on @{here.name}"
+    hint = "types say on which grid values are: #shard.split<@grid, ...>; programs of devices are in a module per grid"
+    importer.fault("MG0209", message, op, hint)
+    return here
+
+
+def axis_numbers(axes: ShardAxesArrayAttr) -> tuple[tuple[str, ...], ...]:
+    """Numbers of axes per dim, as text."""
+    return tuple(tuple(str(number) for number in each.get_values()) for each in axes.axes)
+
+
+def has_parts(axes: Sequence[str], mesh: Mesh) -> bool:
+    """Whether some of the axes are parts of mesh axes."""
+    return any(axis not in mesh.names for axis in axes)
+
+
+def axis_number(axis: str, mesh: Mesh) -> int:
+    """Number of the mesh axis that a reference names, or of which it names a part."""
+    return mesh.axes.index(mesh.axis(axis))
+
+
+def numbered(dims: Sequence[Sequence[str]], mesh: Mesh) -> ShardAxesArrayAttr:
+    """Axes per dim as upstream's attribute."""
+    lists = ([axis_number(axis, mesh) for axis in axes] for axes in dims)
+    return ShardAxesArrayAttr(ArrayAttr(DenseArrayBase.from_list(i16, axes) for axes in lists))
+
+
+def numbers(partial: Sequence[tuple[str, str]], mesh: Mesh) -> tuple[tuple[str, str], ...]:
+    """Whole axes by number, parts by name."""
+    return tuple((str(mesh.names.index(a)) if a in mesh.names else a, kind) for a, kind in partial)
+
+
+registries.MODULE_OPS["shard.grid"] = read_grid
+
+
+def _grids(module: Module) -> list[GridOp]:
+    """The module's own mesh first, then the others of a program on several."""
+    meshes = [module.mesh, *(mesh for mesh in module.meshes if mesh.name != module.mesh.name)]
+    return [grid_op(mesh) for mesh in meshes if mesh.axes]
+
+
+registries.MODULE_HEAD.append(_grids)

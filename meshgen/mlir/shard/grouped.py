@@ -1,0 +1,53 @@
+"""Group calls in text: `shard.grouped`, which stands where kernels do, and the collective of several operands that it is."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IndexType, IntegerAttr, StringAttr
+from xdsl.ir import Attribute, Operation
+
+from meshgen.ir.graph import STAGES, Node
+from meshgen.ir.group_calls import VARIADIC
+from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.registries import imports
+from meshgen.mlir.shard.attributes import ReductionKindAttr
+from meshgen.mlir.shard.collective_ops import GroupedOp
+from meshgen.mlir.shard.collective_specs import KIND_NAMES, KINDS
+from meshgen.mlir.shard.collectives import axes_of, reasons_of
+from meshgen.mlir.shard.grid import mesh_of
+
+
+@imports("shard.grouped")
+def import_grouped(importer: Importer, op: Operation) -> None:
+    name = op.properties["collective"]
+    assert isinstance(name, StringAttr)
+    if name.data not in VARIADIC:
+        importer.fault("MG0104", f"{op.name}: '{name.data}' is none of {', '.join(VARIADIC)}", op)
+    if STAGES.index(importer.reading.module.stage) < STAGES.index("fuse"):
+        importer.fault("MG0103", f"{op.name} stands from stage 'fuse' on", op, "write a collective for each operand")
+    attrs: dict[str, object] = {"axes": axes_of(op, mesh_of(importer, op)), **reasons_of(op)}
+    if isinstance(axis := op.properties.get("axis"), IntegerAttr):
+        attrs["dim"] = axis.value.data
+    if isinstance(kind := op.properties.get("reduction"), ReductionKindAttr):
+        if kind.data not in KINDS:
+            importer.fault("MG0103", f"{op.name}: reduction '{kind.data}' has no defined meaning", op)
+        attrs["kind"] = KINDS.get(kind.data, "sum")
+    operands, types = [importer.value(each) for each in op.operands], [importer.type(each) for each in op.results]
+    results = importer.emit(name.data if name.data in VARIADIC else VARIADIC[0], operands, types, attrs, op)
+    for result, value in zip(op.results, results, strict=True):
+        importer.bind(result, value)
+
+
+def export_grouped(exporter: Exporter, node: Node, properties: dict[str, Attribute],
+                   attributes: dict[str, Attribute]) -> Operation:  # fmt: skip
+    """`properties` and `attributes`: of the group of devices."""
+    properties = {**properties, "collective": StringAttr(node.op)}
+    if "dim" in node.attrs:
+        properties["axis"] = IntegerAttr(node.attrs["dim"], IndexType())
+    if "kind" in node.attrs:
+        properties["reduction"] = ReductionKindAttr(KIND_NAMES[node.attrs["kind"]])
+    return GroupedOp.create(
+        operands=exporter.operands(node),
+        result_types=exporter.types(node.results),
+        properties=properties,
+        attributes=attributes,
+    )

@@ -1,0 +1,273 @@
+"""Questions of the `shard` dialect about grids and devices. An index is a 0-d i64."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, DenseArrayBase
+from xdsl.ir import Operation, SSAValue
+
+from meshgen.ir.graph import TensorType, Value
+from meshgen.mesh import Mesh, split_ref
+from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.known_integers import constant
+from meshgen.mlir.registries import imports
+from meshgen.mlir.shard.dialect import (
+    GridShapeOp,
+    NeighborsLinearIndicesOp,
+    ProcessLinearIndexOp,
+    ProcessMultiIndexOp,
+    ShardShapeOp,
+)
+from meshgen.mlir.shard.grid import find_mesh, mesh_of
+from meshgen.mlir.shard.sharding import fitted, sharding_of
+from meshgen.spec import Sharding
+
+INDEX = TensorType((), "i64")
+Number = int | Value  # known when the program is read, or computed when it runs
+
+
+class Indices:
+    """Arithmetic on indices: on numbers where they are known, else by nodes."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
+
+    def value(self, number: Number) -> Value:
+        return self.builder.constant(number, INDEX) if isinstance(number, int) else number
+
+    def apply(self, op: str, left: Number, right: Number) -> Number:
+        """add, subtract, multiply, divide or remainder of numbers that are not negative; maximum, minimum of any."""
+        if isinstance(left, int) and isinstance(right, int):
+            return _ARITHMETIC[op](left, right)
+        return self.builder.apply(op, self.value(left), self.value(right))
+
+    def product(self, numbers: Sequence[Number]) -> Number:
+        found: Number = 1
+        for number in numbers:
+            found = number if found == 1 else self.apply("multiply", found, number)
+        return found
+
+    def joined(self, coordinates: Sequence[Number], sizes: Sequence[Number]) -> Number:
+        """The number of a place, row-major."""
+        number: Number = 0
+        for coordinate, size in zip(coordinates, sizes, strict=True):
+            number = self.apply("add", self.apply("multiply", number, size), coordinate) if number != 0 else coordinate
+        return number
+
+    def split(self, number: Number, sizes: Sequence[Number]) -> list[Number]:
+        """The place of a number, row-major."""
+        found: list[Number] = []
+        for size in reversed(sizes):
+            found.append(self.apply("remainder", number, size))
+            number = self.apply("divide", number, size)
+        return found[::-1]
+
+    def entry(self, table: Sequence[int], place: Number) -> Number:
+        """An entry of a table of known numbers."""
+        if isinstance(place, int):
+            return table[place]
+        row = TensorType((1,), "i64")
+        values = self.builder.node("constant", [], TensorType((len(table),), "i64"), value=np.asarray(table, np.int64))
+        found = self.builder.node("dynamic_slice", [values, place], row, slice_sizes=(1,))
+        return self.builder.node("reshape", [found], INDEX)
+
+
+_ARITHMETIC = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "divide": lambda a, b: a // b,
+    "remainder": lambda a, b: a % b,
+    "maximum": max,
+    "minimum": min,
+}
+
+
+def _axes(importer: Importer, op: Operation, mesh: Mesh, listed: Sequence[int]) -> tuple[str, ...]:
+    """Names of the listed axes, of all where none is; faults for numbers that the mesh does not have."""
+    for number in listed:
+        if not 0 <= number < len(mesh.axes):
+            hint = f"its axes are numbered 0 to {len(mesh.axes) - 1}"
+            importer.fault("MG0202", f"{op.name}: axis {number} is not in {mesh}", op, hint)
+    if len(set(listed)) < len(listed):
+        importer.fault("MG0203", f"{op.name}: an axis is listed more than once in {list(listed)}", op)
+    known = tuple(mesh.names[number] for number in listed if 0 <= number < len(mesh.axes))
+    return known if listed else mesh.names
+
+
+def _bind(importer: Importer, op: Operation, numbers: Sequence[Number]) -> None:
+    """Bind the results; a fault where there are more or fewer than asked for."""
+    if len(numbers) != len(op.results):
+        importer.fault("MG0104", f"{op.name} gives {len(numbers)} indices, but {len(op.results)} are declared", op)
+        numbers = [0] * len(op.results)
+    for result, number in zip(op.results, numbers, strict=True):
+        importer.bind(result, Indices(Builder(importer, op)).value(number))
+
+
+def _size(importer: Importer, op: Operation, mesh: Mesh, axis: str) -> Number:
+    """The size of a mesh axis; where the grid leaves it open, what it will be."""
+    size = mesh.axis(axis).size
+    if size is not None:
+        return size
+    if importer.reading.is_on_several or mesh is not importer.reading.module.mesh:
+        importer.fault("MG0201", f"{op.name}: the size of mesh axis '{axis}' is unknown", op, "give it with --mesh")
+        return 1
+    return Builder(importer, op).node("axis_size", [], INDEX, axes=(axis,))
+
+
+def _place(builder: Builder, axes: tuple[str, ...]) -> Value:
+    """The device's number over the axes."""
+    return builder.convert(builder.node("process_index", [], TensorType((), "i32"), axes=axes), "i64")
+
+
+@imports("shard.grid_shape")
+def import_grid_shape(importer: Importer, op: Operation) -> None:
+    assert isinstance(op, GridShapeOp)
+    mesh = find_mesh(importer, op.grid.string_value(), op) or importer.reading.module.mesh
+    axes = _axes(importer, op, mesh, op.axes.get_values())
+    _bind(importer, op, [_size(importer, op, mesh, axis) for axis in axes])
+
+
+@imports("shard.process_multi_index")
+def import_process_multi_index(importer: Importer, op: Operation) -> None:
+    assert isinstance(op, ProcessMultiIndexOp)
+    mesh = mesh_of(importer, op)
+    axes = _axes(importer, op, mesh, op.axes.get_values())
+    _bind(importer, op, [_place(Builder(importer, op), (axis,)) for axis in axes])
+
+
+@imports("shard.process_linear_index")
+def import_process_linear_index(importer: Importer, op: Operation) -> None:
+    assert isinstance(op, ProcessLinearIndexOp)
+    mesh = mesh_of(importer, op)
+    _bind(importer, op, [_place(Builder(importer, op), mesh.names)])
+
+
+@imports("shard.neighbors_linear_indices")
+def import_neighbors(importer: Importer, op: Operation) -> None:
+    """The numbers of the devices before and after in the group over the axes; -1 at its ends."""
+    assert isinstance(op, NeighborsLinearIndicesOp)
+    mesh = mesh_of(importer, op)
+    listed, device = op.split_axes.get_values(), importer.values(op.device)
+    axes = _axes(importer, op, mesh, listed)
+    if len(device) != len(mesh.axes):
+        message = f"{op.name}: the device has {len(device)} coordinates, but {mesh} has {len(mesh.axes)} axes"
+        importer.fault("MG0104", message, op)
+    if not listed:
+        importer.fault("MG0104", f"{op.name}: split_axes names no axis", op, "name the axes, outer to inner")
+    if not axes or not listed or len(device) != len(mesh.axes):
+        _bind(importer, op, [-1, -1])
+        return
+    sizes = [_size(importer, op, mesh, axis) for axis in mesh.names]
+    places = [mesh.names.index(axis) for axis in axes]
+    index, group = Indices(Builder(importer, op)), [sizes[place] for place in places]
+    here = index.joined([device[place] for place in places], group)
+    found: list[Number] = []
+    for step, end in (("subtract", 0), ("add", index.apply("subtract", index.product(group), 1))):
+        other: list[Number] = list(device)
+        for place, coordinate in zip(places, index.split(index.apply(step, here, 1), group), strict=True):
+            other[place] = coordinate
+        is_last = index.builder.compare("EQ", index.value(here), index.value(end))
+        there = index.value(index.joined(other, sizes))
+        found.append(index.builder.select(is_last, index.value(-1), there))
+    _bind(importer, op, found)
+
+
+@imports("shard.shard_shape")
+def import_shard_shape(importer: Importer, op: Operation) -> None:
+    """Rows of each dim that a device has: those it owns, and its halo."""
+    assert isinstance(op, ShardShapeOp)
+    sharding = sharding_of(importer, op.sharding)
+    mesh = importer.reading.mesh_of(sharding or Sharding(()))
+    dims = _numbers(importer, op, op.dims, op.dims_dynamic)
+    device = _numbers(importer, op, op.device, op.device_dynamic)
+    if sharding is None:
+        _bind(importer, op, [0] * len(op.results))
+        return
+    if _shape_faults(importer, op, sharding, dims, device, mesh):
+        _bind(importer, op, [0] * len(op.results))
+        return
+    sharding = fitted(sharding, len(dims))
+    index = Indices(Builder(importer, op))
+    sizes = {axis: _size(importer, op, mesh, axis) for axis in mesh.names}
+    _bind(importer, op, [_rows(index, sharding, dim, size, device, sizes) for dim, size in enumerate(dims)])
+
+
+def _numbers(
+    importer: Importer, op: Operation, static: DenseArrayBase[I64], dynamic: Sequence[SSAValue]
+) -> list[Number]:
+    """A list of numbers, some of which are values of the program."""
+    rest = iter(dynamic)
+    values = [None if number == DYNAMIC_INDEX else int(number) for number in static.get_values()]
+    found: list[Number] = []
+    if values.count(None) != len(dynamic):
+        message = f"{op.name} leaves {values.count(None)} numbers to operands, but has {len(dynamic)} of them"
+        importer.fault("MG0104", message, op)
+        return [0] * len(values)
+    for number in values:
+        if number is None:
+            value = next(rest)
+            number = constant(value)
+            found.append(importer.value(value) if number is None else number)
+        else:
+            found.append(number)
+    return found
+
+
+def _shape_faults(importer: Importer, op: ShardShapeOp, sharding: Sharding, dims: Sequence[Number],
+                  device: Sequence[Number], mesh: Mesh) -> bool:  # fmt: skip
+    """Whether the sharding does not fit the shape, or the device the mesh; collects the faults."""
+    before = len(importer.reading.faults)
+    loc = importer.reading.source.locate(op)
+    if sharding.rank > len(dims):
+        message = f"{op.name}: the sharding has {sharding.rank} lists of axes, but there are {len(dims)} dims"
+        importer.fault("MG0204", message, op, "give at most one list per dim")
+    else:
+        shape = [size if isinstance(size, int) else None for size in dims]
+        importer.reading.faults += [replace(f, loc=loc) for f in fitted(sharding, len(dims)).faults(shape, mesh)]
+    if len(device) != len(mesh.axes):
+        message = f"{op.name}: the device has {len(device)} coordinates, but {mesh} has {len(mesh.axes)} axes"
+        importer.fault("MG0104", message, op)
+        return True
+    for axis, coordinate in zip(mesh.axes, device, strict=True):
+        if isinstance(coordinate, int) and not 0 <= coordinate < (axis.size or coordinate + 1):
+            message = (
+                f"{op.name}: coordinate {coordinate} of the device is outside axis '{axis.name}' of size {axis.size}"
+            )
+            importer.fault("MG0104", message, op, f"coordinates along it are 0 to {(axis.size or 1) - 1}")
+    return len(importer.reading.faults) > before
+
+
+def _rows(index: Indices, sharding: Sharding, dim: int, size: Number, device: Sequence[Number],
+          sizes: Mapping[str, Number]) -> Number:  # fmt: skip
+    """Rows of one dim: by the offsets, else what is left of the dim at the device's tile, at most a tile.
+
+    `sizes` are those of all mesh axes, in their order.
+    """
+    axes = sharding.dims[dim]
+    if not axes:
+        return size
+    parts: list[Number] = [split_ref(axis)[2] or sizes[axis] for axis in axes]
+    here = index.joined([_coordinate(index, device, axis, sizes) for axis in axes], parts)
+    if sharding.offsets and sharding.offsets[dim]:
+        bounds = sharding.offsets[dim]
+        return index.entry([stop - start for start, stop in itertools.pairwise(bounds)], here)
+    count = index.product(parts)
+    tile = index.apply("divide", index.apply("add", size, index.apply("subtract", count, 1)), count)
+    left = index.apply("subtract", size, index.apply("multiply", here, tile))
+    own = index.apply("maximum", index.apply("minimum", left, tile), 0)
+    return index.apply("add", own, sum(sharding.halo[dim]) if sharding.halo else 0)
+
+
+def _coordinate(index: Indices, device: Sequence[Number], ref: str, sizes: Mapping[str, Number]) -> Number:
+    """The device's coordinate along an axis or a part of one."""
+    name, pre, size = split_ref(ref)
+    whole = device[list(sizes).index(name)]
+    if size is None:
+        return whole
+    return index.split(whole, [pre, size, index.apply("divide", sizes[name], pre * size)])[1]

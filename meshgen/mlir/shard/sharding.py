@@ -1,0 +1,215 @@
+"""Shardings: the operation shard.sharding and the encoding #shard.split, to and from values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    I64,
+    ArrayAttr,
+    DenseArrayBase,
+    StringAttr,
+    SymbolRefAttr,
+    i64,
+)
+from xdsl.dialects.shard import ShardingType, ShardOp
+from xdsl.ir import Attribute, BlockArgument, SSAValue
+
+from meshgen.errors import Diagnostic, ShardingError
+from meshgen.ir.graph import TensorType, Value
+from meshgen.ir.partial_kinds import kind_faults
+from meshgen.mesh import Mesh
+from meshgen.mlir import registries
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.known_integers import constant
+from meshgen.mlir.reading import Reading
+from meshgen.mlir.shard.attributes import PartialAttr, SplitAttr, named
+from meshgen.mlir.shard.dialect import GetShardingOp, ShardingOp
+from meshgen.mlir.shard.grid import (
+    axis_numbers,
+    has_parts,
+    numbered,
+    numbers,
+    strings,
+)
+from meshgen.spec import Sharding, fit
+
+
+def sharding_of(importer: Importer, handle: SSAValue) -> Sharding | None:
+    """The sharding that a `!shard.sharding` value stands for; None where it is faulty (reported at its definition)."""
+    owner = handle.owner
+    if isinstance(owner, GetShardingOp):
+        return _said(importer, owner.source)
+    mesh = importer.reading.meshes.get(owner.grid.string_value()) if isinstance(owner, ShardingOp) else None
+    if mesh is None:
+        return None
+    assert isinstance(owner, ShardingOp)
+    sharding, faults = read_sharding(owner, mesh)
+    wrong = faults or sharding.faults([None] * sharding.rank, mesh)
+    return None if wrong else importer.reading.on(owner.grid.string_value(), sharding)
+
+
+def _said(importer: Importer, source: SSAValue) -> Sharding | None:
+    """The sharding that an annotation, the function's signature or the type says of a tensor."""
+    owner = source.owner
+    if isinstance(owner, ShardOp):
+        return sharding_of(importer, owner.sharding)
+    wishes = importer.reading.module.in_annotations
+    if isinstance(source, BlockArgument) and importer.value(source) in importer.reading.module.graph.inputs:
+        wish = wishes[source.index] if source.index < len(wishes) else None
+        return wish.sharding if wish else importer.value(source).sharding
+    return importer.value(source).sharding
+
+
+def is_said(importer: Importer, source: SSAValue) -> bool:
+    """Whether the program says how a tensor is sharded; faults of what says so are reported there."""
+    return isinstance(source.owner, ShardOp) or _said(importer, source) is not None
+
+
+def read_sharding(op: ShardingOp, mesh: Mesh) -> tuple[Sharding, list[Diagnostic]]:
+    """The sharding that `shard.sharding` defines, over as many dims as it has lists, and its faults."""
+    faults: list[Diagnostic] = []
+    halo_sizes = constants(op.static_halo_sizes, op.dynamic_halo_sizes, "halo size", faults)
+    offsets = constants(op.static_sharded_dims_offsets, op.dynamic_sharded_dims_offsets, "offset", faults)
+    sharding = named(Sharding(split_axes(op), () if op.partial is None else op.partial.data), mesh)
+    if faults or sharding.faults([None] * sharding.rank, mesh):
+        return sharding, faults
+    if halo_sizes and offsets:
+        return sharding, [Diagnostic("MG0204", "halo sizes and offsets exclude each other, but both are given")]
+    if halo_sizes:
+        return _with_halo(sharding, halo_sizes)
+    return _with_offsets(sharding, offsets, mesh) if offsets else (sharding, [])
+
+
+def split_axes(op: ShardingOp) -> tuple[tuple[str, ...], ...]:
+    """Axes per dim: `axes` where it is given (parts of axes), else `split_axes`."""
+    if isinstance(lists := op.attributes.get("axes"), ArrayAttr):
+        return tuple(tuple(strings(each)) for each in lists)
+    return axis_numbers(op.split_axes)
+
+
+def constants(
+    static: DenseArrayBase[I64], dynamic: Sequence[SSAValue], what: str, faults: list[Diagnostic]
+) -> list[int]:
+    """A list of numbers, some of which are constants of the program; collects a fault where one is not known."""
+    rest, found = list(dynamic), list[int]()
+    for number in static.get_values():
+        if number != DYNAMIC_INDEX:
+            found.append(int(number))
+        elif not rest:
+            faults.append(Diagnostic("MG0104", f"{what} '?' stands for a value, but there is none"))
+        elif (known := constant(rest.pop(0))) is not None:
+            found.append(known)
+        else:
+            faults.append(Diagnostic("MG0103", f"{what} is not known at compile time", hint="use a constant"))
+    return found
+
+
+def _with_halo(sharding: Sharding, sizes: Sequence[int]) -> tuple[Sharding, list[Diagnostic]]:
+    """Two sizes per split dim."""
+    split = [dim for dim, axes in enumerate(sharding.dims) if axes]
+    if len(sizes) != 2 * len(split):
+        message = (
+            f"{len(split)} split dims need {2 * len(split)} halo sizes (before, after), but there are {len(sizes)}"
+        )
+        return sharding, [Diagnostic("MG0204", message, hint="a dim that is not split has no halo")]
+    halo = [(0, 0)] * sharding.rank
+    for place, dim in enumerate(split):
+        halo[dim] = (sizes[2 * place], sizes[2 * place + 1])
+    return replace(sharding, halo=tuple(halo)), []
+
+
+def _with_offsets(sharding: Sharding, flat: Sequence[int], mesh: Mesh) -> tuple[Sharding, list[Diagnostic]]:
+    """One more offset per split dim than it has shards."""
+    try:
+        counts = [sharding.parts(dim, mesh) + 1 if axes else 0 for dim, axes in enumerate(sharding.dims)]
+    except ShardingError as error:
+        return sharding, list(error.diagnostics)
+    if sum(counts) != len(flat):
+        needed = " + ".join(str(count) for count in counts if count) or "none"
+        message = f"the split dims need {needed} offsets (one more than shards), but there are {len(flat)}"
+        return sharding, [Diagnostic("MG0204", message)]
+    starts = [sum(counts[:dim]) for dim in range(len(counts))]
+    rows = tuple(tuple(flat[start : start + count]) for start, count in zip(starts, counts, strict=True))
+    return replace(sharding, offsets=rows), []
+
+
+def fitted(sharding: Sharding, rank: int) -> Sharding:
+    """The sharding over `rank` dims: those left out are not split."""
+    missing = rank - sharding.rank
+    halo = sharding.halo + ((0, 0),) * missing if sharding.halo else ()
+    offsets = sharding.offsets + ((),) * missing if sharding.offsets else ()
+    return replace(fit(sharding, rank), halo=halo, offsets=offsets)
+
+
+def wide_halo_faults(sharding: Sharding, shape: Sequence[int | None], mesh: Mesh) -> list[Diagnostic]:
+    """Halos of the dialect come from the direct neighbours, so a shard must have as many rows. The sharding is sound."""
+    found: list[Diagnostic] = []
+    for dim, (size, halo) in enumerate(zip(shape, sharding.halo, strict=False)):
+        if size is None or any(mesh.axis(axis).size is None for axis in sharding.dims[dim]):
+            continue
+        tile, parts = sharding.tile(dim, size, mesh), sharding.parts(dim, mesh)
+        if max(halo) > tile:
+            message = f"dim {dim} has a halo of {halo} rows, but its shards have {tile} ({size} over {parts} devices): a halo comes from the direct neighbours"
+            hint = f"make it at most {tile}, or split the dim over fewer devices"
+            found.append(Diagnostic("MG0204", message, hint=hint))
+    return found
+
+
+def sharding_op(sharding: Sharding, shape: Sequence[int | None], mesh: Mesh) -> ShardingOp:
+    """The definition of a sharding, numbers of axes as upstream writes them; offsets are those of all split dims."""
+    halo = [size for dim, pair in enumerate(sharding.halo) if sharding.dims[dim] for size in pair]
+    rows = enumerate(sharding.offsets if any(sharding.offsets) else ())
+    offsets = [n for dim, row in rows for n in row or _even_offsets(sharding, dim, shape[dim], mesh)]
+    op = ShardingOp(
+        operands=[[], []],
+        result_types=[ShardingType()],
+        properties={
+            "grid": SymbolRefAttr(mesh.name),
+            "split_axes": numbered(sharding.dims or ((),), mesh),
+            "partial": PartialAttr(numbers(sharding.partial, mesh)) if sharding.partial else None,
+            "static_halo_sizes": DenseArrayBase.from_list(i64, halo),
+            "static_sharded_dims_offsets": DenseArrayBase.from_list(i64, offsets),
+        },
+    )
+    if has_parts(sharding.split_axes, mesh):
+        op.attributes["axes"] = ArrayAttr(ArrayAttr(StringAttr(axis) for axis in axes) for axes in sharding.dims)
+    return op
+
+
+def _even_offsets(sharding: Sharding, dim: int, size: int | None, mesh: Mesh) -> list[int]:
+    """Where the equal tiles of a split dim begin, and its end."""
+    if not sharding.dims[dim] or size is None:
+        return []
+    tile = sharding.tile(dim, size, mesh)
+    return [min(number * tile, size) for number in range(sharding.parts(dim, mesh) + 1)]
+
+
+def decode_split(reading: Reading, attribute: Attribute, kind: TensorType) -> Sharding:
+    """`#shard.split`: the sharding over the mesh's axis names; one that does not fit is a fault."""
+    assert isinstance(attribute, SplitAttr)
+    symbol, sharding = attribute.data
+    mesh = reading.meshes.get(symbol, reading.module.mesh)
+    sharding = named(sharding, mesh)
+    if sharding.rank < kind.rank:
+        sharding = fitted(sharding, kind.rank)
+    wrong = (*sharding.faults(kind.shape, mesh), *kind_faults(sharding, kind.dtype))
+    faults = [replace(f, message=f"encoding of {kind}: {f.message}") for f in wrong]
+    reading.faults += faults
+    return reading.on(symbol, sharding) if not faults else Sharding.replicated(kind.rank)
+
+
+def encode_split(sharding: Sharding, mesh: Mesh) -> Attribute:
+    """The encoding of a tensor type on its mesh; the module's, if it names none."""
+    return SplitAttr((sharding.mesh or mesh.name, replace(sharding, mesh="")))
+
+
+def typed(values: Sequence[Value]) -> tuple[Sharding, ...]:
+    """Shardings of values; one without is replicated."""
+    return tuple(value.sharding or Sharding.replicated(value.type.rank) for value in values)
+
+
+registries.TYPE_DECODERS[SplitAttr.name] = decode_split
+registries.TYPE_ENCODERS.append(encode_split)

@@ -1,0 +1,134 @@
+"""The signature of a program in the text of a stage: attributes of its arguments and results, and whether they are whole.
+
+shard.sharding  what the user asked: `#shard.wish<...>`, or a plain `#shard.split<...>`
+shard.layout    the sharding in which it is given or delivered, where its type does not say it
+shard.global    its global type, from `partition` on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from xdsl.ir import Attribute
+
+from meshgen.errors import Diagnostic, ProgramError
+from meshgen.ir.graph import Annotation, Module, TensorType, Value
+from meshgen.mlir import registries
+from meshgen.mlir.conversion import Exporter
+from meshgen.mlir.reading import Reading, Slot
+from meshgen.mlir.shard.attributes import SplitAttr, Wish, WishAttr, named
+from meshgen.mlir.shard.sharding import encode_split, fitted, typed
+from meshgen.spec import Sharding
+
+TYPED_STAGES = ("materialize", "optimize")
+LOCAL_STAGES = ("partition", "fuse", "schedule")
+
+
+def read_wish(reading: Reading, attribute: Attribute, slot: Slot) -> None:
+    """What the user asked of an argument or result."""
+    wish = Wish(*attribute.data) if isinstance(attribute, SplitAttr) else None
+    if isinstance(attribute, WishAttr):
+        wish = attribute.data
+    if wish is None:
+        return
+    mesh = reading.meshes.get(wish.grid, reading.module.mesh)
+    sharding = reading.on(wish.grid, fitted(named(wish.sharding, mesh), slot.type.rank))
+    reading.annotate(slot, Annotation(sharding, wish.required, wish.open_dims, slot.loc))
+
+
+def _wishes(module: Module, slot: Slot) -> Sequence[Annotation | None]:
+    return module.in_annotations if slot.side == "in" else module.out_annotations
+
+
+def _layouts(module: Module, slot: Slot) -> list[Sharding]:
+    return module.in_shardings if slot.side == "in" else module.out_shardings
+
+
+def _globals(module: Module, slot: Slot) -> list[TensorType]:
+    return module.in_types if slot.side == "in" else module.out_types
+
+
+def _values(module: Module, slot: Slot) -> list[Value]:
+    return module.graph.inputs if slot.side == "in" else module.graph.outputs
+
+
+def read_layout(reading: Reading, attribute: Attribute, slot: Slot) -> None:
+    """The decided sharding. Slots come in order, so that the table grows by one."""
+    if isinstance(attribute, SplitAttr):
+        mesh = reading.meshes.get(attribute.data[0], reading.module.mesh)
+        sharding = fitted(named(attribute.data[1], mesh), slot.type.rank)
+        reading.faults += [replace(f, loc=slot.loc) for f in sharding.faults([None] * slot.type.rank, mesh)]
+        _layouts(reading.module, slot).append(sharding)
+
+
+def read_global(reading: Reading, attribute: Attribute, slot: Slot) -> None:
+    """The global type."""
+    _globals(reading.module, slot).append(reading.type(attribute))
+
+
+def write_signature(module: Module, slot: Slot) -> Mapping[str, Attribute]:
+    """All attributes of an argument or result."""
+    found: dict[str, Attribute] = {}
+    wishes, layouts, types = _wishes(module, slot), _layouts(module, slot), _globals(module, slot)
+    wish = wishes[slot.index] if wishes else None
+    if wish is not None:
+        bare = replace(wish.sharding, mesh="")
+        data = Wish(wish.sharding.mesh or module.mesh.name, bare, wish.required, wish.open_dims)
+        found["shard.sharding"] = WishAttr(data)
+    if layouts and not (module.stage in TYPED_STAGES and layouts == list(typed(_values(module, slot)))):
+        found["shard.layout"] = encode_split(layouts[slot.index], module.mesh)
+    if types:
+        found["shard.global"] = Exporter(module).tensor(types[slot.index])
+    return found
+
+
+def check_signature(module: Module) -> None:
+    """Raise ProgramError where the layouts and global types of the ends have gaps or do not fit their local types."""
+    sides = (
+        ("arguments", module.graph.inputs, module.in_shardings, module.in_types, module.arguments == "global"),
+        ("results", module.graph.outputs, module.out_shardings, module.out_types, False),
+    )
+    faults = [
+        fault
+        for ends, values, layouts, types, is_whole in sides
+        for fault in (
+            *_gaps(module.stage, ends, values, layouts, types),
+            *(_misfits(module, values, layouts, types, is_whole) if len(layouts) == len(types) == len(values) else ()),
+        )
+    ]
+    if faults:
+        raise ProgramError(*faults)
+
+
+def _gaps(
+    stage: str, ends: str, values: list[Value], layouts: list[Sharding], types: list[TensorType]
+) -> Iterator[Diagnostic]:
+    for name, table, is_needed in (
+        ("shard.layout", layouts, stage != "import"),
+        ("shard.global", types, stage in LOCAL_STAGES),
+    ):
+        if len(table) not in ((len(values),) if is_needed else (0, len(values))):
+            message = f"{len(table)} of {len(values)} {ends} have {name} at stage '{stage}'"
+            hint = "all of them have it" if is_needed else "all of them have it, or none"
+            yield Diagnostic("MG0104", message, values[0].loc if values else None, hint=hint)
+
+
+def _misfits(
+    module: Module, values: list[Value], layouts: list[Sharding], types: list[TensorType], is_whole: bool
+) -> Iterator[Diagnostic]:
+    """Ends whose own type is not the tile of their global type."""
+    for value, layout, kind in zip(values, layouts, types, strict=True):
+        if found := layout.faults(kind.shape, module.mesh):
+            yield from (replace(fault, loc=value.loc) for fault in found)
+        elif None not in kind.shape and module.mesh.is_static:
+            tile = kind if is_whole else kind.with_shape(layout.local_shape(kind.sizes, module.mesh))
+            if tile != value.type:
+                message = f"{kind} as {layout} has tiles {tile}, but the type is {value.type}"
+                yield Diagnostic("MG0104", message, value.loc)
+
+
+registries.ARG_ATTRS["shard.sharding"] = read_wish
+registries.ARG_ATTRS["shard.layout"] = read_layout
+registries.ARG_ATTRS["shard.global"] = read_global
+registries.ARG_ATTR_WRITERS.append(write_signature)

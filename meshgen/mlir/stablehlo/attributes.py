@@ -1,0 +1,295 @@
+"""Attributes of StableHLO: enumerations (`#stablehlo<precision DEFAULT>`) and dimension numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute, Data, SpacedOpaqueSyntaxAttribute
+from xdsl.irdl import AttrConstraint, IntConstraint, VerificationContext, irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from meshgen.ir.graph import is_inexact
+from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.parser import TextParser
+
+Fields = tuple[tuple[str, int | tuple[int, ...]], ...]
+_STRUCT = re.compile(r"<([^<>]*)>")
+_FIELD = re.compile(r"(\w+)\s*=\s*(?:\[([-\d,\s]*)\]|(-?\d+))\s*(?:,\s*|$)")
+_RAW = re.compile(r"<\s*raw\b([^<>]*)>")
+_CONVOLUTION = re.compile(r"<?\s*\[([\w, ]*)\]\s*x\s*\[([\w, ]*)\]\s*->\s*\[([\w, ]*)\]\s*>?")
+
+
+class Word(SpacedOpaqueSyntaxAttribute, Data[str]):
+    """A value of an enumeration."""
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        return parser.parse_identifier()
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(self.data)
+
+
+@irdl_attr_definition
+class Precision(Word):
+    name = "stablehlo.precision"
+
+
+@irdl_attr_definition
+class ComparisonDirection(Word):
+    name = "stablehlo.comparison_direction"
+
+
+@irdl_attr_definition
+class ComparisonType(Word):
+    name = "stablehlo.comparison_type"
+
+
+@irdl_attr_definition
+class RngAlgorithm(Word):
+    name = "stablehlo.rng_algorithm"
+
+
+@irdl_attr_definition
+class RngDistribution(Word):
+    name = "stablehlo.rng_distribution"
+
+
+@irdl_attr_definition
+class FftType(Word):
+    name = "stablehlo.fft_type"
+
+
+@irdl_attr_definition
+class Transpose(Word):
+    name = "stablehlo.transpose"
+
+
+class Struct(Data[Fields]):
+    """Named integers and lists of integers, of those in `names`: `<a = 1, b = [0, 2]>`."""
+
+    names: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Fields:
+        assert isinstance(parser, TextParser)
+        start = parser.pos
+        return tuple(_read_fields(parser, cls, parser.scan(_STRUCT, "'<' and fields expected")[1], start).items())
+
+    def print_parameter(self, printer: Printer) -> None:
+        parts = (f"{name} = {list(value) if isinstance(value, tuple) else value}" for name, value in self.data)
+        printer.print_string(f"<{', '.join(parts)}>")
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """A list; one that is not written is empty."""
+        value = dict(self.data).get(name, ())
+        return value if isinstance(value, tuple) else (value,)
+
+    def integer(self, name: str) -> int:
+        """A number; one that is not written is 0."""
+        value = dict(self.data).get(name, 0)
+        return value if isinstance(value, int) else 0
+
+
+@irdl_attr_definition
+class DotDimensions(Struct):
+    name = "stablehlo.dot"
+    names = tuple(f"{side}_{kind}_dimensions" for kind in ("batching", "contracting") for side in ("lhs", "rhs"))
+
+
+@irdl_attr_definition
+class GatherDimensions(Struct):
+    name = "stablehlo.gather"
+    names = ("offset_dims", "collapsed_slice_dims", "operand_batching_dims", "start_indices_batching_dims",
+             "start_index_map", "index_vector_dim")  # fmt: skip
+
+
+@irdl_attr_definition
+class ScatterDimensions(Struct):
+    name = "stablehlo.scatter"
+    names = ("update_window_dims", "inserted_window_dims", "input_batching_dims", "scatter_indices_batching_dims",
+             "scatter_dims_to_operand_dims", "index_vector_dim")  # fmt: skip
+
+
+@irdl_attr_definition
+class ChannelHandle(Struct):
+    name = "stablehlo.channel_handle"
+    names = ("handle", "type")
+
+
+_SIDES = (("input", "batch", "feature"), ("kernel", "output_feature", "input_feature"), ("output", "batch", "feature"))
+_LETTERS = {"batch": "b", "feature": "f", "output_feature": "o", "input_feature": "i"}
+
+
+@irdl_attr_definition
+class ConvolutionDimensions(Data[tuple[tuple[str, ...], ...]]):
+    """`[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]`: what each dim of input, kernel and output is."""
+
+    name = "stablehlo.conv"
+    names = tuple(
+        f"{side}_{what}"
+        for side, *whats in _SIDES
+        for what in (*(f"{w}_dimension" for w in whats), "spatial_dimensions")
+    )
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[tuple[str, ...], ...]:
+        assert isinstance(parser, TextParser)
+        if parser.at(_RAW):
+            start = parser.pos
+            fields = _read_fields(parser, cls, parser.scan(_RAW, "fields expected")[1], start)
+            return tuple(_raw_side(parser, fields, *side) for side in _SIDES)
+        match = parser.scan(_CONVOLUTION, "convolution dimensions expected")
+        return tuple(tuple(word.strip() for word in group.split(",")) for group in match.groups())
+
+    def text(self) -> str:
+        lhs, rhs, out = (f"[{', '.join(words)}]" for words in self.data)
+        return f"{lhs}x{rhs}->{out}"
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.text()}>")
+
+
+def _read_fields(
+    parser: TextParser, kind: type[Struct | ConvolutionDimensions], text: str, start: int
+) -> dict[str, int | tuple[int, ...]]:
+    """`a = 1, b = [0, 2]`, each field once."""
+    body = text.strip()
+    found = {match[1]: int(match[3]) if match[3] else numbers(match[2]) for match in _FIELD.finditer(body)}
+    if _FIELD.sub("", body) or len(found) != len(_FIELD.findall(body)):
+        parser.raise_error(f"'<{body}>' is no list of fields, each name = number or name = [numbers], once", start)
+    if unknown := [name for name in found if name not in kind.names]:
+        parser.raise_error(f"#{kind.name} has no field '{unknown[0]}': it has {', '.join(kind.names)}", start)
+    return found
+
+
+def _raw_side(
+    parser: TextParser, fields: Mapping[str, int | tuple[int, ...]], side: str, first: str, second: str
+) -> tuple[str, ...]:
+    """What each dim of a side is, from the numbers of its dims; one that is not written is 0."""
+    spatial = fields.get(f"{side}_spatial_dimensions", ())
+    pairs = [(fields.get(f"{side}_{what}_dimension", 0), _LETTERS[what]) for what in (first, second)]
+    pairs += [(dim, str(place)) for place, dim in enumerate(spatial if isinstance(spatial, tuple) else (spatial,))]
+    words = dict(pairs)
+    if len(words) != len(pairs) or any(dim not in words for dim in range(len(pairs))):
+        parser.raise_error(f"the dims of the {side} are not numbered from 0 to {len(pairs) - 1}, each once")
+    return tuple(words[dim] for dim in range(len(words)))
+
+
+def struct_fields(values: Mapping[str, int | Sequence[int]], always: Sequence[str] = ()) -> Fields:
+    """The fields of a struct in the order given; empty lists and zeros are left out unless named in `always`."""
+    kept = {name: value for name, value in values.items() if value or name in always}
+    return tuple((name, value if isinstance(value, int) else tuple(value)) for name, value in kept.items())
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Integers separated by commas."""
+    return tuple(int(word) for word in text.split(",")) if text.strip() else ()
+
+
+def integers(attribute: Attribute | None) -> tuple[int, ...]:
+    """Integers of an `array<i64: ...>` or, in older text, of a dense tensor or a list."""
+    if isinstance(attribute, builtin.ArrayAttr):
+        return tuple(integer_of(each) for each in attribute.data)
+    if isinstance(attribute, DenseElements):
+        return tuple(int(element) for element in attribute.data.array.reshape(-1))
+    if isinstance(attribute, builtin.DenseArrayBase):
+        return tuple(int(element) for element in attribute.get_values())
+    return ()
+
+
+def is_integers(attribute: Attribute) -> bool:
+    """Whether `integers` reads all of an attribute."""
+    if isinstance(attribute, builtin.ArrayAttr):
+        return all(isinstance(each, builtin.IntegerAttr) for each in attribute.data)
+    if isinstance(attribute, builtin.DenseArrayBase):
+        return isinstance(attribute.elt_type, builtin.IntegerType)
+    return isinstance(attribute, DenseElements) and not is_inexact(attribute.data.dtype)
+
+
+@dataclass(frozen=True)
+class IntegersConstraint(AttrConstraint[Attribute]):
+    """Holds for lists of integers."""
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        if not is_integers(attr):
+            raise VerifyException(f"a list of integers is expected, not {attr}")
+
+    def mapping_type_vars(self, type_var_mapping: Mapping[Any, AttrConstraint | IntConstraint]) -> Self:
+        return self
+
+
+@irdl_attr_definition
+class ResultAccuracy(Data[str]):
+    """The requested accuracy of a function, `<mode = #stablehlo.result_accuracy_mode<HIGHEST>>`: accepted and ignored."""
+
+    name = "stablehlo.result_accuracy"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        assert isinstance(parser, TextParser)
+        return parser.parse_bracketed()
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
+
+
+def array(values: Sequence[int]) -> Attribute:
+    """`array<i64: ...>`"""
+    return builtin.DenseArrayBase.from_list(builtin.i64, list(values))
+
+
+def flags(values: Sequence[bool]) -> Attribute:
+    """`array<i1: ...>`"""
+    return builtin.DenseArrayBase.from_list(builtin.i1, [int(value) for value in values])
+
+
+def integer(value: int, width: int = 64) -> Attribute:
+    """`value : i64`"""
+    return builtin.IntegerAttr(value, builtin.IntegerType(width))
+
+
+def integer_of(attribute: Attribute | None, default: int = 0) -> int:
+    return attribute.value.data if isinstance(attribute, builtin.IntegerAttr) else default
+
+
+def boolean_of(attribute: Attribute | None) -> bool:
+    return isinstance(attribute, builtin.IntegerAttr) and bool(attribute.value.data)
+
+
+def word_of(attribute: Attribute | None) -> str:
+    """The value of an enumeration; empty where it is not written."""
+    return attribute.data if isinstance(attribute, Word) else ""
+
+
+def precision(values: Sequence[str]) -> Attribute:
+    return builtin.ArrayAttr([Precision(value) for value in values])
+
+
+def precision_of(attribute: Attribute | None) -> tuple[str, ...]:
+    if not isinstance(attribute, builtin.ArrayAttr):
+        return ()
+    return tuple(word_of(each) for each in attribute.data)
+
+
+ATTRIBUTES: list[type[Attribute]] = [
+    Precision,
+    ComparisonDirection,
+    ComparisonType,
+    RngAlgorithm,
+    RngDistribution,
+    FftType,
+    Transpose,
+    DotDimensions,
+    GatherDimensions,
+    ScatterDimensions,
+    ChannelHandle,
+    ConvolutionDimensions,
+    ResultAccuracy,
+]

@@ -1,0 +1,184 @@
+"""Calls of StableHLO: of custom targets, of composites by their decomposition, and packs of values (tuples, tokens)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, Region, TypeAttribute
+from xdsl.irdl import irdl_attr_definition, result_def, var_operand_def, var_result_def
+from xdsl.parser import UnresolvedOperand
+from xdsl.printer import Printer
+
+from meshgen.ir.graph import TOKEN, TensorType, Value
+from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.parser import TextParser
+from meshgen.mlir.registries import imports
+from meshgen.mlir.stablehlo.attributes import ATTRIBUTES, Struct, integer, integer_of
+from meshgen.mlir.stablehlo.base import HloOperation, Properties, define
+from meshgen.mlir.stablehlo.fields import Field, number, unread
+from meshgen.mlir.stablehlo.types import TUPLE, TypesForm
+
+
+@irdl_attr_definition
+class Alias(Struct):
+    name = "stablehlo.output_operand_alias"
+    names = ("output_tuple_indices", "operand_index", "operand_tuple_indices")
+
+
+@irdl_attr_definition
+class Token(ParametrizedAttribute, TypeAttribute):
+    """An order of side effects; nothing here has any."""
+
+    name = "stablehlo.token"
+
+
+ATTRIBUTES.extend((Alias, Token))
+
+
+class CustomCall(HloOperation):
+    """`%0 = stablehlo.custom_call @target(%a, %b) {backend_config = ""} : (...) -> ...`"""
+
+    arguments = var_operand_def()
+    outputs = var_result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("call_target_name", keyword="@", kind=builtin.StringAttr),
+        *unread("has_side_effect", "backend_config", "api_version", "called_computations", "operand_layouts",
+                "result_layouts", "output_operand_aliases"),
+    )  # fmt: skip
+
+    @classmethod
+    def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
+        target = parser.parse_symbol_name()
+        operands = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+        return operands, {"call_target_name": target}
+
+    def head(self, printer: Printer) -> None:
+        printer.print_string(f" @{target_of(self)}(")
+        printer.print_list(self.operands, printer.print_operand)
+        printer.print_string(")")
+
+
+def target_of(operation: Operation) -> str:
+    """What a custom call calls."""
+    name = operation.properties["call_target_name"]
+    return name.data if isinstance(name, builtin.StringAttr) else ""
+
+
+def called_region(operation: Operation) -> Region | None:
+    """The body of the function that a custom call names; None where the module has none of one block."""
+    called = operation.properties.get("called_computations")
+    name = called.data[0] if isinstance(called, builtin.ArrayAttr) and called.data else None
+    top: Operation | None = operation
+    while top is not None and top.name != "builtin.module":
+        top = top.parent_op()
+    if top is None or not isinstance(name, builtin.SymbolRefAttr):
+        return None
+    for function in top.regions[0].ops:
+        symbol = function.properties.get("sym_name")
+        if isinstance(symbol, builtin.StringAttr) and symbol.data == name.string_value():
+            return function.regions[0] if len(function.regions[0].blocks) == 1 else None
+    return None
+
+
+def options_of(operation: Operation, name: str) -> dict[str, Attribute]:
+    """The entries of a dictionary among the attributes of a custom call."""
+    found = operation.attributes.get(name) or operation.properties.get(name)
+    return dict(found.data) if isinstance(found, builtin.DictionaryAttr) else {}
+
+
+class Composite(HloOperation):
+    """`stablehlo.composite "my.op" %a {decomposition = @f} : (...) -> ...`: what it calls says what it is."""
+
+    arguments = var_operand_def()
+    outputs = var_result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("decomposition"),
+        *unread("composite_name", "composite_attributes", "version", "has_side_effect", "composite_regions"),
+    )
+
+    @classmethod
+    def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
+        name = parser.parse_str_literal()
+        operands, _ = super().read_head(parser)
+        return operands, {"composite_name": builtin.StringAttr(name)}
+
+
+class Tuple(HloOperation):
+    """`stablehlo.tuple %a, %b : tuple<tensor<4xf32>, tensor<i32>>`"""
+
+    arguments = var_operand_def()
+    result = result_def()
+    TYPES: ClassVar[TypesForm] = TUPLE
+
+
+class GetTupleElement(HloOperation):
+    """`stablehlo.get_tuple_element %t[1] : (tuple<...>) -> tensor<...>`"""
+
+    operand = var_operand_def()
+    result = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (number("index", "index", "[", width=32),)
+
+    @classmethod
+    def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
+        operand = parser.parse_unresolved_operand()
+        numbers = parser.parse_integers()
+        if len(numbers) != 1:
+            parser.fail("the number of one element expected")
+        return [operand], {"index": integer(numbers[0], 32)}
+
+
+class Tokens(HloOperation):
+    """`stablehlo.after_all %a, %b : !stablehlo.token`, `stablehlo.create_token : !stablehlo.token`"""
+
+    arguments = var_operand_def()
+    result = result_def()
+    TYPES: ClassVar[TypesForm] = TUPLE
+
+
+CUSTOM_CALL = define(CustomCall, "stablehlo.custom_call")
+define(Composite, "stablehlo.composite")
+define(Tuple, "stablehlo.tuple")
+define(GetTupleElement, "stablehlo.get_tuple_element")
+define(Tokens, "stablehlo.after_all")
+define(Tokens, "stablehlo.create_token")
+
+
+@imports("stablehlo.tuple")
+def _import_nothing(importer: Importer, operation: Operation) -> None:
+    """The elements of a tuple are looked up where they are taken out."""
+
+
+@imports("stablehlo.after_all", "stablehlo.create_token")
+def _import_token(importer: Importer, operation: Operation) -> None:
+    """Nothing here has side effects: a token is a tensor without elements."""
+    importer.bind(operation.results[0], Builder(importer, operation).constant(0, TensorType(*TOKEN)))
+
+
+@imports("stablehlo.get_tuple_element")
+def _import_element(importer: Importer, operation: Operation) -> None:
+    (operand,) = operation.operands
+    (result,) = operation.results
+    pack, number = operand.owner, integer_of(operation.properties["index"])
+    elements = pack.operands if isinstance(pack, Operation) and pack.name == "stablehlo.tuple" else ()
+    if 0 <= number < len(elements):
+        importer.bind(result, importer.value(elements[number]))
+        return
+    if elements:
+        message = f"get_tuple_element: there is no element {number} of {len(elements)}"
+        importer.fault("MG0104", message, operation)
+    else:
+        importer.value(operand)  # another tuple is refused for its type, where it is defined
+        if importer.reading.is_readable(operand.type):
+            importer.fault("MG0104", f"get_tuple_element: {operand.type} is not a tuple", operation)
+    importer.bind(result, Value(importer.type(result)))
+
+
+@imports("stablehlo.composite")
+def _import_composite(importer: Importer, operation: Operation) -> None:
+    callee = operation.properties["decomposition"]
+    if not isinstance(callee, builtin.SymbolRefAttr):
+        importer.fault("MG0104", "stablehlo.composite: needs decomposition = @name", operation)
+        return
+    importer.convert(operation, "call", {"callee": callee.string_value()})

@@ -1,0 +1,245 @@
+"""StableHLO's collectives as nodes over mesh axes.
+
+StableHLO numbers the devices of a program, or its replicas and partitions; here they are the devices of its mesh, row-major.
+Replica groups become the axes whose groups they are, and pairs a shift along an axis where they are one. A program that
+declares no mesh is on as many devices as it says or names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+
+from meshgen.errors import ShardingError
+from meshgen.ir.graph import Value
+from meshgen.ir.replica_groups import (
+    are_uneven,
+    axes_of_size,
+    device_groups,
+    find_axes,
+    group_faults,
+    moving_axes,
+)
+from meshgen.mlir.arith.payload import Builder, lifted
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.linalg.spread import sliced
+from meshgen.mlir.registries import imports
+from meshgen.mlir.shard.collectives import emit_on
+from meshgen.mlir.stablehlo.attributes import ChannelHandle, integer_of
+from meshgen.mlir.stablehlo.reduce import applied_op
+from meshgen.mlir.stablehlo.replica_group_rows import group_rows
+from meshgen.mlir.stablehlo.uneven_groups import reduce_unevenly
+
+_KINDS = {"add": "sum", "maximum": "max", "minimum": "min", "multiply": "product", "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
+Attrs = Mapping[str, object]
+# Collectives whose groups are of replicas, or on a channel of partitions; others have more ways to number.
+_OF_ONE_SIDE = ("stablehlo.all_to_all", "stablehlo.collective_broadcast", "stablehlo.collective_permute")
+
+
+def rows_in(importer: Importer, operation: Operation) -> list[tuple[int, ...]] | None:
+    """What `replica_groups` says, a row per group; None, and a fault, where that is not of the mesh."""
+    try:
+        return group_rows(importer.reading, operation)
+    except ShardingError as error:
+        for found in error.diagnostics:
+            importer.fault(found.code, f"{operation.name}: {found.message}", operation, found.hint)
+        return None
+
+
+def has_mesh(importer: Importer, operation: Operation) -> bool:
+    """Whether the number of devices is known; a fault where not."""
+    mesh = importer.reading.module.mesh
+    if not mesh.is_static:
+        importer.fault("MG0201", f"{operation.name}: {mesh} has axes of unknown size", operation)
+    return mesh.is_static
+
+
+@dataclass(frozen=True)
+class Group:
+    """The axes of a collective's groups, over devices in this order: at place i that with number order[i]; () as they are."""
+
+    axes: tuple[str, ...] = ()
+    order: tuple[int, ...] = ()
+
+
+def group_of(importer: Importer, operation: Operation, is_ordered: bool = True) -> Group | None:
+    """The groups of a collective, whose members may be taken in any order unless `is_ordered`; collects a fault where
+    there are none.
+
+    Groups of replicas, [[0]], on a channel mean all devices of a program with one replica. Groups that no axes have are
+    groups along axes of their size once the devices' tensors have changed their places.
+    """
+    if not has_mesh(importer, operation):
+        return None
+    mesh, rows = importer.reading.module.mesh, rows_in(importer, operation)
+    if rows is None:
+        return None
+    is_one = importer.reading.replicas == 1
+    if rows in ([], [(0,)]) and (mesh.size == 1 or (is_one and is_across(operation))):
+        return Group(mesh.names)
+    groups = importer.reading.placed(device_rows(importer, operation, rows))
+    if message := group_faults(groups, mesh):
+        hint = "groups of all_reduce and collective_broadcast may have different sizes: their results have the operand's shape"
+        importer.fault("MG0104", f"{operation.name}: {message}", operation, hint if are_uneven(groups, mesh) else "")
+        return None
+    axes = find_axes(groups, mesh)
+    if axes is None and not is_ordered:
+        axes = find_axes([tuple(sorted(group)) for group in groups], mesh)
+    if axes is not None:
+        return Group(axes)
+    along = axes_of_size(len(groups[0]), mesh)
+    pairs = zip(mesh.groups(along), groups, strict=True)
+    order = {place: device for places, group in pairs for place, device in zip(places, group, strict=True)}
+    return Group(along, tuple(order[place] for place in range(mesh.size)))
+
+
+def _uneven(importer: Importer, operation: Operation) -> list[tuple[int, ...]]:
+    """The groups of a collective where they have different sizes."""
+    mesh, rows = importer.reading.module.mesh, rows_in(importer, operation) or []
+    groups = importer.reading.placed(device_rows(importer, operation, rows)) if mesh.is_static else []
+    return groups if are_uneven(groups, mesh) else []
+
+
+def device_rows(importer: Importer, operation: Operation, rows: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    """Rows of what the operation numbers as rows of devices; -1 fills up shorter rows.
+
+    Where there is one replica, or one partition of each, numbers that are none of its side's are those of devices.
+    """
+    plain = [tuple(number for number in row if number >= 0) for row in rows]
+    mesh, replicas = importer.reading.module.mesh, importer.reading.replicas
+    partitions = mesh.size // replicas
+    across = is_across(operation)
+    if operation.name in _OF_ONE_SIDE:
+        numbers = "partitions" if across else "replicas"
+    else:
+        is_global = operation.properties.get("use_global_device_ids") is not None
+        numbers = "devices" if across and is_global else "both" if across else "replicas"
+    most = max((number for row in plain for number in row), default=0)
+    if min(replicas, partitions) == 1 and most >= (partitions if numbers == "partitions" else replicas):
+        return plain
+    return device_groups(plain, replicas, partitions, numbers)
+
+
+def is_across(operation: Operation) -> bool:
+    """Whether a collective is across partitions: on a channel."""
+    handle = operation.properties.get("channel_handle")
+    return isinstance(handle, ChannelHandle) and handle.integer("handle") > 0
+
+
+def emit_each(importer: Importer, operation: Operation, name: str, attrs: Attrs, order: Sequence[int] = ()) -> None:
+    """A node per operand, among devices in another order where one is given."""
+    there = tuple(sorted((device, place) for place, device in enumerate(order)))
+    back = tuple((place, device) for place, device in enumerate(order))
+    for operand, result in zip(operation.operands, operation.results, strict=True):
+        value, kind = importer.value(operand), importer.type(result)
+        sharding = importer.reading.sharding(result.type, result)
+        value = moved(importer, operation, value, there)
+        found = emit_on(importer, operation, value, name, attrs, kind, sharding)
+        importer.bind(result, moved(importer, operation, found, back))
+
+
+def moved(importer: Importer, operation: Operation, value: Value, pairs: tuple[tuple[int, int], ...]) -> Value:
+    """The value as it is on the device from which each gets it."""
+    if not pairs:
+        return value
+    attrs = {"axes": moving_axes(pairs, importer.reading.module.mesh), "pairs": pairs}
+    return emit_on(importer, operation, value, "permute_pairs", attrs, value.type, value.sharding)
+
+
+def _grouped(name: str, attrs_of: Callable[[Importer, Operation], Attrs]) -> Callable[[Importer, Operation], None]:
+    """The importer of a collective in groups."""
+
+    def import_grouped(importer: Importer, operation: Operation) -> None:
+        if (group := group_of(importer, operation)) is None:
+            bind_unknown(importer, operation)
+            return
+        emit_each(importer, operation, name, {"axes": group.axes, **attrs_of(importer, operation)}, group.order)
+
+    return import_grouped
+
+
+def reducing(name: str) -> Callable[[Importer, Operation], None]:
+    """The importer of a collective that reduces: what its region says other than known kinds is done by all devices."""
+
+    def import_reducing(importer: Importer, operation: Operation) -> None:
+        applied = applied_op(operation.regions[0])
+        kind = applied and _KINDS[applied.name.partition(".")[2]]
+        if name == "all_reduce" and (groups := _uneven(importer, operation)):
+            reduce_unevenly(importer, operation, groups, kind)
+            return
+        if (group := group_of(importer, operation, name == "reduce_scatter" or kind is None)) is None:
+            bind_unknown(importer, operation)
+            return
+        attrs = {"dim": _integer(operation, "scatter_dimension")} if name == "reduce_scatter" else {}
+        if kind is not None:
+            emit_each(importer, operation, name, {"axes": group.axes, "kind": kind, **attrs}, group.order)
+        else:
+            _fold_each(importer, operation, group, attrs)
+
+    return import_reducing
+
+
+def bind_unknown(importer: Importer, operation: Operation) -> None:
+    """Results of a collective that has a fault."""
+    for result in operation.results:
+        importer.bind(result, Value(importer.type(result)))
+
+
+def _fold_each(importer: Importer, operation: Operation, group: Group, attrs: Attrs) -> None:
+    """Every device gathers what its group has, and folds it in the order of the group by the region."""
+    body, captures = importer.region(operation.regions[0])
+    order, mesh = group.order, importer.reading.module.mesh
+    builder = Builder(importer, operation)
+    for operand, result in zip(operation.operands, operation.results, strict=False):
+        value = importer.value(operand)
+        importer.bind(result, Value(importer.type(result)))
+        if len(body.inputs) != 2 or captures or None in value.type.shape:
+            message = f"{operation.name}: its region is no known reduction, and cannot be applied to {value.type}"
+            hint = f"a region of one {', '.join(_KINDS)}, or of element-wise operations on its two arguments can be"
+            importer.fault("MG0103", message, operation, hint)
+            return
+        value = moved(importer, operation, value, tuple(sorted((device, place) for place, device in enumerate(order))))
+        parts = _parts(builder, value, group.axes, mesh.group_size(group.axes))
+        folded: Value | str = parts[0]
+        for part in parts[1:]:
+            folded = lifted(builder, body, [folded, part]) if isinstance(folded, Value) else folded
+        if isinstance(folded, str):
+            importer.fault("MG0103", f"{operation.name}: '{folded}' in its region is not supported", operation)
+            return
+        if attrs:
+            folded = builder.node("all_slice", [folded], importer.type(result), axes=group.axes, **attrs)
+        importer.bind(result, moved(importer, operation, folded, tuple(enumerate(order))))
+
+
+def _parts(builder: Builder, value: Value, axes: tuple[str, ...], count: int) -> list[Value]:
+    """What each device of a group has."""
+    shape = value.type.sizes
+    one = builder.reshape(value, (1, *shape))
+    whole = builder.node("all_gather", [one], value.type.with_shape((count, *shape)), axes=axes, dim=0)
+    ends = [0] * len(shape)
+    rows = [sliced(builder, whole, [n, *ends], [n + 1, *shape], [1] * (len(shape) + 1)) for n in range(count)]
+    return [builder.reshape(row, shape) for row in rows]
+
+
+def _gathered(importer: Importer, operation: Operation) -> Attrs:
+    return {"dim": _integer(operation, "all_gather_dim")}
+
+
+def _exchanged(importer: Importer, operation: Operation) -> Attrs:
+    count, groups = _integer(operation, "split_count"), rows_in(importer, operation)
+    if groups and count != len(groups[0]) and groups != [(0,)]:
+        message = f"{operation.name}: split_count is {count}, but a group has {len(groups[0])} devices"
+        importer.fault("MG0104", message, operation)
+    return {"split_dim": _integer(operation, "split_dimension"), "concat_dim": _integer(operation, "concat_dimension")}
+
+
+def _integer(operation: Operation, name: str) -> int:
+    return integer_of(operation.properties[name])
+
+
+imports("stablehlo.all_reduce")(reducing("all_reduce"))
+imports("stablehlo.all_gather")(_grouped("all_gather", _gathered))
+imports("stablehlo.reduce_scatter")(reducing("reduce_scatter"))
+imports("stablehlo.all_to_all")(_grouped("all_to_all", _exchanged))

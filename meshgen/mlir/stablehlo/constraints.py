@@ -1,0 +1,168 @@
+"""What StableHLO's specification asks of operations that are written out in others, or lose what they say, when they are read.
+
+The constraints of the others are those of their nodes (`ops/types`). Names are those of the specification.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import builtin
+from xdsl.ir import Operation
+
+from meshgen.ir.graph import DTYPES, TensorType, is_complex, is_float
+from meshgen.mlir.checked import Checked, scalar
+from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.reading import Reading
+from meshgen.mlir.registries import verifies
+from meshgen.mlir.stablehlo.attributes import Precision, integer_of, integers, word_of
+from meshgen.mlir.stablehlo.contraction import DotAlgorithm
+from meshgen.ops.types.site import shapes_agree, types_agree
+
+_PRECISIONS = ("DEFAULT", "HIGH", "HIGHEST")
+_PARTS_OF_SIZES = {"stablehlo.dynamic_pad": 3, "stablehlo.real_dynamic_slice": 3, "stablehlo.dynamic_gather": 1}
+
+
+@verifies("stablehlo.constant", "chlo.constant")
+def _verify_constant(reading: Reading, operation: Operation) -> None:
+    found, value = Checked(reading, operation), operation.properties["value"]
+    (result,) = found.results
+    found.require(None not in result.shape, f"the result {result} has an open size", "a constant says all of its sizes")
+    same = not isinstance(value, DenseElements) or value.data.type == operation.results[0].type
+    found.require(same, f"the value is not of the type {result}")
+
+
+@verifies("stablehlo.map")
+def _verify_map(reading: Reading, operation: Operation) -> None:
+    found = Checked(reading, operation)
+    operands, (result,) = found.operands, found.results
+    for kind in operands:
+        found.require(shapes_agree(kind.shape, result.shape), f"maps {kind} to {result}: the shapes differ")
+    dims = found.property("dimensions")
+    found.require(
+        dims is None or integers(dims) == tuple(range(result.rank)),
+        f"dimensions {list(integers(dims))} are not all {result.rank} dims in order",
+    )
+    found.region(0, [scalar(kind) for kind in operands], [scalar(result)])
+
+
+@verifies("stablehlo.rng")
+def _verify_rng(reading: Reading, operation: Operation) -> None:
+    found = Checked(reading, operation)
+    low, high, shape = found.operands
+    (result,) = found.results
+    ends = f"the ends of the distribution are {low} and {high}, not scalars of the result's element type"
+    found.require(low == high == scalar(result), ends)
+    sound = shape.rank == 1 and _is_integer(shape) and shape.shape[0] in (None, result.rank)
+    found.require(sound, f"the shape {shape} is no list of {result.rank} sizes")
+    found.require(not is_complex(result.dtype), f"gives {result}: there are no random numbers of this type")
+    is_normal = word_of(found.property("rng_distribution")) == "NORMAL"
+    found.require(not is_normal or is_float(result.dtype), f"a normal distribution of {result.dtype}")
+
+
+def _is_integer(kind: TensorType) -> bool:
+    return not is_float(kind.dtype) and not is_complex(kind.dtype) and kind.dtype != "i1"
+
+
+@verifies("stablehlo.tuple")
+def _verify_tuple(reading: Reading, operation: Operation) -> None:
+    found, kind = Checked(reading, operation), operation.results[0].type
+    same = isinstance(kind, builtin.TupleType) and list(kind.types.data) == list(operation.operand_types)
+    found.require(same, "its type is not that of a tuple of its operands")
+
+
+@verifies("stablehlo.get_tuple_element")
+def _verify_element(reading: Reading, operation: Operation) -> None:
+    found = Checked(reading, operation)
+    kind, number = operation.operands[0].type, integer_of(found.property("index"), -1)
+    if not isinstance(kind, builtin.TupleType):
+        found.require(False, f"{kind} is not a tuple")
+        return
+    kinds = kind.types.data
+    if found.require(0 <= number < len(kinds), f"there is no element {number} of {len(kinds)}"):
+        found.require(
+            kinds[number] == operation.results[0].type,
+            f"element {number} is {kinds[number]}, not {operation.results[0].type}",
+        )
+
+
+# Precisions ---------------------------------------------------------------------------------------------------------
+
+
+@verifies("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution", "stablehlo.dynamic_conv")
+def _verify_product(reading: Reading, operation: Operation) -> None:
+    found = Checked(reading, operation)
+    config = found.property("precision_config")
+    words = config.data if isinstance(config, builtin.ArrayAttr) else ()
+    known = all(isinstance(each, Precision) and word_of(each) in _PRECISIONS for each in words)
+    found.require(known, f"precision_config has other words than {', '.join(_PRECISIONS)}")
+    found.require(len(words) in (0, 2), f"precision_config has {len(words)} entries, not one for each of 2 operands")
+    padding = found.property("padding")
+    is_pairs = padding is None or (
+        isinstance(padding, DenseElements) and padding.data.array.ndim == 2 and padding.data.array.shape[1] == 2
+    )
+    found.require(is_pairs, "padding is no list of pairs")
+    if isinstance(algorithm := found.property("algorithm"), DotAlgorithm):
+        _check_algorithm(found, algorithm)
+
+
+_ALGORITHM_TYPES = ("lhs_precision_type", "rhs_precision_type", "accumulation_type")
+_ALGORITHM_COUNTS = ("lhs_component_count", "rhs_component_count", "num_primitive_operations")
+
+
+def _check_algorithm(found: Checked, algorithm: DotAlgorithm) -> None:
+    fields = algorithm.fields()
+    for name in _ALGORITHM_TYPES:
+        kind = fields.get(name, "")
+        known = kind == "tf32" or (kind in DTYPES and (is_float(kind) or _is_integer(TensorType((), kind))))
+        found.require(known, f"algorithm: {name} is '{kind}', which is no element type")
+    for name in _ALGORITHM_COUNTS:
+        count = fields.get(name, "1")
+        found.require(count.isdecimal() and int(count) >= 1, f"algorithm: {name} is {count}, not a number from 1 on")
+    flag = fields.get("allow_imprecise_accumulation", "false")
+    found.require(flag in ("true", "false"), f"algorithm: allow_imprecise_accumulation is {flag}")
+    unknown = sorted(set(fields) - {*_ALGORITHM_TYPES, *_ALGORITHM_COUNTS, "allow_imprecise_accumulation"})
+    found.require(not unknown, f"algorithm has no field {', '.join(unknown)}")
+
+
+# Sizes that are operands ----------------------------------------------------------------------------------------------
+
+
+@verifies("stablehlo.dynamic_reshape", "stablehlo.dynamic_iota", "stablehlo.dynamic_broadcast_in_dim")
+def _verify_of_shape(reading: Reading, operation: Operation) -> None:
+    """The last operand lists the sizes of the result, also where the result's type has them all."""
+    found = Checked(reading, operation)
+    _check_list(found, found.operands[-1], found.results[0].rank)
+
+
+@verifies(*_PARTS_OF_SIZES)
+def _verify_of_lists(reading: Reading, operation: Operation) -> None:
+    """The last operands have an entry for each dim of the first."""
+    found, count = Checked(reading, operation), _PARTS_OF_SIZES[operation.name]
+    for kind in found.operands[-count:]:
+        _check_list(found, kind, found.operands[0].rank)
+    same = len({kind.dtype for kind in found.operands[-count:]}) == 1
+    found.require(same, "its lists have different element types")
+
+
+def _check_list(found: Checked, kind: TensorType, rank: int) -> None:
+    sound = kind.rank == 1 and _is_integer(kind)
+    if found.require(sound, f"{kind} is no list of sizes"):
+        found.require(kind.shape[0] in (None, rank), f"has {kind.shape[0]} sizes for {rank} dims")
+
+
+@verifies("stablehlo.get_dimension_size", "stablehlo.set_dimension_size")
+def _verify_size(reading: Reading, operation: Operation) -> None:
+    found = Checked(reading, operation)
+    is_asked = operation.name == "stablehlo.get_dimension_size"
+    dim, rank = integer_of(found.property("dimension"), -1), found.operands[0].rank
+    found.require(0 <= dim < rank, f"dimension {dim} is no dim of {found.operands[0]}")
+    size = found.results[0] if is_asked else found.operands[1]
+    found.require(size == TensorType((), "i32"), f"the size is {size}, not i32[]")
+
+
+@verifies("stablehlo.broadcast")
+def _verify_broadcast(reading: Reading, operation: Operation) -> None:
+    found = Checked(reading, operation)
+    (x,), (result,), sizes = found.operands, found.results, integers(found.property("broadcast_sizes"))
+    found.require(all(size >= 0 for size in sizes), f"broadcast_sizes {list(sizes)} has a negative entry")
+    wanted = TensorType((*sizes, *x.shape), x.dtype)
+    found.require(types_agree(result, wanted), f"the result type is {result}, but should be {wanted}")

@@ -1,0 +1,213 @@
+"""Dot products, reductions and gather / scatter of StableHLO."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from xdsl.ir import Attribute, Data, Operation
+from xdsl.irdl import irdl_attr_definition, operand_def, result_def
+from xdsl.parser import AttrParser, UnresolvedOperand
+from xdsl.printer import Printer
+
+from meshgen.ir.graph import DTYPES, TensorType, Value, is_complex, is_float
+from meshgen.mlir.arith.payload import Builder, finish
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.parser import TextParser
+from meshgen.mlir.registries import imports
+from meshgen.mlir.stablehlo.attributes import (
+    ATTRIBUTES,
+    DotDimensions,
+    GatherDimensions,
+    numbers,
+    precision,
+    struct_fields,
+)
+from meshgen.mlir.stablehlo.base import (
+    GenericOperation,
+    HloOperation,
+    Properties,
+    define,
+    define_node,
+    print_values,
+    values_of,
+)
+from meshgen.mlir.stablehlo.fields import Field, flag, listed, numbering, precisions
+from meshgen.ops.evaluate.common import bits
+
+_PAIR = re.compile(r"\[([-\d,\s]*)\]\s*x\s*\[([-\d,\s]*)\]")
+_ALGORITHM = re.compile(r"<([^<>]*)>")
+_WORDS = re.compile(r"\[([\w,\s]*)\]")
+_DOT = {
+    "lhs_batch": "lhs_batching_dimensions",
+    "rhs_batch": "rhs_batching_dimensions",
+    "lhs_contract": "lhs_contracting_dimensions",
+    "rhs_contract": "rhs_contracting_dimensions",
+}
+_GATHER_LISTS = {
+    name: name
+    for name in ("offset_dims", "collapsed_slice_dims", "operand_batching_dims", "start_indices_batching_dims", "start_index_map")
+}  # fmt: skip
+
+
+@irdl_attr_definition
+class DotAlgorithm(Data[str]):
+    """`<lhs_precision_type = bf16, ..., accumulation_type = f32, num_primitive_operations = 1, ...>`"""
+
+    name = "stablehlo.dot_algorithm"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        assert isinstance(parser, TextParser)
+        return parser.scan(_ALGORITHM, "'<...>' expected")[1]
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
+
+    def fields(self) -> dict[str, str]:
+        parts = (part.partition("=") for part in self.data.split(","))
+        return {name.strip(): value.strip() for name, _, value in parts}
+
+
+ATTRIBUTES.append(DotAlgorithm)
+
+
+def _read_precision(parser: TextParser) -> Attribute:
+    """`[DEFAULT, HIGHEST]`"""
+    words = parser.scan(_WORDS, "list of precisions expected")[1]
+    return precision([word.strip() for word in words.split(",") if word.strip()])
+
+
+PRECISION = precisions(_read_precision, "precision")
+GATHER_NUMBERS = numbering("dimension_numbers", GatherDimensions, _GATHER_LISTS, ["index_vector_dim"], is_written=True)
+
+
+class DotGeneral(HloOperation):
+    """`%a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1], precision = [DEFAULT, DEFAULT]`"""
+
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        replace(numbering("dot_dimension_numbers", DotDimensions, _DOT), keyword="contracting_dims"),
+        PRECISION,
+        Field("algorithm", keyword="algorithm", is_required=False),
+    )
+
+    @classmethod
+    def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
+        operands = parser.parse_values()
+        lists: dict[str, tuple[int, ...]] = {}
+        properties: Properties = {}
+        while parser.parse_optional_punctuation(",") is not None:
+            clause = parser.parse_identifier()
+            parser.parse_punctuation("=")
+            if clause in ("batching_dims", "contracting_dims"):
+                left, right = parser.scan(_PAIR, "[dims] x [dims] expected").groups()
+                name = f"{clause.removesuffix('_dims')}_dimensions"
+                lists |= {f"lhs_{name}": numbers(left), f"rhs_{name}": numbers(right)}
+            elif clause == "precision":
+                properties["precision_config"] = _read_precision(parser)
+            elif clause == "algorithm":
+                properties["algorithm"] = DotAlgorithm(DotAlgorithm.parse_parameter(parser))
+            else:
+                parser.fail(f"'{clause}' of dot_general is not supported; leave it out to use the default")
+        properties["dot_dimension_numbers"] = DotDimensions(
+            struct_fields({name: lists.get(name, ()) for name in _DOT.values()})
+        )
+        return operands, properties
+
+    def head(self, printer: Printer) -> None:
+        print_values(printer, self.operands)
+        numbering = self.properties["dot_dimension_numbers"]
+        assert isinstance(numbering, DotDimensions)
+        for clause in ("batching", "contracting"):
+            left, right = (list(numbering.integers(f"{side}_{clause}_dimensions")) for side in ("lhs", "rhs"))
+            if left or clause == "contracting":
+                printer.print_string(f", {clause}_dims = {left} x {right}")
+        if (words := self.properties.get("precision_config")) is not None:
+            printer.print_string(f", precision = {PRECISION.text(words)}")
+
+
+class Dot(HloOperation):
+    """`stablehlo.dot %a, %b, precision = [DEFAULT, DEFAULT]`: contracts the last dim of a with the first of b."""
+
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (PRECISION,)
+
+
+class Gather(GenericOperation):
+    operand = operand_def()
+    start_indices = operand_def()
+    result = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        GATHER_NUMBERS,
+        listed("slice_sizes", "slice_sizes"),
+        flag("indices_are_sorted", "indices_are_sorted"),
+    )
+
+
+define_node(DotGeneral, "stablehlo.dot_general")
+define(Dot, "stablehlo.dot")
+define_node(Gather, "stablehlo.gather")
+
+
+@imports("stablehlo.dot_general")
+def _import_dot_general(importer: Importer, operation: Operation) -> None:
+    algorithm, attrs = operation.properties.get("algorithm"), values_of(operation)
+    if isinstance(algorithm, DotAlgorithm):
+        _rounded_dot(importer, operation, algorithm, attrs)
+    else:
+        convert_alike(importer, operation, "dot_general", attrs)
+
+
+def convert_alike(importer: Importer, operation: Operation, op: str, attrs: dict[str, Any]) -> None:
+    """The node of a product; operands of two element types, or of another kind of numbers, become the result's first."""
+    dtypes = {importer.type(operand).dtype for operand in operation.operands}
+    builder, result = Builder(importer, operation), importer.type(operation.results[0])
+    if len(dtypes) == 1 and _rank_of(*dtypes) >= _rank_of(result.dtype):
+        importer.convert(operation, op, attrs)
+        return
+    operands = [builder.convert(value, result.dtype) for value in importer.values(operation.operands)]
+    finish(importer, operation, builder.node(op, operands, result, **attrs))
+
+
+def _rank_of(dtype: str) -> int:
+    """Kinds of numbers, each of which holds those before: booleans, integers, floats, complex numbers."""
+    return 0 if dtype == "i1" else 3 if is_complex(dtype) else 2 if is_float(dtype) else 1
+
+
+def _rounded_dot(importer: Importer, operation: Operation, algorithm: DotAlgorithm, attrs: dict[str, Any]) -> None:
+    """A dot whose operands are rounded first, as its algorithm says.
+
+    One that multiplies the parts of an operand separately (several primitive operations) is there to lose less: it is
+    computed without rounding the operands.
+    """
+    builder, result = Builder(importer, operation), importer.type(operation.results[0])
+    fields, operands = algorithm.fields(), importer.values(operation.operands)
+    if int(fields.get("num_primitive_operations", "1")) == 1:
+        kinds = [fields.get(f"{side}_precision_type", "") for side in ("lhs", "rhs")]
+        operands = [_rounded_to(builder, value, kind) for value, kind in zip(operands, kinds, strict=True)]
+    wide = fields.get("accumulation_type", result.dtype)
+    if wide not in DTYPES or bits(wide) < bits(result.dtype):
+        wide = result.dtype
+    found = builder.node("dot_general", operands, TensorType(result.shape, wide), **attrs)
+    finish(importer, operation, builder.convert(found, result.dtype))
+
+
+def _rounded_to(builder: Builder, value: Value, kind: str) -> Value:
+    if kind == "tf32":
+        return builder.node("reduce_precision", [value], value.type, exponent_bits=8, mantissa_bits=10)
+    if kind in DTYPES and bits(kind) < bits(value.type.dtype):
+        return builder.convert(value, kind)
+    return value
+
+
+@imports("stablehlo.dot")
+def _import_dot(importer: Importer, operation: Operation) -> None:
+    rank = importer.type(operation.operands[0]).rank
+    lists = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (rank - 1,), "rhs_contract": (0,)}
+    convert_alike(importer, operation, "dot_general", lists | values_of(operation))

@@ -1,0 +1,214 @@
+"""Control flow of StableHLO, sorting and random bits.
+
+Regions of nodes are closed: what a region uses from outside becomes an operand. A loop carries it unchanged,
+so its node has results that the text does not name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    operand_def,
+    region_def,
+    result_def,
+    var_operand_def,
+    var_region_def,
+    var_result_def,
+)
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.loops import with_outside
+from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.parser import TextParser
+from meshgen.mlir.printer import TextPrinter
+from meshgen.mlir.registries import exports, imports
+from meshgen.mlir.stablehlo.attributes import RngAlgorithm
+from meshgen.mlir.stablehlo.base import (
+    RETURN,
+    GenericOperation,
+    HloOperation,
+    build,
+    closed_regions,
+    define,
+    define_node,
+    values_of,
+)
+from meshgen.mlir.stablehlo.fields import Field, flag, number, word
+from meshgen.mlir.stablehlo.types import SAME, TypesForm
+
+
+class While(IRDLOperation):
+    """`stablehlo.while(%i = %a, %s = %b) : types cond {...} do {...}`: both regions have the arguments %i, %s.
+
+    Where the operands' types are not those of the arguments and results (in an encoding): `(types) -> (types)`.
+    """
+
+    arguments = var_operand_def()
+    cond = region_def()
+    body = region_def()
+    outputs = var_result_def()
+
+    @classmethod
+    def parse(cls, parser: Parser) -> IRDLOperation:
+        assert isinstance(parser, TextParser)
+        pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _parse_assignment(parser))
+        types: list[Attribute] = []
+        given: list[Attribute] = []
+        start = parser.pos
+        if pairs:
+            parser.parse_punctuation(":")
+            if (function := parser.parse_optional_function_type()) is not None:
+                given, types = list(function.inputs.data), list(function.outputs.data)
+            else:
+                given = types = list(parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type))
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        values = parser.resolve_operands([operand for _, operand in pairs], given, start)
+        arguments = list(zip([name for name, _ in pairs], types, strict=True))
+        parser.parse_keyword("cond")
+        cond = parser.parse_named_region(arguments)
+        parser.parse_keyword("do")
+        body = parser.parse_named_region(arguments)
+        attrs = dict(attributes.data) if attributes is not None else {}
+        return cls.create(operands=values, result_types=types, attributes=attrs, regions=[cond, body])
+
+    def print(self, printer: Printer) -> None:
+        assert isinstance(printer, TextPrinter)
+        printer.print_string("(")
+        for index, (argument, operand) in enumerate(zip(self.body.block.args, self.operands, strict=True)):
+            printer.print_string(", " if index else "")
+            printer.print_ssa_value(argument)
+            printer.share_name(argument, self.cond.block.args[index])
+            printer.print_string(" = ")
+            printer.print_operand(operand)
+        printer.print_string(") : " if self.operands else ")")
+        if list(self.operand_types) == list(self.result_types):
+            printer.print_list(self.operand_types, printer.print_attribute)
+        else:
+            printer.print_function_type(self.operand_types, self.result_types)
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string("\n    cond ")
+        printer.print_region(self.cond, print_entry_block_args=False)
+        printer.print_string(" do ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+
+def _parse_assignment(parser: TextParser) -> tuple[UnresolvedOperand, UnresolvedOperand]:
+    name = parser.parse_unresolved_operand()
+    parser.parse_punctuation("=")
+    return name, parser.parse_unresolved_operand()
+
+
+class Case(IRDLOperation):
+    """`case` and `if`: the operand chooses the region; its results are the operation's."""
+
+    index = operand_def()
+    branches = var_region_def()
+    outputs = var_result_def()
+
+
+class Sort(GenericOperation):
+    arguments = var_operand_def()
+    comparator = region_def()
+    outputs = var_result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (number("dimension", "dim", default=-1), flag("is_stable", "is_stable"))
+
+
+class RngBitGenerator(HloOperation):
+    """`%state, %bits = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (...) -> (...)`"""
+
+    initial_state = operand_def()
+    output_state = result_def()
+    output = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (word("rng_algorithm", RngAlgorithm, "algorithm", "algorithm"),)
+
+
+class OptimizationBarrier(HloOperation):
+    """`%0, %1 = stablehlo.optimization_barrier %a, %b : tensor<..>, tensor<..>`"""
+
+    arguments = var_operand_def()
+    outputs = var_result_def()
+    TYPES: ClassVar[TypesForm] = SAME
+
+
+WHILE = define(While, "stablehlo.while")
+BRANCHES = {"case": define(Case, "stablehlo.case"), "if": define(Case, "stablehlo.if")}
+define_node(Sort, "stablehlo.sort")
+define_node(RngBitGenerator, "stablehlo.rng_bit_generator")
+define(OptimizationBarrier, "stablehlo.optimization_barrier")
+
+
+def _regions(importer: Importer, operation: Operation) -> tuple[list[Graph], list[SSAValue]]:
+    """The graphs of all regions over the same captured values, which are their last inputs."""
+    found = [importer.region(region) for region in operation.regions]
+    captured = list(dict.fromkeys(ssa for _, captures in found for ssa in captures))
+    for graph, captures in found:
+        own = len(graph.inputs) - len(captures)
+        inputs = dict(zip(captures, graph.inputs[own:], strict=True))
+        graph.inputs[own:] = [inputs[ssa] if ssa in inputs else _fresh(importer.value(ssa)) for ssa in captured]
+    return [graph for graph, _ in found], captured
+
+
+def _fresh(value: Value) -> Value:
+    return Value(value.type, value.name, value.sharding, value.loc)
+
+
+@imports("stablehlo.while")
+def _import_while(importer: Importer, operation: Operation) -> None:
+    """A loop that carries what it uses from outside, so that propagation sees it; behind that it stays outside, as it was printed."""
+    (condition, body), captured = _regions(importer, operation)
+    operands, outside = importer.values(operation.operands), importer.values(captured)
+    if importer.reading.module.stage != "import":
+        taken = [dict(zip(region.inputs[len(operands) :], outside, strict=True)) for region in (condition, body)]
+        condition, body = (with_outside(region, t) for region, t in zip((condition, body), taken, strict=True))
+    else:
+        body.outputs += body.inputs[len(operands) :]
+        operands += outside
+    types = [value.type for value in operands]
+    results = importer.emit("while", operands, types, {}, operation, (condition, body))
+    for ssa, value in zip(operation.results, results, strict=False):
+        importer.bind(ssa, value)
+
+
+@exports("while")
+def _export_while(exporter: Exporter, node: Node) -> Operation:
+    return build(exporter, node, WHILE)
+
+
+@imports("stablehlo.case", "stablehlo.if")
+def _import_branches(importer: Importer, operation: Operation) -> None:
+    graphs, captured = _regions(importer, operation)
+    operands = [*operation.operands, *captured]
+    importer.convert(operation, operation.name.partition(".")[2], operands=operands, regions=tuple(graphs))
+
+
+@exports("case", "if")
+def _export_branches(exporter: Exporter, node: Node) -> Operation:
+    index, *outside = exporter.operands(node)
+    regions = [Region(_branch(exporter, region, outside)) for region in node.regions]
+    return BRANCHES[node.op].create(operands=[index], result_types=exporter.types(node.results), regions=regions)
+
+
+def _branch(exporter: Exporter, region: Graph, outside: Sequence[SSAValue]) -> Block:
+    """A region without arguments: its inputs are the values outside."""
+    return exporter.block(region, RETURN, outside)
+
+
+@imports("stablehlo.sort")
+def _import_sort(importer: Importer, operation: Operation) -> None:
+    attrs = values_of(operation)
+    rank = importer.type(operation.operands[0]).rank if operation.operands else 0
+    attrs["dim"] += rank if attrs["dim"] < 0 else 0
+    importer.convert(operation, "sort", attrs, regions=closed_regions(importer, operation))
+
+
+@imports("stablehlo.optimization_barrier")
+def _import_barrier(importer: Importer, operation: Operation) -> None:
+    """It orders XLA's scheduling and means nothing else: the results are the operands."""
+    for result, operand in zip(operation.results, operation.operands, strict=False):
+        importer.bind(result, importer.value(operand))

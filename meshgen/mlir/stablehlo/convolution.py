@@ -1,0 +1,136 @@
+"""Convolutions of StableHLO."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from xdsl.ir import Attribute, Operation
+from xdsl.irdl import operand_def, result_def
+from xdsl.parser import UnresolvedOperand
+from xdsl.printer import Printer
+
+from meshgen.ir.graph import Node
+from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.parser import TextParser
+from meshgen.mlir.registries import exports, imports
+from meshgen.mlir.stablehlo.attributes import ConvolutionDimensions, array, flags, integers
+from meshgen.mlir.stablehlo.base import HloOperation, Properties, build, define, values_of
+from meshgen.mlir.stablehlo.contraction import convert_alike
+from meshgen.mlir.stablehlo.fields import Field, number, precisions
+from meshgen.mlir.stablehlo.window_ops import filled, padding, per_dim, sides
+
+_WINDOW = re.compile(r"\{([^{}]*)\}")
+_WINDOW_PART = re.compile(r"(\w+)\s*=\s*(\[[^=]*\])")
+_WINDOW_LISTS = {
+    "stride": "window_strides",
+    "pad": "padding",
+    "lhs_dilate": "lhs_dilation",
+    "rhs_dilate": "rhs_dilation",
+    "reverse": "window_reversal",
+}
+_LETTERS = (
+    ("input", "b", "batch", "f", "feature"),
+    ("kernel", "o", "output_feature", "i", "input_feature"),
+    ("output", "b", "batch", "f", "feature"),
+)
+
+
+class Convolution(HloOperation):
+    """`stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1], window = {...} {...}`"""
+
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *(per_dim(name, name, 1, "window") for name in ("window_strides", "lhs_dilation", "rhs_dilation")),
+        sides("window"),
+        per_dim("window_reversal", "window_reversal", 0, "window", flags),
+        Field("dimension_numbers", keyword="dim_numbers", kind=ConvolutionDimensions),
+        number("feature_group_count", "feature_group_count"),
+        number("batch_group_count", "batch_group_count"),
+        precisions(),
+    )
+
+    @classmethod
+    def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
+        parser.parse_punctuation("(")
+        operands = parser.parse_values()
+        parser.parse_punctuation(")")
+        parser.parse_keyword("dim_numbers")
+        parser.parse_punctuation("=")
+        properties: Properties = {
+            "dimension_numbers": ConvolutionDimensions(ConvolutionDimensions.parse_parameter(parser))
+        }
+        parser.parse_clause("window")
+        for name, words in _WINDOW_PART.findall(parser.scan(_WINDOW, "window in braces expected")[1]):
+            if name not in _WINDOW_LISTS:
+                parser.fail(f"a window has no '{name}'")
+            properties[_WINDOW_LISTS[name]] = _window_list(name, re.findall(r"-?\d+|true|false", words))
+        return operands, properties
+
+    def head(self, printer: Printer) -> None:
+        numbering = self.properties["dimension_numbers"]
+        assert isinstance(numbering, ConvolutionDimensions)
+        printer.print_operands(self.operands)
+        printer.print_string(f" dim_numbers = {numbering.text()}, window = {{")
+        parts = [(word, self.properties.get(name)) for word, name in _WINDOW_LISTS.items()]
+        printer.print_string(", ".join(f"{word} = {_window_text(word, part)}" for word, part in parts if part))
+        printer.print_string("}")
+
+
+def _window_list(name: str, words: Sequence[str]) -> Attribute:
+    if name == "reverse":
+        return flags([word == "true" for word in words])
+    numbers = [int(word) for word in words]
+    return padding(numbers[::2], numbers[1::2]) if name == "pad" else array(numbers)
+
+
+def _window_text(name: str, attribute: Attribute) -> str:
+    values = list(integers(attribute))
+    if name == "reverse":
+        return f"[{', '.join('true' if value else 'false' for value in values)}]"
+    return str([list(pair) for pair in zip(values[::2], values[1::2], strict=True)] if name == "pad" else values)
+
+
+CONVOLUTION = define(Convolution, "stablehlo.convolution")
+
+
+@imports("stablehlo.convolution")
+def _import_convolution(importer: Importer, operation: Operation) -> None:
+    attrs = numbered(importer, operation)
+    if attrs is not None:
+        convert_alike(importer, operation, "convolution", attrs)
+
+
+def numbered(importer: Importer, operation: Operation) -> dict[str, Any] | None:
+    """The attributes of a convolution's node; None, and a fault, where its dims are not numbered."""
+    attrs = filled(values_of(operation), importer.type(operation.operands[0]).rank - 2)
+    attrs["window_reversal"] = tuple(int(bool(flag)) for flag in attrs["window_reversal"])
+    numbering = operation.properties["dimension_numbers"]
+    assert isinstance(numbering, ConvolutionDimensions)
+    for (side, first, first_name, second, second_name), words in zip(_LETTERS, numbering.data, strict=True):
+        if sorted(words) != sorted([first, second, *map(str, range(len(words) - 2))]):
+            importer.fault("MG0104", f"{numbering.text()} does not number the dims", operation)
+            return None
+        attrs[f"{side}_{first_name}"], attrs[f"{side}_{second_name}"] = words.index(first), words.index(second)
+        attrs[f"{side}_spatial"] = tuple(words.index(str(number)) for number in range(len(words) - 2))
+    return attrs
+
+
+@exports("convolution")
+def _export_convolution(exporter: Exporter, node: Node) -> Operation:
+    return build(exporter, node, CONVOLUTION, dimension_numbers=numbering_of(node))
+
+
+def numbering_of(node: Node) -> ConvolutionDimensions:
+    """What each dim of input, kernel and output of a convolution is."""
+    return ConvolutionDimensions(tuple(_letters(node, *words) for words in _LETTERS))
+
+
+def _letters(node: Node, side: str, first: str, first_name: str, second: str, second_name: str) -> tuple[str, ...]:
+    """What each dim of a side is: two letters and the numbers of the spatial dims."""
+    found = {node.attrs[f"{side}_{first_name}"]: first, node.attrs[f"{side}_{second_name}"]: second}
+    found |= {dim: str(number) for number, dim in enumerate(node.attrs[f"{side}_spatial"])}
+    return tuple(found[dim] for dim in range(len(found)))

@@ -1,0 +1,190 @@
+"""Operations of StableHLO that ask for sizes or take them as operands: `dynamic_reshape`, `get_dimension_size`, ...
+
+Where the result's type says all sizes the static form is made at once; else the node stays until sizes are given.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from xdsl.ir import Operation
+from xdsl.irdl import operand_def, region_def, result_def, var_operand_def, var_result_def
+
+from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.mlir.arith.payload import Builder, finish
+from meshgen.mlir.constants import known_array
+from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.registries import exports, imports
+from meshgen.mlir.stablehlo.attributes import flags, integer_of
+from meshgen.mlir.stablehlo.base import (
+    GenericOperation,
+    build,
+    closed_regions,
+    define,
+    define_node,
+    values_of,
+)
+from meshgen.mlir.stablehlo.calls import called_region
+from meshgen.mlir.stablehlo.contraction import GATHER_NUMBERS
+from meshgen.mlir.stablehlo.convolution import Convolution, numbered, numbering_of
+from meshgen.mlir.stablehlo.fields import Field, flag, listed, number, unread
+from meshgen.mlir.stablehlo.movement import Movement
+from meshgen.mlir.stablehlo.window_ops import per_dim
+from meshgen.sizes.size_ops import STATIC, attributes_of
+
+
+class GetDimensionSize(Movement):
+    """`stablehlo.get_dimension_size %x, dim = 1 : (...) -> tensor<i32>`"""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (number("dimension", "dim", "dim"),)
+
+
+class DynamicIota(Movement):
+    """`stablehlo.dynamic_iota %n, dim = 0 : (...) -> ...`"""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (number("iota_dimension", "dim", "dim"),)
+
+
+class DynamicBroadcast(Movement):
+    """`stablehlo.dynamic_broadcast_in_dim %x, %n, dims = [1] : (...) -> ...`"""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        listed("broadcast_dimensions", "dims", "dims"),
+        *unread("known_expanding_dimensions", "known_nonexpanding_dimensions"),
+    )
+
+
+class DynamicGather(GenericOperation):
+    operand = operand_def()
+    start_indices = operand_def()
+    slice_sizes = operand_def()
+    result = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (GATHER_NUMBERS, flag("indices_are_sorted", "indices_are_sorted"))
+
+
+class DynamicReduceWindow(GenericOperation):
+    """Behind tensors and initial values: sizes, strides, dilations of the operand and of windows, and the padding.
+
+    JAX writes it as a custom call, whose function is the region.
+    """
+
+    arguments = var_operand_def()
+    outputs = var_result_def()
+    body = region_def()
+
+
+class DynamicConv(GenericOperation):
+    """A convolution whose padding is the last operand."""
+
+    arguments = var_operand_def()
+    result = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *(per_dim(name, name, 1) for name in ("window_strides", "lhs_dilation", "rhs_dilation")),
+        per_dim("window_reversal", "window_reversal", 0, write=flags),
+        *Convolution.FIELDS[-4:],
+    )
+
+
+class SetDimensionSize(Movement):
+    """`stablehlo.set_dimension_size %x, %n, dim = 1 : (...) -> ...`"""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = GetDimensionSize.FIELDS
+
+
+for _name in ("dynamic_reshape", "dynamic_pad", "real_dynamic_slice"):
+    define_node(Movement, f"stablehlo.{_name}")
+define_node(GetDimensionSize, "stablehlo.get_dimension_size")
+define_node(DynamicIota, "stablehlo.dynamic_iota")
+define_node(DynamicBroadcast, "stablehlo.dynamic_broadcast_in_dim")
+define_node(DynamicGather, "stablehlo.dynamic_gather")
+define_node(DynamicReduceWindow, "stablehlo.dynamic_reduce_window")
+DYNAMIC_CONV = define(DynamicConv, "stablehlo.dynamic_conv")
+define(SetDimensionSize, "stablehlo.set_dimension_size")
+
+
+@imports("stablehlo.dynamic_pad", "stablehlo.real_dynamic_slice", "stablehlo.dynamic_gather")
+def _import_of_lists(importer: Importer, operation: Operation) -> None:
+    """The static form where the last operands, which say its lists, are constants."""
+    _convert(importer, operation, operation.name.partition(".")[2], values_of(operation))
+
+
+def _convert(importer: Importer, operation: Operation, name: str, attrs: dict[str, Any], regions: tuple[Graph, ...] = ()) -> None:  # fmt: skip
+    op, names = STATIC[name]
+    found = [known_array(importer, ssa) for ssa in operation.operands[-len(names) :]]
+    lists = [tuple(int(n) for n in each.reshape(-1)) for each in found if each is not None]
+    if len(lists) == len(names):
+        attrs |= attributes_of(names, lists)
+        importer.convert(operation, op, attrs, operands=operation.operands[: -len(names)], regions=regions)
+    else:
+        importer.convert(operation, name, attrs, regions=regions)
+
+
+@imports("stablehlo.dynamic_reduce_window")
+def _import_window(importer: Importer, operation: Operation) -> None:
+    _convert(importer, operation, "dynamic_reduce_window", {}, closed_regions(importer, operation))
+
+
+def called_reduce_window(importer: Importer, operation: Operation) -> None:
+    """The custom call @stablehlo.dynamic_reduce_window: the function that it names folds two elements."""
+    region = called_region(operation)
+    if region is None:
+        importer.fault("MG0104", "@stablehlo.dynamic_reduce_window names no function of the module", operation)
+        for result in operation.results:
+            importer.bind(result, Value(importer.type(result)))
+        return
+    _convert(importer, operation, "dynamic_reduce_window", {}, (importer.region(region)[0],))
+
+
+@imports("stablehlo.dynamic_conv")
+def _import_conv(importer: Importer, operation: Operation) -> None:
+    if (attrs := numbered(importer, operation)) is not None:
+        _convert(importer, operation, "dynamic_conv", attrs)
+
+
+@exports("dynamic_conv")
+def _export_conv(exporter: Exporter, node: Node) -> Operation:
+    return build(exporter, node, DYNAMIC_CONV, dimension_numbers=numbering_of(node))
+
+
+@imports("stablehlo.set_dimension_size")
+def _import_set_size(importer: Importer, operation: Operation) -> None:
+    """The first rows of a dim, as many as the second operand says."""
+    (x, count), dim = importer.values(operation.operands), values_of(operation)["dim"]
+    known = known_array(importer, operation.operands[1])
+    if known is not None and None not in x.type.shape:
+        limit = tuple(int(known) if d == dim else size for d, size in enumerate(x.type.sizes))
+        attrs = {"start": (0,) * x.type.rank, "limit": limit, "stride": (1,) * x.type.rank}
+        importer.convert(operation, "slice", attrs, operands=operation.operands[:1])
+        return
+    builder, row = Builder(importer, operation), TensorType((1,), "i32")
+    sizes: list[Value] = []
+    for d in range(x.type.rank):
+        size = builder.node("get_dimension_size", [x], row.with_shape(()), dim=d)
+        sizes.append(builder.reshape(builder.convert(count, "i32") if d == dim else size, (1,)))
+    rank = TensorType((x.type.rank,), "i32")
+    limit = builder.node("concatenate", sizes, rank, dim=0)
+    start, stride = builder.constant(0, rank), builder.constant(1, rank)
+    shape = [None if d == dim else size for d, size in enumerate(x.type.shape)]
+    finish(importer, operation, builder.node("real_dynamic_slice", [x, start, limit, stride], x.type.with_shape(shape)))
+
+
+@imports("stablehlo.dynamic_reshape", "stablehlo.dynamic_iota", "stablehlo.dynamic_broadcast_in_dim")
+def _import_of_shape(importer: Importer, operation: Operation) -> None:
+    """Where the type of the result has all sizes, the operand that says them is not looked at."""
+    name, attrs = operation.name.partition(".")[2], values_of(operation)
+    if None in importer.type(operation.results[0]).shape:
+        importer.convert(operation, name, attrs)
+    else:
+        importer.convert(operation, name.removeprefix("dynamic_"), attrs, operands=operation.operands[:-1])
+
+
+@imports("stablehlo.get_dimension_size")
+def _import_size(importer: Importer, operation: Operation) -> None:
+    """A number where the size is known."""
+    kind, dim = importer.type(operation.operands[0]), integer_of(operation.properties.get("dimension"))
+    size = kind.shape[dim] if 0 <= dim < kind.rank else None
+    if size is None:
+        importer.convert(operation, "get_dimension_size", {"dim": dim})
+    else:
+        value = Builder(importer, operation).constant(size, importer.type(operation.results[0]))
+        finish(importer, operation, value)

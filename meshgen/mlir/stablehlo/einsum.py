@@ -1,0 +1,188 @@
+"""Operations of StableHLO that older programs have: einsum, unary_einsum, torch_index_select and broadcast.
+
+They are written out in others when they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects import builtin
+from xdsl.ir import Operation
+from xdsl.irdl import operand_def, result_def
+
+from meshgen.ir.graph import TensorType, Value
+from meshgen.mlir.arith.payload import Builder, finish
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.registries import imports
+from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, define, values_of
+from meshgen.mlir.stablehlo.fields import Field, listed, number
+
+_CONFIG = Field(
+    "einsum_config",
+    keyword="config",
+    read=lambda parser: builtin.StringAttr(parser.parse_str_literal()),
+    kind=builtin.StringAttr,
+)
+
+
+class Einsum(HloOperation):
+    """`stablehlo.einsum %a, %b, config = "ab,bc->ac" : (...) -> ...`"""
+
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (_CONFIG,)
+
+
+class UnaryEinsum(HloOperation):
+    """`stablehlo.unary_einsum %a, config = "ab->a" : (...) -> ...`"""
+
+    operand = operand_def()
+    result = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (_CONFIG,)
+
+
+class TorchIndexSelect(GenericOperation):
+    operand = operand_def()
+    index = operand_def()
+    result = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (number("dim", "dim"), number("batch_dims", "batch_dims"))
+
+
+class Broadcast(HloOperation):
+    """`stablehlo.broadcast %x, sizes = [2, 3] : (tensor<4xf32>) -> tensor<2x3x4xf32>`"""
+
+    operand = operand_def()
+    result = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (listed("broadcast_sizes", "sizes", "sizes"),)
+
+
+define(Einsum, "stablehlo.einsum")
+define(UnaryEinsum, "stablehlo.unary_einsum")
+define(TorchIndexSelect, "stablehlo.torch_index_select")
+define(Broadcast, "stablehlo.broadcast")
+
+
+@imports("stablehlo.broadcast")
+def _import_broadcast(importer: Importer, operation: Operation) -> None:
+    """New dims stand before those of the operand."""
+    ahead = len(values_of(operation)["sizes"])
+    rank = importer.type(operation.operands[0]).rank
+    importer.convert(operation, "broadcast_in_dim", {"dims": tuple(range(ahead, ahead + rank))})
+
+
+@imports("stablehlo.torch_index_select")
+def _import_index_select(importer: Importer, operation: Operation) -> None:
+    """Rows of dim `dim` by number; the first `batch_dims` dims of both operands go together."""
+    attrs = values_of(operation)
+    (x, index), dim, batch = importer.values(operation.operands), attrs["dim"], attrs["batch_dims"]
+    dim += x.type.rank if dim < 0 else 0
+    batch += index.type.rank if batch < 0 else 0
+    if not 0 <= batch <= dim < x.type.rank or batch > index.type.rank:
+        message = f"{operation.name}: dim {dim} and {batch} batch dims of {x.type} and {index.type}"
+        importer.fault("MG0104", message, operation)
+        return
+    kept = [d for d in range(x.type.rank) if d != dim and d >= batch]
+    inside = index.type.rank - batch  # dims of the result that the index has, behind those before `dim`
+    numbering = {
+        "offset_dims": tuple(d if d < dim else d - 1 + inside for d in kept),
+        "collapsed_slice_dims": (dim,),
+        "operand_batching_dims": tuple(range(batch)),
+        "start_indices_batching_dims": tuple(range(batch)),
+        "start_index_map": (dim,),
+        "index_vector_dim": index.type.rank,
+        "slice_sizes": tuple(1 if d == dim or d < batch else size for d, size in enumerate(x.type.shape)),
+        "indices_are_sorted": False,
+    }
+    importer.convert(operation, "gather", numbering)
+
+
+@imports("stablehlo.einsum", "stablehlo.unary_einsum")
+def _import_einsum(importer: Importer, operation: Operation) -> None:
+    """Each side loses its diagonals and the dims that it alone has; then a dot, and a transpose."""
+    config = operation.properties["einsum_config"]
+    assert isinstance(config, builtin.StringAttr)
+    values = importer.values(operation.operands)
+    words = _words(config.data, [value.type.rank for value in values])
+    if words is None:
+        texts = ", ".join(str(value.type) for value in values)
+        importer.fault("MG0104", f"{operation.name}: '{config.data}' does not fit ({texts})", operation)
+        importer.bind(operation.results[0], Value(importer.type(operation.results[0])))
+        return
+    builder, (sides, wanted) = Builder(importer, operation), words
+    if len(values) == 1:
+        value, word = _summed(builder, values[0], sides[0], wanted)
+    else:
+        (left, first), (right, second) = (
+            _summed(builder, values[i], sides[i], wanted + sides[1 - i]) for i in range(2)
+        )
+        value, word = _multiplied(builder, left, first, right, second, wanted)
+    perm = tuple(word.index(letter) for letter in wanted)
+    if perm != tuple(range(len(perm))):
+        kind = value.type.with_shape(value.type.shape[d] for d in perm)
+        value = builder.node("transpose", [value], kind, perm=perm)
+    finish(importer, operation, value)
+
+
+def _words(config: str, ranks: Sequence[int]) -> tuple[list[str], str] | None:
+    """A letter for each dim of the operands and of the result; `...` are dims of their own, before one has no letter."""
+    left, arrow, wanted = config.replace(" ", "").partition("->")
+    sides = left.split(",")
+    if not arrow or len(sides) != len(ranks):
+        return None
+    hidden = [
+        rank - len(side.replace("...", "")) if "..." in side else 0 for side, rank in zip(sides, ranks, strict=True)
+    ]
+    if min(hidden) < 0:
+        return None
+    others = [chr(0x100 + i) for i in range(max(hidden))]  # letters that no program writes
+    full = [side.replace("...", "".join(others[len(others) - n :])) for side, n in zip(sides, hidden, strict=True)]
+    result = wanted.replace("...", "".join(others))
+    known = set("".join(full))
+    if len(set(result)) != len(result) or not set(result) <= known:
+        return None
+    return (full, result) if [len(word) for word in full] == list(ranks) else None
+
+
+def _summed(builder: Builder, value: Value, word: str, kept: str) -> tuple[Value, str]:
+    """The value with a letter once, and summed over letters that nothing else has."""
+    for letter in dict.fromkeys(word):
+        while word.count(letter) > 1:
+            value, word = _diagonal(builder, value, word, letter)
+    dims = tuple(d for d, letter in enumerate(word) if letter not in kept)
+    return (_sum(builder, value, dims), "".join(x for x in word if x in kept)) if dims else (value, word)
+
+
+def _sum(builder: Builder, value: Value, dims: Sequence[int]) -> Value:
+    kind = value.type.with_shape(size for d, size in enumerate(value.type.shape) if d not in dims)
+    zero = builder.constant(0, value.type.with_shape(()))
+    return builder.node("reduce", [value, zero], kind, dims=tuple(dims), kind="add")
+
+
+def _diagonal(builder: Builder, value: Value, word: str, letter: str) -> tuple[Value, str]:
+    """Of two dims that have one letter: the last goes."""
+    first, second = word.index(letter), word.rindex(letter)
+    places = TensorType(value.type.shape, "i32")
+    rows, columns = (builder.node("iota", [], places, dim=d) for d in (first, second))
+    only = builder.select(builder.compare("EQ", rows, columns), value, builder.constant(0, value.type))
+    return _sum(builder, only, [second]), word[:second] + word[second + 1 :]
+
+
+def _multiplied(builder: Builder, left: Value, first: str, right: Value, second: str, wanted: str) -> tuple[Value, str]:
+    """Letters of both sides are batches where the result has them, else they are summed over."""
+    common = [letter for letter in first if letter in second]
+    batch, contracted = [x for x in common if x in wanted], [x for x in common if x not in wanted]
+    attrs = {
+        "lhs_batch": tuple(map(first.index, batch)),
+        "rhs_batch": tuple(map(second.index, batch)),
+        "lhs_contract": tuple(map(first.index, contracted)),
+        "rhs_contract": tuple(map(second.index, contracted)),
+    }
+    rest = [[(letter, size) for letter, size in zip(word, value.type.shape, strict=True) if letter not in common]
+            for word, value in ((first, left), (second, right))]  # fmt: skip
+    letters = [(x, left.type.shape[first.index(x)]) for x in batch] + rest[0] + rest[1]
+    kind = left.type.with_shape(size for _, size in letters)
+    found = builder.node("dot_general", [left, right], kind, **attrs, precision=())
+    return found, "".join(letter for letter, _ in letters)

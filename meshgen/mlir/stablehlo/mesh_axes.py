@@ -1,0 +1,168 @@
+"""Replica groups by axes of a mesh: `#stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "x">]>`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, SymbolRefAttr
+from xdsl.ir import Attribute, Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.parser import TextParser
+from meshgen.mlir.stablehlo.attributes import ATTRIBUTES, integers
+
+_Read = Callable[[], object]
+
+
+class AxisRef(Data[str]):
+    """An axis, or a part of one, as meshes have them: `x`, `x:(1)2`."""
+
+
+@dataclass(frozen=True)
+class MeshInPlace:
+    """A mesh that is written where it is used."""
+
+    axes: tuple[tuple[str, int], ...]
+    device_ids: tuple[int, ...] | None = None
+
+
+def _fields(parser: AttrParser, **readers: _Read) -> dict[str, Any]:
+    """`<name = value, ...>`, each field at most once."""
+    found: dict[str, Any] = {}
+
+    def field() -> None:
+        name = parser.parse_identifier()
+        if name not in readers or name in found:
+            parser.raise_error(f"a field of {', '.join(readers)} expected, each once")
+        parser.parse_punctuation("=")
+        found[name] = readers[name]()
+
+    parser.parse_comma_separated_list(parser.Delimiter.ANGLE, field)
+    return found
+
+
+def _part(parser: AttrParser) -> str:
+    """`(1)2`"""
+    parser.parse_punctuation("(")
+    before = parser.parse_integer(allow_boolean=False)
+    parser.parse_punctuation(")")
+    return f":({before}){parser.parse_integer(allow_boolean=False)}"
+
+
+def parse_part(parser: AttrParser) -> str:
+    """`(1)2`, or `#stablehlo.sub_axis_info<(1)2>`."""
+    assert isinstance(parser, TextParser)
+    if not parser.at_attribute():
+        return _part(parser)
+    found = parser.parse_attribute()
+    return found.data if isinstance(found, SubAxisInfo) else parser.raise_error("part of an axis expected")
+
+
+def _list_of(parser: AttrParser, kind: type[Attribute]) -> tuple[Any, ...]:
+    found = parser.parse_attribute()
+    if not isinstance(found, ArrayAttr) or not all(isinstance(each, kind) for each in found.data):
+        parser.raise_error(f"list of #{kind.name} expected")
+    return tuple(each.data for each in found.data)
+
+
+@irdl_attr_definition
+class SubAxisInfo(Data[str]):
+    """`<(1)2>`"""
+
+    name = "stablehlo.sub_axis_info"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        with parser.in_angle_brackets():
+            return _part(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data.removeprefix(':')}>")
+
+
+@irdl_attr_definition
+class HloAxisRef(AxisRef):
+    """`<name = "x", sub_axis_info = (1)2>`"""
+
+    name = "stablehlo.axis_ref"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        found = _fields(parser, name=parser.parse_str_literal, sub_axis_info=lambda: parse_part(parser))
+        return found.get("name", "") + found.get("sub_axis_info", "")
+
+    def print_parameter(self, printer: Printer) -> None:
+        name, colon, part = self.data.partition(":")
+        printer.print_string(f'<name = "{name}"' + (f", sub_axis_info = {part}>" if colon else ">"))
+
+
+@irdl_attr_definition
+class MeshAxis(Data[tuple[str, int]]):
+    """`<name = "x", size = 2>`"""
+
+    name = "stablehlo.mesh_axis"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[str, int]:
+        found = _fields(parser, name=parser.parse_str_literal, size=parser.parse_integer)
+        return found.get("name", ""), found.get("size", 0)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f'<name = "{self.data[0]}", size = {self.data[1]}>')
+
+
+@irdl_attr_definition
+class HloMesh(Data[MeshInPlace]):
+    """`<axes = [#stablehlo.mesh_axis<name = "x", size = 2>], device_ids = dense<[1, 0]> : tensor<2xi64>>`"""
+
+    name = "stablehlo.mesh"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> MeshInPlace:
+        def device_ids() -> tuple[int, ...]:
+            found = parser.parse_attribute()
+            if not isinstance(found, DenseElements | DenseArrayBase | ArrayAttr):
+                parser.raise_error("list of devices expected")
+            return integers(found)
+
+        found = _fields(parser, axes=lambda: _list_of(parser, MeshAxis), device_ids=device_ids)
+        return MeshInPlace(found.get("axes", ()), found.get("device_ids"))
+
+    def print_parameter(self, printer: Printer) -> None:
+        axes = ", ".join(f'#stablehlo.mesh_axis<name = "{name}", size = {size}>' for name, size in self.data.axes)
+        ids = self.data.device_ids
+        printer.print_string(f"<axes = [{axes}]" + (f", device_ids = {list(ids)}>" if ids is not None else ">"))
+
+
+@irdl_attr_definition
+class ReplicaGroupMeshAxes(Data[tuple[str | MeshInPlace, tuple[str, ...]]]):
+    """The mesh, by its name or in place, and the axes along which its devices are in a group."""
+
+    name = "stablehlo.replica_group_mesh_axes"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[str | MeshInPlace, tuple[str, ...]]:
+        def mesh() -> str | MeshInPlace:
+            found = parser.parse_attribute()
+            if not isinstance(found, SymbolRefAttr | HloMesh):
+                parser.raise_error("the name of a mesh, or #stablehlo.mesh<...>, expected")
+            return found.data if isinstance(found, HloMesh) else found.string_value()
+
+        found = _fields(parser, mesh=mesh, mesh_name=mesh, axes=lambda: _list_of(parser, AxisRef))
+        return found.get("mesh", found.get("mesh_name", "")), found.get("axes", ())
+
+    def print_parameter(self, printer: Printer) -> None:
+        mesh, axes = self.data
+        printer.print_string("<mesh = ")
+        printer.print_attribute(HloMesh(mesh) if isinstance(mesh, MeshInPlace) else SymbolRefAttr(mesh))
+        printer.print_string(", axes = ")
+        printer.print_attribute(ArrayAttr([HloAxisRef(axis) for axis in axes]))
+        printer.print_string(">")
+
+
+ATTRIBUTES.extend((SubAxisInfo, HloAxisRef, MeshAxis, HloMesh, ReplicaGroupMeshAxes))

@@ -1,0 +1,98 @@
+"""The attribute `mhlo.sharding`: annotations of arguments, results, operations and of `custom_call @Sharding`."""
+
+from __future__ import annotations
+
+import re
+
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute, Operation
+
+from meshgen.errors import Diagnostic
+from meshgen.ir.graph import Annotation
+from meshgen.mlir import registries
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.reading import Reading, Slot
+from meshgen.mlir.stablehlo.calls import target_of
+from meshgen.mlir.stablehlo.xla_shardings import mesh_of, sharding_of
+from meshgen.spec import Sharding
+
+NAME = "mhlo.sharding"
+_OPEN = re.compile(r"unspecified_dims=\[([\d,]*)\]")
+_HINT = "give the mesh of the program with --mesh, or write the sharding as sdy.sharding"
+
+
+def _find_mesh(reading: Reading, top: Operation) -> None:
+    """Declare the mesh that the shardings of a module without one are over."""
+    texts = [text for operation in top.walk() for text in _texts(operation)]
+    found = mesh_of(texts)
+    if found is not None:
+        fitting = [mesh for mesh in reading.given if mesh.is_static and mesh.size == found.size]
+        reading.declare_mesh(found.name, fitting[0] if len(reading.given) == 1 and fitting else found, top)
+
+
+def _texts(operation: Operation) -> list[str]:
+    attributes = [operation.attributes.get(NAME)]
+    for name in ("arg_attrs", "res_attrs"):
+        entries = operation.properties.get(name)
+        if isinstance(entries, builtin.ArrayAttr):
+            attributes += [e.data.get(NAME) for e in entries.data if isinstance(e, builtin.DictionaryAttr)]
+    return [attribute.data for attribute in attributes if isinstance(attribute, builtin.StringAttr)]
+
+
+def _sharding(reading: Reading, attribute: Attribute, rank: int) -> Sharding:
+    """Raises ValueError with the fault."""
+    text = attribute.data if isinstance(attribute, builtin.StringAttr) else ""
+    try:
+        return sharding_of(text, rank, reading.module.mesh)
+    except ValueError as error:
+        raise ValueError(f"the sharding '{text}': {error}") from error
+
+
+def _read_slot(reading: Reading, attribute: Attribute, slot: Slot) -> None:
+    try:
+        sharding = _sharding(reading, attribute, slot.type.rank)
+    except ValueError as error:
+        reading.faults.append(Diagnostic("MG0204", str(error), slot.loc, hint=_HINT))
+        return
+    if reading.module.mesh.axes:
+        reading.annotate(slot, Annotation(sharding, True, (), slot.loc))
+
+
+def constrain(importer: Importer, operation: Operation) -> None:
+    """`custom_call @Sharding`: the annotation of its operand for what follows; dims may be left open."""
+    kind, config = importer.type(operation.results[0]), operation.properties.get("backend_config")
+    listed = _OPEN.search(config.data) if isinstance(config, builtin.StringAttr) else None
+    free = [int(word) for word in listed[1].split(",") if word] if listed else []
+    if (attrs := _attrs(importer, operation, kind.rank, tuple(d in free for d in range(kind.rank)))) is None:
+        importer.bind(operation.results[0], importer.value(operation.operands[0]))
+    else:
+        importer.convert(operation, "annotate", attrs)
+
+
+def _attrs(importer: Importer, operation: Operation, rank: int, free: tuple[bool, ...]) -> dict[str, object] | None:
+    """The attributes of the annotation; None where there is nothing to say, or a fault was found."""
+    try:
+        sharding = _sharding(importer.reading, operation.attributes[NAME], rank)
+    except ValueError as error:
+        importer.fault("MG0204", str(error), operation, _HINT)
+        return None
+    if not importer.reading.module.mesh.axes:
+        return None
+    return {"sharding": sharding, "required": True, "as_result": True, "open_dims": free if any(free) else ()}
+
+
+def _read_result(importer: Importer, operation: Operation, attribute: Attribute) -> None:
+    """On another operation it is about the only result."""
+    is_call = operation.name == "stablehlo.custom_call" and target_of(operation) == "Sharding"
+    if is_call or len(operation.results) != 1:
+        return
+    value = importer.value(operation.results[0])
+    if (attrs := _attrs(importer, operation, value.type.rank, ())) is not None:
+        (annotated,) = importer.emit("annotate", [value], [value.type], attrs, operation)
+        annotated.name, value.name = value.name, ""
+        importer.bind(operation.results[0], annotated)
+
+
+registries.MESH_FINDERS.append(_find_mesh)
+registries.ARG_ATTRS[NAME] = _read_slot
+registries.RESULT_ATTRS[NAME] = _read_result

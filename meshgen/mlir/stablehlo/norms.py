@@ -1,0 +1,159 @@
+"""Batch normalisation of StableHLO, written out when it is read: statistics over all dims but that of the features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects import builtin
+from xdsl.ir import Operation
+from xdsl.irdl import result_def, var_operand_def
+
+from meshgen.ir.graph import TensorType, Value, is_float
+from meshgen.mlir.arith.payload import Builder
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.registries import imports
+from meshgen.mlir.stablehlo.attributes import integer_of
+from meshgen.mlir.stablehlo.base import GenericOperation, define
+from meshgen.mlir.stablehlo.fields import Field, number
+
+
+class Inference(GenericOperation):
+    """Of (x, scale, offset, mean, variance)."""
+
+    arguments = var_operand_def()
+    result = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("epsilon", kind=builtin.FloatAttr),
+        number("feature_index", "feature"),
+    )
+
+
+class Training(GenericOperation):
+    """Of (x, scale, offset): the result, the mean and the variance."""
+
+    arguments = var_operand_def()
+    output = result_def()
+    batch_mean = result_def()
+    batch_var = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = Inference.FIELDS
+
+
+class Gradient(GenericOperation):
+    """Of (x, scale, mean, variance, gradient of the result): those of x, of scale and of offset."""
+
+    arguments = var_operand_def()
+    grad_operand = result_def()
+    grad_scale = result_def()
+    grad_offset = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = Inference.FIELDS
+
+
+define(Inference, "stablehlo.batch_norm_inference")
+define(Training, "stablehlo.batch_norm_training")
+define(Gradient, "stablehlo.batch_norm_grad")
+
+
+@dataclass(frozen=True)
+class _Norm:
+    """The operation as nodes over tensors of the shape of x."""
+
+    builder: Builder
+    kind: TensorType
+    feature: int
+    epsilon: float
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        return tuple(d for d in range(self.kind.rank) if d != self.feature)
+
+    def spread(self, value: Value) -> Value:
+        return self.builder.broadcast(value, self.kind.shape, (self.feature,))
+
+    def total(self, value: Value) -> Value:
+        """The sum over all dims but that of the features."""
+        zero = self.builder.constant(0, self.kind.with_shape(()))
+        kind = self.kind.with_shape((self.kind.shape[self.feature],))
+        return self.builder.node("reduce", [value, zero], kind, dims=self.dims, kind="add")
+
+    def mean(self, value: Value) -> Value:
+        count = math.prod(self.kind.sizes[d] for d in self.dims)
+        total = self.total(value)
+        return self.builder.apply("divide", total, self.builder.constant(count, total.type))
+
+    def times(self, *values: Value) -> Value:
+        first, *others = values
+        for other in others:
+            first = self.builder.apply("multiply", first, other)
+        return first
+
+    def less(self, left: Value, right: Value) -> Value:
+        return self.builder.apply("subtract", left, right)
+
+    def scales(self, variance: Value) -> Value:
+        """1 / sqrt(variance + epsilon)"""
+        moved = self.builder.apply("add", variance, self.builder.constant(self.epsilon, variance.type))
+        return self.builder.apply("rsqrt", moved)
+
+
+def _norm(importer: Importer, operation: Operation, count: int) -> tuple[_Norm, Sequence[Value]] | None:
+    """The operation and its operands; None, and a fault, where they do not fit."""
+    values = importer.values(operation.operands)
+    feature, epsilon = integer_of(operation.properties["feature_index"]), operation.properties["epsilon"]
+    kind = values[0].type if values else TensorType((), "f32")
+    fits = len(values) == count and is_float(kind.dtype) and 0 <= feature < kind.rank and None not in kind.shape
+    row = TensorType((kind.shape[feature],), kind.dtype) if fits else kind
+    sizes = [kind, row, row, row, kind if operation.name.endswith("grad") else row][:count]
+    if not fits or [value.type for value in values] != sizes:
+        texts = ", ".join(str(value.type) for value in values)
+        importer.fault("MG0104", f"{operation.name}: ({texts}) are not {count} operands with {feature} the features", operation)  # fmt: skip
+        for result in operation.results:
+            importer.bind(result, Value(importer.type(result)))
+        return None
+    assert isinstance(epsilon, builtin.FloatAttr)
+    return _Norm(Builder(importer, operation), kind, feature, epsilon.value.data), values
+
+
+def _applied(norm: _Norm, x: Value, scale: Value, offset: Value, mean: Value, variance: Value) -> Value:
+    centred = norm.less(x, norm.spread(mean))
+    scaled = norm.times(centred, norm.spread(norm.times(scale, norm.scales(variance))))
+    return norm.builder.apply("add", scaled, norm.spread(offset))
+
+
+@imports("stablehlo.batch_norm_inference")
+def _import_inference(importer: Importer, operation: Operation) -> None:
+    if found := _norm(importer, operation, 5):
+        norm, (x, scale, offset, mean, variance) = found
+        importer.bind(operation.results[0], _applied(norm, x, scale, offset, mean, variance))
+
+
+@imports("stablehlo.batch_norm_training")
+def _import_training(importer: Importer, operation: Operation) -> None:
+    if found := _norm(importer, operation, 3):
+        norm, (x, scale, offset) = found
+        mean = norm.mean(x)
+        centred = norm.less(x, norm.spread(mean))
+        variance = norm.mean(norm.times(centred, centred))
+        for result, value in zip(
+            operation.results, (_applied(norm, x, scale, offset, mean, variance), mean, variance), strict=True
+        ):
+            importer.bind(result, value)
+
+
+@imports("stablehlo.batch_norm_grad")
+def _import_gradient(importer: Importer, operation: Operation) -> None:
+    """With c = x - mean, r = 1 / sqrt(variance + epsilon) and g the gradient of the result:
+
+    scale: sum(g c r); offset: sum(g); x: scale r (g - mean(g) - c r^2 mean(g c)).
+    """
+    if found := _norm(importer, operation, 5):
+        norm, (x, scale, mean, variance, grad) = found
+        centred, roots = norm.less(x, norm.spread(mean)), norm.scales(variance)
+        products = norm.times(grad, centred)
+        along = norm.times(centred, norm.spread(norm.times(roots, roots, norm.mean(products))))
+        rest = norm.less(norm.less(grad, norm.spread(norm.mean(grad))), along)
+        importer.bind(operation.results[0], norm.times(rest, norm.spread(norm.times(scale, roots))))
+        importer.bind(operation.results[1], norm.times(norm.total(products), roots))
+        importer.bind(operation.results[2], norm.total(grad))

@@ -1,0 +1,107 @@
+"""What StableHLO sends from device to device: by pairs, on channels, and what is started before it is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from meshgen.ir.graph import TOKEN, TensorType, Value
+from meshgen.ir.replica_groups import find_shift, moving_axes, pair_faults
+from meshgen.mlir.arith.payload import Builder, scalar_of
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.registries import imports
+from meshgen.mlir.shard.collectives import emit_on
+from meshgen.mlir.stablehlo.collectives import device_rows, has_mesh
+from meshgen.mlir.stablehlo.replica_group_rows import rows_of
+
+
+@imports("stablehlo.collective_permute")
+def _import_permute(importer: Importer, operation: Operation) -> None:
+    _send(importer, operation, operation.properties["source_target_pairs"], operation.operands, operation.results)
+
+
+def _send(importer: Importer, operation: Operation, said: Attribute | None, operands: Sequence[SSAValue],
+          results: Sequence[SSAValue]) -> None:  # fmt: skip
+    """A rotation along an axis is a shift; who receives nothing has zeros, so nothing else is."""
+    mesh = importer.reading.module.mesh
+    pairs: tuple[tuple[int, int], ...] = ()
+    name, attrs = "permute_pairs", dict[str, object](axes=(), pairs=())
+    if has_mesh(importer, operation):
+        rows = importer.reading.placed(device_rows(importer, operation, rows_of(said)))
+        pairs = tuple(sorted((row[0], row[1]) for row in rows if len(row) == 2))
+        if message := pair_faults(pairs, mesh.size) if len(pairs) == len(rows) else "pairs have two devices":
+            importer.fault("MG0104", f"{operation.name}: {message}", operation)
+        elif (shift := find_shift(pairs, mesh)) is not None:
+            name, attrs = "shift", {"axes": (shift[0],), "shift_axis": shift[0], "offset": shift[1], "rotate": True}
+        else:
+            attrs = {"axes": moving_axes(pairs, mesh), "pairs": pairs}
+    for operand, result in zip(operands, results, strict=True):
+        value, sharding = importer.value(operand), importer.reading.sharding(result.type, result)
+        importer.bind(result, emit_on(importer, operation, value, name, attrs, importer.type(result), sharding))
+
+
+@imports("stablehlo.send")
+def _import_send(importer: Importer, operation: Operation) -> None:
+    """What is sent is looked up where it is received."""
+    if scalar_of(operation.properties.get("is_host_transfer")):
+        importer.fault("MG0103", "stablehlo.send to the host is not supported", operation, "make it a result")
+    for result in operation.results:
+        importer.bind(result, Builder(importer, operation).constant(0, TensorType(*TOKEN)))
+
+
+@imports("stablehlo.recv")
+def _import_receive(importer: Importer, operation: Operation) -> None:
+    """What the send on the same channel before it in its block sends, by the pairs of either."""
+    block, channel = operation.parent_block(), operation.properties["channel_handle"]
+    *given, token = operation.results or (None,)
+    sends = [
+        each
+        for each in (block.ops if block else ())
+        if each.name == "stablehlo.send" and each.is_before_in_block(operation)
+    ]
+    send = next((each for each in reversed(sends) if each.properties["channel_handle"] == channel), None)
+    kinds = [importer.type(operand) for operand in send.operands[:-1]] if send else []
+    for result in operation.results:
+        importer.bind(result, Value(importer.type(result)))
+    if send is None or token is None or kinds != [importer.type(result) for result in given]:
+        message = f"{operation.name}: no send on its channel before it in its block has these values"
+        importer.fault("MG0103", message, operation, "use stablehlo.collective_permute")
+        return
+    pairs = operation.properties.get("source_target_pairs") or send.properties.get("source_target_pairs")
+    if pairs is None:
+        importer.fault(
+            "MG0103", f"{operation.name}: it does not say source_target_pairs", operation, "list who sends to whom"
+        )
+        return
+    _send(importer, operation, pairs, send.operands[:-1], given)
+    importer.bind(token, Builder(importer, operation).constant(0, TensorType(*TOKEN)))
+
+
+@imports("stablehlo.async_start")
+def _import_start(importer: Importer, operation: Operation) -> None:
+    """Its region is part of the program: the schedule decides when it runs."""
+    block = operation.regions[0].block
+    if [importer.type(value) for value in block.args] != [importer.type(value) for value in operation.operands]:
+        importer.fault("MG0104", "stablehlo.async_start: its region takes other values than it is given", operation)
+        return
+    for argument, operand in zip(block.args, operation.operands, strict=True):
+        importer.bind(argument, importer.value(operand))
+    importer.operations(block)
+
+
+@imports("stablehlo.async_done")
+def _import_done(importer: Importer, operation: Operation) -> None:
+    (future,) = operation.operands
+    start = future.owner
+    is_started = isinstance(start, Operation) and start.name == "stablehlo.async_start"
+    ends = start.regions[0].block.last_op if isinstance(start, Operation) and is_started else None
+    if ends is not None and [end.type for end in ends.operands] == [result.type for result in operation.results]:
+        for result, end in zip(operation.results, ends.operands, strict=True):
+            importer.bind(result, importer.value(end))
+        return
+    importer.value(future)  # what is no operation's future is refused for its type, where it is defined
+    if is_started or importer.reading.is_readable(future.type):
+        importer.fault("MG0104", "stablehlo.async_done: no async_start gives its results", operation)
+    for result in operation.results:
+        importer.bind(result, Value(importer.type(result)))

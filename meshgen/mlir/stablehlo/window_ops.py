@@ -1,0 +1,119 @@
+"""Operations of StableHLO that look through windows: reduce_window, select_and_scatter; and scatter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute, Operation
+from xdsl.irdl import operand_def, region_def, result_def, var_operand_def, var_result_def
+
+from meshgen.ir.graph import TensorType
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.registries import imports
+from meshgen.mlir.stablehlo.attributes import IntegersConstraint, ScatterDimensions, array, integers
+from meshgen.mlir.stablehlo.base import GenericOperation, closed_regions, define_node, values_of
+from meshgen.mlir.stablehlo.fields import Field, flag, listed, numbering
+
+_SCATTER_LISTS = (
+    "update_window_dims", "inserted_window_dims", "input_batching_dims", "scatter_indices_batching_dims",
+    "scatter_dims_to_operand_dims",
+)  # fmt: skip
+
+
+def per_dim(prop: str, attr: str, default: int, keyword: str = "",
+            write: Callable[[Sequence[Any]], Attribute] = array) -> Field:  # fmt: skip
+    """A number for each dim, `default` where it is not written: the attribute is that number until `filled`."""
+    return Field(
+        prop,
+        lambda attribute: {attr: integers(attribute) or default},
+        lambda values: write([int(value) for value in values[attr]]),
+        keyword,
+        is_required=False,
+        kind=IntegersConstraint(),
+    )
+
+
+def sides(keyword: str = "") -> Field:
+    """`padding`, a pair of numbers for each dim: the attributes `low` and `high`."""
+
+    def values(attribute: Attribute | None) -> Mapping[str, Any]:
+        found = integers(attribute)
+        return {"low": found[::2] or 0, "high": found[1::2] or 0}
+
+    return Field("padding", values, lambda attrs: padding(attrs["low"], attrs["high"]), keyword, is_required=False,
+                 kind=IntegersConstraint())  # fmt: skip
+
+
+def filled(attrs: Mapping[str, Any], rank: int) -> dict[str, Any]:
+    """The attributes with lists for what `per_dim` and `sides` have left as one number."""
+    names = (
+        "low",
+        "high",
+        *(name for name in attrs if name.startswith("window_") or name.endswith(("dilation", "dilations"))),
+    )
+    return {**attrs} | {name: (attrs[name],) * rank for name in names if isinstance(attrs.get(name), int)}
+
+
+def padding(low: Sequence[int], high: Sequence[int]) -> Attribute:
+    """`dense<[[low, high], ...]> : tensor<nx2xi64>`"""
+    pairs = np.array([low, high], np.int64).T
+    type = builtin.TensorType(builtin.i64, pairs.shape)
+    return DenseElements.of(pairs, TensorType(pairs.shape, "i64"), type)
+
+
+class ReduceWindow(GenericOperation):
+    arguments = var_operand_def()
+    body = region_def()
+    outputs = var_result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        listed("window_dimensions", "window_dimensions"),
+        *(per_dim(name, name, 1) for name in ("window_strides", "base_dilations", "window_dilations")),
+        sides(),
+    )
+
+
+class SelectAndScatter(GenericOperation):
+    operand = operand_def()
+    source = operand_def()
+    init_value = operand_def()
+    select = region_def()
+    scatter = region_def()
+    result = result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        *(per_dim(name, name, 1) for name in ("window_dimensions", "window_strides")),
+        sides(),
+    )
+
+
+class Scatter(GenericOperation):
+    arguments = var_operand_def()
+    body = region_def()
+    outputs = var_result_def()
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        numbering(
+            "scatter_dimension_numbers",
+            ScatterDimensions,
+            {name: name for name in _SCATTER_LISTS},
+            ["index_vector_dim"],
+        ),
+        flag("indices_are_sorted", "indices_are_sorted"),
+        flag("unique_indices", "unique_indices"),
+    )
+
+
+define_node(ReduceWindow, "stablehlo.reduce_window")
+define_node(SelectAndScatter, "stablehlo.select_and_scatter")
+define_node(Scatter, "stablehlo.scatter")
+
+
+@imports("stablehlo.reduce_window", "stablehlo.select_and_scatter")
+def _import_window(importer: Importer, operation: Operation) -> None:
+    if not operation.operands:
+        importer.fault("MG0104", f"{operation.name} has no operands", operation)
+        return
+    attrs = filled(values_of(operation), importer.type(operation.operands[0]).rank)
+    importer.convert(operation, operation.name.partition(".")[2], attrs, regions=closed_regions(importer, operation))

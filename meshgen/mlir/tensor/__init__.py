@@ -1,0 +1,1 @@
+"""Upstream's dialect tensor, and what programs on tensors hold of bufferization."""

@@ -1,0 +1,224 @@
+"""Readers of arith, math and tensor operations; slices and padding stand in `bridge/tensor_slices`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import tensor
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.mlir import registries
+from meshgen.mlir.arith.dialect import ARITH, MATH
+from meshgen.mlir.arith.elementwise import constant, import_elementwise
+from meshgen.mlir.arith.payload import LAZY, Builder, fill_number, finish, kind_of
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.linalg.body import Body
+from meshgen.mlir.linalg.spread import Spread, over
+from meshgen.mlir.reading import Reading
+from meshgen.mlir.registries import imports
+from meshgen.mlir.tensor.dialect import ML_PROGRAM, TENSOR
+from meshgen.ops.types.site import shapes_agree
+
+
+@imports("arith.constant")
+def import_constant(importer: Importer, op: Operation) -> None:
+    finish(importer, op, constant(Builder(importer, op), op, ()))
+
+
+@imports("tensor.empty")
+def import_empty(importer: Importer, op: Operation) -> None:
+    """A tensor without defined content: zeros, and only where something reads it."""
+    builder, kind = Builder(importer, op), kind_of(importer, op.results[0].type)
+    finish(importer, op, filled(importer, op, builder.constant(0, kind.with_shape(())), kind, op.operands))
+
+
+@imports("tensor.splat")
+def import_splat(importer: Importer, op: Operation) -> None:
+    kind = kind_of(importer, op.results[0].type)
+    value, *sizes = op.operands
+    finish(importer, op, filled(importer, op, importer.value(value), kind, sizes))
+
+
+def filled(importer: Importer, op: Operation, value: Value, kind: TensorType, sizes: Sequence[SSAValue]) -> Value:
+    """A tensor that is `value` everywhere; `sizes` are those of its open dims."""
+    if len(sizes) != kind.shape.count(None):
+        importer.fault("MG0104", f"{op.name}: {len(sizes)} sizes for the open dims of {kind}", op)
+        return Builder(importer, op).broadcast(value, kind.shape)
+    rest = iter(importer.values(sizes))
+    return Builder(importer, op).filled(value, kind, [next(rest) if size is None else size for size in kind.shape])
+
+
+@imports("tensor.from_elements")
+def import_from_elements(importer: Importer, op: Operation) -> None:
+    """Scalars side by side."""
+    builder, kind = Builder(importer, op), kind_of(importer, op.results[0].type)
+    parts = [builder.node("reshape", [v], v.type.with_shape((1,))) for v in importer.values(op.operands)]
+    flat = builder.node("concatenate", parts, kind.with_shape((len(parts),)), dim=0)
+    finish(importer, op, builder.reshape(flat, kind.shape))
+
+
+@imports("tensor.collapse_shape", "tensor.expand_shape")
+def import_reshape(importer: Importer, op: Operation) -> None:
+    """One open size follows from the others; several are operands."""
+    kind = kind_of(importer, op.results[0].type)
+    value, *sizes = importer.values(op.operands)
+    builder = Builder(importer, op)
+    if kind.shape.count(None) > 1 and len(sizes) == kind.shape.count(None):
+        rest = iter(sizes)
+        shape = builder.listed([next(rest) if size is None else size for size in kind.shape])
+        finish(importer, op, builder.node("dynamic_reshape", [value, shape], kind))
+    else:
+        finish(importer, op, builder.node("reshape", [value], kind))
+
+
+@imports("tensor.cast")
+def import_cast(importer: Importer, op: Operation) -> None:
+    """Between known and unknown sizes of the same tensor: a size that is known stays known."""
+    value, kind = importer.value(op.operands[0]), kind_of(importer, op.results[0].type)
+    if not shapes_agree(value.type.shape, kind.shape) or value.type.dtype != kind.dtype:
+        importer.fault("MG0104", f"tensor.cast: {value.type} is not {kind}", op)
+    known = kind.with_shape(a or b for a, b in zip(value.type.shape, kind.shape, strict=False))
+    finish(importer, op, value if known == value.type else Builder(importer, op).node("convert", [value], known))
+
+
+@imports("tensor.concat")
+def import_concat(importer: Importer, op: Operation) -> None:
+    dim = op.properties["dim"]
+    assert isinstance(dim, IntegerAttr)
+    values, kind = importer.values(op.operands), kind_of(importer, op.results[0].type)
+    finish(importer, op, Builder(importer, op).node("concatenate", values, kind, dim=dim.value.data))
+
+
+@imports("tensor.extract")
+def import_extract(importer: Importer, op: Operation) -> None:
+    """One element as a 0-d tensor."""
+    value, *places = importer.values(op.operands)
+    builder, ones = Builder(importer, op), (1,) * value.type.rank
+    found = value
+    if ones:
+        found = builder.node("dynamic_slice", [value, *places], value.type.with_shape(ones), slice_sizes=ones)
+        found = builder.node("reshape", [found], value.type.with_shape(()))
+    finish(importer, op, found)
+
+
+@imports("tensor.insert")
+def import_insert(importer: Importer, op: Operation) -> None:
+    """One element replaced."""
+    scalar, target, *places = importer.values(op.operands)
+    builder, ones = Builder(importer, op), (1,) * target.type.rank
+    part = builder.reshape(scalar, ones)
+    finish(importer, op, builder.node("dynamic_update_slice", [target, part, *places], target.type))
+
+
+@imports("tensor.dim")
+def import_dim(importer: Importer, op: Operation) -> None:
+    """The size of a dim: of an open one the number that it gets."""
+    assert isinstance(op, tensor.DimOp)
+    number, shape = fill_number(op.index), importer.type(op.source).shape
+    if number is None or not 0 <= number < len(shape):
+        importer.fault("MG0103", "tensor.dim: the number of the dim must be a constant of the program", op)
+        return
+    builder, value = Builder(importer, op), importer.value(op.source)
+    size = builder.size(value, int(number))
+    finish(importer, op, builder.constant(size, TensorType((), "i64")) if isinstance(size, int) else size)
+
+
+@imports("tensor.reshape")
+def import_tensor_reshape(importer: Importer, op: Operation) -> None:
+    """The second operand only repeats the result's shape."""
+    value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
+    finish(importer, op, Builder(importer, op).node("reshape", [value], kind))
+
+
+@imports("tensor.bitcast")
+def import_bitcast(importer: Importer, op: Operation) -> None:
+    """The same bits under another element type of the same width."""
+    value, kind = importer.value(op.operands[0]), kind_of(importer, op.results[0].type)
+    finish(importer, op, Builder(importer, op).bits(value, kind.dtype))
+
+
+@imports("tensor.rank")
+def import_rank(importer: Importer, op: Operation) -> None:
+    rank = importer.type(op.operands[0]).rank
+    finish(importer, op, Builder(importer, op).constant(rank, TensorType((), "i64")))
+
+
+@imports("tensor.generate")
+def import_generate(importer: Importer, op: Operation) -> None:
+    """A value for every place; the operands are the sizes of open dims."""
+    kind, sizes = importer.type(op.results[0]), importer.values(op.operands)
+    is_whole = kind.shape.count(None) == len(sizes)
+    found = computed_places(importer, op, op.regions[0].block, kind, sizes) if is_whole else None
+    if found is None:
+        message = "its body is not supported" if is_whole else f"{len(sizes)} sizes for the open dims of {kind}"
+        importer.fault("MG0103" if is_whole else "MG0104", f"tensor.generate: {message}", op)
+        found = Builder(importer, op).constant(0, kind)
+    if not found.type.rank:
+        left = iter(sizes)
+        found = Builder(importer, op).filled(found, kind, [next(left) if n is None else n for n in kind.shape])
+    finish(importer, op, found)
+
+
+def computed_places(
+    importer: Importer, op: Operation, block: Block, kind: TensorType, extents: Sequence[Value] = ()
+) -> Value | None:
+    """What a block yields for every place of a tensor; 0-d where that is the same everywhere. None: not possible.
+
+    Args: extents: the sizes of open dims, in order; without, no place along these is known.
+    """
+    builder, sizes, end = Builder(importer, op), kind.shape, block.last_op
+    if end is None or len(end.operands) != 1 or len(block.args) != kind.rank:
+        return None
+    body = Body(builder, block, sizes)
+    left = list(extents)
+    for dim, argument in enumerate(block.args):
+        place = TensorType((sizes[dim],), "i64")
+        if sizes[dim] is not None:
+            iota = builder.node("iota", [], place, dim=0, **{LAZY: True})
+        elif left:
+            iota = builder.node("dynamic_iota", [builder.listed([left.pop(0)])], place, dim=0, **{LAZY: True})
+        else:
+            continue
+        body.known[argument] = Spread(iota, (dim,))
+    found = body.value(end.operands[0])
+    if found is None or not found.loops:
+        return None if found is None else found.value
+    return over(builder, found, tuple(range(kind.rank)), sizes)
+
+
+def drop_lazy(graph: Graph) -> None:
+    """Take out nodes that were made for what then did not read them, and their marks."""
+    used = set(graph.outputs)
+    kept: list[Node] = []
+    for node in reversed(graph.nodes):
+        lazy = node.attrs.pop(LAZY, False)
+        for region in node.regions:
+            drop_lazy(region)
+        if lazy and not any(result in used for result in node.results):
+            continue
+        used.update(node.operands)
+        kept.append(node)
+    graph.nodes[:] = reversed(kept)
+
+
+@imports("tensor.yield")
+def import_yield(importer: Importer, op: Operation) -> None:
+    """Read with the operation around it."""
+    del importer, op
+
+
+def read_global(reading: Reading, op: Operation) -> None:
+    """A global says nothing by itself: what loads or stores one is not read."""
+    del reading, op
+
+
+registries.MODULE_OPS["ml_program.global"] = read_global
+registries.DIALECTS += [ARITH, MATH, ML_PROGRAM, TENSOR]
+registries.IMPORTERS.update(
+    (operation.name, import_elementwise)
+    for dialect in (ARITH, MATH)
+    for operation in dialect.operations
+    if operation.name != "arith.constant"
+)

@@ -1,0 +1,179 @@
+"""MLIR text to modules and back, at every stage and in every spelling that a dialect module registers."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from xdsl.context import Context
+from xdsl.dialects import builtin, func
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from meshgen.errors import Diagnostic, Location, ProgramError
+from meshgen.gc_pace import rarely_collecting
+from meshgen.ir.graph import Module
+from meshgen.ir.parts import read_parts
+from meshgen.mesh import Mesh
+from meshgen.mlir import registries
+from meshgen.mlir.families import dialects
+from meshgen.mlir.module import check_module, export_module, import_module, import_parts
+from meshgen.mlir.old_names import base_name
+from meshgen.mlir.parser import TextParser
+from meshgen.mlir.printer import TextPrinter
+from meshgen.mlir.reading import Source
+from meshgen.mlir.shard.complete import complete
+
+_OPERATION = re.compile(
+    r'^[^\S\n]*(?:%[\w$.:, %-]+=[^\S\n]*)?(?:"(\w+\.[\w.]+)"[^\S\n]*\(|(?!module\b)(\w+\.[\w.]+)(?=[\s(<])(?![^\S\n]*=))', re.MULTILINE
+)  # fmt: skip
+
+_WRAPPED = "_wrapped_jax_export_main"
+_UNNAMED = re.compile(r"arg\d+")
+_CALL = re.compile(
+    r'^[^\n/]*\bcustom_call\b(?:[^\S\n]+@([\w.]+)|[^\n]*\bcall_target_name[^\S\n]*=[^\S\n]*"([^"\n]+)")', re.MULTILINE
+)
+_OPERATION_HINT = (
+    "docs/ops.md lists what is read: write it with these, or as stablehlo.custom_call @NAME with a function NAME that "
+    "@mg.op_rule defines"
+)
+
+_HINTS = {"cf": "write scf.if, scf.for or scf.while: mlir-opt --lift-cf-to-scf makes these of branches between blocks"}
+
+
+@rarely_collecting()
+def parse_text(
+    text: str, file: str = "-", meshes: Sequence[Mesh] = (), entry: str = "", is_written: bool = True,
+    called: Callable[[str], str] | None = None,
+) -> Module:  # fmt: skip
+    """The module that `text` says. `file` is its name in diagnostics; `meshes` have sizes that the text leaves open.
+
+    `called` makes the name of an input of what the `loc` of an argument `%arg0` calls it; without it that says nothing.
+    Of a text that is not written by a user (`is_written`) only what has a `loc` has a place.
+    `entry` names the function to take, if not @main or the only public one; what it calls is inlined. Raises UsageError
+    (MG0001) where there is no such function, ProgramError: MG0102 for an empty text,
+    MG0103 for operations that are not supported (all of them), MG0101 with line and caret where the text does
+    not parse, MG0104 and MG02xx for what is malformed (all that was found).
+    """
+    if not re.sub(r"//[^\n]*", "", text).strip():
+        raise ProgramError(Diagnostic("MG0102", "the text is empty", Location(file, 0)))
+    context = dialects()
+    parser = _parser(context, text, file)
+    _refuse_unsupported(text, context, parser)
+    try:
+        top = parser.parse_module()
+    except ParseError as error:
+        raise _located(error.msg, parser, parser.undefined_at() or error.span.start) from error
+    except (VerifyException, ValueError, OverflowError, RuntimeError, struct.error) as error:
+        message = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise _located(message, parser, parser.pos) from error
+    source = Source(parser.locate if is_written else parser.named_location, parser.name_of)
+    inner = [operation for operation in top.ops if isinstance(operation, builtin.ModuleOp)]
+    if not inner:
+        module = _complete(top, source, meshes, entry=entry)
+        if called is not None:
+            _call_inputs(module, top, parser, called)
+        return module
+    module = import_parts(top, inner, source)
+    return read_parts(module, [_complete(each, source, meshes, is_part=True) for each in inner])
+
+
+def _call_inputs(module: Module, top: builtin.ModuleOp, parser: TextParser, called: Callable[[str], str]) -> None:
+    """Give inputs the names that locations of arguments are, unless two would then be alike.
+
+    JAX exports a program whose sizes are symbols as a function around the one that has the names, which takes sizes first.
+    """
+    functions = {each.sym_name.data: each for each in top.ops if isinstance(each, func.FuncOp)}
+    told, inputs = functions.get(_WRAPPED, functions[module.graph.name]), module.graph.inputs
+    arguments = list(told.args)[len(told.args) - len(inputs) :]
+    names = [value.name for value in inputs]
+    for number, argument in enumerate(arguments):
+        if _UNNAMED.fullmatch(parser.name_of(argument)) and (name := parser.location_name(argument)):
+            names[number] = called(name)
+    if len({*names}) == len(names):
+        for value, name in zip(inputs, names, strict=True):
+            value.name = name
+
+
+def _complete(
+    top: builtin.ModuleOp, source: Source, meshes: Sequence[Mesh], is_part: bool = False, entry: str = ""
+) -> Module:
+    """The program of one module in the text."""
+    is_global = any(
+        operation.name == "sdy.mesh" for operation in top.ops
+    )  # Shardy writes per device in computations only
+    module = complete(import_module(top, source, meshes, is_part, entry), is_global)
+    check_module(module)
+    return module
+
+
+def print_text(module: Module) -> str:
+    """The text of a module; `parse_text` makes an equivalent module of it. The same module prints the same."""
+    top, exporter = export_module(module)
+    printer = TextPrinter(exporter.names)
+    printer.print_op(top)
+    return printer.text.getvalue() + "\n"
+
+
+def _parser(context: Context, text: str, file: str) -> TextParser:
+    try:
+        return TextParser(context, text, file)
+    except ParseError as error:  # the first token is none
+        raise ProgramError(_diagnostic(error.msg, text, Location(file, 1, 1))) from error
+
+
+def _refuse_unsupported(text: str, context: Context, parser: TextParser) -> None:
+    """A fault for each kind of operation that no dialect knows or nothing converts, where it first stands.
+
+    Where there is one, calls without a known meaning are listed too: who mends a program needs the whole list.
+    """
+    first: dict[str, int] = {}
+    for match in _OPERATION.finditer(text):
+        group = 1 if match[1] else 2
+        first.setdefault(match[group], match.start(group))
+    if unknown := {name: at for name, at in first.items() if not _is_supported(base_name(name), context)}:
+        faults = {
+            at: (f"operation {name} is not supported", _HINTS.get(name.partition(".")[0], _OPERATION_HINT))
+            for name, at in unknown.items()
+        }
+        faults |= _call_faults(text)
+        raise ProgramError(
+            *(
+                Diagnostic("MG0103", message, parser.location_at(at), hint=hint)
+                for at, (message, hint) in sorted(faults.items())
+            )
+        )
+
+
+def _call_faults(text: str) -> dict[int, tuple[str, str]]:
+    """What is wrong with the targets of custom calls, by where each first stands."""
+    first: dict[str, int] = {}
+    for match in _CALL.finditer(text):
+        group = 1 if match[1] else 2
+        first.setdefault(match[group], match.start(group))
+    found = ((at, fault(name)) for name, at in first.items() for fault in registries.CALL_FAULTS)
+    return {at: fault for at, fault in found if fault}
+
+
+def _is_supported(name: str, context: Context) -> bool:
+    known = context.get_optional_op(name) is not None
+    return known and (name in registries.IMPORTERS or name in registries.MODULE_OPS or name.endswith((".return", ".module", "func.func")))  # fmt: skip
+
+
+def _located(message: str, parser: TextParser, position: int) -> ProgramError:
+    content = parser.lexer.input.content
+    loc = parser.location_at(min(position, len(content.rstrip())))  # what is missing at the end belongs behind the text
+    return ProgramError(_diagnostic(message, content, loc))
+
+
+def _diagnostic(message: str, text: str, loc: Location) -> Diagnostic:
+    """A fault of the text. Where the file cannot be read again (stdin), the line stands in a note."""
+    message = " ".join(message.split())
+    if Path(loc.file).is_file():
+        return Diagnostic("MG0101", message, loc)
+    lines = text.splitlines() or [""]
+    line = lines[min(loc.line, len(lines)) - 1]
+    first = max(0, loc.column - 61)
+    excerpt = f"{line[first : first + 140]}\n  | {' ' * (loc.column - 1 - first)}^"
+    return Diagnostic("MG0101", message, loc, notes=((f"the line is\n  | {excerpt}", None),))

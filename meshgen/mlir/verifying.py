@@ -1,0 +1,99 @@
+"""Checks of a program as xDSL has read it, with all faults at once."""
+
+from __future__ import annotations
+
+from xdsl.dialects import builtin, func, tensor
+from xdsl.ir import Operation, SSAValue
+from xdsl.parser.core import ForwardDeclaredValue
+from xdsl.utils.exceptions import VerifyException
+
+from meshgen.errors import ProgramError
+from meshgen.mlir.operation_signatures import SIGNATURES
+from meshgen.mlir.reading import Reading
+from meshgen.mlir.registries import IMPORTERS, MODULE_OPS, VERIFIERS
+
+_STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return", "sdy.return")
+
+
+def raise_faults(reading: Reading) -> None:
+    if reading.faults:
+        raise ProgramError(*reading.faults)
+
+
+def refuse_unknown(top: Operation, reading: Reading) -> None:
+    """A fault for each kind of operation that nothing converts, where it first stands, and for undefined operands."""
+    first: dict[str, Operation] = {}
+    for operation in top.walk():
+        known = operation.name in IMPORTERS or operation.name in MODULE_OPS or operation.name in _STRUCTURE
+        if not known and operation.name not in first:
+            first[operation.name] = operation
+        if any(isinstance(operand, ForwardDeclaredValue) for operand in operation.operands):
+            reading.fault("MG0104", f"{operation.name}: an operand is not defined where it is used", operation)
+    for name, operation in first.items():
+        reading.fault("MG0103", f"operation {name} is not supported", operation)
+    raise_faults(reading)
+
+
+def verify_operations(top: Operation, reading: Reading) -> None:
+    """What the definitions of the operations say: counts of operands and results, properties, regions."""
+    if any(block.args for region in top.regions for block in region.blocks):
+        reading.fault("MG0104", "builtin.module: its region takes no arguments", top)
+    _verify_inside(top, reading, set())
+    raise_faults(reading)
+
+
+def _verify_inside(parent: Operation, reading: Reading, visible: set[SSAValue]) -> None:
+    """Every operation in the regions of `parent`, around which values are `visible`, and what is in those that are well-formed."""
+    for block in (block for region in parent.regions for block in region.blocks):
+        own: list[SSAValue] = list(block.args)
+        visible.update(own)
+        for operation in block.ops:
+            _verify_with_regions(parent, operation, reading, visible)
+            own += operation.results
+            visible.update(operation.results)
+        visible.difference_update(own)
+
+
+def _verify_with_regions(parent: Operation, operation: Operation, reading: Reading, visible: set[SSAValue]) -> None:
+    count = len(reading.faults)
+    _verify_place(parent, operation, reading)
+    _verify_one(operation, reading)
+    for number, operand in enumerate(operation.operands):
+        if operand not in visible:
+            reading.fault("MG0104", f"{operation.name}: operand {number} is used before it is defined", operation)
+    if len(reading.faults) == count and operation.name in VERIFIERS:
+        VERIFIERS[operation.name](reading, operation)
+    if len(reading.faults) == count:  # what is in a malformed one may ask for what that lacks
+        _verify_inside(operation, reading, set() if isinstance(operation, func.FuncOp) else visible)
+
+
+def _verify_place(parent: Operation, operation: Operation, reading: Reading) -> None:
+    """A module holds functions and declarations, a function operations; some stand in both."""
+    if operation.name in MODULE_OPS and operation.name in IMPORTERS:
+        return
+    is_declaration = isinstance(operation, func.FuncOp | builtin.ModuleOp) or operation.name in MODULE_OPS
+    if isinstance(parent, builtin.ModuleOp) != is_declaration:
+        place = "a module" if isinstance(parent, builtin.ModuleOp) else "a function"
+        reading.fault("MG0104", f"{operation.name} does not stand in {place}", operation)
+
+
+def _verify_one(operation: Operation, reading: Reading) -> None:
+    """What its definition says, and its signature where that leaves something open."""
+    try:
+        if not isinstance(operation, func.CallOp):  # what it calls is checked when it is inlined
+            operation.verify(verify_nested_ops=False)
+        _verify_indices(operation)
+    except Exception as error:  # xDSL's verifiers raise VerifyException, some of them also plain ones
+        message = (str(error).strip() or type(error).__name__).splitlines()[-1]
+        reading.fault("MG0104", f"{operation.name}: {message}", operation)
+    signature = SIGNATURES.get(operation.name)
+    for message in signature.faults(operation) if signature is not None else ():
+        reading.fault("MG0104", f"{operation.name}: {message}", operation)
+
+
+def _verify_indices(operation: Operation) -> None:
+    """An element is at one place per dim. Raises VerifyException."""
+    if isinstance(operation, tensor.ExtractOp) and isinstance(kind := operation.tensor.type, builtin.TensorType):
+        have, rank = len(operation.indices), kind.get_num_dims()
+        if have != rank:
+            raise VerifyException(f"it has {have} indices for {rank} dims")

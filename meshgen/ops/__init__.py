@@ -1,0 +1,20 @@
+"""What every op is: types, meaning, errors, sharding rules, kernels. `op.py` says what a record of an op holds.
+
+Importing the package fills `registry.OPS` from the families below.
+"""
+
+from __future__ import annotations
+
+from meshgen.ops import contraction, control, elementwise, linalg, movement, registry, sharding, size_queries
+
+FAMILIES = (
+    elementwise.OPS,
+    movement.OPS,
+    contraction.OPS,
+    control.OPS,
+    linalg.OPS,
+    sharding.OPS,
+    size_queries.OPS,
+)
+
+registry.register(FAMILIES)

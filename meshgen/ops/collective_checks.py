@@ -1,0 +1,245 @@
+"""What collectives mean, checked: axes, roots, shapes, element types, and how encodings are related.
+
+All functions are over nodes and return every fault with its numbers. Types are local shapes; where both
+sides carry a sharding they are global, and the shardings must differ by exactly what the collective does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from meshgen.errors import Diagnostic, Location, ShardingError
+from meshgen.ir.axis_parts import AxisParts, merged
+from meshgen.ir.graph import FETCH_NUMBERS, Node, TensorType
+from meshgen.ir.op_names import TEXT_NAMES
+from meshgen.mesh import Mesh, nests, overlaps
+from meshgen.spec import PARTIAL_KINDS, Sharding
+
+Fault = tuple[str, str]  # code, message
+DIM_ATTRS = ("dim", "split_dim", "concat_dim")
+ROOT_ATTRS = ("root", "destination", "source")
+CHANGES_DTYPE = ("all_reduce", "reduce_scatter", "reduce_to")
+
+
+def collective_faults(node: Node, mesh: Mesh, *, exact: bool = False) -> list[Diagnostic]:
+    """All that is wrong with a collective or other mesh operation.
+
+    Args:
+        exact: local sizes must divide evenly, as upstream demands; else a last tile may be short, and a
+            size S over n devices is ceil(S / n) locally.
+    """
+    found = list(axis_faults(node.attrs.get("axes", ()), mesh))
+    if not found and node.operands:
+        found += _dim_faults(node)
+        found += _root_faults(node, mesh)
+        found += _kind_faults(node)
+        if not found:
+            found += _type_faults(node, mesh, exact)
+        if not found and node.op == "fetch_rows":
+            found += fetch_faults(node.attrs, node.operands[0].type, mesh)
+    return [_diagnostic(node.op, fault, node.loc) for fault in found]
+
+
+def _diagnostic(op: str, fault: Fault, loc: Location | None) -> Diagnostic:
+    return Diagnostic(fault[0], f"{TEXT_NAMES.get(op, op)}: {fault[1]}", loc)
+
+
+def axis_faults(axes: Sequence[str], mesh: Mesh) -> Iterator[Fault]:
+    """Axes that the mesh does not have, and those that overlap."""
+    for number, ref in enumerate(axes):
+        try:
+            if mesh.axis(ref).size is not None:
+                mesh.axis_size(ref)
+        except ShardingError as error:
+            yield from ((d.code, d.message) for d in error.diagnostics)
+            continue
+        if other := next((seen for seen in axes[:number] if overlaps(ref, seen)), None):
+            again = "is listed more than once" if nests(ref, other) else f"and '{other}' do not nest"
+            yield "MG0203", f"mesh axis '{ref}' {again} in {list(axes)}"
+
+
+def _dim_faults(node: Node) -> Iterator[Fault]:
+    rank = node.operands[0].type.rank
+    for name in DIM_ATTRS:
+        dim = node.attrs.get(name, 0) if rank else node.attrs.get(name)
+        if dim is not None and not 0 <= dim < rank:
+            yield "MG0104", f"dim {dim} ({name}) is outside a tensor of rank {rank}"
+
+
+def place_faults(name: str, place: Sequence[int | None], axes: Sequence[str], mesh: Mesh) -> Iterator[Fault]:
+    """What is wrong with a device's place in its group; None is a coordinate that is known at run time only."""
+    text = f"[{', '.join('?' if coordinate is None else str(coordinate) for coordinate in place)}]"
+    if len(place) != len(axes):
+        yield "MG0104", f"{name} {text} has {len(place)} coordinates, but the groups have {len(axes)} axes"
+        return
+    for ref, coordinate in zip(axes, place, strict=True):
+        size = mesh.axis(ref).size and mesh.axis_size(ref)  # None: unknown yet
+        if coordinate is not None and not 0 <= coordinate < (size or coordinate + 1):
+            yield "MG0104", f"{name} {text}: coordinate {coordinate} is outside axis '{ref}' of size {size}"
+
+
+def fetch_faults(attrs: Mapping[str, Any], kind: TensorType, mesh: Mesh) -> Iterator[Fault]:
+    """What is wrong with the rows that are fetched from tiles of local type `kind`: the group has no more than its tiles."""
+    tile, axes, numbers = kind.shape[attrs["dim"]], attrs["axes"], attrs.get("parts", ())
+    if tile is None or any(mesh.axis(axis).size is None for axis in axes) or len(numbers) % FETCH_NUMBERS:
+        return
+    parts = [numbers[i : i + FETCH_NUMBERS] for i in range(0, len(numbers), FETCH_NUMBERS)]
+    for rows, limit in [(part[1], part[5]) for part in parts] or [(tile, attrs["limit"])]:
+        most = rows * mesh.group_size(axes)
+        if not 0 <= limit <= most:
+            yield "MG0104", f"limit {limit} is not one of 0 to {most}: the tiles of a group have {most} rows together"
+        elif attrs.get("wrap") and not limit:
+            yield "MG0104", "limit 0: there are no rows that could be counted again and again"
+
+
+def _root_faults(node: Node, mesh: Mesh) -> Iterator[Fault]:
+    axes = node.attrs.get("axes", ())
+    for name in ROOT_ATTRS:
+        place = node.attrs.get(name)
+        if isinstance(place, tuple):
+            yield from place_faults(name, cast("tuple[int, ...]", place), axes, mesh)
+    shift = node.attrs.get("shift_axis")
+    if shift is not None and shift not in axes:
+        yield "MG0104", f"shift axis '{shift}' is not among the axes {list(axes)}"
+
+
+def _kind_faults(node: Node) -> Iterator[Fault]:
+    kind = node.attrs.get("kind", "sum")
+    if kind not in PARTIAL_KINDS:
+        yield "MG0103", f"reduction '{kind}' is not supported; use one of {', '.join(PARTIAL_KINDS)}"
+
+
+def _type_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
+    source, result = node.operands[0], node.result
+    if source.type.dtype != result.type.dtype and node.op not in CHANGES_DTYPE:
+        yield "MG0104", f"element type {source.type.dtype} becomes {result.type.dtype}"
+    if source.type.rank != result.type.rank:
+        yield "MG0104", f"rank {source.type.rank} becomes rank {result.type.rank} ({source.type} -> {result.type})"
+    elif source.sharding is not None or result.sharding is not None:
+        plain = Sharding.replicated(source.type.rank)  # a type without encoding among others that have one
+        yield from _global_faults(node, mesh, source.sharding or plain, result.sharding or plain)
+    elif node.op not in ("permute", "retile", "update_halo", "fetch_rows"):
+        yield from _local_faults(node, mesh, exact)
+
+
+def _local_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
+    """Local shapes: gathers multiply one dim by the group size, slices and scatters divide it."""
+    source, result, axes = node.operands[0].type, node.result.type, node.attrs.get("axes", ())
+    grows, shrinks = changed_dims(node)
+    if any(mesh.axis(ref).size is None for ref in axes):
+        return  # checked once it is known (`infer_sharding.tile_faults`)
+    size = mesh.group_size(axes)
+    if grows == shrinks and grows is not None:
+        rows = source.shape[grows]
+        if exact and rows is not None and rows % size:
+            yield (
+                "MG0104",
+                f"dim {grows} of {source} is not a multiple of the {size} devices of a group ({rows} % {size} = {rows % size})",
+            )
+        grows = shrinks = None
+    for dim, (old, new) in enumerate(zip(source.shape, result.shape, strict=True)):
+        if exact and dim == shrinks and old is not None and old % size:
+            yield (
+                "MG0104",
+                f"dim {dim} of {source} cannot be cut into {size} equal parts ({old} % {size} = {old % size})",
+            )
+        elif exact and dim == grows and old is None and new is not None and new % size:
+            yield "MG0104", f"dim {dim} of {result} is not made of {size} equal parts ({new} % {size} = {new % size})"
+        if old is None or new is None or (exact and dim == shrinks and old % size):
+            continue
+        where = f"dim {dim} of the result"
+        if dim == grows and (old * size != new if exact else old != -(-new // size)):
+            yield "MG0104", f"{where} should be {old} * {size} = {old * size}, but is {new} ({source} -> {result})"
+        elif dim == shrinks and new != -(-old // size):
+            yield "MG0104", f"{where} should be {old} / {size} = {-(-old // size)}, but is {new} ({source} -> {result})"
+        elif dim not in (grows, shrinks) and old != new:
+            yield "MG0104", f"{where} should be {old}, but is {new} ({source} -> {result})"
+
+
+def changed_dims(node: Node) -> tuple[int | None, int | None]:
+    """Dim that grows and dim that shrinks by the group size, of local types."""
+    attrs = node.attrs
+    if node.op in ("all_gather", "gather_to"):
+        return attrs["dim"], None
+    if node.op in ("all_slice", "reduce_scatter", "scatter_from"):
+        return None, attrs["dim"]
+    if node.op == "all_to_all":
+        return attrs["concat_dim"], attrs["split_dim"]
+    return None, None
+
+
+def _global_faults(node: Node, mesh: Mesh, source: Sharding, target: Sharding) -> Iterator[Fault]:
+    """Global shapes are equal, and the encodings differ by what the collective does."""
+    shapes: tuple[TensorType, TensorType] = node.operands[0].type, node.result.type
+    if shapes[0].shape != shapes[1].shape:
+        yield "MG0104", f"global shapes differ: {shapes[0]} -> {shapes[1]}"
+    if (after := RELATIONS.get(node.op)) is None:
+        return
+    axes = tuple(a for a in node.attrs.get("axes", ()) if mesh.axis(a).size is None or mesh.axis_size(a) > 1)
+    refs = [*axes, *(axis for sharding in (source, target) for axis in merged(sharding, mesh).used_axes)]
+    parts = AxisParts.of(mesh, refs)
+
+    def plain(sharding: Sharding) -> Sharding:
+        found = parts.normal(sharding)
+        return found.with_partial(tuple(sorted(found.partial)))
+
+    if not parts.fits(*refs) or after(node, plain(source), parts.refine(axes)) != plain(target):
+        places = "".join(f", {name} {node.attrs[name]}" for name in (*DIM_ATTRS, "kind") if name in node.attrs)
+        yield "MG0204", f"over {list(node.attrs['axes'])}{places} it does not make {source} into {target}"
+
+
+def _without_suffix(sharding: Sharding, dim: int, axes: tuple[str, ...]) -> Sharding | None:
+    have = sharding.dims[dim]
+    if have[len(have) - len(axes) :] != axes:
+        return None
+    return _with_dim(sharding, dim, have[: len(have) - len(axes)])
+
+
+def _with_dim(sharding: Sharding, dim: int, axes: tuple[str, ...]) -> Sharding:
+    return replace(sharding, dims=sharding.dims[:dim] + (axes,) + sharding.dims[dim + 1 :], offsets=())
+
+
+def _reduced(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
+    pairs = {(axis, node.attrs["kind"]) for axis in axes}
+    if not pairs <= set(sharding.partial):
+        return None
+    return sharding.with_partial(tuple(pair for pair in sharding.partial if pair not in pairs))
+
+
+def _gathered(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
+    return _without_suffix(sharding, node.attrs["dim"], axes)
+
+
+def _sliced(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
+    dim = node.attrs["dim"]
+    return None if set(axes) & set(sharding.used_axes) else _with_dim(sharding, dim, sharding.dims[dim] + axes)
+
+
+def _scattered(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
+    reduced = _reduced(node, sharding, axes)
+    return reduced and _sliced(node, reduced, axes)
+
+
+def _exchanged(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
+    gathered = _without_suffix(sharding, node.attrs["concat_dim"], axes)
+    dim = node.attrs["split_dim"]
+    return gathered and _with_dim(gathered, dim, gathered.dims[dim] + axes)
+
+
+def _made_partial(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
+    if set(axes) & set(sharding.used_axes):
+        return None
+    made = ((axis, node.attrs["kind"]) for axis in axes)
+    return sharding.with_partial(tuple(sorted((*sharding.partial, *made))))
+
+
+RELATIONS: dict[str, Callable[[Node, Sharding, tuple[str, ...]], Sharding | None]] = {
+    "all_gather": _gathered,
+    "all_slice": _sliced,
+    "all_reduce": _reduced,
+    "reduce_scatter": _scattered,
+    "all_to_all": _exchanged,
+    "to_partial": _made_partial,
+}

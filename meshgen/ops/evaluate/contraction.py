@@ -1,0 +1,108 @@
+"""Reductions, dots and convolutions. Narrow floats accumulate in f32, integers in at least 32 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from meshgen.ir.graph import Node, is_complex, is_float
+from meshgen.ops.evaluate.common import Array, RunRegion, bits, narrow, ufunc_of, widen
+from meshgen.ops.evaluate.structure import pad
+
+_EXACT = 1 << 53  # integers below it are exact in f64, so BLAS may multiply them
+
+
+def reduce(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+    dtype, ufunc = node.operands[0].type.dtype, ufunc_of(node.attrs["kind"])
+    x, init = widen(args[0], dtype), widen(args[1], dtype)
+    dims = tuple(node.attrs["dims"])
+    folded = ufunc.reduce(x, axis=dims, dtype=x.dtype, initial=init.item() if x.size == 0 else None)
+    return [narrow(folded if x.size == 0 else ufunc(folded, init), dtype)]
+
+
+def _product(left: Array, right: Array, sources: Sequence[str], result: str) -> Array:
+    """Batched matmul [.., m, k] x [.., k, n], accumulated in f32, f64 or integers."""
+    if is_float(result):
+        wide = np.float64 if result == "f64" else np.float32
+        return np.matmul(left.astype(wide, copy=False), right.astype(wide, copy=False))
+    if is_complex(result):
+        return np.matmul(left, right)
+    if "i1" in sources:
+        return np.matmul(left.astype(np.float64), right.astype(np.float64)) > 0
+    if left.shape[-1] << sum(bits(dtype) for dtype in sources) < _EXACT:
+        return np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int64)
+    wide_int = np.int64 if bits(result) == 64 else np.int32
+    return np.matmul(left.astype(wide_int), right.astype(wide_int))
+
+
+def dot_general(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+    left, right, attrs = args[0], args[1], node.attrs
+    left_free = _others(left.ndim, attrs["lhs_batch"], attrs["lhs_contract"])
+    right_free = _others(right.ndim, attrs["rhs_batch"], attrs["rhs_contract"])
+    batch = [left.shape[d] for d in attrs["lhs_batch"]]
+    depth = int(np.prod([left.shape[d] for d in attrs["lhs_contract"]], dtype=np.int64))
+    a = left.transpose([*attrs["lhs_batch"], *left_free, *attrs["lhs_contract"]])
+    b = right.transpose([*attrs["rhs_batch"], *attrs["rhs_contract"], *right_free])
+    rows = int(np.prod([left.shape[d] for d in left_free], dtype=np.int64))
+    columns = int(np.prod([right.shape[d] for d in right_free], dtype=np.int64))
+    result = node.result.type
+    product = _product(a.reshape([*batch, rows, depth]), b.reshape([*batch, depth, columns]),
+                       [value.type.dtype for value in node.operands], result.dtype)  # fmt: skip
+    return [narrow(product.reshape(result.sizes), result.dtype)]
+
+
+def _others(rank: int, *taken: Sequence[int]) -> list[int]:
+    return [d for d in range(rank) if not any(d in dims for dims in taken)]
+
+
+def convolution(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+    """One matmul over the features per kernel position; see `ops/types/contraction.py` for the attributes."""
+    attrs, result = node.attrs, node.result.type
+    image = _padded_image(node, args[0])
+    kernel = args[1].transpose(
+        [attrs["kernel_output_feature"], attrs["kernel_input_feature"], *attrs["kernel_spatial"]]
+    )
+    kernel = np.flip(kernel, tuple(2 + d for d, turned in enumerate(attrs["window_reversal"]) if turned))
+    kernel = kernel.astype(image.dtype)
+    spatial = [result.sizes[d] for d in attrs["output_spatial"]]
+    groups, batches = attrs["feature_group_count"], attrs["batch_group_count"]
+    outputs = kernel.shape[0]
+    total: Any = np.zeros((), image.dtype)
+    for place in np.ndindex(*kernel.shape[2:]):
+        seen = image[(..., *_taps(place, spatial, attrs["window_strides"], attrs["rhs_dilation"]))]
+        weights = kernel[(slice(None), slice(None), *place)]
+        total = total + _grouped(seen, weights, groups, batches)
+    rows = args[0].shape[attrs["input_batch"]] // batches
+    shape = (batches, rows, groups, outputs // groups // batches, int(np.prod(spatial, dtype=np.int64)))
+    shaped = np.broadcast_to(total, shape).transpose(1, 0, 2, 3, 4).reshape(rows, outputs, *spatial)
+    order = np.argsort([attrs["output_batch"], attrs["output_feature"], *attrs["output_spatial"]])
+    return [narrow(shaped.transpose(order), result.dtype)]
+
+
+def _padded_image(node: Node, image: Array) -> Array:
+    """The image as [batch, feature, spatial...] in the accumulator's type, dilated and padded."""
+    attrs, dtype = node.attrs, node.result.type.dtype
+    wide = np.complex128 if is_complex(dtype) else np.int64
+    if is_float(dtype):
+        wide = np.float64 if dtype == "f64" else np.float32
+    x = image.transpose([attrs["input_batch"], attrs["input_feature"], *attrs["input_spatial"]]).astype(wide)
+    interior = [d - 1 for d in attrs["lhs_dilation"]]
+    return pad(x, np.zeros((), wide), (0, 0, *attrs["low"]), (0, 0, *attrs["high"]), (0, 0, *interior))
+
+
+def _taps(place: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilation: Sequence[int]) -> list[slice]:
+    """What one kernel position sees in the padded image: every output's input element."""
+    parts = zip(place, sizes, strides, dilation, strict=True)
+    return [slice(p * d, p * d + (n - 1) * s + 1 if n else p * d, s) for p, n, s, d in parts]
+
+
+def _grouped(seen: Array, weights: Array, groups: int, batches: int) -> Array:
+    """[batches, rows, groups, outputs per group, positions] from one tap of the image and the kernel."""
+    rows, features = seen.shape[0] // batches, seen.shape[1] // groups
+    positions = int(np.prod(seen.shape[2:], dtype=np.int64))
+    image = seen.reshape(batches, rows, groups, features, positions)
+    per_group = weights.shape[0] // groups // batches
+    # At most one of the counts is above 1, so the outputs are split by whichever it is.
+    return np.matmul(weights.reshape(batches, 1, groups, per_group, features), image)

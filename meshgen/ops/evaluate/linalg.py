@@ -1,0 +1,76 @@
+"""Matrix factorisations and Fourier transforms over the last dims of an array; the dims before them are batches.
+
+The factorisations go step by step over whole batches: a matrix gets the same bits whatever stands beside it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshgen.ir.graph import Node
+from meshgen.ops.evaluate.common import Array, RunRegion, narrow, widen
+from meshgen.ops.lapack import ROUTINES, factorise, options_of
+
+
+def _transposed(x: Array) -> Array:
+    return np.swapaxes(x, -1, -2)
+
+
+def cholesky(x: Array) -> Array:
+    """The lower factor; only the lower half is read. NaN from the step on at which a pivot is not positive."""
+    rest = np.tril(x)
+    found = np.zeros_like(rest)
+    for step in range(x.shape[-1]):
+        pivot = rest[..., step, step].real
+        root = np.sqrt(np.where(pivot > 0, pivot, np.nan)).astype(rest.dtype)
+        column = rest[..., step:, step] / root[..., None]
+        column[..., 0] = root
+        found[..., step:, step] = column
+        rest[..., step:, step:] = rest[..., step:, step:] - column[..., :, None] * column[..., None, :].conj()
+    return found
+
+
+def cholesky_of(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+    dtype = node.result.type.dtype
+    x = widen(args[0], dtype)
+    lower = cholesky(x if node.attrs["lower"] else _transposed(x).conj())
+    return [narrow(lower if node.attrs["lower"] else _transposed(lower).conj(), dtype)]
+
+
+def triangular_solve(a: Array, b: Array, *, lower: bool, unit: bool) -> Array:
+    """x of a x = b by substitution, one row of x after the other; only that half of `a` is read."""
+    rest, rows = b.copy(), range(a.shape[-1])
+    found = np.empty_like(rest)
+    for row in rows if lower else reversed(rows):
+        x = rest[..., row, :] if unit else rest[..., row, :] / a[..., row, row, None]
+        found[..., row, :] = x
+        after = slice(row + 1, None) if lower else slice(0, row)
+        rest[..., after, :] = rest[..., after, :] - a[..., after, row, None] * x[..., None, :]
+    return found
+
+
+def triangular_solve_of(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+    """op(a) x = b, or x op(a) = b as its transpose."""
+    attrs, dtype = node.attrs, node.result.type.dtype
+    a, b = (widen(x, dtype) for x in args)
+    lower = bool(attrs["lower"])
+    if attrs["transpose_a"] != "NO_TRANSPOSE":
+        a, lower = _transposed(a.conj() if attrs["transpose_a"] == "ADJOINT" else a), not lower
+    if attrs["left_side"]:
+        return [narrow(triangular_solve(a, b, lower=lower, unit=attrs["unit_diagonal"]), dtype)]
+    turned = triangular_solve(_transposed(a), _transposed(b), lower=not lower, unit=attrs["unit_diagonal"])
+    return [narrow(_transposed(turned), dtype)]
+
+
+def fft(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+    length = node.attrs["length"]
+    dims = tuple(range(args[0].ndim - len(length), args[0].ndim))
+    function = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}[
+        node.attrs["kind"]
+    ]
+    return [narrow(function(args[0], length, dims), node.result.type.dtype)]
+
+
+def lapack(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+    types = [value.type for value in node.results]
+    return factorise(ROUTINES[node.attrs["routine"]], args, types, options_of(node.attrs["options"]))

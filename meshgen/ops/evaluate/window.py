@@ -1,0 +1,190 @@
+"""Ops that combine elements with a region: reduce_region, reduce_window, select_and_scatter, scatter.
+
+A region of element-wise ops is run once on whole arrays; any other region element by element. Regions that
+fold are associative by StableHLO's contract, so the order of folding is free: it is fixed here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from meshgen.ir.graph import Graph, Node
+from meshgen.ir.regions import needed_nodes
+from meshgen.ops.evaluate.common import Array, RunRegion, narrow, ufunc_of, widen
+from meshgen.ops.evaluate.structure import add_batching, pad, window_positions, window_starts
+from meshgen.ops.registry import broadcasts
+
+FOLDS = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
+
+
+def apply_region(region: Graph, args: list[Array], run: RunRegion) -> list[Array]:
+    """The region's scalar function on arrays, element by element in meaning."""
+    shape = np.broadcast_shapes(*(a.shape for a in args))
+    if all(broadcasts(node.op) for node in region.nodes):
+        return [np.broadcast_to(r, shape) for r in run(region, args)]
+    spread = [np.broadcast_to(a, shape) for a in args]
+    results = [np.empty(shape, value.type.numpy_dtype) for value in region.outputs]
+    for place in np.ndindex(*shape):
+        for result, value in zip(results, run(region, [np.asarray(a[place]) for a in spread]), strict=True):
+            result[place] = value
+    return results
+
+
+def fold_kind(region: Graph) -> str | None:
+    """The reduce kind that a region of one binary op computes, if it is that plain."""
+    needed = needed_nodes(region.nodes, region.outputs, lambda _: False)
+    if len(needed) != 1 or len(region.inputs) != 2:
+        return None
+    (node,) = needed
+    plain = set(map(id, node.operands)) == set(map(id, region.inputs)) and region.outputs == node.results
+    return node.op if plain and node.op in FOLDS else None
+
+
+def _fold(region: Graph, pieces: Iterator[list[Array]], inits: list[Array], run: RunRegion) -> list[Array]:
+    """init . p0 . p1 ... ; a plain fold keeps its accumulator in the compute type."""
+    kind, dtype = fold_kind(region), region.inputs[0].type.dtype
+    total: list[Array] | None = None
+    for piece in pieces:
+        values = [widen(p, dtype) for p in piece] if kind else piece
+        if total is None:
+            total = values
+        else:
+            total = [ufunc_of(kind)(total[0], values[0])] if kind else apply_region(region, total + values, run)
+    if total is None:
+        return inits
+    if kind:
+        return [narrow(ufunc_of(kind)(total[0], widen(inits[0], dtype)), dtype)]
+    return apply_region(region, inits + total, run)
+
+
+def reduce_region(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+    """Halve the reduced elements until one is left: log2 n calls of the region."""
+    count, dims = len(args) // 2, tuple(node.attrs["dims"])
+    kept = [d for d in range(args[0].ndim) if d not in dims]
+    shape = [args[0].shape[d] for d in kept]
+    length = math.prod(args[0].shape[d] for d in dims)
+    rows = [x.transpose(*dims, *kept).reshape(length, *shape) for x in args[:count]]
+    inits = [np.broadcast_to(i, shape) for i in args[count:]]
+    if rows[0].shape[0] == 0:
+        return inits
+    while (length := rows[0].shape[0]) > 1:
+        half = length // 2
+        merged = apply_region(
+            node.regions[0], [r[0 : 2 * half : 2] for r in rows] + [r[1 : 2 * half : 2] for r in rows], run
+        )
+        rows = [np.concatenate([m, r[2 * half :]]) for m, r in zip(merged, rows, strict=True)]
+    return apply_region(node.regions[0], inits + [r[0] for r in rows], run)
+
+
+def _window_count(size: int, window: int, stride: int, dilation: int) -> int:
+    reach = (window - 1) * dilation + 1
+    return 0 if size < reach else (size - reach) // stride + 1
+
+
+def window_places(shape: Sequence[int], window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Iterator[tuple[slice, ...]]:  # fmt: skip
+    """For each place in the window, the elements that all windows see there."""
+    counts = [_window_count(*part) for part in zip(shape, window, strides, dilations, strict=True)]
+    for place in np.ndindex(*window):
+        parts = zip(place, counts, strides, dilations, strict=True)
+        yield tuple(slice(p * d, p * d + (n - 1) * s + 1, s) if n else slice(0, 0) for p, n, s, d in parts)
+
+
+def reduce_window(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+    attrs, region, count = node.attrs, node.regions[0], len(args) // 2
+    if node.results[0].type.size == 0:  # a window may be larger than anything
+        return [np.zeros(value.type.sizes, value.type.numpy_dtype) for value in node.results]
+    interior = [d - 1 for d in attrs["base_dilations"]]
+    padded = [pad(x, i, attrs["low"], attrs["high"], interior) for x, i in zip(args[:count], args[count:], strict=True)]
+    kind = fold_kind(region)
+    if kind:
+        return [_separable(padded[0], args[1], node, kind)]
+    places = window_places(
+        padded[0].shape, attrs["window_dimensions"], attrs["window_strides"], attrs["window_dilations"]
+    )
+    inits = [
+        np.broadcast_to(i, node.result.type.sizes if count == 1 else node.results[0].type.sizes) for i in args[count:]
+    ]
+    return _fold(region, ([x[place] for x in padded] for place in places), inits, run)
+
+
+def _separable(x: Array, init: Array, node: Node, kind: str) -> Array:
+    """A plain fold goes dim by dim: the sum of the window's sizes instead of their product."""
+    attrs, dtype, ufunc = node.attrs, node.operands[0].type.dtype, ufunc_of(kind)
+    total = widen(x, dtype)
+    for dim, window in enumerate(attrs["window_dimensions"]):
+        stride, dilation = attrs["window_strides"][dim], attrs["window_dilations"][dim]
+        ones, sizes = [1] * x.ndim, [1] * x.ndim
+        sizes[dim] = window
+        steps, dilations = ones.copy(), ones.copy()
+        steps[dim], dilations[dim] = stride, dilation
+        folded: Array | None = None
+        for place in window_places(total.shape, sizes, steps, dilations):
+            folded = total[place] if folded is None else ufunc(folded, total[place])
+        assert folded is not None, "a window has a size of at least 1"
+        total = folded
+    return narrow(ufunc(total, widen(init, dtype)), dtype)
+
+
+def select_and_scatter(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+    """Per window the element that `select` prefers gets the window's source; padding is never chosen."""
+    operand, source, init = args
+    attrs, none = node.attrs, [0] * operand.ndim
+    if source.size == 0:
+        return [np.full(operand.shape, init, operand.dtype)]
+    fill = np.zeros((), operand.dtype)
+    padded = pad(operand, fill, attrs["low"], attrs["high"], none)
+    index = pad(np.arange(operand.size).reshape(operand.shape), np.array(-1), attrs["low"], attrs["high"], none)
+    best, chosen = np.zeros(source.shape, operand.dtype), np.full(source.shape, -1)
+    for place in window_places(padded.shape, attrs["window_dimensions"], attrs["window_strides"], [1] * operand.ndim):
+        value, number = padded[place], index[place]
+        (keep,) = apply_region(node.regions[0], [best, value], run)
+        take = (number >= 0) & ((chosen < 0) | ~keep)
+        best, chosen = np.where(take, value, best), np.where(take, number, chosen)
+    result = np.full(operand.shape, init, operand.dtype)
+    flat = chosen.reshape(-1)
+    _scatter_into([result.reshape(-1)], flat, flat >= 0, [source.reshape(-1)], node.regions[1], run)
+    return [result]
+
+
+def scatter(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+    """Combine updates into the operands; an update element whose target is out of bounds is dropped."""
+    attrs, count = node.attrs, len(args) // 2
+    operands, indices, updates = args[:count], args[count], args[count + 1 :]
+    shape, vector_dim = operands[0].shape, attrs["index_vector_dim"]
+    starts = window_starts(indices, vector_dim, attrs["scatter_dims_to_operand_dims"], len(shape))
+    add_batching(starts, attrs["input_batching_dims"], attrs["scatter_indices_batching_dims"], vector_dim)
+    dropped = (*attrs["inserted_window_dims"], *attrs["input_batching_dims"])
+    window = iter(attrs["update_window_dims"])
+    sizes = [1 if d in dropped else updates[0].shape[next(window)] for d in range(len(shape))]
+    positions = window_positions(starts, sizes, dropped, attrs["update_window_dims"], updates[0].ndim)
+    flat, inside = np.zeros(updates[0].shape, np.int64), np.ones(updates[0].shape, np.bool_)
+    for position, size in zip(positions, shape, strict=True):
+        inside &= (position >= 0) & (position < size)
+        flat = flat * size + position
+    results = [np.array(x, order="C") for x in operands]  # so that `reshape` below is a view
+    _scatter_into([r.reshape(-1) for r in results], flat.reshape(-1), inside.reshape(-1),
+                  [u.reshape(-1) for u in updates], node.regions[0], run)  # fmt: skip
+    return results
+
+
+def _scatter_into(targets: list[Array], flat: Array, inside: Array, updates: list[Array], region: Graph, run: RunRegion) -> None:  # fmt: skip
+    """Apply updates in order, in place. Round r takes the r-th update of every target, so rounds never collide."""
+    flat, updates = flat[inside], [u[inside] for u in updates]
+    kind, dtype = fold_kind(region), region.inputs[0].type.dtype
+    if kind:
+        wide = widen(targets[0], dtype).copy()
+        ufunc_of(kind).at(wide, flat, widen(updates[0], dtype))
+        targets[0][...] = narrow(wide, dtype)
+        return
+    order = np.argsort(flat, kind="stable")
+    ranked = flat[order]
+    first = np.searchsorted(ranked, ranked, side="left")
+    turn = np.arange(len(ranked)) - first
+    for number in range(int(turn.max(initial=-1)) + 1):
+        picked = order[turn == number]
+        old = [t[flat[picked]] for t in targets]
+        for target, new in zip(targets, apply_region(region, old + [u[picked] for u in updates], run), strict=True):
+            target[flat[picked]] = new

@@ -1,0 +1,40 @@
+"""Arithmetic operations of nodes and graphs; moving, choosing and making data counts as none."""
+
+from __future__ import annotations
+
+from meshgen.ir.graph import Graph, Node
+from meshgen.ir.loops import trip_count
+from meshgen.ir.op_names import WITH_PROGRAMS
+from meshgen.ir.symbols import Dim
+from meshgen.ops.op import TypeOf, per_result
+from meshgen.ops.registry import OPS
+
+
+def node_flops(node: Node, type_of: TypeOf = lambda value: value.type) -> float:
+    """Operations of one run: of dots and convolutions exactly, one per element else. What regions do is left out."""
+    return (OPS[node.op].flops if node.op in OPS else per_result)(node, type_of)
+
+
+def graph_flops(graph: Graph) -> float:
+    """Operations of one run of a graph: loops as often as they run, of branches the dearest."""
+    total = 0.0
+    for node in graph.nodes:
+        if node.op == "while":
+            total += trips(node, graph) * sum(map(graph_flops, node.regions))
+        elif node.op in WITH_PROGRAMS:
+            total += max(map(graph_flops, node.regions))
+        else:
+            total += node_flops(node)
+    return total
+
+
+def named_trips(node: Node, graph: Graph) -> int:
+    """Runs of a node's regions; 1 by the name of its line, `trips_12`, where that cannot be read off."""
+    if node.op != "while" or trip_count(node, graph.producers()) is not None:
+        return trips(node, graph)
+    return Dim.named(f"trips_{node.loc.line if node.loc else 'loop'}", 1)
+
+
+def trips(node: Node, graph: Graph) -> int:
+    """Runs of a node's regions; 1 where that cannot be read off."""
+    return (trip_count(node, graph.producers()) or 1) if node.op == "while" else 1

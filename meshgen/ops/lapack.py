@@ -1,0 +1,247 @@
+"""Matrix factorisations as LAPACK has them: a table of routines, their results and what computes them.
+
+JAX calls them for LU, QR, eigenvalues and singular values. A node `lapack` has the name of the routine without the
+letter of the element type, and `options` such as "uplo=L mode=V". Dims before the last ones are batches; each matrix
+is factorised by itself, so it gets the same bits whatever stands beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from meshgen.ir.graph import COMPLEX_PARTS, TensorType, dtype_name, is_complex, real_dtype
+from meshgen.ops.evaluate.common import Array
+
+Options = Mapping[str, str]
+Sizes = Mapping[str, int]
+_COMPLEX = {part: name for name, part in COMPLEX_PARTS.items()}
+LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
+
+
+@dataclass(frozen=True)
+class Routine:
+    """`operands` and `results` name the dims of each: `m n`; in front "int ", "real " or "complex " for another type.
+
+    `compute(call, arrays, options)` factorises one matrix; `call` finds a function of LAPACK for its element type.
+    `holds(sizes, options)`: what LAPACK asks of them besides, in words `needs`.
+    `is_iterative`: it does not end, or ends anyhow, on what is no number. `jumps`: results that may be another one
+    as good after the least change of the operands (signs and order of vectors).
+    """
+
+    operands: str
+    results: str
+    compute: Callable[[Callable[[str], Any], Sequence[Array], Options], Sequence[Any]]
+    is_iterative: bool = False
+    jumps: tuple[int, ...] = ()
+    needs: str = ""
+    holds: Callable[[Sizes, Options], bool] = lambda *_: True
+
+    @property
+    def takes(self) -> str:
+        """The dims of the operands, for people."""
+        return f"{self.operands}; {self.needs}" if self.needs else self.operands
+
+    @property
+    def rank(self) -> int:
+        """Of one matrix (or vector), the first operand."""
+        return _rank(self.operands.split(", ")[0].split())
+
+    def result_types(self, operands: Sequence[TensorType], options: Options) -> list[TensorType] | None:
+        """Types of the results; None where the operands do not fit."""
+        names = [words.split() for words in self.operands.split(", ")]
+        if not operands or operands[0].dtype not in LETTERS or operands[0].rank < self.rank:
+            return None
+        if len(operands) != len(names):
+            return None
+        dtype, batch = operands[0].dtype, operands[0].shape[: operands[0].rank - self.rank]
+        sizes: dict[str, int | None] = {}
+        for kind, words in zip(operands, names, strict=True):
+            dims = [word for word in words if word not in ("int", "real", "complex")]
+            if kind.rank != len(batch) + len(dims) or kind.shape[: len(batch)] != batch:
+                return None
+            if kind.dtype != _dtype(words, dtype) or None in kind.shape[len(batch) :]:
+                return None
+            for dim, size in zip(dims, kind.shape[len(batch) :], strict=True):
+                if sizes.setdefault(dim, size) != size:
+                    return None
+        given = {dim: size for dim, size in sizes.items() if size is not None}
+        if not self.holds(given, options):
+            return None
+        known = _more_sizes(given, options)
+        found: list[TensorType] = []
+        for words in self._results(dtype):
+            dims = [known[word] for word in words if word not in ("int", "real", "complex")]
+            found.append(TensorType((*batch, *dims), _dtype(words, dtype)))
+        return found
+
+    def _results(self, dtype: str) -> list[list[str]]:
+        text = self.results
+        if is_complex(dtype):  # eigenvalues are one result then, not two
+            text = text.replace("real parts n, real parts n", "n")
+        return [[word for word in words.split() if word != "parts"] for words in text.split(", ")]
+
+
+def _rank(words: Sequence[str]) -> int:
+    return sum(word not in ("int", "real", "complex") for word in words)
+
+
+def _dtype(words: Sequence[str], dtype: str) -> str:
+    if "int" in words:
+        return "i32"
+    if "real" in words:
+        return real_dtype(dtype)
+    return _COMPLEX.get(dtype, dtype) if "complex" in words else dtype
+
+
+def _more_sizes(sizes: Sizes, options: Options) -> dict[str, int]:
+    """Sizes of results that follow from those of the operands."""
+    m, n = sizes.get("m", 0), sizes.get("n", 0)
+    thin = "S" in (options.get("mode"), options.get("vectors"))
+    least = min(m, n)
+    return {**sizes, "k": least, "u": least if thin else m, "v": least if thin else n, "n-1": max(n - 1, 0)}
+
+
+def options_of(text: str) -> dict[str, str]:
+    """The options of a node, by name."""
+    return dict(pair.split("=", 1) for pair in text.split())
+
+
+def factorise(routine: Routine, args: Sequence[Array], types: Sequence[TensorType], options: Options) -> list[Array]:
+    """The results, matrix by matrix. Raises ImportError where SciPy is missing."""
+    from scipy.linalg import lapack  # few programs need it, and it takes its time to be imported
+
+    letter = LETTERS[dtype_name(args[0].dtype)]
+    batch = args[0].shape[: args[0].ndim - routine.rank]
+    found = [np.zeros(kind.sizes, kind.numpy_dtype) for kind in types]
+    for place in np.ndindex(*batch):
+        matrices = [np.ascontiguousarray(x[place]) for x in args]
+        if matrices[0].size == 0:  # LAPACK does not take it; vectors that are orthogonal are those of the axes then
+            for each in found:
+                each[place] = np.eye(*each[place].shape) if each[place].ndim == 2 else 0
+            continue
+        if routine.is_iterative and not np.isfinite(matrices[0]).all():
+            for each in found:
+                each[place] = 1 if each.dtype.kind == "i" else np.nan
+            continue
+        parts = routine.compute(lambda name: getattr(lapack, letter + name), matrices, options)
+        for each, part in zip(found, parts, strict=True):
+            each[place] = 0 if part is None else part
+    return found
+
+
+def _unitary(call: Callable[[str], Any], name: str) -> Any:
+    """`orgqr` is called `ungqr` for complex numbers, `sytrd` `hetrd`, `syevd` `heevd`."""
+    try:
+        return call(name)
+    except AttributeError:
+        return call({"orgqr": "ungqr", "sytrd": "hetrd", "syevd": "heevd"}[name])
+
+
+def _lu(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
+    factors, pivots, info = call("getrf")(args[0])
+    return factors, pivots + 1, info
+
+
+def _qr(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
+    factors, scales, _, _ = call("geqrf")(args[0])
+    return factors, scales
+
+
+def _pivoted_qr(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
+    factors, order, scales, _, _ = call("geqp3")(args[0])
+    return factors, order, scales
+
+
+def _reflectors(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
+    return [_unitary(call, "orgqr")(args[0], args[1])[0]] if args[1].size else [np.eye(*args[0].shape)]
+
+
+def _eigh(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
+    values, vectors, info = _unitary(call, "syevd")(args[0], compute_v=1, lower=options.get("uplo", "L") == "L")
+    return vectors, values, info
+
+
+def _svd(call: Any, args: Sequence[Array], options: Options, name: str = "gesdd") -> Sequence[Any]:
+    mode = options.get("mode", "A")
+    u, s, vt, info = call(name)(args[0], compute_uv=mode != "N", full_matrices=mode == "A")
+    return (args[0], s, None, None, info) if mode == "N" else (args[0], s, u, vt, info)
+
+
+def _eig(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
+    sides = {f"compute_v{side[0]}": options.get(f"compute_{side}", "V") == "V" for side in ("left", "right")}
+    *values, left, right, info = call("geev")(args[0], **sides)
+    vectors = [_joined(values[1], each) if len(values) == 2 else each for each in (left, right)]
+    wanted = [each if wish else None for each, wish in zip(vectors, sides.values(), strict=True)]
+    return *values, *wanted, info
+
+
+def _joined(imaginary: Array, packed: Array) -> Array:
+    """Vectors of pairs of eigenvalues stand as two columns, the real parts and the imaginary parts of the first."""
+    found = packed.astype(np.result_type(packed.dtype, np.complex64))
+    if packed.shape[-1] != imaginary.size:
+        return found
+    for first in np.flatnonzero(imaginary > 0):
+        found[:, first] = packed[:, first] + 1j * packed[:, first + 1]
+        found[:, first + 1] = found[:, first].conj()
+    return found
+
+
+def _schur(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
+    form, selected, *values, vectors, _, info = call("gees")(lambda *_: 0, args[0])
+    return form, vectors, *values, selected, info
+
+
+def _hessenberg(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
+    low, high = int(options.get("low", 1)) - 1, int(options.get("high", args[0].shape[0])) - 1
+    return call("gehrd")(args[0], lo=low, hi=high)
+
+
+def _tridiagonal(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
+    form, diagonal, beside, scales, info = _unitary(call, "sytrd")(args[0], lower=options.get("uplo", "L") == "L")
+    return form, diagonal, beside, scales, info
+
+
+def _tridiagonal_solve(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
+    """The lower diagonal begins with, the upper one ends with a number that is not used."""
+    below, diagonal, above, right = args
+    if diagonal.size == 1:  # SciPy wants other diagonals of at least one number
+        is_singular = not diagonal.any()
+        return below, diagonal, above, right if is_singular else right / diagonal, int(is_singular)
+    *_, found, info = call("gtsv")(below[1:], diagonal, above[:-1], right)
+    return below, diagonal, above, found, info
+
+
+def _is_range(sizes: Sizes, options: Options) -> bool:
+    """Whether rows `low` to `high`, from 1, are rows of the matrix; both are written as numbers, or left out."""
+    low, high = options.get("low", "1"), options.get("high", str(sizes["n"]))
+    return low.isdecimal() and high.isdecimal() and (not sizes["n"] or 1 <= int(low) <= int(high) <= sizes["n"])
+
+
+def _has_reflectors(sizes: Sizes, options: Options) -> bool:
+    return sizes["m"] >= sizes["n"] >= sizes["r"]
+
+
+ROUTINES: dict[str, Routine] = {
+    "getrf": Routine("m n", "m n, int k, int", _lu),
+    "geqrf": Routine("m n", "m n, k", _qr),
+    "geqp3": Routine("m n, int n", "m n, int n, k", _pivoted_qr),
+    "orgqr": Routine("m n, r", "m n", _reflectors, needs="m >= n >= r", holds=_has_reflectors),
+    "syevd": Routine("n n", "n n, real n, int", _eigh, is_iterative=True, jumps=(0,)),
+    "gesdd": Routine("m n", "m n, real k, m u, v n, int", _svd, is_iterative=True, jumps=(0, 2, 3)),
+    "gesvd": Routine(
+        "m n",
+        "m n, real k, m u, v n, int",
+        lambda call, args, options: _svd(call, args, options, "gesvd"),
+        is_iterative=True,
+        jumps=(0, 2, 3),
+    ),
+    "geev": Routine("n n", "real parts n, real parts n, complex n n, complex n n, int", _eig, True, (0, 1, 2, 3)),
+    "gees": Routine("n n", "n n, n n, real parts n, real parts n, int, int", _schur, True, (0, 1, 2, 3)),
+    "gehrd": Routine("n n", "n n, n-1, int", _hessenberg, needs="1 <= low <= high <= n", holds=_is_range),
+    "sytrd": Routine("n n", "n n, real n, real n-1, n-1, int", _tridiagonal),
+    "gtsv": Routine("n, n, n, n r", "n, n, n, n r, int", _tridiagonal_solve),
+}

@@ -1,0 +1,127 @@
+"""What an op is, as one record: types, meaning, errors, sharding rule, kernel form, arithmetic.
+
+A family is a file of records (`elementwise.py`, `movement.py`, ...); `__init__.py` lists the families. What a record does not
+have is said by name (`NO_KERNEL`, `NO_RULE`, ...): a field that is left out fails when the family is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal, TypeAlias
+
+from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.ops.evaluate.common import Handler
+from meshgen.ops.rules.rule import Rule
+from meshgen.ops.tolerance.values import Rule as ErrorRule
+from meshgen.ops.triton.registers import Expression
+from meshgen.ops.types.site import Inference
+
+TypeOf: TypeAlias = Callable[[Value], TensorType]
+"""The type of a value: its own, or that of a tile of it."""
+RuleOf: TypeAlias = Callable[[Node], Rule]
+Flops: TypeAlias = Callable[[Node, TypeOf], float]
+
+
+class Trait(Enum):
+    """What else passes ask of an op."""
+
+    ELEMENTWISE = (
+        "an element of the result is made of the elements of the operands at the same place, or of 0-d operands"
+    )
+    BROADCASTS = "evaluation broadcasts its operands: bodies of such ops alone run on whole arrays at once"
+    POLES = "a small error of an operand may become any error of the result"
+    EXPENSIVE = "many instructions per element: worth keeping in memory rather than computing twice"
+    LOCAL = "tells devices apart without communicating"
+    COLLECTIVE = "of devices, over mesh axes or between two shardings"
+    IN_BODIES = "a user may write it in the body of a manual computation"
+    SIZE_QUERY = "asks for sizes or takes them as operands; there is none once sizes are known"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """How generated kernels make an op.
+
+    Attributes:
+        form: `expression` of elements in registers; `layout`, an index map that whoever reads the result looks through;
+            `source`, elements from nothing; `lookup`, put together from several values or at places that are data;
+            `dot` and `reduction`, loop nests of their own; `none`.
+        expression: of form `expression`, the Triton source over operands in registers.
+    """
+
+    form: Literal["expression", "layout", "source", "lookup", "dot", "reduction", "none"]
+    expression: Expression | None = None
+
+
+NO_KERNEL = Kernel("none")
+LAYOUT, SOURCE, LOOKUP = Kernel("layout"), Kernel("source"), Kernel("lookup")
+DOT, REDUCTION = Kernel("dot"), Kernel("reduction")
+
+NO_MEANING: None = None
+"""The op has no meaning on one device by itself: what it means is in `meshgen/ccl`, or that of the kernel it names."""
+ANY_ERROR: None = None
+"""Nothing is known of how errors go through the op: executions with random errors tell."""
+NO_RULE: None = None
+"""Propagation never sees the op, or sees it as something else (control flow, manual computations)."""
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """A number of operands that is not fixed."""
+
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Op:
+    """One op.
+
+    Attributes:
+        name: StableHLO's mnemonic, or that of a sharding op.
+        operands: how many it takes.
+        results: how many it gives; None where its nodes say.
+        attributes: the attributes that its nodes must have, and those that they may have, each with its form
+            (`types/attributes.py`).
+        has_regions: whether it takes regions.
+        types: result types from operands and attributes; records faults of malformed nodes.
+        evaluate: what it means, on NumPy arrays.
+        error: how errors of operands become errors of results.
+        rule: its sharding rule.
+        kernel: how generated kernels make it.
+        flops: operations of one run, without those of its regions.
+    """
+
+    name: str
+    operands: int | AtLeast
+    types: Inference
+    evaluate: Handler | None
+    error: ErrorRule | None
+    rule: RuleOf | None
+    kernel: Kernel
+    flops: Flops
+    results: int | None = 1
+    attributes: Mapping[str, str] = field(default_factory=dict[str, str])
+    optional: Mapping[str, str] = field(default_factory=dict[str, str])
+    has_regions: bool = False
+    traits: frozenset[Trait] = frozenset()
+
+
+def no_flops(node: Node, type_of: TypeOf) -> float:
+    """Moving, choosing and making data counts as no arithmetic; what regions do is counted there."""
+    return 0.0
+
+
+def per_result(node: Node, type_of: TypeOf) -> float:
+    """One operation per element of the results."""
+    return float(sum(type_of(value).size for value in node.results))
+
+
+def per_operand(node: Node, type_of: TypeOf) -> float:
+    """One operation per element of the first operand."""
+    return float(type_of(node.operands[0]).size)
+
+
+def named(names: Sequence[str], form: str) -> dict[str, str]:
+    """Attributes of one form."""
+    return dict.fromkeys(names, form)

@@ -1,0 +1,78 @@
+"""All ops by name. The package fills it from its families when it is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from meshgen.errors import CodegenError, Diagnostic, ProgramError
+from meshgen.ir.graph import Node
+from meshgen.ops.evaluate.common import Handler
+from meshgen.ops.op import Op, Trait
+from meshgen.ops.rules.rule import Rule
+from meshgen.ops.triton.registers import TRITON_TYPES, Code, Made, unsupported
+
+OPS: dict[str, Op] = {}
+
+
+def register(families: Iterable[Iterable[Op]]) -> None:
+    """Enter the ops of all families. Raises ValueError for a name that stands twice."""
+    for family in families:
+        for op in family:
+            if op.name in OPS:
+                raise ValueError(f"op '{op.name}' is defined twice")
+            OPS[op.name] = op
+
+
+def with_trait(trait: Trait) -> frozenset[str]:
+    """The names of the ops that have a trait."""
+    return frozenset(name for name, op in OPS.items() if trait in op.traits)
+
+
+def with_kernel(*forms: str) -> frozenset[str]:
+    """The names of the ops whose kernel has one of these forms."""
+    return frozenset(name for name, op in OPS.items() if op.kernel.form in forms)
+
+
+def rule_of(node: Node) -> Rule:
+    """The sharding rule of a node. Raises ProgramError MG0103 where its op has none."""
+    op = OPS.get(node.op)
+    if op is None or op.rule is None:
+        raise ProgramError(Diagnostic("MG0103", f"'{node.op}' has no sharding rule", node.loc))
+    return op.rule(node)
+
+
+def has_rule(op: str) -> bool:
+    return op in OPS and OPS[op].rule is not None
+
+
+def broadcasts(op: str) -> bool:
+    """Whether evaluation of an op broadcasts its operands."""
+    return op in OPS and Trait.BROADCASTS in OPS[op].traits
+
+
+def meaning_of(op: str) -> Handler:
+    """What an op means on NumPy arrays; it has a meaning."""
+    found = OPS[op].evaluate
+    assert found is not None, op
+    return found
+
+
+def with_meaning() -> frozenset[str]:
+    """The names of the ops that mean something on one device."""
+    return frozenset(name for name, op in OPS.items() if op.evaluate is not None)
+
+
+def may_be_in_bodies(op: str) -> bool:
+    """Whether the body of a manual computation may tell devices apart by an op; other collectives are of whole programs."""
+    return op in OPS and Trait.IN_BODIES in OPS[op].traits
+
+
+def expression(node: Node, args: Sequence[Code]) -> Made:
+    """Source of an element-wise node over values in registers, and the helpers that it calls.
+
+    Raises CodegenError MG0301 where Triton has no way to say it.
+    """
+    made = OPS[node.op].kernel.expression
+    if made is None or args[0].dtype not in TRITON_TYPES:
+        raise CodegenError(unsupported(node))
+    return made(node, args)

@@ -1,0 +1,56 @@
+"""Rules of reductions and dots: a sharded reduced loop leaves a partial result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from meshgen.ir.graph import Node
+from meshgen.ops.rules.rule import Linear, Rule, letters, linear_in_each, reduction_kind, rule
+
+
+def reduce(node: Node) -> Rule:
+    """Partial in, partial out; the initial value is then counted on one device only."""
+    operand, result = node.operands[0].type, node.result.type
+    names = letters(operand.rank)
+    kind = reduction_kind(node.attrs["kind"])
+    kept = " ".join(n for d, n in enumerate(names) if d not in node.attrs["dims"]) or "()"
+    reduced = {names[d]: kind for d in node.attrs["dims"]}
+    return rule(
+        f"{' '.join(names)}, () -> {kept}",
+        [operand, node.operands[1].type],
+        [result],
+        reduce=reduced,
+        linear=(Linear((0, 1), (kind,)),),
+    )
+
+
+def dot_general(node: Node) -> Rule:
+    """Loops: batch, lhs free, rhs free, contracted; linear in either operand."""
+    lhs, rhs = (value.type for value in node.operands)
+    attrs = node.attrs
+    names = iter(letters(lhs.rank + rhs.rank))
+    left: list[str] = [""] * lhs.rank
+    right: list[str] = [""] * rhs.rank
+    for i, j in zip(attrs["lhs_batch"], attrs["rhs_batch"], strict=True):
+        left[i] = right[j] = next(names)
+    batch = [left[i] for i in attrs["lhs_batch"]]
+    tied = set(attrs["lhs_batch"]) | set(attrs["lhs_contract"])
+    free = [_name(left, d, names) for d in range(lhs.rank) if d not in tied]
+    tied = set(attrs["rhs_batch"]) | set(attrs["rhs_contract"])
+    free += [_name(right, d, names) for d in range(rhs.rank) if d not in tied]
+    for i, j in zip(attrs["lhs_contract"], attrs["rhs_contract"], strict=True):
+        left[i] = right[j] = next(names)
+    reduced = {left[i]: "sum" for i in attrs["lhs_contract"]}
+    sides = [" ".join(side) or "()" for side in (left, right, batch + free)]
+    return rule(
+        f"{sides[0]}, {sides[1]} -> {sides[2]}",
+        [lhs, rhs],
+        [node.result.type],
+        reduce=reduced,
+        linear=linear_in_each([lhs, rhs], node.result.type),
+    )
+
+
+def _name(side: list[str], dim: int, names: Iterator[str]) -> str:
+    side[dim] = next(names)
+    return side[dim]

@@ -1,0 +1,80 @@
+"""Ops that move elements or put them in order: errors go with them, unless it is not certain where they go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from meshgen.ir.graph import Node, dtype_name, is_complex
+from meshgen.ops.evaluate.common import Array
+from meshgen.ops.registry import meaning_of
+from meshgen.ops.tolerance.sums import no_region
+from meshgen.ops.tolerance.values import Rule, Tracked, absolute, exact, in_f64, unknown
+
+
+def move(data: int) -> Rule:
+    """Ops that move the elements of their first `data` operands (-1: all); the others are indices."""
+
+    def rule(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+        count = len(operands) if data < 0 else data
+        moved, indices = operands[:count], operands[count:]
+        if any(t.is_uncertain for t in indices):
+            return [_anything_of(moved, results[0])]
+        fixed = [t.value for t in indices]
+        (error,) = meaning_of(node.op)(node, [np.asarray(t.error) for t in moved] + fixed, no_region)
+        (magnitude,) = meaning_of(node.op)(node, [t.magnitude for t in moved] + fixed, no_region)
+        return [Tracked(results[0], error, magnitude)]
+
+    return rule
+
+
+def _anything_of(operands: Sequence[Tracked], result: Array) -> Tracked:
+    """Some element of the operands, it is not known which."""
+    if is_complex(dtype_name(result.dtype)):
+        return unknown(result)
+    values = [in_f64(t) for t in operands if t.value.size]
+    low, high = min(v.min() for v in values), max(v.max() for v in values)
+    worst = max(float(np.max(t.error)) for t in operands if t.value.size)
+    return Tracked(result, np.broadcast_to(high - low + worst, result.shape), absolute(result))
+
+
+def extremum_region(node: Node, operands: list[Tracked], results: list[Array]) -> list[Tracked] | None:
+    """argmax and argmin: the value moves by at most the greatest error; the index is certain where no rival is near.
+
+    None: the region does something else, or its operands are exact.
+    """
+    x, count = operands[0], len(operands) // 2
+    dims = tuple(node.attrs["dims"])
+    chosen = results[0].astype(np.float64)
+    wide = in_f64(x)
+    picks = [wide.max(axis=dims, initial=-np.inf), wide.min(axis=dims, initial=np.inf)]
+    if not any(t.is_uncertain for t in operands) or count != 2 or not any((p == chosen).all() for p in picks):
+        return None
+    worst = np.broadcast_to(np.asarray(x.error), x.value.shape).max(axis=dims, initial=0.0)
+    near = np.abs(wide - np.expand_dims(chosen, dims)) <= 2 * np.expand_dims(worst, dims)
+    rivals = near.sum(axis=dims) > 1
+    index = np.where(rivals & (worst > 0), np.inf, 0.0)
+    return [Tracked(results[0], worst, absolute(results[0])), Tracked(results[1], index, absolute(results[1]))]
+
+
+def in_order(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """Sorting one tensor moves each place by at most the row's greatest error; what goes with it may be anything."""
+    dim = node.attrs.get("dim", operands[0].value.ndim - 1)
+    if not operands[0].is_uncertain:
+        if node.op == "top_k" or not any(t.is_uncertain for t in operands):
+            return [exact(result) for result in results]
+        return [_anything_of([t], r) for t, r in zip(operands, results, strict=True)]
+    worst = np.asarray(operands[0].error).max(axis=dim, keepdims=True, initial=0.0)
+    first = Tracked(results[0], np.broadcast_to(worst, results[0].shape), absolute(results[0]))
+    if node.op == "top_k":
+        return [first, unknown(results[1])]
+    return [first, *(_anything_of([t], r) for t, r in zip(operands[1:], results[1:], strict=True))]
+
+
+def on_rank(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """mask_padding, all_slice, to_partial: places that are not copied are exact, so the greatest error is a bound."""
+    worst = float(np.max(operands[0].error)) if operands[0].value.size else 0.0
+    reach = float(np.max(operands[0].magnitude, initial=0.0, where=np.isfinite(operands[0].magnitude)))
+    magnitude = np.maximum(absolute(results[0]), reach if worst else 0.0)
+    return [Tracked(results[0], np.broadcast_to(worst, results[0].shape), magnitude)]

@@ -1,0 +1,211 @@
+"""Errors of reductions, dots, convolutions and scatters: sums in any order and grouping."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_inexact, real_dtype
+from meshgen.ops.evaluate.common import Array, RunRegion
+from meshgen.ops.evaluate.window import fold_kind
+from meshgen.ops.lapack import ROUTINES
+from meshgen.ops.registry import meaning_of
+from meshgen.ops.tolerance.values import (
+    LARGEST,
+    LEAST,
+    PARTIAL_ROUNDINGS,
+    TF32_UNIT,
+    UNIT,
+    Tracked,
+    absolute,
+    fits,
+    holds_integers,
+    spread_bound,
+    unknown,
+)
+
+
+def no_region(region: Graph, args: list[Array]) -> list[Array]:
+    raise AssertionError("sums and moves run without their regions")
+
+
+def shadow(node: Node, args: list[Array], run: RunRegion = no_region) -> Array:
+    """The node's op on f64 arrays."""
+    operands = [Value(TensorType(a.shape, dtype_name(a.dtype))) for a in args]
+    twin = Node(
+        node.op, operands, [Value(TensorType(node.results[0].type.shape, "f64"))], node.attrs, regions=node.regions
+    )
+    return meaning_of(node.op)(twin, args, run)[0]
+
+
+def sum_units(dtype: str, additions: float, roundings: float) -> float:
+    """Relative error of a sum with so many additions in the accumulator's type and roundings to its own."""
+    accumulator = UNIT["f64"] if real_dtype(dtype) == "f64" else UNIT["f32"]
+    return additions * accumulator + roundings * UNIT[dtype]
+
+
+def reduce(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    kind, value, (x, init) = node.attrs["kind"], results[0], operands
+    dtype = dtype_name(value.dtype)
+    if kind == "add" and dtype != "i1":
+        parts = (shadow(node, [a, b]) for a, b in zip(addends(x), addends(init), strict=True))
+        return [summed(value, *parts, terms=x.value.size // max(value.size, 1) + 1, parents=operands)]
+    if kind in ("maximum", "minimum"):
+        largest = Node("reduce", node.operands, node.results, {**node.attrs, "kind": "maximum"})
+        return [Tracked(value, shadow(largest, [np.asarray(x.error), np.asarray(init.error)]), absolute(value))]
+    terms = x.value.size // max(value.size, 1) + 1
+    return [_product(node, operands, value, terms) if is_inexact(dtype) else spread_bound(operands, value)]
+
+
+def _product(node: Node, factors: list[Tracked], value: Array, terms: int, indices: Sequence[Array] = ()) -> Tracked:
+    """A product of `terms` factors of two operands, of which indices may stand between."""
+    x, y = factors
+    ends = [(absolute(x.value) + x.error, absolute(y.value) + y.error), (absolute(x.value), absolute(y.value))]
+    outer, inner = (shadow(node, [a, *indices, b]) for a, b in ends)
+    dtype = dtype_name(value.dtype)
+    rounding = sum_units(dtype, terms, PARTIAL_ROUNDINGS) * outer
+    # A product of a few that is too small for the type is off by its least number, times the factors that follow. One that
+    # is too large is infinite, and what the product is then depends on the order of its factors.
+    follow = shadow(node, [np.maximum(ends[0][0], 1.0), *indices, np.maximum(ends[0][1], 1.0)])
+    rounding = np.where(follow > LARGEST[dtype], np.inf, rounding + terms * LEAST[dtype] * follow)
+    if all(np.all(holds_integers([f])) for f in factors) and fits(follow, dtype).all():
+        rounding = np.zeros(value.shape)
+    return Tracked(value, outer - inner + rounding, absolute(value), rounding)
+
+
+def addends(x: Tracked) -> tuple[Array, Array, Array]:
+    """What is summed for the error, the magnitude and the spread of a sum."""
+    return np.asarray(x.error), x.magnitude, np.square(absolute(x.value))
+
+
+def summed(
+    value: Array,
+    error: Array,
+    magnitude: Array,
+    spread: Array,
+    *,
+    terms: int,
+    parents: Sequence[Tracked],
+    unit: float = 0.0,
+) -> Tracked:
+    """A sum of `terms` terms, whose inputs may be rounded to `unit`. A sum of integers (`parents`) is exact.
+
+    `spread` is the sum of squares of the terms. Partial sums are typically no greater than its root and the sum
+    together, and the rounding errors of k additions add up like a random walk (Higham and Mary, "A new approach
+    to probabilistic rounding error analysis", SISC 41(5), 2019). The worst case is k times the magnitude.
+    """
+    dtype = dtype_name(value.dtype)
+    if not is_inexact(dtype):
+        return Tracked(value, error, magnitude)
+    if parents and fits(magnitude, dtype).all() and all(np.all(holds_integers([x])) for x in parents):
+        return Tracked(value, error, magnitude)
+    kept = magnitude == 0
+    worst = sum_units(dtype, terms, PARTIAL_ROUNDINGS) + unit * (2 + unit)
+    typical = sum_units(dtype, math.sqrt(terms), math.sqrt(PARTIAL_ROUNDINGS)) + 2 * unit
+    error = error + np.where(kept, 0.0, worst * (magnitude + error) + terms * LEAST[dtype])
+    rounding = np.where(kept, 0.0, typical * (absolute(value) + np.sqrt(spread)) + LEAST[dtype])
+    return Tracked(value, error, magnitude, rounding)
+
+
+def bilinear(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """dot_general and convolution: |a| e_b + e_a |b| + e_a e_b, and the rounding of a sum of products."""
+    a, b = operands
+    value = results[0]
+    left, right = absolute(a.value), absolute(b.value)
+    error = np.zeros(value.shape)
+    if b.is_uncertain:
+        error = error + shadow(node, [left + a.error, np.asarray(b.error)])
+    if a.is_uncertain:
+        error = error + shadow(node, [np.asarray(a.error), right])
+    magnitude = np.maximum(shadow(node, [a.magnitude, right + b.error]), shadow(node, [left + a.error, b.magnitude]))
+    spread = shadow(node, [np.square(left), np.square(right)])
+    unit = TF32_UNIT if tf32 and dtype_name(a.value.dtype) == "f32" else 0.0
+    return [summed(value, error, magnitude, spread, terms=_terms(node, a.value, b.value), parents=operands, unit=unit)]
+
+
+def _terms(node: Node, a: Array, b: Array) -> int:
+    if node.op == "dot_general":
+        return math.prod(a.shape[d] for d in node.attrs["lhs_contract"])
+    return b.size // max(b.shape[node.attrs["kernel_output_feature"]], 1)
+
+
+def reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    kind = fold_kind(node.regions[0])
+    if kind not in ("add", "maximum", "minimum", "multiply") or len(operands) != 2:
+        return [spread_bound(operands, result) for result in results]
+    value, (x, init) = results[0], operands
+    if kind == "multiply":
+        terms = math.prod(node.attrs["window_dimensions"]) + 1
+        is_rounded = is_inexact(dtype_name(value.dtype))
+        return [_product(node, operands, value, terms) if is_rounded else spread_bound(operands, value)]
+    if kind == "add":
+        parts = (shadow(node, [a, b]) for a, b in zip(addends(x), addends(init), strict=True))
+        return [summed(value, *parts, terms=math.prod(node.attrs["window_dimensions"]) + 1, parents=operands)]
+    largest = Graph("maximum", node.regions[0].inputs)
+    largest.outputs = [largest.add("maximum", largest.inputs, [largest.inputs[0].type]).result]
+    twin = Node(node.op, node.operands, node.results, node.attrs, regions=(largest,))
+    return [Tracked(value, shadow(twin, [np.asarray(x.error), np.asarray(init.error)]), absolute(value))]
+
+
+def scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """scatter by add and multiply; other scatters only of exact values."""
+    kind, value = fold_kind(node.regions[0]), results[0]
+    is_product = kind == "multiply" and is_inexact(dtype_name(value.dtype))
+    if len(operands) != 3 or (kind != "add" and not is_product) or operands[1].is_uncertain:
+        return [spread_bound(operands, result) for result in results]
+    x, indices, updates = operands
+    f64 = TensorType((), "f64")
+
+    def twin_of(op: str) -> Node:
+        region = Graph(op, [Value(f64), Value(f64)])
+        region.outputs = [region.add(op, region.inputs, [f64]).result]
+        return Node(node.op, node.operands, node.results, node.attrs, regions=(region,))
+
+    twin = twin_of("add")
+    if is_product:
+        terms = shadow(twin, [np.ones(x.value.shape), indices.value, np.ones(updates.value.shape)])
+        most = int(terms.max(initial=1))
+        return [_product(twin_of("multiply"), [x, updates], value, most, [indices.value])]
+    pairs = [*zip(addends(x), addends(updates), strict=True), (np.ones(x.value.shape), np.ones(updates.value.shape))]
+    error, magnitude, spread, terms = (shadow(twin, [np.array(a), indices.value, b]) for a, b in pairs)
+    return [summed(value, error, magnitude, spread, terms=int(terms.max(initial=1)), parents=[x, updates])]
+
+
+def fft(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """Every place is a sum of all places along the transformed dims, turned by a root of unity."""
+    (x,), value = operands, results[0]
+    dims = tuple(range(value.ndim - len(node.attrs["length"]), value.ndim))
+    scale = 1 / math.prod(node.attrs["length"]) if node.attrs["kind"] in ("IFFT", "IRFFT") else 1.0
+    scale *= 2 if node.attrs["kind"] == "IRFFT" else 1  # all but one of the places stand for two
+    parts = (np.broadcast_to(p.sum(axis=dims, keepdims=True) * s, value.shape) for p, s in zip(addends(x), (scale, scale, scale**2), strict=True))  # fmt: skip
+    stages = math.ceil(math.log2(max(math.prod(node.attrs["length"]), 2))) * 4
+    return [summed(value, *parts, terms=stages, parents=[])]
+
+
+def factored(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """cholesky and triangular_solve: how far an error goes, only the executions with random errors tell.
+
+    Sums of products are taken in any order, also of exact operands: what cancels leaves an error of the matrix's size.
+    """
+    value = results[0]
+    units = sum_units(dtype_name(value.dtype), math.sqrt(value.shape[-1]), 2)
+    dims = tuple(range(-min(2, value.ndim), 0))  # of a matrix, or of singular values
+    size = np.broadcast_to(absolute(value).max(axis=dims, keepdims=True, initial=0.0), value.shape)
+    return [Tracked(value, np.full(value.shape, np.inf), absolute(value), units * size)]
+
+
+def lapack(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
+    """Vectors may be others, and whole numbers too, after the least change; of the rest executions tell."""
+    if not any(x.is_uncertain for x in operands):
+        return [spread_bound(operands, value) for value in results]
+    jumps, found = ROUTINES[node.attrs["routine"]].jumps, list[Tracked]()
+    for number, value in enumerate(results):
+        if number in jumps or not is_inexact(dtype_name(value.dtype)):
+            size = np.full(value.shape, 2 * absolute(value).max(initial=0.0))
+            found.append(replace(unknown(value), rounding=size))
+        else:
+            found.append(factored(node, operands, [value], tf32)[0])
+    return found

@@ -1,0 +1,1 @@
+"""Triton source of ops."""

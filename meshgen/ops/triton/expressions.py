@@ -1,0 +1,176 @@
+"""Element-wise ops as Triton expressions over registers.
+
+Triton without libdevice has no tanh, expm1, erf_inv, ...: helper functions (`kernels/functions.py`) build them from exp, log
+and polynomials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.errors import CodegenError
+from meshgen.ir.graph import Node, is_float
+from meshgen.ops.triton.registers import (
+    BITS,
+    NARROW,
+    TRITON_TYPES,
+    Code,
+    Expression,
+    Made,
+    convert,
+    literal,
+    register_type,
+    rounded,
+    unsupported,
+)
+
+_COMPARISONS = {"EQ": "==", "NE": "!=", "GE": ">=", "GT": ">", "LE": "<=", "LT": "<"}
+
+
+def plain(source: str, of_bits: str = "") -> Expression:
+    """Source with `{0}`, `{1}`, ... for the operands; `of_bits` where the result is a truth value (i1)."""
+
+    def made(node: Node, args: Sequence[Code]) -> Made:
+        chosen = of_bits if of_bits and node.result.type.dtype == "i1" else source
+        return chosen.format(*(arg.text for arg in args)), ()
+
+    return made
+
+
+def helper(name: str, of_f64: str = "") -> Expression:
+    """A call of a helper function, of another one for f64 where there is one."""
+
+    def made(node: Node, args: Sequence[Code]) -> Made:
+        called = of_f64 if of_f64 and args[0].dtype == "f64" else name
+        return f"{called}({', '.join(arg.text for arg in args)})", (called,)
+
+    return made
+
+
+def negate(node: Node, args: Sequence[Code]) -> Made:
+    """Triton's minus takes away from 0, which leaves 0 without a sign."""
+    return (f"{args[0].text} * -1.0" if is_float(args[0].dtype) else f"-{args[0].text}"), ()
+
+
+def divide(node: Node, args: Sequence[Code]) -> Made:
+    if is_float(args[0].dtype):
+        return f"{args[0].text} / {args[1].text}", ()
+    return _whole(args, "//", "quotient")
+
+
+def _whole(args: Sequence[Code], sign: str, helper: str) -> Made:
+    """Division of whole numbers: that by 0, and that of the least by -1, is defined by XLA and not by the device."""
+    (x, by), dtype = args, args[0].dtype
+    if by.number not in (None, 0, -1):
+        return f"{x.text} {sign} {by.text}", ()
+    kind = "unsigned" if dtype.startswith("ui") else "signed"
+    return f"{kind}_{helper}({x.text}, {by.text})", (f"{kind}_{helper}",)
+
+
+def power(node: Node, args: Sequence[Code]) -> Made:
+    helper = "power" if is_float(args[0].dtype) else "integer_power"
+    return f"{helper}({args[0].text}, {args[1].text})", (helper,)
+
+
+def extremum(name: str, of_bits: str) -> Expression:
+    """maximum and minimum: NaN wins, and of truth values they are `or` and `and`."""
+
+    def made(node: Node, args: Sequence[Code]) -> Made:
+        if args[0].dtype == "i1":
+            return f"{args[0].text} {of_bits} {args[1].text}", ()
+        nan = ", propagate_nan=tl.PropagateNan.ALL" if is_float(args[0].dtype) else ""
+        return f"tl.{name}({args[0].text}, {args[1].text}{nan})", ()
+
+    return made
+
+
+def clamp(node: Node, args: Sequence[Code]) -> Made:
+    low, x, high = (a.text for a in args)
+    nan = ", propagate_nan=tl.PropagateNan.ALL" if is_float(args[1].dtype) else ""
+    return f"tl.minimum(tl.maximum({x}, {low}{nan}), {high}{nan})", ()
+
+
+def compare(node: Node, args: Sequence[Code]) -> Made:
+    if node.attrs.get("compare_type") == "TOTALORDER":
+        raise CodegenError(unsupported(node))
+    left, right = ((f"{a.text}.to(tl.int32)" if a.dtype == "i1" else a.text) for a in args)
+    return f"{left} {_COMPARISONS[node.attrs['direction']]} {right}", ()
+
+
+def logical_not(node: Node, args: Sequence[Code]) -> Made:
+    x, dtype = args[0].text, args[0].dtype
+    if dtype == "i1":
+        return f"{x} == 0", ()
+    return (f"{x} ^ {literal(2 ** BITS[dtype] - 1, dtype)}" if dtype.startswith("ui") else f"~{x}"), ()
+
+
+def shift(sign: str) -> Expression:
+    """Logical shifts (`<<`, `>>`): StableHLO defines those by the width or more as zeros."""
+
+    def made(node: Node, args: Sequence[Code]) -> Made:
+        x, by, dtype = args[0].text, args[1].text, args[0].dtype
+        kind, unsigned = register_type(dtype), f"tl.uint{BITS[dtype]}"
+        inside = _inside(args)
+        safe = f"tl.where({inside}, {by}, 0).to({kind})"
+        return f"tl.where({inside}, ({x}.to({unsigned}) {sign} {safe}.to({unsigned})).to({kind}), 0).to({kind})", ()
+
+    return made
+
+
+def arithmetic_shift(node: Node, args: Sequence[Code]) -> Made:
+    """Shifts by the width or more leave copies of the sign."""
+    x, by, width = args[0].text, args[1].text, BITS[args[0].dtype]
+    signed = f"tl.int{width}"
+    last = f"tl.where({_inside(args)}, {by}, {width - 1}).to({signed})"
+    return f"({x}.to({signed}) >> {last}).to({register_type(args[0].dtype)})", ()
+
+
+def _inside(args: Sequence[Code]) -> str:
+    by, width = args[1].text, BITS[args[0].dtype]
+    return f"({by} >= 0) & ({by} < {width})"
+
+
+def round_even(node: Node, args: Sequence[Code]) -> Made:
+    big = "4503599627370496.0" if args[0].dtype == "f64" else "8388608.0"
+    return f"round_even({args[0].text}, {big})", ("round_even",)
+
+
+def sign(node: Node, args: Sequence[Code]) -> Made:
+    helper = "sign_of_float" if is_float(args[0].dtype) else "sign_of"
+    return f"{helper}({args[0].text})", (helper,)
+
+
+def popcnt(node: Node, args: Sequence[Code]) -> Made:
+    if BITS.get(args[0].dtype, 64) > 32:
+        raise CodegenError(unsupported(node))
+    return f"popcount({_bits32(args[0])}).to({register_type(args[0].dtype)})", ("popcount",)
+
+
+def leading_zeros(node: Node, args: Sequence[Code]) -> Made:
+    if (width := BITS.get(args[0].dtype, 64)) > 32:
+        raise CodegenError(unsupported(node))
+    text = f"({width} - popcount(smear({_bits32(args[0])}))).to({register_type(args[0].dtype)})"
+    return text, ("popcount", "smear")
+
+
+def _bits32(x: Code) -> str:
+    return f"{x.text}.to(tl.uint{BITS[x.dtype]}).to(tl.uint32)"
+
+
+def remainder(node: Node, args: Sequence[Code]) -> Made:
+    if is_float(args[0].dtype):
+        return f"{args[0].text} % {args[1].text}", ()
+    return _whole(args, "%", "remainder")
+
+
+def converted(node: Node, args: Sequence[Code]) -> Made:
+    return convert(args[0].text, args[0].dtype, node.result.type.dtype)
+
+
+def bitcast(node: Node, args: Sequence[Code]) -> Made:
+    if node.operands[0].type.shape != node.result.type.shape:
+        raise CodegenError(unsupported(node))
+    x, target = args[0], node.result.type.dtype
+    stored, helpers = rounded(x.text, x.dtype) if x.dtype in NARROW else (x.text, ())
+    text = f"{stored}.to(tl.{TRITON_TYPES[target]}, bitcast=True)"
+    return (f"{text}.to(tl.float32)" if target in NARROW else text), helpers

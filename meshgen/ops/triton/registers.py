@@ -1,0 +1,102 @@
+"""Values in the registers of a Triton kernel: types, constants, conversions.
+
+Narrow floats (bf16, f16, f8) are held in f32 registers; all other types are held as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from meshgen.errors import Diagnostic
+from meshgen.ir.graph import Node, is_float
+
+TRITON_TYPES = {
+    "i1": "int1", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+    "ui8": "uint8", "ui16": "uint16", "ui32": "uint32", "ui64": "uint64",
+    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
+    "f8E4M3FN": "float8e4nv", "f8E5M2": "float8e5",
+}  # fmt: skip
+POINTER_TYPES = {
+    "i1": "*i1", "i8": "*i8", "i16": "*i16", "i32": "*i32", "i64": "*i64",
+    "ui8": "*u8", "ui16": "*u16", "ui32": "*u32", "ui64": "*u64",
+    "f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "f64": "*fp64", "f8E4M3FN": "*fp8e4nv", "f8E5M2": "*fp8e5",
+}  # fmt: skip
+NARROW = frozenset({"bf16", "f16", "f8E4M3FN", "f8E5M2"})
+BITS = {"i8": 8, "ui8": 8, "i16": 16, "ui16": 16, "i32": 32, "ui32": 32, "i64": 64, "ui64": 64}
+_ROUND = {"f8E4M3FN": "to_f8e4m3fn", "f8E5M2": "to_f8e5m2"}  # what a conversion would saturate
+
+
+@dataclass(frozen=True)
+class Code:
+    """A value in registers: the source text that names it, its element type in the program, and a constant's number."""
+
+    text: str
+    dtype: str
+    number: float | int | None = None
+
+
+Made: TypeAlias = tuple[str, tuple[str, ...]]
+"""Source, and the helper functions that it calls."""
+Expression: TypeAlias = Callable[[Node, Sequence[Code]], Made]
+"""Source of an op over operands in registers. Raises CodegenError MG0301 where Triton has no way to say it."""
+
+
+def register_type(dtype: str) -> str:
+    """Triton's name of the type in which values of an element type are held."""
+    return "tl.float32" if dtype in NARROW else f"tl.{TRITON_TYPES[dtype]}"
+
+
+def literal(value: float | int | bool, dtype: str) -> str:
+    """A scalar constant as source. Floats keep all digits; only f32 and i32 are Triton's own literal types."""
+    if is_float(dtype):
+        number = float(value)
+        text = repr(number) if number - number == 0 else f'float("{number}")'
+        return text if dtype != "f64" else f"tl.full([], {text}, tl.float64)"
+    if dtype == "i1":
+        return f"tl.full([], {int(value)}, tl.int1)"
+    return str(int(value)) if dtype == "i32" else f"tl.full([], {int(value)}, tl.{TRITON_TYPES[dtype]})"
+
+
+def both(conditions: Sequence[str]) -> str:
+    """All of the conditions as one; "" if there are none."""
+    once = list(dict.fromkeys(conditions))
+    return " & ".join(f"({c})" for c in once) if len(once) > 1 else "".join(once)
+
+
+def convert(text: str, source: str, target: str) -> Made:
+    """A register value in another element type; converting to a narrow float rounds."""
+    if target == "i1":
+        return f"{text} != 0", ()
+    if target in _ROUND:
+        text, helpers = rounded(text if source in (*NARROW, "f32") else f"{text}.to(tl.float32)", target)
+        return f"{text}.to(tl.float32)", helpers
+    if target in NARROW:
+        return f"{text}.to(tl.{TRITON_TYPES[target]}).to(tl.float32)", ()
+    if register_type(source) == register_type(target):
+        return text, ()
+    if is_float(source) and BITS.get(target, 32) < 32:  # a device goes over 32 bits, which are cut off
+        low, high = (
+            (0, 2 ** BITS[target]) if target.startswith("ui") else (-(2 ** (BITS[target] - 1)), 2 ** (BITS[target] - 1))
+        )
+        return f"saturated({text}, {low}.0, {high - 1}.0).to({register_type(target)})", ("saturated",)
+    return f"{text}.to({register_type(target)})", ()
+
+
+def rounded(text: str, dtype: str) -> Made:
+    """A register value in the type that it has in memory, and the helpers that this calls."""
+    if dtype in _ROUND:
+        return f"{_ROUND[dtype]}({text})", (_ROUND[dtype],)
+    return f"{text}.to(tl.{TRITON_TYPES[dtype]})", ()
+
+
+def zero(dtype: str) -> str:
+    """What masked loads give: 8-bit floats are not made of whole numbers."""
+    return "0.0" if dtype in _ROUND else "0"
+
+
+def unsupported(node: Node) -> Diagnostic:
+    types = ", ".join(str(v.type) for v in node.operands)
+    return Diagnostic("MG0301", f"no kernel can be generated for '{node.op}' of {types}", node.loc,
+                      hint="compile it with --target cpu: it runs on the reference device")  # fmt: skip

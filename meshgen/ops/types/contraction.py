@@ -1,0 +1,207 @@
+"""Types of reductions, dots, convolutions and windows.
+
+Attributes that StableHLO nests are flat here. convolution: `window_strides`, `low`, `high`, `lhs_dilation`,
+`rhs_dilation`, `window_reversal` (one entry per spatial dim), `input_batch`, `input_feature`, `input_spatial`,
+`kernel_input_feature`, `kernel_output_feature`, `kernel_spatial`, `output_batch`, `output_feature`,
+`output_spatial`, `feature_group_count`, `batch_group_count`. reduce_window: `window_dimensions`,
+`window_strides`, `base_dilations`, `window_dilations`, `low`, `high`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.ir.graph import TensorType, is_complex, is_float
+from meshgen.ops.types.site import Site, agree, shapes_agree
+
+_KINDS = {"add": "any", "multiply": "any", "maximum": "ordered", "minimum": "ordered", "and": "logical", "or": "logical",
+          "xor": "logical"}  # fmt: skip
+
+
+def reduce(site: Site) -> list[TensorType] | None:
+    x, init = site.operands
+    kind = site.attrs["kind"]
+    if site.require(kind in _KINDS, f"kind '{kind}' is none of {', '.join(_KINDS)}"):
+        site.dtype_in(x, _KINDS[kind])
+    return _reduced(site, [x], [init])
+
+
+def _reduced(site: Site, inputs: Sequence[TensorType], inits: Sequence[TensorType]) -> list[TensorType] | None:
+    _check_folded(site, inputs, inits)
+    dims = site.ints("dims")
+    if not site.unique_dims("dims", inputs[0].rank):
+        return None
+    return [x.with_shape(n for d, n in enumerate(x.shape) if d not in dims) for x in inputs]
+
+
+def _check_folded(site: Site, inputs: Sequence[TensorType], inits: Sequence[TensorType]) -> None:
+    """Inputs that are folded together have one shape, and initial values of their element types."""
+    for x, init in zip(inputs, inits, strict=True):
+        site.require(init.rank == 0 and init.dtype == x.dtype, f"the initial value {init} is no {x.dtype} scalar")
+        site.require(shapes_agree(x.shape, inputs[0].shape), f"the inputs {inputs[0]} and {x} have other shapes")
+
+
+def reduce_region(site: Site) -> list[TensorType] | None:
+    count = len(site.operands) // 2
+    if not _paired(site):
+        return None
+    return _reduced(site, site.operands[:count], site.operands[count:])
+
+
+def _paired(site: Site) -> bool:
+    """Whether operands come in as many inputs as inits, and the region folds scalars of their element types."""
+    count = len(site.operands)
+    if not site.require(count % 2 == 0, f"has {count} operands; needs one initial value per input"):
+        return False
+    scalars = [x.with_shape(()) for x in site.operands[: count // 2]]
+    return site.region_count(1) and site.region(0, scalars * 2, scalars)
+
+
+def dot_general(site: Site) -> list[TensorType] | None:
+    left, right = site.operands
+    sound = site.require(
+        _may_multiply(left, right),
+        f"the operands have element types {left.dtype} and {right.dtype}",
+        "insert a convert",
+    )
+    taken = ("lhs_batch", "lhs_contract"), ("rhs_batch", "rhs_contract")
+    for x, names in zip((left, right), taken, strict=True):
+        for name in names:
+            sound &= site.unique_dims(name, x.rank)
+        both = set(site.ints(names[0])) & set(site.ints(names[1]))
+        sound &= site.require(not both, f"{names[0]} and {names[1]} share dim {min(both, default=0)}")
+    for a, b in zip(*taken, strict=True):
+        pairs = list(zip(site.ints(a), site.ints(b), strict=False))
+        sound &= site.require(
+            len(site.ints(a)) == len(site.ints(b)), f"{a} has {len(site.ints(a))} dims and {b} {len(site.ints(b))}"
+        )
+        for i, j in pairs if sound else ():
+            fits = agree(left.shape[i], right.shape[j])
+            site.require(
+                fits, f"dim {i} of {left} does not match dim {j} of {right} ({left.shape[i]} against {right.shape[j]})"
+            )
+    if not sound:
+        return None
+    shape = [left.shape[d] for d in site.ints("lhs_batch")]
+    for x, names in zip((left, right), taken, strict=True):
+        shape += [n for d, n in enumerate(x.shape) if d not in site.ints(names[0]) and d not in site.ints(names[1])]
+    return [TensorType(tuple(shape), _product_dtype(site, left))]
+
+
+def _may_multiply(left: TensorType, right: TensorType) -> bool:
+    return left.dtype == right.dtype or (
+        is_float(left.dtype) == is_float(right.dtype)
+        and "i1" not in (left.dtype, right.dtype)
+        and not (is_complex(left.dtype) or is_complex(right.dtype))
+    )
+
+
+def _product_dtype(site: Site, left: TensorType) -> str:
+    """The result may accumulate in another type of the same family; without results it is the left operand's."""
+    if site.results and _family(site.results[0].dtype) == _family(left.dtype):
+        return site.results[0].dtype
+    return left.dtype
+
+
+def _family(dtype: str) -> tuple[bool, bool, bool]:
+    return dtype == "i1", is_float(dtype), is_complex(dtype)
+
+
+def window_size(
+    size: int | None, window: int, stride: int, low: int, high: int, base: int, dilation: int
+) -> int | None:
+    """Outputs of a window that walks a padded, dilated dim."""
+    if size is None:
+        return None
+    padded = (size - 1) * base + 1 + low + high if size else low + high
+    reach = (window - 1) * dilation + 1
+    return 0 if window == 0 or padded < reach else (padded - reach) // stride + 1
+
+
+def _positive(site: Site, *names: str) -> bool:
+    sound = True
+    for name in names:
+        values = site.ints(name)
+        sound &= site.require(all(v > 0 for v in values), f"{name} {list(values)} has an entry below 1")
+    return sound
+
+
+def reduce_window(site: Site) -> list[TensorType] | None:
+    count = len(site.operands) // 2
+    if not _paired(site):
+        return None
+    _check_folded(site, site.operands[:count], site.operands[count:])
+    x = site.operands[0]
+    names = ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
+    if not (site.lengths(x.rank, *names, "low", "high") and _positive(site, *names)):
+        return None
+    parts = zip(x.shape, *(site.ints(n) for n in ("window_dimensions", "window_strides", "low", "high", "base_dilations", "window_dilations")), strict=True)  # fmt: skip
+    shape = [window_size(*part) for part in parts]
+    return [t.with_shape(shape) for t in site.operands[:count]]
+
+
+def select_and_scatter(site: Site) -> list[TensorType] | None:
+    x, source, init = site.operands
+    names = ("window_dimensions", "window_strides")
+    scalar = x.with_shape(())
+    if site.region_count(2):
+        site.region(0, [scalar, scalar], [TensorType((), "i1")])
+        site.region(1, [scalar, scalar], [scalar])
+    _check_folded(site, [x], [init])
+    site.require(source.dtype == x.dtype, f"the source {source} has another element type than {x}")
+    if site.lengths(x.rank, *names, "low", "high") and _positive(site, *names):
+        parts = zip(x.shape, *(site.ints(n) for n in (*names, "low", "high")), strict=True)
+        windows = tuple(window_size(*part, base=1, dilation=1) for part in parts)
+        site.require(shapes_agree(source.shape, windows), f"the source {source} should have shape {list(windows)}")
+    return [x]
+
+
+def convolution(site: Site) -> list[TensorType] | None:
+    image, kernel = site.operands
+    spatial = len(site.ints("input_spatial"))
+    lists = ("window_strides", "lhs_dilation", "rhs_dilation")
+    sound = site.lengths(spatial, *lists, "low", "high", "window_reversal", "kernel_spatial", "output_spatial")
+    sound = sound and _positive(site, *lists)
+    for x, one, other, dims in (
+        (image, "input_batch", "input_feature", "input_spatial"),
+        (kernel, "kernel_input_feature", "kernel_output_feature", "kernel_spatial"),
+        (image, "output_batch", "output_feature", "output_spatial"),
+    ):
+        order = [site.attrs[one], site.attrs[other], *site.ints(dims)]
+        sound &= site.require(sorted(order) == list(range(x.rank)), f"{one}, {other} and {dims} {order} are no order of {x.rank} dims")  # fmt: skip
+    if not sound:
+        return None
+    fits = _may_multiply(image, kernel)
+    site.require(fits, f"the operands have element types {image.dtype} and {kernel.dtype}", "insert a convert")
+    if not _check_groups(site, image, kernel) or site.faults:
+        return None
+    batches = site.attrs["batch_group_count"]
+    rows = image.shape[site.attrs["input_batch"]]
+    shape: list[int | None] = [None] * image.rank
+    shape[site.attrs["output_batch"]] = None if rows is None else rows // batches
+    shape[site.attrs["output_feature"]] = kernel.shape[site.attrs["kernel_output_feature"]]
+    for i, d in enumerate(site.ints("output_spatial")):
+        window = kernel.shape[site.ints("kernel_spatial")[i]]
+        size = image.shape[site.ints("input_spatial")[i]]
+        parts = (site.ints(n)[i] for n in ("window_strides", "low", "high", "lhs_dilation", "rhs_dilation"))
+        shape[d] = None if window is None else window_size(size, window, *parts)
+    return [TensorType(tuple(shape), _product_dtype(site, image))]
+
+
+def _check_groups(site: Site, image: TensorType, kernel: TensorType) -> bool:
+    groups, batches = site.attrs["feature_group_count"], site.attrs["batch_group_count"]
+    if not site.require(min(groups, batches) >= 1 and 1 in (groups, batches), f"has {groups} feature and {batches} batch groups; one of them must be 1"):  # fmt: skip
+        return False
+    features, held = image.shape[site.attrs["input_feature"]], kernel.shape[site.attrs["kernel_input_feature"]]
+    outputs, rows = kernel.shape[site.attrs["kernel_output_feature"]], image.shape[site.attrs["input_batch"]]
+    if features is not None and held is not None:
+        site.require(
+            features == held * groups, f"{features} input features are not {groups} groups of the kernel's {held}"
+        )
+    if outputs is not None:
+        site.require(
+            outputs % (groups * batches) == 0, f"{outputs} output features do not divide into {groups * batches} groups"
+        )
+    if rows is not None:
+        site.require(rows % batches == 0, f"{rows} rows do not divide into {batches} groups")
+    return True

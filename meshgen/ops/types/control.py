@@ -1,0 +1,186 @@
+"""Types of ops with regions, of sorting, scatter and random bits.
+
+scatter: `update_window_dims`, `inserted_window_dims`, `input_batching_dims`, `scatter_indices_batching_dims`,
+`scatter_dims_to_operand_dims`, `index_vector_dim`; operands are inputs, indices, updates. sort: `dim`,
+`is_stable`. top_k: `k`; values and i32 indices. rng_bit_generator: `algorithm`; new state and bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.ir.graph import Graph, Node, TensorType
+from meshgen.ir.manual import is_open
+from meshgen.ir.regions import all_nodes
+from meshgen.mesh import split_ref
+from meshgen.ops.registry import may_be_in_bodies
+from meshgen.ops.types.site import Site, agree, shapes_agree, types_agree
+from meshgen.ops.types.structure import check_index_dims
+from meshgen.spec import Sharding
+
+
+def while_loop(site: Site) -> list[TensorType] | None:
+    if not site.region_count(2):
+        return None
+    types = list(site.operands)
+    site.region(0, types, [TensorType((), "i1")])
+    site.region(1, types, types)
+    return types
+
+
+def conditional(site: Site) -> list[TensorType] | None:
+    pred, *rest = site.operands
+    site.require(types_agree(pred, TensorType((), "i1")), f"the predicate is {pred}, not i1[]")
+    return _branches(site, rest) if site.region_count(2) else None
+
+
+def switch(site: Site) -> list[TensorType] | None:
+    index, *rest = site.operands
+    site.require(types_agree(index, TensorType((), "i32")), f"the index is {index}, not i32[]")
+    if not site.require(len(site.regions) > 0, "has no branches"):
+        return None
+    return _branches(site, rest)
+
+
+def _branches(site: Site, inputs: Sequence[TensorType]) -> list[TensorType]:
+    outputs = [v.type for v in site.regions[0].outputs]
+    for number in range(len(site.regions)):
+        site.region(number, inputs, outputs)
+    return outputs
+
+
+def sort_rows(site: Site) -> list[TensorType] | None:
+    first = site.operands[0]
+    for other in site.operands:
+        site.require(shapes_agree(first.shape, other.shape), f"sorts {first} together with {other}: the shapes differ")
+    site.one_dim("dim", first.rank)
+    if site.region_count(1):
+        scalars = [TensorType((), t.dtype) for t in site.operands for _ in range(2)]
+        site.region(0, scalars, [TensorType((), "i1")])
+    return list(site.operands)
+
+
+def top_k(site: Site) -> list[TensorType] | None:
+    (x,) = site.operands
+    k = site.attrs["k"]
+    site.dtype_in(x, "ordered")
+    if not site.require(x.rank > 0, f"{x} has no last dim"):
+        return None
+    size = x.shape[-1]
+    if not site.require(
+        k >= 0 and (size is None or k <= size), f"k is {k}, but the last dim of {x} has {size} elements"
+    ):
+        return None
+    shape = (*x.shape[:-1], k)
+    return [x.with_shape(shape), TensorType(shape, "i32")]
+
+
+_RANDOM = {"THREE_FRY": (2,), "PHILOX": (2, 3), "DEFAULT": (2, 3)}  # sizes of the state
+
+
+def rng_bit_generator(site: Site) -> list[TensorType] | None:
+    state = site.operands[0]
+    algorithm = site.attrs.get("algorithm", "DEFAULT")
+    if site.require(algorithm in _RANDOM, f"algorithm '{algorithm}' is none of {', '.join(_RANDOM)}"):
+        sizes = _RANDOM[algorithm]
+        known = " or ".join(f"ui64[{size}]" for size in sizes)
+        fits = any(types_agree(state, TensorType((size,), "ui64")) for size in sizes)
+        site.require(fits, f"the state of {algorithm} is {state}, not {known}")
+    if site.results and site.require(len(site.results) == 2, f"has {len(site.results)} results instead of 2"):
+        site.require(types_agree(site.results[0], state), f"the new state is {site.results[0]}, not {state}")
+        dtype = site.results[1].dtype
+        site.require(dtype.lstrip("u") in ("i8", "i16", "i32", "i64"), f"gives {site.results[1]}, which is no integer type of 8 bits and more")  # fmt: skip
+    return None
+
+
+def scatter(site: Site) -> list[TensorType] | None:
+    count = len(site.operands) // 2
+    if not site.require(len(site.operands) % 2 == 1, "needs inputs, indices and as many updates as inputs") or not site.region_count(1):  # fmt: skip
+        return None
+    inputs, indices, updates = list(site.operands[:count]), site.operands[count], site.operands[count + 1 :]
+    site.dtype_in(indices, "integer")
+    x, update = inputs[0], updates[0]
+    if _check_scatter_dims(site, x, indices, update):
+        _check_updates(site, x, indices, update)
+    for a, b in zip(inputs, updates, strict=True):
+        site.require(shapes_agree(a.shape, x.shape) and shapes_agree(b.shape, update.shape), "the inputs or the updates differ in shape")  # fmt: skip
+        site.require(a.dtype == b.dtype, f"updates {a} with {b}: the element types differ")
+    scalars = [TensorType((), t.dtype) for t in inputs]
+    site.region(0, scalars * 2, scalars)
+    return inputs
+
+
+def _check_scatter_dims(site: Site, x: TensorType, indices: TensorType, update: TensorType) -> bool:
+    """Whether the dims that a scatter names are there, once and in order."""
+    sound = site.unique_dims("update_window_dims", update.rank) and site.is_sorted("update_window_dims")
+    sound &= site.unique_dims("inserted_window_dims", x.rank)
+    sound &= site.is_sorted("inserted_window_dims") & site.is_sorted("input_batching_dims")
+    sound &= site.unique_dims("scatter_dims_to_operand_dims", x.rank)
+    for name in ("inserted_window_dims", "scatter_dims_to_operand_dims"):
+        sound &= site.apart(name, "input_batching_dims")
+    return sound & check_index_dims(site, x, indices, "input_batching_dims", "scatter_indices_batching_dims")
+
+
+def _check_updates(site: Site, x: TensorType, indices: TensorType, update: TensorType) -> None:
+    vector_dim = site.attrs["index_vector_dim"]
+    entries = 1 if vector_dim == indices.rank else indices.shape[vector_dim]
+    named = len(site.ints("scatter_dims_to_operand_dims"))
+    site.require(
+        agree(entries, named), f"scatter_dims_to_operand_dims has {named} entries, but an index vector has {entries}"
+    )
+    dropped = (*site.ints("inserted_window_dims"), *site.ints("input_batching_dims"))
+    kept = [n for d, n in enumerate(x.shape) if d not in dropped]
+    window = [update.shape[d] for d in site.ints("update_window_dims")]
+    inside = len(kept) == len(window) and all(
+        a is None or b is None or a <= b for a, b in zip(window, kept, strict=True)
+    )
+    site.require(inside, f"the update's window {window} does not fit into {kept}")
+    batch = tuple(n for d, n in enumerate(indices.shape) if d != vector_dim)
+    rest = tuple(n for d, n in enumerate(update.shape) if d not in site.ints("update_window_dims"))
+    site.require(shapes_agree(batch, rest), f"there are {list(batch)} indices, but {list(rest)} updates")
+
+
+# What a body has besides once free axes split it: it is then written for one device.
+_LOCAL_OPS = ("permute", "retile", "update_halo", "fetch_rows", "mask_padding")
+
+
+def manual(site: Site) -> list[TensorType] | None:
+    """Operands and shardings agree in number and rank. Sizes of tiles are those of a mesh: the reader checks them."""
+    if not site.region_count(1):
+        return None
+    body, axes = site.regions[0], site.attrs["axes"]
+    results = site.results or []
+    for what, types, values in (("in", site.operands, body.inputs), ("out", results, body.outputs)):
+        shardings = site.attrs[f"{what}_shardings"]
+        ends = zip(types, values, shardings, strict=False)
+        same = len(types) == len(values) == len(shardings)
+        fits = all(t.dtype == v.type.dtype and t.rank == v.type.rank == s.rank for t, v, s in ends)
+        site.require(same and fits, f"{what}_shardings do not fit the values {', '.join(map(str, types))}")
+    _check_body(site, body, axes, is_local=not is_open(site))
+    return None
+
+
+def _check_body(site: Site, body: Graph, axes: Sequence[str], is_local: bool) -> None:
+    """What tells devices apart in a body is over manual axes; before it `is_local` it is what a user may write in one."""
+    for node in body.nodes:
+        if node.op == "manual":
+            _check_body(site, node.regions[0], (*axes, *node.attrs["axes"]), is_local)
+            continue
+        if may_be_in_bodies(node.op) or (is_local and node.op in _LOCAL_OPS):
+            other = [axis for axis in used_axes(node) if split_ref(axis)[0] not in axes]
+            site.require(not other, f"'{node.op}' in it is over {other}, but manual are {list(axes)}")
+        elif node.op != "process_index" and ("axes" in node.attrs or node.op in _LOCAL_OPS):
+            site.fault(f"'{node.op}' cannot stand in it")
+        for region in node.regions:
+            _check_body(site, region, axes, is_local)
+
+
+def used_axes(node: Node) -> list[str]:
+    """The mesh axes that a node of a local program names, each once."""
+    shardings = (value for value in node.attrs.values() if isinstance(value, Sharding))
+    return list(dict.fromkeys([*(node.attrs.get("axes") or ()), *(a for each in shardings for a in each.used_axes)]))
+
+
+def axes_in(graph: Graph) -> set[str]:
+    """The names of the mesh axes that the nodes of a local program name."""
+    return {split_ref(axis)[0] for node in all_nodes(graph) for axis in used_axes(node)}

@@ -1,0 +1,135 @@
+"""Types of the element-wise ops."""
+
+from __future__ import annotations
+
+from meshgen.ir.graph import COMPLEX_PARTS, TensorType, is_complex, real_dtype
+from meshgen.ops.evaluate.common import bits
+from meshgen.ops.types.site import Inference, Site, known, shapes_agree
+
+_COMPLEX = {part: name for name, part in COMPLEX_PARTS.items()}
+_DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")
+_COMPARE_TYPES = {"": "any", "FLOAT": "inexact", "TOTALORDER": "float", "SIGNED": "integer", "UNSIGNED": "logical"}
+
+
+def _common(site: Site, *types: TensorType) -> TensorType | None:
+    """The one type of operands that must be alike, or None after a fault."""
+    first, *rest = types
+    sound = site.same_dtype(types)
+    for other in rest:
+        if not shapes_agree(first.shape, other.shape):
+            site.fault(f"the operands have shapes {first} and {other}", "insert a broadcast_in_dim")
+            return None
+        first = first.with_shape(known(first.shape, other.shape))
+    return first if sound else None
+
+
+def unary(family: str) -> Inference:
+    """An op of one operand whose element type is of a family (`Site.dtype_in`)."""
+
+    def infer(site: Site) -> list[TensorType] | None:
+        (x,) = site.operands
+        site.dtype_in(x, family)
+        return [x]
+
+    return infer
+
+
+def part(family: str) -> Inference:
+    """As `unary`; of complex numbers the result is a real number: abs, real and imag."""
+
+    def infer(site: Site) -> list[TensorType] | None:
+        (x,) = site.operands
+        site.dtype_in(x, family)
+        return [TensorType(x.shape, real_dtype(x.dtype))]
+
+    return infer
+
+
+def is_finite(site: Site) -> list[TensorType] | None:
+    (x,) = site.operands
+    site.dtype_in(x, "float")
+    return [TensorType(x.shape, "i1")]
+
+
+def complex_number(site: Site) -> list[TensorType] | None:
+    common = _common(site, *site.operands)
+    if common is None or not site.require(common.dtype in _COMPLEX, f"{common.dtype} is no part of a complex type"):
+        return None
+    return [TensorType(common.shape, _COMPLEX[common.dtype])]
+
+
+def binary(family: str) -> Inference:
+    """An op of two operands of one type, whose element type is of a family."""
+
+    def infer(site: Site) -> list[TensorType] | None:
+        site.dtype_in(site.operands[0], family)
+        common = _common(site, *site.operands)
+        return common and [common]
+
+    return infer
+
+
+def compare(site: Site) -> list[TensorType] | None:
+    direction, how = site.attrs["direction"], site.attrs.get("compare_type", "")
+    site.require(direction in _DIRECTIONS, f"direction '{direction}' is none of {', '.join(_DIRECTIONS)}")
+    if site.require(how in _COMPARE_TYPES, f"compare_type '{how}' is unknown"):
+        site.dtype_in(site.operands[0], _COMPARE_TYPES[how])
+    if is_complex(site.operands[0].dtype):
+        site.require(direction in ("EQ", "NE"), "complex numbers have no order")
+    common = _common(site, *site.operands)
+    return common and [TensorType(common.shape, "i1")]
+
+
+def select(site: Site) -> list[TensorType] | None:
+    pred, on_true, on_false = site.operands
+    site.require(pred.dtype == "i1", f"the predicate has element type {pred.dtype}, not i1")
+    common = _common(site, on_true, on_false)
+    if common is None:
+        return None
+    site.require(
+        pred.rank == 0 or shapes_agree(pred.shape, common.shape),
+        f"the predicate is {pred}, but the choices are {common}",
+    )
+    return [common]
+
+
+def clamp(site: Site) -> list[TensorType] | None:
+    low, x, high = site.operands
+    site.same_dtype(site.operands)
+    for bound, name in ((low, "min"), (high, "max")):
+        site.require(
+            bound.rank == 0 or shapes_agree(bound.shape, x.shape), f"the {name} is {bound}, but the operand is {x}"
+        )
+    return [x]
+
+
+def convert(site: Site) -> list[TensorType] | None:
+    if site.results:
+        same = shapes_agree(site.operands[0].shape, site.results[0].shape)
+        site.require(same, f"turns {site.operands[0]} into {site.results[0]}: the shapes differ")
+    return None
+
+
+def bitcast_convert(site: Site) -> list[TensorType] | None:
+    if not site.results:
+        return None
+    x, result = site.operands[0], site.results[0]
+    source, target = bits(x.dtype), bits(result.dtype)
+    same_bits = x.dtype == result.dtype or "i1" not in (x.dtype, result.dtype)
+    site.require(same_bits, f"from {x.dtype} to {result.dtype}: the bits of truth values are not those of other types")
+    wide, thin = (x, result) if source > target else (result, x)
+    ratio = max(source, target) // min(source, target)
+    expected = wide.shape if ratio == 1 else (*wide.shape, ratio)
+    site.require(
+        shapes_agree(expected, thin.shape), f"from {x} to {result}: {thin} should be {thin.with_shape(expected)}"
+    )
+    return None
+
+
+def reduce_precision(site: Site) -> list[TensorType] | None:
+    for name, least in (("exponent_bits", 1), ("mantissa_bits", 0)):
+        count = site.attrs[name]
+        site.require(least <= count < 1 << 30, f"{name} is {count}; it should be from {least} to 2^30")
+    (x,) = site.operands
+    site.dtype_in(x, "float")
+    return [x]

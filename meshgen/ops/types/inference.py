@@ -1,0 +1,142 @@
+"""Result types of every op, and everything that can be wrong with a node, by the records of the ops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from meshgen.errors import Diagnostic, Location, ProgramError, ShardingError
+from meshgen.ir.definitions import definition_faults
+from meshgen.ir.forms import Form
+from meshgen.ir.graph import DTYPES, Graph, Node, TensorType
+from meshgen.ir.limits import MAX_LOCAL_RANK, size_fault
+from meshgen.mesh import Mesh
+from meshgen.ops.op import AtLeast
+from meshgen.ops.registry import OPS
+from meshgen.ops.types import attributes, sharding
+from meshgen.ops.types.site import Site, shapes_agree
+
+
+def is_known(op: str) -> bool:
+    """Whether the op is in the vocabulary."""
+    return op in OPS
+
+
+def infer_types(op: str, attrs: Mapping[str, Any], operand_types: Sequence[TensorType],
+                regions: Sequence[Graph] = (), loc: Location | None = None) -> list[TensorType] | None:  # fmt: skip
+    """Result types of an op, or None where operands and attributes do not determine them.
+
+    A dot or convolution gets the element type of its left operand.
+    Raises:
+        ProgramError: MG0103 for an unknown op, MG0104 with every fault of a malformed one.
+    """
+    site = Site(op, attrs, operand_types, regions, None, loc)
+    found = _inspect(site)
+    if site.faults:
+        raise ProgramError(*site.faults)
+    return found
+
+
+def verify_node(node: Node, mesh: Mesh | None = None) -> list[Diagnostic]:
+    """Everything that is wrong with a node and its regions, located; empty if it is sound.
+
+    With a mesh, the sizes of collectives on local types are checked too: give it from `partition` on only.
+    """
+    site = _site_of(node)
+    _verify(site)
+    if mesh is not None and not site.faults and "axes" in node.attrs and node.results:
+        _check_on_mesh(site, mesh)
+    found = list(site.faults)
+    for region in node.regions:
+        for inner in region.nodes:
+            found += verify_node(inner, mesh)
+    return found
+
+
+def collective_faults(node: Node, mesh: Mesh) -> list[Diagnostic]:
+    """What is wrong with the axes and the sizes of a collective on local types, on this mesh."""
+    site = _site_of(node)
+    _check_on_mesh(site, mesh)
+    return site.faults
+
+
+def _site_of(node: Node) -> Site:
+    results = [value.type for value in node.results]
+    return Site(node.op, node.attrs, [v.type for v in node.operands], node.regions, results, node.loc)
+
+
+def form_faults(form: Form) -> list[Diagnostic]:
+    """Everything that is wrong with nodes of a form; they have no regions and no places."""
+    site = Site(form.op, dict(form.attrs), list(form.operands), (), list(form.results), None)
+    _verify(site)
+    return site.faults
+
+
+def verify_graph(graph: Graph, mesh: Mesh | None = None) -> list[Diagnostic]:
+    """All faults of all nodes, and of where values are made."""
+    return definition_faults(graph) + [fault for node in graph.nodes for fault in verify_node(node, mesh)]
+
+
+def _verify(site: Site) -> None:
+    inferred = _inspect(site)
+    if site.faults:
+        return
+    if inferred is not None:
+        _compare(site, inferred)
+    elif (count := OPS[site.op].results) is not None:
+        have = len(site.results or [])
+        site.require(have == count, f"has {have} results instead of {count}")
+
+
+def _inspect(site: Site) -> list[TensorType] | None:
+    op = OPS.get(site.op)
+    if op is None:
+        site.faults.append(Diagnostic("MG0103", f"'{site.op}' is not supported", site.loc))
+        return None
+    _check_sizes(site)
+    _check_operands(site, op.operands)
+    site.faults.extend(attribute_faults(site.op, site.attrs, site.loc))
+    has_none = not site.regions or op.has_regions
+    site.require(has_none, f"has {len(site.regions)} regions; it takes none")
+    return None if site.faults else op.types(site)
+
+
+def _check_sizes(site: Site) -> None:
+    """Results; operands are results and inputs."""
+    for kind in site.results or ():
+        if message := size_fault(kind, MAX_LOCAL_RANK):
+            site.faults.append(Diagnostic("MG0108", f"'{site.op}': {message}", site.loc))
+
+
+def _check_operands(site: Site, wanted: int | AtLeast) -> None:
+    count = len(site.operands)
+    if isinstance(wanted, AtLeast):
+        site.require(count >= wanted.count, f"has {count} operands; needs at least {wanted.count}")
+    else:
+        site.require(count == wanted, f"has {count} operands instead of {wanted}")
+    for type_ in (*site.operands, *(site.results or ())):
+        site.require(type_.dtype in DTYPES, f"'{type_.dtype}' is no element type")
+
+
+def attribute_faults(op: str, attrs: Mapping[str, Any], loc: Location | None = None) -> list[Diagnostic]:
+    """Attributes that an op lacks, and those that are not of the form that whoever reads them takes for granted."""
+    required, optional = (OPS[op].attributes, OPS[op].optional) if op in OPS else ({}, {})
+    texts = [f"has no attribute '{name}'" for name in required if name not in attrs]
+    texts += attributes.form_faults(attrs, {**attributes.COMMON, **optional, **required})
+    return [Diagnostic("MG0104", f"'{op}': {text}", loc) for text in texts]
+
+
+def _compare(site: Site, inferred: list[TensorType]) -> None:
+    results = site.results or []
+    if not site.require(len(results) == len(inferred), f"has {len(results)} results instead of {len(inferred)}"):
+        return
+    for found, right in zip(results, inferred, strict=True):
+        same = found.dtype == right.dtype and shapes_agree(found.shape, right.shape)
+        site.require(same, f"the result type is {found}, but should be {right}")
+
+
+def _check_on_mesh(site: Site, mesh: Mesh) -> None:
+    try:
+        sharding.tile_faults(site, mesh)
+    except ShardingError as error:
+        site.faults.extend(error.diagnostics)

@@ -1,0 +1,228 @@
+"""Types of annotations, collectives and what partitioning adds.
+
+Before `partition` types are global and a collective keeps them; after it they are local. Without a mesh only
+what holds for any sizes is checked; with one the tiles are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from meshgen.errors import Diagnostic
+from meshgen.ir.graph import FETCH_NUMBERS, TensorType, is_complex
+from meshgen.ir.group_calls import VARIADIC
+from meshgen.ir.partial_kinds import combines
+from meshgen.ir.replica_groups import pair_faults
+from meshgen.mesh import Mesh
+from meshgen.ops.collective_checks import ROOT_ATTRS, axis_faults, fetch_faults, place_faults
+from meshgen.ops.registry import OPS
+from meshgen.ops.types.site import Site, shapes_agree
+from meshgen.spec import PARTIAL_KINDS, Sharding
+
+TURN = TensorType((), "i1")  # what a transfer between meshes leaves for the next one, so that they keep their order
+REDUCING = ("all_reduce", "reduce_scatter", "to_partial", "reduce_to")
+
+
+def annotate(site: Site) -> list[TensorType] | None:
+    sharding = site.attrs["sharding"]
+    if site.require(isinstance(sharding, Sharding), "sharding is no sharding"):
+        rank = site.operands[0].rank
+        site.require(sharding.rank == rank, f"the sharding has {sharding.rank} dims, but the tensor has rank {rank}")
+    return [site.operands[0]]
+
+
+def same(site: Site) -> list[TensorType] | None:
+    return [site.operands[0]]
+
+
+def _reduces(site: Site) -> None:
+    kind = site.attrs.get("kind", "sum")
+    site.require(kind in PARTIAL_KINDS, f"kind '{kind}' is none of {', '.join(PARTIAL_KINDS)}")
+    for dtype in dict.fromkeys(t.dtype for t in (*site.operands, *(site.results or ()))):
+        site.require(combines(kind, dtype), f"elements of {dtype} cannot be reduced with kind '{kind}'")
+
+
+def collective(site: Site) -> list[TensorType] | None:
+    """Check what holds for any mesh: dims in range and untouched dims equal."""
+    x = site.operands[0]
+    if site.op in REDUCING:
+        _reduces(site)
+    if site.op in VARIADIC and not _has_pairs(site):
+        return None
+    if len(site.operands) > 1:
+        return _group_call(site)
+    dims = [site.attrs[n] for n in ("dim", "split_dim", "concat_dim") if n in OPS[site.op].attributes]
+    for dim in dims:
+        site.require(0 <= dim < x.rank, f"dim {dim} is no dim of {x}")
+    if not site.results:
+        return None
+    result = site.results[0]
+    if not site.require(result.rank == x.rank, f"turns {x} into {result}: the ranks differ"):
+        return None
+    if site.op not in ("all_reduce", "reduce_scatter", "reduce_to"):
+        site.require(result.dtype == x.dtype, f"turns {x} into {result}: the element types differ")
+    rest = [tuple(None if d in dims else n for d, n in enumerate(t.shape)) for t in (x, result)]
+    if site.op not in ("permute", "retile"):
+        site.require(shapes_agree(*rest), f"turns {x} into {result}: a dim that does not take part changes size")
+    return None
+
+
+def _has_pairs(site: Site) -> bool:
+    """Whether every operand has a result."""
+    counts = len(site.operands), len(site.operands if site.results is None else site.results)
+    return site.require(counts[0] == counts[1], f"has {counts[1]} results instead of {counts[0]}, one for each operand")
+
+
+def _group_call(site: Site) -> None:
+    """Each operand has its result; all are of one element type."""
+    site.require(
+        len({kind.dtype for kind in site.operands}) == 1, "the operands of one call have several element types"
+    )
+    for each in _calls(site):
+        collective(each)
+        site.faults += each.faults
+
+
+def _calls(site: Site) -> list[Site]:
+    """The collective of each operand by itself."""
+    pairs = zip(site.operands, site.results or (), strict=False)
+    return [replace(site, operands=[operand], results=[result], faults=[]) for operand, result in pairs]
+
+
+def update_halo(site: Site) -> list[TensorType] | None:
+    """The operand has room for the halo rows already, or they are added to its dims."""
+    x, halo = site.operands[0], site.attrs["sharding"].halo
+    if not site.results or site.results[0].dtype != x.dtype or len(halo) != x.rank:
+        return [x]
+    sizes = [None if size is None else size + sum(pair) for size, pair in zip(x.shape, halo, strict=True)]
+    return [x.with_shape(sizes) if site.results[0].shape == tuple(sizes) else x]
+
+
+def fetch_rows(site: Site) -> list[TensorType] | None:
+    """Parts, where there are several, are of the operand's rows and make up the result's."""
+    found, numbers = collective(site), site.attrs.get("parts", ())
+    parts = [numbers[i : i + FETCH_NUMBERS] for i in range(0, len(numbers), FETCH_NUMBERS)]
+    if site.faults or not parts or not site.results:
+        return found
+    dim = site.attrs["dim"]
+    tile, rows = site.operands[0].shape[dim], site.results[0].shape[dim]
+    if site.require(
+        len(numbers) % FETCH_NUMBERS == 0, f"parts has {len(numbers)} numbers, not {FETCH_NUMBERS} for each part"
+    ):
+        inside = all(
+            min(part[0], part[1], part[4], part[5]) >= 0 and part[0] + part[1] <= (tile or 0) for part in parts
+        )
+        site.require(inside, f"a part of {list(numbers)} is not of the operand's {tile} rows")
+        total = sum(part[4] for part in parts)
+        site.require(total == rows, f"its parts have {total} rows together, the result has {rows}")
+    return found
+
+
+def _row_faults(site: Site, mesh: Mesh) -> None:
+    """Rows that are fetched are some of those that the tiles of a group have together, or padding."""
+    attrs, dim = site.attrs, site.attrs["dim"]
+    assert site.results
+    tile, rows = site.operands[0].shape[dim], site.results[0].shape[dim]
+    divisor, step, wraps = attrs.get("divisor", 1), attrs["step"], bool(attrs.get("wrap"))
+    site.require(divisor >= 1, f"divisor {divisor} is below 1")
+    for _, message in fetch_faults(attrs, site.operands[0], mesh):
+        site.fault(message)
+    if wraps and tile is not None and rows is not None:
+        site.require(0 <= step <= max(tile, rows), f"step {step} is longer than tiles of {tile} rows")
+
+
+def shift(site: Site) -> list[TensorType] | None:
+    axis, axes = site.attrs["shift_axis"], tuple(site.attrs["axes"])
+    site.require(axis in axes, f"shift_axis '{axis}' is not among the axes {list(axes)}")
+    return [site.operands[0]]
+
+
+def permute_pairs(site: Site) -> list[TensorType] | None:
+    message = pair_faults(site.attrs["pairs"])
+    site.require(not message, message)
+    return [site.operands[0]]
+
+
+def process_index(site: Site) -> list[TensorType] | None:
+    return [TensorType((), "i32")]
+
+
+def mask_padding(site: Site) -> list[TensorType] | None:
+    x, size, fill = site.operands[0], site.attrs["size"], np.asarray(site.attrs["fill"])
+    site.one_dim("dim", x.rank)
+    site.require(size >= 0, f"size {size} is negative")
+    site.require(is_complex(x.dtype) or not np.iscomplexobj(fill), f"fill {fill} is no {x.dtype}")
+    return [x]
+
+
+def between(site: Site) -> list[TensorType] | None:
+    """A `transfer_send` of a value, or a `transfer_recv`; the last operand, if there is one more, is the turn before."""
+    given = site.operands[1:] if site.op == "transfer_send" else site.operands
+    site.require(site.attrs["channel"] >= 0, f"channel {site.attrs['channel']} is no number of a transfer")
+    site.require(
+        list(given) in ([], [TURN]), f"has operands {[str(t) for t in given]} besides; it takes one {TURN} at most"
+    )
+    for name in ("source", "target"):
+        sharding = site.attrs.get(name)
+        if sharding is not None and site.require(isinstance(sharding, Sharding), f"{name} is no sharding"):
+            rank = len(site.attrs["shape"])
+            site.require(sharding.rank == rank, f"{name} has {sharding.rank} dims, but the tensor has rank {rank}")
+    if site.op == "transfer_send":
+        return [TURN]
+    return None if site.results is None else [*site.results[:1], TURN]
+
+
+def kernel(site: Site) -> list[TensorType] | None:
+    return None
+
+
+def tile_faults(site: Site, mesh: Mesh) -> None:
+    """What is wrong with the axes and the local sizes of a collective on this mesh."""
+    assert site.results is not None, "only whole nodes are verified"
+    if wrong := list(axis_faults(site.attrs["axes"], mesh)):
+        site.faults += [Diagnostic(code, f"'{site.op}': {message}", site.loc) for code, message in wrong]
+        return
+    if site.op == "permute_pairs":
+        message = pair_faults(site.attrs["pairs"], mesh.size)
+        site.require(not message, message)
+    if site.op == "manual":
+        site.fault("a manual computation stands before partition only: partition writes its body out")
+    if not site.operands or site.op == "manual":
+        return
+    count = mesh.group_size(site.attrs["axes"])
+    for name in ROOT_ATTRS:
+        place = site.attrs.get(name)
+        if isinstance(place, tuple):
+            for _, message in place_faults(name, cast("tuple[int, ...]", place), site.attrs["axes"], mesh):
+                site.fault(message)
+        elif isinstance(place, int):
+            site.require(0 <= place < count, f"{name} {place} is outside a group of {count} devices")
+    if site.op == "fetch_rows":
+        _row_faults(site, mesh)
+    for each in [site] if len(site.operands) == 1 else _calls(site):
+        _tile_faults(each, count)
+        if each is not site:
+            site.faults += each.faults
+
+
+def _tile_faults(site: Site, count: int) -> None:
+    """Whether `count` tiles make up the rows of a dim that is split or joined."""
+    assert site.results is not None
+    x, result = site.operands[0], site.results[0]
+    gathered = {"all_gather": "dim", "gather_to": "dim", "all_to_all": "concat_dim"}.get(site.op)
+    split = {"all_slice": "dim", "reduce_scatter": "dim", "scatter_from": "dim", "all_to_all": "split_dim"}.get(site.op)
+    if site.op == "all_to_all" and site.attrs["split_dim"] == site.attrs["concat_dim"]:
+        return
+    for name, tile, whole in ((gathered, x, result), (split, result, x)):
+        if name is None:
+            continue
+        dim = site.attrs[name]
+        part, full = tile.shape[dim], whole.shape[dim]
+        if part is None or full is None:
+            continue
+        fits = full <= count * part and (full > (count - 1) * part or part == -(-full // count))
+        site.require(fits, f"dim {dim}: {count} tiles of {part} do not make up {full} rows ({count} x {part} = {count * part})",
+                     f"a tile of {-(-full // count)} rows would")  # fmt: skip

@@ -1,0 +1,72 @@
+"""Types of the ops that ask for sizes or take them as operands: `known_sizes.py` replaces them once sizes are given."""
+
+from __future__ import annotations
+
+from meshgen.ir.graph import TensorType
+from meshgen.ops.types.site import Inference, Site, agree
+
+
+def get_dimension_size(site: Site) -> list[TensorType]:
+    site.one_dim("dim", site.operands[0].rank)
+    return [TensorType((), "i32")]
+
+
+def axis_size(site: Site) -> list[TensorType]:
+    return [TensorType((), "i64")]
+
+
+def _given_sizes(site: Site, count: int, rank: int | None) -> None:
+    """The last `count` operands are lists of integers, one per dim."""
+    for kind in site.operands[-count:]:
+        if site.require(kind.rank == 1, f"the sizes {kind} are no list") and rank is not None:
+            site.require(agree(kind.shape[0], rank), f"has {kind.shape[0]} sizes for {rank} dims")
+        site.dtype_in(kind, "integer")
+
+
+def sized(count: int) -> Inference:
+    """The result type is as declared: `count` operands say its sizes, dim by dim."""
+
+    def rule(site: Site) -> list[TensorType] | None:
+        _given_sizes(site, count, site.results[0].rank if site.results else None)
+        if site.results and len(site.operands) > count:
+            x, result = site.operands[0], site.results[0]
+            site.require(x.dtype == result.dtype, f"turns {x} into {result}: the element types differ")
+        return None
+
+    return rule
+
+
+def dynamic_gather(site: Site) -> list[TensorType] | None:
+    _given_sizes(site, 1, site.operands[0].rank)
+    return None
+
+
+def _pairs(site: Site, rank: int) -> None:
+    """The last operand is a pair of integers for each dim."""
+    pairs = site.operands[-1]
+    fits = pairs.rank == 2 and agree(pairs.shape[0], rank) and agree(pairs.shape[1], 2)
+    site.require(fits, f"the padding {pairs} is no pair for each of {rank} dims")
+
+
+def dynamic_conv(site: Site) -> list[TensorType] | None:
+    _pairs(site, site.operands[0].rank - 2)
+    return None
+
+
+def dynamic_reduce_window(site: Site) -> list[TensorType] | None:
+    """Operands are tensors, as many initial values, four lists and the padding."""
+    count = len(site.operands) - 5
+    if site.require(count % 2 == 0, f"has {count} tensors and initial values") and site.regions:
+        _pairs(site, site.operands[0].rank)
+        for kind in site.operands[count:-1]:
+            site.require(
+                kind.rank == 1 and agree(kind.shape[0], site.operands[0].rank), f"{kind} is no list of the dims"
+            )
+    return None
+
+
+def shape_assertion(site: Site) -> list[TensorType]:
+    for number, kind in enumerate(site.operands):
+        site.require(kind.rank == 0, f"operand {number} ({kind}) is not a scalar")
+    site.require(site.operands[0].dtype == "i1", f"{site.operands[0]} is no condition")
+    return []

@@ -1,0 +1,208 @@
+"""Types of the ops that move elements."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshgen.ir.graph import TensorType, dtype_name
+from meshgen.ops.types.site import Shape, Site, agree, known, product, shapes_agree
+
+
+def constant(site: Site) -> list[TensorType] | None:
+    value = site.attrs["value"]
+    if not site.require(isinstance(value, np.ndarray), f"value is a {type(value).__name__}, not an array"):
+        return None
+    if site.results:
+        result = site.results[0]
+        site.require(
+            None not in result.shape, f"the result {result} has an open size", "a constant says all of its sizes"
+        )
+        name = dtype_name(value.dtype)
+        site.require(name == result.dtype, f"value has element type {name}, but the result is {result}")
+        fits = value.ndim == 0 or shapes_agree(value.shape, result.shape)
+        site.require(fits, f"value has shape {list(value.shape)}, but the result is {result}")
+    return None
+
+
+def iota(site: Site) -> list[TensorType] | None:
+    if site.results:
+        site.one_dim("dim", site.results[0].rank)
+        site.dtype_in(site.results[0], "number")
+    return None
+
+
+def broadcast_in_dim(site: Site) -> list[TensorType] | None:
+    (x,), dims = site.operands, site.ints("dims")
+    site.lengths(x.rank, "dims")
+    if not site.results or len(dims) != x.rank or not site.unique_dims("dims", site.results[0].rank):
+        return None
+    result = site.results[0]
+    site.require(x.dtype == result.dtype, f"turns {x} into {result}: the element types differ")
+    for i, d in enumerate(dims):
+        fits = x.shape[i] == 1 or agree(x.shape[i], result.shape[d])
+        site.require(
+            fits, f"dim {i} of {x} cannot become dim {d} of {result} ({x.shape[i]} is neither 1 nor {result.shape[d]})"
+        )
+    return None
+
+
+def transpose(site: Site) -> list[TensorType] | None:
+    (x,), perm = site.operands, site.ints("perm")
+    if not site.require(sorted(perm) == list(range(x.rank)), f"perm {list(perm)} is no order of {x.rank} dims"):
+        return None
+    return [x.with_shape(x.shape[d] for d in perm)]
+
+
+def reshape(site: Site) -> list[TensorType] | None:
+    if site.results:
+        x, result = site.operands[0], site.results[0]
+        site.require(x.dtype == result.dtype, f"turns {x} into {result}: the element types differ")
+        before, after = product(x.shape), product(result.shape)
+        site.require(agree(before, after), f"turns {x} with {before} elements into {result} with {after}")
+    return None
+
+
+def reversed_dims(site: Site) -> list[TensorType] | None:
+    site.unique_dims("dims", site.operands[0].rank)
+    return [site.operands[0]]
+
+
+def sliced(site: Site) -> list[TensorType] | None:
+    (x,) = site.operands
+    if not site.lengths(x.rank, "start", "limit", "stride"):
+        return None
+    shape: list[int | None] = []
+    for d, (start, limit, stride) in enumerate(
+        zip(site.ints("start"), site.ints("limit"), site.ints("stride"), strict=True)
+    ):
+        size = x.shape[d]
+        inside = 0 <= start <= limit and (size is None or limit <= size)
+        site.require(inside, f"dim {d}: [{start}, {limit}) is not inside [0, {size})")
+        site.require(stride > 0, f"dim {d}: stride {stride} is not positive")
+        shape.append(max(0, -(-(limit - start) // max(stride, 1))))
+    return [x.with_shape(shape)]
+
+
+def concatenate(site: Site) -> list[TensorType] | None:
+    first = site.operands[0]
+    site.same_dtype(site.operands)
+    if not site.one_dim("dim", first.rank):
+        return None
+    dim = site.attrs["dim"]
+    shape: Shape = first.shape
+    total: int | None = 0
+    for other in site.operands:
+        rest = tuple(None if d == dim else n for d, n in enumerate(other.shape))
+        if not shapes_agree(rest, shape):
+            site.fault(f"cannot put {other} behind {first} along dim {dim}: the other dims differ")
+            return None
+        shape = known(shape, rest)
+        total = None if total is None or other.shape[dim] is None else total + (other.shape[dim] or 0)
+    return [first.with_shape(total if d == dim else n for d, n in enumerate(shape))]
+
+
+def pad(site: Site) -> list[TensorType] | None:
+    x, value = site.operands
+    site.require(value.rank == 0, f"the padding value {value} is not a scalar")
+    site.same_dtype(site.operands)
+    if not site.lengths(x.rank, "low", "high", "interior"):
+        return None
+    shape: list[int | None] = []
+    for d, size in enumerate(x.shape):
+        low, high, interior = (site.ints(name)[d] for name in ("low", "high", "interior"))
+        site.require(interior >= 0, f"dim {d}: interior padding {interior} is negative")
+        found = None if size is None else size + max(size - 1, 0) * interior + low + high
+        site.require(
+            found is None or found >= 0, f"dim {d}: padding {low}, {high} takes more than the {size} rows there"
+        )
+        shape.append(found)
+    return [x.with_shape(shape)]
+
+
+def dynamic_slice(site: Site) -> list[TensorType] | None:
+    x, *starts = site.operands
+    _check_starts(site, x, starts)
+    if not site.lengths(x.rank, "slice_sizes"):
+        return None
+    sizes = site.ints("slice_sizes")
+    for d, (size, whole) in enumerate(zip(sizes, x.shape, strict=True)):
+        site.require(
+            size >= 0 and (whole is None or size <= whole), f"dim {d}: a slice of {size} is not inside {whole}"
+        )
+    return [x.with_shape(sizes)]
+
+
+def dynamic_update_slice(site: Site) -> list[TensorType] | None:
+    x, update, *starts = site.operands
+    site.same_dtype((x, update))
+    _check_starts(site, x, starts)
+    fits = update.rank == x.rank and all(
+        a is None or b is None or a <= b for a, b in zip(update.shape, x.shape, strict=True)
+    )
+    site.require(fits, f"the update {update} does not fit into {x}")
+    return [x]
+
+
+def _check_starts(site: Site, x: TensorType, starts: list[TensorType]) -> None:
+    site.require(len(starts) == x.rank, f"has {len(starts)} start indices, but {x} has rank {x.rank}")
+    for start in starts:
+        scalar = start.rank == 0 and start.dtype.lstrip("u").startswith("i") and start.dtype != "i1"
+        site.require(scalar, f"start index {start} is not an integer scalar")
+    site.same_dtype(starts)
+
+
+def gather(site: Site) -> list[TensorType] | None:
+    operand, indices = site.operands
+    site.dtype_in(indices, "integer")
+    sizes, offset, vector_dim = site.ints("slice_sizes"), site.ints("offset_dims"), site.attrs["index_vector_dim"]
+    collapsed, batching = site.ints("collapsed_slice_dims"), site.ints("operand_batching_dims")
+    if not (site.lengths(operand.rank, "slice_sizes") & check_gather_dims(site, operand, indices)):
+        return None
+    entries = 1 if vector_dim == indices.rank else indices.shape[vector_dim]
+    count = len(site.ints("start_index_map"))
+    site.require(agree(entries, count), f"start_index_map has {count} entries, but an index vector has {entries}")
+    for d, (size, whole) in enumerate(zip(sizes, operand.shape, strict=True)):
+        site.require(
+            size >= 0 and (whole is None or size <= whole), f"dim {d}: a slice of {size} is not inside {whole}"
+        )
+    for d in (*collapsed, *batching):
+        site.require(sizes[d] == 1, f"dim {d} is dropped, but has slice size {sizes[d]}")
+    batch = [n for d, n in enumerate(indices.shape) if d != vector_dim]
+    window = [n for d, n in enumerate(sizes) if d not in collapsed and d not in batching]
+    rank = len(batch) + len(window)
+    site.require(len(offset) == len(window), f"has {len(offset)} offset_dims for {len(window)} window dims")
+    if site.faults or not site.unique_dims("offset_dims", rank):
+        return None
+    parts, rest = iter(window), iter(batch)
+    return [operand.with_shape(next(parts) if d in offset else next(rest) for d in range(rank))]
+
+
+def check_gather_dims(site: Site, operand: TensorType, indices: TensorType) -> bool:
+    """Whether the dims that a gather names are there, once and in order."""
+    sound = site.is_sorted("offset_dims") & site.unique_dims("start_index_map", operand.rank)
+    sound &= site.unique_dims("collapsed_slice_dims", operand.rank)
+    sound &= site.is_sorted("collapsed_slice_dims") & site.is_sorted("operand_batching_dims")
+    for name in ("collapsed_slice_dims", "start_index_map"):
+        sound &= site.apart(name, "operand_batching_dims")
+    return sound & check_index_dims(site, operand, indices, "operand_batching_dims", "start_indices_batching_dims")
+
+
+def check_index_dims(site: Site, x: TensorType, indices: TensorType, of_x: str, of_indices: str) -> bool:
+    """Whether the index vectors are along a dim of the indices, and their batching dims are others and those of `x`."""
+    vector_dim = site.attrs["index_vector_dim"]
+    sound = site.unique_dims(of_x, x.rank) & site.unique_dims(of_indices, indices.rank)
+    sound &= site.require(
+        0 <= vector_dim <= indices.rank, f"index_vector_dim {vector_dim} is not in [0, {indices.rank}]"
+    )
+    sound &= site.require(vector_dim not in site.ints(of_indices), f"{of_indices} has index_vector_dim {vector_dim}")
+    return sound and _check_batching(site, x, indices, site.ints(of_x), site.ints(of_indices))
+
+
+def _check_batching(site: Site, operand: TensorType, indices: TensorType, left: tuple[int, ...], right: tuple[int, ...]) -> bool:  # fmt: skip
+    if not site.require(len(left) == len(right), f"has {len(left)} operand and {len(right)} index batching dims"):
+        return False
+    sound = True
+    for a, b in zip(left, right, strict=True):
+        fits = agree(operand.shape[a], indices.shape[b])
+        sound &= site.require(fits, f"batching dim {a} of {operand} does not match dim {b} of {indices}")
+    return sound

@@ -1,0 +1,123 @@
+"""Along which mesh axes a value of a local program (stage partition) may differ from device to device.
+
+Nothing is assumed to be equal: equal on all devices of a group is only what is made of constants, of arguments that are
+given whole, and of what collectives deliver to all of them alike. Padding behind uneven tiles may differ all the same;
+it has no meaning. Axes are told in the finest parts that the program names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from meshgen.ir.axis_parts import AxisParts
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.regions import all_nodes, captured
+from meshgen.mesh import contains, overlaps
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import with_trait
+from meshgen.spec import Sharding
+
+Axes = frozenset[str]
+_COLLECTIVES = with_trait(Trait.COLLECTIVE)
+_SHARED = ("all_reduce", "all_gather", "broadcast")  # all devices of a group get the same
+_RESHARDED = ("permute", "retile")
+_UNKNOWN = ("kernel", "transfer_send")
+
+
+def _named(module: Module) -> Iterator[str]:
+    """The axes, and parts of axes, that a program mentions."""
+    for sharding in (*module.in_shardings, *module.out_shardings):
+        yield from sharding.used_axes
+    for node in all_nodes(module.graph):
+        yield from node.attrs.get("axes") or ()
+        for each in node.attrs.values():
+            yield from each.used_axes if isinstance(each, Sharding) else ()
+
+
+class Varying:
+    """The axes along which each value of a module may vary; `add` tells of nodes that are new."""
+
+    def __init__(self, module: Module) -> None:
+        parts = AxisParts.of(module.mesh, list(_named(module)))
+        self._all: Axes = frozenset(
+            part for axis in module.mesh.axes if axis.size != 1 for part in parts.parts[axis.name]
+        )
+        self._table: dict[Value, Axes] = {}
+        given = module.in_shardings if len(module.in_shardings) == len(module.graph.inputs) else None
+        for number, value in enumerate(module.graph.inputs):
+            axes = self._all if given is None else self._touched(given[number].used_axes)
+            self._table[value] = frozenset() if module.arguments == "global" else axes
+        self._graph(module.graph)
+
+    def is_uniform(self, value: Value, axes: Sequence[str]) -> bool:
+        """Whether the value is provably the same on all devices of every group over `axes`."""
+        return not self.along(value, axes)
+
+    def along(self, value: Value, axes: Sequence[str]) -> list[str]:
+        """Those of `axes` along which the value may vary."""
+        return [axis for axis in axes if any(overlaps(one, axis) for one in self._of(value))]
+
+    def add(self, node: Node) -> None:
+        """Find what the results of a node vary along; its operands are known."""
+        self._table.update(zip(node.results, self._results(node), strict=True))
+
+    def _touched(self, axes: Iterable[str]) -> Axes:
+        """The parts that overlap any of the axes."""
+        return frozenset(part for axis in axes for part in self._all if overlaps(part, axis))
+
+    def _within(self, axes: Iterable[str]) -> Axes:
+        """The parts that lie in one of the axes."""
+        return frozenset(part for axis in axes for part in self._all if contains(axis, part))
+
+    def _of(self, value: Value) -> Axes:
+        return self._table.get(value, self._all)
+
+    def _graph(self, graph: Graph) -> None:
+        for node in graph.nodes:
+            self.add(node)
+
+    def _results(self, node: Node) -> Sequence[Axes]:
+        if node.op == "while":
+            return self._loop(node)
+        if node.op in ("case", "if"):
+            return self._branches(node)
+        axes, given = node.attrs.get("axes"), self._union(node.operands)
+        if node.op in _SHARED:
+            found = given - self._within(axes or ())
+        elif node.op in _RESHARDED:  # who holds the same tile of a value that lay as it says has the same again
+            source, target = node.attrs["source"], node.attrs["target"]
+            found = (given - self._within(source.used_axes)) | self._touched(target.used_axes)
+        elif node.op == "process_index" or (node.op in (*_COLLECTIVES, "mask_padding") and axes is not None):
+            found = given | self._touched(axes or ())
+        elif node.op == "transfer_recv":
+            found = self._touched(node.attrs["target"].used_axes)
+        elif node.op in _COLLECTIVES or node.op in _UNKNOWN:
+            found = self._all
+        else:
+            found = given | self._union(captured(node))
+        return [found] * len(node.results)
+
+    def _union(self, values: Sequence[Value] | Iterator[Value]) -> Axes:
+        return frozenset().union(*map(self._of, values))
+
+    def _loop(self, node: Node) -> Sequence[Axes]:
+        """What is carried varies as it does at the start or after any trip, and as the number of trips does."""
+        condition, body = node.regions
+        carried = [self._of(value) for value in node.operands]
+        while True:
+            for region in node.regions:
+                self._table.update(zip(region.inputs, carried, strict=True))
+                self._graph(region)
+            tested = self._union(condition.outputs)
+            after = [old | self._of(value) | tested for old, value in zip(carried, body.outputs, strict=True)]
+            if after == carried:
+                return carried
+            carried = after
+
+    def _branches(self, node: Node) -> Sequence[Axes]:
+        chosen = self._of(node.operands[0])
+        for region in node.regions:
+            self._table.update(zip(region.inputs, map(self._of, node.operands[1:]), strict=True))
+            self._graph(region)
+        ends = zip(*(region.outputs for region in node.regions), strict=True)
+        return [chosen | self._union(iter(values)) for values in ends]

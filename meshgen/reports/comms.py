@@ -1,0 +1,185 @@
+"""The collectives of a compiled program as plain records and as a table.
+
+They are read off the schedule that runs, so a report cannot disagree with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from meshgen.ccl.cost import link_axes
+from meshgen.ir.op_names import BETWEEN_MESHES, TEXT_NAMES
+from meshgen.mesh import Mesh
+from meshgen.reports.tables import Table, bytes_text, render, seconds_text, table_of
+from meshgen.runtime.plan import Launched, Schedule
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One collective of a step, as every rank runs it. Bytes are per device, times in seconds."""
+
+    kind: str
+    axes: tuple[str, ...]
+    group_size: int
+    dtype: str
+    shape: tuple[int, ...]
+    local_bytes: int
+    ring_bytes: int
+    reduction: str
+    times: int
+    why: str
+    source: str
+    seconds: float
+    hidden_seconds: float
+    exposed_seconds: float
+    mesh: str = ""  # in a program on several meshes: whose devices run it
+    peer: str = ""  # and of a transfer: with which mesh
+    channel: int = -1
+    edges: tuple[int, ...] = ()  # of stage `materialize` that it serves
+    operands: int = 1  # of a group call several; the shape is that of all elements then
+
+    @property
+    def way(self) -> str:
+        """`over` the axes, or `to` or `from` the mesh that takes or has the value."""
+        if not self.peer:
+            return f"over {', '.join(self.axes)}"
+        return f"{'to' if self.kind == 'transfer_send' else 'from'} @{self.peer}"
+
+    @property
+    def line(self) -> int | None:
+        """The line of the program that it comes from."""
+        line = self.source.rpartition(":")[2]
+        return int(line) if line.isdecimal() else None
+
+
+@dataclass(frozen=True)
+class Comms(Sequence[Collective]):
+    """The collectives of a program in the order in which they run."""
+
+    rows: tuple[Collective, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.rows[index]
+
+    def __iter__(self) -> Iterator[Collective]:
+        return iter(self.rows)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often each kind runs in a step."""
+        table: Counter[str] = Counter()
+        for row in self.rows:
+            table[row.kind] += row.times
+        return dict(sorted(table.items()))
+
+    def count(self, value: Any) -> int:
+        """How often collectives of a kind run, such as `comms.count("all_gather")`."""
+        return self.counts.get(str(value), 0)
+
+    @property
+    def ring_bytes(self) -> int:
+        """Bytes per device and step in the ring model; of several meshes those of the one that moves most."""
+        meshes = dict.fromkeys(row.mesh for row in self.rows)
+        return max((sum(r.ring_bytes * r.times for r in self.rows if r.mesh == mesh) for mesh in meshes), default=0)
+
+    def __str__(self) -> str:
+        return render(comms_table(self))
+
+    def _repr_html_(self) -> str:
+        return render(comms_table(self), html=True)
+
+
+def comms_of(plan: Schedule, mesh: Mesh) -> Comms:
+    """The collectives of a schedule."""
+    return Comms(tuple(_collective(each, mesh) for each in plan.launches() if each.item.is_collective))
+
+
+def _collective(launched: Launched, mesh: Mesh) -> Collective:
+    """A `send` has no result and a `recv` no operand: the other side's type is the same. Group calls count all their elements."""
+    item, plan = launched.item, launched.plan
+    hidden = launched.exposure.hidden if launched.exposure else 0.0
+    called = plan.collective(item, mesh)
+    types = [
+        call.results[0] if item.op == "transfer_recv" or not call.operands else call.operands[0]
+        for call in called.calls
+    ]
+    axes = link_axes(item.op, item.attrs, mesh)
+    return Collective(
+        kind=TEXT_NAMES.get(item.op, item.op),
+        axes=axes,
+        group_size=mesh.group_size(axes),
+        dtype=types[0].dtype,
+        shape=types[0].sizes if len(types) == 1 else (sum(each.size for each in types),),
+        local_bytes=sum(each.nbytes for each in types),
+        ring_bytes=called.ring_bytes,
+        reduction=str(item.attrs.get("kind", "")),
+        times=launched.times,
+        why=item.why,
+        source=item.source,
+        seconds=item.seconds,
+        hidden_seconds=hidden,
+        exposed_seconds=max(0.0, item.seconds - hidden),
+        peer=item.attrs["peer"].name if item.op in BETWEEN_MESHES else "",
+        channel=item.attrs["channel"] if item.op in BETWEEN_MESHES else -1,
+        edges=item.edges,
+        operands=len(types),
+    )
+
+
+def collective_records(comms: Comms) -> list[dict[str, Any]]:
+    """Rows as plain values; what is about several meshes only where there are such."""
+    return [collective_record(row) for row in comms]
+
+
+def collective_record(row: Collective) -> dict[str, Any]:
+    """A row as plain values; what is about several meshes only where there are such."""
+    absent = {"mesh": "", "peer": "", "channel": -1}
+    return {name: value for name, value in asdict(row).items() if name not in absent or value != absent[name]}
+
+
+def comms_table(comms: Comms, first: int = 0) -> Table:
+    """The collectives, numbered from `first` on; those that are alike, as of the trips of a loop, in one row with their sums."""
+    alike: dict[tuple[str, ...], list[int]] = {}
+    for number, row in enumerate(comms):
+        alike.setdefault((*_comms_words(row), row.why), []).append(number)
+    rows = [
+        (
+            _numbers_text([number + first for number in numbers]),
+            *words,
+            bytes_text(sum(comms[number].ring_bytes for number in numbers)),
+            seconds_text(sum(comms[number].hidden_seconds for number in numbers)),
+            seconds_text(sum(comms[number].exposed_seconds for number in numbers)),
+            why,
+        )
+        for (*words, why), numbers in alike.items()
+    ]
+    title = f"Collectives: {len(comms)}, {bytes_text(comms.ring_bytes)} per device"
+    return table_of(
+        title,
+        ("#", "kind", "axes", "operand", "bytes", "moved", "hidden", "exposed", "why"),
+        rows,
+        left=("kind", "axes", "operand", "why"),
+    )
+
+
+def _comms_words(row: Collective) -> tuple[str, ...]:
+    """Kind, axes or other mesh, operand and its bytes."""
+    return (
+        row.kind + (f" {row.reduction}" if row.reduction else "") + (f" on @{row.mesh}" if row.mesh else ""),
+        ",".join(row.axes) or (row.way if row.peer else ""),
+        f"{row.dtype}[{','.join(map(str, row.shape))}]{f' in {row.operands}' if row.operands > 1 else ''}",
+        bytes_text(row.local_bytes),
+    )
+
+
+def _numbers_text(numbers: Sequence[int]) -> str:
+    """`1`, `1, 3`, or `1, 3 .. 21 (11)`."""
+    if len(numbers) < 4:
+        return ", ".join(map(str, numbers))
+    return f"{numbers[0]}, {numbers[1]} .. {numbers[-1]} ({len(numbers)})"

@@ -1,0 +1,104 @@
+"""What one step of a compiled program does and takes, by the cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from meshgen.codegen.timeline import SAME_STEP
+from meshgen.ir.graph import TensorType
+from meshgen.reports.comms import Comms
+from meshgen.reports.tables import Table, bytes_text, counted, render, seconds_text, table_of
+from meshgen.runtime.plan import Item, Schedule
+
+
+@dataclass(frozen=True)
+class Shorter:
+    """A step that is shorter because it may take more memory."""
+
+    step_seconds: float
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one step of one rank does by the cost model.
+
+    Without overlap the step would take `serial_seconds`, of which `communication_seconds` on links: what is hidden of
+    these behind kernels is what overlap gains. `shorter` is the step without a limit of memory, where it is. `redundant_flops` repeat what other devices do (None: not known of a
+    program that was entered as each device runs it).
+    """
+
+    flops: float
+    redundant_flops: float | None
+    device_bytes: int
+    kernels: int
+    distinct_kernels: int
+    ring_bytes: int
+    step_seconds: float
+    exposed_seconds: float
+    communication_seconds: float
+    serial_seconds: float
+    shorter: Shorter | None = None
+
+    @property
+    def overlap_gain_seconds(self) -> float:
+        """By how much overlap makes the step shorter."""
+        return max(0.0, self.serial_seconds - self.step_seconds)
+
+    def __str__(self) -> str:
+        return render(cost_table(self))
+
+
+def cost_of(plan: Schedule, comms: Comms, flops: Mapping[str, float], redundant_flops: float | None = None,
+            unlimited: Schedule | None = None) -> Cost:  # fmt: skip
+    """Totals of a step; `flops` per kernel; `unlimited` is the schedule that may take any memory."""
+    launches = [each for each in plan.launches() if each.item.kernel]
+    return Cost(
+        flops=sum(flops[each.item.kernel] * each.times for each in launches),
+        redundant_flops=redundant_flops,
+        device_bytes=sum(launch_bytes(each.item, each.plan) * each.times for each in launches),
+        kernels=sum(each.times for each in launches),
+        distinct_kernels=len({each.item.kernel for each in launches}),
+        ring_bytes=comms.ring_bytes,
+        step_seconds=plan.step_seconds,
+        exposed_seconds=plan.exposed_seconds,
+        communication_seconds=sum(e.item.seconds * e.times for e in plan.launches() if e.item.is_collective),
+        serial_seconds=sum(e.item.seconds * e.times for e in plan.launches()),
+        shorter=_shorter(plan, unlimited),
+    )
+
+
+def _shorter(plan: Schedule, unlimited: Schedule | None) -> Shorter | None:
+    if unlimited is None or unlimited.step_seconds * SAME_STEP >= plan.step_seconds:
+        return None
+    return Shorter(unlimited.step_seconds, unlimited.arena_bytes)
+
+
+def launch_bytes(item: Item, plan: Schedule) -> int:
+    """Device memory that a kernel reads and writes: each distinct buffer that it touches, once."""
+    touched: dict[tuple[int, int], TensorType] = {}
+    for number in (*item.inputs, *item.outputs):
+        buffer = plan.buffers[number]
+        touched.setdefault((buffer.storage, buffer.offset), buffer.type)
+    return sum(kind.nbytes for kind in touched.values())
+
+
+def cost_table(cost: Cost) -> Table:
+    redundant = "" if cost.redundant_flops is None else f", {cost.redundant_flops:.4g} of them on other devices too"
+    rows = [
+        ("kernels", f"{counted(cost.kernels, 'launch')}, {cost.distinct_kernels} distinct"),
+        ("floating-point operations", f"{cost.flops:.4g}{redundant}"),
+        ("device memory traffic", bytes_text(cost.device_bytes)),
+        ("link traffic", bytes_text(cost.ring_bytes)),
+        ("step", seconds_text(cost.step_seconds)),
+        ("communication", f"{seconds_text(cost.communication_seconds)}, {seconds_text(cost.exposed_seconds)} exposed"),
+        (
+            "without overlap",
+            f"{seconds_text(cost.serial_seconds)}: overlap gains {seconds_text(cost.overlap_gain_seconds)}",
+        ),
+    ]
+    if cost.shorter:
+        limit = bytes_text(cost.shorter.memory_bytes * 1.005).replace(" ", "")  # three digits, not less than it needs
+        rows.append(("with more memory", f"{seconds_text(cost.shorter.step_seconds)}: --memory-limit {limit}"))
+    return table_of("Cost per device and step, predicted", ("", "value"), rows)

@@ -1,0 +1,38 @@
+"""Every decision of a compilation as one document: what `compile --dump` writes beside the stages."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from meshgen.reports.annotations import hints_that_lost, not_as_required
+from meshgen.reports.collectives import collective_records_of
+from meshgen.reports.comms_tree import comms_tree
+from meshgen.reports.explain import explanations, formula_record
+from meshgen.reports.gathers import gather_records
+from meshgen.reports.interface import Compiled
+from meshgen.reports.overlap import overlap_records
+from meshgen.reports.values import known_of
+
+
+def decisions(executable: Compiled) -> dict[str, Any]:
+    """How each value lies and who decided it, why each collective is there, hints that lost, and the cost of it all."""
+    parts = [_part(part) | {"mesh": part.mesh.name} for part in executable.parts]
+    found = executable.record() | formula_record(executable) | {"gathers": gather_records(executable)}
+    found |= {"overlap": overlap_records(executable)}
+    found |= {"explanations": explanations(executable)}
+    found.pop("seconds", None)  # the same bytes every time
+    return found | (parts[0] if len(parts) == 1 else {"meshes": parts}) | {"mesh": found["mesh"]}
+
+
+def _part(part: Compiled) -> dict[str, Any]:
+    """What was decided for the program of one mesh."""
+    known = known_of(part) if "propagate" in part.stages else None
+    solved, reasons = (known.solved, known.reasons) if known else (None, None)
+    numbers = range(len(part.comms))
+    return {
+        "explained": collective_records_of(part, solved, reasons, numbers, weighed=False),
+        "tree": [root.record() for root in comms_tree(part)],
+        "hints_that_lost": [asdict(hint) for hint in hints_that_lost(part, solved)],
+        "not_as_required": [asdict(each) for each in not_as_required(part, solved)],
+    }

@@ -1,0 +1,193 @@
+"""Values that lie split and are gathered for a use, though no annotation asks for them whole: what `strict` refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+from meshgen.errors import Diagnostic, Location, ShardingError, UsageError, place_text
+from meshgen.ir.graph import Graph, Value
+from meshgen.mesh import Mesh, overlaps
+from meshgen.reports.collectives import Edge, chains_of, edges_of
+from meshgen.reports.interface import Compiled
+from meshgen.reports.tables import bytes_text, seconds_text, table_of
+from meshgen.reports.values import known_of
+from meshgen.sharding.propagation.sites import wish_of
+from meshgen.spec import Sharding
+
+GATHERING = ("all_gather", "retile")  # an exchange of one split for another is none
+Strict = bool | Sequence[str | int]  # everywhere, or for values by name and for lines
+
+MOST_ADVISED = 4  # refused gathers for which the best change is looked for; those that move most
+
+
+@dataclass(frozen=True)
+class Gather:
+    """An edge over which a value becomes whole along `axes`; bytes per device and step, time on idle links."""
+
+    value: str
+    user: str
+    axes: tuple[str, ...]
+    source: str
+    target: str
+    ring_bytes: int
+    seconds: float
+    made: Location | None
+    used: Location | None
+    numbers: tuple[int, ...]  # of the collectives
+    edge: Edge
+
+    def record(self) -> dict[str, Any]:
+        """For `--json`."""
+        fields = ("value", "user", "axes", "source", "target", "ring_bytes", "seconds", "numbers")
+        places = {"made": self.made and asdict(self.made), "used": self.used and asdict(self.used)}
+        return {name: getattr(self, name) for name in fields} | places
+
+
+_Asked: TypeAlias = dict[tuple[Any, ...], list[Sharding]]  # of values, by what they are known by
+
+
+def gathers(executable: Compiled) -> list[Gather]:
+    """The gathers that nothing asks for, those that move most first. None where the program came with its collectives."""
+    module, entered = executable.stages.get("materialize"), executable.stages.get("import")
+    if module is None or entered is None:
+        return []
+    asked: _Asked = {}
+    for value, sharding in _wholes(entered.graph):
+        asked.setdefault(_key(value), []).append(sharding)
+    found = [_gather(number, edge, executable, asked) for number, edge in edges_of(module).items()]
+    return sorted((each for each in found if each), key=lambda each: (-each.ring_bytes, each.numbers))
+
+
+def _gather(number: int, edge: Edge, executable: Compiled, asked: _Asked) -> Gather | None:
+    rows = [(at, row) for at, row in enumerate(executable.comms) if number in row.edges and row.kind in GATHERING]
+    axes = _lost(edge.source, edge.target, executable.mesh)
+    axes = tuple(axis for axis in axes if not any(_is_whole(each, axis) for each in asked.get(_key(edge.value), ())))
+    if not rows or not axes or not edge.users:  # what is not used is an output, and lies as the user or the plan says
+        return None
+    return Gather(
+        edge.value.name,
+        edge.users[0].name,
+        axes,
+        str(edge.source),
+        str(edge.target),
+        sum(row.ring_bytes * row.times for _, row in rows),
+        sum(row.seconds * row.times for _, row in rows),
+        edge.value.loc or next(reversed(edge.places), None),
+        next(iter(edge.places), None),
+        tuple(at for at, _ in rows),
+        edge,
+    )
+
+
+def _lost(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[str, ...]:
+    """Axes of more than one device that split the source and are of no use in the target."""
+    return tuple(
+        axis
+        for axis in source.split_axes
+        if mesh.axis_size(axis) > 1 and not any(overlaps(axis, used) for used in target.used_axes)
+    )
+
+
+def _wholes(graph: Graph) -> Iterator[tuple[Value, Sharding]]:
+    """What required annotations inside the program ask of values."""
+    for node in graph.nodes:
+        wish = wish_of(node) if node.op == "annotate" else None
+        if wish and wish.required:
+            yield node.operands[0], wish.sharding
+        for region in node.regions:
+            yield from _wholes(region)
+
+
+def _key(value: Value) -> tuple[Any, ...]:
+    """What a value is known by at all stages."""
+    return value.name, value.loc, value.type
+
+
+def _is_whole(sharding: Sharding, axis: str) -> bool:
+    return not any(overlaps(axis, used) for used in sharding.used_axes)
+
+
+def refuse_gathers(executable: Compiled, strict: Strict, best: Callable[[Sequence[int]], str]) -> None:
+    """Raises ShardingError MG0210 for all gathers that nothing asks for, or for those of some values and lines.
+
+    Raises UsageError MG0001 for values and lines that there are not.
+
+    Args:
+        best: of collectives by number the change that saves the most, as a hint; empty where none does.
+    """
+    if not isinstance(strict, bool):
+        _refuse_unknown(executable, strict)
+    found: list[tuple[Gather, Compiled, int]] = []
+    first = 0
+    for part in executable.parts:
+        found += [
+            (gather, part, first)
+            for gather in gathers(part)
+            if strict is True or _concerns(gather, strict if isinstance(strict, Sequence) else ())
+        ]
+        first += len(part.comms)
+    if strict and found:
+        told = {id(gather): best([n + start for n in gather.numbers]) for gather, _, start in found[:MOST_ADVISED]}
+        raise ShardingError(*(_fault(gather, part, told.get(id(gather), "")) for gather, part, _ in found))
+
+
+def _refuse_unknown(executable: Compiled, strict: Sequence[str | int]) -> None:
+    """Raises UsageError MG0001 for a value or line that the program does not have: a typo must not make it less strict."""
+    for each in strict:
+        faults: Sequence[Diagnostic] = ()
+        for part in executable.parts:
+            try:
+                known_of(part).values(each)
+                break
+            except UsageError as error:
+                faults = error.diagnostics
+        else:
+            raise UsageError(*faults)
+
+
+def _concerns(gather: Gather, what: Sequence[str | int]) -> bool:
+    names = {gather.value, gather.user}
+    lines = {place.line for place in (gather.made, gather.used) if place}
+    return any(each in lines if isinstance(each, int) else each.lstrip("%") in names for each in what)
+
+
+def _fault(gather: Gather, executable: Compiled, best: str) -> Diagnostic:
+    """The fault, with the annotations that made both sides, and the best change."""
+    known = known_of(executable)
+    notes: list[tuple[str, Location | None]] = []
+    for axis in gather.axes:
+        for chain in chains_of(gather.edge, (axis,), known.solved, known.reasons):
+            notes.append((f"{chain['value']}: {chain['axis']} {chain['state']}, from {chain['annotation']}", None))
+    name = f"%{gather.value}" if gather.value else "the value"
+    message = (
+        f"{name} lies as {gather.source}, but is needed as {gather.target} for "
+        f"{f'%{gather.user}' if gather.user else 'its use'}: gathering it over {', '.join(gather.axes)} moves "
+        f"{bytes_text(gather.ring_bytes)} per device ({seconds_text(gather.seconds)}), and no annotation asks for it"
+    )
+    change = best or "no single annotation behind it saves bytes when it is left out"
+    hint = f"{change}; if the gather is meant, annotate {name} as {gather.target} for its users"
+    return Diagnostic("MG0210", message, gather.used, tuple(dict.fromkeys(notes)), hint)
+
+
+def gathers_table(found: Sequence[Gather], first: int = 0, most: int = 12) -> Any:
+    """The gathers for people, the largest; collectives are numbered from `first` on."""
+    rows = [
+        (f"%{g.value}" if g.value else "", g.source, g.target, f"%{g.user}" if g.user else "", bytes_text(g.ring_bytes), ", ".join(f"#{n + first}" for n in g.numbers[:3]), place_text(g.used))
+        for g in found[:most]
+    ]  # fmt: skip
+    total = bytes_text(sum(gather.ring_bytes for gather in found))
+    title = f"Gathered though no annotation asks for it (--strict refuses them): {len(found)}, {total}"
+    columns = ("value", "lies as", "needed as", "for", "moved", "collective", "at")
+    return table_of(title, columns, rows, left=("lies as", "needed as", "for", "collective", "at"))
+
+
+def gather_records(executable: Compiled) -> list[Mapping[str, Any]]:
+    """For `--json`: those of all meshes."""
+    several = len(executable.parts) > 1
+    return [
+        gather.record() | ({"mesh": part.mesh.name} if several else {})
+        for part in executable.parts
+        for gather in gathers(part)
+    ]

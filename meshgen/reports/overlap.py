@@ -1,0 +1,37 @@
+"""What was decided of the collectives that nothing hides: in chunks that overlap with computing, or left whole, and why."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from meshgen.codegen.planner import Planner
+from meshgen.reports.interface import Compiled
+from meshgen.reports.tables import Table, seconds_text, table_of
+from meshgen.sharding.chunks.search import Decision
+from meshgen.sharding.overlap import in_chunks
+
+
+def decided(executable: Compiled) -> tuple[Decision, ...]:
+    """What was decided for a program on one mesh; of one that is not in chunks it is found out anew."""
+    if "partition" not in executable.stages or "chunks" in executable.options.skip:
+        return ()
+    options = executable.options
+    return in_chunks(executable.stages["partition"], Planner(options.first, options.memory_limit)).decisions
+
+
+def overlap_table(executable: Compiled) -> Table | None:
+    """A row for collectives that are alike; None where all hide."""
+    rows = [
+        (each.what, seconds_text(each.exposed_seconds), "in chunks" if each.is_applied else "whole", each.text)
+        for each in executable.overlap
+    ]
+    if not rows:
+        return None
+    columns = ("collectives", "exposed when whole", "now", "because")
+    return table_of("Collectives that nothing hides, and chunks of them", columns, rows, left=("now", "because"))
+
+
+def overlap_records(executable: Compiled) -> list[dict[str, Any]]:
+    """The same for `--json`."""
+    return [asdict(each) for each in executable.overlap]

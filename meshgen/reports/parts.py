@@ -1,0 +1,126 @@
+"""What the meshes of a program have to do with each other: where values are, what crosses and why so, who waits for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from meshgen.codegen.unroll import unroll
+from meshgen.errors import Location
+from meshgen.ir.graph import Module, Node
+from meshgen.reports.interface import Compiled
+from meshgen.reports.tables import bytes_text, seconds_text
+from meshgen.reports.values import known_of, link_parts
+from meshgen.sharding.multi_mesh.chains import ReasonsAcross
+from meshgen.sharding.multi_mesh.crossings import Crossing, Way, crossings
+from meshgen.sharding.multi_mesh.place import is_on_several, place
+
+MOST_WAYS = 4  # other ways to cross that are shown, cheapest first
+_Key = tuple[str, Location | None, str]  # of a value: its name, its place and its type
+
+
+class Across:
+    """Answers about a program on several meshes, beyond those about each mesh alone."""
+
+    def __init__(self, executable: Compiled) -> None:
+        link_parts(executable.parts)
+        self.executable = executable
+        counts = [len(part.comms) for part in executable.parts]
+        self.first = {part.mesh.name: sum(counts[:number]) for number, part in enumerate(executable.parts)}
+        propagated = executable.stages.get("propagate")
+        self.crossings = crossings(propagated.parts) if propagated else {}
+        self._placed = _placements(executable.stages.get("import"))
+
+    def heading(self, part: Compiled) -> str:
+        """The mesh of a part, and how long it works and waits."""
+        busy = self.executable.busy_seconds(self.executable.parts.index(part))
+        step = self.executable.cost.step_seconds
+        times = f"busy for {seconds_text(busy)} of the {seconds_text(step)} that a step of all meshes takes"
+        return f"@{part.mesh.name} {part.mesh}: {times}"
+
+    def placed(self, part: Compiled, record: dict[str, Any]) -> dict[str, Any]:
+        """The record of a value with its mesh, and why it is there."""
+        loc = Location(**record["location"]) if record["location"] else None
+        why = self._placed.get((record["value"], loc, record["type"]), "")
+        received = [c.got for c in self.crossings.values() if c.receiver == part.mesh and _makes(c.got, record, loc)]
+        why = received[0].attrs.get("why", "") if received else why
+        return record | {"mesh": part.mesh.name, "placed": why}
+
+    def transfers_about(self, part: Compiled, what: str | int) -> list[int]:
+        """Which collectives of a part carry a value to or from another mesh, or stand on a line."""
+        name = what.lstrip("%") if isinstance(what, str) else ""
+        return [
+            number
+            for number, row in enumerate(part.comms)
+            if row.channel in self.crossings
+            and (row.line == what or (name and self.crossings[row.channel].got.results[0].name == name))
+        ]
+
+    def collective(self, part: Compiled, record: dict[str, Any]) -> dict[str, Any]:
+        """The record of a collective as the whole program numbers it; of a transfer also what it carries and why so."""
+        found = record | {"number": record["number"] + self.first[part.mesh.name], "mesh": part.mesh.name}
+        if (crossing := self.crossings.get(record.get("channel", -1))) is None:
+            return found
+        return found | {"crossing": _crossing_record(crossing), "chains": [*record["chains"], *self._chains(crossing)]}
+
+    def _chains(self, crossing: Crossing) -> list[dict[str, Any]]:
+        """Why the value lies as it does on both meshes."""
+        sides = {mesh.name: (node.op, node.attrs["channel"]) for mesh, node in crossing.sides}
+        found: list[dict[str, Any]] = []
+        for part in self.executable.parts:
+            reasons = known_of(part).reasons if part.mesh.name in sides else None
+            if isinstance(reasons, ReasonsAcross):
+                value = reasons.transfers[sides[part.mesh.name]].value
+                name = f"{reasons.name(value)} on @{part.mesh.name}"
+                found += [{"value": name} | c.record() | {"text": c.lines()} for c in reasons.chains(value)]
+        return found
+
+
+def _makes(node: Node, record: Mapping[str, Any], loc: Location | None) -> bool:
+    value = node.results[0]
+    return (value.name, node.loc, str(value.type)) == (record["value"], loc, record["type"])
+
+
+def _placements(module: Module | None) -> dict[_Key, str]:
+    """Per value why it is on its mesh."""
+    if module is None:
+        return {}
+    module = unroll(module, partial(is_on_several, meshes=module.meshes))
+    places, found = place(module), dict[_Key, str]()
+    for node in module.graph.nodes:
+        why = places.why.get(node, "it depends on no input, so every mesh that uses it makes it")
+        found.update({(value.name, node.loc, str(value.type)): why for value in node.results})
+    wishes = [*module.in_annotations, *[None] * len(module.graph.inputs)]
+    for value, wish in zip(module.graph.inputs, wishes, strict=False):
+        why = "annotated so" if wish and wish.sharding.mesh else "it is first used there"
+        found[value.name, value.loc, str(value.type)] = why
+    return found
+
+
+def _crossing_record(crossing: Crossing) -> dict[str, Any]:
+    chosen = crossing.cheapest()
+    others = sorted((way for way in crossing.ways() if way != chosen), key=lambda way: (way.seconds, way.moved))
+    return {
+        "value": crossing.got.results[0].name,
+        "made": str(crossing.made),
+        "wanted": str(crossing.wanted),
+        **_way_record(chosen),
+        "alternatives": [_way_record(way) for way in others[:MOST_WAYS]],
+    }
+
+
+def _way_record(way: Way) -> dict[str, Any]:
+    return {"source": str(way.source), "target": str(way.target), "moved": way.moved, "seconds": way.seconds}
+
+
+def crossing_lines(record: Mapping[str, Any]) -> list[str]:
+    """What a transfer carries, for people, and between which shardings it could have done so."""
+    lines = [
+        f"it is made as {record['made']}, crosses from {record['source']} to {record['target']}, and is used as {record['wanted']}"
+    ]
+    lines += [
+        f"instead: from {way['source']} to {way['target']}: {bytes_text(way['moved'])} with what is moved on both meshes, {seconds_text(way['seconds'])}"
+        for way in record["alternatives"]
+    ]
+    return lines

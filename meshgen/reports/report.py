@@ -1,0 +1,176 @@
+"""The HTML page about a compiled program: one file, no network, no weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from meshgen.errors import place_text
+from meshgen.reports.explain import annotation_record
+from meshgen.reports.interface import Compiled
+from meshgen.reports.overlap import overlap_table
+from meshgen.reports.tables import bytes_text, seconds_text
+from meshgen.runtime.module_file.files import write_text
+from meshgen.runtime.plan import STREAMS
+from meshgen.runtime.sizes import sizes_text
+
+WIDTH, LANE = 1100, 34  # of the timeline, in CSS pixels
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{{ name }}</title><style>
+:root { color-scheme: light dark } body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem; max-width: 75rem }
+table { border-collapse: collapse; margin: 0 0 2rem } th, td { text-align: left; padding: .2rem .8rem .2rem 0; vertical-align: top }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums } th { border-bottom: 1px solid #8888 } svg { max-width: 100% }
+.kernel { fill: #4a86c5 } .collective { fill: #d98032 } text { fill: currentColor; font-size: 11px } code { white-space: pre-wrap }
+</style></head><body>
+<h1>{{ name }}</h1>
+{% for page in pages %}{% if page.sizes %}<h2>Open sizes: {{ page.sizes }}</h2>
+{% endif %}<p>{{ page.mesh }}, {{ page.target }}. Predicted step {{ page.step }}, of which {{ page.exposed }} is communication that nothing hides.
+Peak memory {{ page.peak }} per device, {{ page.moved }} over the links.</p>
+<h2>Predicted step of every rank</h2>
+<svg viewBox="0 0 {{ page.width }} {{ page.height }}" role="img" aria-label="timeline">
+{% for b in page.bars %}<rect class="{{ b.kind }}" x="{{ b.x }}" y="{{ b.y }}" width="{{ b.w }}" height="24"><title>{{ b.label }}: {{ b.takes }}, from {{ b.start }}</title></rect>
+{% endfor %}{% for lane in page.lanes %}<text x="0" y="{{ lane.y }}">{{ lane.name }}</text>
+{% endfor %}</svg>
+{% for t in page.tables %}<h2>{{ t.title }}</h2>
+<table><tr>{% for c in t.columns %}<th>{{ c }}</th>{% endfor %}</tr>
+{% for row in t.rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
+{% endfor %}</table>
+{% endfor %}{% endfor %}</body></html>
+"""
+
+
+def write_report(executable: Compiled, path: Path) -> None:
+    """Write the page. Raises UsageError MG0003 where the file cannot be written."""
+    write_reports(executable.name, [executable], path)
+
+
+def write_reports(name: str, executables: Sequence[Compiled], path: Path) -> None:
+    """Write one page for several: a program at several sizes. Raises UsageError MG0003 where the file cannot be written."""
+    from jinja2 import Environment
+
+    pages = [content(each) for each in executables]
+    page = Environment(autoescape=True).from_string(PAGE).render(name=name, pages=pages)
+    write_text(path, page)
+
+
+def content(executable: Compiled) -> dict[str, Any]:
+    """What the page shows, by name."""
+    cost = executable.cost
+    return {
+        "sizes": sizes_text(executable.specialised) if executable.specialised else "",
+        "mesh": executable.place,
+        "target": executable.target,
+        "step": seconds_text(cost.step_seconds),
+        "exposed": seconds_text(cost.exposed_seconds),
+        "peak": bytes_text(executable.memory.peak_bytes),
+        "moved": bytes_text(cost.ring_bytes),
+        "width": WIDTH,
+        "height": LANE * STREAMS * len(executable.parts),
+        "bars": bars(executable),
+        "lanes": [{"name": name, "y": LANE * i + 32} for i, name in enumerate(_lanes(executable))],
+        "tables": [
+            _comms(executable),
+            *_warnings(executable),
+            *_annotations(executable),
+            *_overlap(executable),
+            _kernels(executable),
+            _memory(executable),
+            _inputs(executable),
+        ],
+    }
+
+
+def bars(executable: Compiled) -> list[dict[str, Any]]:
+    """A rectangle per launch, to scale; the lanes of each mesh below those of the one before."""
+    step = executable.cost.step_seconds
+    scale = WIDTH / step if step else 0.0
+    return [
+        {
+            "kind": "collective" if item.communicates else "kernel",
+            "x": round(start * scale, 2),
+            "w": round(max(0.5, item.seconds * scale - 0.5), 2),
+            "y": LANE * (STREAMS * number + item.stream),
+            "label": item.label,
+            "takes": seconds_text(item.seconds),
+            "start": seconds_text(start),
+        }
+        for number, part in enumerate(executable.parts)
+        for start, item in zip(executable.started(number), part.plan.items, strict=True)
+    ]
+
+
+def _lanes(executable: Compiled) -> list[str]:
+    names = [f"@{part.mesh.name} " if len(executable.parts) > 1 else "" for part in executable.parts]
+    return [f"{name}{what}" for name in names for what in ("computes", "communicates")]
+
+
+def _comms(executable: Compiled) -> dict[str, Any]:
+    rows = [
+        (
+            c.kind + (f" on @{c.mesh}" if c.mesh else ""),
+            c.reduction,
+            c.way if c.peer else ", ".join(c.axes),
+            bytes_text(c.ring_bytes),
+            seconds_text(c.hidden_seconds),
+            seconds_text(c.exposed_seconds),
+            c.why,
+        )
+        for c in executable.comms
+    ]
+    return {
+        "title": "Collectives",
+        "columns": ("kind", "of", "axes", "moved", "hidden", "exposed", "why"),
+        "rows": rows,
+    }
+
+
+def _warnings(executable: Compiled) -> list[dict[str, Any]]:
+    rows = [(each.code, place_text(each.loc), each.message, each.hint) for each in executable.warnings]
+    return [{"title": "Warnings", "columns": ("number", "at", "what", "way out"), "rows": rows}] if rows else []
+
+
+def _annotations(executable: Compiled) -> list[dict[str, Any]]:
+    """What the program that runs does not do as annotations ask; nothing where it does all of it."""
+    found = annotation_record(executable)
+    rows = [("required", each) for each in found["not_as_required"]] + [
+        ("hint", each) for each in found["hints_that_lost"]
+    ]
+    cells = [(kind, each["value"], each["location"], each["asked"], each["why"]) for kind, each in rows]
+    title = "Annotations that the program does not follow"
+    return [{"title": title, "columns": ("annotation", "of", "at", "asks", "why"), "rows": cells}] if cells else []
+
+
+def _overlap(executable: Compiled) -> list[dict[str, Any]]:
+    """What was decided of the collectives that nothing hides; nothing where all hide."""
+    table = overlap_table(executable)
+    return [{"title": table.title, "columns": table.columns, "rows": table.rows}] if table else []
+
+
+def _kernels(executable: Compiled) -> dict[str, Any]:
+    rows: list[tuple[Any, ...]] = []
+    for part in executable.parts:
+        launches = [each for each in part.plan.launches() if each.item.kernel]
+        mesh = f"{part.mesh.name}/" if len(executable.parts) > 1 else ""
+        for name in dict.fromkeys(each.item.kernel for each in launches):
+            mine = [each for each in launches if each.item.kernel == name]
+            ops = ", ".join(dict.fromkeys(node.op for node in part.plan.kernels[name].nodes))
+            times, seconds = (sum(c) for c in zip(*((e.times, e.item.seconds * e.times) for e in mine), strict=True))
+            rows.append((mesh + name, times, seconds_text(seconds), ops))
+    return {"title": "Kernels", "columns": ("kernel", "launches", "predicted", "operations"), "rows": rows}
+
+
+def _memory(executable: Compiled) -> dict[str, Any]:
+    memory = executable.memory
+    rows = [(b.name, b.type, b.kind, bytes_text(b.bytes), b.source) for b in memory.live_at_peak[:20]]
+    title = f"Largest buffers at the peak: {bytes_text(memory.live_bytes)} alive at {memory.peak_at or 'the start'}"
+    return {"title": title, "columns": ("buffer", "type", "kind", "bytes", "from"), "rows": rows}
+
+
+def _inputs(executable: Compiled) -> dict[str, Any]:
+    rows: list[tuple[Any, ...]] = []
+    for part in executable.parts:
+        module, mesh = part.fused, f" on @{part.mesh.name}" if len(executable.parts) > 1 else ""
+        triples = zip(module.graph.inputs, module.in_types, module.in_shardings, strict=True)
+        rows += [(value.name, kind, f"{sharding}{mesh}", value.type) for value, kind, sharding in triples]
+    return {"title": "Inputs", "columns": ("input", "global type", "sharding", "local type"), "rows": rows}

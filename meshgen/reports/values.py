@@ -1,0 +1,230 @@
+"""Why each value lies as it does: a record per value of the program as it was propagated, or of what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from meshgen.errors import Diagnostic, Location, UsageError, bracketed, place_text
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.manual import is_open
+from meshgen.ir.op_names import WITH_PROGRAMS
+from meshgen.reports.annotations import unmade_values
+from meshgen.reports.interface import Compiled
+from meshgen.sharding.multi_mesh.chains import ReasonsAcross
+from meshgen.sharding.propagate import Solved, annotated, solve
+from meshgen.sharding.propagation.chains import Chain, Reasons
+from meshgen.sharding.propagation.rivals import rivals
+from meshgen.sharding.propagation.tiles import free_part
+from meshgen.sharding.rewrites.common_values import common_values
+from meshgen.sharding.unknown import nominal_mesh
+from meshgen.spec import Sharding, format_sharding
+
+Question = str | int | None  # a value's name, a line number, or everything
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A value, what makes it, how it lies and why; a note where it is not computed as it was written."""
+
+    value: Value
+    op: str
+    sharding: Sharding
+    why: Sequence[str]
+    loc: Location | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A program after propagation, and how it was decided where it was entered before (it is solved again, which gives the same)."""
+
+    module: Module
+    entered: Module | None
+    solved: Solved | None
+    reasons: Reasons | None
+    left_out: Mapping[Value, str] = field(
+        default_factory=dict[Value, str]
+    )  # annotated values that the program which runs does not make, and why
+
+    def values(self, what: Question = None) -> list[dict[str, Any]]:
+        """A record per value that is meant; of one that is not computed as it was written, what is computed instead.
+
+        Raises UsageError (MG0001) where nothing is meant.
+        """
+        made = [*self._inputs(), *_made(self.module.graph)]
+        records = [self._record(each, what) for each in made if _is_meant(what, each.value, each.loc)]
+        if what is not None:
+            records += self._elsewhere(made, what)
+        if not records and what is not None:
+            raise UsageError(_missing(what, list(dict.fromkeys(each.value.name for each in made if each.value.name))))
+        return records
+
+    def _inputs(self) -> Iterator[_Made]:
+        for number, value in enumerate(self.module.graph.inputs):
+            wish = self.module.in_annotations[number]
+            kind = "required" if wish and wish.required else "hinted"
+            why = [f"annotated as {wish.sharding} ({kind})"] if wish else ["not annotated: chosen for its uses"]
+            yield _Made(value, "input", self.module.in_shardings[number], why, value.loc)
+
+    def _elsewhere(self, made: Sequence[_Made], what: str | int) -> Iterator[dict[str, Any]]:
+        """Records of values of the entered program that the propagated one does not have."""
+        if self.entered is None:
+            return
+        table = {each.value: each for each in made}
+        same = common_values(self.entered.graph)
+        for node in _nodes(self.entered.graph):
+            for value in node.results:
+                if value in table or not _is_meant(what, value, node.loc) or node.op == "annotate":
+                    continue
+                kept = table.get(same.get(value, value))
+                if kept is None:
+                    yield self._absent(value, node)
+                    continue
+                where = bracketed(place_text(kept.loc))
+                name = f"%{kept.value.name}" if kept.value.name else f"the result of {kept.op}"
+                note = f"it equals {name}{where}, which is computed once for both"
+                record = self._record(replace(kept, note=note), what)
+                yield record | {"value": value.name, "location": asdict(node.loc) if node.loc else None}
+
+    def _absent(self, value: Value, node: Node) -> dict[str, Any]:
+        note = "it is not computed: nothing needs it in the cheapest of the equal programs that were compared"
+        whole = Sharding.replicated(value.type.rank)
+        return self._record(_Made(value, node.op, whole, (), node.loc, note), None)
+
+    def _record(self, made: _Made, what: Question) -> dict[str, Any]:
+        value, loc, note = made.value, made.loc, made.note or self.left_out.get(made.value, "")
+        chains: list[Chain] = self.reasons.chains(value) if self.reasons else []
+        record = {
+            "value": value.name,
+            "op": made.op,
+            "type": str(value.type),
+            "sharding": str(made.sharding),
+            "spec": format_sharding(made.sharding),
+            "why": list(made.why),
+            "note": note,
+            "chains": [chain.record() for chain in chains],
+            "chain_text": [line for chain in chains for line in chain.lines()],
+            "whole": self.reasons.whole(value) if self.reasons else {},
+            "location": asdict(loc) if loc else None,
+        }
+        if what is not None and self.solved:
+            makers = [site for site in self.solved.sites if value in site.node.results]
+            record["rivals"] = [
+                asdict(rival) | {"text": str(rival)} for s in makers for rival in rivals(self.solved, s)
+            ]
+        return record
+
+
+_KNOWN: WeakKeyDictionary[Compiled, Known] = WeakKeyDictionary()
+
+
+def known_of(executable: Compiled) -> Known:
+    """How a program's shardings were decided; found once for each executable.
+
+    Raises UsageError (MG0001) for a program that was entered after its shardings were chosen.
+    """
+    if executable not in _KNOWN:
+        _KNOWN[executable] = _known_of(executable)
+    return _KNOWN[executable]
+
+
+def link_parts(parts: Sequence[Compiled]) -> None:
+    """Let what is known of the parts of a program on several meshes lead from one to the other."""
+    linked: dict[str, ReasonsAcross] = {}
+    for part in parts:
+        if part in _KNOWN or "import" not in part.stages:
+            continue
+        known = known_of(part)
+        if known.solved:
+            linked[part.mesh.name] = ReasonsAcross(known.solved, linked)
+            _KNOWN[part] = replace(known, reasons=linked[part.mesh.name])
+
+
+def _known_of(executable: Compiled) -> Known:
+    module = executable.stages.get("propagate")
+    if module is None:
+        text = f"the program entered at stage '{next(iter(executable.stages))}', after its shardings were chosen"
+        raise UsageError(Diagnostic("MG0001", text, hint="explain the program as it was before propagation"))
+    entered = executable.stages.get("import")
+    if entered is None:
+        return Known(module, None, None, None, unmade_values(executable, module.graph))
+    solved = solve(replace(entered, mesh=nominal_mesh(entered)))
+    planned = annotated(solved)
+    return Known(planned, entered, solved, Reasons(solved), unmade_values(executable, planned.graph))
+
+
+def _missing(what: str | int, names: Sequence[str]) -> Diagnostic:
+    hint = f"values with a name are {', '.join(names[:40])}{' ...' if len(names) > 40 else ''}"
+    if not isinstance(what, int):
+        return Diagnostic("MG0001", f"there is no value '{what}'", hint=hint)
+    hint = f"a number is a line; the value is %{what}" if str(what) in names else hint
+    return Diagnostic("MG0001", f"nothing stands on line {what}", hint=hint)
+
+
+def _made(graph: Graph) -> Iterator[_Made]:
+    """What the nodes of a propagated graph make and what their regions take, in program order."""
+    for node in graph.nodes:
+        lies = node.sharding
+        assert lies is not None, "every node has a sharding after propagation"
+        for value, sharding in zip(_carried(node), lies.results, strict=False):
+            yield _Made(value, node.op, sharding, lies.why, node.loc)
+        if node.op == "manual" and not is_open(node):
+            yield from _per_device(node.regions[0], node)
+        elif node.op in WITH_PROGRAMS:
+            yield from _taken(node)
+            for region in node.regions:
+                yield from _made(region)
+
+
+def _carried(node: Node) -> list[Value]:
+    """The results of a node without the turns that transfers hand to each other."""
+    if node.op == "transfer_send":
+        return []
+    return node.results[:1] if node.op == "transfer_recv" else node.results
+
+
+def _taken(node: Node) -> Iterator[_Made]:
+    """What regions are given. A loop's condition takes what its body takes, mostly by the same names."""
+    assert node.sharding is not None, "every node has a sharding after propagation"
+    given = node.sharding.results if node.op == "while" else node.sharding.operands
+    given = given[1:] if node.op in ("case", "if") else given
+    if node.op == "manual":
+        given = tuple(free_part(sharding, node.attrs["axes"]) for sharding in given)
+    seen: set[str] = set()
+    for region in node.regions[::-1]:
+        for value, sharding in zip(region.inputs, given, strict=True):
+            if value.name not in seen:
+                yield _Made(value, f"argument of {node.op}", sharding, (), value.loc or node.loc)
+        seen |= {value.name for value in region.inputs if value.name}
+
+
+def _per_device(body: Graph, manual: Node) -> Iterator[_Made]:
+    """The values of a manual computation, which the program itself says for each device."""
+    where = bracketed(place_text(manual.loc))
+    axes = ", ".join(manual.attrs["axes"])
+    note = f"a device's own, in the manual computation over {axes}{where}: the program says what each device computes"
+    for value in body.inputs:
+        whole, loc = Sharding.replicated(value.type.rank), value.loc or manual.loc
+        yield _Made(value, "argument of manual", whole, (), loc, note)
+    for node in _nodes(body):
+        for value in node.results:
+            yield _Made(value, node.op, Sharding.replicated(value.type.rank), (), node.loc, note)
+
+
+def _nodes(graph: Graph) -> Iterator[Node]:
+    """Nodes in program order; those of loops, branches and manual computations after their op."""
+    for node in graph.nodes:
+        yield node
+        for region in node.regions if node.op in WITH_PROGRAMS else ():
+            yield from _nodes(region)
+
+
+def _is_meant(what: Question, value: Value, loc: Location | None) -> bool:
+    if what is None:
+        return True
+    if isinstance(what, int):
+        return loc is not None and loc.line == what
+    return bool(value.name) and value.name == what.lstrip("%")

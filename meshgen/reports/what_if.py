@@ -1,0 +1,161 @@
+"""What if a value were annotated: the program propagated again with the annotation, and both compared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from meshgen.errors import Diagnostic, Location, UsageError
+from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
+from meshgen.ir.op_names import WITH_PROGRAMS
+from meshgen.names import whole_number
+from meshgen.reports.comms import Collective, Comms, collective_records
+from meshgen.reports.interface import Compiled
+from meshgen.reports.tables import Table, bytes_text, seconds_text, table_of
+from meshgen.sizes.program import input_names
+from meshgen.spec import Sharding, fit
+
+FIGURES = (
+    "ring_bytes", "peak_memory_bytes", "flops_per_device", "redundant_flops_per_device", "step_seconds", "exposed_seconds",
+)  # fmt: skip
+
+
+def annotated_with(module: Module, wishes: Mapping[str, Sharding]) -> Module:
+    """The program with required annotations on values: `%h`, an input's name, or the line of the op that makes it.
+
+    An annotation that the value has gives way. Raises UsageError (MG0001) for values that there are not.
+    """
+    if module.stage != "import":
+        text = f"the program entered at stage '{module.stage}', after its shardings were chosen"
+        raise UsageError(Diagnostic("MG0001", text, hint="ask about the program as it was before propagation"))
+    for name, sharding in wishes.items():
+        module = _annotated(module, name, sharding)
+    return module
+
+
+def _annotated(module: Module, name: str, sharding: Sharding) -> Module:
+    number, value = _named(module.graph, name)
+    wish = fit(sharding, value.type.rank)
+    if number is not None:
+        found = [*module.in_annotations, *[None] * (len(module.graph.inputs) - len(module.in_annotations))]
+        found[number] = Annotation(wish, True, (False,) * wish.rank, value.loc)
+        return replace(module, in_annotations=found)
+    return replace(module, graph=_insert(module.graph, value, wish))
+
+
+def _named(graph: Graph, name: str) -> tuple[int | None, Value]:
+    """The input's number, or None, and the value. Raises UsageError for none and for several."""
+    plain = name.lstrip("%")
+    inputs = input_names(graph)
+    line = whole_number(name)
+    if plain in inputs and line is None:
+        number = inputs.index(plain)
+        return number, graph.inputs[number]
+    made = [value for value in _made(graph) if value.name == plain]
+    if not made and line is not None:
+        made = [value for value in _made(graph) if value.loc and value.loc.line == line]
+    if len(made) == 1:
+        return None, made[0]
+    if made:
+        if len({value.name for value in made}) > 1:
+            hint = "annotate one by its name: " + ", ".join(f"%{value.name}" for value in made)
+        else:
+            hint = "annotate one by its line: " + ", ".join(str(value.loc.line) for value in made if value.loc)
+        raise UsageError(Diagnostic("MG0001", f"'{name}' is {len(made)} values", hint=hint))
+    names = [*inputs, *(v.name for v in _made(graph) if v.name)]
+    raise UsageError(Diagnostic("MG0001", f"there is no value '{name}'", hint=f"values are {', '.join(names[:40])}"))
+
+
+def _made(graph: Graph) -> list[Value]:
+    found: list[Value] = []
+    for node in graph.nodes:
+        found += node.results
+        regions = node.regions if node.op in WITH_PROGRAMS else ()
+        found += [value for region in regions[-1:] for value in region.inputs]
+        found += [value for region in regions for value in _made(region)]
+    return found
+
+
+def _insert(graph: Graph, value: Value, wish: Sharding) -> Graph:
+    """The graph with an annotation behind the node that makes the value, inside regions too, or where they take it."""
+    put: dict[Value, Value] = {}
+    nodes: list[Node] = [_annotation(value, wish, value.loc, put)] if value in graph.inputs else []
+    for node in graph.nodes:
+        operands = [put.get(v, v) for v in node.operands]
+        regions = tuple(_insert(region, value, wish) for region in node.regions)
+        attrs = node.attrs
+        if value in node.results and node.op == "annotate":
+            attrs = {**attrs, "sharding": wish, "required": True, "open_dims": ()}
+        nodes.append(replace(node, operands=operands, regions=regions, attrs=attrs))
+        if value in node.results and node.op != "annotate":
+            nodes.append(_annotation(value, wish, node.loc, put))
+    return Graph(graph.name, graph.inputs, nodes, [put.get(v, v) for v in graph.outputs])
+
+
+def _annotation(value: Value, wish: Sharding, loc: Location | None, put: dict[Value, Value]) -> Node:
+    """An annotation of a value, whose uses `put` turns to it."""
+    put[value] = Value(value.type, value.name, loc=value.loc)  # to the user it is the same value
+    options = {"sharding": wish, "required": True, "as_result": True, "open_dims": ()}
+    return Node("annotate", [value], [put[value]], options, loc)
+
+
+def comparison(before: Compiled, after: Compiled) -> list[tuple[str, Any, Any]]:
+    """Rows of (figure, before, after): collectives and bytes of each kind, then totals."""
+    kinds = sorted({row.kind for executable in (before, after) for row in executable.comms})
+    rows: list[tuple[str, Any, Any]] = []
+    for kind in kinds:
+        rows.append((kind, before.comms.count(kind), after.comms.count(kind)))
+        rows.append((f"{kind} bytes", _kind_bytes(before, kind), _kind_bytes(after, kind)))
+    old, new = before.record(), after.record()
+    return rows + [(figure, old[figure], new[figure]) for figure in FIGURES if old[figure] is not None]
+
+
+def changed_record(before: Compiled, after: Compiled) -> dict[str, Any]:
+    """For `--json`: the collectives that vanish and those that appear."""
+    vanish, appear = changed_collectives(before, after)
+    return {"vanish": collective_records(vanish), "appear": collective_records(appear)}
+
+
+def changed_collectives(before: Compiled, after: Compiled) -> tuple[Comms, Comms]:
+    """The collectives that vanish, and those that appear: equal ones, by what they do, are in both programs."""
+    return _without(before.comms, after.comms), _without(after.comms, before.comms)
+
+
+def _without(rows: Comms, others: Comms) -> Comms:
+    left = Counter(map(_meaning, others))
+    found: list[Collective] = []
+    for row in rows:
+        left[_meaning(row)] -= 1
+        found += [row] if left[_meaning(row)] < 0 else []
+    return Comms(tuple(found))
+
+
+def _meaning(row: Collective) -> tuple[object, ...]:
+    return row.kind, row.axes, row.peer, row.dtype, row.shape, row.reduction, row.source
+
+
+def _kind_bytes(executable: Compiled, kind: str) -> int:
+    return sum(row.ring_bytes * row.times for row in executable.comms if row.kind == kind)
+
+
+def changes_text(vanish: Comms, appear: Comms) -> list[str]:
+    """A line per collective that vanishes or appears."""
+    pairs = [*(("vanishes", row) for row in vanish), *(("appears", row) for row in appear)]
+    return [
+        f"{word}: {row.kind} {row.way} of {row.dtype}[{','.join(map(str, row.shape))}], "
+        f"{bytes_text(row.ring_bytes)}" + (f", at {row.source}" if row.source else "")
+        for word, row in pairs
+    ]
+
+
+def comparison_table(rows: list[tuple[str, Any, Any]], wishes: Mapping[str, Sharding]) -> Table:
+    def shown(figure: str, count: float) -> str:
+        if figure.endswith("bytes"):
+            return bytes_text(count)
+        return seconds_text(count) if figure.endswith("seconds") else f"{count:.4g}"
+
+    title = "If " + " and ".join(f"{name} were {sharding}" for name, sharding in wishes.items())
+    table = [(figure, shown(figure, old), shown(figure, new)) for figure, old, new in rows]
+    return table_of(title, ("", "before", "after"), table)

@@ -1,0 +1,1 @@
+"""The `.mgx` file: its members, its manifest, signatures."""

@@ -1,0 +1,33 @@
+"""Loaded modules in a pickle, as processes hand them to each other: the members of their file, checked again when they arrive."""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from meshgen.mesh import Mesh
+from meshgen.runtime.module import LoadedModule
+from meshgen.runtime.module_file.members import Held
+from meshgen.runtime.open_module import OpenModule, Specialise, load_open
+from meshgen.runtime.program import LoadedProgram, load_checked
+from meshgen.runtime.validation.checked import checked_manifest
+
+
+def restored(path: Path, members: Mapping[str, bytes], meshes: Sequence[Mesh], specialise: Specialise | None) -> LoadedModule:  # fmt: skip
+    """The module that was pickled. Raises what `load` raises."""
+    held = Held(path, members)
+    value = checked_manifest(held, path)
+    found = load_open(held, value, specialise) if "specialisations" in value else load_checked(held, path, value)
+    return found.on(meshes)
+
+
+def _pickled(module: LoadedModule) -> tuple[Callable[..., LoadedModule], tuple[Any, ...]]:
+    members = {name: bytes(module.members[name]) for name in module.members}
+    is_open = isinstance(module, OpenModule)
+    return restored, (module.members.path, members, module.meshes, module.specialise if is_open else None)
+
+
+for _kind in (LoadedModule, LoadedProgram, OpenModule):
+    copyreg.pickle(_kind, _pickled)

@@ -1,0 +1,274 @@
+"""Manifests from JSON, exactly as `manifest_json.py` wrote them.
+
+Reading checks types and bounds, since a digest only says that a file is as it was written, not by whom. What is
+malformed is a ValueError, or ModuleError MG0502 with the place in the document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from meshgen.ir.encode import attrs_from_json, graph_from_json, mesh_from_json, sharding_from_json, type_from_json
+from meshgen.ir.graph import Graph, TensorType
+from meshgen.ir.limits import MAX_NESTING
+from meshgen.mesh import Mesh
+from meshgen.ops.types.attributes import COMMON, form_faults
+from meshgen.runtime.module_file.json_values import (
+    each_of,
+    get,
+    one_of,
+    optional,
+    read_amount,
+    read_count,
+    read_counts,
+    read_flag,
+    read_name,
+    read_plain,
+    read_table,
+    read_text,
+    shown,
+    table_of,
+)
+from meshgen.runtime.module_file.manifest import SCRATCH, Binary, Binding, Json, Kernel, Manifest, Param, Parts
+from meshgen.runtime.plan import Buffer, Exposure, Item, Schedule
+
+_ARCH = re.compile(r"sm_[1-9][0-9]{1,2}[af]?")
+
+
+def parts_from_json(value: Json) -> Parts:
+    """What `parts_to_json` was given."""
+    rows = get(value, "parts", lambda v: each_of(v, _row))
+    found = Parts(get(value, "name", read_name), rows, get(value, "report", report_from_json))
+    for side, word in ((1, "inputs"), (2, "outputs")):
+        numbers = sorted(number for row in rows for number in row[side])
+        if numbers != list(range(len(numbers))):
+            raise ValueError(f"the parts do not have each of the program's {word} once")
+    if len(rows) < 2:
+        raise ValueError("a program on several meshes has two parts at least")
+    return found
+
+
+def _row(value: Any) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    inputs, outputs = (get(value, side, lambda v: each_of(v, read_count)) for side in ("inputs", "outputs"))
+    return get(value, "mesh", read_name), inputs, outputs
+
+
+def manifest_from_json(value: Json) -> Manifest:
+    """The manifest that `manifest_to_json` was given."""
+    kernels = get(value, "kernels", lambda v: table_of(v, _kernel))
+    bodies = {name: graph_from_json(value["kernels"][name].get("body"), f"kernels.{name}.body") for name in kernels}
+    inputs, outputs = (get(value, side, lambda v: each_of(v, _binding)) for side in ("inputs", "outputs"))
+    plan = _steps(value, bodies, tuple(b.buffer for b in inputs), tuple(b.buffer for b in outputs))
+    plan = replace(plan, donated=_donated(inputs, outputs))
+    manifest = Manifest(
+        name=get(value, "name", read_name),
+        mesh=get(value, "mesh", read_mesh),
+        arguments=get(value, "arguments", lambda v: one_of(v, ("local", "global"))),
+        inputs=inputs,
+        outputs=outputs,
+        kernels=kernels,
+        plan=plan,
+        toolchain=get(value, "toolchain", lambda v: table_of(v, read_plain)),
+        report=get(value, "report", report_from_json),
+    )
+    for fault in _binding_faults(manifest):
+        raise ValueError(fault)
+    return manifest
+
+
+def _donated(inputs: Sequence[Binding], outputs: Sequence[Binding]) -> dict[int, int]:
+    """Buffers of donated inputs with those of the results that they are donated to."""
+    pairs = {b.buffer: b.donated_to for b in inputs if b.donated_to is not None}
+    if len({*pairs.values()}) != len(pairs) or any(number >= len(outputs) for number in pairs.values()):
+        raise ValueError("arguments are not donated to one result each")
+    return {own: outputs[number].buffer for own, number in pairs.items()}
+
+
+def read_mesh(value: Any) -> Mesh:
+    """A mesh whose axes have names that can be shown."""
+    mesh = mesh_from_json(value)
+    for name in (mesh.name, *mesh.names):
+        read_name(name)
+    return mesh
+
+
+def report_from_json(value: Any) -> Json:
+    """What is said of the program: as it is, but for the sizes that `run` tells and the figures that `inspect` sums up."""
+    report = table_of(value, read_plain)
+    if "specialised" in report:
+        made = report["specialised"]
+        get(made, "made", read_text)
+        get(made, "mesh", lambda v: table_of(v, read_count))
+        get(made, "args", lambda v: table_of(v, read_counts))
+    for name in ("kernels", "distinct_kernels", "ring_bytes", "peak_memory_bytes", "step_seconds"):
+        if name in report:
+            get(report, name, read_amount)
+    if "counts" in report:
+        get(report, "counts", lambda v: table_of(v, read_count))
+    return report
+
+
+def _binding_faults(manifest: Manifest) -> Iterator[str]:
+    """Buffers hold what the signature says: a shard, or with global arguments the whole of an input."""
+    for side in (manifest.inputs, manifest.outputs):
+        if len({binding.name for binding in side}) != len(side):
+            yield "two inputs or two outputs have one name"
+    for binding in (each for each in manifest.inputs if each.donated_to is not None):
+        result = manifest.outputs[binding.donated_to or 0]
+        if (binding.type, binding.sharding) != (result.type, result.sharding):
+            yield f"'{binding.name}' is donated to '{result.name}' of another type or sharding"
+    for number, binding in enumerate((*manifest.inputs, *manifest.outputs)):
+        if binding.buffer >= len(manifest.plan.buffers):
+            yield f"'{binding.name}' has no buffer {binding.buffer}"
+            return
+        have = manifest.plan.buffers[binding.buffer].type
+        if have != TensorType(binding.local_shape, binding.type.dtype):
+            yield f"'{binding.name}' has local shape {binding.local_shape}, but its buffer is {have}"
+        yield from (
+            f"'{binding.name}': {d.message}" for d in binding.sharding.faults(binding.type.sizes, manifest.mesh)
+        )
+        whole = manifest.arguments == "global" and number < len(manifest.inputs)
+        sizes = binding.type.sizes
+        if binding.local_shape != (sizes if whole else binding.sharding.local_shape(sizes, manifest.mesh)):
+            yield f"'{binding.name}' of type {binding.type} is not {binding.local_shape} on each device"
+
+
+def _binding(v: Any) -> Binding:
+    return Binding(
+        get(v, "name", read_name),
+        _type(v),
+        get(v, "sharding", sharding_from_json),
+        get(v, "local_shape", read_counts),
+        get(v, "buffer", read_count),
+        get(v, "stored", read_flag),
+        optional(read_count)(v.get("donated_to")),
+    )
+
+
+def _type(v: Any) -> TensorType:
+    """Of an entry with `dtype` and `shape`; all sizes are known."""
+    read_counts(get(v, "shape", _entries))
+    return type_from_json([get(v, "dtype", read_text), v["shape"]])
+
+
+def _entries(value: Any) -> list[Any]:
+    return list(each_of(value, lambda each: each))
+
+
+def _steps(v: Any, kernels: Mapping[str, Graph], inputs: tuple[int, ...], outputs: tuple[int, ...], depth: int = 0) -> Schedule:  # fmt: skip
+    items = get(v, "schedule", lambda rows: each_of(rows, lambda row: _item(row, kernels, depth)))
+    return Schedule(
+        items=items,
+        buffers=get(v, "buffers", lambda rows: each_of(rows, _buffer)),
+        arena_bytes=get(v, "arena_bytes", read_count),
+        inputs=inputs,
+        outputs=outputs,
+        kernels=kernels,
+        step_seconds=get(v, "step_seconds", read_amount),
+        exposures=get(v, "exposures", lambda rows: each_of(rows, lambda row: _exposure(row, len(items)))),
+    )
+
+
+def _region(v: Any, kernels: Mapping[str, Graph], depth: int) -> Schedule:
+    if depth > MAX_NESTING:
+        raise ValueError(f"regions are nested more than {MAX_NESTING} deep")
+    inputs, outputs = (get(v, side, lambda row: each_of(row, read_count)) for side in ("inputs", "outputs"))
+    return _steps(v, kernels, inputs, outputs, depth)
+
+
+def _buffer(v: Any) -> Buffer:
+    kind = _type(v)
+    if get(v, "bytes", read_count) != kind.nbytes:
+        raise ValueError(f"{v['bytes']} bytes hold no {kind}")
+    return Buffer(
+        get(v, "name", read_name),
+        kind,
+        get(v, "kind", read_text),
+        get(v, "storage", read_count),
+        get(v, "offset", read_count),
+        get(v, "source", read_text),
+    )
+
+
+def _exposure(v: Any, items: int) -> Exposure:
+    if (item := get(v, "item", read_count)) >= items:
+        raise ValueError(f"there is no item {item}")
+    return Exposure(item, get(v, "hidden", read_amount), get(v, "exposed", read_amount))
+
+
+def _item(v: Any, kernels: Mapping[str, Graph], depth: int) -> Item:
+    def numbers(name: str) -> tuple[int, ...]:
+        return get(v, name, lambda row: each_of(row, read_count))
+
+    attrs = get(v, "attrs", attrs_from_json)
+    for fault in form_faults(attrs, {**COMMON, "trips": "int"}):
+        raise ValueError(fault)
+    regions = each_of(read_table(v).get("regions", []), lambda row: _region(row, kernels, depth + 1))
+    return Item(
+        op=get(v, "op", read_name),
+        kernel=get(v, "kernel", read_name),
+        attrs=attrs,
+        inputs=numbers("inputs"),
+        outputs=numbers("outputs"),
+        stream=get(v, "stream", read_count),
+        waits=numbers("waits"),
+        records=get(v, "records", optional(read_count)),
+        seconds=get(v, "seconds", read_amount),
+        start=get(v, "start", read_amount),
+        why=get(v, "why", read_text),
+        source=get(v, "source", read_text),
+        edges=numbers("edges"),
+        regions=regions,
+        scratch=optional(read_count)(v.get("scratch")),
+    )
+
+
+def _kernel(v: Any) -> Kernel:
+    grid = get(v, "grid", read_counts)
+    if len(grid) != 3:
+        raise ValueError(f"a grid has three sizes, not {len(grid)}")
+    return Kernel(
+        source=get(v, "source", read_text),
+        entry=get(v, "entry", read_name),
+        params=get(v, "params", lambda rows: each_of(rows, _param)),
+        grid=(grid[0], grid[1], grid[2]),
+        constants=get(v, "constants", lambda table: table_of(table, read_plain)),
+        num_warps=get(v, "num_warps", read_count),
+        num_stages=get(v, "num_stages", read_count),
+        flops=get(v, "flops", read_amount),
+        nbytes=get(v, "nbytes", read_amount),
+        binaries=get(v, "binaries", _binaries),
+    )
+
+
+def _binaries(v: Any) -> dict[str, Binary]:
+    found = table_of(v, _binary)
+    if wrong := [arch for arch in found if not _ARCH.fullmatch(arch)]:
+        raise ValueError(f"{shown(wrong[0])} is no architecture")
+    return found
+
+
+def _param(v: Any) -> Param:
+    kind = get(v, "kind", lambda word: one_of(word, ("operand", "result", "coordinate")))
+    index = -1 if kind == "coordinate" else get(v, "index", read_count)
+    return Param(kind, index, get(v, "axes", lambda rows: each_of(rows, read_text)))
+
+
+def _binary(v: Any) -> Binary:
+    metadata = get(v, "metadata", lambda table: table_of(table, read_plain))
+    for name in SCRATCH:
+        optional(read_count)(metadata.get(name))
+    return Binary(
+        file=get(v, "file", read_text),
+        regs=get(v, "regs", read_count),
+        spill_bytes=get(v, "spill_bytes", read_count),
+        stack_bytes=get(v, "stack_bytes", read_count),
+        shared=get(v, "shared", read_count),
+        threads=get(v, "threads", read_count),
+        instructions=get(v, "instructions", lambda table: table_of(table, read_count)),
+        metadata=metadata,
+        ptx=read_text(v.get("ptx", "")),
+    )

@@ -1,0 +1,127 @@
+"""What `manifest.json` of a module with open sizes says: the signature, what is open, and the specialisations.
+
+A specialisation is a module by itself. Its members are found by their digests, so that equal members of several
+specialisations are in the file once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from meshgen.ir.encode import mesh_to_json, type_from_json
+from meshgen.ir.graph import STAGES
+from meshgen.runtime.module_file.json_values import (
+    each_of,
+    get,
+    one_of,
+    optional,
+    read_count,
+    read_counts,
+    read_flag,
+    read_name,
+    read_text,
+    shown,
+    table_of,
+)
+from meshgen.runtime.module_file.manifest import OPEN_FORMAT, Json
+from meshgen.runtime.module_file.manifest_reading import read_mesh
+from meshgen.runtime.open_program import Argument, Digests, OpenProgram
+from meshgen.runtime.sizes import Sizes, axis_sizes
+
+T = TypeVar("T")
+
+
+def encode_open(program: OpenProgram, files: Digests) -> Json:
+    """The manifest as JSON values; `files` are the SHA-256 of the other members."""
+    return {
+        "format": OPEN_FORMAT,
+        "name": program.name,
+        "meshes": [mesh_to_json(mesh) for mesh in program.meshes],
+        "axes": list(program.axes),
+        "shapes": list(program.shapes),
+        "inputs": [_argument_to_json(each) for each in program.inputs],
+        "outputs": [_argument_to_json(each) for each in program.outputs],
+        "stage": program.stage,
+        "arguments": program.arguments,
+        "target": program.target,
+        "specialisations": [
+            {
+                "axes": [[name, size] for name, size in sizes.axes],
+                "shapes": [[name, list(shape)] for name, shape in sizes.shapes],
+                "members": dict(members),
+            }
+            for sizes, members in program.held.items()
+        ],
+        "files": dict(files),
+    }
+
+
+def decode_open(value: Json) -> OpenProgram:
+    """What `encode_open` was given. Raises ValueError, with what is wrong, or ModuleError for anything else."""
+    held = get(value, "specialisations", lambda rows: each_of(rows, _held_from_json))
+    program = OpenProgram(
+        name=get(value, "name", read_name),
+        meshes=get(value, "meshes", lambda rows: each_of(rows, read_mesh)),
+        axes=get(value, "axes", lambda rows: each_of(rows, read_name)),
+        shapes=get(value, "shapes", lambda rows: each_of(rows, read_name)),
+        inputs=get(value, "inputs", lambda rows: each_of(rows, _argument_from_json)),
+        outputs=get(value, "outputs", lambda rows: each_of(rows, _argument_from_json)),
+        stage=get(value, "stage", lambda word: one_of(word, STAGES)),
+        arguments=get(value, "arguments", lambda word: one_of(word, ("local", "global"))),
+        target=get(value, "target", read_name),
+        held=dict(held),
+    )
+    _check(program, value["files"], len(held))
+    return program
+
+
+def _check(program: OpenProgram, files: Digests, count: int) -> None:
+    """Every specialisation has all sizes, each once and as the program allows, and members that are in the file."""
+    if not program.meshes or len({mesh.name for mesh in program.meshes}) != len(program.meshes):
+        raise ValueError("it has no mesh, or two of one name")
+    sizes, names = axis_sizes(program.meshes), [each.name for each in program.inputs]
+    if len({*program.axes}) != len(program.axes) or any(sizes.get(axis, 1) is not None for axis in program.axes):
+        raise ValueError(f"the axes {list(program.axes)} are not all open")
+    for word, row in (("input", program.inputs), ("output", program.outputs)):
+        if len({each.name for each in row}) != len(row):
+            raise ValueError(f"two {word}s have one name")
+    if [name for name in names if name in program.shapes] != list(program.shapes):
+        raise ValueError(f"the open shapes {list(program.shapes)} are not those of inputs")
+    if not program.axes and not program.shapes:
+        raise ValueError("no size is open")
+    if len(program.held) != count:
+        raise ValueError("two specialisations have the same sizes")
+    digests = {*files.values()}
+    for held, members in program.held.items():
+        if program.sizes_of(held) != held:
+            raise ValueError(f"the specialisation for {held} has other sizes than the program")
+        if not {*members.values()} <= digests:
+            raise ValueError(f"a member of the specialisation for {held} is not in the file")
+    used = {digest for members in program.held.values() for digest in members.values()}
+    own = {program.text_member, "weights.safetensors"}
+    if program.text_member not in files or any(name not in own and files[name] not in used for name in files):
+        raise ValueError("its members are not those that its specialisations have")
+
+
+def _argument_to_json(each: Argument) -> Json:
+    return {"name": each.name, "dtype": each.type.dtype, "shape": list(each.type.shape), "stored": each.stored}
+
+
+def _argument_from_json(value: Json) -> Argument:
+    read_counts([size for size in get(value, "shape", lambda v: each_of(v, optional(read_count))) if size is not None])
+    kind = type_from_json([get(value, "dtype", read_text), value["shape"]])
+    return Argument(get(value, "name", read_name), kind, get(value, "stored", read_flag))
+
+
+def _held_from_json(value: Json) -> tuple[Sizes, Digests]:
+    axes = get(value, "axes", lambda rows: each_of(rows, lambda pair: _pair(pair, read_count)))
+    shapes = get(value, "shapes", lambda rows: each_of(rows, lambda pair: _pair(pair, read_counts)))
+    return Sizes(axes, shapes), get(value, "members", lambda table: table_of(table, read_text))
+
+
+def _pair(value: Any, read: Callable[[Any], T]) -> tuple[str, T]:
+    """A name, and what it stands for."""
+    if not isinstance(value, list) or len(value) != 2:
+        raise ValueError(f"{shown(value)} is not a pair")
+    return read_name(value[0]), read(value[1])

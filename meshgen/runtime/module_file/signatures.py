@@ -1,0 +1,104 @@
+"""Signatures of modules: ed25519, in a member beside the manifest.
+
+    meshgen sign OUT.mgx --key key.pem          meshgen run OUT.mgx --verify-key public.pem
+
+What is signed is the SHA-256 of the manifest, which has those of all other members, so the signature covers the whole file.
+Without it the file has the bytes that it had before. Keys are PEM files, such as openssl makes them:
+
+    openssl genpkey -algorithm ed25519 -out key.pem
+    openssl pkey -in key.pem -pubout -out public.pem
+
+Source: RFC 8032; the package `cryptography` computes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import re
+from pathlib import Path
+from typing import Any
+
+from meshgen.errors import Diagnostic, MissingError, ModuleError, UsageError
+from meshgen.runtime.module_file import container
+from meshgen.runtime.module_file.members import SIGNATURE, Members
+from meshgen.runtime.validation.checked import checked_manifest
+
+_CONTEXT = b"meshgen module 1\n"  # nothing else that a key signs begins so
+_FORM = re.compile(rb"ed25519 ([0-9a-f]{64}) ([0-9a-f]{128})\n")  # public key, signature
+
+
+def sign(source: str | Path, target: str | Path, key: str | Path) -> str:
+    """Write the module with a signature, in place of one that it has; returns the public key in hexadecimal.
+
+    Args:
+        key: a PEM file with an ed25519 private key that is not encrypted.
+    Raises:
+        UsageError: MG0002, the module or the key cannot be read; MG0003, the file cannot be written.
+        ModuleError: MG0501 to MG0503, the module is none, or is damaged.
+        MissingError: MG0602, the package `cryptography` is not installed.
+    """
+    private = _key(key, "private")
+    found = container.Container(container.path_of(source))
+    checked_manifest(found, found.path)
+    public, signature = private.public_key().public_bytes_raw().hex(), private.sign(_message(found)).hex()
+    members = {name: bytes(found[name]) for name in found} | {SIGNATURE: f"ed25519 {public} {signature}\n".encode()}
+    container.write(container.path_of(target), members)
+    return public
+
+
+def require_signature(members: Members, key: str | Path) -> str:
+    """Check that a module is signed by a key; returns that in hexadecimal.
+
+    Args:
+        key: a PEM file with an ed25519 public key.
+    Raises:
+        ModuleError: MG0506, it is not signed, by another key, or was changed since. MG0501, it has no manifest.
+        UsageError: MG0002, the key cannot be read.
+        MissingError: MG0602, the package `cryptography` is not installed.
+    """
+    public, path = _key(key, "public"), members.path
+    if "manifest.json" not in members:
+        raise ModuleError(Diagnostic("MG0501", f"'{path}' is not a meshgen module: it has no manifest"))
+    if SIGNATURE not in members:
+        raise ModuleError(Diagnostic("MG0506", f"'{path}' is not signed", hint="meshgen sign signs a module"))
+    form, own = _FORM.fullmatch(bytes(members[SIGNATURE])), public.public_bytes_raw().hex()
+    if form is None:
+        raise ModuleError(Diagnostic("MG0506", f"the signature of '{path}' is malformed"))
+    if (signer := form[1].decode()) != own:
+        raise ModuleError(Diagnostic("MG0506", f"'{path}' is signed by the key {signer}, not by {own}"))
+    try:
+        public.verify(bytes.fromhex(form[2].decode()), _message(members))
+    except importlib.import_module("cryptography.exceptions").InvalidSignature as error:
+        text = f"the signature of '{path}' is wrong: it was made for another module, or this one was changed since"
+        raise ModuleError(Diagnostic("MG0506", text)) from error
+    return own
+
+
+def _message(members: Members) -> bytes:
+    return _CONTEXT + hashlib.sha256(members["manifest.json"]).hexdigest().encode()
+
+
+def _key(path: str | Path, kind: str) -> Any:
+    """The `private` or `public` key in a file. Raises UsageError MG0002, and MissingError MG0602."""
+    try:
+        exceptions: Any = importlib.import_module("cryptography.exceptions")
+        serialization: Any = importlib.import_module("cryptography.hazmat.primitives.serialization")
+        ed25519: Any = importlib.import_module("cryptography.hazmat.primitives.asymmetric.ed25519")
+    except ImportError as error:
+        hint = "pip install 'meshgen[sign]'"
+        raise MissingError(
+            Diagnostic("MG0602", f"signatures need the package cryptography: {error}", hint=hint)
+        ) from error
+    place = container.path_of(path)
+    try:
+        content = place.read_bytes()
+        read = {"private": lambda: serialization.load_pem_private_key(content, None),
+                "public": lambda: serialization.load_pem_public_key(content)}  # fmt: skip
+        found = read[kind]()
+    except (OSError, ValueError, TypeError, exceptions.UnsupportedAlgorithm) as error:  # TypeError: it is encrypted
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise UsageError(Diagnostic("MG0002", f"'{place}' cannot be read as a {kind} key: {reason}")) from error
+    if not isinstance(found, ed25519.Ed25519PrivateKey if kind == "private" else ed25519.Ed25519PublicKey):
+        raise UsageError(Diagnostic("MG0002", f"'{place}' has a {kind} key, but none of ed25519"))
+    return found

@@ -1,0 +1,114 @@
+"""Named tensors as one member in the safetensors format: a JSON header, then the bytes.
+
+Tensors stand in order of their element size, biggest first, then of their names: that leaves no gaps (the
+format allows none) and keeps each one aligned to its element size. Element types that the format lacks are bytes for it,
+along one more dim; the metadata have their names.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from meshgen.ir.graph import DTYPES, dtype_name
+from meshgen.ir.limits import MAX_LOCAL_RANK
+from meshgen.runtime.module_file.json_values import get, one_of, read_counts, read_json, read_table, read_text, table_of
+
+_NAMES = {
+    "f64": "F64", "f32": "F32", "f16": "F16", "bf16": "BF16", "i64": "I64", "i32": "I32", "i16": "I16", "i8": "I8",
+    "ui64": "U64", "ui32": "U32", "ui16": "U16", "ui8": "U8", "i1": "BOOL", "f8E4M3FN": "F8_E4M3", "f8E5M2": "F8_E5M2",
+    "f8E8M0FNU": "F8_E8M0", "c64": "C64",
+}  # fmt: skip
+_DTYPES = {theirs: ours for ours, theirs in _NAMES.items()}
+HEADER_ALIGNMENT = 64
+
+
+def encode(tensors: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
+    """The member's bytes."""
+    header: dict[str, Any] = {}
+    others: dict[str, str] = {}
+    chunks: list[bytes] = []
+    offset = 0
+    for name in sorted(tensors, key=lambda name: (-tensors[name].itemsize, name)):
+        array, dtype = tensors[name], dtype_name(tensors[name].dtype)
+        chunks.append(array.tobytes())
+        span, shape = [offset, offset + len(chunks[-1])], [*array.shape]
+        if dtype not in _NAMES:
+            others[name], dtype, shape = dtype, "ui8", [*shape, array.itemsize]
+        header[name] = {"dtype": _NAMES[dtype], "shape": shape, "data_offsets": span}
+        offset = span[1]
+    if others:
+        header["__metadata__"] = others
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(len(text) + 8) % HEADER_ALIGNMENT)
+    return struct.pack("<Q", len(text)) + text + b"".join(chunks)
+
+
+class Tensors(Mapping[str, np.ndarray[Any, Any]]):
+    """The tensors in a member or file by name: read-only arrays over its bytes, without a copy; only what is asked for is read."""
+
+    def __init__(self, content: memoryview) -> None:
+        """Raises ValueError for a header that is malformed."""
+        if len(content) < 8:
+            raise ValueError(f"tensors need a header, but there are {len(content)} bytes")
+        size = struct.unpack_from("<Q", content)[0]
+        if size > len(content) - 8:
+            raise ValueError(f"a header of {size} bytes in {len(content)}")
+        self._header = read_table(read_json(bytes(content[8 : 8 + size])))
+        self._others = table_of(self._header.pop("__metadata__", {}), read_text)
+        self._bytes = content[8 + size :]
+
+    def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
+        """Raises KeyError where there is no such tensor, ValueError for a malformed one."""
+        if name not in self._header:
+            raise KeyError(name)
+        array = get(self._header, name, lambda entry: _view(self._bytes, entry))
+        return _as_type(array, self._others[name]) if name in self._others else array
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._header)
+
+    def __len__(self) -> int:
+        return len(self._header)
+
+
+def decode(content: memoryview) -> dict[str, np.ndarray[Any, Any]]:
+    """All tensors of a member, as `Tensors` has them. Raises ValueError for a malformed member."""
+    return dict(Tensors(content))
+
+
+def places(content: memoryview) -> dict[str, tuple[int, int]]:
+    """Where the bytes of each tensor of a sound member are in it: first byte and end."""
+    start = 8 + struct.unpack_from("<Q", content)[0]
+    header = json.loads(bytes(content[8:start]))
+    spans = {name: entry["data_offsets"] for name, entry in header.items() if name != "__metadata__"}
+    return {name: (start + first, start + end) for name, (first, end) in spans.items()}
+
+
+def _view(content: memoryview, entry: Any) -> np.ndarray[Any, Any]:
+    dtype = DTYPES[_DTYPES[get(entry, "dtype", lambda name: one_of(name, tuple(_DTYPES)))]]
+    shape, span = get(entry, "shape", read_counts), get(entry, "data_offsets", read_counts)
+    if len(shape) > MAX_LOCAL_RANK or len(span) != 2:
+        raise ValueError(f"{len(shape)} dims, and {len(span)} offsets")
+    start, stop = span
+    if not start <= stop <= len(content) or stop - start != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"a tensor of shape {shape} at bytes {start} to {stop} of {len(content)}")
+    flat = np.frombuffer(content[start:stop], dtype=np.uint8)
+    if dtype == np.bool_ and flat.max(initial=0) > 1:
+        raise ValueError("a byte of BOOL is neither 0 nor 1")
+    array = flat.view(dtype).reshape(shape)
+    array.flags.writeable = False
+    return array
+
+
+def _as_type(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
+    """The elements whose bytes are along the last dim; an array that is no such one is as it is, for others write metadata too."""
+    kind = DTYPES.get(dtype)
+    if kind is None or array.dtype != np.uint8 or array.shape[-1:] != (kind.itemsize,):
+        return array
+    return array.reshape(-1).view(kind).reshape(array.shape[:-1])

@@ -1,0 +1,1 @@
+"""Modules whose weights and state stay on the devices between steps."""

@@ -1,0 +1,155 @@
+"""One entry function of a session: its arguments' memory, what callers pass of them, and its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+from meshgen.errors import ArgumentError, Diagnostic
+from meshgen.ir.graph import TensorType
+from meshgen.runtime.arguments import array_of, by_name
+from meshgen.runtime.engines import LoadedEntry, LoadedPart
+from meshgen.runtime.layout import Layout
+from meshgen.runtime.module_file.manifest import Binding
+from meshgen.runtime.sessions.devices import Devices, Shards, Steps
+from meshgen.runtime.sessions.dlpack import on_host
+from meshgen.runtime.sessions.sharded import ShardedArray
+from meshgen.runtime.sessions.slots import Slot
+from meshgen.runtime.sessions.weights import type_text
+
+Place = tuple[int, int]  # a mesh and a buffer of its plan
+SlotOf = Callable[[str, TensorType], Slot]
+
+
+class EntrySteps:
+    """An entry function on devices.
+
+    Attributes:
+        passed: names of the arguments that callers pass at each step.
+        state: those that are donated.
+        number: how many steps it has taken; results of earlier ones cannot be read.
+    """
+
+    def __init__(self, module: LoadedEntry, slot_of: SlotOf, devices: Devices) -> None:
+        module.require_sizes()
+        self._module, self._devices = module, devices
+        self._slots: dict[str, Slot] = {}
+        self._lies: dict[Place, tuple[Slot, Layout]] = {}
+        self.state: list[Slot] = []
+        self.passed: list[str] = []
+        self.number = 0
+        for part, binding, layout in _arguments(module):
+            slot = self._slots[binding.name] = slot_of(binding.name, binding.type)
+            slot.lie(layout)
+            self._lies[part, binding.buffer] = slot, layout
+            if binding.donated_to is not None:
+                self.state.append(slot)
+        self._updated = [self._lies[part, b.buffer] for part, b, _ in _arguments(module) if b.donated_to is not None]
+
+    def settle(self) -> None:
+        """Make everything ready, when it is known what is held."""
+        parts = [part.loaded for part in self._module.parts]
+        inputs: list[dict[int, Shards]] = [{} for _ in parts]
+        for (part, buffer), (slot, layout) in self._lies.items():
+            inputs[part][buffer] = slot.layouts[layout]
+        self._steps: Steps = self._devices.steps(parts, inputs)
+        kept = {id(slot) for slot in self.state}
+        names = [b.name for b in self._module.bindings]
+        self.passed = [name for name in names if not self._slots[name].is_held and id(self._slots[name]) not in kept]
+        self._several = [pair for pair in self._lies.values() if len(pair[0].layouts) > 1]
+        self._results = [result for _, result in sorted(self._made(), key=lambda pair: pair[0])]
+
+    def put(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """The arguments of a step. Raises ArgumentError MG0601 with everything that does not fit."""
+        given = by_name(self.passed, args, kwargs)
+        texts = [f"argument '{name}' is missing" for name in self.passed if name not in given]
+        texts += [self._unknown(name) for name in given if name not in self._slots]
+        values: list[tuple[Slot, Any]] = []
+        for name in (name for name in given if name in self._slots):
+            value, text = _value(self._slots[name], given[name])
+            values.append((self._slots[name], value))
+            texts += [text] if text else []
+        if texts:
+            hint = f"a step takes ({', '.join(f'{name}: {self._slots[name].type}' for name in self.passed)})"
+            raise ArgumentError(*(Diagnostic("MG0601", text, hint=hint) for text in texts))
+        for slot, value in values:
+            slot.put(value)
+
+    def step(self) -> Any:
+        """A step on what the arguments are; its results that are no next values. Raises ArgumentError MG0601: state has no value."""
+        if not self.number:
+            self._require_state()
+        for slot, layout in self._several:
+            slot.need(layout)
+        self.number += 1
+        self._steps.run()
+        for slot, layout in self._updated:
+            slot.updated(layout)
+        results = tuple([make(self.number) for make in self._results])
+        return results if len(results) > 1 else results[0] if results else None
+
+    def rebind(self, slot: Slot, shards: Shards) -> None:
+        """Read an argument from other memory."""
+        for (part, buffer), (own, _) in self._lies.items():
+            if own is slot:
+                self._steps.rebind(part, buffer, shards)
+
+    def _require_state(self) -> None:
+        texts = [f"'{slot.name}' has no value yet" for slot in self._slots.values() if not slot.is_set]
+        if texts:
+            hint = "it is donated: it stays between steps, and is given once: session[name] = array"
+            raise ArgumentError(*(Diagnostic("MG0601", text, hint=hint) for text in texts))
+
+    def _made(self) -> list[tuple[int, Callable[[int], ShardedArray]]]:
+        """What makes each result that is no next value, with its number in the program."""
+        found: list[tuple[int, Callable[[int], ShardedArray]]] = []
+        numbers = {b.name: number for number, b in enumerate(self._module.outputs)}
+        for place, (part, first) in enumerate(_parts(self._module)):
+            taken = {b.donated_to for b in part.manifest.inputs}
+            for number, binding in enumerate(part.manifest.outputs):
+                if number not in taken:
+                    layout = Layout.of(binding, part.manifest, first, is_input=False)
+                    found.append((numbers[binding.name], partial(self._result, layout, place, number)))
+        return found
+
+    def _result(self, layout: Layout, part: int, output: int, number: int) -> ShardedArray:
+        def is_current() -> bool:
+            return self.number == number
+
+        return ShardedArray(layout, self._steps.outputs[part][output], self._devices, is_current)
+
+    def _unknown(self, name: str) -> str:
+        near = get_close_matches(name, self._slots, 1)
+        return f"there is no argument '{name}'" + (f"; did you mean '{near[0]}'?" if near else "")
+
+
+def _value(slot: Slot, given: Any) -> tuple[Any, str]:
+    """What is given for an argument, and what is wrong with it; empty: nothing."""
+    if isinstance(given, ShardedArray):
+        kind = str(given.layout.type)
+    else:
+        given, fault = array_of(slot.name, on_host(given))
+        if fault:
+            return given, fault
+        kind = type_text(given)
+    return given, "" if kind == str(
+        slot.type
+    ) else f"argument '{slot.name}' is {kind}, but the program takes {slot.type}"
+
+
+def _parts(module: LoadedEntry) -> list[tuple[LoadedPart, int]]:
+    """The module of each mesh, and the rank in the world of its first device."""
+    firsts = accumulate((part.manifest.mesh.size for part in module.parts), initial=0)
+    return list(zip(module.parts, firsts, strict=False))
+
+
+def _arguments(module: LoadedEntry) -> list[tuple[int, Binding, Layout]]:
+    """All arguments, each with the number of its mesh, and how it lies there."""
+    return [
+        (place, binding, Layout.of(binding, part.manifest, first, is_input=True))
+        for place, (part, first) in enumerate(_parts(module))
+        for binding in part.manifest.inputs
+    ]

@@ -1,0 +1,215 @@
+"""A loaded module whose weights and state stay on the devices between steps.
+
+    with mg.load("model.mgx").session(device="cuda", weights="model.safetensors") as session:
+        session["cache"] = np.zeros(...)          # state: arguments that are donated to a result
+        logits = session.decode(tokens)           # all other arguments are passed; the cache is updated in place
+        np.asarray(logits)
+
+Entry functions share memory by name: an argument that lies alike in several of them is on the devices once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from meshgen.errors import ArgumentError, Diagnostic, RuntimeFailure, UsageError, listed
+from meshgen.ir.graph import TensorType, dtype_name
+from meshgen.runtime.arguments import array_of
+from meshgen.runtime.engines import LoadedEntry
+from meshgen.runtime.sessions.devices import Devices
+from meshgen.runtime.sessions.dlpack import on_host
+from meshgen.runtime.sessions.entry_steps import EntrySteps
+from meshgen.runtime.sessions.sharded import ShardedArray
+from meshgen.runtime.sessions.slots import Slot
+from meshgen.runtime.sessions.weights import Weights, fitting_weights, type_text
+
+Array = np.ndarray[Any, Any]
+Result = ShardedArray | tuple[ShardedArray, ...] | None
+
+
+class Session:
+    """Steps of a module's entry functions on memory that they share. Made by `LoadedModule.session`."""
+
+    def __init__(
+        self, modules: Mapping[str, LoadedEntry], chosen: str | None, devices: Devices, weights: Weights
+    ) -> None:
+        """`chosen`: the entry function that calling the session runs; None: which one must be said."""
+        self._devices, self._chosen = devices, chosen
+        self._slots: dict[tuple[str, TensorType], Slot] = {}
+        self._entries = {name: EntrySteps(module, self._slot, devices) for name, module in modules.items()}
+        self._is_closed = False
+        self._hold_weights(modules, weights)
+        for entry in self._entries.values():
+            entry.settle()
+
+    def _slot(self, name: str, kind: TensorType) -> Slot:
+        return self._slots.setdefault((name, kind), Slot(name, kind, self._devices))
+
+    def _hold_weights(self, modules: Mapping[str, LoadedEntry], weights: Weights) -> None:
+        """Put the weights of the modules, and those that are given, on the devices."""
+        types: dict[str, list[TensorType]] = {}
+        for name, kind in self._slots:
+            types.setdefault(name, []).append(kind)
+        given = fitting_weights(weights, types)
+        for module in modules.values():
+            for binding in (each for each in module.bindings if each.stored and each.name not in given):
+                self._slots[binding.name, binding.type].hold(module.weight(binding.name))
+        for name, array in given.items():
+            self._slots[name, _type_of(array)].hold(array)
+
+    # --- steps -----------------------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Result:
+        """A step of the entry function that is meant where none is named. As `run`."""
+        if self._chosen is None:
+            text = f"the module has {len(self._entries)} entry functions: {listed([*self._entries])}"
+            first = next(iter(self._entries))
+            raise UsageError(
+                Diagnostic("MG0001", text, hint=f"name one: session.{first}(...), session.run('{first}', ...)")
+            )
+        return self.run(self._chosen, *args, **kwargs)
+
+    def run(self, entry: str, *args: Any, **kwargs: Any) -> Result:
+        """A step of an entry function.
+
+        Args:
+            args, kwargs: the arguments that are neither weights nor state, in order or by name; by name also these, which
+                then have new values. Global arrays of NumPy, or of other libraries on the host; results of steps.
+        Returns:
+            The results that are no next values of state: None, one, or a tuple. They stay on the devices.
+        Raises:
+            UsageError: MG0001, there is no such function, or the session is closed.
+            ArgumentError: MG0601, with everything that does not fit.
+            RuntimeFailure: MG0604, MG0608, the step fails, or one before it did; the session is closed then.
+        """
+        steps = self._entries.get(entry)
+        if steps is None or self._is_closed:
+            raise self._refusal(entry)
+        if args or kwargs or steps.passed:
+            steps.put(args, kwargs)
+        try:
+            return steps.step()
+        except (RuntimeFailure, KeyboardInterrupt):  # what is on the devices is of no use now
+            self._is_closed = True
+            self._devices.abort()
+            raise
+
+    def __getattr__(self, name: str) -> Any:
+        """`session.decode(...)` is a step of that entry function."""
+        if name.startswith("_") or name not in self._entries:
+            raise AttributeError(f"the session has no entry function '{name}': it has {listed([*self._entries])}")
+        return lambda *args, **kwargs: self.run(name, *args, **kwargs)
+
+    # --- state -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> dict[str, tuple[TensorType, ...]]:
+        """The arguments that stay between steps because they are donated, with the types that they have."""
+        kept = {slot for entry in self._entries.values() for slot in entry.state}
+        found: dict[str, tuple[TensorType, ...]] = {}
+        for slot in self._slots.values():
+            if slot in kept:
+                found[slot.name] = (*found.get(slot.name, ()), slot.type)
+        return found
+
+    @property
+    def copies(self) -> dict[str, int]:
+        """The arguments that lie in several ways on the devices, as their entry functions want, and how many."""
+        return {slot.name: len(slot.layouts) for slot in self._slots.values() if len(slot.layouts) > 1}
+
+    def __getitem__(self, name: str) -> Array:
+        """The value of an argument that stays, as a global array. Raises UsageError MG0001 for what has none."""
+        held = [slot for slot in self._named(name) if slot.is_set]
+        if len(held) != 1:
+            why = (
+                "has no value yet"
+                if not held
+                else f"has values of {len(held)} types: {', '.join(str(s.type) for s in held)}"
+            )
+            raise UsageError(Diagnostic("MG0001", f"'{name}' {why}"))
+        return held[0].numpy()
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Give an argument a value: a global array, or a result of a step. Raises UsageError MG0001, ArgumentError MG0601."""
+        slots = self._named(name)
+        if isinstance(value, ShardedArray):
+            kind = value.layout.type
+        else:
+            value, fault = array_of(name, on_host(value))
+            if fault:
+                raise ArgumentError(Diagnostic("MG0601", fault))
+            kind = _type_of(value)
+        slot = next((slot for slot in slots if slot.type == kind), None)
+        if slot is None:
+            raise ArgumentError(Diagnostic("MG0601", f"'{name}' is {kind}, but the program takes {slots[0].type}"))
+        slot.put(value)
+
+    def bind(self, name: str, arrays: Sequence[Any]) -> list[bool]:
+        """Use the memory of arrays on the devices for an argument, one per rank, until another one is bound.
+
+        Memory is used as it is where type, order, alignment (256 bytes) and device fit, and its library lets it be written; it
+        must stay as long as the session. Others are copied. Donated arguments are updated there.
+
+        Returns:
+            Of each array whether it is used without a copy.
+        Raises:
+            UsageError: MG0001, there is no such argument, or it lies in several ways.
+            ArgumentError: MG0601, these are not the local arrays of all ranks.
+        """
+        slots = [slot for slot in self._named(name) if len(slot.layouts) == 1 and slot.takes(arrays)]
+        if len(slots) != 1:
+            have = ", ".join(str(layout.local_type) for slot in self._named(name) for layout in slot.layouts)
+            text = f"'{name}' is {have} on each rank: the arrays are not one of it for each"
+            raise ArgumentError(Diagnostic("MG0601", text))
+        (slot,) = slots
+        shards, fits = slot.bind(arrays)
+        for entry in self._entries.values():
+            entry.rebind(slot, shards)
+        return fits
+
+    def _named(self, name: str) -> list[Slot]:
+        found = [slot for (own, _), slot in self._slots.items() if own == name]
+        if not found or self._is_closed:
+            near = get_close_matches(str(name), [own for own, _ in self._slots], 1)
+            meant = f"; did you mean '{near[0]}'?" if near and not found else ""
+            raise UsageError(Diagnostic("MG0001", self._closed or f"there is no argument '{name}'{meant}"))
+        return found
+
+    @property
+    def _closed(self) -> str:
+        return "the session is closed" if self._is_closed else ""
+
+    def _refusal(self, entry: str) -> UsageError:
+        text = self._closed or f"there is no entry function '{entry}'"
+        return UsageError(Diagnostic("MG0001", text, hint=f"the module has {listed([*self._entries])}"))
+
+    # --- the end ---------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Give the devices back. Results of steps cannot be read then."""
+        if not self._is_closed:
+            self._is_closed = True
+            for entry in self._entries.values():
+                entry.number += 1
+            self._devices.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _type_of(array: Array) -> TensorType:
+    """Raises ArgumentError MG0601 for element types that no program takes."""
+    try:
+        return TensorType(array.shape, dtype_name(array.dtype))
+    except KeyError as error:
+        raise ArgumentError(Diagnostic("MG0601", f"{type_text(array)} is of a type that no program takes")) from error

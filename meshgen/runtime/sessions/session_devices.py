@@ -1,0 +1,51 @@
+"""The devices of a session by the name that users give, as `engines.py` has them for single steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.runtime.cuda import api
+from meshgen.runtime.cuda.devices import GpuDevices
+from meshgen.runtime.emulate import Emulation, first_arch
+from meshgen.runtime.engines import DEFAULT_ARCH, LAUNCHES, LoadedEntry
+from meshgen.runtime.processes import bootstrap
+from meshgen.runtime.sessions.devices import Devices, HostDevices
+
+
+def devices_of(modules: Mapping[str, LoadedEntry], device: str | Emulation) -> Devices:
+    """Devices for all ranks of the entry functions of a module.
+
+    Raises UsageError MG0001 for a name that is none, and in the processes of a launcher; MissingError MG0602 or MG0603 where
+    GPUs are missing.
+    """
+    if world := bootstrap.world():
+        text = f"a session runs all ranks in one process, but a launcher has started {world.size}"
+        raise UsageError(Diagnostic("MG0001", text, hint="start one process; LoadedModule.run takes one for each rank"))
+    name, emulation = ("emulate", device) if isinstance(device, Emulation) else (device, Emulation())
+    if name in LAUNCHES:
+        for module in modules.values():
+            module.require_memory()
+        return HostDevices(LAUNCHES[name])
+    if name not in _GPUS:
+        hint = f"use one of {', '.join((*LAUNCHES, *_GPUS))}"
+        raise UsageError(Diagnostic("MG0001", f"unknown device '{name}'", hint=hint))
+    ranks = max(module.ranks for module in modules.values())
+    return GpuDevices(_GPUS[name](modules, ranks, emulation), ranks)
+
+
+def _emulated(modules: Mapping[str, LoadedEntry], ranks: int, how: Emulation) -> api.Api:
+    arches = (first_arch(part.manifest.kernels) for module in modules.values() for part in module.parts)
+    arch = how.arch or next(filter(None, arches), DEFAULT_ARCH)
+    return api.emulated(ranks, arch, seed=how.order, races=how.races)
+
+
+def _real(modules: Mapping[str, LoadedEntry], ranks: int, how: Any) -> api.Api:
+    return api.real(ranks)
+
+
+_GPUS: Mapping[str, Callable[[Mapping[str, LoadedEntry], int, Emulation], api.Api]] = {
+    "emulate": _emulated,
+    "cuda": _real,
+}

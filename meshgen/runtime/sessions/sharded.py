@@ -1,0 +1,98 @@
+"""Results that stay on the devices: what each rank holds, for other libraries without a copy, and the global array on request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.runtime.layout import Layout
+from meshgen.runtime.sessions.devices import Devices, HostShard
+from meshgen.runtime.sessions.dlpack import CPU, CUDA, Memory, capsule_of
+
+Array = np.ndarray[Any, Any]
+
+
+class ShardedArray:
+    """A result of a session's step: `np.asarray` of it is the global array, `shards` are what the ranks hold.
+
+    The next step of the same entry function writes its memory again; it cannot be read from then on.
+    """
+
+    def __init__(self, layout: Layout, shards: Sequence[Any], devices: Devices, is_current: Callable[[], bool]) -> None:
+        self.layout, self._shards, self._devices, self._is_current = layout, shards, devices, is_current
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the global array."""
+        return self.layout.type.sizes
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.layout.type.numpy_dtype
+
+    @property
+    def shards(self) -> list[LocalArray]:
+        """The memory of each rank, in the order of ranks. Raises UsageError MG0001 where it was written again."""
+        return [LocalArray(shard, self.memory, self.dtype) for shard in self.memory()]
+
+    def memory(self) -> Sequence[Any]:
+        """As `shards`, as the devices have it."""
+        if not self._is_current():
+            text = "a step after the one that made this result has written its memory again"
+            hint = "read a result before the next step of its entry function: np.asarray(result)"
+            raise UsageError(Diagnostic("MG0001", text, hint=hint))
+        return self._shards
+
+    def numpy(self) -> Array:
+        """The global array, on the host. Raises as `shards`, and NumbersDiffer MG0605 where replicas differ."""
+        return self.layout.assembled([self._devices.read(shard) for shard in self.memory()])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        found = self.numpy()
+        return found if dtype is None else found.astype(dtype)
+
+    def __repr__(self) -> str:
+        return f"ShardedArray({self.layout.type}, {self.layout.sharding} on {self.layout.mesh})"
+
+
+class LocalArray:
+    """What one rank holds of a result, for DLPack and `__cuda_array_interface__`; valid as long as the result."""
+
+    def __init__(self, shard: Any, memory: Callable[[], Any], dtype: np.dtype[Any]) -> None:
+        self._shard, self._memory, self.dtype = shard, memory, dtype
+        self.shape: tuple[int, ...] = shard.type.sizes
+        self.is_on_host = isinstance(shard, HostShard)
+        self.device_id = 0 if self.is_on_host else shard.rank
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (CPU, 0) if self.is_on_host else (CUDA, self._shard.rank)
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+    ) -> Any:
+        """Raises BufferError for another device, or where a copy is asked for: this is the memory itself."""
+        if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
+            raise BufferError("the memory is handed over where it lies, without a copy")
+        self._memory()
+        return capsule_of(Memory(self.address, self.shape, self.dtype, None, self.__dlpack_device__(), False, self))
+
+    @property
+    def address(self) -> int:
+        """Of the first byte."""
+        return self._shard.array.ctypes.data if self.is_on_host else self._shard.address
+
+    def __getattr__(self, name: str) -> Any:
+        """`__cuda_array_interface__`, of memory of a GPU only: libraries ask whether it is there."""
+        if name != "__cuda_array_interface__" or self.is_on_host:
+            raise AttributeError(name)
+        self._memory()
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.address, False),
+            "strides": None,
+            "version": 3,
+        }

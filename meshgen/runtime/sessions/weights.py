@@ -1,0 +1,106 @@
+"""Weights in safetensors files, mapped: of a tensor only the slices that ranks ask for are read."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from meshgen.errors import ArgumentError, Diagnostic, UsageError
+from meshgen.ir.graph import TensorType, dtype_name
+from meshgen.runtime.arguments import array_of
+from meshgen.runtime.module_file.container import path_of
+from meshgen.runtime.module_file.tensors import Tensors
+
+Array = np.ndarray[Any, Any]
+Weights: TypeAlias = Mapping[str, Any] | str | Path | Sequence[str | Path] | None
+
+
+class WeightFiles(Mapping[str, Array]):
+    """The tensors of some safetensors files by name. They are mapped: who then writes into a file changes what is read."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        """Raises UsageError MG0002 for what is no such file, and for a name that two files have."""
+        self._home: dict[str, Tensors] = {}
+        for path in paths:
+            for name in (tensors := _mapped(path)):
+                if name in self._home:
+                    raise UsageError(Diagnostic("MG0002", f"'{path}' has tensor '{name}', and so has a file before it"))
+                self._home[name] = tensors
+
+    def __getitem__(self, name: str) -> Array:
+        """Raises KeyError where there is no such tensor, UsageError MG0002 for one that cannot be read."""
+        try:
+            return self._home[name][name]
+        except ValueError as error:
+            raise UsageError(Diagnostic("MG0002", f"tensor '{name}' cannot be read: {error}")) from error
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._home)
+
+    def __len__(self) -> int:
+        return len(self._home)
+
+
+def weights_by_name(given: Weights) -> Mapping[str, Any]:
+    """Weights as a caller gives them: by name, or the path of a file, of several, or of a folder of them.
+
+    Raises UsageError MG0002 for files that cannot be read, ArgumentError MG0601 for what are no weights.
+    """
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        return given
+    if isinstance(given, list | tuple):
+        return WeightFiles([path_of(each) for each in given])
+    if not isinstance(given, str | Path):
+        hint = 'give the path of a .safetensors file, or {"w": array}'
+        raise ArgumentError(Diagnostic("MG0601", f"{type(given).__name__} are no weights by name", hint=hint))
+    path = path_of(given)
+    return WeightFiles(sorted(path.glob("*.safetensors")) if path.is_dir() else [path])
+
+
+def fitting_weights(given: Weights, types: Mapping[str, Sequence[TensorType]]) -> dict[str, Array]:
+    """The weights as arrays by input, each of a type that an input of its name has.
+
+    Args:
+        types: of all inputs, those of the same name in several entry functions.
+    Raises:
+        ArgumentError: MG0601, with everything that is no input (and what is near), or not of its type.
+    """
+    texts: list[str] = []
+    found: dict[str, Array] = {}
+    for name, value in weights_by_name(given).items():
+        if name not in types:
+            near = get_close_matches(str(name), types, 1)
+            texts.append(f"there is no input '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+            continue
+        array, fault = array_of(name, value)
+        found[name] = array
+        have = fault or type_text(array)
+        if fault or have not in map(str, types[name]):
+            texts.append(fault or f"weight '{name}' is {have}, but the program takes {types[name][0]}")
+    if texts:
+        raise ArgumentError(*(Diagnostic("MG0601", text) for text in texts))
+    return found
+
+
+def type_text(array: Array) -> str:
+    """The type of an array, as messages have it: `f32[8,4]`."""
+    try:
+        return str(TensorType(array.shape, dtype_name(array.dtype)))
+    except KeyError:
+        return f"{array.dtype}{list(array.shape)}"
+
+
+def _mapped(path: Path) -> Tensors:
+    try:
+        with open(path, "rb") as file:
+            return Tensors(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
+    except (OSError, ValueError) as error:
+        reason = cast("Any", getattr(error, "strerror", None)) or error
+        raise UsageError(Diagnostic("MG0002", f"'{path}' cannot be read as safetensors: {reason}")) from error

@@ -1,0 +1,1 @@
+"""What is proven of a module before anything of it runs."""

@@ -1,0 +1,56 @@
+"""Whether the body of a kernel is a well-formed program, and its launch parameters are those of it."""
+
+from __future__ import annotations
+
+import math
+
+from meshgen.ir.graph import Graph
+from meshgen.ir.limits import MAX_BYTES
+from meshgen.ir.regions import all_nodes
+from meshgen.mesh import Mesh
+from meshgen.ops.registry import with_meaning
+from meshgen.ops.types.inference import verify_node
+from meshgen.runtime.module_file.manifest import SCRATCH, Kernel
+from meshgen.runtime.simulate import rank_handlers
+
+# Source: CUDA C++ programming guide, "Technical specifications per compute capability"
+MAX_GRID = (2**31 - 1, 65_535, 65_535)
+MAX_THREADS = 1024  # of a block
+MAX_SHARED_BYTES = 1 << 20  # of a block: more than any GPU has, whose driver refuses what is too much for it
+
+
+def body_fault(body: Graph, mesh: Mesh) -> str:
+    """What is wrong with a kernel's body, regions included; empty: nothing."""
+    known = {*with_meaning(), *rank_handlers(mesh, 0)}
+    graphs = [body]
+    for node in all_nodes(body):
+        if node.op not in known:
+            return f"'{node.op}' is nothing that a kernel does"
+        graphs += node.regions
+    if any(None in value.type.shape for graph in graphs for value in graph.values()):
+        return "sizes in it are open"
+    return next((fault.message for node in body.nodes for fault in verify_node(node, mesh)), "")
+
+
+def launch_fault(kernel: Kernel, body: Graph, mesh: Mesh) -> str:
+    """What is wrong with the launch parameters; empty: nothing."""
+    counts = {"operand": len(body.inputs), "result": len(body.outputs)}
+    for param in kernel.params:
+        if param.kind == "coordinate":
+            mesh.group_size(param.axes)  # raises for an unknown axis
+        elif not 0 <= param.index < counts[param.kind]:
+            return f"it has no {param.kind} {param.index}"
+    return _size_fault(kernel)
+
+
+def _size_fault(kernel: Kernel) -> str:
+    """Grids and blocks that CUDA does not launch, and memory that no device has, of kernels that have code for GPUs."""
+    if kernel.binaries and any(count > most for count, most in zip(kernel.grid, MAX_GRID, strict=True)):
+        return f"its grid {list(kernel.grid)} is larger than {list(MAX_GRID)}"
+    for arch, binary in kernel.binaries.items():
+        if not 1 <= binary.threads <= MAX_THREADS or binary.shared > MAX_SHARED_BYTES:
+            return f"its block for {arch} has {binary.threads} threads and {binary.shared} bytes of shared memory"
+        scratch = max((binary.metadata.get(name) or 0) for name in SCRATCH) * math.prod(kernel.grid)
+        if scratch > MAX_BYTES:
+            return f"it needs {scratch} bytes of scratch"
+    return ""

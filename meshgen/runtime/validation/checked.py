@@ -1,0 +1,150 @@
+"""What is in a module's file, checked before it is used: structure and digests, the manifest's values, the bodies of the
+kernels, and the schedule, which must be proven free of races and deadlock again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from meshgen.errors import Diagnostic, MeshgenError, ModuleError, ShardingError
+from meshgen.ir.graph import STAGES, TensorType, dtype_name
+from meshgen.runtime.module import Array, LoadedModule
+from meshgen.runtime.module_file import limits, tensors
+from meshgen.runtime.module_file.container import WEIGHTS
+from meshgen.runtime.module_file.json_values import get, read_count, read_json, read_table, read_text, shown, table_of
+from meshgen.runtime.module_file.manifest import ENTRIES_FORMAT, FORMAT, OPEN_FORMAT, PARTS_FORMAT, Manifest
+from meshgen.runtime.module_file.manifest_reading import manifest_from_json
+from meshgen.runtime.module_file.members import SIGNATURE, Members, damaged
+from meshgen.runtime.validation.bodies import body_fault, launch_fault
+from meshgen.runtime.validation.checker import check
+
+_STAGE = re.compile(rf"stages/\d\d_({'|'.join((*STAGES, 'schedule'))})\.mlir")
+
+
+def load_part(container: Members, path: Path, value: dict[str, Any]) -> LoadedModule:
+    """The module of one mesh, from its checked manifest."""
+    with reading(path):
+        manifest = manifest_from_json(value)
+        constants = _numbered(tensors.decode(container["constants.safetensors"]))
+        weights = tensors.decode(container[WEIGHTS]) if WEIGHTS in container else {}
+    for fault in limits.faults(manifest):
+        raise limits.beyond(path, fault)
+    one = manifest.mesh.with_sizes({axis.name: 1 for axis in manifest.mesh.axes if axis.size is None})
+    try:
+        _check_contents(path, container, replace(manifest, mesh=one), constants, weights)
+    except ShardingError as error:
+        raise damaged(path, error.diagnostics[0].message) from error
+    check(manifest.plan, one)
+    return LoadedModule(container, manifest, constants, weights)
+
+
+@contextmanager
+def reading(path: Path) -> Generator[None]:
+    """Turns what is wrong with the values in a file into damage of the file."""
+    try:
+        yield
+    except ValueError as error:
+        raise damaged(path, str(error)[:300]) from error
+    except MeshgenError as error:
+        raise damaged(path, error.diagnostics[0].message) from error
+
+
+def _numbered(arrays: Mapping[str, Array]) -> dict[int, Array]:
+    """Constants by the numbers of their buffers."""
+    if wrong := [name for name in arrays if not re.fullmatch(r"0|[1-9]\d{0,9}", name)]:
+        raise ValueError(f"constant {shown(wrong[0])} has no number of a buffer")
+    return {int(name): array for name, array in arrays.items()}
+
+
+def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
+    """The manifest, when its digest and those of all other members are right and its format is known."""
+    if "manifest.json" not in container or "manifest.sha256" not in container:
+        raise ModuleError(Diagnostic("MG0501", f"'{path}' is not a meshgen module: it has no manifest"))
+    text = container["manifest.json"]
+    if hashlib.sha256(text).hexdigest().encode() != bytes(container["manifest.sha256"]):
+        raise damaged(path, "the manifest's digest is wrong")
+    try:
+        value = read_table(read_json(bytes(text)))
+        version, files = get(value, "format", read_count), get(value, "files", lambda v: table_of(v, read_text))
+    except ValueError as error:
+        raise damaged(path, f"the manifest cannot be read ({str(error)[:200]})") from error
+    if version < 1:
+        raise damaged(path, f"there is no format {version}")
+    if version > (newest := _newest_format(value)):
+        raise ModuleError(
+            Diagnostic(
+                "MG0503",
+                f"'{path}' has format {version}, but this meshgen reads up to {newest}",
+                hint="use a newer meshgen",
+            )
+        )
+    if version < newest:
+        text = f"'{path}' has format {version} of an older meshgen, but this one reads format {newest}"
+        raise ModuleError(Diagnostic("MG0503", text, hint="compile the program again"))
+    _check_members(container, path, files)
+    return value
+
+
+def _check_members(container: Members, path: Path, files: Mapping[str, str]) -> None:
+    """The members are those that the manifest lists, as it has them; texts can be read."""
+    own = [name for name in ("manifest.json", "manifest.sha256", SIGNATURE) if name in container]
+    if sorted([*files, *own]) != list(container):
+        raise damaged(path, "its members are not those that the manifest lists")
+    for name, digest in files.items():
+        content = container[name]
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise damaged(path, f"the digest of '{name}' is wrong")
+        if name.startswith("stages/") and not _STAGE.fullmatch(name):
+            raise damaged(path, f"'{name}' is no stage")
+        if name.endswith((".mlir", ".py", ".ptx")):
+            _check_text(path, name, content)
+
+
+def _check_text(path: Path, name: str, content: memoryview) -> None:
+    try:
+        str(content, "utf-8")
+    except UnicodeDecodeError as error:
+        raise damaged(path, f"'{name}' is no UTF-8 text ({error.reason} at byte {error.start})") from error
+
+
+def _newest_format(value: Mapping[str, Any]) -> int:
+    if "entries" in value:
+        return ENTRIES_FORMAT
+    if "specialisations" in value:
+        return OPEN_FORMAT
+    return PARTS_FORMAT if "parts" in value else FORMAT
+
+
+def _check_contents(path: Path, container: Members, manifest: Manifest, constants: Mapping[int, Array],
+                    weights: Mapping[str, Array]) -> None:  # fmt: skip
+    """Constants, weights, sources and binaries are there and fit; the bodies are well-formed programs."""
+    buffers = manifest.plan.buffers
+    wanted = [n for n, b in enumerate(buffers) if b.kind == "constant" and b.storage == n]
+    if sorted(constants) != wanted or any(_type_of(constants[n]) != buffers[n].type for n in wanted):
+        raise damaged(path, "its constants do not fit its buffers")
+    stored = {b.name: b.type for b in manifest.inputs if b.stored}
+    if {name: _type_of(array) for name, array in weights.items()} != stored:
+        raise damaged(path, "its weights do not fit its inputs")
+    for kernel in manifest.kernels.values():
+        if kernel.source and not (kernel.source.startswith("kernels/") and kernel.source.endswith(".py")):
+            raise damaged(path, f"{shown(kernel.source)} is no source of a kernel")
+        for ptx in (binary.ptx for binary in kernel.binaries.values()):
+            if ptx and not (ptx.startswith("ptx/") and ptx.endswith(".ptx")):
+                raise damaged(path, f"{shown(ptx)} is no PTX of a kernel")
+        for file in (kernel.source, *(file for b in kernel.binaries.values() for file in (b.file, b.ptx))):
+            if file and file not in container:
+                raise damaged(path, f"it has no member {shown(file)}")
+    for name, body in manifest.plan.kernels.items():
+        fault = body_fault(body, manifest.mesh) or launch_fault(manifest.kernels[name], body, manifest.mesh)
+        if fault:
+            raise damaged(path, f"kernel '{name}' is malformed: {fault}")
+
+
+def _type_of(array: Array) -> TensorType:
+    return TensorType(array.shape, dtype_name(array.dtype))

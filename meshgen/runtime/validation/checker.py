@@ -1,0 +1,179 @@
+"""Proof that a schedule has no race and no deadlock. It knows nothing of how the schedule was made.
+
+Happens-before is the transitive closure of stream order and events. What is surely done when an item starts is of each
+stream all up to some item, so one number per stream and item says it (a vector clock), and the proof takes time in
+proportion to the schedule. Shown are
+  (i)   every read comes after the one write of what it reads, or of each part of it,
+  (ii)  two accesses of overlapping bytes, one of them a write, are ordered, and nothing that is still to be
+        read is overwritten: neither is an input, unless it is donated to the result that has its bytes. A launch may write
+        over its own operand where its op allows it (`ir/overwrites.py`), if nothing else reads that later,
+  (iii) the collectives form one chain, which is the same on all ranks: over all communicators and for each,
+  (iv)  every event that is waited for was recorded before.
+Control flow that communicates counts as a collective; regions are steps that are proven by themselves.
+
+Source: Mattern, "Virtual Time and Global States of Distributed Systems", 1989.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from meshgen.errors import Diagnostic, ScheduleError
+from meshgen.mesh import Mesh
+from meshgen.runtime.plan import STREAMS, Buffer, Item, Schedule
+from meshgen.runtime.validation.overlaps import Clock, Use, clashes
+from meshgen.runtime.validation.structure import MAX_FAULTS, structure_faults
+from meshgen.runtime.writes import UNWRITTEN, Writes, makers, write_faults, writes_of
+
+
+def check(plan: Schedule, mesh: Mesh) -> None:
+    """Raise ScheduleError (MG0401 deadlock, MG0402 race) with all faults unless the schedule is proven right."""
+    if faults := structure_faults(plan, mesh) or _order_faults(plan):
+        raise ScheduleError(*faults)
+
+
+def _order_faults(plan: Schedule) -> list[Diagnostic]:
+    """Of a step and of the regions in it: each is a step of its own, which runs while nothing else communicates."""
+    order, faults = happens_before(plan.items)
+    faults += chain_faults(plan.items, order)
+    faults += _race_faults(plan, order)
+    for item in plan.items:
+        for region in item.regions:
+            faults += [replace(f, message=f"in '{item.label}': {f.message}") for f in _order_faults(region)]
+    return faults[:MAX_FAULTS]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is surely done when an item starts: of each stream all up to the item `done[item][stream]` (-1: nothing)."""
+
+    streams: Sequence[int]
+    done: Sequence[Clock]
+
+    def is_before(self, first: int, second: int) -> bool:
+        """Whether the first item is done when the second starts."""
+        return self.done[second][self.streams[first]] >= first
+
+
+def happens_before(items: Sequence[Item]) -> tuple[Order, list[Diagnostic]]:
+    """The order of items, and the faults of their events (iv)."""
+    streams = [item.stream for item in items]
+    done: list[Clock] = []
+    faults: list[Diagnostic] = []
+    recorded: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for number, item in enumerate(items):
+        sources = [last[item.stream]] if item.stream in last else []
+        sources += [recorded[event] for event in item.waits if event in recorded]
+        unknown = (event for event in item.waits if event not in recorded)
+        faults += [_unrecorded(items, number, event) for event in itertools.islice(unknown, MAX_FAULTS - len(faults))]
+        clock = [-1] * STREAMS
+        for source in sources:
+            clock = list(map(max, clock, done[source]))
+            clock[streams[source]] = max(clock[streams[source]], source)
+        done.append(tuple(clock))
+        last[item.stream] = number
+        if item.records is not None:
+            if item.records in recorded and len(faults) < MAX_FAULTS:
+                faults.append(_twice(items, recorded[item.records], number))
+            recorded[item.records] = number
+    return Order(streams, done), faults[:MAX_FAULTS]
+
+
+def _twice(items: Sequence[Item], first: int, second: int) -> Diagnostic:
+    event = f"event {items[second].records} is recorded by item {first} '{items[first].label}'"
+    return Diagnostic("MG0401", f"{event} and again by item {second} '{items[second].label}'")
+
+
+def _unrecorded(items: Sequence[Item], number: int, event: int) -> Diagnostic:
+    later = next((n for n, item in enumerate(items) if item.records == event), None)
+    where = "nobody records" if later is None else f"item {later} '{items[later].label}' records only later"
+    return Diagnostic("MG0401", f"item {number} '{items[number].label}' waits for event {event}, which {where}")
+
+
+def chain_faults(items: Sequence[Item], order: Order) -> list[Diagnostic]:
+    """Collectives that are not ordered among each other (iii): ranks could run them in different orders."""
+    chain = [n for n, item in enumerate(items) if item.communicates]
+    return [
+        Diagnostic(
+            "MG0401",
+            f"nothing orders collective {right} '{items[right].label}' after collective {left} '{items[left].label}': two ranks may start them in different orders and wait for each other",
+        )
+        for left, right in itertools.pairwise(chain)
+        if not order.is_before(left, right)
+    ][:MAX_FAULTS]
+
+
+def _race_faults(plan: Schedule, order: Order) -> list[Diagnostic]:
+    writes = writes_of(plan)
+    faults = list(itertools.islice(write_faults(plan, writes), MAX_FAULTS))
+    touched: dict[int, list[int]] = {}
+    for number, item in enumerate(plan.items):
+        for b in (*item.inputs, *item.writes):
+            touched.setdefault(plan.buffers[b].storage, [-1] * STREAMS)[item.stream] = number
+        faults += [fault for b in item.inputs if (fault := _read_fault(plan, order, writes, number, b))]
+    faults += [
+        Diagnostic("MG0402", f"output buffer {n} '{plan.buffers[n].name}' is never written")
+        for n in plan.outputs
+        if plan.buffers[n].kind not in UNWRITTEN and not _is_written(plan.buffers[n], writes)
+    ]
+    pairs = itertools.islice(clashes(list(_uses(plan, writes, touched)), order.done), MAX_FAULTS)
+    faults += [_overlap_fault(plan, left, right) for left, right in pairs]
+    return faults[:MAX_FAULTS]
+
+
+def _is_written(buffer: Buffer, writes: Writes) -> bool:
+    found, missing = makers(buffer, writes)
+    return not missing and bool(found or buffer.storage in writes)
+
+
+def _uses(plan: Schedule, writes: Writes, touched: Mapping[int, Sequence[int]]) -> Iterator[Use]:
+    """Each storage, of one that is written in parts each part: the other bytes may be another one's until they are written."""
+    never = [-1] * STREAMS
+    for n, b in enumerate(plan.buffers):
+        if b.storage != n or b.end <= b.offset or b.kind == "given":
+            continue
+        last, stays = tuple(touched.get(n, never)), b.kind != "temporary" and n not in plan.given_up
+        parts = writes.get(n, ())
+        if not parts:
+            yield Use(n, b.offset, b.end, None, last, stays)
+        elif len(parts) == 1:
+            yield Use(n, b.offset, b.end, parts[0].item, last, stays, plan.replaced.get(parts[0].buffer))
+        else:
+            found = (w for w in parts if w.start < w.stop)
+            yield from (Use(n, w.start, w.stop, w.item, last, stays, plan.replaced.get(w.buffer)) for w in found)
+
+
+def _read_fault(plan: Schedule, order: Order, writes: Writes, number: int, b: int) -> Diagnostic | None:
+    """Rule (i) for one operand."""
+    buffer, item = plan.buffers[b], plan.items[number]
+    if buffer.kind in UNWRITTEN:
+        return None
+    found, missing = makers(buffer, writes)
+    if buffer.storage not in writes or not (found or not buffer.type.nbytes):
+        return Diagnostic(
+            "MG0402", f"item {number} '{item.label}' reads buffer {b} '{buffer.name}', which nobody writes"
+        )
+    if missing:
+        text = f"item {number} '{item.label}' reads buffer {b} '{buffer.name}', of which nobody writes {missing} bytes"
+        return Diagnostic("MG0402", text)
+    late = [writer for writer in found if not order.is_before(writer, number)]
+    if not late:
+        return None
+    return Diagnostic(
+        "MG0402",
+        f"item {number} '{item.label}' reads buffer {b} '{buffer.name}' without waiting for item {late[0]} '{plan.items[late[0]].label}', which writes it",
+        hint=f"stream {item.stream} must wait for an event that item {late[0]} records on stream {plan.items[late[0]].stream}",
+    )
+
+
+def _overlap_fault(plan: Schedule, left: Use, right: Use) -> Diagnostic:
+    def text(use: Use) -> str:
+        writer = "before the step" if use.writer is None else f"by item {use.writer} '{plan.items[use.writer].label}'"
+        return (
+            f"buffer {use.number} '{plan.buffers[use.number].name}' (bytes {use.start} to {use.end}, written {writer})"
+        )
+
+    return Diagnostic("MG0402", f"{text(left)} and {text(right)} share bytes, but may be in use at the same time")

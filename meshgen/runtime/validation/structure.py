@@ -1,0 +1,240 @@
+"""Whether a schedule is one at all: numbers in range, buffers in the arena, launches that fit what they are given."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from meshgen.ccl.between import Ends
+from meshgen.ccl.cost import TRANSFERS
+from meshgen.ccl.exchange import summand_axes
+from meshgen.ccl.packing import packing
+from meshgen.errors import Diagnostic, ShardingError
+from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.ir.op_names import BETWEEN_MESHES, CONTROL
+from meshgen.mesh import Mesh
+from meshgen.ops.collective_checks import ROOT_ATTRS
+from meshgen.ops.types.inference import verify_node
+from meshgen.runtime.plan import ALIGNMENT, COLLECTIVES, KINDS, STREAMS, Buffer, Item, Schedule, aligned
+from meshgen.spec import Sharding
+
+MAX_FAULTS = 20  # of one kind in one error
+
+
+def structure_faults(plan: Schedule, mesh: Mesh) -> list[Diagnostic]:
+    """Numbers out of range, buffers outside the arena, bad views, unknown ops: checked before anything is used."""
+    return [Diagnostic("MG0402", text) for text in islice(_faults(plan, mesh, "input"), MAX_FAULTS)]
+
+
+def _faults(plan: Schedule, mesh: Mesh, inputs_are: str) -> Iterator[str]:
+    """One after the other: whoever has enough of them stops."""
+    yield from _buffer_faults(plan)
+    for number, item in enumerate(plan.items):
+        yield from (f"item {number}: {text}" for text in _item_faults(item, plan, mesh))
+    yield from _signature_faults(plan, inputs_are)
+    yield from _donation_faults(plan)
+
+
+def _signature_faults(plan: Schedule, inputs_are: str) -> list[str]:
+    count = len(plan.buffers)
+    found = [f"the step has no buffer {n}" for n in (*plan.inputs, *plan.outputs) if not 0 <= n < count]
+    wrong = [n for n in plan.inputs if 0 <= n < count and plan.buffers[n].kind != inputs_are]
+    foreign = ("given",) if inputs_are == "input" else ("input", "constant")  # what only regions, or only steps, have
+    wrong += [n for n, b in enumerate(plan.buffers) if b.kind in foreign]
+    times = Counter(plan.inputs)
+    found += [
+        f"buffer {n} '{b.name}' of kind '{inputs_are}' is {times[n]} times in the signature"
+        for n, b in enumerate(plan.buffers)
+        if b.kind == inputs_are and b.storage == n and times[n] != 1
+    ]
+    wrong += [n for n in plan.outputs if 0 <= n < count and plan.buffers[n].kind == "temporary"]
+    return found + [
+        f"buffer {n} '{plan.buffers[n].name}' of kind '{plan.buffers[n].kind}' is in the signature" for n in wrong
+    ]
+
+
+def _donation_faults(plan: Schedule) -> Iterator[str]:
+    """Inputs are donated, to outputs of their type."""
+    inputs, outputs = (set(side).intersection(range(len(plan.buffers))) for side in (plan.inputs, plan.outputs))
+    for own, other in plan.donated.items():
+        if own not in inputs or other not in outputs:
+            yield f"buffer {own} is donated to buffer {other}, but these are no input and output"
+        elif (have := plan.buffers[own].type) != (want := plan.buffers[other].type):
+            yield f"buffer {own} of type {have} is donated to buffer {other} of type {want}"
+
+
+def _buffer_faults(plan: Schedule) -> list[str]:
+    found: list[str] = []
+    for number, buffer in enumerate(plan.buffers):
+        name = f"buffer {number} '{buffer.name}'"
+        if buffer.kind not in KINDS:
+            found.append(f"{name} is of unknown kind '{buffer.kind}'")
+        if buffer.offset < 0 or buffer.offset % ALIGNMENT or _end(buffer) > plan.arena_bytes:
+            found.append(
+                f"{name} lies at bytes {buffer.offset} to {buffer.end} of an arena of {plan.arena_bytes}; an offset is a multiple of {ALIGNMENT}"
+            )
+        if not 0 <= buffer.storage < len(plan.buffers):
+            found.append(f"{name} views buffer {buffer.storage}, which does not exist")
+            continue
+        storage = plan.buffers[buffer.storage]
+        inside = storage.offset <= buffer.offset and buffer.end <= storage.end
+        if (storage.storage, storage.kind) != (buffer.storage, buffer.kind) or not inside:
+            found.append(f"{name} views buffer {buffer.storage} '{storage.name}', but does not lie where it lies")
+        is_part = buffer.kind != "given" and buffer.type.nbytes < storage.type.nbytes
+        if not (is_part or storage.type.nbytes == buffer.type.nbytes) or storage.type.dtype != buffer.type.dtype:
+            found.append(f"{name} of type {buffer.type} cannot view '{storage.name}' of type {storage.type}")
+    most = sum(aligned(b.type.nbytes) for b in plan.buffers if b.kind != "given")
+    if plan.arena_bytes > most:
+        found.append(f"the arena has {plan.arena_bytes} bytes, but all buffers together need only {most}")
+    return found
+
+
+def _end(buffer: Buffer) -> int:
+    """Where a buffer ends in the arena; what is given lies elsewhere."""
+    return buffer.offset if buffer.kind == "given" else buffer.end
+
+
+def _item_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
+    if any(not 0 <= n < len(plan.buffers) for n in (*item.inputs, *item.writes)):
+        return [f"'{item.label}' uses a buffer that does not exist"]
+    if not 0 <= item.stream < STREAMS:
+        return [f"'{item.label}' is on stream {item.stream}, but there are {STREAMS}"]
+    if item.op in CONTROL:
+        return _flow_faults(item, plan, mesh)
+    if item.regions:
+        return [f"'{item.label}' has regions, but is no control flow"]
+    if item.op == "kernel" and item.scratch is not None:
+        return [f"'{item.label}' has scratch, but is a kernel"]
+    if item.op == "kernel":
+        return _kernel_faults(item, plan)
+    if item.op not in COLLECTIVES:
+        return [f"unknown op '{item.op}'"]
+    return _collective_faults(item, plan, mesh) or _scratch_faults(item, plan, mesh)
+
+
+def _flow_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
+    """Regions are steps that take what they are given and give what is wanted, in the bytes that are there for them."""
+    found = [f"'{item.op}': {text}" for text in _signatures(item, plan)] + _kind_of_scratch_faults(item, plan)
+    room = _room(item, plan)
+    for region in item.regions:
+        if region.arena_bytes > room:
+            found.append(f"'{item.op}' has {room} bytes for a region that needs {region.arena_bytes}")
+        if any(inner.op in BETWEEN_MESHES for inner in region.items):
+            found.append(f"'{item.op}' holds a transfer between meshes")
+        inner = islice(_faults(region, mesh, "given"), MAX_FAULTS)
+        found += [f"in '{item.op}': {text}" for text in inner]
+    return found
+
+
+def _room(item: Item, plan: Schedule) -> int:
+    """Bytes of scratch that an item has."""
+    return 0 if item.scratch is None else plan.buffers[item.scratch].type.nbytes
+
+
+def _kind_of_scratch_faults(item: Item, plan: Schedule) -> list[str]:
+    if item.scratch is None or plan.buffers[item.scratch].kind == "temporary":
+        return []
+    return [f"'{item.op}' works in buffer {item.scratch}, which is no temporary one"]
+
+
+def _scratch_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
+    """A collective has the scratch that the steps need to which it is lowered, on any rank."""
+    needed = packing(plan.collective(item, mesh)).scratch_bytes
+    found = _kind_of_scratch_faults(item, plan)
+    if needed > (room := _room(item, plan)):
+        found.append(f"'{item.label}' has {room} bytes of scratch, but needs {needed}")
+    return found
+
+
+def _signatures(item: Item, plan: Schedule) -> Iterator[str]:
+    """What is wrong with the types of the regions' arguments and results."""
+    inputs, outputs = ([plan.buffers[n].type for n in numbers] for numbers in (item.inputs, item.outputs))
+    steps = [[[region.buffers[n].type for n in side if 0 <= n < len(region.buffers)] for side in (region.inputs, region.outputs)]
+             for region in item.regions]  # fmt: skip
+    if item.op == "while":
+        wanted = [(inputs, [TensorType((), "i1")]), (inputs, outputs)]
+        if inputs[: len(outputs)] != outputs:
+            yield "what it carries is not what it gives"
+    else:
+        wanted = [(inputs[1:], outputs)] * len(item.regions)
+        chooses = {"if": "i1"}.get(item.op, "i32")
+        if inputs[:1] != [TensorType((), chooses)]:
+            yield f"a scalar of type {chooses} must choose"
+    count = {"while": 2, "if": 2}.get(item.op, max(1, len(steps)))
+    if len(steps) != count:
+        yield f"it has {len(steps)} regions"
+    for number, (have, want) in enumerate(zip(steps, wanted, strict=False)):
+        if (have[0], have[1]) != want:
+            yield f"region {number} does not take and give what it should"
+    if type(item.attrs.get("trips", 1)) is not int or item.times < 1:
+        yield f"it cannot run {item.times!r} times"
+
+
+def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
+    """Attributes and local types make sense on this mesh."""
+    inputs, outputs = ([Value(plan.buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
+    for name in ROOT_ATTRS:  # where a program computes one, partition has written that out
+        place = item.attrs.get(name)
+        if isinstance(place, tuple) and None in place:
+            return [f"'{item.op}': {name} is known at run time only"]
+    if item.op == "recv" and "destination" not in item.attrs:
+        return ["'recv': it does not say who receives"]
+    try:
+        faults = verify_node(Node(item.op, inputs, outputs, dict(item.attrs)), mesh)
+        if not faults and item.op in BETWEEN_MESHES:
+            return _between_faults(item, inputs, outputs, mesh)
+        if not faults and item.op in TRANSFERS:
+            return _transfer_faults(item, [inputs[0].type, outputs[0].type], mesh)
+    except ShardingError as error:
+        return [f"'{item.op}': {error.diagnostics[0].message}"]
+    return [fault.message for fault in faults]
+
+
+def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> list[str]:
+    """Both ends of a transfer are shardings of the same tensor, with these types as shards."""
+    shape = tuple(item.attrs["shape"])
+    if item.op == "update_halo":
+        after = item.attrs["sharding"]
+        before = after if types[0] == types[1] else replace(after, halo=())
+        ends = {"sharding without halo": before, "sharding": after}
+    else:
+        ends = {name: item.attrs[name] for name in ("source", "target")}
+    for (name, sharding), kind in zip(ends.items(), types, strict=True):
+        if wrong := sharding.faults(shape, mesh):
+            return [f"'{item.op}': {name}: {fault.message}" for fault in wrong]
+        if sharding.local_shape(shape, mesh) != kind.shape:
+            return [f"'{item.op}': {name} {sharding} of shape {list(shape)} does not give shards of type {kind}"]
+    source, target = ends.values()
+    if summand_axes(source, target, mesh) is None:
+        return [f"'{item.op}': from {source} to {target} it would have to reduce"]
+    return []
+
+
+def _between_faults(item: Item, inputs: Sequence[Value], outputs: Sequence[Value], mesh: Mesh) -> list[str]:
+    """Both ends of a transfer between meshes are shardings of its tensor, and this side's shards have its type."""
+    sends = item.op == "transfer_send"
+    if not all(isinstance(item.attrs.get(name), Sharding) for name in ("source", "target")):
+        return [f"'{item.op}': it does not say how the value lies on both meshes"]
+    ends = Ends.of(item.op, item.attrs, mesh)
+    if faults := ends.faults():
+        return [f"'{item.op}': {fault}" for fault in faults]
+    kind, sharding = (inputs[0].type, ends.source) if sends else (outputs[0].type, ends.target)
+    if sharding.local_shape(ends.shape, mesh) != kind.shape:
+        return [f"'{item.op}': {sharding} of shape {list(ends.shape)} does not give shards of type {kind}"]
+    return []
+
+
+def _kernel_faults(item: Item, plan: Schedule) -> list[str]:
+    """The kernel exists and its body takes and gives what the buffers hold."""
+    body = plan.kernels.get(item.kernel)
+    if body is None:
+        return [f"kernel '{item.kernel}' does not exist"]
+    for what, numbers, values in (("inputs", item.inputs, body.inputs), ("results", item.outputs, body.outputs)):
+        if len(numbers) != len(values):  # asked first: a forged kernel may take much, and be launched often
+            return [f"kernel '{item.kernel}' has {len(values)} {what}, but gets buffers for {len(numbers)}"]
+        for place, (number, value) in enumerate(zip(numbers, values, strict=True)):
+            if (have := plan.buffers[number].type) != value.type:
+                return [f"kernel '{item.kernel}': number {place} of its {what} is {value.type}, but gets {have}"]
+    return []

@@ -1,0 +1,223 @@
+"""From a program on several meshes to one program per mesh, with a pair of transfers where a value crosses.
+
+Before:  %h = dot_general %x, %w (on @a)   %y = tanh %h (on @b)
+After:   @a: %h = dot_general %x, %w, %t = transfer_send %h to @b       @b: %h = transfer_recv from @a, %y = tanh %h
+
+A value crosses once for every mesh that uses it. Transfers stand in program order in all parts, and each takes the
+turn that the one before leaves, so that no pass can put them into different orders on two meshes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from meshgen.codegen.unroll import unroll
+from meshgen.errors import Diagnostic, Location, ShardingError
+from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
+from meshgen.ir.op_names import ANNOTATIONS
+from meshgen.ir.parts import joined, on_mesh, without_meshes
+from meshgen.ir.regions import captured, rewired_graph
+from meshgen.mesh import Mesh
+from meshgen.ops.types.sharding import TURN
+from meshgen.sharding.multi_mesh.place import CROSSING, Places, first_named, is_on_several, place, unknown_meshes
+from meshgen.spec import Sharding
+
+
+def split_meshes(module: Module) -> Module:
+    """The module in parts, one per mesh in order of declaration; one that is on a single mesh stays as it is.
+
+    Raises ShardingError: MG0209 for what cannot be placed on a mesh, MG0201 where the size of a mesh is unknown.
+    """
+    if module.parts or module.stage not in ("import", "materialize"):
+        return module
+    module = _on_used(module) if module.stage == "import" else module
+    if len(module.meshes) < 2:
+        return module
+    unknown = [mesh for mesh in module.meshes if not mesh.is_static]
+    if unknown:
+        named = first_named(module)
+        faults = [
+            Diagnostic("MG0201", f"@{m.name} is {m}: a size is unknown", named.get(m.name), (), _sizes_hint(m))
+            for m in unknown
+        ]
+        raise ShardingError(*faults)
+    module = unroll(module, partial(is_on_several, meshes=module.meshes))
+    writer = _Writer(module, place(module))
+    writer.write()
+    if writer.faults:
+        raise ShardingError(*writer.faults)
+    return joined(module, [part.module() for part in writer.parts.values()])
+
+
+def _on_used(module: Module) -> Module:
+    """A user's program without meshes that nothing is put on; on a single mesh, shardings do not name it."""
+    named = first_named(module)
+    if unknown := list(unknown_meshes(module)):
+        raise ShardingError(*unknown)
+    used = tuple(mesh for mesh in module.meshes if mesh.name in named)
+    if len(used) > 1:
+        return replace(module, mesh=used[0], meshes=used)
+    module = replace(module, mesh=next(iter(used), module.mesh), meshes=())
+    if not any(named):
+        return module
+    ins, outs = ([wish and _here(wish) for wish in side] for side in (module.in_annotations, module.out_annotations))
+    return replace(module, graph=without_meshes(module.graph, module.mesh), in_annotations=ins, out_annotations=outs)
+
+
+def _sizes_hint(mesh: Mesh) -> str:
+    sizes = ",".join(f"{axis.name}=4" for axis in mesh.axes if axis.size is None)
+    return f"a program on several meshes needs the sizes of all of them; give for example --mesh {mesh.name}:{sizes}"
+
+
+class _Part:
+    """The program of one mesh as it grows."""
+
+    def __init__(self, whole: Module, mesh: Mesh) -> None:
+        self.whole, self.mesh = whole, mesh
+        self.graph = Graph(whole.graph.name)
+        self.here: dict[Value, Value] = {}  # what stands for a value of the whole program
+        self.inputs: list[int] = []
+        self.outputs: list[int] = []
+        self.turn: list[Value] = []  # what the last transfer left
+
+    def module(self) -> Module:
+        ins, outs = self.whole.in_annotations, self.whole.out_annotations
+        return Module(
+            self.mesh,
+            self.graph,
+            self.whole.stage,
+            self.mesh.name,
+            [_here(ins[n]) if n < len(ins) else None for n in self.inputs],
+            [_here(outs[n]) if n < len(outs) else None for n in self.outputs],
+            in_shardings=_lists(self.graph.inputs),
+            out_shardings=_lists(self.graph.outputs),
+            attrs={**self.whole.attrs, "inputs": self.inputs, "outputs": self.outputs},
+            meshes=(self.mesh, *(mesh for mesh in self.whole.meshes if mesh is not self.mesh)),
+            donations=self._donations(),
+        )
+
+    def _donations(self) -> dict[int, int | None]:
+        """The donated inputs that are here; none of them is overwritten by an output of another mesh."""
+        here = {number: place for place, number in enumerate(self.outputs)}
+        donated = self.whole.donations
+        return {
+            place: here.get(output) if (output := donated[number]) is not None else None
+            for place, number in enumerate(self.inputs)
+            if number in donated
+        }
+
+
+def _lists(values: Sequence[Value]) -> list[Sharding]:
+    """How values lie, where the program says it of them."""
+    return [value.sharding for value in values if value.sharding]
+
+
+def _bare(value: Value) -> Value:
+    return replace(value, sharding=value.sharding and replace(value.sharding, mesh=""))
+
+
+def _here(wish: Annotation | None) -> Annotation | None:
+    return wish and replace(wish, sharding=replace(wish.sharding, mesh=""))
+
+
+class _Writer:
+    """Writes all parts in one walk."""
+
+    def __init__(self, module: Module, places: Places) -> None:
+        self.module, self.places = module, places
+        self.parts = {mesh.name: _Part(module, mesh) for mesh in module.meshes}
+        self.makers = module.graph.producers()
+        self.channel = 0
+        self.groups: dict[int, str] = {}  # where the first member of each sharding group is
+        self.faults: list[Diagnostic] = []
+
+    def write(self) -> None:
+        graph, places = self.module.graph, self.places
+        for number, value in enumerate(graph.inputs):
+            part = self.parts[places.home[value]]
+            part.here[value] = _bare(value)
+            part.graph.inputs.append(part.here[value])
+            part.inputs.append(number)
+        for node in graph.nodes:
+            if node in places.nodes:
+                part = self.parts[places.nodes[node]]
+                self._check_group(node, part)
+                self._copy(node, part)
+        wishes = [*self.module.out_annotations, *[None] * len(graph.outputs)]
+        for number, value in enumerate(graph.outputs):
+            wish = wishes[number]
+            home = (wish.sharding.mesh if wish else "") or places.home.get(value, self.module.meshes[0].name)
+            part = self.parts[home]
+            part.outputs.append(number)
+            part.graph.outputs.append(self._use(value, part, f"output {number} is on @{home}", value.loc))
+
+    def _copy(self, node: Node, part: _Part) -> None:
+        if node.op in CROSSING and self.places.home[node.operands[0]] != part.mesh.name:
+            self._cross(node.operands[0], part, "it is permuted there", node.loc, node)
+            return
+        user = self._user(node, part)
+        operands = [self._use(value, part, user, node.loc) for value in node.operands]
+        results = [_bare(result) for result in node.results]
+        around = {value: self._use(value, part, user, node.loc) for value in captured(node)}
+        regions = tuple(rewired_graph(region, around) for region in node.regions)
+        node = replace(node, regions=regions)
+        part.graph.nodes.append(replace(on_mesh(node, part.mesh), operands=operands, results=results))
+        part.here.update(zip(node.results, results, strict=True))
+
+    def _check_group(self, node: Node, part: _Part) -> None:
+        """A fault where members of a sharding group are on several meshes."""
+        if node.op != "sharding_group":
+            return
+        first = self.groups.setdefault(node.attrs["group"], part.mesh.name)
+        if first != part.mesh.name:
+            message = f"members of sharding group {node.attrs['group']} are on @{first} and on @{part.mesh.name}"
+            self.faults.append(Diagnostic("MG0209", message, node.loc, hint="use a group for each mesh"))
+
+    def _user(self, node: Node, part: _Part) -> str:
+        """Why a node is in a part, for people."""
+        if node.op in ANNOTATIONS:
+            return f"an annotation puts it on @{part.mesh.name}"
+        name = f" '{node.results[0].name}'" if node.results and node.results[0].name else ""
+        reason = self.places.why.get(node, "")
+        return f"{node.op}{name} is on @{part.mesh.name}" + (f" ({reason})" if reason else "")
+
+    def _use(self, value: Value, part: _Part, user: str, loc: Location | None) -> Value:
+        """What stands for a value in a part: itself, a copy of how it is made, or what is received."""
+        if value not in part.here:
+            if value in self.places.free:
+                self._copy(self.makers[value], part)
+            elif 0 in value.type.shape:  # there is nothing to send
+                self._empty(value, part)
+            else:
+                self._cross(value, part, user, loc)
+        return part.here[value]
+
+    def _empty(self, value: Value, part: _Part) -> None:
+        nothing = np.zeros(value.type.sizes, value.type.numpy_dtype)
+        part.here[value] = part.graph.add("constant", [], [value.type], {"value": nothing}, name=value.name).result
+
+    def _cross(self, value: Value, part: _Part, user: str, loc: Location | None, move: Node | None = None) -> None:
+        """The two sides of a transfer; `move` is the node that asks for it in a program with collectives."""
+        home = self.parts[self.places.home[value]]
+        maker = self.makers.get(value)
+        name = f"'{value.name}'" if value.name else f"the result of {maker.op}" if maker else "an input"
+        why = f"{name} is on @{home.mesh.name}, {user}"
+        attrs = {"channel": self.channel, "shape": value.type.sizes, "why": why}
+        result = value if move is None else move.result
+        if move is not None:
+            attrs |= {name: replace(move.attrs[name], mesh="") for name in ("source", "target")}
+        elif self.module.stage == "materialize":
+            self.faults.append(Diagnostic("MG0209", why, loc, (), "write a permute to a type that is on that mesh"))
+        self.channel += 1
+        to, back = {**attrs, "peer": part.mesh}, {**attrs, "peer": home.mesh}
+        sent = home.graph.add("transfer_send", [home.here[value], *home.turn], [TURN], to, loc=loc)
+        got = part.graph.add("transfer_recv", part.turn, [value.type, TURN], back, loc=loc)
+        got.results[0] = part.here[result] = replace(_bare(result), name=value.name or result.name)
+        if move is not None:
+            sent.result.sharding = got.results[1].sharding = Sharding(())
+        got.results[1].name = ""
+        home.turn, part.turn = [sent.result], [got.results[1]]

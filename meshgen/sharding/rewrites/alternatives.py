@@ -1,0 +1,89 @@
+"""Equal programs that may move less: propagation solves them too and takes the cheapest.
+
+`slice(dot(x, w))` equals `dot(x, slice(w))` where the cut dim comes from w alone. A fused projection (q, k and v,
+or gate and up, in one weight) whose columns are sharded would exchange activations to take its parts apart;
+cutting the weight exchanges rows of the weight instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.regions import captured
+from meshgen.sharding.rewrites.bodies import everywhere
+from meshgen.sharding.rewrites.inner_products import inner_products
+from meshgen.sharding.rewrites.joins_last import joins_last
+from meshgen.sharding.rewrites.slices_of_joins import slices_of_joins
+from meshgen.sharding.rewrites.slices_of_pads import slices_of_pads
+
+
+def alternatives(module: Module) -> list[Module]:
+    """Programs that compute the same as `module` (itself left out), to be weighed by their cost."""
+    found: list[Module] = []
+    whole = module.graph
+    for rewrite in _REWRITES:
+        if graph := rewrite(module.graph):
+            found.append(replace(module, graph=graph))
+        whole = rewrite(whole) or whole
+    return found if len(found) < 2 else [*found, replace(module, graph=whole)]
+
+
+def slices_before_dots(graph: Graph) -> Graph | None:
+    """Before: `slice (dot %x, %w)`.   After: `dot %x, (slice %w)`. None where no dot is cut along a dim of one operand."""
+    uses, outputs = graph.uses(), {*graph.outputs, *(value for node in graph.nodes for value in captured(node))}
+    moved: dict[Value, tuple[int, int]] = {}  # result of a dot -> (operand, dim) that its slices cut
+    for node in graph.nodes:
+        is_free = node.op == "dot_general" and "sharding_option" not in node.attrs and node.result not in outputs
+        if is_free and (place := _cut_place(node, [user for user, _ in uses[node.result]])):
+            moved[node.result] = place
+    if not moved:
+        return None
+    producers = graph.producers()
+    return replace(graph, nodes=[made for node in graph.nodes for made in _rewritten(node, moved, producers)])
+
+
+def _cut_place(node: Node, users: list[Node]) -> tuple[int, int] | None:
+    """The operand and its dim that at least two slices, the only users, cut; None if there is none."""
+    if len(users) < 2 or any(user.op != "slice" for user in users):
+        return None
+    cuts = [_cut_dims(user) for user in users]
+    if len(cuts[0]) != 1 or any(cut != cuts[0] for cut in cuts):
+        return None
+    (dim,), attrs = cuts[0], node.attrs
+    free = [
+        (number, d)
+        for number, side in enumerate(("lhs", "rhs"))
+        for d in range(node.operands[number].type.rank)
+        if d not in attrs[f"{side}_batch"] and d not in attrs[f"{side}_contract"]
+    ]
+    batch = len(attrs["lhs_batch"])
+    return free[dim - batch] if dim >= batch else None
+
+
+def _cut_dims(node: Node) -> list[int]:
+    attrs, shape = node.attrs, node.operands[0].type.shape
+    parts = zip(attrs["start"], attrs["limit"], attrs["stride"], shape, strict=True)
+    return [d for d, (start, limit, stride, size) in enumerate(parts) if (start, limit, stride) != (0, size, 1)]
+
+
+def _rewritten(node: Node, moved: dict[Value, tuple[int, int]], producers: dict[Value, Node]) -> list[Node]:
+    if node.op == "dot_general" and node.result in moved:
+        return []
+    if node.op != "slice" or node.operands[0] not in moved:
+        return [node]
+    dot = producers[node.operands[0]]
+    operand, dim = moved[dot.result]
+    (cut,) = _cut_dims(node)
+    whole = dot.operands[operand]
+    attrs = {"start": [0] * whole.type.rank, "limit": list(whole.type.sizes), "stride": [1] * whole.type.rank}
+    for name in attrs:
+        attrs[name][dim] = node.attrs[name][cut]
+    shape = [node.result.type.shape[cut] if d == dim else size for d, size in enumerate(whole.type.shape)]
+    part = Value(whole.type.with_shape(shape), node.result.name and f"v{node.result.name}_operand", loc=node.loc)
+    sliced = Node("slice", [whole], [part], {name: tuple(rows) for name, rows in attrs.items()}, node.loc)
+    operands = [part if number == operand else value for number, value in enumerate(dot.operands)]
+    return [sliced, Node("dot_general", operands, [node.result], dict(dot.attrs), dot.loc)]
+
+
+_REWRITES = (inner_products, *map(everywhere, (joins_last, slices_of_pads, slices_of_joins, slices_before_dots)))

@@ -1,0 +1,32 @@
+"""Bodies of loops and branches are rewritten with the graph around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from meshgen.ir.graph import Graph, Node
+from meshgen.ir.op_names import CONTROL
+
+Rewrite = Callable[[Graph], Graph | None]
+
+
+def in_bodies(graph: Graph, rewrite: Rewrite) -> Graph | None:
+    """The graph with the regions of its loops and branches rewritten; None where none was."""
+    changed: dict[Node, Node] = {}
+    for node in graph.nodes:
+        found = [rewrite(region) for region in node.regions] if node.op in CONTROL else []
+        if any(found):
+            regions = tuple(new or old for new, old in zip(found, node.regions, strict=True))
+            changed[node] = replace(node, regions=regions)
+    return replace(graph, nodes=[changed.get(node, node) for node in graph.nodes]) if changed else None
+
+
+def everywhere(rewrite: Rewrite) -> Rewrite:
+    """The rewrite of a graph and, before it, of the bodies in it."""
+
+    def rewritten(graph: Graph) -> Graph | None:
+        inner = in_bodies(graph, rewritten)
+        return rewrite(inner or graph) or inner
+
+    return rewritten

@@ -1,0 +1,58 @@
+"""What a solved program costs once it is planned to the end: equal programs, and ways to cut axes, are compared by it.
+
+The estimates of single axes do not add up to that where axes are cut in different ways: two halves of an axis reduce
+in two steps on paper and in one in the plan. Latencies are left out, as in propagation: bytes decide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from meshgen.ir.graph import Module
+from meshgen.mesh import NETWORK_BYTES_PER_SECOND, Mesh
+from meshgen.sharding.analyze import CollectiveRecord, analyze
+from meshgen.sharding.materialize import materialize
+from meshgen.sharding.multi_mesh.crossings import alone
+from meshgen.sharding.optimize import optimize, optimize_local
+from meshgen.sharding.partition import partition
+
+# Both are estimates: a rewritten program must be cheaper by more than they err for programs so much alike.
+WORTH_REWRITING = 0.97  # another program is taken only if its estimated time is below this part of the user's,
+MORE_DOTS, MORE_ROWS = 1.05, 3.0  # or that on links is, and there is no more work than this
+CHOOSING = ("concatenate", "select")  # whose work is left out: rows are chosen by masks in either, and fused away
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Time on links, and of one device's work: of its dots, and of all else."""
+
+    links: float
+    dots: float
+    rows: float
+
+    @property
+    def total(self) -> float:
+        return self.links + self.dots + self.rows
+
+    def __lt__(self, other: Seconds) -> bool:
+        return (self.total, self.links) < (other.total, other.links)
+
+    def is_worth(self, first: Seconds) -> bool:
+        """Whether to leave the user's program, which takes `first`, for one that takes this."""
+        if self.total < WORTH_REWRITING * first.total:
+            return True
+        is_work = self.dots <= MORE_DOTS * first.dots and self.rows <= MORE_ROWS * first.rows
+        return is_work and self.links < WORTH_REWRITING * first.links
+
+
+def planned_seconds(propagated: Module) -> float:
+    """Time on the links of all collectives of a program (stage propagate) at the end of partition."""
+    local = optimize_local(partition(optimize(materialize(alone(propagated)))))
+    return sum(_seconds(record, module_mesh=local.mesh) for record in analyze(local).collectives)
+
+
+def _seconds(record: CollectiveRecord, module_mesh: Mesh) -> float:
+    if not record.ring_bytes:
+        return 0.0
+    links = (module_mesh.axis(axis).bandwidth for axis in record.axes)
+    return record.ring_bytes * record.times / min(links, default=NETWORK_BYTES_PER_SECOND)  # else it leaves the mesh

@@ -1,0 +1,1 @@
+"""Sizes of tensors that are unknown until load."""

@@ -1,0 +1,91 @@
+"""Tensor dims of one program that must be equally long, and the sizes that are known of them.
+
+A value whose size no operand says (a constant spread over an unknown dim) has that of what it is combined with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.op_names import ANNOTATIONS, CONTROL
+from meshgen.ir.regions import all_nodes
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import with_trait
+
+Place = tuple[Value, int]
+_ALIKE = with_trait(Trait.ELEMENTWISE) | {*ANNOTATIONS, "bitcast_convert", "dynamic_update_slice"}
+
+
+@dataclass
+class Ties:
+    """Classes of dims; `parents` leads to the first of each, `sizes` is by that."""
+
+    parents: dict[Place, Place] = field(default_factory=dict[Place, Place])
+    sizes: dict[Place, int] = field(default_factory=dict[Place, int])
+
+    def first(self, place: Place) -> Place:
+        """The dim that stands for the class of a dim."""
+        while (above := self.parents.get(place, place)) != place:
+            place = above
+        return place
+
+    def learn(self, value: Value, kind: TensorType) -> None:
+        """Note the sizes that are known of a value of the program."""
+        for dim, size in enumerate(kind.shape):
+            if size is not None:
+                self.sizes.setdefault(self.first((value, dim)), size)
+
+    def completed(self, value: Value, kind: TensorType) -> TensorType:
+        """The type with sizes from other dims of the same class."""
+        pairs = enumerate(kind.shape)
+        return kind.with_shape(self.sizes.get(self.first((value, d))) if size is None else size for d, size in pairs)
+
+
+def ties_of(graph: Graph) -> Ties:
+    """The classes of a graph's open dims, those of its regions included."""
+    ties = Ties()
+    for node in all_nodes(graph):
+        for left, right in _pairs(node):
+            a, b = ties.first(left), ties.first(right)
+            if a != b:
+                ties.parents[b] = a
+    return ties
+
+
+def _pairs(node: Node) -> Iterator[tuple[Place, Place]]:
+    if node.op in _ALIKE:
+        whole = node.operands[:1] if node.op == "dynamic_update_slice" else node.operands
+        for operand in whole:
+            yield from _same(operand, node.results[0])
+    elif node.op == "broadcast_in_dim":
+        operand = node.operands[0]
+        for dim, target in enumerate(node.attrs["dims"]):
+            if operand.type.shape[dim] != 1:
+                yield (operand, dim), (node.results[0], target)
+    elif node.op == "transpose":
+        for target, dim in enumerate(node.attrs["perm"]):
+            yield (node.operands[0], dim), (node.results[0], target)
+    elif node.op in CONTROL:
+        yield from _control_pairs(node)
+
+
+def _same(left: Value, right: Value) -> Iterator[tuple[Place, Place]]:
+    if left.type.rank == right.type.rank:
+        yield from (((left, dim), (right, dim)) for dim in range(left.type.rank))
+
+
+def _control_pairs(node: Node) -> Iterator[tuple[Place, Place]]:
+    """What goes in is what regions take, what they give is what comes out; a loop's condition gives neither."""
+    is_loop = node.op == "while"
+    given: Sequence[Value] = node.operands if is_loop else node.operands[1:]
+    for region in node.regions:
+        for outer, inner in zip(given, region.inputs, strict=False):
+            yield from _same(outer, inner)
+    for region in node.regions[1:] if is_loop else node.regions:
+        for inner, outer in zip(region.outputs, node.results, strict=False):
+            yield from _same(inner, outer)
+    if is_loop:
+        for start, end in zip(node.operands, node.results, strict=True):
+            yield from _same(start, end)

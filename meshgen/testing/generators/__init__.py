@@ -1,0 +1,25 @@
+"""The vocabulary of the generated programs: one function per kind of op, which appends to the graph where it can."""
+
+from collections.abc import Callable
+
+from meshgen.testing.generators import (
+    collectives,
+    contraction,
+    control,
+    elementwise,
+    linalg,
+    lookup,
+    movement,
+    patterns,
+    repeated,
+    windows,
+)
+from meshgen.testing.generators.writer import ODD, OPEN, USUAL, WIDE, Variety, Writer
+
+OPS: tuple[Callable[[Writer], None], ...] = (
+    *elementwise.OPS, *movement.OPS, *contraction.OPS, *lookup.OPS, *windows.OPS, *control.OPS,
+    *collectives.OPS, *patterns.OPS, *linalg.OPS,
+)  # fmt: skip
+ODD_OPS: tuple[Callable[[Writer], None], ...] = (*OPS, *repeated.OPS, *repeated.OPS)
+
+__all__ = ["ODD", "ODD_OPS", "OPEN", "OPS", "USUAL", "WIDE", "Variety", "Writer"]

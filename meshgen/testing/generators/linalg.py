@@ -1,0 +1,80 @@
+"""Complex numbers, Fourier transforms and matrix factorisations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from meshgen.ir.graph import DTYPES, TensorType, Value
+from meshgen.testing.generators.writer import MAX_ELEMENTS, Writer, floats, has_type
+
+_COMPLEX = "c64"
+
+
+def make_complex(writer: Writer) -> None:
+    if value := writer.pick(has_type("f32", *(["f64"] if "c128" in writer.variety.more else []))):
+        _use(writer, writer.add("complex", [value, writer.partner(value)]))
+
+
+def of_complex(writer: Writer) -> None:
+    if value := writer.pick(has_type(_COMPLEX, *writer.variety.more)):
+        _use(writer, value)
+
+
+def _use(writer: Writer, value: Value) -> None:
+    """Its parts and its size, sums, products and functions."""
+    op = writer.one_of(("real", "imag", "abs", "negate", "add", "subtract", "multiply", "tanh", "exponential"))
+    operands = [value, writer.partner(value)] if op in ("add", "subtract", "multiply") else [value]
+    writer.add(op, operands, rounds=op == "multiply")
+
+
+def transform(writer: Writer) -> None:
+    """A Fourier transform of the last one or two dims, there or back."""
+    if value := writer.pick(
+        has_type("f32", _COMPLEX, *(["f64"] if writer.variety.more else []), *writer.variety.more, rank=1)
+    ):
+        sizes = value.type.sizes
+        count = min(len(sizes), writer.integer(1, 3))
+        kind = "RFFT" if floats(value) else writer.one_of(("FFT", "IFFT", "IRFFT"))
+        length = sizes[-count:]
+        if kind == "IRFFT":
+            length = (*length[:-1], max(1, 2 * (length[-1] - 1)))
+        if math.prod(sizes[:-count]) * math.prod(length) <= MAX_ELEMENTS:
+            writer.add("fft", [value], None, {"kind": kind, "length": tuple(length)}, rounds=True)
+
+
+def _matrix(writer: Writer, shape: tuple[int, ...], dtype: str) -> Value:
+    """Symmetric matrices with a large diagonal: positive definite."""
+    size = shape[-1]
+    small = writer.rng.uniform(-1, 1, shape)
+    array = (small + np.swapaxes(small, -1, -2)) / 2 + (size + 1) * np.eye(size)
+    return writer.add("constant", [], TensorType(shape, dtype), {"value": array.astype(DTYPES[dtype])})
+
+
+_ROUTINES = (("getrf", ""), ("geqrf", ""), ("syevd", "mode=V uplo=L"), ("gesdd", "mode=S"), ("gehrd", ""))
+
+
+def factorise(writer: Writer) -> None:
+    """Factors of a matrix for each row of some value; each matrix gets the same ones wherever it is."""
+    size, batch = writer.integer(1, 7), writer.shape(writer.integer(0, 2))
+    matrix = _matrix(writer, (*batch, size, size), "f32")
+    if writer.chance(0.5):
+        writer.add("cholesky", [matrix], None, {"lower": writer.chance(0.5)}, rounds=True)
+        return
+    routine, options = writer.one_of(_ROUTINES)
+    writer.add("lapack", [matrix], None, {"routine": routine, "options": options}, rounds=True)
+
+
+def solve(writer: Writer) -> None:
+    """A triangular system, from the left or the right."""
+    if value := writer.pick(has_type("f32", rank=2, most=3)):
+        left = writer.chance(0.5)
+        size = value.type.sizes[-2 if left else -1]
+        matrix = _matrix(writer, (*value.type.sizes[:-2], size, size), "f32")
+        attrs = {"left_side": left, "lower": writer.chance(0.5), "unit_diagonal": False,
+                 "transpose_a": writer.one_of(("NO_TRANSPOSE", "TRANSPOSE"))}  # fmt: skip
+        writer.add("triangular_solve", [matrix, value], None, attrs, rounds=True)
+
+
+OPS = (make_complex, of_complex, of_complex, transform, factorise, solve)

@@ -1,0 +1,135 @@
+"""Ops that take one value in several places, each of which may need it otherwise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.testing.generators.bodies import DEEPEST, depth_of
+from meshgen.testing.generators.writer import MAX_ELEMENTS, Writer, binary_body, floats, has_type, rounded
+
+_PRECISION = ("DEFAULT", "DEFAULT")
+_SCALAR = TensorType((), "i32")
+
+
+def product(writer: Writer) -> None:
+    """A value times itself: any dims of equal size are contracted with each other, or batches."""
+    if value := writer.pick(writer.sums(rank=1, most=3)):
+        sizes, rank = value.type.sizes, value.type.rank
+        left, right = writer.order(rank), writer.order(rank)
+        pairs = [(a, b) for a, b in zip(left, right, strict=True) if sizes[a] == sizes[b]]
+        batch = [pair for pair in pairs if writer.chance(0.3)]
+        contract = [pair for pair in pairs if pair not in batch and writer.chance(0.7)]
+        shared = math.prod(sizes[a] for a, _ in (*batch, *contract))
+        if (value.type.size // max(shared, 1)) ** 2 * shared > MAX_ELEMENTS:
+            return
+        attrs = {
+            "lhs_batch": tuple(a for a, _ in batch), "rhs_batch": tuple(b for _, b in batch),
+            "lhs_contract": tuple(a for a, _ in contract), "rhs_contract": tuple(b for _, b in contract), "precision": _PRECISION,
+        }  # fmt: skip
+        writer.add("dot_general", [value, value], None, attrs, rounds=rounded(value))
+
+
+def joined(writer: Writer) -> None:
+    if value := writer.pick(lambda v: v.type.rank > 0 and v.type.size < MAX_ELEMENTS // 3, empty=True):
+        parts = [value, value, writer.partner(value)][: writer.integer(2, 4)]
+        writer.add("concatenate", parts, None, {"dim": writer.integer(0, value.type.rank)})
+
+
+def chosen(writer: Writer) -> None:
+    """A mask by itself, or a value whether it is chosen or not; bounds that are the value."""
+    if value := writer.pick(has_type("i1", *writer.variety.reals, *writer.variety.wholes), exact=True, empty=True):
+        if value.type.dtype == "i1":
+            writer.add("select", [value, value, writer.partner(value)])
+        elif writer.chance(0.5):
+            mask = writer.add("compare", [value, value], None, {"direction": "GE", "compare_type": ""})
+            writer.add("select", [mask, value, value])
+        else:
+            writer.add("clamp", [value, value, writer.partner(value, exact=True)])
+
+
+def padded(writer: Writer) -> None:
+    """A number between its own copies; rows written over themselves, at places that are equal."""
+    if value := writer.pick(writer.sums(rank=1, most=3)):
+        place = writer.new_input(_SCALAR)
+        writer.add("dynamic_update_slice", [value, value, *([place] * value.type.rank)])
+        window = tuple(writer.integer(1, size + 1) for size in value.type.sizes)
+        writer.add("dynamic_slice", [value, *([place] * value.type.rank)], None, {"slice_sizes": window})
+
+
+def scattered(writer: Writer) -> None:
+    """Rows of a value added to its own rows, at places that it holds itself or others."""
+    if value := writer.pick(has_type("i32", *writer.variety.reals, rank=2, most=2)):
+        rows, _ = value.type.sizes
+        places = writer.new_input(TensorType((rows, 1), "i32"))
+        attrs = {
+            "update_window_dims": (1,), "inserted_window_dims": (0,), "input_batching_dims": (),
+            "scatter_indices_batching_dims": (), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1,
+            "indices_are_sorted": False, "unique_indices": False,
+        }  # fmt: skip
+        body = binary_body("add", value.type.dtype)
+        writer.add("scatter", [value, places, value], None, attrs, regions=(body,), rounds=floats(value))
+
+
+def looked_up(writer: Writer) -> None:
+    """A table of numbers, looked up at the places that it holds."""
+    if value := writer.pick(has_type("i32", rank=2, most=2)):
+        rows, width = value.type.sizes
+        attrs = {
+            "offset_dims": (1,), "collapsed_slice_dims": (0,), "operand_batching_dims": (), "start_indices_batching_dims": (),
+            "start_index_map": (0,), "index_vector_dim": 1, "slice_sizes": (1, width), "indices_are_sorted": False,
+        }  # fmt: skip
+        if width == 1 and rows:
+            writer.add("gather", [value, value], None, attrs)
+
+
+def sorted_by_itself(writer: Writer) -> None:
+    if value := writer.pick(writer.numbers(rank=1), exact=True, empty=True):
+        body = binary_body("compare", value.type.dtype, {"direction": "LT", "compare_type": ""}, pairs=2)
+        attrs = {"dim": writer.integer(0, value.type.rank), "is_stable": True}
+        writer.add("sort", [value, value], None, attrs, regions=(body,))
+
+
+def carried(writer: Writer) -> None:
+    """A loop that carries one value twice, adds one copy to the other and exchanges them; a branch that is given it twice."""
+    if depth_of(writer) < DEEPEST and (value := writer.pick(writer.sums(), empty=True)):
+        names = [Value(value.type, "a"), Value(value.type, "b")]
+        if writer.chance(0.4):
+            bodies = [Graph(f"branch{n}", [Value(v.type, v.name) for v in names]) for n in range(2)]
+            for body, op in zip(bodies, ("add", "subtract"), strict=True):
+                body.outputs = [body.add(op, body.inputs, [value.type]).result]
+            _append(writer, "if", [writer.new_input(TensorType((), "i1")), value, value], [value.type], tuple(bodies))
+            return
+        condition, body = (
+            Graph(n, [Value(_SCALAR, "i"), *(Value(v.type, v.name) for v in names)]) for n in ("while", "do")
+        )
+        for graph in (condition, body):
+            graph.add("constant", [], [_SCALAR], {"value": _number(2 if graph is condition else 1)})
+        less = {"direction": "LT", "compare_type": ""}
+        tested = condition.add(
+            "compare", [condition.inputs[0], condition.nodes[0].result], [TensorType((), "i1")], less
+        )
+        condition.outputs = [tested.result]
+        i, a, b = body.inputs
+        following = body.add("add", [i, body.nodes[0].result], [_SCALAR]).result
+        body.outputs = [following, b, body.add("add", [a, b], [value.type]).result]
+        kinds = [_SCALAR, value.type, value.type]
+        _append(writer, "while", [writer.scalar(0, "i32"), value, value], kinds, (condition, body))
+
+
+def _number(value: int) -> np.ndarray[Any, Any]:
+    return np.array(value, np.int32)
+
+
+def _append(
+    writer: Writer, op: str, operands: list[Value], kinds: list[TensorType], regions: tuple[Graph, ...]
+) -> None:
+    results = [Value(kind, f"v{len(writer.graph.nodes)}_{i}") for i, kind in enumerate(kinds)]
+    writer.graph.nodes.append(Node(op, operands, results, {}, None, None, regions))
+    writer.values.append(results[-1])
+
+
+OPS = (product, product, product, joined, chosen, padded, scattered, looked_up, sorted_by_itself, carried)

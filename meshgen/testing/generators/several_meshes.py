@@ -1,0 +1,95 @@
+"""A random program over a second mesh as well: some of its annotations go there, and options follow their ops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
+from meshgen.mesh import Mesh, make_mesh
+from meshgen.sharding.multi_mesh.place import place
+from meshgen.spec import Sharding
+from meshgen.testing.generators.shardings import random_mesh, random_option, random_wish
+from meshgen.testing.generators.writer import Writer
+
+_NEXT_NAME = dict(zip("xyzw", "stuv", strict=True))
+
+
+def on_two_meshes(module: Module, rng: np.random.Generator) -> Module:
+    """The program at stage import with each annotation on its mesh, now @a, or as another one on @b.
+
+    @b has a size and axes of its own; some of these have names of axes of @a. Either may be the first.
+    """
+    spreading = _Spreading(module, rng)
+    spreading.annotate()
+    spreading.choose_options()
+    return spreading.module
+
+
+class _Spreading:
+    def __init__(self, module: Module, rng: np.random.Generator) -> None:
+        self.own = replace(module.mesh, name="a")
+        self.writer = Writer(rng, _other_mesh(rng))
+        meshes = (self.own, self.writer.mesh) if self.writer.chance(0.5) else (self.writer.mesh, self.own)
+        self.module = replace(module, mesh=meshes[0], meshes=meshes)
+
+    def annotate(self) -> None:
+        graph = self.module.graph
+        wishes = dict[str, list[Annotation | None]]()
+        for side, values in (("in_annotations", graph.inputs), ("out_annotations", graph.outputs)):
+            pairs = zip(getattr(self.module, side), values, strict=True)
+            wishes[side] = [wish and self._placed(wish, value) for wish, value in pairs]
+        for node in graph.nodes:
+            if node.op == "annotate":
+                attrs = node.attrs
+                wish = self._placed(Annotation(attrs["sharding"], attrs["required"], attrs["open_dims"]), node.result)
+                attrs |= {"sharding": wish.sharding, "required": wish.required, "open_dims": wish.open_dims}
+            else:
+                _stay(node, self.own)
+        self.module = replace(self.module, **wishes)
+
+    def _placed(self, wish: Annotation, value: Value) -> Annotation:
+        mesh = self.own
+        if self.writer.chance(0.5):
+            mesh = self.writer.mesh
+            wish = random_wish(self.writer, mesh, value)
+        return replace(wish, sharding=replace(wish.sharding, mesh=mesh.name))
+
+    def choose_options(self) -> None:
+        """Options of ops that are on the second mesh are over its axes."""
+        places, second = place(self.module), self.writer.mesh
+        for node in self.module.graph.nodes:
+            if "sharding_option" not in node.attrs:
+                continue
+            if node not in places.nodes:  # made on every mesh that uses it
+                del node.attrs["sharding_option"]
+            elif places.nodes[node] == second.name:
+                node.attrs["sharding_option"] = random_option(self.writer, second, node)
+
+
+def _other_mesh(rng: np.random.Generator) -> Mesh:
+    mesh = random_mesh(rng)
+    names = {name: name if rng.random() < 0.3 else _NEXT_NAME[name] for name in mesh.names}
+    return make_mesh({names[axis.name]: axis.size for axis in mesh.axes}, "b")
+
+
+def _stay(node: Node, mesh: Mesh) -> None:
+    """Parts that are written per device are over the mesh they were written for, nested ones too."""
+    node.attrs = {name: _over(value, mesh) for name, value in node.attrs.items()}
+    for region in node.regions:
+        _stay_in(region, mesh)
+
+
+def _stay_in(region: Graph, mesh: Mesh) -> None:
+    for node in region.nodes:
+        _stay(node, mesh)
+
+
+def _over(value: Any, mesh: Mesh) -> Any:
+    if isinstance(value, Sharding):
+        return replace(value, mesh=mesh.name)
+    if isinstance(value, tuple) and any(isinstance(each, Sharding) for each in value):
+        return tuple(_over(each, mesh) for each in value)
+    return value

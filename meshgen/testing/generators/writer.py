@@ -1,0 +1,213 @@
+"""A random graph that grows op by op.
+
+Ops whose result jumps (compare, sort, floor) only see values that every partition computes to the same bits: those
+that no sum across devices went into.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from meshgen.ir.graph import DTYPES, Graph, TensorType, Value, is_float, is_inexact
+from meshgen.ir.symbols import Dim
+from meshgen.mesh import Mesh
+from meshgen.ops.types.inference import infer_types
+
+MAX_SIZE = 13
+MAX_ELEMENTS = 4096
+_DTYPES = (*["f32"] * 8, "bf16", "bf16", *["i32"] * 3, "i1", "i1", "f16", "f64", "i8", "ui8", "i64", "ui32")
+INTEGERS = ("i32", "i64", "i8", "ui8", "ui32")
+NUMBERS = ("f32", "bf16", "f16", "f64", *INTEGERS)
+Accept = Callable[[Value], bool]
+
+
+@dataclass(frozen=True)
+class Variety:
+    """What a program's inputs may be.
+
+    Attributes:
+        dtypes: element types of inputs, frequent ones several times.
+        reals, wholes: those that ops take which work on few.
+        more: element types that only some ops take: those that copy, add and multiply.
+        empty: how often a dim has no rows.
+        twice: how often an op takes a value again instead of another one.
+        axes, sizes, devices: how many axes a mesh has at most, what their sizes may be, and how many devices it has at most.
+        cuts: whether shardings cut an axis in any way, so that the parts of two need not nest.
+        named: how often a dim of an input has a name, so that what is computed from it can follow another size.
+    """
+
+    dtypes: tuple[str, ...] = _DTYPES
+    reals: tuple[str, ...] = ("f32",)
+    wholes: tuple[str, ...] = ("i32",)
+    more: tuple[str, ...] = ()
+    empty: float = 0.0
+    twice: float = 0.0
+    axes: int = 4
+    sizes: tuple[int, ...] = (1, 2, 2, 2, 3, 4, 5, 6, 8)
+    devices: int = 8
+    cuts: bool = False
+    named: float = 0.0
+
+
+USUAL = Variety()
+WIDE = Variety(
+    dtypes=(*_DTYPES[-9:], "f32", "f16", "bf16", "f64", "i32", "i1", "i16", "ui16", "ui64"),
+    reals=("f32", "f64", "f16", "bf16"),
+    wholes=(*INTEGERS, "i16", "ui16", "ui64"),
+    empty=0.06,
+)
+OPEN = Variety(named=0.6)
+ODD = Variety(
+    dtypes=(*["f32"] * 5, *["f64"] * 3, *["c64"] * 3, *["c128"] * 3, *["i32"] * 4, "i1", "bf16", "i64", "ui8"),
+    reals=("f32", "f64"),
+    more=("c64", "c128"),
+    twice=0.4,
+    axes=6,
+    sizes=(1, 1, 2, 2, 2, 3, 4, 6, 6, 8, 12, 12),
+    devices=12,
+    cuts=True,
+)
+
+
+@dataclass
+class Writer:
+    """A graph under construction, for a mesh, of the ops that `ops` append.
+
+    `exact` holds the values with the same bits however they are partitioned.
+    """
+
+    rng: np.random.Generator
+    mesh: Mesh
+    ops: Sequence[Callable[[Any], None]] = ()
+    graph: Graph = field(default_factory=lambda: Graph("main"))
+    values: list[Value] = field(default_factory=list[Value])
+    exact: list[Value] = field(default_factory=list[Value])
+    variety: Variety = USUAL
+
+    def integer(self, low: int, high: int) -> int:
+        return int(self.rng.integers(low, high))
+
+    def chance(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+    def one_of(self, options: Sequence[Any]) -> Any:
+        return options[self.integer(0, len(options))]
+
+    def order(self, count: int) -> list[int]:
+        """The numbers below `count` in any order."""
+        return [int(number) for number in self.rng.permutation(count)]
+
+    def shape(self, rank: int) -> tuple[int, ...]:
+        sizes = [self.integer(1, MAX_SIZE + 1) for _ in range(rank)]
+        while math.prod(sizes) > MAX_ELEMENTS // 4:
+            sizes[sizes.index(max(sizes))] //= 2
+        if self.variety.empty:
+            sizes = [0 if self.chance(self.variety.empty) else size for size in sizes]
+        return tuple(sizes)
+
+    def _named(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape with names for some of its sizes."""
+        if not self.variety.named:
+            return shape
+        start = f"n{len(self.graph.inputs)}_"
+        return tuple(Dim.named(f"{start}{d}", n) if self.chance(self.variety.named) else n for d, n in enumerate(shape))
+
+    def new_input(self, kind: TensorType | None = None) -> Value:
+        kind = kind or TensorType(self._named(self.shape(self.integer(0, 5))), self.one_of(self.variety.dtypes))
+        value = Value(kind, f"arg{len(self.graph.inputs)}")
+        self.graph.inputs.append(value)
+        self.exact.append(value)
+        self.values.append(value)
+        return value
+
+    def pick(self, accept: Accept = lambda value: True, *, exact: bool = False, empty: bool = False) -> Value | None:
+        """One of the values that fit, late ones more often: chains more than bushes. `empty`: without elements too."""
+        known = self.exact if exact else self.values
+        fitting = [value for value in known if (empty or value.type.size) and accept(value)]
+        return fitting[max(self.integer(0, len(fitting)), self.integer(0, len(fitting)))] if fitting else None
+
+    def reals(self, *, rank: int = 0, most: int = 9) -> Accept:
+        """As `has_type`, for the floats that most ops take."""
+        return has_type(*self.variety.reals, rank=rank, most=most)
+
+    def numbers(self, *, rank: int = 0, most: int = 9) -> Accept:
+        """As `reals`, and integers."""
+        return has_type(*self.variety.reals, *self.variety.wholes, rank=rank, most=most)
+
+    def sums(self, *, rank: int = 0, most: int = 9) -> Accept:
+        """As `numbers`, and what can only be added and multiplied: complex numbers."""
+        variety = self.variety
+        return has_type(*variety.reals, *variety.wholes, *variety.more, rank=rank, most=most)
+
+    def partner(self, value: Value, *, exact: bool = False) -> Value:
+        """Another operand of the same type: one that exists, the value itself included, or a new input."""
+        if self.variety.twice and self.chance(self.variety.twice):
+            return value
+        alike = [v for v in (self.exact if exact else self.values) if v.type == value.type]
+        return self.one_of(alike) if alike and self.chance(0.7) else self.new_input(value.type)
+
+    def add(self, op: str, operands: list[Value], kind: TensorType | None = None, attrs: Mapping[str, Any] | None = None,
+            *, regions: tuple[Graph, ...] = (), rounds: bool = False) -> Value:  # fmt: skip
+        """Append an op and return its first result.
+
+        Args:
+            kind: type of the only result; left out where the operands determine the types.
+            rounds: the last bits of its results depend on how devices share the work.
+        """
+        types = [kind] if kind else infer_types(op, attrs or {}, [v.type for v in operands], regions)
+        assert types, f"'{op}' needs its result type"
+        name = f"v{len(self.graph.nodes)}"
+        node = self.graph.add(op, operands, types, dict(attrs or {}), name=name)
+        node.regions = regions
+        self.values += node.results
+        if not rounds and all(v in self.exact for v in operands):
+            self.exact += node.results
+        return node.results[0]
+
+    def scalar(self, value: float, dtype: str) -> Value:
+        return self.add("constant", [], TensorType((), dtype), {"value": np.array(value, DTYPES[dtype])})
+
+    def constant(self, kind: TensorType) -> Value:
+        """Small numbers above 0, all the same or not."""
+        shape = kind.sizes if self.chance(0.5) else (1,) * kind.rank
+        value = np.asarray(self.rng.integers(1, 5, shape)).astype(DTYPES[kind.dtype])
+        return self.add("constant", [], kind, {"value": np.broadcast_to(value, kind.sizes)})
+
+
+def has_type(*dtypes: str, rank: int = 0, most: int = 9) -> Accept:
+    """Values of these element types (none named: of any) and of rank `rank` to `most`."""
+    return lambda value: rank <= value.type.rank <= most and (not dtypes or value.type.dtype in dtypes)
+
+
+def lowest(dtype: str) -> int:
+    """Below all numbers of a program, or as low as there are any."""
+    return 0 if dtype.startswith("ui") else -100
+
+
+def floats(value: Value) -> bool:
+    return is_float(value.type.dtype)
+
+
+def rounded(value: Value) -> bool:
+    """Whether sums and products of such numbers are rounded."""
+    return is_inexact(value.type.dtype)
+
+
+def changed(sizes: Sequence[int], dim: int, size: int) -> tuple[int, ...]:
+    """The sizes with that of one dim replaced."""
+    return (*sizes[:dim], size, *sizes[dim + 1 :])
+
+
+def binary_body(op: str, dtype: str, attrs: Mapping[str, Any] | None = None, pairs: int = 1) -> Graph:
+    """A region of one op on its first two inputs; `pairs` of inputs in all."""
+    kind = TensorType((), dtype)
+    body = Graph("body", [Value(kind, f"{side}{i}") for i in range(pairs) for side in "ab"])
+    types = infer_types(op, attrs or {}, [kind, kind])
+    assert types, f"'{op}' has a type"
+    body.outputs = [body.add(op, body.inputs[:2], types, dict(attrs or {})).result]
+    return body

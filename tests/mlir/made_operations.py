@@ -1,0 +1,270 @@
+"""Operations made up from what is said of them: operands, results, regions and properties of the right number and kind, of any types.
+
+Most mean nothing and are refused; none may be an internal error.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from xdsl.dialects import builtin, func
+from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    OpDef,
+    OperandDef,
+    OptPropertyDef,
+    ResultDef,
+)
+from xdsl.printer import Printer
+
+import meshgen.mlir.module  # noqa: F401  # pyright: ignore[reportUnusedImport]  # registers the importer of calls
+from meshgen.mlir.families import dialects
+from meshgen.mlir.operation_signature import KINDS, Body, Count, Letters, Property, Signature
+from meshgen.mlir.operation_signatures import SIGNATURES
+from meshgen.mlir.parser import TextParser
+from meshgen.mlir.registries import DIALECTS, IMPORTERS
+from meshgen.mlir.stablehlo.attributes import integers
+from tests.mlir.every_op import NAMES as PROGRAMS
+from tests.mlir.every_op import program
+
+T = TypeVar("T")
+Groups = Sequence[tuple[str, OperandDef | ResultDef]]
+_DATA = Path(__file__).parents[1] / "data"
+CLASSES: dict[str, type[Operation]] = {
+    each.name: each for dialect in (*DIALECTS, func.Func) for each in dialect.operations
+}
+NAMES = sorted(IMPORTERS)
+TYPES = tuple(
+    TextParser(dialects(), text, "-").parse_type()
+    for text in (
+        "tensor<4x6xf32>", "tensor<6x6xf32>", "tensor<4x6xi32>", "tensor<4x6xi1>", "tensor<6xf32>", "tensor<f32>", "tensor<i1>",
+        "tensor<2xi64>", "tensor<1x4x4x2xf32>", "tensor<2x2x2x3xf32>", "tensor<2x3x4xf32>", "tensor<?x6xf32>", "tensor<0x6xf32>",
+        "tensor<4x6xi8>", "tensor<3x2xindex>", "tensor<4xcomplex<f32>>", "f32", "i32", "i1", "index",
+    )
+)  # fmt: skip
+_LISTS = ([], [0], [1], [0, 1], [1, 1], [2, 2], [1, 0], [1, 2, 3], [0, 0, 0, 0], [1, 1, 1, 1], [-1, 2], [0] * 6)
+_TERMINATORS = {"scf": "scf.yield", "tosa": "tosa.yield", "tensor": "tensor.yield", "linalg": "linalg.yield", "sdy": "sdy.return"}  # fmt: skip
+_SEGMENTS = "operandSegmentSizes"
+
+
+def numbers(entries: Sequence[int]) -> Attribute:
+    """`array<i64: ...>`"""
+    return builtin.DenseArrayBase.from_list(builtin.i64, list(entries))
+
+
+def definition(name: str) -> OpDef:
+    """What xDSL knows of an operation."""
+    found = CLASSES[name]
+    assert issubclass(found, IRDLOperation)
+    return found.get_irdl_definition()
+
+
+def signature_of(name: str) -> Signature:
+    """The operation's line; where it has none, its definition leaves nothing open."""
+    if name in SIGNATURES:
+        return SIGNATURES[name]
+    known = definition(name)
+    return Signature.read(f"{len(known.operands)} -> {len(known.results)}")
+
+
+def is_open(name: str) -> bool:
+    """Whether the definition does not say how many operands, results and regions an operation has."""
+    known = definition(name)
+    is_fixed = all(type(each) is OperandDef for _, each in known.operands)
+    is_fixed &= all(type(each) is ResultDef for _, each in known.results)
+    return not is_fixed or bool(known.regions)
+
+
+def is_taken(groups: Groups, number: int, kind: Attribute) -> bool:
+    """Whether an operand or result of this type may have this number, if each group but the last has one."""
+    if not groups:
+        return True
+    constraint = groups[min(number, len(groups) - 1)][1].constr
+    return constraint.verifies([kind])
+
+
+@functools.cache
+def seen() -> dict[str, list[Attribute]]:
+    """Properties of the operations of sound programs, by name."""
+    found: dict[str, list[Attribute]] = {}
+    for text in (*map(program, PROGRAMS), *(path.read_text() for path in sorted(_DATA.rglob("*.mlir")))):
+        for operation in TextParser(dialects(), text, "-").parse_module().walk():
+            for key, attribute in operation.properties.items():
+                found.setdefault(key, []).append(attribute)
+    return found
+
+
+class Maker:
+    """Makes operations up, by a seeded generator."""
+
+    def __init__(self, *seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.block = Block(arg_types=TYPES)
+        self.function = func.FuncOp("main", (TYPES, ()), Region(self.block))
+        self.module = builtin.ModuleOp([self.function])
+        self.first = self.pick([None, *self.block.args])  # what most operands are
+        self.likeness = self.pick((0.6, 0.8, 1.0))
+
+    def pick(self, choices: Sequence[T]) -> T:
+        return choices[int(self.rng.integers(len(choices)))]
+
+    def values(self, count: int, others: Sequence[SSAValue] = (), groups: Groups = ()) -> list[SSAValue]:
+        """Values, most of them of one type, if the definition takes them."""
+        known = [*self.block.args, *others]
+        first, found = self.first or self.pick(known), list[SSAValue]()
+        for number in range(count):
+            fitting = [value for value in known if is_taken(groups, number, value.type)] or known
+            found.append(first if first in fitting and self.rng.random() < self.likeness else self.pick(fitting))
+        return found
+
+    def types(self, count: int, like: Sequence[SSAValue], groups: Groups = ()) -> list[Attribute]:
+        found: list[Attribute] = []
+        for number in range(count):
+            fitting = [kind for kind in TYPES if is_taken(groups, number, kind)] or TYPES
+            near = [value.type for value in like if value.type in fitting]
+            found.append(self.pick(near if near and self.rng.random() < self.likeness else fitting))
+        return found
+
+    def count(self, count: Count, letters: Letters) -> int:
+        """So many; letters that stand for no number yet get one."""
+        for letter, _ in count.factors:
+            letters.setdefault(letter, int(self.rng.integers(3)))
+        most = count.least + 2 if count.most is None else count.most
+        return int(self.rng.integers(count.least, most + 1)) + sum(f * letters[x] for x, f in count.factors)
+
+    def attribute(self, kind: str, length: int | None) -> Attribute:
+        lists = [each for each in _LISTS if length is None or len(each) == length] or [[0] * (length or 0)]
+        entries = [int(n) for n in self.rng.permutation(self.pick(lists))]
+        size = 2 if length is None else length
+        made: dict[str, Callable[[], Attribute]] = {
+            "integer": lambda: builtin.IntegerAttr(int(self.rng.integers(-2, 4)), 64),
+            "number": lambda: builtin.FloatAttr(1.5, 32) if self.rng.random() < 0.5 else builtin.IntegerAttr(2, 32),
+            "flag": lambda: builtin.IntegerAttr(int(self.rng.integers(2)), 1),
+            "unit": builtin.UnitAttr,
+            "string": lambda: builtin.StringAttr(self.pick(("add", "arith.addf", "eq", "olt", "to_nearest_even", "?"))),
+            "symbol": lambda: builtin.SymbolRefAttr("m"),
+            "type": lambda: builtin.f32,
+            "elements": lambda: TextParser(dialects(), "dense<[1, 2]> : tensor<2xi32>", "-").parse_attribute(),
+            "array": lambda: builtin.ArrayAttr([builtin.UnitAttr()]),
+            "integers": lambda: numbers(entries),
+            "open": lambda: numbers(entries),
+            "counts": lambda: builtin.DenseArrayBase.from_list(builtin.i32, [abs(n) for n in entries]),
+            "map": lambda: builtin.AffineMapAttr(self.map(max(1, size), 1)),
+            "maps": lambda: builtin.ArrayAttr([builtin.AffineMapAttr(self.map(2)) for _ in range(size)]),
+            "any": lambda: self.attribute(self.pick([each for each in KINDS if each != "any"]), None),
+        }
+        return made[kind]() if kind in made else builtin.StringAttr(kind)
+
+    def map(self, dims: int, least: int = 0) -> AffineMap:
+        loops = [AffineExpr.dimension(int(d)) for d in self.rng.permutation(dims)]
+        return AffineMap(dims, 0, tuple(loops[: int(self.rng.integers(least, dims + 1))]))
+
+    def properties(self, name: str, signature: Signature, letters: Letters) -> dict[str, Attribute]:
+        found: dict[str, Attribute] = {}
+        for each in signature.properties:
+            if each.kinds == ("open",) and each.length is not None:
+                sizes, count = integers(found.get(each.name)), self.count(each.length, letters)
+                found[each.name] = numbers([DYNAMIC_INDEX] * count + list(sizes[count:]))
+            elif not each.is_optional or self.rng.random() < 0.3:
+                found[each.name] = self.property(each, letters)
+        for key, known in definition(name).properties.items():
+            if key in found or (isinstance(known, OptPropertyDef) and self.rng.random() < 0.5):
+                continue
+            candidates = [*seen().get(key, ()), *(self.attribute(kind, None) for kind in KINDS)]
+            fitting = [each for each in candidates if known.constr.verifies(each)]
+            if fitting and not any(each.name == key for each in signature.properties):
+                found[key] = self.pick(fitting[:4])
+        return found
+
+    def property(self, each: Property, letters: Letters) -> Attribute:
+        kind = self.pick(each.kinds)
+        if "." in kind:
+            return next(found for found in seen()[each.name] if found.name == kind)
+        return self.attribute(kind, None if each.length is None else self.count(each.length, letters))
+
+    def region(self, name: str, number: int, body: Body, letters: Letters) -> Region:
+        block = Block(arg_types=self.types(self.count(body.takes, letters), []))
+        ends = self.values(self.count(body.gives, letters) if body.gives else 0, block.args)
+        end = _TERMINATORS.get(name.partition(".")[0], "stablehlo.return")
+        special = {
+            ("scf.while", 0): "scf.condition",
+            ("scf.reduce", number): "scf.reduce.return",
+            ("scf.parallel", 0): "scf.reduce",
+        }
+        if name == "scf.forall":
+            block.add_op(CLASSES["scf.forall.in_parallel"].create(regions=[Region(Block())]))
+        elif body.gives is not None:
+            end = special.get((name, number), end)
+            regions = (
+                [self.region("scf.reduce", 0, SIGNATURES["scf.reduce"].regions[0], {}) for _ in ends]
+                if end == "scf.reduce"
+                else []
+            )
+            block.add_op(CLASSES[end].create(operands=ends, regions=regions))
+        return Region(block)
+
+    def operation(self, name: str) -> Operation:
+        """An operation of as many of everything as its signature says."""
+        signature, letters = signature_of(name), Letters()
+        (results,) = (self.count(count, letters) for count in signature.results.counts)
+        segments = [self.count(count, letters) for count in signature.operands.counts]
+        operands = self.values(sum(segments), groups=definition(name).operands)
+        properties = self.properties(name, signature, letters)
+        if len(segments) == 1 and any(isinstance(each, AttrSizedOperandSegments) for each in definition(name).options):
+            segments = self.segments(name, len(operands))
+        if len(segments) > 1:
+            properties[_SEGMENTS] = builtin.DenseArrayBase.from_list(builtin.i32, segments)
+        regions = [
+            self.region(name, number, body, letters)
+            for number, body in enumerate(signature.regions)
+            for _ in range(
+                1
+                if body.repeat in ("", "+")
+                else letters[body.repeat]
+                if body.repeat.isalpha()
+                else int(self.rng.integers(2))
+            )
+        ]
+        return CLASSES[name].create(
+            operands=operands,
+            result_types=self.types(results, operands, definition(name).results),
+            properties=properties,
+            regions=regions,
+        )
+
+    def segments(self, name: str, count: int) -> list[int]:
+        """As many operands in each group of the definition as it needs, and the rest in the last one."""
+        sizes = [1 if type(each) is OperandDef else 0 for _, each in definition(name).operands]
+        sizes[-1] += count - sum(sizes)
+        return sizes
+
+    def program(self, operation: Operation) -> str:
+        """The text of a function around an operation; what it gives is returned."""
+        self.block.add_op(operation)
+        self.block.add_op(func.ReturnOp(*operation.results))
+        self.function.properties["function_type"] = builtin.FunctionType.from_lists(TYPES, list(operation.result_types))
+        return printed(self.module)
+
+
+def printed(top: Operation) -> str:
+    """The generic form, which can say what the pretty form cannot, with a mesh for what names one."""
+    found = io.StringIO()
+    Printer(stream=found, print_generic_format=True).print_op(top)
+    mesh = '"sdy.mesh"() <{sym_name = "m", mesh = #sdy.mesh<["x"=2, "y"=2]>}> : () -> ()'
+    return found.getvalue().replace("({\n", f"({{\n  {mesh}\n", 1)
+
+
+def made(name: str, seed: int) -> str:
+    """A program of one operation that is made up."""
+    maker = Maker(seed, zlib.crc32(name.encode()))
+    return maker.program(maker.operation(name))

@@ -1,0 +1,125 @@
+"""StableHLO's constraints, each by a slip in a small valid program: refused with the place of the operation."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshgen.errors import ProgramError
+from meshgen.mlir.text import parse_text
+from tests.mlir.every_op import NAMES, program
+
+# Of a program of every_op.py: what is replaced by what, and what the message says.
+SLIPS: dict[str, tuple[str, list[tuple[str, str]], str]] = {
+    'a region that takes too much': ('reduce_region', [('%f: tensor<f32>):', '%f: tensor<f32>, %o: tensor<f32>):')], 'region 0 takes 3 arguments instead of 2'),
+    'a region of another type': ('reduce', [('(%e: tensor<f32>, %f: tensor<f32>):\n  %g = stablehlo.add %e, %f : tensor<f32>\n  stablehlo.return %g : tensor<f32>', '(%e: tensor<f64>, %f: tensor<f64>):\n  %g = stablehlo.add %e, %f : tensor<f64>\n  stablehlo.return %g : tensor<f64>')], r'region 0 takes \(f64\[\], f64\[\]\)'),
+    'a region that gives a tensor': ('reduce_region', [('stablehlo.return %h : tensor<f32>', '%o = stablehlo.broadcast_in_dim %h, dims = [] : (tensor<f32>) -> tensor<3xf32>\nstablehlo.return %o : tensor<3xf32>')], r'region 0 gives \(f32\[3\]\)'),
+    'a region that gives nothing': ('all_reduce', [('stablehlo.return %g : tensor<f32>', '"stablehlo.return"() : () -> ()')], 'region 0 gives 0 values instead of 1'),
+    'a scatter that gives nothing': ('reduce_scatter', [('stablehlo.return %g : tensor<f32>', '"stablehlo.return"() : () -> ()')], 'region 0 gives 0 values instead of 1'),
+    'results in another order': ('reduce_pair', [('stablehlo.return %g, %m : tensor<f32>, tensor<i32>', 'stablehlo.return %m, %g : tensor<i32>, tensor<f32>')], 'region 0 gives'),
+    'an initial value of another type': ('reduce_window', [('(%x, %z)', '(%x, %n)'), ('(tensor<4x6xf32>, tensor<f32>) ->', '(tensor<4x6xf32>, tensor<i32>) ->')], r'the initial value i32\[\] is no f32 scalar'),
+    'a choice that is no boolean': ('select_and_scatter', [('stablehlo.return %g : tensor<i1>', 'stablehlo.return %e : tensor<f32>')], r'region 0 gives \(f32\[\]\) instead of \(i1\[\]\)'),
+    'a map of two by a region of one': ('map', [('%e: tensor<f32>, %f: tensor<f32>', '%e: tensor<f32>'), ('multiply %e, %f', 'multiply %e, %e')], 'region 0 takes 1 arguments instead of 2'),
+    'a map to tensors': ('map', [('stablehlo.return %g : tensor<f32>', '%o = stablehlo.constant dense<1.0> : tensor<5xf32>\nstablehlo.return %o : tensor<5xf32>')], r'region 0 gives \(f32\[5\]\)'),
+    'a map over some dims': ('map', [('array<i64: 0, 1>', 'array<i64: 1>')], 'are not all 2 dims in order'),
+    'no feature groups': ('convolution', [('feature_group_count = 1', 'feature_group_count = 0')], 'has 0 feature and 1 batch groups'),
+    'no batch groups': ('convolution', [('batch_group_count = 1', 'batch_group_count = 0')], 'has 1 feature and 0 batch groups'),
+    'no batch groups of a dynamic one': ('dynamic_conv', [('batch_group_count = 1', 'batch_group_count = 0')], 'has 1 feature and 0 batch groups'),
+    'padding that is no pairs': ('convolution_padded', [('dense<[[1, 1], [0, 0]]> : tensor<2x2xi64>', 'dense<[1, 1, 0, 0]> : tensor<4xi64>')], 'padding is no list of pairs'),
+    'unsorted window dims': ('gather_batch', [('collapsed_slice_dims = [1]', 'collapsed_slice_dims = [1, 0]')], 'is not sorted|share dim'),
+    'offsets twice': ('gather', [('offset_dims = [1]', 'offset_dims = [1, 1]')], 'is not sorted'),
+    'a batch dim that is collapsed': ('gather_batch', [('collapsed_slice_dims = [1]', 'collapsed_slice_dims = [0]')], 'share dim 0'),
+    'a batch dim that is looked up': ('gather_batch', [('start_index_map = [1]', 'start_index_map = [0]')], 'share dim 0'),
+    'an index vector along a batch dim': ('gather_batch', [('start_indices_batching_dims = [0]', 'start_indices_batching_dims = [2]')], 'has index_vector_dim 2'),
+    'an index dim that is not there': ('gather', [('index_vector_dim = 1', 'index_vector_dim = 7')], r'index_vector_dim 7 is not in \[0, 2\]'),
+    'update dims twice': ('scatter', [('update_window_dims = [1]', 'update_window_dims = [1, 1]')], 'names a dim twice'),
+    'inserted dims out of range': ('scatter', [('inserted_window_dims = [0]', 'inserted_window_dims = [4]')], 'names dim 4'),
+    'a format without an exponent': ('reduce_precision', [('exponent_bits = 5', 'exponent_bits = 0')], 'exponent_bits is 0; it should be from 1'),
+    'a format with a negative mantissa': ('reduce_precision', [('mantissa_bits = 10', 'mantissa_bits = -1')], 'mantissa_bits is -1; it should be from 0'),
+    'one precision for two operands': ('dot_general', [('[#stablehlo<precision DEFAULT>, #stablehlo<precision HIGHEST>]', '[#stablehlo<precision DEFAULT>]')], '1 entries, not one for each of 2'),
+    'an unknown precision': ('dot_general', [('precision HIGHEST', 'precision BEST')], 'other words than DEFAULT, HIGH, HIGHEST'),
+    'precisions that are no list': ('dot_general', [('[#stablehlo<precision DEFAULT>, #stablehlo<precision HIGHEST>]', '3 : i64')], 'precision_config is 3 : i64'),
+    'sizes for another rank': ('dynamic_reshape', [('tensor<?x8xf32>', 'tensor<?x8x1xf32>')], 'has 2 sizes for 3 dims'),
+    'a dynamic dim out of range': ('get_dimension_size', [('dimension = 1', 'dimension = 2')], 'dimension 2 is no dim'),
+    'a size that is no i32': ('get_dimension_size', [('-> tensor<i32>', '-> tensor<i64>'), ('return %r : tensor<i32>', 'return %r : tensor<i64>')], r'the size is i64\[\], not i32\[\]'),
+    'lists of another length': ('dynamic_pad', [('%r = ', '%q = stablehlo.constant dense<1> : tensor<3xi32>\n%r = '), ('%x, %z, %t, %t, %t', '%x, %z, %q, %t, %t'), ('tensor<f32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) ->', 'tensor<f32>, tensor<3xi32>, tensor<2xi32>, tensor<2xi32>) ->')], 'has 3 sizes for 2 dims'),
+    'groups that are no matrix': ('all_gather', [('dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>', 'dense<[0, 1]> : tensor<2xi64>')], 'replica_groups is no matrix'),
+    'pairs of three': ('collective_permute', [('dense<[[0, 1], [1, 2]]> : tensor<2x2xi64>', 'dense<[[0, 1, 2]]> : tensor<1x3xi64>')], 'source_target_pairs is no list of pairs'),
+    'global ids without a channel': ('all_gather', [('handle = 1', 'handle = 0')], 'on a channel from 1 on'),
+    "a partition's number as a float": ('partition_id', [('%r = ', '%o = "stablehlo.partition_id"() : () -> tensor<f32>\n%r = ')], r'gives f32\[\], not ui32\[\]'),
+    'ends of another type': ('rng', [('%z, %z, %q', '%z, %n, %q'), ('(tensor<f32>, tensor<f32>, tensor<2xi64>)', '(tensor<f32>, tensor<i32>, tensor<2xi64>)')], 'the ends of the distribution are f32'),
+    'a tuple of something else': ('tuple', [('index = 0', 'index = 2')], 'there is no element 2 of 2'),
+    'statistics of another size': ('batch_norm_training', [('-> (tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>)', '-> (tensor<4x6xf32>, tensor<6xf32>, tensor<5xf32>)')], r'should be f32\[6\]'),
+    'a broadcast to something else': ('broadcast', [('broadcast_sizes = array<i64: 4>', 'broadcast_sizes = array<i64: 5>')], r'should be f32\[5,6\]'),
+    'a function of two': ('chlo.square', [('"chlo.square"(%x) : (tensor<4x6xf32>)', '"chlo.square"(%x, %x) : (tensor<4x6xf32>, tensor<4x6xf32>)')], 'has 2 operands instead of 1'),
+    'a written-out function of another type': ('chlo.square', [('-> tensor<4x6xf32>\nreturn %r : tensor<4x6xf32>', '-> tensor<4x6xf64>\nreturn %x : tensor<4x6xf32>')], r'the type is f64\[4,6\], but should be f32\[4,6\]'),
+    'start indices of two types': ('dynamic_slice', [('%r = ', '%o = stablehlo.constant dense<1> : tensor<i64>\n%r = '), ('%n, %n)', '%n, %o)'), ('tensor<i32>, tensor<i32>) ->', 'tensor<i32>, tensor<i64>) ->')], 'the operands have element types i32, i64'),
+    'a random number of sizes for another rank': ('rng', [('dense<[4, 6]> : tensor<2xi64>', 'dense<[4, 6, 1]> : tensor<3xi64>'), ('tensor<f32>, tensor<2xi64>)', 'tensor<f32>, tensor<3xi64>)')], 'is no list of 2 sizes'),
+    'a barrier that loses a value': ('optimization_barrier', [('%r, %q = ', '%r = '), ('-> (tensor<4x6xf32>, tensor<i32>)', '-> tensor<4x6xf32>')], 'has 2 operands instead of 1'),
+    'iterations over fewer values': ('dynamic_iota', [('tensor<?x?xi32>', 'tensor<?xi32>'), ('iota_dimension = 1', 'iota_dimension = 0')], 'has 2 sizes for 1 dims'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_programs_are_valid(name: str) -> None:
+    assert parse_text(program(name)).graph.outputs
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_slip_is_refused_where_it_stands(slip: str) -> None:
+    name, changes, message = SLIPS[slip]
+    text = program(name)
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    with pytest.raises(ProgramError, match=message) as caught:
+        parse_text(text, "m.mlir")
+    assert all(str(fault.loc).startswith("m.mlir:") for fault in caught.value.diagnostics)
+
+
+def main_of(body: str, result: str = "tensor<4xf32>", arguments: str = "%x: tensor<4xf32>") -> str:
+    return f"func.func @main({arguments}) -> {result} {{\n{body}\nreturn %r : {result}\n}}\n"
+
+
+OTHERS: dict[str, tuple[str, str]] = {
+    "a constant of open size": (main_of("%r = stablehlo.constant dense<1.0> : tensor<?xf32>", "tensor<?xf32>"), "known shape|open size"),
+    "a constant of open size in generic form": (main_of('%r = "stablehlo.constant"() <{value = dense<1.0> : tensor<4xf32>}> : () -> tensor<?xf32>', "tensor<?xf32>"), "open size"),
+    "windows of nothing": (
+        main_of('%r = "stablehlo.reduce_window"() <{window_dimensions = array<i64: 2>}> ({\n^bb0(%p: tensor<f32>, %q: tensor<f32>):\n%1 = stablehlo.add %p, %q : tensor<f32>\nstablehlo.return %1 : tensor<f32>\n}) : () -> tensor<4xf32>'),
+        "0 operands",
+    ),
+    "a use before its definition in dead code": (main_of("%a = stablehlo.tanh %b : tensor<4xf32>\n%b = stablehlo.tanh %x : tensor<4xf32>\n%r = stablehlo.tanh %x : tensor<4xf32>"), "operand 0 is used before it is defined"),
+    "a value that needs itself": (main_of("%a = stablehlo.add %a, %x : tensor<4xf32>\n%r = stablehlo.tanh %x : tensor<4xf32>"), "operand 0 is used before it is defined"),
+    "a value of another region": (
+        main_of('%p = stablehlo.constant dense<true> : tensor<i1>\n%0 = "stablehlo.if"(%p) ({\n%i = stablehlo.tanh %x : tensor<4xf32>\nstablehlo.return %i : tensor<4xf32>\n}, {\nstablehlo.return %x : tensor<4xf32>\n}) : (tensor<i1>) -> tensor<4xf32>\n%r = "stablehlo.abs"(%i) : (tensor<4xf32>) -> tensor<4xf32>'),
+        "MG0",
+    ),
+    "an unknown field of an algorithm": (
+        main_of("%r = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0], algorithm = <lhs_precision_type = f32, rhs_precision_type = f32, accumulation_type = f32, speed = 1> : (tensor<4xf32>, tensor<4xf32>) -> tensor<f32>", "tensor<f32>"),
+        "algorithm has no field speed",
+    ),
+    "an algorithm without operations": (
+        main_of("%r = stablehlo.dot_general %x, %x, contracting_dims = [0] x [0], algorithm = <lhs_precision_type = f32, rhs_precision_type = f99, accumulation_type = f32, num_primitive_operations = 0> : (tensor<4xf32>, tensor<4xf32>) -> tensor<f32>", "tensor<f32>"),
+        "rhs_precision_type is 'f99'(.|\n)*num_primitive_operations is 0",
+    ),
+    "zero points of nothing": (main_of('%r = "tosa.tanh"() : () -> tensor<4xf32>'), "has 0 operands instead of 1"),
+    "one operation with two results": (main_of('%r, %s = "arith.addf"(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)'), "has 2 results instead of 1"),
+    "a matmul with too many results": (
+        main_of('%r, %s = "linalg.matmul"(%a, %a, %a) <{operandSegmentSizes = array<i32: 2, 1>}> : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>)', "tensor<4x4xf32>", "%a: tensor<4x4xf32>"),
+        "has 2 results instead of 1",
+    ),
+    "groups of operands that are not there": (
+        main_of('%r = "linalg.matmul"(%a, %a, %a) <{operandSegmentSizes = array<i32: 2, 2>}> : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>', "tensor<4x4xf32>", "%a: tensor<4x4xf32>"),
+        "operandSegmentSizes",
+    ),
+    "an index beyond 64 bits": (main_of("%i = arith.constant 1180591620717411303424 : index\n%r = stablehlo.tanh %x : tensor<4xf32>"), "does not fit into 64 bits"),
+    "places of too many dims": (main_of('%r = "tensor.generate"() ({\n^bb0(%i: index, %j: index):\n%c = arith.constant 1.0 : f32\ntensor.yield %c : f32\n}) : () -> tensor<4xf32>'), "its body is not supported"),
+    "a cluster of 2^40 axes": ("mesh.cluster @m(rank = 1099511627776, dim_sizes = [2])\n" + main_of("%r = stablehlo.tanh %x : tensor<4xf32>"), "MG0201"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_it_is_refused(name: str) -> None:
+    text, message = OTHERS[name]
+    with pytest.raises(ProgramError, match=message) as caught:
+        parse_text(text, "m.mlir")
+    assert all(str(fault.loc).startswith("m.mlir:") for fault in caught.value.diagnostics)

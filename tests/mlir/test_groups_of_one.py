@@ -1,0 +1,51 @@
+"""Collectives in groups of one device: the identity on global tensors, and a program of each device where nothing else is said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from meshgen.api import plan
+from meshgen.errors import ProgramError
+from meshgen.mlir.text import parse_text
+
+KIND = "tensor<4x6xf32>"
+SUM = f"""%1 = "stablehlo.all_reduce"(%0) <{{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0], [1]]> : tensor<2x1xi64>, use_global_device_ids}}> ({{
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %s = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }}) : ({KIND}) -> {KIND}"""
+PERMUTED = f'%1 = "stablehlo.collective_permute"(%0) <{{source_target_pairs = dense<[[0, 0], [1, 1]]> : tensor<2x2xi64>}}> : ({KIND}) -> {KIND}'
+NOTHING = f'%1 = "stablehlo.collective_permute"(%0) <{{source_target_pairs = dense<> : tensor<0x2xi64>}}> : ({KIND}) -> {KIND}'
+X = np.arange(24, dtype=np.float32).reshape(4, 6)
+
+
+def program(collective: str, *, mesh: str = 'sdy.mesh @mesh = <["x"=1, "y"=2]>', wish: str = "") -> str:
+    return f"""module attributes {{mhlo.num_partitions = 2 : i32}} {{
+  {mesh}
+  func.func public @main(%a: {KIND}{wish}) -> {KIND} {{
+    %0 = stablehlo.negate %a : {KIND}
+    {collective}
+    return %1 : {KIND}
+  }}
+}}"""
+
+
+@pytest.mark.parametrize("wish", ["", ' {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>}'], ids=["plain", "split"])
+@pytest.mark.parametrize(("collective", "expected"), [(SUM, -X), (PERMUTED, -X), (NOTHING, 0 * X)], ids=["sum", "permute", "nothing"])  # fmt: skip
+def test_on_global_tensors_they_are_the_identity(collective: str, expected: np.ndarray, wish: str) -> None:
+    """What JAX lowers a `psum` or `ppermute` over a manual axis of size 1 to: no manual computation is left around it."""
+    executable = plan(program(collective, wish=wish), target="cpu")
+    np.testing.assert_array_equal(np.asarray(executable(X)), expected)
+    assert executable.comms.counts == {}
+
+
+def test_without_a_mesh_they_are_of_a_program_of_each_device() -> None:
+    assert parse_text(program(SUM, mesh="")).stage == "partition"
+
+
+def test_other_groups_in_an_annotated_program_are_refused() -> None:
+    wish = ' {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>}'
+    text = program(SUM.replace("dense<[[0], [1]]> : tensor<2x1xi64>", "dense<[[0, 1]]> : tensor<1x2xi64>"), wish=wish)
+    with pytest.raises(ProgramError, match="has collectives already"):
+        parse_text(text)

@@ -1,0 +1,70 @@
+"""Programs that a slip of the pen has made: a diagnostic with its place, never a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from meshgen.cli import main
+from meshgen.errors import MeshgenError
+from meshgen.mlir.text import parse_text
+from tests.mlir.every_op import NAMES, program
+from tests.mutants import checked
+from tests.mutator import mutant
+
+X = "func.func @main(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {"
+MUTANTS = {
+    "a declaration in a function": (f"{X}\nshard.grid @g(shape = 4)\nreturn %x : tensor<4x6xf32>\n}}", "MG0104", "does not stand in a function"),
+    "an operation in a module": (f"{X}\nreturn %x : tensor<4x6xf32>\n}}\n%c = stablehlo.constant dense<1.0> : tensor<f32>", "MG0104", "does not stand in a module"),
+    "fewer elements than the type has": (f"{X}\n%c = stablehlo.constant dense<[1, 2, ]> : tensor<3xi32>\nreturn %x : tensor<4x6xf32>\n}}", "MG0101", "2 elements for a type of 3"),
+    "an array of a type that there is not": (f"{X}\n%0 = stablehlo.negate %x {{n = array<i100: 2>}} : tensor<4x6xf32>\nreturn %0 : tensor<4x6xf32>\n}}", "MG0101", "i100"),
+    "a branch without a value": (
+        f"{X}\n%t = arith.constant true\n%0 = scf.if %t -> (tensor<4x6xf32>) {{\n%1 = math.exp %x : tensor<4x6xf32>\n}} else {{\nscf.yield %x : tensor<4x6xf32>\n}}\nreturn %0 : tensor<4x6xf32>\n}}",
+        "MG0104", "region 0 gives 0 values instead of 1",
+    ),
+    "a step that the loop defines": (
+        f"{X}\n%a = arith.constant 0 : index\n%b = arith.constant 4 : index\n%0 = scf.for %c = %a to %b step %c iter_args(%t = %x) -> (tensor<4x6xf32>) {{\nscf.yield %t : tensor<4x6xf32>\n}}\nreturn %0 : tensor<4x6xf32>\n}}",
+        "MG0104", "not defined where it is used",
+    ),
+    "an axis that is no number": (
+        'mesh.cluster @mesh0(rank = 2, dim_sizes = [2, 2])\nfunc.func @main(%x: tensor<4x6xf32>) -> tensor<8x6xf32> {\n'
+        "%0 = mesh.all_gather %x {mesh_axis = [[tensor<4xf32>], []]} : tensor<4x6xf32> -> tensor<8x6xf32>\nreturn %0 : tensor<8x6xf32>\n}",
+        "MG0202", "is not in",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_it_is_refused_with_its_place(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, code, message = MUTANTS[name]
+    file = tmp_path / "mutant.mlir"
+    file.write_text(text)
+    assert main(["check", str(file)]) == 1
+    error = capsys.readouterr().err
+    assert code in error and message in error and "mutant.mlir:" in error
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_slip_is_an_internal_error(name: str, tmp_path: Path) -> None:
+    """Mutants of a program for each operation, a few of many: `python -m tests.mutants` tries thousands."""
+    text, first = program(name), 100 * NAMES.index(name)
+    for seed in range(first, first + 4):
+        with contextlib.suppress(MeshgenError):
+            parse_text(mutant(text, seed))
+    code, said = checked(mutant(text, first + 4), tmp_path)
+    assert code in (0, 1, 3, 4), said  # 3: what is said to be replicated differs; 4: too large to check
+
+
+def test_mutants_are_reproducible_and_differ_from_the_program() -> None:
+    text = program("gather")
+    found = [mutant(text, seed) for seed in range(20)]
+    assert found == [mutant(text, seed) for seed in range(20)]
+    assert len(set(found)) > 15 and text not in found
+
+
+def test_a_pass_whose_stage_is_over_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    file = Path(__file__).parents[1] / "data" / "mlir" / "b11_summa.mlir"
+    assert main(["opt", str(file), "--passes", "propagate,materialize,partition,propagate"]) == 2
+    assert "comes after the pass 'propagate'" in capsys.readouterr().err

@@ -1,0 +1,146 @@
+"""What LLVM's dialects were called before: each program says the same as in today's words."""
+
+import pytest
+
+from meshgen.mlir.text import parse_text, print_text
+
+COLLECTIVES = """{mesh} @m(shape = 2x4)
+func.func @main(%a: tensor<4x8xf32>) -> (tensor<4x32xf32>, tensor<4x8xf64>, tensor<1x8xf32>, tensor<4x8xf32>) {{
+  %g = {d}.all_gather %a on @m {axes} = [1] gather_axis = 1 : tensor<4x8xf32> -> tensor<4x32xf32>
+  %r = {d}.all_reduce %a on @m {axes} = [1, 0] reduction = <max> : tensor<4x8xf32> -> tensor<4x8xf64>
+  %s = {d}.reduce_scatter %a on @m {axes} = [1] scatter_axis = 0 : tensor<4x8xf32> -> tensor<1x8xf32>
+  %t = {d}.all_to_all %a on @m {axes} = [0] split_axis = 0 concat_axis = 0 : tensor<4x8xf32> -> tensor<4x8xf32>
+  %b = {d}.broadcast %t on @m {axes} = [0] root = [1] : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %h = {d}.shift %b on @m {axes} = [1] shift_axis = 1 offset = 1 rotate : tensor<4x8xf32> -> tensor<4x8xf32>
+  return %g, %r, %s, %h : tensor<4x32xf32>, tensor<4x8xf64>, tensor<1x8xf32>, tensor<4x8xf32>
+}}"""
+QUERIES = """{mesh} @m(shape = 2x4)
+func.func @main(%a: tensor<8xi64>) -> tensor<4xi64> {{
+  %p:2 = {d}.process_multi_index on @m : index, index
+  %l = {d}.process_linear_index on @m : index
+  %n = {shape} @m axes = [1] : index
+  %t = tensor.from_elements %p#0, %p#1, %l, %n : tensor<4xindex>
+  %i = arith.index_cast %t : tensor<4xindex> to tensor<4xi64>
+  return %i : tensor<4xi64>
+}}"""
+ANNOTATED = """{mesh} @m(shape = 2x4)
+func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {{
+  %s = {d}.sharding @m split_axes = [[0], [1]] halo_sizes = [1, 1, 0, 1] : !{d}.sharding
+  %0 = {d}.shard %a to %s : tensor<8x8xf32>
+  %1 = math.exp %0 : tensor<8x8xf32>
+  %t = {d}.sharding @m split_axes = [[1]] : !{d}.sharding
+  %2 = {d}.shard %1 to %t annotate_for_users : tensor<8x8xf32>
+  %3 = math.tanh %2 : tensor<8x8xf32>
+  return %3 : tensor<8x8xf32>
+}}"""
+OLD = {"d": "mesh", "mesh": "mesh.mesh", "axes": "mesh_axes", "shape": "mesh.mesh_shape"}
+NEW = {"d": "shard", "mesh": "shard.grid", "axes": "grid_axes", "shape": "shard.grid_shape"}
+
+
+def says_what(text: str) -> str:
+    return print_text(parse_text(text))
+
+
+@pytest.mark.parametrize("program", [COLLECTIVES, QUERIES, ANNOTATED], ids=["collectives", "queries", "annotated"])
+def test_the_mesh_dialect_is_shard_under_another_name(program: str) -> None:
+    assert says_what(program.format(**OLD)) == says_what(program.format(**NEW))
+
+
+GENERIC = """"builtin.module"() ({{
+  "{mesh}"() {o}shape = array<i64: 2, 4>, sym_name = "m"{c} : () -> ()
+  "func.func"() ({{
+  ^bb0(%a: tensor<4x8xf32>):
+    %0 = "{d}.all_reduce"(%a) {o}{g} = @m, {axes} = array<i16: 1>, reduction = #{d}.partial<max>{c} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %1 = "{d}.all_gather"(%0) {o}{g} = @m, {axes} = array<i16: 0>, gather_axis = 1 : index{c} : (tensor<4x8xf32>) -> tensor<4x16xf32>
+    %2 = "{d}.shift"(%1) {o}{g} = @m, {axes} = array<i16: 1>, shift_axis = 1 : index, offset = 1 : i64, rotate{c} : (tensor<4x16xf32>) -> tensor<4x16xf32>
+    "func.return"(%2) : (tensor<4x16xf32>) -> ()
+  }}) {{function_type = (tensor<4x8xf32>) -> tensor<4x16xf32>, sym_name = "main"}} : () -> ()
+}}) : () -> ()"""
+GENERIC_ANNOTATED = """"builtin.module"() ({{
+  "{mesh}"() <{{shape = array<i64: 2, 4>, sym_name = "m"}}> : () -> ()
+  "func.func"() <{{function_type = (tensor<8x6xf32>) -> tensor<8x6xf32>, sym_name = "main"}}> ({{
+  ^bb0(%a: tensor<8x6xf32>):
+    %s = "{d}.sharding"() <{{{g} = @m, split_axes = #{d}.axisarray[[0]], operandSegmentSizes = array<i32: 0, 0>}}> : () -> !{d}.sharding
+    %0 = "{d}.shard"(%a, %s) : (tensor<8x6xf32>, !{d}.sharding) -> tensor<8x6xf32>
+    "func.return"(%0) : (tensor<8x6xf32>) -> ()
+  }}) : () -> ()
+}}) : () -> ()"""
+
+
+@pytest.mark.parametrize("brackets", [("{", "}"), ("<{", "}>")], ids=["attributes", "properties"])
+@pytest.mark.parametrize("program", [GENERIC, GENERIC_ANNOTATED], ids=["collectives", "annotated"])
+def test_the_mesh_dialect_in_generic_form_is_that_of_shard(program: str, brackets: tuple[str, str]) -> None:
+    around = dict(zip("oc", brackets, strict=True))
+    assert says_what(program.format(**OLD, **around, g="mesh")) == says_what(program.format(**NEW, **around, g="grid"))
+
+
+FIRST = """mesh.cluster @m(rank = 2, dim_sizes = {sizes})
+func.func @main(%a: tensor<8x16xf32>, %b: tensor<16x4xf32>) -> tensor<8x4xf32> {{
+  %0 = {first} : tensor<8x16xf32>
+  %1 = stablehlo.dot_general %0, %b, contracting_dims = [1] x [0] : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+  %2 = {second} : tensor<8x4xf32>
+  return %2 : tensor<8x4xf32>
+}}"""
+
+
+def test_annotations_that_hold_the_sharding_as_an_attribute() -> None:
+    first = FIRST.format(
+        sizes="2x4", first="mesh.shard %a to <@m, [[], [0]]> annotate_for_users",
+        second="mesh.shard %1 to <@m, [[1]], partial = sum[0]>",
+    )  # fmt: skip
+    rfc = FIRST.format(
+        sizes="[2, 4]", first="mesh.annotate %a {#mesh.shard<@m, [[], [0]]>, as_result = false}",
+        second="mesh.annotate %1 {#mesh.shard<@m, [[1], [], [0]]>}",
+    )  # fmt: skip
+    assert says_what(first) == says_what(rfc)
+
+
+def test_the_kind_of_a_partial_sum() -> None:
+    text = FIRST.format(
+        sizes="2x?", first="mesh.shard %a to <@m, [[0]]>", second="mesh.shard %1 to <@m, [[0]], partial = max[1]>"
+    )
+    module = parse_text(text)
+    assert "partial = max[1]" in print_text(module) and module.mesh.shape == (2, None)
+
+
+def test_tensor_pack_is_linalg_pack() -> None:
+    text = """func.func @main(%a: tensor<8x6xf32>) -> tensor<2x3x4x2xf32> {{
+  %e = tensor.empty() : tensor<2x3x4x2xf32>
+  %p = {d}.pack %a inner_dims_pos = [0, 1] inner_tiles = [4, 2] into %e : tensor<8x6xf32> -> tensor<2x3x4x2xf32>
+  return %p : tensor<2x3x4x2xf32>
+}}"""
+    assert says_what(text.format(d="tensor")) == says_what(text.format(d="linalg"))
+
+
+def test_steps_of_windows_as_vectors() -> None:
+    text = """func.func @main(%a: tensor<1x2x9x9xf32>, %w: tensor<4x2x3x3xf32>, %o: tensor<1x4x3x3xf32>) -> tensor<1x4x3x3xf32> {{
+  %c = linalg.conv_2d_nchw_fchw {{dilations = dense<2> : {v}<2xi64>, strides = dense<[2, 2]> : {v}<2xi64>}}
+    ins(%a, %w : tensor<1x2x9x9xf32>, tensor<4x2x3x3xf32>) outs(%o : tensor<1x4x3x3xf32>) -> tensor<1x4x3x3xf32>
+  return %c : tensor<1x4x3x3xf32>
+}}"""
+    assert says_what(text.format(v="vector")) == says_what(text.format(v="tensor"))
+
+
+@pytest.mark.parametrize("start", ["// a note", "// one\n// two ^bb0 %x", "  // stablehlo.add  "])
+def test_comments_before_anything(start: str) -> None:
+    """Before an alias, a quoted name, a label, a symbol: the comment's end is not read as part of what follows."""
+    text = f"""{start}
+#id = affine_map<(i) -> (i)>
+{start}
+"func.func"() <{{{start}
+  sym_name = {start}
+  "main", function_type = (tensor<4xf32>) -> tensor<4xf32>}}> ({{ {start}
+  {start}
+  ^bb0(%a: tensor<4xf32>):
+    {start}
+    %e = tensor.empty() : tensor<4xf32>
+    %r = linalg.generic {{indexing_maps = [{start}
+        #id, #id], iterator_types = ["parallel"]}} ins(%a : tensor<4xf32>) outs(%e : tensor<4xf32>) {{
+    {start}
+    ^bb0(%x: f32, %o: f32):
+      %y = math.exp %x : f32
+      linalg.yield %y : f32
+    }} -> tensor<4xf32>
+    "func.return"(%r) : (tensor<4xf32>) -> ()
+}}) : () -> ()"""
+    assert [node.op for node in parse_text(text).graph.nodes] == ["exponential"]

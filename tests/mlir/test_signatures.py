@@ -1,0 +1,169 @@
+"""What operations are made of: every reader's operation says it, and an operation of anything else is refused where it stands."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+from xdsl.dialects import builtin, func
+from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.irdl import AnyAttr
+
+from meshgen.errors import MeshgenError, ProgramError
+from meshgen.mlir.module import import_module
+from meshgen.mlir.operation_signature import KINDS, Count, Signature, is_kind
+from meshgen.mlir.operation_signatures import SIGNATURES
+from meshgen.mlir.reading import Reading, Source
+from meshgen.mlir.registries import IMPORTERS
+from meshgen.mlir.text import parse_text
+from meshgen.mlir.verifying import verify_operations
+from tests.mlir.made_operations import CLASSES, NAMES, TYPES, Maker, definition, is_open, made
+from tests.sources import refuse
+
+OF_DIALECT: dict[str, list[str]] = {}
+for name in NAMES:
+    OF_DIALECT.setdefault(name.partition(".")[0], []).append(name)
+
+
+def says_what_it_is_made_of(name: str) -> bool:
+    """In its definition, or in its line of the table where that leaves anything open."""
+    listed = {each.name for each in SIGNATURES[name].properties} if name in SIGNATURES else set[str]()
+    open_kinds = {key for key, each in definition(name).properties.items() if isinstance(each.constr, AnyAttr)}
+    return (name in SIGNATURES or not is_open(name)) and open_kinds <= listed
+
+
+def test_every_operation_that_is_read_says_what_it_is_made_of() -> None:
+    refuse([name for name in NAMES if not says_what_it_is_made_of(name)])
+
+
+def test_the_table_has_no_lines_for_nothing() -> None:
+    assert set(SIGNATURES) <= set(IMPORTERS)
+
+
+@pytest.mark.parametrize(
+    ("text", "operands", "results", "fault"),
+    [
+        ("2 -> 1", 3, 1, "has 3 operands instead of 2"),
+        ("1..3 -> 1", 4, 1, "has 4 operands instead of 1 to 3"),
+        ("1.. -> 1", 0, 1, "has 0 operands instead of 1 or more"),
+        ("_ -> 2", 9, 1, "has 1 results instead of 2"),
+        ("3+n -> n", 5, 1, "has 5 operands instead of 4"),
+        ("2n -> n", 4, 3, "has 4 operands instead of 6"),
+        ("2+2n -> 1+n", 2, 0, "has 0 results instead of 1+n"),
+        ("1 integer -> 1", 1, 1, "operands of tensor<4x6xf32>, not of integers"),
+        ("0 -> 0 {1}", 0, 0, "has 0 regions instead of 1"),
+        ("0 -> 0 <axis: integer>", 0, 0, "needs the property axis"),
+    ],
+)
+def test_notation(text: str, operands: int, results: int, fault: str) -> None:
+    maker = Maker(0)
+    operation = CLASSES["stablehlo.custom_call"].create(
+        operands=[maker.block.args[0]] * operands, result_types=[TYPES[0]] * results
+    )
+    assert fault in Signature.read(text).faults(operation)
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "letters", "accepted"),
+    [
+        ("3+n", 5, {}, True),
+        ("3+n", 2, {}, False),
+        ("2n", 3, {}, False),
+        ("m+n", 4, {"n": 5}, False),
+        ("_", 7, {}, True),
+    ],
+)
+def test_counts_solve_for_letters(text: str, count: int, letters: dict[str, int], accepted: bool) -> None:
+    assert Count.read(text).accepts(count, dict(letters)) == accepted
+
+
+def variants(operation: Operation) -> Iterator[tuple[str, Operation]]:
+    """An operation with one operand, result, region, argument or property more or fewer, or of another kind."""
+
+    def changed(what: str, **parts: object) -> tuple[str, Operation]:
+        copies = [region.clone() for region in operation.regions]
+        given = {"operands": operation.operands, "result_types": operation.result_types, "properties": operation.properties, "regions": copies} | parts  # fmt: skip
+        return what, type(operation).create(**given)  # pyright: ignore[reportArgumentType]
+
+    operands, types, properties = list(operation.operands), list(operation.result_types), dict(operation.properties)
+    value = operands[0] if operands else operation.parent_block().args[0]  # pyright: ignore[reportOptionalMemberAccess]
+    yield changed("an operand more", operands=[*operands, value])
+    yield changed("a result more", result_types=[*types, TYPES[0]])
+    yield changed("a region more", regions=[*(region.clone() for region in operation.regions), Region(Block())])
+    if operands:
+        yield changed("an operand fewer", operands=operands[:-1])
+    if types:
+        yield changed("a result fewer", result_types=types[:-1])
+    if operation.regions and operation.regions[0].blocks:
+        yield changed("a region fewer", regions=[region.clone() for region in operation.regions[:-1]])
+        yield changed("an empty region", regions=[Region() for _ in operation.regions])
+        found = changed("an argument more")
+        found[1].regions[0].blocks[0].insert_arg(TYPES[0], 0)
+        yield found
+    for name in properties:
+        yield changed(f"no {name}", properties={key: each for key, each in properties.items() if key != name})
+        for kind in ("unit", "string", "integer", "integers", "map", "array", "elements"):
+            attribute = Maker(1).attribute(kind, None)
+            yield changed(f"{name} is {kind}", properties=properties | {name: attribute})
+
+
+def is_wrong(operation: Operation) -> bool:
+    """Whether the definition or the table rules an operation out."""
+    try:
+        if operation.name != "func.call":  # there is no function that it calls
+            operation.verify(verify_nested_ops=False)
+    except Exception:  # what xDSL's verifiers raise
+        return True
+    return operation.name in SIGNATURES and bool(SIGNATURES[operation.name].faults(operation))
+
+
+def not_refused(name: str) -> Iterator[str]:
+    """What is wrong of an operation, and taken."""
+    maker = Maker(0, 7)
+    operation, top = maker.operation(name), maker.module
+    maker.block.add_op(operation)
+    for what, found in list(variants(operation)):
+        for each in list(maker.block.ops):
+            each.detach()
+        maker.block.add_ops([found, func.ReturnOp()])
+        wrong, reading = is_wrong(found), Reading(Source())
+        with contextlib.suppress(ProgramError):
+            verify_operations(top, reading)
+        if {fault.code for fault in reading.faults} != {"MG0104"} and wrong:
+            yield f"{name}: {what}"
+        if not wrong and name != "func.call":
+            with contextlib.suppress(MeshgenError):
+                import_module(top, Source())
+
+
+@pytest.mark.parametrize("dialect", OF_DIALECT)
+def test_operations_of_anything_else_are_refused(dialect: str) -> None:
+    refuse([fault for name in OF_DIALECT[dialect] for fault in not_refused(name)])
+
+
+@pytest.mark.parametrize("dialect", OF_DIALECT)
+def test_operations_of_the_right_counts_are_read_or_refused(dialect: str) -> None:
+    """Of any types and values; `python -m tests.mutants` makes thousands."""
+    for name in OF_DIALECT[dialect]:
+        with contextlib.suppress(MeshgenError):
+            parse_text(made(name, 0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds_are_told_apart(kind: str) -> None:
+    attribute: Attribute = Maker(0).attribute(kind, None)
+    assert is_kind(attribute, kind)
+    assert kind == "any" or not is_kind(builtin.DictionaryAttr({}), kind)
+
+
+def test_older_text_has_properties_among_the_attributes() -> None:
+    """Of a wrong kind they are refused there too."""
+    text = """"func.func"() <{sym_name = "f", function_type = (tensor<4x6xf32>) -> tensor<4x1xf32>}> ({
+  ^bb0(%x: tensor<4x6xf32>):
+    %r = "tosa.reduce_sum"(%x) {axis = AXIS} : (tensor<4x6xf32>) -> tensor<4x1xf32>
+    "func.return"(%r) : (tensor<4x1xf32>) -> ()
+  }) : () -> ()"""
+    parse_text(text.replace("AXIS", "1 : i32"))
+    with pytest.raises(ProgramError, match=r"tosa\.reduce_sum: axis is unit, not an integer"):
+        parse_text(text.replace("AXIS", "unit"))

@@ -1,0 +1,198 @@
+"""What is refused: all faults at once, with the line and the way out; never a traceback."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from meshgen.errors import MeshgenError, ProgramError
+from meshgen.mlir.text import parse_text
+
+F = "tensor<4x6xf32>"
+
+
+def faults(text: str, file: str = "m.mlir") -> list[tuple[str, str]]:
+    with pytest.raises(ProgramError) as caught:
+        parse_text(text, file)
+    return [(found.code, str(found.loc)) for found in caught.value.diagnostics]
+
+
+def function(*lines: str) -> str:
+    return f"func.func @main(%x: {F}) -> {F} {{\n" + "\n".join(lines) + f"\nreturn %x : {F}\n}}\n"
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "// nothing\n"])
+def test_empty(text: str) -> None:
+    assert faults(text) == [("MG0102", "m.mlir")]
+
+
+def test_all_unsupported_operations_are_listed_once_before_any_other_fault() -> None:
+    text = function(
+        f"%0 = stablehlo.uniform_quantize %x : {F}",
+        f'%1 = "custom.thing"(%x) : ({F}) -> {F}',
+        f"%2 = stablehlo.uniform_quantize %x : {F}",
+        "%3 = (",
+    )
+    assert faults(text) == [("MG0103", "m.mlir:2"), ("MG0103", "m.mlir:3")]
+
+
+def test_malformed_operations_are_reported_together() -> None:
+    text = function(
+        f"%0 = stablehlo.transpose %x, dims = [0, 1] : ({F}) -> tensor<6x4xf32>",
+        f'%1 = "stablehlo.add"(%x) : ({F}) -> {F}',
+    )
+    assert faults(text) == [("MG0104", "m.mlir:3")]  # what has the wrong form comes before what has the wrong shape
+    text = function(
+        f"%0 = stablehlo.transpose %x, dims = [0, 1] : ({F}) -> tensor<6x4xf32>",
+        f"%1 = stablehlo.slice %x [0:5, 0:6] : ({F}) -> tensor<5x6xf32>",
+    )
+    assert faults(text) == [("MG0104", "m.mlir:2"), ("MG0104", "m.mlir:3")]
+
+
+def test_what_is_in_a_malformed_operation_is_not_asked() -> None:
+    text = f'"func.func"() <{{sym_name = "main"}}> ({{\n^bb0(%x: {F}):\n"func.return"(%x) : ({F}) -> ()\n}}) : () -> ()'
+    assert faults(text) == [("MG0104", "m.mlir:1")]
+
+
+def test_syntax_error_shows_line_and_caret_of_text_that_is_no_file() -> None:
+    with pytest.raises(ProgramError) as caught:
+        parse_text(function(f"%0 = stablehlo.add %x %x : {F}"), "-")
+    shown = str(caught.value)
+    assert "-:2: error MG0101" in shown
+    line, caret = shown.splitlines()[-2:]
+    assert line[caret.index("^")] == "%" and line[: caret.index("^")].endswith("stablehlo.add %x ")
+
+
+def test_syntax_error_of_a_file_points_into_it(tmp_path: Path) -> None:
+    path = tmp_path / "m.mlir"
+    path.write_text(function("%0 = stablehlo.add %x, %x : tensor<4x6xf99>"))
+    with pytest.raises(ProgramError) as caught:
+        parse_text(path.read_text(), str(path))
+    assert "  | %0 = stablehlo.add" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "line, place",
+    [
+        (f"%0 = stablehlo.add %x, %nowhere : {F}", "m.mlir:2"),
+        ("%0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<3xf32>", "m.mlir:2"),
+        ("%0 = stablehlo.constant dense<300> : tensor<3xi8>", "m.mlir:2"),
+        ('%0 = stablehlo.constant dense<"0x00"> : tensor<3xf32>', "m.mlir:2"),
+        (f'%0 = stablehlo.add %x, %x {{a = "b : {F}', "m.mlir:2"),
+        (f"%0 = stablehlo.add %x, %x : {F}\n%0 = stablehlo.add %x, %x : {F}", "m.mlir:3"),
+    ],
+)
+def test_text_that_does_not_parse(line: str, place: str) -> None:
+    assert faults(function(line)) == [("MG0101", place)]
+
+
+@pytest.mark.parametrize("end", ["", "\n", "  // a note\n\n"])
+def test_what_is_missing_at_the_end_belongs_to_the_last_line(end: str) -> None:
+    with pytest.raises(ProgramError, match="'}' at the end of the region") as caught:
+        parse_text(f"func.func @main(%x: {F}) -> {F} {{{end}", "m.mlir")
+    assert str(caught.value.diagnostics[0].loc) == "m.mlir:1"
+
+
+def test_branches_between_blocks_have_a_way_out() -> None:
+    text = f"func.func @main(%x: {F}) -> {F} {{\n  cf.br ^end(%x : {F})\n^end(%y: {F}):\n  return %y : {F}\n}}"
+    with pytest.raises(ProgramError, match="lift-cf-to-scf"):
+        parse_text(text)
+
+
+def test_use_before_definition() -> None:
+    text = function(f"%0 = stablehlo.tanh %1 : {F}", f"%1 = stablehlo.tanh %x : {F}")
+    assert faults(text) == [("MG0104", "m.mlir:2")]
+
+
+def test_types_that_are_not_supported() -> None:
+    text = function("%0 = stablehlo.iota dim = 0 : tensor<4xf4E2M1FN>")
+    assert faults(text) == [("MG0103", "m.mlir:2")]
+
+
+def test_functions() -> None:
+    one = "func.func @a() { return }\n"
+    assert faults(one + one.replace("@a", "@b")) == [("MG0104", "m.mlir:2")]
+    assert faults(one.replace("@a", "private @a")) == [("MG0102", "m.mlir:1")]
+    assert faults("// no function\nshard.grid @g(shape = 4)") == [("MG0102", "m.mlir:2")]
+    call = f"%0 = func.call @f(%x) : ({F}) -> {F}"
+    assert faults(function(call)) == [("MG0104", "m.mlir:2")]
+    recursive = function(call) + function(call).replace("@main", "private @f")
+    assert faults(recursive) == [("MG0103", "m.mlir:6")]
+    wrong = function(call) + "func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
+    assert faults(wrong) == [("MG0104", "m.mlir:2")]
+    assert faults(f"func.func @main(%x: {F}) {{\n %0 = stablehlo.tanh %x : {F}\n}}")[0][0] == "MG0104"
+
+
+def test_time_to_refuse_an_open_string_is_linear() -> None:
+    assert faults(function('%0 = "' + "a" * 5000))[0][0] == "MG0101"
+
+
+def test_damaged_text_never_escapes_as_another_exception() -> None:
+    rng = random.Random(11)
+    text = function(
+        f"%c = stablehlo.constant dense<1.0> : {F}",
+        f"%0 = stablehlo.dot_general %x, %c, contracting_dims = [1] x [1] : ({F}, {F}) -> tensor<4x4xf32>",
+        '"stablehlo.case"(%k) ({\nstablehlo.return\n}) : (tensor<i32>) -> ()',
+    ).replace("(%x", "(%k: tensor<i32>, %x")
+    parse_text(text)
+    for _ in range(300):
+        start, size = rng.randrange(len(text)), rng.randint(0, 3)
+        damaged = text[:start] + rng.choice(["", "(", "]", '"', "%", "-1", ":", "<"]) + text[start + size :]
+        try:
+            parse_text(damaged)
+        except MeshgenError as error:
+            assert all(found.message for found in error.diagnostics)
+
+
+GATHER = """%0 = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0],
+ start_index_map = [0], FIELD>, slice_sizes = array<i64: 1, 6>}> : (tensor<4x6xf32>, tensor<1x1xi32>) -> tensor<1x6xf32>"""
+INDEX = "%i = stablehlo.constant dense<0> : tensor<1x1xi32>"
+
+
+@pytest.mark.parametrize(
+    "field", ["index_vectr_dim = 1", "index_vector_dim = 1 : i64", "index_vector_dim = 1; x = 2", "offset_dims = [0]"]
+)
+def test_fields_that_would_not_be_read(field: str) -> None:
+    """A misspelt field would leave the number at its default, and rows would be looked up elsewhere."""
+    assert parse_text(function(INDEX, GATHER.replace("FIELD", "index_vector_dim = 1")))
+    assert faults(function(INDEX, GATHER.replace("FIELD", field))) == [("MG0101", "m.mlir:3")]
+
+
+@pytest.mark.parametrize("strides", ["2 : i64", '"2"', '["2", "2"]', "dense<2.0> : tensor<2xf32>"])
+def test_lists_of_another_kind_are_not_taken_for_their_default(strides: str) -> None:
+    window = f"""%z = stablehlo.constant dense<0.0> : tensor<f32>
+%0 = "stablehlo.reduce_window"(%x, %z) <{{window_dimensions = array<i64: 1, 2>, window_strides = {strides}}}> ({{
+^bb0(%p: tensor<f32>, %q: tensor<f32>):
+  %s = stablehlo.add %p, %q : tensor<f32>
+  stablehlo.return %s : tensor<f32>
+}}) : ({F}, tensor<f32>) -> tensor<4x5xf32>"""
+    assert faults(function(window)) == [("MG0104", "m.mlir:3")]
+
+
+def test_an_unknown_distribution() -> None:
+    lines = [
+        "%a, %b = stablehlo.constant dense<0.0> : tensor<f32>".replace(", %b", ""),
+        "%s = stablehlo.constant dense<3> : tensor<1xi64>",
+        "%0 = stablehlo.rng %a, %a, %s, distribution = CAUCHY : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<3xf32>",
+    ]
+    assert ("MG0104", "m.mlir:4") in faults(function(*lines))
+
+
+@pytest.mark.parametrize("literal", ["1.0", "[1.0, 2.0]", '"0x0000803F"', ""])
+def test_constants_of_unknown_size(literal: str) -> None:
+    text = f"func.func @main() -> tensor<?xf32> {{\n  %0 = stablehlo.constant dense<{literal}> : tensor<?xf32>\n  return %0 : tensor<?xf32>\n}}"
+    with pytest.raises(ProgramError, match=r":2: error MG0101.*a tensor type of known shape"):
+        parse_text(text)
+
+
+@pytest.mark.parametrize("name", ["reduce_window", "select_and_scatter", "reduce", "sort", "map", "concatenate"])
+def test_operations_of_nothing(name: str) -> None:
+    """What looks at its first operand has one."""
+    fold = "^bb0(%x: tensor<f32>, %y: tensor<f32>):\n    %1 = stablehlo.add %x, %y : tensor<f32>\n    stablehlo.return %1 : tensor<f32>\n  "
+    body = "" if name == "concatenate" else f" ({{\n  {fold}}})"
+    attrs = "{dimension = 0 : i64, dimensions = array<i64: 0>, window_dimensions = array<i64: 2>}"
+    text = f'func.func @main() -> tensor<2xf32> {{\n  %0 = "stablehlo.{name}"(){body} {attrs} : () -> tensor<2xf32>\n  return %0 : tensor<2xf32>\n}}'
+    with pytest.raises(ProgramError, match=r":2: error MG010[14]"):
+        parse_text(text)

@@ -1,0 +1,194 @@
+"""The bound holds for other orders of summing and for f64, is useful, and sees mistakes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.ops.tolerance.bounds import error_bound
+from meshgen.testing.oracle import compare
+
+CONTRACT = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,)}
+
+
+def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def chain(depth: int, size: int, dtype: str, op: str = "tanh") -> Graph:
+    """x = op(x @ w) over and over."""
+    kind = TensorType((size, size), dtype)
+    graph = Graph("chain", [Value(kind), Value(kind)])
+    x, w = graph.inputs
+    for _ in range(depth):
+        x = graph.add(op, [graph.add("dot_general", [x, w], [kind], CONTRACT).result], [kind]).result
+    graph.outputs = [x]
+    return graph
+
+
+def by_blocks(depth: int, x: np.ndarray[Any, Any], w: np.ndarray[Any, Any], parts: int) -> np.ndarray[Any, Any]:
+    """The chain with contractions in `parts` pieces whose sums are rounded and added backwards."""
+    for _ in range(depth):
+        cuts = np.array_split(np.arange(len(w)), parts)
+        pieces = [(x[:, c].astype(np.float32) @ w[c].astype(np.float32)).astype(x.dtype) for c in cuts]
+        total = sum(p.astype(np.float32) for p in reversed(pieces))
+        x = np.tanh(total.astype(x.dtype).astype(np.float32)).astype(x.dtype)
+    return x
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("depth", [1, 6])
+@pytest.mark.parametrize("parts", [1, 3, 8])
+def test_other_orders_of_summing_are_within_the_bound(dtype: str, depth: int, parts: int) -> None:
+    x, w = normal(40, 40, dtype=DTYPES[dtype]), (normal(40, 40, seed=1) / 6).astype(DTYPES[dtype])
+    graph = chain(depth, 40, dtype)
+    (expected,), (bound,) = evaluate(graph, [x, w]), error_bound(graph, [x, w])
+    assert compare(graph.outputs[0].type, expected, by_blocks(depth, x, w, parts), bound).ok
+    exact = x.astype(np.float64)
+    for _ in range(depth):
+        exact = np.tanh(exact @ w.astype(np.float64))
+    assert compare(graph.outputs[0].type, expected, exact.astype(expected.dtype), bound).ok
+
+
+def test_the_bound_stays_useful_in_deep_programs() -> None:
+    x, w = normal(40, 40), normal(40, 40, seed=1) / 6
+    (bound,) = error_bound(chain(12, 40, "f32"), [x, w.astype(np.float32)])
+    assert bound.max() < 2e-3  # values up to 1
+
+
+def test_a_missing_term_is_seen() -> None:
+    x, w = normal(40, 40), (normal(40, 40, seed=1) / 6).astype(np.float32)
+    graph = chain(3, 40, "f32")
+    wrong = w.copy()
+    wrong[7] = 0
+    bound = error_bound(graph, [x, w])[0]
+    found = compare(graph.outputs[0].type, *(evaluate(graph, [x, each])[0] for each in (w, wrong)), bound)
+    assert found.max_abs_error > 100 * found.tolerance
+
+
+def test_moves_and_integers_are_exact() -> None:
+    i32 = TensorType((2, 3), "i32")
+    graph = Graph("main", [Value(i32), Value(TensorType((3, 2), "bf16"))])
+    a, b = graph.inputs
+    turned = graph.add("transpose", [b], [TensorType((2, 3), "bf16")], {"perm": (1, 0)}).result
+    graph.outputs = [graph.add("multiply", [a, a], [i32]).result, turned]
+    args = [np.arange(6, dtype=np.int32).reshape(2, 3), normal(3, 2, dtype=ml_dtypes.bfloat16)]
+    assert [b.max() for b in error_bound(graph, args)] == [0, 0]
+
+
+def test_masks_of_minus_infinity_and_nan_do_not_spread() -> None:
+    kind = TensorType((4,), "f32")
+    graph = Graph("main", [Value(kind), Value(kind)])
+    total = graph.add("add", graph.inputs, [kind]).result
+    graph.outputs = [graph.add("exponential", [total], [kind]).result]
+    bound = error_bound(graph, [normal(4), np.float32([0, -np.inf, np.nan, np.inf])])[0]
+    assert bound[2] == bound[3] == 0 and 0 < bound[0] < 1e-5 and bound[1] < 1e-40
+
+
+def test_near_ties_make_choices_uncertain() -> None:
+    kind, flag = TensorType((3,), "f32"), TensorType((3,), "i1")
+    graph = Graph("main", [Value(kind), Value(kind)])
+    third = graph.add("tanh", [graph.inputs[0]], [kind]).result
+    less = graph.add("compare", [third, graph.inputs[1]], [flag], {"direction": "LT", "compare_type": "FLOAT"}).result
+    graph.outputs = [less, graph.add("select", [less, *graph.inputs], [kind]).result]
+    x = np.float32([1, 2, 3])
+    near = np.tanh(x)
+    near[1:] += np.float32([0.5, -0.5])
+    decided, chosen = error_bound(graph, [x, near])
+    assert decided[1:].tolist() == [0, 0] and chosen[1:].tolist() == [0, 0]
+    assert decided[0] >= 1 and chosen[0] >= abs(x[0] - near[0]) / 2
+
+
+def test_argmax_is_certain_without_rivals() -> None:
+    region = Graph("argmax", [Value(TensorType((), d)) for d in ("f32", "i32", "f32", "i32")])
+    a, i, b, j = region.inputs
+    attrs = {"direction": "GT", "compare_type": "FLOAT"}
+    more = region.add("compare", [a, b], [TensorType((), "i1")], attrs).result
+    region.outputs = [region.add("select", [more, x, y], [x.type]).result for x, y in ((a, b), (i, j))]
+    kinds = [TensorType((2, 5), "f32"), TensorType((2, 5), "i32"), TensorType((), "f32"), TensorType((), "i32")]
+    graph = Graph("main", [Value(k) for k in kinds])
+    warm = graph.add("exponential", graph.inputs[:1], kinds[:1]).result
+    node = graph.add(
+        "reduce_region", [warm, *graph.inputs[1:]], [TensorType((2,), "f32"), TensorType((2,), "i32")], {"dims": (1,)}
+    )
+    node.regions = (region,)
+    graph.outputs = node.results
+    x = np.float32([[1, 5, 2, 3, 4], [1, 5, 5, 0, 0]])
+    args = [x, np.broadcast_to(np.arange(5, dtype=np.int32), (2, 5)), np.float32(-np.inf), np.int32(0)]
+    value, index = error_bound(graph, args)
+    assert index[0] == 0 and value.max() < 1e-3
+
+
+def test_loops_are_followed() -> None:
+    f32, i32 = TensorType((), "f32"), TensorType((), "i32")
+    graph = Graph("main", [Value(f32), Value(i32)])
+    condition, body = Graph("cond", [Value(f32), Value(i32)]), Graph("body", [Value(f32), Value(i32)])
+    zero = condition.add("constant", [], [i32], {"value": np.array(0, np.int32)}).result
+    attrs = {"direction": "GT", "compare_type": "SIGNED"}
+    condition.outputs = [condition.add("compare", [condition.inputs[1], zero], [TensorType((), "i1")], attrs).result]
+    one = body.add("constant", [], [i32], {"value": np.array(1, np.int32)}).result
+    third = body.add("multiply", [body.inputs[0], graph.inputs[0]], [f32]).result
+    body.outputs = [third, body.add("subtract", [body.inputs[1], one], [i32]).result]
+    loop = graph.add("while", graph.inputs, [f32, i32])
+    loop.regions = (condition, body)
+    graph.outputs = loop.results
+    value, left = error_bound(graph, [np.float32(1.1), np.int32(20)])
+    assert left == 0 and 0 < value < 2 * 20 * 1.01 * 2.0**-24 * 1.1**21
+
+
+def test_bodies_that_ask_for_the_rank() -> None:
+    from meshgen.mesh import make_mesh
+    from meshgen.ops.evaluate.evaluator import Evaluator
+    from meshgen.runtime.simulate import rank_handlers
+
+    kind = TensorType((3,), "f32")
+    graph = Graph("body", [Value(kind)])
+    warm = graph.add("tanh", graph.inputs, [kind]).result
+    mask = {"dim": 0, "axes": ("x",), "size": 5, "fill": 0.0}
+    graph.outputs = [graph.add("mask_padding", [warm], [kind], mask).result]
+    evaluator = Evaluator(rank_handlers(make_mesh({"x": 2}), 1))
+    (bound,) = error_bound(graph, [np.float32([1, 2, np.nan])], evaluator=evaluator)
+    assert np.isfinite(bound).all() and 0 < bound[:2].max() < 1e-5
+
+
+def product(terms: int) -> Graph:
+    graph = Graph("main", [Value(TensorType((terms,), "f32"), "x")])
+    one = graph.add("constant", [], [TensorType((), "f32")], {"value": np.float32(1)}).result
+    attrs = {"dims": (0,), "kind": "multiply"}
+    graph.outputs = [graph.add("reduce", [graph.inputs[0], one], [TensorType((), "f32")], attrs).result]
+    return graph
+
+
+def test_products_in_another_order_may_overflow() -> None:
+    """Of many large numbers and a zero: 0, or infinity times 0."""
+    large = np.float32([0] + [100] * 42)
+    assert np.prod(large) == 0
+    with np.errstate(all="ignore"):
+        assert np.isnan(np.prod(np.sort(large)[::-1], dtype=np.float32))
+    assert error_bound(product(43), [large])[0] == np.inf
+    assert error_bound(product(4), [large[:4]])[0] == 0  # whole numbers that fit: exact in any order
+
+
+def test_products_in_another_order_may_underflow() -> None:
+    graph = product(400)
+    small = np.float32([0.5] * 100 + [0.4] * 100 + [1.4] * 200)
+    found = [np.prod(order, dtype=np.float32) for order in (small, np.sort(small)[::-1])]
+    assert found[0] != found[1]
+    assert abs(found[0] - found[1]) <= float(error_bound(graph, [small])[0])
+
+
+def test_an_update_of_a_tensor_of_no_dims_has_the_bound_of_the_update() -> None:
+    """The errors of such a tensor may be NumPy scalars, which cannot be written."""
+    scalar = TensorType((), "f32")
+    graph = Graph("update", [Value(scalar), Value(scalar)])
+    left, right = (graph.add("tanh", [value], [scalar]).result for value in graph.inputs)
+    graph.outputs = [graph.add("dynamic_update_slice", [left, right], [scalar]).result]
+    args = [np.array(x, np.float32) for x in (0.1, 0.5)]
+    (bound,), (expected,) = error_bound(graph, args), evaluate(graph, args)
+    assert expected == np.tanh(np.float32(0.5))
+    assert 0 < bound < 1e-5

@@ -1,0 +1,183 @@
+"""Gathers that no annotation asks for: found, refused where the user is strict, and what to change instead."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import meshgen as mg
+from meshgen import api
+from meshgen.cli import main
+from meshgen.compiled.executable import Executable
+from meshgen.errors import ShardingError, UsageError
+from meshgen.mlir.text import parse_text
+from meshgen.pipeline import Options, Timing
+from meshgen.reports.what_if import annotated_with
+from meshgen.spec import parse_sharding
+from meshgen.testing.random_graphs import random_program
+from tests.acceptance.cases import small
+from tests.plans import plan_of
+
+HEAD = 'sdy.mesh @mesh = <["x"=2]>\n'
+ROWS = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
+DOT = "stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<64x32xf32>, tensor<32x16xf32>) -> tensor<64x16xf32>"
+GATHERED = f"""{HEAD}func.func @main(%a: tensor<64x32xf32> {ROWS}, %w: tensor<32x16xf32> {ROWS}) -> tensor<64x16xf32> {{
+  %b = {DOT}
+  return %b : tensor<64x16xf32>
+}}
+"""
+MEANT = GATHERED.replace(
+    f"%b = {DOT}",
+    "%v = sdy.sharding_constraint %w <@mesh, [{}, {}]> : tensor<32x16xf32>\n  %b = " + DOT.replace("%w", "%v"),
+)
+EXCHANGED = f"""{HEAD}func.func @main(%a: tensor<64x32xf32> {ROWS}) -> (tensor<64x32xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{"x"}}]>}}) {{
+  %b = stablehlo.tanh %a : tensor<64x32xf32>
+  return %b : tensor<64x32xf32>
+}}
+"""
+
+
+def planned(text: str, strict: bool | list[str | int] = False) -> Executable:
+    return api.plan(text, target="cpu", strict=strict)
+
+
+def test_a_value_that_is_needed_whole_though_nobody_says_so_is_found() -> None:
+    executable = planned(GATHERED)
+    (gather,) = executable.gathers()
+    assert (gather.value, gather.user, gather.axes) == ("w", "b", ("x",))
+    assert (gather.source, gather.target) == ("[{x}, {}]", "[{}, {}]")
+    assert gather.ring_bytes == executable.comms.ring_bytes == 32 * 16 * 4 // 2
+    assert "Gathered though no annotation asks for it" in executable.explain()
+
+
+@pytest.mark.parametrize("text", [MEANT, EXCHANGED], ids=["meant", "exchanged"])
+def test_what_is_asked_for_and_what_stays_split_are_no_faults(text: str) -> None:
+    executable = planned(text, strict=True)
+    assert executable.gathers() == [] and executable.comms.ring_bytes > 0
+    assert "Gathered" not in executable.explain()
+
+
+def test_strict_refuses_with_both_annotations_and_a_way_out() -> None:
+    with pytest.raises(ShardingError) as error:
+        planned(GATHERED, strict=True)
+    (fault,) = error.value.diagnostics
+    assert fault.code == "MG0210" and fault.loc is not None and fault.loc.line == 3
+    assert "moves 1.02 kB per device" in fault.message and "annotate %w as [{}, {}]" in fault.hint
+    notes = [text for text, _ in fault.notes]
+    assert any("%w: x splits dim 0, from required annotation [{x}, {}] of input %w" in note for note in notes)
+    assert any("%b: x splits dim 0, from required annotation [{x}, {}] of input %a" in note for note in notes)
+
+
+@pytest.mark.parametrize("what, refused", [(["w"], True), (["%b"], True), ([3], True), (["a"], False)])
+def test_strictness_may_be_about_values_and_lines(what: list[str | int], refused: bool) -> None:
+    if refused:
+        with pytest.raises(ShardingError, match="MG0210"):
+            planned(GATHERED, strict=what)
+    else:
+        assert planned(GATHERED, strict=what).gathers()
+
+
+def test_one_name_by_itself_is_that_value_not_its_letters() -> None:
+    with pytest.raises(ShardingError):
+        api.plan(GATHERED, target="cpu", strict="w")
+
+
+@pytest.mark.parametrize("what", ["aw", 9, ["w", "q"], [""]], ids=str)
+def test_strictness_about_what_there_is_not_is_a_typo(what: str | int | list[str]) -> None:
+    with pytest.raises(UsageError, match=r"MG0001.*(there is no value|nothing stands on line)"):
+        api.plan(GATHERED, target="cpu", strict=what)  # pyright: ignore[reportArgumentType]
+
+
+def test_strict_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place, out = tmp_path / "p.mlir", tmp_path / "p.mgx"
+    place.write_text(GATHERED)
+    words = ["compile", str(place), "--target", "cpu", "-o", str(out)]
+    assert main([*words, "--strict"]) == 1 and not out.exists()
+    assert "MG0210" in capsys.readouterr().err
+    assert main([*words, "--strict-at", "a"]) == 0 and out.exists()
+    assert "1 gather that no annotation asks for, 1.02 kB per device" in capsys.readouterr().err
+    assert main(["explain", str(place), "--target", "cpu", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["gathers"][0]["value"] == "w"
+
+
+def test_each_mesh_of_several_is_looked_at() -> None:
+    def stages(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
+        return mg.annotate(mg.tanh(x), mg.P("b", mesh="second")) @ w
+
+    specs = {"x": mg.P("a", mesh="first"), "w": mg.P("b", mesh="second")}
+    meshes = {"first": {"a": 2}, "second": {"b": 2}}
+    executable = api.plan(stages, meshes, args=["f32[64,32]", "f32[32,16]"], in_specs=specs, target="cpu")
+    assert [gather.value for gather in executable.gathers()] == ["w"]
+
+
+def test_advice_tells_which_annotation_costs_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "p.mlir"
+    place.write_text(GATHERED)
+    advice = {each.value: each for each in mg.advise(planned(GATHERED))}
+    assert advice["w"].instead == "[{}, {}]" and advice["w"].after["ring_bytes"] == 0
+    assert advice["w"].after["peak_memory_bytes"] > 0
+    assert main(["explain", str(place), "--target", "cpu", "--collective", "0", "--advise", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert {each["value"] for each in document["advice"]} == set(advice)
+    assert main(["explain", str(place), "--target", "cpu", "--advise"]) == 0
+    assert "required annotation [{x}, {}] of input %w" in capsys.readouterr().out
+
+
+CASES = ["mlp_train_zero3", "attn_fused_qkv_tp", "moe_ep_nohint", "xent_vocab_onehot", "block_dp_tp_sp", "mlp_2d_ws"]
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if small(name).exists()])
+def test_advice_is_what_compiling_so_gives(name: str) -> None:
+    """Annotated as advised, instead of left out, the program moves as much as was promised."""
+    executable = plan_of(small(name))
+    for advice in mg.advise(executable):
+        changed = annotated_with(executable.stages["import"], {advice.value: parse_sharding(advice.spec)})
+        after = api.plan_module(changed, Options("cpu"), Timing())
+        assert after.comms.ring_bytes <= advice.after["ring_bytes"] < executable.comms.ring_bytes
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs_get_advice_that_holds(seed: int) -> None:
+    executable = api.plan_module(random_program(seed), Options("cpu"), Timing())
+    for gather in executable.gathers():
+        assert gather.ring_bytes >= 0 and gather.axes and gather.numbers
+    for advice in mg.advise(executable):
+        assert advice.after["ring_bytes"] < advice.before["ring_bytes"] == executable.comms.ring_bytes
+
+
+def test_programs_written_with_collectives_have_neither() -> None:
+    text = """shard.grid @g(shape = 2)
+func.func @f(%a: tensor<3x4xf32>) -> tensor<6x4xf32> {
+  %b = shard.all_gather %a on @g grid_axes = [0] gather_axis = 0 : tensor<3x4xf32> -> tensor<6x4xf32>
+  return %b : tensor<6x4xf32>
+}"""
+    executable = api.plan_module(parse_text(text), Options("cpu", strict=True), Timing())
+    assert executable.gathers() == [] and mg.advise(executable) == [] and len(executable.comms) == 1
+
+
+def test_a_refusal_names_the_change_that_saves_the_most() -> None:
+    with pytest.raises(ShardingError) as caught:
+        api.plan(GATHERED, target="cpu", strict=True)
+    (best, *_) = mg.advise(planned(GATHERED))
+    (fault, *_) = caught.value.diagnostics
+    assert f"the most is saved without the {best.annotation}: then %{best.value} lies as {best.instead}" in fault.hint
+
+
+def test_advice_about_several_meshes_keeps_values_where_they_are() -> None:
+    def stages(x: mg.Tensor, w0: mg.Tensor, w1: mg.Tensor) -> mg.Tensor:
+        h = mg.gelu(x @ w0)
+        return mg.annotate(h, mg.P("dp", mesh="b")) @ w1
+
+    executable = mg.compile(
+        stages, {"a": {"dp": 2, "tp": 2}, "b": {"dp": 3}}, args=["f32[24,64]", "f32[64,128]", "f32[128,32]"],
+        in_specs={"x": mg.P("dp", "tp", mesh="a"), "w0": mg.P(None, "tp", mesh="a")}, target="cpu",
+    )  # fmt: skip
+    (advice, *_) = mg.advise(executable)
+    assert advice.value == "x" and "input %x" in advice.annotation
+    wishes = {"x": replace(parse_sharding(advice.spec), mesh="a")}
+    after = api.plan_module(annotated_with(executable.stages["import"], wishes), executable.options, Timing())
+    assert after.record()["ring_bytes"] <= advice.after["ring_bytes"] < executable.record()["ring_bytes"]
+    assert [part.mesh.name for part in after.parts] == ["a", "b"]

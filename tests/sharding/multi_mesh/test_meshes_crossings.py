@@ -1,0 +1,86 @@
+"""How values cross: which rows go from whom to whom, between which shardings, and the bytes of it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.ccl.between import Ends, between, messages
+from meshgen.mesh import make_mesh
+from meshgen.sharding.analyze import analyze
+from meshgen.spec import Sharding, fit
+from tests.sharding.multi_mesh.meshes_programs import (
+    SOURCES,
+    TARGETS,
+    assert_right,
+    ops,
+    stages_of,
+    traced,
+)
+
+
+def ends(source: Sharding, target: Sharding, shape: tuple[int, ...]) -> Ends:
+    return Ends(shape, source, make_mesh({"dp": 2, "tp": 2}, "a"), target, make_mesh({"x": 3, "y": 2}, "b"))
+
+
+@pytest.mark.parametrize("shape", [(10, 7), (12, 6), (2, 1)], ids=str)
+@pytest.mark.parametrize("source, target", [*itertools.product(SOURCES, [*TARGETS, mg.P("x", "y")])], ids=str)
+def test_messages_deliver_every_row_once_and_bytes_are_predicted(
+    source: Sharding, target: Sharding, shape: tuple[int, ...]
+) -> None:
+    source, target = fit(source, 2), fit(target, 2)
+    both = ends(source, target, shape)
+    sent, received = np.zeros(4), np.zeros(6)
+    for message in messages(both):
+        sent[message.sender] += message.elements
+        received[message.receiver] += message.elements
+    for rank in range(6):
+        box = target.ranges(shape, both.receiver, rank)
+        assert received[rank] == np.prod([b - a for a, b in box])
+    most_sent, most_received = between(both)
+    assert received.max() == most_received
+    assert sent.max() <= most_sent + max(shape)  # cuts round
+    assert sent.sum() == received.sum()
+
+
+def test_replicas_are_gathered_on_the_target_where_the_network_is_slower() -> None:
+    def program(x: Any) -> Any:
+        return mg.annotate(mg.annotate(x, mg.P("dp", mesh="a")) * 2.0, mg.P(mesh="b")) + 1.0
+
+    small = stages_of(traced(program, types=["f32[12,4]"], in_specs=None))["optimize"]
+    large = stages_of(traced(program, types=["f32[4096,1024]"], in_specs=None), "optimize")["optimize"]
+    assert "all_gather" not in ops(small, 1) and "all_gather" in ops(large, 1)
+    reason = next(n for n in large.parts[1].graph.nodes if n.op == "transfer_recv").attrs["why"]
+    assert "from [{dp" in reason and "to [{x}, {}]" in reason
+
+
+def test_bytes_are_counted_on_both_sides() -> None:
+    found = stages_of(traced())
+    sender, receiver = (analyze(part) for part in found["optimize"].parts)
+    assert sender.counts == {"transfer_send": 1} and receiver.counts == {"transfer_recv": 1}
+    assert receiver.ring_bytes == 4 * 6 * 4  # 10 rows on three devices: tiles of 4 rows of 6 floats
+
+
+def test_a_value_without_elements_does_not_cross() -> None:
+    def program(x: Any, y: Any) -> Any:
+        return mg.annotate(mg.concatenate([x, y]), mg.P(mesh="b")) * 2.0
+
+    module = traced(program, types=["f32[0,4]", "f32[6,4]"], in_specs={"x": mg.P(mesh="a"), "y": mg.P(mesh="b")})
+    found = assert_right(module)
+    assert [ops(found["optimize"], part).count(op) for part, op in enumerate(("transfer_send", "transfer_recv"))] == [0, 0]  # fmt: skip
+
+
+def test_transfers_take_turns_on_both_sides() -> None:
+    def program(x: Any, y: Any) -> Any:
+        return mg.annotate(x, mg.P(mesh="b")) @ mg.annotate(mg.tanh(y), mg.P(mesh="b"))
+
+    specs = {"x": mg.P(mesh="a"), "y": mg.P(mesh="a")}
+    for part in stages_of(traced(program, types=["f32[4,4]", "f32[4,4]"], in_specs=specs), "propagate")[
+        "propagate"
+    ].parts:
+        first, second = [node for node in part.graph.nodes if node.op.startswith("transfer_")]
+        assert first.results[-1] in second.operands

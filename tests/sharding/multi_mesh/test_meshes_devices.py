@@ -1,0 +1,274 @@
+"""Meshes over the same devices under other axes are one mesh; meshes over other devices are stages."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+
+import numpy as np
+import pytest
+
+from meshgen.errors import MeshgenError
+from meshgen.ir.graph import Module
+from meshgen.ir.shared_devices import axes_over, refs_over
+from meshgen.mesh import make_mesh
+from meshgen.mlir.text import parse_text
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.testing.lockstep import on_one_device
+from tests.sharding.multi_mesh.meshes_programs import assert_reads_back, assert_right
+
+SHAPES = [(8,), (2, 4), (4, 2), (2, 2, 2), (1, 8), (12,), (3, 4), (4, 3), (2, 6), (6, 2), (2, 2, 3), (2, 1, 3, 2)]
+
+
+@pytest.mark.parametrize("one, other", [*itertools.product(SHAPES, SHAPES)], ids=str)
+def test_axes_number_the_same_devices(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    host, guest = make_mesh(one, "h"), make_mesh({f"g{n}": size for n, size in enumerate(other)}, "g")
+    cuts = {math.prod(shape[:n]) for shape in (one, other) for n in range(len(shape) + 1)}
+    chain = all(b % a == 0 for a, b in itertools.pairwise(sorted(cuts)))
+    found = axes_over(host, guest)
+    assert (found is not None) == (host.size == guest.size and chain)
+    for rank, axis in itertools.product(range(host.size), guest.names if found else ()):
+        assert host.index(rank, refs_over(host, guest, [axis])) == guest.coordinate(rank, axis)
+
+
+def test_parts_of_axes_and_joined_ones() -> None:
+    host, guest = make_mesh({"x": 2, "y": 12}), make_mesh({"a": 8, "b": 3})
+    assert refs_over(host, guest, ["a"]) == ("x", "y:(1)4")
+    assert refs_over(host, guest, ["a", "b"]) == ("x", "y")
+    assert refs_over(host, guest, ["a:(2)2"]) == ("y:(1)2",)
+    assert refs_over(host, guest, ["a:(1)4", "b"]) == ("x", "y:(1)2", "y:(4)3")
+
+
+PROGRAM = """module @jit_f attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["x"=8]>
+  sdy.mesh @mesh_0 = <["a"=2, "b"=4]>
+  func.func public @main(%arg0: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %arg1: tensor<8x12xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) -> tensor<16x12xf32> {
+    %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0] : (tensor<16x8xf32>, tensor<8x12xf32>) -> tensor<16x12xf32>
+    %1 = sdy.sharding_constraint %0 <@mesh_0, [{"a"}, {"b"}]> : tensor<16x12xf32>
+    %2 = stablehlo.tanh %1 : tensor<16x12xf32>
+    return %2 : tensor<16x12xf32>
+  }
+}
+"""
+IDS = ", device_ids=[0, 1, 2, 3, 4, 5, 6, 7]"
+
+
+def with_ids(first: str, second: str) -> str:
+    """The program without the number of its partitions, with devices of its meshes."""
+    text = PROGRAM.replace("mhlo.num_partitions = 8 : i32, ", "")
+    return text.replace('<["x"=8]>', f'<["x"=8]{first}>').replace('"b"=4]>', f'"b"=4]{second}>')
+
+
+@pytest.mark.parametrize("text", [PROGRAM, with_ids(IDS, IDS)], ids=["partitions", "device_ids"])
+def test_meshes_over_the_same_devices_are_one(text: str) -> None:
+    module = parse_text(text)
+    assert not module.meshes and module.mesh.sizes == (2, 4)
+    assert module.in_annotations[0] and module.in_annotations[0].sharding.dims == (("a", "b"), ())
+    found = assert_right(module)
+    assert not found["fuse"].parts
+    assert "all_to_all" in [node.op for node in found["optimize"].graph.nodes]
+    assert_reads_back(module)
+
+
+def stages(text: str) -> Module:
+    module = parse_text(text)
+    assert [mesh.size for mesh in module.meshes] == [8, 8]
+    return module
+
+
+def test_meshes_over_other_devices_are_stages() -> None:
+    others = IDS.replace("[0, 1, 2, 3, 4, 5, 6, 7]", "[8, 9, 10, 11, 12, 13, 14, 15]")
+    assert_right(stages(with_ids(IDS, others)))
+
+
+def test_without_a_word_equally_large_meshes_of_shardy_have_the_same_devices() -> None:
+    assert not parse_text(with_ids("", "")).meshes
+    others = parse_text(with_ids("", "").replace('"b"=4', '"b"=2'))
+    assert [mesh.size for mesh in others.meshes] == [8, 4]
+
+
+@pytest.mark.parametrize(
+    "second, text",
+    [
+        (
+            IDS.replace("0, 1", "1, 0"),
+            "have the same devices in different orders, [1, 0, 2, 3, 4, 5, 6, 7] and [0, 1",
+        ),
+        (IDS.replace("0, 1", "8, 1"), "@mesh_0 is over devices of @mesh and others"),
+    ],
+)
+def test_devices_that_are_shared_in_part_or_otherwise_are_refused(second: str, text: str) -> None:
+    with pytest.raises(MeshgenError, match=re.escape(text)) as error:
+        parse_text(with_ids(IDS, second))
+    (fault,) = error.value.diagnostics
+    assert fault.code == "MG0209" and fault.loc and fault.loc.line == 6
+    parse_text(with_ids(IDS, second).replace("@mesh_0, [{", "@mesh, [{").replace('{"a"}, {"b"}', '{"x"}, {}'))  # unused
+
+
+def test_axes_that_do_not_divide_each_other_are_refused() -> None:
+    text = (
+        PROGRAM.replace("= 8 : i32", "= 6 : i32")
+        .replace('["x"=8]', '["x"=2, "y"=3]')
+        .replace('"a"=2, "b"=4', '"a"=3, "b"=2')
+    )
+    with pytest.raises(MeshgenError, match="no axes of one are axes, or parts of axes, of the other"):
+        parse_text(text)
+
+
+MANUAL = """    %1 = sdy.manual_computation(%0) in_shardings=[<@MESH, [{"AXIS"}, {}]>] out_shardings=[<@MESH, [{"AXIS"}, {}]>] manual_axes={"AXIS"} (%t: tensor<ROWSx12xf32>) {
+      %g = "stablehlo.all_reduce"(%t) <{replica_groups = dense<GROUPS> : tensor<COUNTxi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}> ({
+        ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+          %z = stablehlo.add %p, %q : tensor<f32>
+          stablehlo.return %z : tensor<f32>
+      }) : (tensor<ROWSx12xf32>) -> tensor<ROWSx12xf32>
+      sdy.return %g : tensor<ROWSx12xf32>
+    } : (tensor<16x12xf32>) -> tensor<16x12xf32>
+"""
+
+
+def manual(mesh: str, axis: str, rows: int, groups: str, count: str) -> str:
+    body = MANUAL.replace("MESH", mesh).replace("AXIS", axis).replace("ROWS", str(rows))
+    line = next(line for line in PROGRAM.splitlines(keepends=True) if "sharding_constraint" in line)
+    return PROGRAM.replace(line, body.replace("GROUPS", groups).replace("COUNT", count))
+
+
+def test_manual_computations_over_either_mesh() -> None:
+    assert_right(parse_text(manual("mesh", "x", 2, "[[0, 1, 2, 3, 4, 5, 6, 7]]", "1x8")))
+    assert_right(parse_text(manual("mesh_0", "a", 8, "[[0, 4], [1, 5], [2, 6], [3, 7]]", "4x2")))
+
+
+def over_parts() -> str:
+    """A computation over an axis of size 4, where the other mesh has axes of 2 and 4."""
+    text = manual("mesh_0", "a", 4, "[[0, 2], [1, 3], [4, 6], [5, 7]]", "4x2").replace('"a"=2, "b"=4', '"a"=4, "b"=2')
+    return text.replace('["x"=8]', '["x"=2, "y"=4]').replace('<@mesh, [{"x"}, {}]>', '<@mesh, [{"y"}, {}]>')
+
+
+def test_manual_axes_that_are_parts_of_axes_of_another_mesh() -> None:
+    """The axes of the program's mesh are cut so that the manual ones are whole."""
+    text = (
+        over_parts()
+        .replace("[[0, 2], [1, 3], [4, 6], [5, 7]]", "[[0, 2, 4, 6], [1, 3, 5, 7]]")
+        .replace("4x2xi64", "2x4xi64")
+    )
+    module = parse_text(text)
+    assert module.mesh.names == ("x", "y.0", "y.1") and module.mesh.sizes == (2, 2, 2)
+    assert module.in_annotations[0] and module.in_annotations[0].sharding.dims == (("y.0", "y.1"), ())
+    assert_right(module)
+    assert_reads_back(module)
+
+
+def test_parts_that_overlap_stay_refused() -> None:
+    text = over_parts().replace('["a"=4, "b"=2', '["a"=3, "b"=2').replace('["x"=2, "y"=4]', '["x"=2, "y"=3]')
+    with pytest.raises(MeshgenError):
+        parse_text(text.replace("num_partitions = 8", "num_partitions = 6"))
+
+
+@pytest.mark.parametrize(
+    "one, other", [*itertools.product([(8,), (2, 4), (4, 2), (2, 2, 2), (2, 3, 2)], repeat=2)], ids=str
+)
+def test_axes_of_meshes_that_order_their_devices_otherwise(one: tuple[int, ...], other: tuple[int, ...]) -> None:
+    """Transposed axes of one are axes of the other: every device is found at the same coordinates."""
+    host, guest = make_mesh(one, "h"), make_mesh({f"g{n}": size for n, size in enumerate(other)}, "g")
+    if host.size != guest.size:
+        return
+    for turned in itertools.permutations(range(len(one))):
+        places = np.arange(host.size).reshape(one).transpose(turned).ravel().tolist()
+        found = axes_over(host, guest, places)
+        shape = [one[axis] for axis in turned]
+        cuts = [{math.prod(sizes[:n]) for n in range(len(sizes) + 1)} for sizes in (shape, other)]
+        assert found is not None or sorted(cuts[0] | cuts[1]) != sorted(cuts[0]), (turned, places)
+        for rank, axis in itertools.product(range(guest.size), guest.names if found else ()):
+            refs = refs_over(host, guest, [axis], places)
+            assert host.index(places[rank], refs) == guest.coordinate(rank, axis)
+
+
+def test_an_order_that_is_none_of_axes() -> None:
+    host, guest = make_mesh((4,), "h"), make_mesh((2, 2), "g")
+    assert axes_over(host, guest, [0, 1, 3, 2]) is None
+    assert axes_over(host, guest, [1, 0, 3, 2]) is None
+    assert axes_over(host, guest, [3, 2, 1, 0]) is None
+
+
+TRANSPOSED = """module {
+  sdy.mesh @rows = <["x"=2, "y"=2]>
+  sdy.mesh @columns = <["a"=2, "b"=2], device_ids=[0, 2, 1, 3]>
+  func.func @main(%arg0: tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@rows, [{"x"}, {"y"}]>}) -> (tensor<4x6xf32> {sdy.sharding = #sdy.sharding<@columns, [{"A"}, {"B"}]>}) {
+    %0 = stablehlo.tanh %arg0 : tensor<4x6xf32>
+    return %0 : tensor<4x6xf32>
+  }
+}"""
+
+
+@pytest.mark.parametrize("axes, counts", [(("b", "a"), {}), (("a", "b"), {"permute": 1})], ids=["same", "other"])
+def test_tiles_move_where_the_order_of_devices_says_so(axes: tuple[str, str], counts: dict[str, int]) -> None:
+    """[a, b] of the mesh whose devices are 0, 2, 1, 3 is [y, x] of the one that has them in order."""
+    module = parse_text(TRANSPOSED.replace("A", axes[0]).replace("B", axes[1]))
+    found = assert_right(module)
+    moves = [
+        node.op
+        for node in found["partition"].graph.nodes
+        if node.op in ("permute", "retile", "all_gather", "all_to_all")
+    ]
+    assert {op: moves.count(op) for op in moves} == counts
+    assert_reads_back(module)
+
+
+ORDERED = """sdy.mesh @mesh = <["x"=2, "y"=2], device_ids=[0, 2, 1, 3]>
+func.func @main(%a: tensor<4x6xf32>) -> (tensor<2x3xf32>, tensor<4x6xf32>, tensor<4xi32>) {
+  %0:3 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}, {"y"}]>]
+    out_shardings=[<@mesh, [{}, {"y"}]>, <@mesh, [{"x"}, {"y"}]>, <@mesh, [{"x", "y"}]>] manual_axes={"x", "y"} (%t: tensor<2x3xf32>) {
+    %s = "stablehlo.all_reduce"(%t) <{replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, use_global_device_ids}> ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %r = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %r : tensor<f32>
+    }) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    %m = "stablehlo.collective_permute"(%t) <{source_target_pairs = dense<[[0, 2], [2, 0], [1, 3], [3, 1]]> : tensor<4x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>}> : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    %n = stablehlo.partition_id : tensor<ui32>
+    %i = stablehlo.convert %n : (tensor<ui32>) -> tensor<i32>
+    %j = stablehlo.reshape %i : (tensor<i32>) -> tensor<1xi32>
+    sdy.return %s, %m, %j : tensor<2x3xf32>, tensor<2x3xf32>, tensor<1xi32>
+  } : (tensor<4x6xf32>) -> (tensor<2x6xf32>, tensor<4x6xf32>, tensor<4xi32>)
+  %1 = stablehlo.slice %0#0 [0:2, 0:3] : (tensor<2x6xf32>) -> tensor<2x3xf32>
+  return %1, %0#1, %0#2 : tensor<2x3xf32>, tensor<4x6xf32>, tensor<4xi32>
+}"""
+
+
+def test_groups_pairs_and_numbers_of_devices_are_those_of_the_mesh() -> None:
+    """Devices 0 and 1 differ along x, and 0 and 2 along y."""
+    module = parse_text(ORDERED)
+    a = np.arange(24, dtype="f4").reshape(4, 6)
+    summed, moved, numbers = evaluate(on_one_device(module.graph, module.mesh), [a])
+    np.testing.assert_array_equal(summed, (a[:2] + a[2:])[:, :3])
+    np.testing.assert_array_equal(moved, np.roll(a, 3, axis=1))
+    np.testing.assert_array_equal(numbers, [0, 2, 1, 3])
+    assert_right(module)
+
+
+REVERSED = ORDERED.replace("[0, 2, 1, 3]>", "[3, 1, 2, 0]>").replace("[[0, 1], [2, 3]]", "[[3, 2], [1, 0]]")
+
+
+def test_one_mesh_may_list_its_devices_in_any_order() -> None:
+    """Devices 3, 1, 2, 0 are the ranks 0 to 3; another mesh in another order may be declared, but not used beside it."""
+    other = 'sdy.mesh @other = <["x"=2, "y"=2], device_ids=[0, 1, 2, 3]>\n'
+    module = parse_text(other + REVERSED.replace("[0, 2], [2, 0], [1, 3], [3, 1]", "[3, 1], [1, 3], [2, 0], [0, 2]"))
+    a = np.arange(24, dtype="f4").reshape(4, 6)
+    summed, moved, numbers = evaluate(on_one_device(module.graph, module.mesh), [a])
+    np.testing.assert_array_equal(summed, (a[:2] + a[2:])[:, :3])
+    np.testing.assert_array_equal(moved, np.roll(a, 3, axis=1))
+    np.testing.assert_array_equal(numbers, [3, 1, 2, 0])
+    assert_right(module)
+
+
+def test_values_on_two_meshes_in_orders_that_no_axes_tell() -> None:
+    text = TRANSPOSED.replace("[0, 2, 1, 3]", "[3, 2, 1, 0]").replace("A", "a").replace("B", "b")
+    with pytest.raises(MeshgenError, match=re.escape("in different orders, [3, 2, 1, 0] and [0, 1, 2, 3]")) as error:
+        parse_text(text)
+    (fault,) = error.value.diagnostics
+    assert fault.code == "MG0209" and fault.loc and fault.loc.line == 4
+
+
+@pytest.mark.parametrize("devices", ["[0, 1]", "[0, 1, 1, 2]"])
+def test_devices_of_a_mesh_are_listed_once_each(devices: str) -> None:
+    with pytest.raises(MeshgenError, match="has 4 devices, but device_ids"):
+        parse_text(ORDERED.replace("[0, 2, 1, 3]>", devices + ">"))

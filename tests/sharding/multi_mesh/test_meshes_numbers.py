@@ -1,0 +1,107 @@
+"""Values that cross between two meshes: the numbers stay those of one device."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import meshgen as mg
+from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.spec import Sharding
+from meshgen.testing.oracle import check
+from tests.sharding.multi_mesh.meshes_programs import (
+    SOURCES,
+    TARGETS,
+    assert_right,
+    on_main,
+    ops,
+    put,
+    traced,
+)
+
+
+@pytest.mark.parametrize("source, target", [*itertools.product(SOURCES, TARGETS)], ids=str)
+def test_any_split_goes_to_any_split(source: Sharding, target: Sharding) -> None:
+    def program(x: Any) -> Any:
+        h = mg.annotate(x * 2.0, replace(source, mesh="a"))
+        return mg.annotate(h, replace(target, mesh="b")) + 1.0
+
+    found = assert_right(traced(program, types=["f32[10,7]"], in_specs=None))
+    assert (
+        ops(found["materialize"], 0).count("transfer_send") == ops(found["materialize"], 1).count("transfer_recv") == 1
+    )
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (3, 5), (4, 6), (0, 4)], ids=str)
+@pytest.mark.parametrize("meshes", [{"a": {"x": 1}, "b": {"x": 4}}, {"a": {"x": 4}, "b": {"x": 2, "y": 3}}], ids=str)
+def test_small_and_empty_shards_and_unequal_meshes(shape: tuple[int, int], meshes: Any) -> None:
+    def program(x: Any) -> Any:
+        return mg.annotate(mg.annotate(x, mg.P("x", mesh="a")) + 1.0, mg.P(None, "x", mesh="b")) * 3.0
+
+    assert_right(traced(program, meshes, [f"f32[{shape[0]},{shape[1]}]"], in_specs=None))
+
+
+@pytest.mark.parametrize("dtype", ["f32[]", "i1[5]", "bf16[5,2]", "i32[3,3,3]"])
+def test_types(dtype: str) -> None:
+    def program(x: Any) -> Any:
+        return mg.annotate(mg.annotate(x, mg.P(mesh="a")), mg.P(mesh="b"))
+
+    assert_right(traced(program, types=[dtype], in_specs=None))
+
+
+def test_a_value_used_on_both_meshes_crosses_once() -> None:
+    def program(x: Any, w0: Any, w1: Any) -> Any:
+        h = mg.tanh(x @ w0)
+        there = mg.annotate(h, mg.P(mesh="b"))
+        again = mg.annotate(h, mg.P("x", mesh="b"))
+        return there @ w1, again + 1.0, h - 1.0
+
+    found = assert_right(traced(program))
+    assert ops(found["propagate"], 0).count("transfer_send") == 1
+    assert [part.attrs["outputs"] for part in found["fuse"].parts] == [[2], [0, 1]]
+
+
+def test_values_go_there_and_back() -> None:
+    body = put("h", "x", "a") + put("g", "h", "b", "[[], [0]]") + "  %t = stablehlo.tanh %g : tensor<10x7xf32>\n"
+    body += (
+        put("r", "t", "a", "[[1], [0]]")
+        + "  %y = stablehlo.add %r, %h : tensor<10x7xf32>\n  return %y : tensor<10x7xf32>"
+    )
+    found = assert_right(on_main(body))
+    assert [op for op in ops(found["propagate"], 0) if "transfer" in op] == ["transfer_send", "transfer_recv"]
+    assert [op for op in ops(found["propagate"], 1) if "transfer" in op] == ["transfer_recv", "transfer_send"]
+
+
+def test_a_partial_sum_is_reduced_before_it_crosses() -> None:
+    def program(x: Any, w: Any) -> Any:
+        return mg.annotate(x @ w, mg.P(mesh="b")) + 1.0
+
+    specs = {"x": mg.P(None, "dp", mesh="a"), "w": mg.P("dp", mesh="a")}
+    found = assert_right(traced(program, types=["f32[10,8]", "f32[8,6]"], in_specs=specs))
+    assert any(op in ("all_reduce", "reduce_scatter") for op in ops(found["optimize"], 0))
+
+
+def test_three_meshes_in_a_ring() -> None:
+    meshes = {"a": {"x": 2}, "b": {"x": 3}, "c": {"x": 2, "y": 2}}
+
+    def program(x: Any) -> Any:
+        h = mg.annotate(x, mg.P("x", mesh="a"))
+        for mesh in ("b", "c", "a", "b"):
+            h = mg.annotate(mg.tanh(h), mg.P(None, "x", mesh=mesh))
+        return h
+
+    found = assert_right(traced(program, meshes, ["f32[7,5]"], in_specs=None))
+    assert [part.mesh.name for part in found["fuse"].parts] == ["a", "b", "c"]
+
+
+def test_global_arguments_and_inputs_that_cross_directly() -> None:
+    def program(x: Any, y: Any) -> Any:
+        return mg.annotate(x, mg.P("x", mesh="b")) + y
+
+    module = traced(program, types=["f32[10]", "f32[10]"], in_specs={"x": mg.P("dp", mesh="a")})
+    options = Options("cpu", "global")
+    found = run_stages(module, options, Timing(), "fuse")
+    assert check(module, pipeline=lambda _: found["fuse"]).ok

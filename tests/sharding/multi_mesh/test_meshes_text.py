@@ -1,0 +1,126 @@
+"""The text of programs on several meshes: spellings, every stage, and programs that are written in parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from meshgen.errors import MeshgenError, ProgramError
+from meshgen.mlir.text import parse_text
+from meshgen.runtime.simulate import simulate
+from meshgen.testing.oracle import check
+from tests.sharding.multi_mesh.meshes_programs import (
+    assert_reads_back,
+    assert_right,
+    on_main,
+    ops,
+    put,
+    stages_of,
+    traced,
+)
+
+
+def test_sdy_and_mesh_spellings() -> None:
+    sdy = (
+        'sdy.mesh @a = <["x"=2, "y"=2]>\nsdy.mesh @b = <["x"=3]>\nsdy.mesh @unused = <["z"=2]>\n'
+        'func.func @main(%x: tensor<10x7xf32> {sdy.sharding = #sdy.sharding<@a, [{"x"}, {}]>}) '
+        '-> (tensor<10x7xf32> {sdy.sharding = #sdy.sharding<@b, [{"x"}, {}]>}) {\n'
+        "  %h = stablehlo.tanh %x : tensor<10x7xf32>\n  return %h : tensor<10x7xf32>\n}\n"
+    )
+    module = parse_text(sdy)
+    assert [mesh.name for mesh in module.meshes] == ["a", "b"]
+    assert_right(module)
+    text = (
+        "mesh.cluster @m0(rank = 1, dim_sizes = [2])\nmesh.cluster @m1(rank = 1, dim_sizes = [2])\n"
+        "func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> attributes { mesh_cluster = @m0 } {\n"
+        "  %0 = mesh.annotate %x {sharding = [[0]], required = true, as_result = true} : tensor<8xf32> -> tensor<8xf32>\n"
+        "  %1 = mesh.annotate %0 {#mesh.shard<@m1, [[0]]>, required = true, as_result = true} : tensor<8xf32> -> tensor<8xf32>\n"
+        "  return %1 : tensor<8xf32>\n}\n"
+    )
+    found = assert_right(parse_text(text))
+    assert ops(found["propagate"], 0) == ["annotate", "transfer_send"]
+
+
+def test_a_program_on_one_of_several_declared_meshes_is_on_that_one() -> None:
+    module = on_main(put("y", "x", "b") + "  return %y : tensor<10x7xf32>")
+    assert module.mesh.name == "b" and not module.meshes
+    assert not stages_of(module)["fuse"].parts
+
+
+def test_every_stage_prints_and_reads_back_and_goes_on() -> None:
+    assert_reads_back(traced())
+
+
+SPMD = """
+builtin.module {
+  builtin.module @a {
+    shard.grid @a(shape = 2)
+    shard.grid @b(shape = 3)
+    func.func @main(%x: tensor<3x4xf32>) {
+      %y = stablehlo.tanh %x : tensor<3x4xf32>
+      %t = shard.transfer_send %y to @b channel = 0 {shape = array<i64: 6, 4>, source = #shard.split<@a, [[0], []]>, target = #shard.split<@b, [[0], []]>} : tensor<3x4xf32> -> tensor<i1>
+      return
+    }
+  }
+  builtin.module @b {
+    shard.grid @b(shape = 3)
+    shard.grid @a(shape = 2)
+    func.func @main() -> tensor<2x4xf32> {
+      %y, %t = shard.transfer_recv from @a channel = 0 {shape = array<i64: 6, 4>, source = #shard.split<@a, [[0], []]>, target = #shard.split<@b, [[0], []]>} -> tensor<2x4xf32>, tensor<i1>
+      %z = stablehlo.exponential %y : tensor<2x4xf32>
+      return %z : tensor<2x4xf32>
+    }
+  }
+}
+"""
+
+
+def test_programs_of_each_device_with_transfers() -> None:
+    module = parse_text(SPMD)
+    assert module.stage == "partition"
+    fused = stages_of(module)["fuse"]
+    assert check(module, pipeline=lambda _: fused).ok
+    x = np.random.default_rng(1).standard_normal((6, 4)).astype("f4")
+    np.testing.assert_allclose(simulate(fused, [x])[0], np.exp(np.tanh(x)), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "old, new, code, text",
+    [
+        ("from @a channel = 0", "from @a channel = 1", "MG0104", "has no"),
+        ("array<i64: 6, 4>, source = #shard.split<@a, [[0], []]>, target = #shard.split<@b, [[0], []]>} ->",
+         "array<i64: 6, 4>, source = #shard.split<@a, [[], []]>, target = #shard.split<@b, [[0], []]>} ->", "MG0104", "source"),
+        ("builtin.module @b {\n    shard.grid @b(shape = 3)\n    shard.grid @a(shape = 2)",
+         "builtin.module @b {\n    shard.grid @a(shape = 2)\n    shard.grid @b(shape = 3)", "MG0209", "one program"),
+        ("to @b", "to @c", "MG0201", "no grid @c"),
+    ],
+)  # fmt: skip
+def test_parts_that_do_not_fit_together_are_refused(old: str, new: str, code: str, text: str) -> None:
+    assert old in SPMD
+    with pytest.raises(MeshgenError) as error:
+        parse_text(SPMD.replace(old, new, 1))
+    assert code in {fault.code for fault in error.value.diagnostics} and text in str(error.value)
+
+
+def test_the_slides_permute_goes_to_another_mesh() -> None:
+    text = (
+        "mesh.cluster @mesh0(rank = 1, dim_sizes = [2])\nmesh.cluster @mesh1(rank = 1, dim_sizes = [2])\n"
+        "func.func @main(%0: tensor<4xf32, #mesh.shard<@mesh0, [[0]]>>) -> tensor<4xf32, #mesh.shard<@mesh1, [[0]]>> {\n"
+        "  %1 = mesh.collective_permute %0 : tensor<4xf32, #mesh.shard<@mesh0, [[0]]>> -> tensor<4xf32, #mesh.shard<@mesh1, [[0]]>>\n"
+        "  return %1 : tensor<4xf32, #mesh.shard<@mesh1, [[0]]>>\n}\n"
+    )
+    module = parse_text(text)
+    assert module.stage == "materialize"
+    found = assert_right(module)
+    assert [ops(found["partition"], part) for part in (0, 1)] == [["transfer_send"], ["transfer_recv"]]
+
+
+def test_inputs_stand_for_themselves_in_parts_without_numbers() -> None:
+    module = parse_text(SPMD)
+    assert [part.attrs["inputs"] for part in module.parts] == [[0], []]
+    with pytest.raises(ProgramError, match="each is there once"):
+        parse_text(
+            SPMD.replace(
+                "builtin.module @b {", 'builtin.module @b attributes {meshgen.attrs = "{\\22outputs\\22: [3]}"} {'
+            )
+        )

@@ -1,0 +1,33 @@
+"""The pace of Python's collector while meshgen works."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from meshgen.gc_pace import NEW_OBJECTS, rarely_collecting
+
+
+def test_the_caller_s_pace_comes_back() -> None:
+    before = gc.get_threshold()
+    with pytest.raises(ValueError, match="stop"), rarely_collecting():
+        assert gc.get_threshold()[0] == NEW_OBJECTS
+        with rarely_collecting():
+            assert gc.get_threshold()[0] == NEW_OBJECTS
+        assert gc.get_threshold()[0] == NEW_OBJECTS  # still within
+        raise ValueError("stop")
+    assert gc.get_threshold() == before
+
+
+@pytest.mark.parametrize("pace", [0, 2 * NEW_OBJECTS])
+def test_a_slower_pace_stays(pace: int) -> None:
+    """0 is a collector that is off."""
+    before = gc.get_threshold()
+    gc.set_threshold(pace, 5, 5)
+    try:
+        with rarely_collecting():
+            assert gc.get_threshold() == (pace, 5, 5)
+        assert gc.get_threshold() == (pace, 5, 5)
+    finally:
+        gc.set_threshold(*before)

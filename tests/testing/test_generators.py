@@ -1,0 +1,84 @@
+"""The vocabulary of random programs: what the odd ones hold, and functions of nested arguments, whose keys come in any order."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from meshgen.axis_refs import nests, split_ref
+from meshgen.ir.graph import Module
+from meshgen.mlir.text import print_text
+from meshgen.testing.generators import ODD
+from meshgen.testing.generators.parameters import by_name, names_of, random_parameters, shuffled
+from meshgen.testing.random_calls import calls_agree
+from meshgen.testing.random_graphs import random_program
+
+SEEDS = range(150)
+
+
+def _axes(module: Module) -> list[str]:
+    wishes = [wish.sharding for wish in (*module.in_annotations, *module.out_annotations) if wish]
+    wishes += [node.attrs["sharding"] for node in module.graph.nodes if node.op == "annotate"]
+    return list(dict.fromkeys(axis for sharding in wishes for axis in sharding.used_axes))
+
+
+def test_odd_programs_hold_what_usual_ones_seldom_do() -> None:
+    seen, twice = Counter[str](), Counter[str]()
+    for seed in SEEDS:
+        module = random_program(seed, ODD)
+        axes = _axes(module)
+        seen[f"{len(module.mesh.axes)} axes"] += 1
+        seen["an axis cut in two ways"] += any(not nests(a, b) for a in axes for b in axes)
+        seen["thirds of twelve"] += any(module.mesh.axis(a).size == 12 and split_ref(a)[2] == 3 for a in axes)
+        seen["size 1"] += any(axis.size == 1 for axis in module.mesh.axes)
+        seen.update({value.type.dtype for value in module.graph.values()})
+        for node in module.graph.nodes:
+            twice[node.op] += len({*node.operands}) < len(node.operands)
+    wanted = [f"{count} axes" for count in range(1, 7)] + ["c64", "c128", "f64", "size 1", "an axis cut in two ways"]
+    assert {what: seen[what] for what in [*wanted, "thirds of twelve"] if seen[what] < 5} == {}
+    ops = (
+        "dot_general",
+        "concatenate",
+        "select",
+        "add",
+        "dynamic_update_slice",
+        "scatter",
+        "sort",
+        "while",
+        "if",
+        "manual",
+        "complex",
+    )
+    assert [op for op in ops if not twice[op]] == []
+
+
+def test_the_same_seed_gives_the_same_program() -> None:
+    for seed in range(4):
+        assert print_text(random_program(seed, ODD)) == print_text(random_program(seed, ODD))
+        assert random_parameters(seed) == random_parameters(seed)
+
+
+def test_shuffled_arguments_are_the_same_leaves() -> None:
+    rng = np.random.default_rng(0)
+    orders = 0
+    for seed in range(20):
+        for tree in random_parameters(seed).parameters:
+            other = shuffled(tree, rng)
+            assert other == tree and by_name(tree, other) == {name: name for name in names_of(tree)}
+            orders += names_of(other) != names_of(tree)
+    assert orders > 5
+
+
+def test_no_two_leaves_can_change_places_unseen() -> None:
+    nested = next(found for seed in range(20) if len(names_of((found := random_parameters(seed)).parameters)) > 3)
+    names = names_of(nested.parameters)
+    right = {name: np.int32(10**n) for n, name in enumerate(names)}
+    first, last = names[0], names[-1]
+    wrong = right | {first: right[last], last: right[first]}
+    totals = [nested.program(*nested.filled(leaves.__getitem__))[0] for leaves in (right, wrong)]
+    assert totals[0] == sum(count * 10**n for n, count in enumerate(range(1, len(names) + 1))) != totals[1]
+
+
+def test_nested_arguments_bind_as_traced() -> None:
+    assert [calls_agree(seed, in_any_order=False) for seed in range(3)] == [""] * 3
