@@ -186,3 +186,21 @@ func.func public @main(%cut_v0: tensor<30x13xi1>) -> tensor<3x2x65xi1> {
 """
     module = parse_text(text)
     assert check(module, pipeline=lambda each: run_stages(each, Options("cpu"), Timing(), "partition")["partition"]).ok
+
+
+@pytest.mark.parametrize("axes", ["x, y", "y, x"])
+@pytest.mark.parametrize(("size", "start", "limit"), [(8, 6, 8), (3, 1, 3), (16, 3, 11)])
+def test_an_option_over_several_axes_splits_a_slice_over_all_of_them(
+    axes: str, size: int, start: int, limit: int
+) -> None:
+    """Leaving rows partial along one of them would leave nothing to split to the other."""
+    rows = limit - start
+    option = ", ".join(f'"{axis}"' for axis in axes.split(", "))
+    module = parse_text(f"""
+shard.grid @mesh(shape = 4x2) {{axis_names = ["x", "y"]}}
+func.func @main(%a: tensor<{size}xf32>) -> tensor<{rows}xf32> {{
+  %0 = stablehlo.slice %a [{start}:{limit}] {{sharding = [[{option}]]}} : (tensor<{size}xf32>) -> tensor<{rows}xf32>
+  return %0 : tensor<{rows}xf32>
+}}""")
+    (node,) = propagate(module).graph.nodes
+    assert node.sharding and node.sharding.option == (tuple(axes.split(", ")),)

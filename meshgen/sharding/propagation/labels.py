@@ -106,15 +106,20 @@ def asks_use(maker: Site, user: Site) -> bool:
 
 
 def _picked(site: Site, link: Link, origins: dict[Value, Origins], others: Callable[[Site, int], int]) -> list[Label]:
-    """Labels that leave rows of a split dim partial; the dim is split over no other axis."""
+    """Labels that leave rows of a split dim partial; the dim is split over no other axis, and no option asks for another."""
     return [
         Label(pick.window.factor, None, (state,), (pick.kind,))
         for value in site.node.operands
         for state in origins.get(value, {})
         if site.rule.picks and isinstance(state, int)
         for pick in picks_of(site, 0, state, link.size)
-        if others(site, pick.window.factor) == 1
+        if others(site, pick.window.factor) == 1 and not _is_asked_of_others(site, pick.window.factor, link.axis)
     ]
+
+
+def _is_asked_of_others(site: Site, factor: int, axis: str) -> bool:
+    """Whether the option of a site splits a loop over other axes than this one."""
+    return site.option is not None and any(other != axis for other in site.option[factor])
 
 
 def _instead_of_sums(
