@@ -15,7 +15,7 @@ from meshgen import P, api
 from meshgen.cli import main
 from meshgen.compiled.executable import Executable
 from meshgen.errors import ProgramError, ScheduleError, ShardingError
-from meshgen.ir.op_names import ANNOTATIONS, CONTROL
+from meshgen.ir.op_names import ANNOTATIONS, WITH_PROGRAMS
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import OPS, has_rule, with_trait
 from meshgen.runtime.validation.checker import check
@@ -228,7 +228,7 @@ def test_every_operation_has_a_rule() -> None:
     without = {
         *with_trait(Trait.SIZE_QUERY),
         *ANNOTATIONS,
-        *CONTROL,
+        *WITH_PROGRAMS,
         "kernel",
         "view",
         "subview",
