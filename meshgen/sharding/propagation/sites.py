@@ -170,7 +170,7 @@ def _faults(wish: Annotation, value: Value, loc: Location | None, mesh: Mesh) ->
 
 
 def _option(node: Node, faults: list[Diagnostic], parts: AxisParts) -> tuple[tuple[str, ...], ...] | None:
-    """The user's axes per loop, checked, in terms of the parts."""
+    """The user's axes per loop, checked, in terms of the parts; those of one device split nothing and are left out."""
     option = node.attrs.get("sharding_option")
     if option is None:
         return None
@@ -193,7 +193,10 @@ def _option(node: Node, faults: list[Diagnostic], parts: AxisParts) -> tuple[tup
         text = f"sharding option of '{node.op}': {odd} do not nest in the parts that other options name: {NO_DIVISION}"
         wrong.append(Diagnostic("MG0203", text, node.loc, hint="cut an axis in one way in all options of a program"))
     faults += wrong
-    return None if wrong else tuple(map(parts.refine, full.dims)) + ((),) * (loops - len(option))
+    if wrong:
+        return None
+    refined = (tuple(a for a in parts.refine(axes) if parts.mesh.axis_size(a) != 1) for axes in full.dims)
+    return (*refined, *((),) * (loops - len(option)))
 
 
 def _refined(wish: Annotation, misfits: Sequence[str], parts: AxisParts) -> Annotation:
