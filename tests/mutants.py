@@ -3,8 +3,10 @@
     python -m tests.mutants [--count 10000] [--seed 0] [--keep DIR] [--jax] [FILE ...]
 
 Programs are those of tests/mlir/every_op.py, of tests/data, and random ones, or the files given; each mutant (mutator.py) goes
-through `meshgen check`. A program that loops for ever on one device is endless, which is no fault. A third of them are operations that are made up (tests/mlir/made_operations.py), as they are or mutated. What crashes, or takes too long, is written to DIR. With --jax the parser of StableHLO and Shardy that
-JAX brings judges too: mutants that it refuses and meshgen accepts are written as well.
+through `meshgen check`. A third of them are operations that are made up (tests/mlir/made_operations.py), as they are or mutated.
+What crashes, or takes too long, is written to DIR; a program that loops for ever on one device is endless, which is no fault.
+With --jax the parser of StableHLO and Shardy that JAX brings judges too: mutants that it refuses and meshgen accepts are
+written as well.
 """
 
 from __future__ import annotations
@@ -39,13 +41,13 @@ from tests.mutator import mutant
 _DATA = Path(__file__).parent / "data"
 _SECONDS, _BYTES = 30, 8 << 30
 _TESTS = (
-    "test_tosa",
-    "test_tosa_whole_numbers",
-    "test_linalg",
-    "test_stablehlo_written",
-    "test_upstream_structure",
-    "test_upstream_places",
-    "test_upstream_scalars",
+    "tests.mlir.test_tosa",
+    "tests.mlir.test_tosa_whole_numbers",
+    "tests.ops.test_linalg",
+    "tests.mlir.test_stablehlo_written",
+    "tests.mlir.test_upstream_structure",
+    "tests.mlir.test_upstream_places",
+    "tests.mlir.test_upstream_scalars",
 )
 _RANDOM = 60  # programs of the generator
 VERDICTS = {
@@ -69,12 +71,12 @@ def checked(text: str, folder: Path) -> tuple[int, str]:
     return code, said.getvalue()
 
 
-def _sources(files: Sequence[str], use_jax: bool) -> list[str]:
+def sources_of(files: Sequence[str], use_jax: bool) -> list[str]:
     """The programs that are mutated; JAX can judge those alone that hold no other dialects."""
     if files:
         return [Path(file).read_text() for file in files]
     written = [path.read_text() for path in sorted(_DATA.rglob("*.mlir"))]
-    written += [case.text() for name in _TESTS for case in _cases(import_module(f"tests.ir.{name}"))]
+    written += [case.text() for name in _TESTS for case in _cases(import_module(name))]
     made = [print_text(random_program(seed)) for seed in range(_RANDOM)]
     return [program(name) for name in NAMES] if use_jax else [*(program(name) for name in NAMES), *written, *made]
 
@@ -133,7 +135,7 @@ def _is_endless(text: str) -> bool:
 
 
 def run(options: argparse.Namespace) -> int:
-    sources, judge, counts = _sources(options.files, options.jax), _judge(options.jax), Counter[str]()
+    sources, judge, counts = sources_of(options.files, options.jax), _judge(options.jax), Counter[str]()
     keep = Path(options.keep)
     signal.signal(signal.SIGALRM, _on_alarm)
     resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))

@@ -20,9 +20,11 @@ from meshgen.ccl.halo import parts_of, rows_moved
 from meshgen.ir.graph import TensorType
 from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.mesh import Mesh
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import with_trait
 from meshgen.spec import Sharding
 
-LOCAL_OPS = ("all_slice", "to_partial")
+LOCAL_OPS = tuple(sorted(with_trait(Trait.LOCAL)))
 TRANSFERS = ("permute", "retile", "update_halo")
 MESSAGES = ("send", "recv")  # matched first in, first out: a program keeps their order
 # One more peer in a group of sends and receives (NCCL posts them in one launch); a ring has no such term.

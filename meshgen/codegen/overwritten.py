@@ -84,7 +84,7 @@ def _pairs(program: Program, number: int) -> Mapping[int, tuple[int, ...]]:
     if node.op not in IN_PLACE or program.module.mesh.group_size(node.attrs["axes"]) == 1:
         return {}
     pairs = enumerate(zip(node.operands, node.results, strict=True))
-    return {number: (number,) for number, (operand, result) in pairs if operand.type.dtype == result.type.dtype}
+    return {place: (place,) for place, (operand, result) in pairs if operand.type.dtype == result.type.dtype}
 
 
 def _is_last(tasks: Sequence[Task], number: int, readers: Sequence[int]) -> bool:

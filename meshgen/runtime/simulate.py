@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from meshgen.ccl.between import Post
+from meshgen.ccl.cost import LOCAL_OPS
 from meshgen.ccl.simulated import COLLECTIVES, Mailbox, cut, run_collective
 from meshgen.errors import ArgumentError, Diagnostic, RuntimeFailure
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -27,8 +28,7 @@ from meshgen.ops.evaluate.evaluator import Evaluator, last_uses
 from meshgen.runtime.shards import Shards, assemble, shard_all, shard_array
 
 T = TypeVar("T")
-_LOCAL_COLLECTIVES = ("all_slice", "to_partial")  # no communication: a kernel's body may hold them
-_RANK_OPS = ("process_index", "mask_padding", *_LOCAL_COLLECTIVES)
+_RANK_OPS = ("process_index", "mask_padding", *LOCAL_OPS)
 
 
 # The ops that ask for the rank --------------------------------------------------------------------------------

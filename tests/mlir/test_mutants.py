@@ -11,7 +11,7 @@ from meshgen.cli import main
 from meshgen.errors import MeshgenError
 from meshgen.mlir.text import parse_text
 from tests.mlir.every_op import NAMES, program
-from tests.mutants import checked
+from tests.mutants import checked, sources_of
 from tests.mutator import mutant
 
 X = "func.func @main(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {"
@@ -68,3 +68,9 @@ def test_a_pass_whose_stage_is_over_is_a_usage_error(capsys: pytest.CaptureFixtu
     file = Path(__file__).parents[1] / "data" / "mlir" / "b11_summa.mlir"
     assert main(["opt", str(file), "--passes", "propagate,materialize,partition,propagate"]) == 2
     assert "comes after the pass 'propagate'" in capsys.readouterr().err
+
+
+def test_the_campaign_mutates_the_programs_of_all_tests() -> None:
+    sources = sources_of([], use_jax=False)
+    for word in ("tosa.", "linalg.", "scf.", "tensor.", "arith.", "stablehlo.", "shard."):
+        assert sum(word in source for source in sources) > 10, word
